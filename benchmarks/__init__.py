@@ -1,0 +1,1 @@
+"""Side-by-side measurements, one script per claim; `hostcc bench` starts them."""

@@ -1,0 +1,1 @@
+"""hostcc: host-side congestion and path agent for machine-learning clusters."""

@@ -1,0 +1,399 @@
+"""The daemon: the only file that knows all the parts.
+
+One asyncio loop.  Its tick writes the heartbeat, so a loop that is stuck is an agent
+that is gone, and the BPF programs act as the plain algorithm until it turns again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hostcc import observe, startup, views
+from hostcc.bpf.errors import BpfError
+from hostcc.cgroups import CgroupTree, resolve_root
+from hostcc.changes import ended_with_agent
+from hostcc.config import Config, Wishes
+from hostcc.configfile import load
+from hostcc.control import ControlServer
+from hostcc.engine import Engine, MakeBackend, MakeTree, default_ca, kernel_backend
+from hostcc.errors import HostccError, InputError
+from hostcc.history import History
+from hostcc.journal import Journal
+from hostcc.lockfile import AgentLock
+from hostcc.log import configure, get_logger
+from hostcc.messages import (
+    Changes,
+    Flows,
+    Jobs,
+    Register,
+    Request,
+    Rollback,
+    Status,
+    Unfair,
+    Verify,
+)
+from hostcc.mltcp.params import Mode
+from hostcc.model import Difference
+from hostcc.notify import Notifier
+from hostcc.peer import Peer
+from hostcc.version import version
+
+log = get_logger("agent")
+
+CHECK_EVERY_S = 10.0
+"""How often the agent looks whether somebody else edited what it made, seconds."""
+FIXED = (
+    "instance",
+    "run_dir",
+    "socket",
+    "socket_group",
+    "cgroup_root",
+    "observe_only",
+    "metrics_listen",
+)
+"""Keys of [agent] that need a restart."""
+
+
+class Agent:
+    """One agent, from start to stop."""
+
+    def __init__(
+        self,
+        config: Config,
+        config_path: Path | None = None,
+        make_backend: MakeBackend = kernel_backend,
+        make_tree: MakeTree = CgroupTree,
+    ) -> None:
+        self.config = config
+        self._path = config_path
+        self._make_backend = make_backend
+        self._make_tree = make_tree
+        self._run_dir = Path(config.agent.run_dir)
+        self._lock = AgentLock(self._run_dir)
+        self._notifier = Notifier()
+        self._started = time.monotonic()
+        self._version = version()
+        self._stop = asyncio.Event()
+        self._next_check = 0.0
+        self._known: set[Difference] = set()
+        self._server: ControlServer | None = None
+        self._metrics: Any = None
+        self.journal: Journal
+        self.engine: Engine | None = None
+        self._toggle: tuple[Mode, dict[str, float], str] | None = None
+        self.history = History()
+        self.observing = "observe_only is set" if config.agent.observe_only else ""
+        """Why nothing is changed on this host; empty while the agent acts."""
+
+    async def run(self) -> None:
+        """Start, serve until a signal, stop.  Raises HostccError when it cannot start."""
+        await self.start()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        tick = asyncio.create_task(self._beat())
+        try:
+            await self._stop.wait()
+        finally:
+            tick.cancel()
+            with suppress(asyncio.CancelledError):
+                await tick
+            await self.stop()
+
+    async def start(self) -> None:
+        """Take the locks, clean up after an earlier agent, put everything in force, listen."""
+        if not self.observing:
+            problems = startup.missing(self.config.agent.cgroup_root)
+            if problems:
+                raise startup.refusal(problems)
+        self._lock.acquire()
+        try:
+            self._open_journal()
+            if not self.observing:
+                self._act()
+            await self._listen()
+        except BaseException:
+            if self.engine is not None:
+                self.engine.restore("the start failed")
+            self._lock.release()
+            raise
+        self._say_ready()
+        log.info(
+            "ready",
+            state="observing" if self.observing else "active",
+            socket=self.config.socket_path,
+            jobs=len(self.engine.table.jobs) if self.engine else 0,
+        )
+
+    async def stop(self) -> None:
+        """End as on_exit says."""
+        self._notifier.stopping()
+        if self._metrics is not None:
+            await self._metrics.close()
+        if self._server is not None:
+            await self._server.close()
+        how = "stopped" if self.config.agent.on_exit == "restore" else "kept for the next agent"
+        try:
+            if self.engine is not None and self.config.agent.on_exit == "restore":
+                self._report(self.engine.restore("the agent stopped"))
+            elif self.engine is not None:
+                self.engine.drop(how)
+        except (BpfError, HostccError, OSError) as error:
+            log.defect("stop", error)
+        self.engine = None
+        self.journal.close(how)
+        self._lock.release()
+        log.info("stopped", changes=how)
+
+    def reload(self) -> None:
+        """SIGHUP: take over the configuration if all of it is right, else keep the old one."""
+        if self._path is None:
+            log.warning("reload: there is no configuration file")
+            return
+        self._notifier.reloading(time.monotonic_ns() // 1000)
+        try:
+            self._take_over(load(self._path))
+        except InputError as error:
+            log.failure("reload refused, the old configuration stays", reason=str(error))
+        except (HostccError, BpfError, OSError) as error:
+            log.failure("reload failed", reason=str(error))
+        self._say_ready()
+
+    def handle(self, request: Request, peer: Peer) -> Any:
+        """Carry out one request from the control socket."""
+        try:
+            return self._dispatch(request, peer)
+        except (BpfError, OSError) as error:
+            raise HostccError(str(error)) from error
+
+    # Start and reload.
+
+    def _open_journal(self) -> None:
+        self.journal = Journal(self._run_dir)
+        if self.journal.damaged:
+            log.warning("journal has unreadable lines", lines=self.journal.damaged)
+        if self.journal.active:
+            log.info(
+                "an earlier agent left changes behind",
+                pid=self.journal.last_pid,
+                changes=len(self.journal.active),
+            )
+        self.journal.open(self._version)
+
+    def _act(self) -> None:
+        """Put the engine up."""
+        self._lock.acquire_root(resolve_root(self.config.agent.cgroup_root))
+        ended = ended_with_agent(self.journal.active.values())
+        self.journal.undone(ended, "ended with the agent that made it")
+        try:
+            engine = Engine(self.config, self.journal, self._make_backend, self._make_tree)
+        except BpfError as error:
+            raise HostccError(f"the kernel refused: {error}") from error
+        if self._toggle is not None:
+            engine.table.share(*self._toggle)
+        self.engine, self.observing = engine, ""
+
+    async def _listen(self) -> None:
+        agent = self.config.agent
+        self._server = ControlServer(self.config.socket_path, agent.socket_group, self.handle)
+        await self._server.start()
+        if agent.metrics_listen:
+            from hostcc.metrics import MetricsServer
+
+            self._metrics = MetricsServer(agent.metrics_listen, self.status)
+            await self._metrics.start()
+
+    def _take_over(self, new: Config) -> None:
+        import msgspec
+
+        old = self.config.agent
+        held = {key: getattr(old, key) for key in FIXED}
+        if late := [key for key in FIXED if getattr(new.agent, key) != held[key]]:
+            log.warning("needs a restart to take effect", keys=", ".join(late))
+        merged = msgspec.structs.replace(new, agent=msgspec.structs.replace(new.agent, **held))
+        if self.engine is not None and self.engine.fits(merged):
+            self.engine.table.configure(merged, toggled=self._toggle is not None)
+            self.config = merged
+        elif self.engine is not None:
+            self._rebuild(merged)
+        else:
+            self.config = merged
+        configure(merged.agent.log_level, merged.agent.log_format)
+        log.info("configuration reloaded")
+
+    def _rebuild(self, new: Config) -> None:
+        """Register anew, for other variants; jobs and the toggle stay.  If the kernel refuses,
+        the old configuration comes back."""
+        if self.engine is not None:
+            self.engine.drop("registering anew")
+        self.engine, old = None, self.config
+        try:
+            self.config = new
+            self._act()
+        except (HostccError, OSError) as error:
+            self.observing = f"could not register anew: {error}"
+            self.config = old
+            self._act()
+            raise
+
+    def _say_ready(self) -> None:
+        jobs = len(self.engine.table.jobs) if self.engine else 0
+        self._notifier.ready(f"observing: {self.observing}" if self.observing else f"{jobs} jobs")
+
+    # The loop.
+
+    async def _beat(self) -> None:
+        trouble = ""
+        while True:
+            try:
+                self.tick()
+                trouble = ""
+            except (BpfError, OSError, HostccError) as error:
+                if str(error) != trouble:  # once, not twice a second
+                    trouble = str(error)
+                    log.failure("tick failed", reason=trouble)
+            half = self._notifier.watchdog_s / 2
+            every = self.config.agent.heartbeat_s
+            await asyncio.sleep(min(every, half) if half else every)
+
+    def tick(self) -> None:
+        """One turn: sign of life, jobs that ended, what the kernel reported."""
+        self._notifier.alive()
+        if self.engine is None:
+            return
+        self.engine.backend.beat()
+        self.engine.table.sweep()
+        self.history.add(self.engine.backend.events(), self.engine.table.by_slot())
+        now = time.monotonic()
+        if now >= self._next_check:
+            self._next_check = now + CHECK_EVERY_S
+            self._note(self.engine.check())
+
+    def _note(self, found: list[Difference]) -> None:
+        """Record what somebody else edited, once; it is theirs from now on."""
+        for difference in found:
+            if difference not in self._known:
+                text = f"expected {difference.expected}, found {difference.found}"
+                log.warning("standing aside", target=difference.target, reason=text)
+                self.journal.note(difference.target, text)
+        self._known = set(found)
+
+    def _report(self, problems: list[str]) -> None:
+        for problem in problems:
+            log.warning("not undone", reason=problem)
+            self.journal.note("roll-back", problem)
+
+    # Requests.
+
+    def _dispatch(self, request: Request, peer: Peer) -> Any:
+        match request:
+            case Register():
+                return self._register(request, peer)
+            case Unfair():
+                return self._unfair(request, peer)
+            case Rollback():
+                return self._rollback(peer)
+            case Status():
+                return self.status()
+            case Changes():
+                return views.journal(self.journal, request.limit)
+            case Verify():
+                return self._verify()
+            case _:
+                return self._list(request)
+
+    def _list(self, request: Jobs | Flows) -> dict[str, Any]:
+        engine = self.engine
+        if isinstance(request, Jobs):
+            if engine is None:
+                return views.configured_jobs(self.config)
+            return views.job_details(engine.table)
+        if engine is None:
+            return observe.flows(self.config, request.job, request.limit)
+        return engine.flows(request.job, request.limit)
+
+    def status(self) -> dict[str, Any]:
+        """The agent and its jobs, in numbers."""
+        rows = self.engine.job_status() if self.engine else []
+        return {
+            "schema": views.STATUS,
+            "agent": {
+                "version": self._version,
+                "pid": os.getpid(),
+                "instance": self.config.agent.instance,
+                "state": "observing" if self.observing else "active",
+                "reason": self.observing or None,
+                "mode": str(self.engine.table.mode if self.engine else self.config.mltcp.mode),
+                "uptime_s": time.monotonic() - self._started,
+                "config": str(self._path) if self._path else None,
+                "run_dir": str(self._run_dir),
+                "cgroup_root": str(self.engine.table.tree.root) if self.engine else None,
+                "default_congestion_control": default_ca(),
+                "congestion_controls": dict(self.engine.backend.ca_names) if self.engine else {},
+                **views.own_usage(),
+            },
+            "jobs": self.history.annotate(rows),
+            "notes": views.notes(self.journal),
+        }
+
+    def _verify(self) -> dict[str, Any]:
+        if self.engine is None:
+            return views.verification(0, [], [], self.observing)
+        odd, others = self.engine.check_flows()
+        found = [*self.engine.check(), *odd]
+        if self._server is not None and not self._server.intact():
+            path = str(self.config.socket_path)
+            found.append(Difference("control-socket", path, "present", "absent or replaced"))
+        self._note(found)
+        return views.verification(len(self.journal.active), found, others)
+
+    def _register(self, request: Register, peer: Peer) -> dict[str, Any]:
+        if self.engine is None:
+            raise HostccError(f"the agent only observes: {self.observing}")
+        wishes = Wishes(request.weight, request.bytes_per_iteration)
+        table = self.engine.table
+        group = table.register(request.job, wishes, peer.pid)
+        joined = request.join and table.enter(request.job, peer.pid)
+        return views.registration(request.job, group, joined)
+
+    def _unfair(self, request: Unfair, peer: Peer) -> dict[str, Any]:
+        who = f"hostcc unfair, by uid {peer.uid}, pid {peer.pid}"
+        if self.config.agent.observe_only:
+            raise HostccError("the agent only observes: start it without observe_only")
+        before = str(self.engine.table.mode) if self.engine else "nothing"
+        self._toggle = (request.mode, dict(request.weights), who)
+        if self.engine is None:
+            self._act()
+        else:
+            self.engine.table.share(*self._toggle)
+        assert self.engine is not None
+        table = self.engine.table
+        self._known.clear()
+        log.info("how jobs share", mode=request.mode, before=before, by=peer.pid)
+        return {
+            "schema": views.UNFAIR,
+            "mode": str(request.mode),
+            "before": before,
+            "jobs": sorted(table.jobs),
+            "unknown": table.unknown(request.weights),
+        }
+
+    def _rollback(self, peer: Peer) -> dict[str, Any]:
+        undone = [change.id for change in self.journal.active.values()]
+        problems: list[str] = []
+        if self.engine is not None:
+            engine, self.engine = self.engine, None
+            self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
+            self._toggle = None
+            problems = engine.restore("rolled back")
+            self._report(problems)
+        self._say_ready()
+        log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))
+        return {"schema": views.ROLLBACK, "undone": undone, "problems": problems}

@@ -1,0 +1,1 @@
+"""The measurements behind the claims: `hostcc bench NAME`, one file per benchmark."""

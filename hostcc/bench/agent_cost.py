@@ -1,0 +1,206 @@
+"""What the agent itself takes: CPU and memory, idle and with open flows.
+
+An agent runs in a network namespace as a user would start it; a job of its host holds
+connections to another host open.  Nothing is sent over them: what is measured is what the
+agent does for having them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from hostcc.bench import options, usage
+from hostcc.bench.cases import CaseStore, identity_of
+from hostcc.bench.context import Context
+from hostcc.bench.holder import most
+from hostcc.bench.record import Column, Record, spread
+from hostcc.client import ask
+from hostcc.errors import NoAgentError
+from hostcc.lab import agents, cgroup, netns
+from hostcc.lab.errors import LabError
+from hostcc.lab.fabric import Fabric
+from hostcc.lab.plan import Host
+from hostcc.lab.scenario import FabricSpec
+
+JOB = "holder"
+PORT = 5000
+SETTLE_S = 2.0
+"""Between a change and the measurement."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One run with one number of flows."""
+
+    flows_seen: int
+    """What the agent says the job has."""
+    cpu_percent: float
+    """Of one CPU."""
+    resident_bytes: int
+    open_cpu_us: float
+    """The agent's CPU time for each flow that was opened; 0 when there was none."""
+    others_percent: float
+    """The rest of the machine, of one CPU: the noise."""
+    stolen_percent: float
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Numbers of flows, length of the measurement."""
+    parser.add_argument(
+        "--open",
+        type=options.wholes("--open", 0, most()),
+        default=(0, 100, 10_000),
+        metavar="N,N,...",
+        help="open flows, in this order (default: 0,100,10000)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=options.fraction("--seconds", 0.5, 600),
+        default=20.0,
+        metavar="S",
+        help="length of each measurement (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    counts = tuple(sorted(args.open))
+    store = CaseStore(context.out, list[Figures], context.fresh, any_programs=context.report_only)
+    identity = identity_of({"open": counts, "seconds": args.seconds}, programs=True)
+    runs: list[list[Figures]] = []
+    failures: list[str] = []
+    for number in range(1, context.runs + 1):
+        name = f"cases/run-{number}"
+        found = store.load(name, identity)
+        if found is None and not context.report_only:
+            try:
+                found = measure(counts, args.seconds, context, number)
+            except (LabError, NoAgentError) as error:
+                failures.append(f"run {number}: {error}")
+                continue
+            store.save(name, identity, found)
+            context.say(f"{number}/{context.runs}: {found}")
+        if found is not None:
+            runs.append(found)
+    return Record(
+        benchmark="agent-cost",
+        title="the agent's own use of the machine",
+        parameters={"open": list(counts), "seconds": args.seconds, "runs": context.runs},
+        columns=[
+            Column("flows", "open flows", digits=0),
+            Column("flows_seen", "seen by the agent", digits=0),
+            Column("cpu_percent", "CPU %", digits=2),
+            Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
+            Column("open_cpu_us", "CPU us / flow opened", digits=1),
+            Column("others_percent", "rest of the machine %", digits=1),
+            Column("stolen_percent", "stolen %", digits=2),
+        ],
+        rows=[
+            {
+                "flows": count,
+                **{
+                    field: spread([getattr(found[index], field) for found in runs])
+                    for field in Figures.__struct_fields__
+                },
+            }
+            for index, count in enumerate(counts)
+            if runs
+        ],
+        notes=[f"per cent of one CPU over {args.seconds:g} s, on the scheduler's own clock"],
+        failures=failures,
+    )
+
+
+def measure(counts: Sequence[int], seconds: float, context: Context, number: int) -> list[Figures]:
+    """One run: the same agent with more and more flows; raises LabError."""
+    hosts = (Host(1, JOB, 0, left=True), Host(2, JOB, 1, left=False))
+    with Fabric(FabricSpec(), hosts) as fabric:
+        running = agents.start(fabric, hosts[:1], {})
+        started: list[subprocess.Popen[bytes]] = []
+        try:
+            wrapped = [*agents.HOSTCC, "run", "--job", JOB, "--socket", str(running[0].socket)]
+            server = _start(fabric, hosts[1], [], "listen", hosts[1].address)
+            started.append(server)
+            _answer(server, "listening")
+            client = _start(fabric, hosts[0], [*wrapped, "--"], "connect", hosts[1].address)
+            started.append(client)
+            found = []
+            for step, count in enumerate(counts):
+                context.tell(
+                    f"{count} flows #{number}",
+                    number - 1 + step / len(counts),
+                    context.runs,
+                )
+                more = count - (counts[step - 1] if step else 0)
+                found.append(_with_flows(client, running[0], count, more, seconds))
+            return found
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+                for stream in (process.stdin, process.stdout):
+                    if stream is not None:
+                        stream.close()
+            agents.stop(running)
+            for host in hosts:
+                cgroup.empty(fabric.cgroup_of(host))
+
+
+def _with_flows(
+    client: subprocess.Popen[bytes], agent: agents.Agent, count: int, more: int, seconds: float
+) -> Figures:
+    try:
+        before = usage.read(agent.process.pid)
+        assert client.stdin is not None
+        client.stdin.write(f"{count}\n".encode())
+        client.stdin.flush()
+        _answer(client, f"open {count}")
+        time.sleep(SETTLE_S)
+        first = usage.read(agent.process.pid)
+        time.sleep(seconds)
+        last = usage.read(agent.process.pid)
+    except OSError as error:
+        raise LabError(f"{count} flows: the agent or the job is gone: {error}") from error
+    used = usage.between(first, last)
+    # Heartbeats while it opened are part of it; with many flows they do not show.
+    opening_s = first.process_s - before.process_s
+    return Figures(
+        _flows_seen(agent),
+        used.process_percent,
+        last.resident_bytes,
+        1e6 * opening_s / more if more else 0.0,
+        used.others_percent,
+        used.stolen_percent,
+    )
+
+
+def _flows_seen(agent: agents.Agent) -> int:
+    """From the agent's own status."""
+    jobs = ask(agent.socket, "status")["jobs"]
+    return sum(int(job["flows"]) for job in jobs if job["name"] == JOB)
+
+
+def _start(
+    fabric: Fabric, host: Host, wrapper: list[str], role: str, address: str
+) -> subprocess.Popen[bytes]:
+    return netns.spawn(
+        [*wrapper, sys.executable, "-m", "hostcc.bench.holder", role, address, str(PORT)],
+        namespace=fabric.namespace(host.name),
+        cgroup=fabric.cgroup_of(host),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _answer(process: subprocess.Popen[bytes], expected: str) -> None:
+    """Wait for a line; the holder gives up by itself when it cannot connect."""
+    assert process.stdout is not None
+    line = process.stdout.readline().decode(errors="replace").strip()
+    if line != expected:
+        raise LabError(f"holder: expected {expected!r}, got {line!r:.60}")

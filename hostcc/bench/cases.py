@@ -1,0 +1,95 @@
+"""Cases that have been measured, on disk, so that a long benchmark can be taken up again.
+
+A case is one small JSON file, written when it is finished.  It is used again only when what
+was measured is the same: the file carries digests of everything that the result depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from hostcc import config, mltcp
+from hostcc.bpf.objects import object_path
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a case is a measurement of, as digests."""
+
+    definition: str
+    """Of what was asked for."""
+    digest: str
+    """Of that and of the programs that were measured."""
+
+
+class CaseStore(Generic[Result]):
+    """Finished cases below a directory; without one nothing is kept."""
+
+    def __init__(
+        self,
+        directory: Path | None,
+        kind: type[Result],
+        fresh: bool = False,
+        any_programs: bool = False,
+    ) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._fresh = fresh
+        self._any_programs = any_programs
+        self.outdated: list[str] = []
+        """Cases that were loaded although other programs were measured (`any_programs`)."""
+        self._written: set[Path] = set()
+
+    def load(self, name: str, identity: Identity) -> Result | None:
+        """A finished case, or None when it is missing, damaged, or of something else."""
+        if self._directory is None:
+            return None
+        path = self._directory / f"{name}.json"
+        if self._fresh and path not in self._written:
+            return None
+        try:
+            document: Any = msgspec.json.decode(path.read_bytes())
+            same = document["digest"] == identity.digest
+            if not same and not (
+                self._any_programs and document["definition"] == identity.definition
+            ):
+                return None
+            result = msgspec.convert(document["result"], self._kind)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        if not same:
+            self.outdated.append(name)
+        return result
+
+    def save(self, name: str, identity: Identity, result: Result) -> None:
+        """Keep a case; it is on disk whole or not at all."""
+        if self._directory is None:
+            return
+        path = self._directory / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_bytes(msgspec.json.encode({**asdict(identity), "result": result}))
+        temporary.replace(path)
+        self._written.add(path)
+
+
+def identity_of(what: Mapping[str, Any], *, programs: bool) -> Identity:
+    """A case's identity from its definition; with `programs`, what the agent puts into the
+    kernel is part of it: the BPF objects, and the modules that choose their parameters."""
+    digest = hashlib.sha256(msgspec.json.encode(what, order="deterministic"))
+    definition = digest.hexdigest()[:32]
+    if programs:
+        modules = sorted(Path(mltcp.__path__[0]).glob("*.py"))
+        objects = [object_path(name) for name in ("mltcp", "tracker")]
+        for path in (*objects, *modules, Path(config.__file__)):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return Identity(definition, digest.hexdigest()[:32])

@@ -1,0 +1,21 @@
+"""What this kernel can do, found by asking it, not by its version."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
+
+
+@functools.cache
+def struct_ops_links() -> bool:
+    """Whether a struct_ops can be held by a link, and so die with its process (Linux 6.4).
+
+    The attach type for it is an enum constant, which the kernel's own type information
+    names; False where there is none.
+    """
+    try:
+        return b"\0BPF_STRUCT_OPS\0" in KERNEL_BTF.read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The hostcc variant.  All flows of a job to one peer share a window that
+ * follows a queueing-delay target; the target rises with the job's urgency, so
+ * a job that is behind steps back before the queue overflows.  When the shared
+ * window is too small for all flows, the surplus is parked: a parked flow sends
+ * two packets now and then, and joins again when there is room.
+ *
+ * Plain cubic when the job is not periodic, when yielding did not pay, when the
+ * agent is gone, and after a time-out.
+ */
+#ifndef HOSTCC_HOST_BPF_H
+#define HOSTCC_HOST_BPF_H
+
+enum { PATH_RAMP = 1, PATH_YIELDS = 2 };
+
+#define BURST_Q10 (2 * HCC_ONE)		/* fewer packets draw delayed ACKs */
+#define WINDOW_MAX_Q10 (1u << 30)
+#define BURST_SLACK 2			/* packets beyond slow start's two per packet acknowledged */
+#define PERSISTENCE 4			/* steps on one side of the target */
+
+const volatile u32 floor_gap_us = 5000;	/* a job that yields sends a burst this often */
+const volatile u32 park_min_us = 3000;	/* a parked flow's first pause; doubles while the job yields */
+const volatile u32 park_max_us = 40000;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, HCC_MAX_JOBS * HCC_PATHS);
+	__type(key, u32);
+	__type(value, struct hcc_path_state);
+} path_states SEC(".maps");
+
+static __always_inline u32 peer_hash(const struct sock *sk)
+{
+	const struct in6_addr *v6 = &sk->__sk_common.skc_v6_daddr;
+	u32 h = sk->__sk_common.skc_daddr;
+
+	/* An IPv4 peer is there too, mapped; all of it counts for IPv6. */
+	if (sk->__sk_common.skc_family == AF_INET6)
+		h = v6->in6_u.u6_addr32[0] ^ v6->in6_u.u6_addr32[1] * 3 ^
+		    v6->in6_u.u6_addr32[2] * 5 ^ v6->in6_u.u6_addr32[3] * 7;
+	return h * 2654435761u;
+}
+
+static __always_inline struct hcc_path_state *path_state(struct sock *sk, const struct flow_priv *f)
+{
+	u32 key = f->slot * HCC_PATHS + (peer_hash(sk) >> 29);
+
+	return bpf_map_lookup_elem(&path_states, &key);
+}
+
+/*
+ * Base RTT of the path.  Shared: flows that measured their own, some of them while
+ * others filled the queue, would disagree on what the queueing delay is.
+ */
+static __always_inline u32 path_base(struct sock *sk, struct hcc_path_state *p, u32 rtt_us)
+{
+	u32 peer = peer_hash(sk);
+
+	if (!p->base_us) {
+		p->base_us = tcp_sk(sk)->rtt_min.s[0].v;
+		p->peer = peer;
+	}
+	if (p->peer != peer)
+		return tcp_sk(sk)->rtt_min.s[0].v;
+	if (rtt_us && rtt_us < p->base_us)
+		p->base_us = rtt_us;
+	return p->base_us;
+}
+
+/*
+ * The RTT that this acknowledgement shows, us; 0 none.  A packet that left before the
+ * departure time its socket had set (set_pacing) carries that time as its time stamp.
+ */
+static __always_inline u32 honest_rtt(const struct tcp_sock *tp, const struct flow_priv *f,
+				      const struct ack_sample *sample)
+{
+	u32 sent_us = (u32)tp->tcp_mstamp - sample->rtt_us;
+
+	if (sample->rtt_us <= 0 || sent_us - f->hold_us + 2 < 5)
+		return 0;
+	return sample->rtt_us;
+}
+
+static __always_inline bool delay_mode(struct sock *sk, const struct flow_priv *f,
+				       const struct hcc_job_conf *c, const struct hcc_job_state *s)
+{
+	if (!c || !s || c->mode != HCC_MODE_MLTCP)
+		return false;
+	if (s->stance != HCC_STANCE_SCALED && s->iterations)
+		return false;
+	/* A stream without end is no iteration. */
+	if (!s->iterations && now_ns(tcp_sk(sk)) - s->iteration_start_ns > HCC_FIRST_MAX_NS)
+		return false;
+	if (s->iterations && s->total_bytes < HCC_MIN_ITERATION_BYTES)
+		return false;
+	if (s->yield_ns > hcc_patience_ns(s) || hcc_path_too_long(s, tcp_sk(sk)->rtt_min.s[0].v))
+		return false;
+	return agent_alive(now_ns(tcp_sk(sk)));
+}
+
+static __always_inline void wake(struct flow_priv *f, struct hcc_path_state *p)
+{
+	if (!(f->flags & FLOW_AWAKE)) {
+		f->flags |= FLOW_AWAKE;
+		__sync_fetch_and_add(&p->awake, 1);
+	}
+	f->park_us = 0;
+}
+
+static __always_inline void sleep(struct flow_priv *f, struct hcc_path_state *p)
+{
+	if (f->flags & FLOW_AWAKE) {
+		f->flags &= ~FLOW_AWAKE;
+		if (p->awake)
+			__sync_fetch_and_sub(&p->awake, 1);
+	}
+}
+
+/* Pace so that a burst of two packets takes this long. */
+static __always_inline void pace_burst(struct sock *sk, struct flow_priv *f, u64 gap_us)
+{
+	u64 bps = (u64)2 * tcp_sk(sk)->mss_cache * 1000000 / (gap_us + 1);
+
+	set_pacing(sk, f, bps > 0xfffffffe ? 0xfffffffe : bps);
+}
+
+/* This flow's part of the path's window. */
+static void take_share(struct sock *sk, struct flow_priv *f, struct hcc_path_state *p, u32 rtt_us,
+		       u32 acked)
+{
+	/* In recovery the kernel owns cwnd; who may send at will is still ours. */
+	bool open = ca_state(sk) <= TCP_CA_Disorder;
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 w = p->window_q10, awake = p->awake;
+	u32 others = f->flags & FLOW_AWAKE && awake ? awake - 1 : awake;
+	u32 share = w / (others + 1);
+	u64 gap;
+
+	if (share >= BURST_Q10) {
+		wake(f, p);
+		set_pacing(sk, f, 0);
+		if (open) {
+			u32 cwnd = (share + HCC_ONE / 2) / HCC_ONE;
+			u32 limit = tp->packets_out + 2 * acked + BURST_SLACK;
+
+			/* Grown by what others left: no burst at line rate into the queue. */
+			tp->snd_cwnd = cwnd < limit ? cwnd : limit;
+		}
+		return;
+	}
+	/* The rate holds it back; a quota of one packet would draw delayed ACKs. */
+	if (open)
+		tp->snd_cwnd = 4;
+	if (others) {
+		u32 pause = f->park_us;
+
+		sleep(f, p);
+		if (!(p->flags & PATH_YIELDS))
+			pause = park_min_us;
+		else if (!tp->packets_out)
+			pause = pause < park_max_us / 2 ? 2 * pause : park_max_us;
+		if (pause < park_min_us)
+			pause = park_min_us;
+		if (pause != f->park_us) {
+			f->park_us = pause;
+			pace_burst(sk, f, pause);
+		}
+		return;
+	}
+	wake(f, p);
+	gap = (u64)BURST_Q10 * (rtt_us + 1) / (w + 1);
+	pace_burst(sk, f, gap > floor_gap_us ? floor_gap_us : gap);
+}
+
+/* One step of the path's window. */
+static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_state *p,
+		      struct hcc_job_state *s, const struct hcc_job_conf *c, u32 base, u32 acked, u64 now)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 samples = p->q_samples, q = p->q_sum_us / (samples ? samples : 1), w = p->window_q10;
+	u32 ratio = flow_ratio_q10(f, s, c);
+	u32 urgency = hcc_urgency_q10(s, c, ratio);
+	u32 target = hcc_target_us(c, base, s->q_loss_us, urgency);
+	u32 floor_q10 = (u64)BURST_Q10 * (base + q) / (floor_gap_us + 1);
+	bool limited = 2 * (tp->packets_out + acked) >= tp->snd_cwnd || f->flags & FLOW_PACED;
+
+	p->q_sum_us = 0;
+	p->q_samples = 0;
+	p->q_us = q;
+	if (floor_q10 > BURST_Q10)
+		floor_q10 = BURST_Q10;
+	if (q <= target)
+		p->persists = p->persists > 0 ? p->persists + 1 : 1;
+	else
+		p->persists = p->persists < 0 ? p->persists - 1 : -1;
+	if (q <= target) {
+		if (p->flags & PATH_YIELDS)
+			p->flags = PATH_RAMP;
+		if (!limited) {
+			;
+		} else if (p->flags & PATH_RAMP && (q < target / 2 || base > target)) {
+			w += w < BURST_Q10 ? BURST_Q10 : base > target ? w / 2 : w;
+		} else {
+			p->flags &= ~PATH_RAMP;
+			w += (u64)w * (target - q) / (target + base + q) / 2 + hcc_f_q10(c, urgency);
+			if (p->persists > PERSISTENCE)
+				w += w / 4;
+		}
+	} else {
+		u32 cut = (u64)w * (q - target) / (q + target);
+
+		/* Held above our target by somebody more urgent, however slightly: give way. */
+		if (p->persists < -PERSISTENCE && cut < w / 4)
+			cut = w / 4;
+		w -= cut > w / 2 ? w / 2 : cut;
+		p->flags &= ~PATH_RAMP;
+		if (w <= floor_q10)
+			p->flags |= PATH_YIELDS;
+	}
+	if (w < floor_q10)
+		w = floor_q10;
+	if (p->flags & PATH_YIELDS) {
+		u64 elapsed = s->yield_since_ns ? now - s->yield_since_ns : 0;
+
+		s->yield_ns += elapsed;
+		/* Out of patience at once: plain for the rest of the iteration, and on. */
+		if (hcc_neighbour_is_deaf(s, c, base, q, elapsed))
+			s->yield_ns += 2 * hcc_patience_ns(s);
+		s->yield_since_ns = now;
+	} else {
+		s->yield_since_ns = 0;
+	}
+	p->window_q10 = w > WINDOW_MAX_Q10 ? WINDOW_MAX_Q10 : w;
+}
+
+/* A flow begins to send after silence. */
+static void host_tx_start(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+	const struct hcc_job_conf *c = job_conf(f->slot);
+	struct hcc_path_state *p;
+	u32 base, share;
+	bool first = false;
+	u64 start;
+
+	if (!delay_mode(sk, f, c, s) || f->epoch == s->epoch)
+		return;
+	p = path_state(sk, f);
+	if (!p)
+		return;
+	base = path_base(sk, p, 0);
+	flow_enter(f, s);
+	f->flags &= ~FLOW_AWAKE;
+	f->park_us = 0;
+	if (p->epoch != s->epoch) {
+		/* The first flow scouts: whoever is further on keeps the link. */
+		p->epoch = s->epoch;
+		p->base_us += p->base_us >> 7;	/* routes change */
+		p->awake = 0;
+		start = hcc_start_window_q10(s, base, tp->mss_cache);
+		p->window_q10 = start > BURST_Q10 ? start : BURST_Q10;
+		p->flags = PATH_RAMP;
+		p->q_sum_us = 0;
+		p->q_samples = 0;
+		p->next_step_ns = 0;
+		p->q_us = 0;
+		p->persists = 0;
+		first = true;
+	}
+	share = p->window_q10 / (s->flows ? s->flows : 1);
+	if (share >= BURST_Q10) {
+		/* A long path: everybody at once, spread over a round trip. */
+		wake(f, p);
+		tp->snd_cwnd = share / HCC_ONE;
+		pace_burst(sk, f, (u64)BURST_Q10 * base / share);
+	} else if (first) {
+		wake(f, p);
+		set_pacing(sk, f, 0);
+		tp->snd_cwnd = 2;
+	} else {
+		tp->snd_cwnd = 1;
+		f->park_us = park_min_us;
+		pace_burst(sk, f, 2 * park_min_us);
+	}
+}
+
+SEC("struct_ops/hcc_host_init")
+void BPF_PROG(hcc_host_init, struct sock *sk)
+{
+	cubictcp_init(sk);
+	flow_init(sk);
+}
+
+SEC("struct_ops/hcc_host_release")
+void BPF_PROG(hcc_host_release, struct sock *sk)
+{
+	struct flow_priv *f = priv(sk);
+	struct hcc_path_state *p = path_state(sk, f);
+
+	if (p)
+		sleep(f, p);
+	if (f->flags & FLOW_PACED && !(f->flags & FLOW_HAD_PACING))
+		sk->sk_pacing_status = SK_PACING_NONE;
+	flow_release(sk);
+}
+
+SEC("struct_ops/hcc_host_event")
+void BPF_PROG(hcc_host_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	cubictcp_cwnd_event(sk, ev);
+	if (ev == CA_EVENT_TX_START) {
+		flow_tx_start(sk);
+		host_tx_start(sk);
+	}
+}
+
+SEC("struct_ops/hcc_host_acked")
+void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+	const struct hcc_job_conf *c = job_conf(f->slot);
+	struct hcc_path_state *p = path_state(sk, f);
+	u32 rtt, base, q;
+	u64 now = now_ns(tp), due;
+	bool usable;
+
+	cubictcp_acked(sk, sample);
+	if (!s || !c || !p)
+		return;
+	rtt = honest_rtt(tp, f, sample);
+	base = path_base(sk, p, rtt);
+	/* A lone packet may have waited for the delayed ACK timer: an upper bound only. */
+	q = rtt > base ? rtt - base : 0;
+	usable = rtt && (sample->pkts_acked > 1 || q <= p->q_us);
+	flow_count(sk, f, s);
+	if (!delay_mode(sk, f, c, s)) {
+		sleep(f, p);
+		set_pacing(sk, f, 0);
+		return;
+	}
+	if (usable) {
+		p->q_sum_us += q;
+		p->q_samples++;
+		due = p->next_step_ns;
+		if (now >= due && __sync_val_compare_and_swap(&p->next_step_ns, due,
+							      now + (base + q) * 1000ULL) == due)
+			path_step(sk, f, p, s, c, base, sample->pkts_acked, now);
+	}
+	if (!tp->packets_out && tp->write_seq == tp->snd_nxt) {
+		sleep(f, p);
+		return;
+	}
+	if (ca_state(sk) != TCP_CA_Loss)
+		take_share(sk, f, p, base + q, sample->pkts_acked);
+}
+
+SEC("struct_ops/hcc_host_avoid")
+void BPF_PROG(hcc_host_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct flow_priv *f = priv(sk);
+	const struct hcc_job_conf *c = job_conf(f->slot);
+
+	/* After a time-out the kernel's slow start rebuilds the window. */
+	if (ca_state(sk) != TCP_CA_Loss && delay_mode(sk, f, c, job_state(f->slot)))
+		return;
+	if (!tcp_in_slow_start(tcp_sk(sk)))
+		acked = scale_acked(f, acked, flow_f_q10(sk, f));
+	cubictcp_cong_avoid(sk, ack, acked);
+}
+
+SEC("struct_ops/hcc_host_ssthresh")
+u32 BPF_PROG(hcc_host_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+	const struct hcc_job_conf *c = job_conf(f->slot);
+	struct hcc_path_state *p = path_state(sk, f);
+	u32 keep, w;
+	u64 now = now_ns(tp);
+
+	if (s && p && p->q_us > 100 && f->flags & FLOW_AWAKE)
+		s->q_loss_us = s->q_loss_us ? (15 * s->q_loss_us + p->q_us) / 16 : 2 * p->q_us;
+	if (!p || !delay_mode(sk, f, c, s))
+		return cubictcp_recalc_ssthresh(sk);
+	keep = HCC_ONE / 2 + hcc_urgency_q10(s, c, flow_ratio_q10(f, s, c)) / 4;
+	/* Several flows lose packets of one overflow: the window is cut once. */
+	if (now >= p->next_step_ns || p->flags & PATH_RAMP) {
+		p->next_step_ns = now + (u64)(tp->srtt_us >> 3) * 1000;
+		p->window_q10 = (u64)p->window_q10 * keep / HCC_ONE;
+		p->flags &= ~PATH_RAMP;
+	}
+	w = tp->snd_cwnd * keep / HCC_ONE;
+	return w > 2 ? w : 2;
+}
+
+SEC("struct_ops/hcc_host_state")
+void BPF_PROG(hcc_host_state, struct sock *sk, u8 new_state)
+{
+	cubictcp_state(sk, new_state);
+	if (new_state == TCP_CA_Loss)
+		set_pacing(sk, priv(sk), 0);
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops hcc_host = {
+	.init = (void *)hcc_host_init,
+	.release = (void *)hcc_host_release,
+	.ssthresh = (void *)hcc_host_ssthresh,
+	.cong_avoid = (void *)hcc_host_avoid,
+	.set_state = (void *)hcc_host_state,
+	.cwnd_event = (void *)hcc_host_event,
+	.pkts_acked = (void *)hcc_host_acked,
+	.undo_cwnd = (void *)hcc_reno_undo,
+	.name = "hcc_host",
+};
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/*
+ * Types and constants shared by the BPF programs and Python.
+ *
+ * Python never repeats these by hand: hostcc.bpf reads struct layouts and enum
+ * values out of the object's BTF.  Units are in the names.  All rates are bytes
+ * per second, all fractions are Q10 (1024 is one).
+ */
+#ifndef HOSTCC_INTF_H
+#define HOSTCC_INTF_H
+
+enum hcc_limits {
+	HCC_MAX_JOBS = 1024,	 /* job slots on one host; slot 0 is "no job" */
+	HCC_F_POINTS = 33,	 /* samples of F over bytes_ratio 0..1 */
+	HCC_ONE = 1024,		 /* Q10 unit */
+	HCC_PATHS = 8,		 /* peers of a job that have a window of their own */
+	HCC_CA_NAME_LEN = 16,	 /* TCP_CA_NAME_MAX */
+	HCC_PORT_RULES = 16384,	 /* ports that rules can name */
+	HCC_CGROUPS = 16384,	 /* cgroups below jobs, for sockets that exist already */
+};
+
+/* What a job's sockets do.  Written by the agent, read on every ACK. */
+enum hcc_mode {
+	HCC_MODE_OFF = 0,	/* plain form of the variant, F = 1 */
+	HCC_MODE_MLTCP = 1,	/* F(bytes_ratio) */
+	HCC_MODE_STATIC = 2,	/* F is constant: job_conf.static_f_q10 */
+};
+
+enum hcc_scope {
+	HCC_SCOPE_JOB = 0,	/* one bytes_ratio for all flows of the job here */
+	HCC_SCOPE_FLOW = 1,	/* one bytes_ratio per flow (as published) */
+};
+
+/* job_confs[slot]: written by the agent only. */
+struct hcc_job_conf {
+	__u32 in_use;
+	__u32 mode;			/* enum hcc_mode */
+	__u32 scope;			/* enum hcc_scope */
+	__u32 static_f_q10;		/* F in HCC_MODE_STATIC */
+	__u64 total_bytes;		/* per iteration on this host; 0: learn it */
+	__u32 silence_us;		/* iteration boundary; 0: learn it */
+	__u32 target_min_us;		/* queueing delay target, farthest behind */
+	__u32 target_max_us;		/* queueing delay target, about to finish */
+	__s32 urgency_bias_q10;		/* head start that the owner's weight gives */
+	__u32 tie_q10;			/* from the job's name: breaks ties the same on every host */
+	__u32 f_q10[HCC_F_POINTS];	/* F(i / (HCC_F_POINTS - 1)) */
+};
+
+/* Where a job stands in deciding whether yielding pays; see docs/mltcp.md. */
+enum hcc_stance {
+	HCC_STANCE_LEARN = 0,	/* no trusted iteration yet: plain */
+	HCC_STANCE_SCALED = 1,	/* periodic: scaled by F */
+	HCC_STANCE_PLAIN = 2,	/* yielding did not pay: plain, retried later */
+};
+
+/* job_states[slot]: written by BPF only. */
+struct hcc_job_state {
+	__u64 iteration_start_ns;
+	__u64 last_active_ns;	/* last byte acknowledged or sent by any flow */
+	__u64 iteration_bytes;	/* acknowledged so far in this iteration */
+	__u64 total_bytes;	/* learned or given */
+	__u64 iterations;	/* boundaries seen */
+	__u64 bytes_acked;	/* since the job appeared */
+	__u64 comm_ns;		/* communication time of the last iteration */
+	__u64 best_comm_ns;	/* shortest recent communication time */
+	__u64 period_ns;	/* start to start, last */
+	__u64 gap_ref_ns;	/* the usual longest gap: twice the silence threshold */
+	__u64 gap_seen_ns;	/* a much longer one, seen once */
+	__u64 yield_ns;		/* time held at the floor in this iteration */
+	__u64 yield_since_ns;	/* 0: not yielding now */
+	__u64 deaf_ns;		/* time held back by a queue that nobody who yields would fill */
+	__u32 trust;		/* consecutive consistent iterations, saturating */
+	__u32 stance;		/* enum hcc_stance */
+	__u32 stance_until;	/* iteration count at which stance is revisited */
+	__u32 backoff;		/* length of the next plain period, iterations */
+	__u32 flows;		/* open flows */
+	__u32 q_loss_us;	/* queueing delay seen at loss, 0 unknown */
+	__u32 busy;		/* flows with something unsent or unacknowledged */
+	__u32 epoch;		/* bumped when an iteration begins, also the very first */
+	__u32 unsettled;	/* leaky count of contended iterations */
+	__u32 pad;
+};
+
+/*
+ * path_states[slot * HCC_PATHS + hash of the peer]: the window that a job's
+ * flows to one peer share.  Written by BPF only.
+ */
+struct hcc_path_state {
+	__u64 next_step_ns;	/* the window moves once a round trip */
+	__u32 window_q10;	/* packets, all awake flows together; may be below one */
+	__u32 q_sum_us;		/* queueing delay samples since the last step */
+	__u32 q_samples;
+	__u32 awake;		/* flows that may send at will; the others are parked */
+	__u32 epoch;		/* job_state.epoch when last restarted */
+	__u32 flags;		/* private to the congestion control */
+	__u32 q_us;		/* queueing delay, mean of the last step */
+	__s32 persists;		/* steps in a row below (positive) or above the target */
+	__u32 base_us;		/* RTT without queueing: the least that any flow to `peer` saw */
+	__u32 peer;		/* hash of the peer's address; others that land here share the window only */
+	__u32 pad;
+};
+
+enum hcc_flow_flags {
+	HCC_FLOW_MANAGED = 1,	/* we chose its congestion control */
+	HCC_FLOW_FOREIGN = 2,	/* its owner or an administrator did: hands off */
+	HCC_FLOW_PARTED = 4,	/* we did, and gave it back */
+};
+
+/* Socket storage: who a socket belongs to. */
+struct hcc_flow {
+	__u32 slot;		/* job slot, 0 none */
+	__u32 flags;		/* enum hcc_flow_flags */
+};
+
+/* config[0]: agent-wide, written by the agent only. */
+struct hcc_config {
+	__u64 beat_ns;		/* CLOCK_MONOTONIC of the agent's last sign of life */
+	__u64 stale_ns;		/* older than this: act as the plain form */
+};
+
+enum hcc_event_type {
+	HCC_EVENT_FLOW_OPEN = 1,
+	HCC_EVENT_FLOW_CLOSE = 2,
+	HCC_EVENT_ITERATION = 3,
+};
+
+/* Ring buffer records. */
+struct hcc_event {
+	__u64 at_ns;
+	__u32 type;		/* enum hcc_event_type */
+	__u32 slot;
+	__u64 bytes;		/* iteration: bytes; close: bytes acknowledged */
+	__u64 comm_ns;		/* iteration: communication time */
+	__u64 period_ns;	/* iteration: start to start */
+	__u64 yield_ns;		/* iteration: time yielding */
+	__u32 stance;
+	__u16 lport, rport;	/* open, close; host order */
+};
+
+/* One record per socket from the flow dump iterator. */
+struct hcc_flow_record {
+	__u32 slot;
+	__u16 family;		/* AF_INET or AF_INET6 */
+	__u8 state;		/* TCP state */
+	__u8 managed;		/* enum hcc_flow_flags */
+	__u8 laddr[16], raddr[16];	/* IPv4 in the first four bytes */
+	__u16 lport, rport;	/* host order */
+	__u32 cwnd, ssthresh;	/* packets */
+	__u32 srtt_us, min_rtt_us, mss_bytes;
+	__u32 retrans;		/* segments retransmitted, total */
+	__u32 inflight;		/* packets out */
+	__u64 bytes_acked;
+	__u64 pacing_bps;	/* bytes per second, ~0 unlimited */
+	__u64 cgroup_id;
+	char ca_name[HCC_CA_NAME_LEN];
+};
+
+/* What the switching iterator is asked to do, and what came of it: switch_req[0]. */
+struct hcc_switch {
+	__u32 slot;		/* only sockets of this job; 0: of every job */
+	__u32 to_default;	/* 1: back to default_ca */
+	__u32 seen;		/* sockets of the job */
+	__u32 switched;
+	__u32 failed;
+	__u32 foreign;		/* left alone: somebody else chose their congestion control */
+	char default_ca[HCC_CA_NAME_LEN];
+};
+
+/* Which congestion control a job's sockets get: job_ca[slot]; empty: the host's default. */
+struct hcc_ca_name {
+	char name[HCC_CA_NAME_LEN];
+};
+
+/* Key of port_rules. */
+struct hcc_port_key {
+	__u16 port;		/* host order */
+	__u16 remote;		/* 0: local port, 1: remote port */
+};
+
+#endif

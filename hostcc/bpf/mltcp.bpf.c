@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * MLTCP congestion controls: the window of a training job's flow is scaled by
+ * F(bytes_ratio), the part of this iteration's bytes that the job has sent.
+ *
+ *   hostcc  delay decides; below one packet it paces (this project's own)
+ *   reno, cubic  the plain algorithm with its additive increase scaled by F
+ *   dctcp   RFC 8257, increase scaled by F (dctcp.bpf.h)
+ *
+ * Every program falls back to the plain algorithm when the agent is silent, the
+ * socket has no job, or the job is not (yet) seen to be periodic.
+ * Sources: Rajasekaran, MIT thesis 2025, chapter 5; MLTCP, arXiv 2402.09589.
+ */
+#include "maps.bpf.h"
+#include "iteration.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const enum hcc_iteration *export_iteration __attribute__((unused));
+
+/* The kernel's struct bictcp lives in the first 64 bytes of icsk_ca_priv. */
+#define PRIV_OFFSET_U64 8
+
+enum { NO_SLOT = 0xffff };
+enum { FLOW_PACED = 1, FLOW_HAD_PACING = 2, FLOW_AWAKE = 4, FLOW_BUSY = 8 };
+
+/* This project's part of icsk_ca_priv: 40 bytes. */
+struct flow_priv {
+	u16 slot;
+	u16 flags;
+	u32 acked_mark;		/* low half of bytes_acked when last counted */
+	u32 epoch;		/* job_state.epoch when last seen */
+	u32 park_us;		/* pace of a parked flow: time between bursts */
+	u32 hold_us;		/* departure time that was pending when pacing ended, low half */
+	u32 carry_q10;		/* fraction of a packet of scaled increase */
+	u32 flow_bytes;		/* HCC_SCOPE_FLOW: acknowledged in this iteration */
+	u32 flow_total;		/* HCC_SCOPE_FLOW: learned */
+};
+
+static __always_inline struct flow_priv *priv(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
+
+	return (struct flow_priv *)&icsk->icsk_ca_priv[PRIV_OFFSET_U64];
+}
+
+static __always_inline u8 ca_state(struct sock *sk)
+{
+	return BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state);
+}
+
+static __always_inline struct hcc_job_state *job_state(u32 slot)
+{
+	return slot ? bpf_map_lookup_elem(&job_states, &slot) : NULL;
+}
+
+static __always_inline const struct hcc_job_conf *job_conf(u32 slot)
+{
+	return slot ? bpf_map_lookup_elem(&job_confs, &slot) : NULL;
+}
+
+static __always_inline u64 now_ns(const struct tcp_sock *tp)
+{
+	return tp->tcp_mstamp * 1000;
+}
+
+static void emit_iteration(u32 slot, const struct hcc_job_state *s, u64 now, u64 bytes, u64 yield)
+{
+	struct hcc_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e)
+		return;
+	__builtin_memset(e, 0, sizeof(*e));
+	e->at_ns = now;
+	e->type = HCC_EVENT_ITERATION;
+	e->slot = slot;
+	e->bytes = bytes;
+	e->comm_ns = s->comm_ns;
+	e->period_ns = s->period_ns;
+	e->yield_ns = yield;
+	e->stance = s->stance;
+	bpf_ringbuf_submit(e, 0);
+}
+
+static void flow_init(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow_priv *f = priv(sk);
+	struct hcc_flow *id = bpf_sk_storage_get(&flows, sk, 0, 0);
+	struct hcc_job_state *s;
+
+	f->slot = id ? id->slot : 0;
+	f->flags = sk->sk_pacing_status == SK_PACING_NONE ? 0 : FLOW_HAD_PACING;
+	f->acked_mark = (u32)tp->bytes_acked;
+	f->epoch = 0;
+	f->park_us = 0;
+	f->hold_us = 0;
+	f->carry_q10 = 0;
+	f->flow_bytes = 0;
+	f->flow_total = 0;
+	s = job_state(f->slot);
+	if (s)
+		__sync_fetch_and_add(&s->flows, 1);
+}
+
+static void set_pacing(struct sock *sk, struct flow_priv *f, u32 bps)
+{
+	u32 none = ~0U;
+
+	if (bps) {
+		f->flags |= FLOW_PACED;
+		bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &bps, sizeof(bps));
+	} else if (f->flags & FLOW_PACED) {
+		f->flags &= ~FLOW_PACED;
+		f->hold_us = tcp_sk(sk)->tcp_wstamp_ns / 1000;
+		bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &none, sizeof(none));
+		if (!(f->flags & FLOW_HAD_PACING))
+			sk->sk_pacing_status = SK_PACING_NONE;
+	}
+}
+
+/* Something was sent after silence: does an iteration begin? */
+static void flow_tx_start(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+	const struct hcc_job_conf *c = job_conf(f->slot);
+	u64 now = now_ns(tp), last, gap;
+
+	if (!s || !c || f->flags & FLOW_BUSY)
+		return;
+	f->flags |= FLOW_BUSY;
+	if (__sync_fetch_and_add(&s->busy, 1))
+		return;		/* paced, stalled or waiting: the job was not silent */
+	last = s->last_active_ns;
+	gap = now - last;
+	if ((s64)gap <= 0)
+		return;
+	if (gap >= hcc_min_silence_ns(tp->srtt_us >> 3)) {
+		/* Several flows start at once: one of them closes the iteration. */
+		if (__sync_val_compare_and_swap(&s->last_active_ns, last, now) != last)
+			return;
+		if (!last || s->iteration_bytes < HCC_MIN_ITERATION_BYTES) {
+			/* Nothing yet, or a handshake: too little to learn from. */
+			s->iteration_start_ns = now;
+			s->iteration_bytes = 0;
+			s->epoch++;
+		} else {
+			u64 bytes = s->iteration_bytes, yielded = s->yield_ns;
+			int over = gap > hcc_silence_ns(s, c, tp->srtt_us >> 3);
+
+			s->last_active_ns = last;
+			hcc_learn_gap(s, gap);
+			if (over) {
+				hcc_iteration_end(s, c, now);
+				emit_iteration(f->slot, s, now, bytes, yielded);
+			}
+			s->last_active_ns = now;
+		}
+	} else {
+		s->last_active_ns = now;
+	}
+}
+
+/* This flow takes part in the job's current iteration. */
+static __always_inline void flow_enter(struct flow_priv *f, const struct hcc_job_state *s)
+{
+	f->epoch = s->epoch;
+	f->flow_total = f->flow_bytes;
+	f->flow_bytes = 0;
+}
+
+/* All that the application gave us has been acknowledged. */
+static __always_inline void flow_rests(struct flow_priv *f, struct hcc_job_state *s)
+{
+	if (f->flags & FLOW_BUSY) {
+		f->flags &= ~FLOW_BUSY;
+		if (s->busy)
+			__sync_fetch_and_sub(&s->busy, 1);
+	}
+}
+
+/* Count what was acknowledged. */
+static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_state *s)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 bytes = (u32)tp->bytes_acked - f->acked_mark;
+
+	f->acked_mark = (u32)tp->bytes_acked;
+	if (f->epoch != s->epoch)
+		flow_enter(f, s);
+	f->flow_bytes += bytes;
+	__sync_fetch_and_add(&s->iteration_bytes, bytes);
+	__sync_fetch_and_add(&s->bytes_acked, bytes);
+	s->last_active_ns = now_ns(tp);
+	if (!tp->packets_out && tp->write_seq == tp->snd_nxt)
+		flow_rests(f, s);
+}
+
+static __always_inline u32 flow_ratio_q10(const struct flow_priv *f, const struct hcc_job_state *s,
+					  const struct hcc_job_conf *c)
+{
+	if (c->scope == HCC_SCOPE_FLOW)
+		return hcc_ratio_q10(f->flow_bytes, f->flow_total);
+	return hcc_ratio_q10(s->iteration_bytes, s->total_bytes);
+}
+
+/* F for this socket now; HCC_ONE whenever the plain form is wanted. */
+static __always_inline u32 flow_f_q10(struct sock *sk, struct flow_priv *f)
+{
+	const struct hcc_job_conf *c = job_conf(f->slot);
+	struct hcc_job_state *s = job_state(f->slot);
+
+	if (!c || !s || c->mode == HCC_MODE_OFF || !agent_alive(now_ns(tcp_sk(sk))))
+		return HCC_ONE;
+	if (c->mode == HCC_MODE_STATIC)
+		return c->static_f_q10;
+	if (s->stance == HCC_STANCE_LEARN)
+		return HCC_ONE;
+	return hcc_f_q10(c, flow_ratio_q10(f, s, c));
+}
+
+/* acked packets scaled by F, the fraction carried over to the next call. */
+static __always_inline u32 scale_acked(struct flow_priv *f, u32 acked, u32 f_q10)
+{
+	u64 q = (u64)acked * f_q10;
+
+	if (f_q10 == HCC_ONE)
+		return acked;
+	q += f->carry_q10;
+	f->carry_q10 = q & (HCC_ONE - 1);
+	return q >> 10;
+}
+
+static void flow_release(struct sock *sk)
+{
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+
+	if (!s)
+		return;
+	flow_rests(f, s);
+	if (s->flows)
+		__sync_fetch_and_sub(&s->flows, 1);
+}
+
+SEC("struct_ops/hcc_release")
+void BPF_PROG(hcc_release, struct sock *sk)
+{
+	flow_release(sk);
+}
+
+/* ---- reno ---- */
+
+SEC("struct_ops/hcc_reno_init")
+void BPF_PROG(hcc_reno_init, struct sock *sk)
+{
+	flow_init(sk);
+}
+
+SEC("struct_ops/hcc_reno_event")
+void BPF_PROG(hcc_reno_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	if (ev == CA_EVENT_TX_START)
+		flow_tx_start(sk);
+}
+
+SEC("struct_ops/hcc_reno_acked")
+void BPF_PROG(hcc_reno_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+
+	if (s)
+		flow_count(sk, f, s);
+}
+
+SEC("struct_ops/hcc_reno_avoid")
+void BPF_PROG(hcc_reno_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct flow_priv *f = priv(sk);
+
+	if (!tcp_in_slow_start(tcp_sk(sk)))
+		acked = scale_acked(f, acked, flow_f_q10(sk, f));
+	tcp_reno_cong_avoid(sk, ack, acked);
+}
+
+SEC("struct_ops/hcc_reno_ssthresh")
+u32 BPF_PROG(hcc_reno_ssthresh, struct sock *sk)
+{
+	return tcp_reno_ssthresh(sk);
+}
+
+SEC("struct_ops/hcc_reno_undo")
+u32 BPF_PROG(hcc_reno_undo, struct sock *sk)
+{
+	return tcp_reno_undo_cwnd(sk);
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops hcc_reno = {
+	.init = (void *)hcc_reno_init,
+	.release = (void *)hcc_release,
+	.ssthresh = (void *)hcc_reno_ssthresh,
+	.cong_avoid = (void *)hcc_reno_avoid,
+	.cwnd_event = (void *)hcc_reno_event,
+	.pkts_acked = (void *)hcc_reno_acked,
+	.undo_cwnd = (void *)hcc_reno_undo,
+	.name = "hcc_reno",
+};
+
+/* ---- cubic ---- */
+
+SEC("struct_ops/hcc_cubic_init")
+void BPF_PROG(hcc_cubic_init, struct sock *sk)
+{
+	cubictcp_init(sk);
+	flow_init(sk);
+}
+
+SEC("struct_ops/hcc_cubic_event")
+void BPF_PROG(hcc_cubic_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	cubictcp_cwnd_event(sk, ev);
+	if (ev == CA_EVENT_TX_START)
+		flow_tx_start(sk);
+}
+
+SEC("struct_ops/hcc_cubic_acked")
+void BPF_PROG(hcc_cubic_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+
+	cubictcp_acked(sk, sample);
+	if (s)
+		flow_count(sk, f, s);
+}
+
+SEC("struct_ops/hcc_cubic_avoid")
+void BPF_PROG(hcc_cubic_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct flow_priv *f = priv(sk);
+
+	if (!tcp_in_slow_start(tcp_sk(sk)))
+		acked = scale_acked(f, acked, flow_f_q10(sk, f));
+	cubictcp_cong_avoid(sk, ack, acked);
+}
+
+SEC("struct_ops/hcc_cubic_ssthresh")
+u32 BPF_PROG(hcc_cubic_ssthresh, struct sock *sk)
+{
+	return cubictcp_recalc_ssthresh(sk);
+}
+
+SEC("struct_ops/hcc_cubic_state")
+void BPF_PROG(hcc_cubic_state, struct sock *sk, u8 new_state)
+{
+	cubictcp_state(sk, new_state);
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops hcc_cubic = {
+	.init = (void *)hcc_cubic_init,
+	.release = (void *)hcc_release,
+	.ssthresh = (void *)hcc_cubic_ssthresh,
+	.cong_avoid = (void *)hcc_cubic_avoid,
+	.set_state = (void *)hcc_cubic_state,
+	.cwnd_event = (void *)hcc_cubic_event,
+	.pkts_acked = (void *)hcc_cubic_acked,
+	.undo_cwnd = (void *)hcc_reno_undo,
+	.name = "hcc_cubic",
+};
+
+#include "dctcp.bpf.h"
+#include "host.bpf.h"

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which socket belongs to which job.
+ *
+ *   job_sockops   on a job's cgroup: new sockets of the job
+ *   rule_sockops  on the agent's cgroup root: new sockets that a port rule names
+ *   switch_tcp    iterator: sockets that exist already, one network namespace a run
+ *   dump_tcp      iterator: one record per socket of a job
+ *
+ * A socket whose owner chose its congestion control, or a pace, is left alone.
+ */
+#include "maps.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* First eight bytes of every name that this agent registers: "hcc_" and its tag. */
+const volatile u64 ca_tag;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_STORAGE);
+	__type(key, u64);
+	__type(value, u32);
+} cgroup_slot SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, HCC_PORT_RULES);
+	__type(key, struct hcc_port_key);
+	__type(value, u32);
+} port_rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, HCC_CGROUPS);
+	__type(key, u64);
+	__type(value, u32);
+} cgroup_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, HCC_MAX_JOBS);
+	__type(key, u32);
+	__type(value, struct hcc_ca_name);
+} job_ca SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct hcc_switch);
+} switch_req SEC(".maps");
+
+static __always_inline u32 rule_slot(u16 lport, u16 rport)
+{
+	struct hcc_port_key key = { .port = lport, .remote = 0 };
+	u32 *slot = bpf_map_lookup_elem(&port_rules, &key);
+
+	if (slot)
+		return *slot;
+	key.port = rport;
+	key.remote = 1;
+	slot = bpf_map_lookup_elem(&port_rules, &key);
+	return slot ? *slot : 0;
+}
+
+static void report(u32 type, u32 slot, struct bpf_sock_ops *ctx, u64 bytes)
+{
+	struct hcc_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e)
+		return;
+	__builtin_memset(e, 0, sizeof(*e));
+	e->at_ns = bpf_ktime_get_ns();
+	e->type = type;
+	e->slot = slot;
+	e->bytes = bytes;
+	e->lport = ctx->local_port;
+	e->rport = bpf_ntohl(ctx->remote_port);
+	bpf_ringbuf_submit(e, 0);
+}
+
+/* The socket belongs to the job: remember it and choose its congestion control. */
+static void adopt(struct bpf_sock_ops *ctx, u32 slot)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct hcc_flow *flow;
+	struct hcc_ca_name *ca;
+	struct tcp_sock *tp;
+	struct inet_connection_sock *icsk;
+
+	if (!sk || !slot)
+		return;
+	tp = (struct tcp_sock *)bpf_skc_to_tcp_sock(sk);
+	flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!flow || !tp)
+		return;
+	if (flow->slot == slot && flow->flags & HCC_FLOW_MANAGED)
+		return;
+	icsk = &tp->inet_conn;
+	flow->slot = slot;
+	if (flow->flags & HCC_FLOW_FOREIGN)
+		return;
+	if (!flow->flags && (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt) ||
+			     ((struct sock *)tp)->sk_max_pacing_rate != ~0UL)) {
+		flow->flags = HCC_FLOW_FOREIGN;
+		return;
+	}
+	ca = bpf_map_lookup_elem(&job_ca, &slot);
+	if (!ca || !ca->name[0])
+		return;
+	flow->flags = HCC_FLOW_MANAGED;
+	if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, ca->name, sizeof(ca->name)))
+		flow->flags = HCC_FLOW_PARTED;
+}
+
+static __always_inline int on_sockops(struct bpf_sock_ops *ctx, u32 slot)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct hcc_flow *flow;
+
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		adopt(ctx, slot);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		if (!slot)
+			break;
+		adopt(ctx, slot);
+		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
+						       BPF_SOCK_OPS_STATE_CB_FLAG);
+		report(HCC_EVENT_FLOW_OPEN, slot, ctx, 0);
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		if (ctx->args[1] != BPF_TCP_CLOSE || !sk)
+			break;
+		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+		if (flow && flow->slot && flow->slot == slot)
+			report(HCC_EVENT_FLOW_CLOSE, slot, ctx, ctx->bytes_acked);
+		break;
+	}
+	return 1;
+}
+
+SEC("sockops")
+int job_sockops(struct bpf_sock_ops *ctx)
+{
+	u32 *slot = bpf_get_local_storage(&cgroup_slot, 0);
+
+	return slot ? on_sockops(ctx, *slot) : 1;
+}
+
+SEC("sockops")
+int rule_sockops(struct bpf_sock_ops *ctx)
+{
+	return on_sockops(ctx, rule_slot(ctx->local_port, bpf_ntohl(ctx->remote_port)));
+}
+
+static __always_inline void read_ca_name(struct tcp_sock *tp, char *name)
+{
+	struct tcp_congestion_ops___kernel *ops;
+
+	ops = (struct tcp_congestion_ops___kernel *)tp->inet_conn.icsk_ca_ops;
+	bpf_core_read_str(name, HCC_CA_NAME_LEN, &ops->name);
+}
+
+/* Runs a congestion control that this agent registered. */
+static __always_inline bool runs_ours(struct tcp_sock *tp)
+{
+	char name[HCC_CA_NAME_LEN] = {};
+	u64 its;
+
+	read_ca_name(tp, name);
+	__builtin_memcpy(&its, name, sizeof(its));
+	return its == ca_tag;
+}
+
+/*
+ * Its owner or an administrator chose its congestion control.  Our own edits mark a
+ * socket the same way and outlive an agent, so what runs a name of ours (a killed agent's
+ * leftover) or the default (given back by an earlier agent) is nobody's choice.
+ */
+static __always_inline bool chosen(struct tcp_sock *tp, const char *default_ca)
+{
+	char name[HCC_CA_NAME_LEN] = {};
+
+	if (!BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt))
+		return false;
+	read_ca_name(tp, name);
+	if (*(u64 *)name == ca_tag)
+		return false;
+	return ((u64 *)name)[0] != ((u64 *)default_ca)[0] ||
+	       ((u64 *)name)[1] != ((u64 *)default_ca)[1];
+}
+
+/* Job slot of a socket that exists already: remembered, by cgroup, or by rule. */
+static __always_inline u32 find_slot(struct tcp_sock *tp, struct hcc_flow *flow)
+{
+	struct sock *sk = (struct sock *)tp;
+	u64 cgroup_id;
+	u32 *slot;
+
+	cgroup_id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	slot = bpf_map_lookup_elem(&cgroup_ids, &cgroup_id);
+	if (slot)
+		return *slot;
+	if (flow && flow->slot)
+		return flow->slot;
+	return rule_slot(sk->__sk_common.skc_num, bpf_ntohs(sk->__sk_common.skc_dport));
+}
+
+/*
+ * The socket may be parked (host.bpf.h).  A congestion control cannot set options when it
+ * is released, and the next one would keep to that pace.
+ */
+static __always_inline void unpace(struct tcp_sock *tp)
+{
+	u32 unlimited = ~0U;
+
+	if (((struct sock *)tp)->sk_max_pacing_rate != ~0UL)
+		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &unlimited, sizeof(unlimited));
+}
+
+SEC("iter/tcp")
+int switch_tcp(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *skc = ctx->sk_common;
+	struct hcc_ca_name *ca;
+	struct hcc_switch *req;
+	struct hcc_flow *flow;
+	struct tcp_sock *tp;
+	u32 zero = 0, slot;
+	bool leftover;
+	long err;
+
+	if (!skc)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(skc);
+	req = bpf_map_lookup_elem(&switch_req, &zero);
+	if (!tp || !req)
+		return 0;
+	flow = bpf_sk_storage_get(&flows, tp, 0, 0);
+	slot = find_slot(tp, flow);
+	/* A killed agent of our name switched it; its job may be gone. */
+	leftover = (!flow || !flow->flags) && runs_ours(tp);
+	if (slot >= HCC_MAX_JOBS || (req->slot && req->slot != slot))
+		return 0;
+	if (!slot && !(leftover && req->to_default))
+		return 0;
+	req->seen++;
+	if (flow && flow->flags & HCC_FLOW_MANAGED && !runs_ours(tp)) {
+		/* Somebody changed it by hand: from now on it is theirs. */
+		flow->flags = HCC_FLOW_FOREIGN;
+	}
+	if (flow && flow->flags & HCC_FLOW_FOREIGN) {
+		req->foreign++;
+		return 0;
+	}
+	if (req->to_default) {
+		if (flow && flow->flags & HCC_FLOW_MANAGED)
+			flow->flags = HCC_FLOW_PARTED;
+		else if (!leftover)
+			return 0;
+		unpace(tp);
+		err = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, req->default_ca,
+				     sizeof(req->default_ca));
+		goto count;
+	}
+	ca = bpf_map_lookup_elem(&job_ca, &slot);
+	if (!ca || !ca->name[0])
+		return 0;
+	if (!flow) {
+		flow = bpf_sk_storage_get(&flows, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!flow)
+			return 0;
+		if (chosen(tp, req->default_ca) ||
+		    (!leftover && ((struct sock *)tp)->sk_max_pacing_rate != ~0UL)) {
+			flow->slot = slot;
+			flow->flags = HCC_FLOW_FOREIGN;
+			req->foreign++;
+			return 0;
+		}
+	}
+	if (flow->flags & HCC_FLOW_MANAGED || leftover)
+		unpace(tp);
+	flow->slot = slot;
+	flow->flags = HCC_FLOW_MANAGED;
+	err = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, ca->name, sizeof(ca->name));
+	if (err)
+		flow->flags = HCC_FLOW_PARTED;
+count:
+	if (err)
+		req->failed++;
+	else
+		req->switched++;
+	return 0;
+}
+
+SEC("iter/tcp")
+int dump_tcp(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *skc = ctx->sk_common;
+	struct hcc_flow_record r;
+	struct hcc_flow *flow;
+	struct tcp_sock *tp;
+	struct sock *sk;
+	u32 slot;
+
+	if (!skc)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(skc);
+	if (!tp)
+		return 0;
+	flow = bpf_sk_storage_get(&flows, tp, 0, 0);
+	slot = find_slot(tp, flow);
+	if (!slot)
+		return 0;
+	sk = (struct sock *)tp;
+	__builtin_memset(&r, 0, sizeof(r));
+	r.slot = slot;
+	r.family = skc->skc_family;
+	r.state = skc->skc_state;
+	r.managed = flow ? flow->flags : 0;
+	if (r.family == AF_INET6) {
+		BPF_CORE_READ_INTO(&r.laddr, skc, skc_v6_rcv_saddr.in6_u.u6_addr8);
+		BPF_CORE_READ_INTO(&r.raddr, skc, skc_v6_daddr.in6_u.u6_addr8);
+	} else {
+		__builtin_memcpy(r.laddr, &(u32){ skc->skc_rcv_saddr }, 4);
+		__builtin_memcpy(r.raddr, &(u32){ skc->skc_daddr }, 4);
+	}
+	r.lport = skc->skc_num;
+	r.rport = bpf_ntohs(skc->skc_dport);
+	r.cwnd = tp->snd_cwnd;
+	r.ssthresh = tp->snd_ssthresh;
+	r.srtt_us = tp->srtt_us >> 3;
+	r.min_rtt_us = tp->rtt_min.s[0].v;
+	r.mss_bytes = tp->mss_cache;
+	r.retrans = tp->total_retrans;
+	r.inflight = tp->packets_out;
+	r.bytes_acked = tp->bytes_acked;
+	r.pacing_bps = sk->sk_pacing_rate;
+	r.cgroup_id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	read_ca_name(tp, r.ca_name);
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	return 0;
+}

@@ -1,0 +1,152 @@
+"""The edits that the agent makes, as Changes: pure, so a dry run and the real one agree.
+
+Identifiers are stable: the same edit is called the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hostcc.mltcp.params import JobParams, Mode
+from hostcc.model import Change
+
+GROUP, MEMBER, SOCKETS = "job-cgroup", "job-member", "job-sockets"
+CA, RULES, BASE, MODE = "congestion-control", "port-rules", "cgroup", "mode"
+
+ENDS_WITH_AGENT = "ends with the agent"
+
+
+def base_group(path: Path) -> Change:
+    """The directory that holds the jobs' groups."""
+    return Change(
+        id=BASE,
+        what=BASE,
+        target=str(path),
+        before="absent",
+        after="present",
+        why="jobs' cgroups live here",
+        undo="rmdir",
+    )
+
+
+def congestion_control(variant: str, name: str) -> Change:
+    """A congestion control is registered with the kernel."""
+    return Change(
+        id=f"{CA}:{variant}",
+        what=CA,
+        target=name,
+        before="not registered",
+        after="registered",
+        why=f"jobs use variant {variant}",
+        undo=ENDS_WITH_AGENT,
+    )
+
+
+def leftover(path: Path) -> Change:
+    """An empty group that an earlier agent left behind goes."""
+    return Change(
+        id=f"{GROUP}:{path.name}",
+        what=GROUP,
+        target=str(path),
+        before="present",
+        after="absent",
+        why="left behind by an earlier agent",
+        undo="mkdir",
+    )
+
+
+def job_group(job: str, path: Path, wishes: Mapping[str, float | int | None], why: str) -> Change:
+    """A job gets a cgroup.  `after` keeps what its owner asked for, for the next agent."""
+    return Change(
+        id=f"{GROUP}:{job}",
+        what=GROUP,
+        target=str(path),
+        before="absent",
+        after={"job": job, **wishes},
+        why=why,
+        undo="move its processes back where they came from, rmdir",
+    )
+
+
+def job_member(job: str, pid: int, origin: str, path: Path) -> Change:
+    """A process, and so its children, joins a job's cgroup."""
+    return Change(
+        id=f"{MEMBER}:{job}:{pid}",
+        what=MEMBER,
+        target=str(pid),
+        before=origin,
+        after=str(path),
+        why="hostcc run",
+        undo="move it back",
+    )
+
+
+def job_sockets(params: JobParams, ca: str, default: str, why: str) -> Change:
+    """A job's sockets, present and future, leave the host's default congestion control."""
+    after: dict[str, str | float | int | None] = {
+        "congestion_control": ca,
+        "mode": str(params.mode),
+        "weight": params.weight,
+    }
+    if params.mode is Mode.STATIC:
+        after["static_weight"] = params.static_weight
+    return Change(
+        id=f"{SOCKETS}:{params.name}",
+        what=SOCKETS,
+        target=f"job {params.name}",
+        before=default,
+        after=after,
+        why=why,
+        undo=f"switch them to {default}",
+    )
+
+
+def port_rules(rules: Mapping[tuple[int, bool], str], root: Path) -> Change:
+    """Sockets on configured ports belong to jobs."""
+    jobs: Iterable[str] = sorted(set(rules.values()))
+    return Change(
+        id=RULES,
+        what=RULES,
+        target=str(root),
+        before="none",
+        after=f"{len(rules)} ports of {', '.join(jobs)}",
+        why="[[job]] in the configuration",
+        undo=ENDS_WITH_AGENT,
+    )
+
+
+def mode(before: Mode, after: Mode, weights: Mapping[str, float], who: str) -> Change:
+    """Somebody toggles how jobs share."""
+    to: dict[str, str | float] = {"mode": str(after), **weights}
+    return Change(
+        id=MODE,
+        what=MODE,
+        target="all jobs",
+        before=str(before),
+        after=to,
+        why=who,
+        undo=f"hostcc unfair {before}",
+    )
+
+
+def job_of_group(change: Change) -> str | None:
+    """The job of a `job-cgroup` change; None for any other."""
+    if change.what == GROUP and isinstance(change.after, Mapping):
+        return str(change.after.get("job", ""))
+    return None
+
+
+def ended_with_agent(active: Iterable[Change]) -> list[str]:
+    """Ids of those changes that cannot outlive the process that made them."""
+    return [change.id for change in active if change.what in (CA, RULES, SOCKETS, MODE)]
+
+
+def origins(changes: Iterable[Change], job: str) -> dict[int, str]:
+    """Process -> the cgroup it came from, of a job's members."""
+    prefix = f"{MEMBER}:{job}:"
+    return {
+        int(change.target): str(change.before)
+        for change in changes
+        if change.id.startswith(prefix) and change.target.isdigit()
+    }

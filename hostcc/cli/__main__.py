@@ -1,0 +1,7 @@
+"""`python -m hostcc.cli` is `hostcc`."""
+
+import sys
+
+from hostcc.cli.main import main
+
+sys.exit(main())

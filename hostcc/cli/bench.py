@@ -1,0 +1,116 @@
+"""`hostcc bench NAME`: measurements behind the claims, as a table or JSON (docs/benchmarks.md)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from hostcc.bench import options, registry
+from hostcc.bench.context import Context, progress
+from hostcc.bench.record import Record, encode
+from hostcc.errors import Exit, HostccError, InputError
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `bench` and its benchmarks to the command line; each sets `func`."""
+    bench = subparsers.add_parser("bench", help="measurements behind the claims")
+    commands = bench.add_subparsers(dest="benchmark", required=True, metavar="NAME")
+    listing = commands.add_parser("list", help="the benchmarks")
+    listing.set_defaults(func=_list)
+    for name, (_, about) in registry.BENCHMARKS.items():
+        parser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
+        _add_common(parser)
+        registry.load(name).add_options(parser)
+        parser.set_defaults(func=lambda args, name=name: _guarded(name, args))
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runs",
+        type=options.whole("--runs", 1, options.MAX_RUNS),
+        default=3,
+        metavar="N",
+        help="repetitions, for median and spread (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="keep the record, plots and finished cases here; the same command goes on from them",
+    )
+    parser.add_argument("--fresh", action="store_true", help="measure finished cases again")
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing: print what --out DIR has"
+    )
+    parser.add_argument("--json", action="store_true", help="print the record, no table")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line per finished case")
+
+
+def _list(_: argparse.Namespace) -> int:
+    for name, (_module, about) in registry.BENCHMARKS.items():
+        print(f"{name:20} {about}")
+    return Exit.OK
+
+
+def _run(name: str, args: argparse.Namespace) -> int:
+    if args.report and args.out is None:
+        raise InputError("--report: expected --out DIR beside it, got none")
+    if os.geteuid() and not args.report:
+        raise HostccError("benchmarks make network namespaces and load BPF: run them as root")
+    if args.out:
+        try:
+            args.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostccError(f"{args.out}: {error.strerror}") from error
+    benchmark = registry.load(name)
+    with progress() as tell:
+        context = Context(
+            runs=args.runs,
+            out=args.out,
+            fresh=args.fresh,
+            report_only=args.report,
+            tell=tell,
+            say=_say if args.verbose else lambda _: None,
+        )
+        record = benchmark.run(args, context)
+    _print(record, as_json=args.json)
+    if args.out:
+        target = args.out / f"{name}.json"
+        target.write_bytes(encode(record))
+        written = [target, *registry.draw(benchmark, record, args.out)]
+        if not args.json:
+            print("written: " + ", ".join(str(path) for path in written))
+    return Exit.FAILED if record.failures else Exit.OK
+
+
+def _print(record: Record, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.buffer.write(encode(record))
+        return
+    from rich.console import Console
+
+    from hostcc.bench import show
+
+    wide = None if sys.stdout.isatty() else 220
+    show.show(record, Console(highlight=False, width=wide))
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _guarded(name: str, args: argparse.Namespace) -> int:
+    """SIGTERM and Ctrl-C remove what the benchmark has made; finished cases stay."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        return _run(name, args)
+    except KeyboardInterrupt:
+        _say(f"hostcc bench {name}: interrupted; finished cases are kept with --out")
+        return 130

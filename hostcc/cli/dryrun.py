@@ -1,0 +1,70 @@
+"""`hostcc agent --dry-run`: the changes that an agent would make here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from hostcc import startup
+from hostcc.cgroups import CgroupTree, resolve_root
+from hostcc.cli.common import emit, print_json, table
+from hostcc.config import Config
+from hostcc.engine import plan
+from hostcc.errors import Exit
+from hostcc.journal import change_json
+from hostcc.model import Change
+
+SCHEMA = "hostcc.dry-run/1"
+
+
+def show(config: Config, as_json: bool) -> int:
+    """Print them; nothing is changed."""
+    problems = startup.missing(config.agent.cgroup_root)
+    planned: list[Change] = []
+    if not config.agent.observe_only and not any("cgroup" in text for text in problems):
+        planned = plan(config, CgroupTree(resolve_root(config.agent.cgroup_root)))
+    rows = [without_time(change) for change in planned]
+    if as_json:
+        print_json({"schema": SCHEMA, "changes": rows, "missing": problems})
+        return Exit.OK
+    for problem in problems:
+        print(f"hostcc agent: it could not make these changes without {problem}", file=sys.stderr)
+    if not rows:
+        print("nothing would be changed")
+        return Exit.OK
+    emit(changes_table(rows))
+    return Exit.OK
+
+
+def without_time(change: Change) -> dict[str, Any]:
+    """A planned change: it has no time yet."""
+    shown = change_json(change)
+    del shown["at"]
+    return shown
+
+
+def changes_table(rows: list[dict[str, Any]]) -> Any:
+    """Changes as a table."""
+    columns = [(name, "left") for name in ("Change", "Target", "From", "To", "Why", "Undo")]
+    return table(
+        columns,
+        (
+            (
+                row["id"],
+                row["target"],
+                words(row["from"]),
+                words(row["to"]),
+                row["why"],
+                row["undo"],
+            )
+            for row in rows
+        ),
+    )
+
+
+def words(value: object) -> str:
+    """A Change's from or to, for people."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {item}" for key, item in value.items() if item is not None)
+    return "-" if value is None else str(value)

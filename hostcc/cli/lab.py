@@ -1,0 +1,167 @@
+"""`hostcc lab`: run scenarios in a lab on this machine, list them, remove what is left."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hostcc.errors import InputError
+from hostcc.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from hostcc.lab.results import Results
+    from hostcc.lab.scenario import Scenario
+    from hostcc.lab.variants import Variant
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `lab` and its commands to the command line; each sets `func`."""
+    lab = subparsers.add_parser("lab", help="jobs on network namespaces of this machine")
+    commands = lab.add_subparsers(dest="lab_command", required=True, metavar="COMMAND")
+    _add_run(commands.add_parser("run", help="run a scenario and compare variants"))
+    listing = commands.add_parser("list", help="the scenarios that come with hostcc")
+    listing.set_defaults(func=lambda args: guarded(_list, args))
+    down = commands.add_parser("down", help="remove what killed labs have left behind")
+    down.add_argument("--all", action="store_true", help="labs that still run, too")
+    down.set_defaults(func=lambda args: guarded(_down, args))
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", help="a .toml file or the name of a built-in scenario")
+    parser.add_argument(
+        "--compare",
+        metavar="NAME,NAME,...",
+        default="",
+        help="variants: hostcc, mltcp-reno, cubic, reno, bbr, ...",
+    )
+    parser.add_argument(
+        "--cc",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="also compare a registered congestion control, set per socket",
+    )
+    parser.add_argument("--iterations", type=int, metavar="N")
+    parser.add_argument(
+        "--alone",
+        type=int,
+        metavar="N",
+        help="iterations of each job alone; 0: use the computed ideal",
+    )
+    parser.add_argument("--repeat", type=int, metavar="N", default=1)
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="keep results.json, bandwidth series and plots here"
+    )
+    parser.add_argument("--flows", type=int, metavar="N", help="connections of every job")
+    parser.add_argument("--rate", type=float, metavar="MBIT", help="bottleneck, Mbit/s")
+    parser.add_argument("--buffer", type=int, metavar="PACKETS", help="bottleneck's queue")
+    parser.add_argument("--rtt-us", type=int, metavar="US", help="base round-trip time")
+    parser.add_argument("--mtu", type=int, metavar="BYTES")
+    parser.add_argument("--ecn", type=int, metavar="PACKETS", help="mark CE above this queue")
+    parser.add_argument("--jitter", type=float, metavar="PERCENT", help="of compute times")
+    parser.add_argument("--json", action="store_true", help="print results.json, no table")
+    parser.set_defaults(func=lambda args: guarded(_run, args))
+
+
+def chosen_variants(scenario: Scenario, args: argparse.Namespace) -> tuple[Variant, ...]:
+    """What to compare: --compare and --cc, or the scenario's own list."""
+    from hostcc.lab.variants import by_socket, resolve
+
+    names = [name for name in args.compare.split(",") if name]
+    if not names and not args.cc:
+        names = list(scenario.compare)
+    return (*resolve(names, scenario), *(by_socket(name) for name in args.cc))
+
+
+def _run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from hostcc.lab import override, report, results, runner, scenario
+
+    path = scenario.find(args.scenario)
+    wanted = override.overridden(scenario.load(path), vars(args))
+    if args.repeat < 1:
+        raise InputError("--repeat: expected a number of at least 1")
+    variants = chosen_variants(wanted, args)
+    if os.geteuid():
+        raise LabError("the lab makes network namespaces and cgroups: run it as root")
+    if args.out:
+        try:
+            args.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LabError(f"{args.out}: {error.strerror}") from error
+    comparison = runner.Comparison(path.stem, wanted, variants, args.repeat, args.out)
+    with _progress() as tell:
+        measured = runner.run(comparison, tell)
+    if args.json:
+        sys.stdout.buffer.write(results.encode(measured))
+    else:
+        report.show(measured, Console(highlight=False))
+    if args.out:
+        _keep(measured, args.out, quiet=args.json)
+    return 0
+
+
+def _keep(measured: Results, out: Path, quiet: bool) -> None:
+    """Write results.json and the plots."""
+    from hostcc.lab import plots, results
+
+    target = out / "results.json"
+    target.write_bytes(results.encode(measured))
+    written = [target, *plots.draw(measured, out)]
+    if not quiet:
+        print("written: " + ", ".join(str(path) for path in written))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on a terminal, silence elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=min(done, total), total=total)
+
+        yield tell
+
+
+def _list(_args: argparse.Namespace) -> int:
+    from hostcc.lab import scenario
+
+    for name in scenario.builtins():
+        print(f"{name:24} {scenario.load(scenario.find(name)).title}")
+    return 0
+
+
+def _down(args: argparse.Namespace) -> int:
+    from hostcc.lab.down import down
+
+    removed = down(running_too=args.all)
+    print(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
+    return 0
+
+
+def guarded(function: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Call a command so that SIGTERM and Ctrl-C remove what it has made."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        return function(args)
+    except KeyboardInterrupt:
+        print("hostcc lab: interrupted; everything is removed", file=sys.stderr)
+        return 130

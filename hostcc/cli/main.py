@@ -1,0 +1,97 @@
+"""`hostcc COMMAND ...`: finds the command, imports only that one, runs it.
+
+Each command is a module of this package with `register(subparsers)`, which adds its
+parser and sets `func(args) -> exit status`.  Errors that a person can act on
+(HostccError) end in one line on standard error and their exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from hostcc.errors import Exit, HostccError, one_line
+
+COMMANDS = {
+    "agent": "the daemon",
+    "run": "run a command as part of a job",
+    "status": "what the agent is doing, and how each job fares",
+    "jobs": "the jobs on this host and what they were given",
+    "flows": "the jobs' TCP connections",
+    "unfair": "choose how jobs share: off, mltcp or static weights",
+    "verify": "is every change still in force?",
+    "rollback": "undo every change",
+    "changes": "what was changed on this host, and why",
+    "doctor": "what this host can do, what is missing and how to get it",
+    "lab": "jobs on network namespaces of this machine",
+    "bench": "measurements behind the claims",
+}
+
+EPILOG = """\
+exit status: 0 it worked; 1 it failed, or verify or doctor found something;
+2 wrong usage or input; 3 no agent answers.  `run` returns its command's status.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    try:
+        parser = build_parser(chosen)
+        args = parser.parse_args(words)
+        status: int = args.func(args)
+        sys.stdout.flush()
+    except HostccError as error:
+        print(f"hostcc {chosen or ''}".rstrip() + f": {error}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from hostcc.version import version
+
+        print(f"hostcc {version()}")
+        parser.exit()
+
+
+def build_parser(chosen: str | None) -> argparse.ArgumentParser:
+    """The parser of the whole command line; only the chosen command's own is complete."""
+    parser = argparse.ArgumentParser(
+        prog="hostcc",
+        description="Host-side congestion and path agent for machine-learning clusters.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, words in COMMANDS.items():
+        if name == chosen:
+            _command(name).register(subparsers)
+        else:
+            subparsers.add_parser(name, help=words)
+    return parser
+
+
+def _command(name: str) -> ModuleType:
+    """The command's module.  Raises HostccError when it, or what it needs, is not there."""
+    try:
+        module = importlib.import_module(f"hostcc.cli.{name}")
+    except ImportError as error:
+        raise HostccError(f"not available: {one_line(str(error))}") from None
+    if not hasattr(module, "register"):
+        raise HostccError("not available: this command has no register()")
+    return module

@@ -1,0 +1,54 @@
+"""`hostcc rollback`: undo every change, with the agent's help or without an agent."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from hostcc.cli.common import Subparsers, add_client_options, add_parser, print_json
+from hostcc.client import ask
+from hostcc.errors import Exit, NoAgentError
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = add_parser(subparsers, "rollback", "undo every change")
+    parser.epilog = (
+        "A running agent then only observes, until `hostcc unfair MODE`.  Without an agent the\n"
+        "journal that the last one left in its run directory says what to undo."
+    )
+    add_client_options(parser)
+    parser.add_argument(
+        "--run-dir",
+        type=Path,
+        metavar="DIR",
+        help="where the agent's journal is (default: where its socket is)",
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Undo."""
+    try:
+        answer = ask(args.socket, "rollback", 60.0)
+    except NoAgentError:
+        from hostcc.rollback import offline
+
+        answer = offline(args.run_dir or args.socket.parent)
+    if args.json:
+        print_json(answer)
+    else:
+        render(answer)
+    return Exit.FAILED if answer["problems"] else Exit.OK
+
+
+def render(answer: dict[str, Any]) -> None:
+    """What was undone, and what could not be."""
+    for change_id in answer["undone"]:
+        print(f"undone: {change_id}")
+    if not answer["undone"]:
+        print("nothing to undo")
+    for problem in answer["problems"]:
+        print(f"hostcc rollback: not undone: {problem}", file=sys.stderr)

@@ -1,0 +1,145 @@
+"""`hostcc run --job NAME -- CMD`: CMD and its children become part of a job.
+
+The process enters the job's cgroup and then becomes CMD, so signals, the terminal and
+the exit status are CMD's own.  Whatever goes wrong on the way, CMD runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+from hostcc.cli.common import Subparsers, add_parser
+from hostcc.client import DEFAULT_SOCKET, ask
+from hostcc.errors import HostccError, InputError, one_line
+from hostcc.limits import (
+    BYTES_PER_ITERATION_MAX,
+    JOB_NAME_WORDS,
+    WEIGHT_MAX,
+    WEIGHT_MIN,
+    is_job_name,
+)
+
+PATIENCE_S = 5.0
+"""How long a job waits for the agent before it runs without, seconds."""
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+"""What shells, env(1) and nice(1) return, too."""
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = add_parser(subparsers, "run", "run a command as part of a job")
+    parser.usage = (
+        "hostcc run --job NAME [--weight W] [--bytes-per-iteration N] [--socket PATH] -- CMD ..."
+    )
+    parser.epilog = (
+        "Without an agent the command runs all the same, after a warning.  The exit status is\n"
+        "the command's; 127 if there is no such command, 126 if it cannot be executed."
+    )
+    parser.add_argument("--job", required=True, metavar="NAME", help=JOB_NAME_WORDS)
+    parser.add_argument(
+        "--weight",
+        metavar="W",
+        help=f"the job's share against others, {WEIGHT_MIN:g} to {WEIGHT_MAX:g} (default: 1)",
+    )
+    parser.add_argument(
+        "--bytes-per-iteration",
+        metavar="N",
+        help="bytes that this host sends in one iteration, like 250M (default: learned)",
+    )
+    parser.add_argument("--socket", type=Path, default=DEFAULT_SOCKET, metavar="PATH")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Enter the job and become the command; returns only when that failed."""
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise InputError("expected a command after --, got none")
+    if not is_job_name(args.job):
+        raise InputError(f'--job: expected {JOB_NAME_WORDS}, got "{args.job[:80]}"')
+    weight, total = parse_weight(args.weight), parse_bytes(args.bytes_per_iteration)
+    try:
+        enter(args.socket, args.job, weight, total)
+        os.environ["HOSTCC_JOB"] = args.job
+    except HostccError as error:
+        warn(f"{error}: running {one_line(command[0])} outside of job {args.job}")
+    return become(command)
+
+
+def enter(path: Path, job: str, weight: float | None, total: int | None) -> None:
+    """Join the job's cgroup, as made by the agent.  Raises HostccError.
+
+    The agent moves us, because `ip netns exec` and containers hide the cgroup tree.  Where
+    it cannot name us (another PID namespace) we go ourselves.
+    """
+    wishes = {"job": job, "weight": weight, "bytes_per_iteration": total}
+    answer = ask(path, "register", PATIENCE_S, join=True, **wishes)
+    if answer.get("joined"):
+        return
+    group = Path(str(answer.get("cgroup", "")))
+    try:
+        # "0" is the writer itself, whatever PID namespace it lives in.
+        (group / "cgroup.procs").write_text("0")
+    except OSError as error:
+        raise HostccError(f"cannot enter {group}: {error.strerror}") from None
+
+
+def become(command: list[str]) -> int:
+    """Replace this process; the exit status if that is impossible."""
+    # Python ignores these two, and a command inherits what is ignored.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - running it is the purpose
+    except FileNotFoundError:
+        warn(f"{one_line(command[0])}: command not found")
+        return NOT_FOUND
+    except (OSError, ValueError) as error:
+        warn(f"{one_line(command[0])}: {getattr(error, 'strerror', None) or error}")
+        return NOT_EXECUTABLE
+
+
+def parse_weight(text: str | None) -> float | None:
+    """A weight, or None for none.  Raises InputError."""
+    if text is None:
+        return None
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
+        raise InputError(
+            f'--weight: expected a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}, got "{text[:40]}"'
+        )
+    return weight
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """A number of bytes with an optional k, M, G, Ki, Mi or Gi.  Raises InputError."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,19})(k|M|G|Ki|Mi|Gi)?B?", text, re.ASCII)
+    total = int(match[1]) * _UNITS[match[2] or ""] if match else 0
+    if not 1 <= total <= BYTES_PER_ITERATION_MAX:
+        raise InputError(
+            f"--bytes-per-iteration: expected a whole number of bytes from 1 to 2^60, "
+            f'k, M, G, Ki, Mi or Gi may follow, got "{text[:40]}"'
+        )
+    return total
+
+
+def warn(text: str) -> None:
+    """One line on standard error; never a reason for the command not to run."""
+    try:
+        print(f"hostcc run: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        return

@@ -1,0 +1,57 @@
+"""`hostcc verify`: is every change still in force?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from hostcc.cli.common import (
+    Subparsers,
+    add_client_options,
+    add_parser,
+    emit,
+    print_json,
+    table,
+)
+from hostcc.client import ask
+from hostcc.errors import Exit
+
+COLUMNS = [("Change", "left"), ("Target", "left"), ("Expected", "left"), ("Found", "left")]
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = add_parser(subparsers, "verify", "is every change still in force?")
+    parser.epilog = (
+        "Exit status 1 when something differs.  The agent records what others edited, and leaves\n"
+        "it as it is."
+    )
+    add_client_options(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the differences."""
+    answer = ask(args.socket, "verify")
+    if args.json:
+        print_json(answer)
+    else:
+        render(answer)
+    return Exit.FAILED if answer["differences"] else Exit.OK
+
+
+def render(answer: dict[str, Any]) -> None:
+    """The outcome."""
+    found = answer["differences"]
+    if answer["observing"]:
+        print(f"nothing to verify: the agent only observes ({answer['observing']})")
+    elif not found:
+        print(f"{answer['checked']} changes, all in force")
+    else:
+        rows = ((d["id"], d["target"], d["expected"], d["found"]) for d in found)
+        emit(table(COLUMNS, rows))
+    for other in answer["left_alone"]:
+        print(
+            f"left alone: {other['connections']} connections of job {other['job']} run "
+            f"{other['congestion_control']}, which somebody else chose for them"
+        )

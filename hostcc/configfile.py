@@ -1,0 +1,189 @@
+"""Reads the configuration: one file and its drop-ins, checked as a whole or refused.
+
+Drop-ins are `NAME.d/*.toml` beside `NAME.toml`, in the order of their names.  A later
+file wins key by key; `[[job]]` entries of one name are merged.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostcc.config import Config, JobConfig, expand_ports, shape_of
+from hostcc.errors import InputError
+from hostcc.limits import MAX_PORTS, WEIGHT_MAX, WEIGHT_MIN
+from hostcc.mltcp.params import Shape, ShapeKind
+from hostcc.validate import convert, refusal
+
+MAX_FILE_BYTES = 1 << 20
+MAX_DROP_INS = 256
+
+Problem = tuple[str, str, object]
+"""Key path, what was expected, what was found."""
+
+
+@dataclass
+class _Merged:
+    """The sum of the files read so far, and which file set each key last."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
+
+    def add(self, data: dict[str, Any], where: str) -> None:
+        for section, content in data.items():
+            if section == "job":
+                self._add_jobs(content, where)
+            else:
+                self.data.setdefault(section, {}).update(content)
+                self.origin.update({f"{section}.{key}": where for key in content})
+
+    def _add_jobs(self, jobs: list[dict[str, Any]], where: str) -> None:
+        have: list[dict[str, Any]] = self.data.setdefault("job", [])
+        for job in jobs:
+            same = next((old for old in have if old["name"] == job["name"]), None)
+            if same is None:
+                same = {}
+                have.append(same)
+            same.update(job)
+            at = have.index(same)
+            self.origin.update({f"job[{at}].{key}": where for key in job})
+
+
+def load(path: Path, must_exist: bool = True) -> Config:
+    """The configuration in `path` and its drop-ins.
+
+    Raises InputError with one line naming file, key and expectation.  With `must_exist`
+    false, a missing file means the defaults (the packaged path may be absent).
+    """
+    merged = _Merged()
+    for file in files(path, must_exist):
+        where = str(file)
+        data = parse(read_text(file), where)
+        config = convert(data, Config, where)
+        names: set[str] = set()
+        for index, job in enumerate(config.job):
+            if job.name in names:
+                raise refusal(where, f"job[{index}].name", "a name used once", job.name)
+            names.add(job.name)
+        merged.add(data, where)
+    config = convert(merged.data, Config, str(path))
+    for key, expected, got in check(config):
+        raise refusal(merged.origin.get(key, str(path)), key, expected, got)
+    return config
+
+
+def parse(text: str, where: str) -> dict[str, Any]:
+    """TOML to untyped data.  Raises InputError."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where}: expected TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{where}: expected less deeply nested TOML") from None
+    except ValueError as error:  # a number of thousands of digits, an impossible date
+        raise InputError(f"{where}: expected TOML: {error}") from None
+
+
+def files(path: Path, must_exist: bool) -> list[Path]:
+    """The main file, if it is there, and its drop-ins."""
+    found = []
+    if must_exist or path.exists():
+        found.append(path)
+    folder = path.with_suffix(".d")
+    try:
+        drop_ins = sorted(p for p in folder.iterdir() if p.suffix == ".toml")
+    except (FileNotFoundError, NotADirectoryError):
+        drop_ins = []
+    except OSError as error:
+        raise InputError(f"{folder}: expected a readable folder, got: {error.strerror}") from None
+    if len(drop_ins) > MAX_DROP_INS:
+        raise refusal(str(folder), "", f"at most {MAX_DROP_INS} files", len(drop_ins))
+    return found + drop_ins
+
+
+def read_text(path: Path) -> str:
+    """A bounded UTF-8 file.  Raises InputError."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: expected a readable file, got: {error.strerror}") from None
+    except ValueError as error:  # a null byte in the name
+        raise InputError(f"{path}: expected a file name, got: {error}") from None
+    if len(raw) > MAX_FILE_BYTES:
+        raise refusal(str(path), "", f"at most {MAX_FILE_BYTES} bytes", "more")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise refusal(str(path), f"byte {error.start}", "UTF-8", "something else") from None
+
+
+def check(config: Config) -> Iterator[Problem]:
+    """What is wrong with keys that are fine one by one."""
+    agent, mltcp = config.agent, config.mltcp
+    if agent.heartbeat_stale_s < 2 * agent.heartbeat_s:
+        yield (
+            "agent.heartbeat_stale_s",
+            f"at least twice heartbeat_s ({agent.heartbeat_s:g})",
+            agent.heartbeat_stale_s,
+        )
+    if len(str(config.socket_path).encode()) > 107:
+        key = "agent.socket" if agent.socket else "agent.run_dir"
+        yield key, "a socket path of at most 107 bytes", str(config.socket_path)
+    port = agent.metrics_listen.rpartition(":")[2]
+    if port and not 1 <= int(port) <= 65535:
+        yield "agent.metrics_listen", "a port from 1 to 65535", agent.metrics_listen
+    yield from _check_targets(
+        "mltcp", mltcp.delay_target_min_us, mltcp.delay_target_max_us, "delay_target_max_us"
+    )
+    yield from _check_shape("mltcp", shape_of(mltcp, None))
+    for index, job in enumerate(config.job):
+        at = f"job[{index}]"
+        low = job.delay_target_min_us or mltcp.delay_target_min_us
+        high = job.delay_target_max_us or mltcp.delay_target_max_us
+        key = "delay_target_min_us" if job.delay_target_max_us is None else "delay_target_max_us"
+        yield from _check_targets(at, low, high, key)
+        yield from _check_shape(at, shape_of(mltcp, job))
+    yield from _check_ports(config.job)
+
+
+def _check_targets(at: str, low: int, high: int, key: str) -> Iterator[Problem]:
+    if low >= high:
+        words = f"delay_target_min_us ({low}) below delay_target_max_us ({high})"
+        yield f"{at}.{key}", words, low if key.endswith("min_us") else high
+
+
+def _check_shape(at: str, shape: Shape) -> Iterator[Problem]:
+    """F must stay within the bounds of a weight; linear and exponential peak at the ends."""
+    if shape.kind is ShapeKind.TABLE:
+        if len(shape.table) < 2:
+            yield f"{at}.table", 'at least 2 numbers, for shape = "table"', shape.table
+        return
+    if shape.kind is ShapeKind.LINEAR:
+        last = shape.intercept + shape.slope
+    else:
+        last = shape.intercept * 2.0**shape.slope
+    if not WEIGHT_MIN <= last <= WEIGHT_MAX:
+        words = f"F(1) from {WEIGHT_MIN:g} to {WEIGHT_MAX:g} (slope and intercept give {last:.4g})"
+        yield f"{at}.slope", words, shape.slope
+
+
+def _check_ports(jobs: tuple[JobConfig, ...]) -> Iterator[Problem]:
+    taken: dict[tuple[int, bool], str] = {}
+    for index, job in enumerate(jobs):
+        for remote, ports in ((False, job.local_ports), (True, job.remote_ports)):
+            key = f"job[{index}].{'remote' if remote else 'local'}_ports"
+            for item, span in zip(ports, expand_ports(ports), strict=True):
+                if not span:
+                    yield key, "LOW-HIGH with 1 <= LOW <= HIGH <= 65535", item
+                for port in span:
+                    owner = taken.setdefault((port, remote), job.name)
+                    if owner != job.name:
+                        yield key, f"ports that are not job {owner}'s already", item
+                        break
+                if len(taken) > MAX_PORTS:
+                    yield key, f"at most {MAX_PORTS} ports in all rules", item
+                    return

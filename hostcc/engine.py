@@ -1,0 +1,134 @@
+"""The acting half of an agent: a kernel backend and its jobs, put up and taken down as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hostcc import changes, verify, views
+from hostcc.cgroups import CgroupTree, resolve_root
+from hostcc.config import Config, job_params, port_rules, variants
+from hostcc.jobs import JobTable
+from hostcc.journal import Journal
+from hostcc.mltcp.backend import MltcpBackend
+from hostcc.mltcp.names import kernel_names
+from hostcc.mltcp.params import Mode
+from hostcc.model import Change, Difference
+from hostcc.startup import tag
+
+MakeBackend = Callable[[str, Sequence[str], float], MltcpBackend]
+MakeTree = Callable[[Path], CgroupTree]
+DEFAULT_CA = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
+def kernel_backend(name: str, wanted: Sequence[str], stale_s: float) -> MltcpBackend:
+    """The real kernel; imported only when it is needed."""
+    from hostcc.mltcp.kernel import MltcpKernel
+
+    return MltcpKernel(name, wanted, stale_s)
+
+
+class Engine:
+    """Everything of ours that is in force on this host.  Raises BpfError, OSError, HostccError."""
+
+    def __init__(
+        self, config: Config, journal: Journal, make_backend: MakeBackend, make_tree: MakeTree
+    ) -> None:
+        self._journal = journal
+        self._built_for = needs(config)
+        names = planned_names(config)
+        self._ids = [f"{changes.CA}:{variant}" for variant in names]
+        self.default_ca = default_ca()
+        tree = make_tree(resolve_root(config.agent.cgroup_root))
+        stale = config.agent.heartbeat_stale_s
+        with journal.making(*(changes.congestion_control(v, n) for v, n in names.items())):
+            self.backend = make_backend(_tag(config), list(names), stale)
+        self.table = JobTable(config, self.backend, tree, journal, self.default_ca)
+        try:
+            self.table.start()
+        except BaseException as error:
+            self.table.drop_base(f"failed: {error}")
+            self.drop(f"failed: {error}")
+            raise
+
+    def fits(self, config: Config) -> bool:
+        """Whether a new configuration can be taken over without registering anew."""
+        return needs(config) == self._built_for
+
+    def job_status(self) -> list[dict[str, Any]]:
+        """One row per job: how it fares."""
+        return views.job_status(self.table, self.backend)
+
+    def flows(self, only: str | None, limit: int) -> dict[str, Any]:
+        """The jobs' connections, or those of one job."""
+        rows = self.table.sockets.flows(self.table.jobs.values())
+        return views.flows(rows, self.table.by_slot(), self.backend.ca_names, only, limit)
+
+    def check(self) -> list[Difference]:
+        """What is no longer in force, short of the connections: cheap."""
+        return verify.differences(self.table, self.backend)
+
+    def check_flows(self) -> tuple[list[Difference], list[verify.LeftAlone]]:
+        """Connections that do not run what they were given, and those that are others' affair."""
+        rows, jobs = self.table.sockets.flows(self.table.jobs.values()), self.table.by_slot()
+        return verify.of_flows(rows, jobs, self.backend.ca_names), verify.left_alone(rows, jobs)
+
+    def restore(self, how: str) -> list[str]:
+        """Undo everything; what could not be undone, in words."""
+        try:
+            return self.table.release(how)
+        finally:
+            self.drop(how)
+
+    def drop(self, how: str) -> None:
+        """Unregister, leaving cgroups and their processes as they are."""
+        self.backend.close()
+        ended = changes.ended_with_agent(self._journal.active.values())
+        self._journal.undone(ended, how)
+
+
+def needs(config: Config) -> tuple[tuple[str, ...], float]:
+    """What is fixed when the backend is made."""
+    return tuple(variants(config)), config.agent.heartbeat_stale_s
+
+
+def planned_names(config: Config) -> dict[str, str]:
+    """Variant -> the name that it will be registered under."""
+    names = kernel_names(_tag(config), variants(config))
+    return {str(variant): name for variant, name in names.items()}
+
+
+def _tag(config: Config) -> str:
+    return tag(config.agent.instance, Path(config.agent.run_dir))
+
+
+def default_ca() -> str:
+    """The congestion control of this network namespace's new sockets."""
+    try:
+        return DEFAULT_CA.read_text().strip()
+    except OSError:
+        return "the host's default"
+
+
+def plan(config: Config, tree: CgroupTree) -> list[Change]:
+    """The changes that an agent would make when it starts: what `--dry-run` shows."""
+    names = planned_names(config)
+    planned = [changes.congestion_control(variant, name) for variant, name in names.items()]
+    if not tree.exists(tree.base):
+        planned.append(changes.base_group(tree.base))
+    live = []
+    for group in tree.children():
+        if tree.populated(group):
+            live.append(group.name)
+        else:
+            planned.append(changes.leftover(group))
+    rules = port_rules(config)
+    if rules:
+        planned.append(changes.port_rules(rules, tree.root))
+    for name in sorted({*rules.values(), *live}):
+        params = job_params(config, name, config.mltcp.mode)
+        if params.mode is not Mode.OFF:
+            why = "found running" if name in live else "[[job]] in the configuration"
+            planned.append(changes.job_sockets(params, names[params.variant], default_ca(), why))
+    return planned

@@ -1,0 +1,342 @@
+"""The jobs of this host: who has a slot, a cgroup, port rules, and what the kernel was told.
+
+A job keeps its slot while it has processes or a rule.  Every edit goes through the
+journal first.  Nothing here waits or knows about sockets of control.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from hostcc import changes
+from hostcc.cgroups import CgroupTree
+from hostcc.config import Config, Wishes, job_params, port_rules
+from hostcc.errors import HostccError
+from hostcc.journal import Journal
+from hostcc.limits import MAX_JOBS, is_job_name
+from hostcc.log import get_logger
+from hostcc.mltcp.backend import MltcpBackend
+from hostcc.mltcp.params import JobParams, Mode, Variant
+from hostcc.sockets import Job, Sockets
+
+log = get_logger("jobs")
+
+GRACE_S = 10.0
+"""Time that a command has to enter the cgroup made for it, seconds."""
+SWEEP = 64
+"""Jobs looked at in one sweep, so that a sweep stays cheap with many."""
+
+
+class JobTable:
+    """All jobs, on one kernel backend.  Methods raise BpfError, OSError or HostccError."""
+
+    def __init__(
+        self,
+        config: Config,
+        backend: MltcpBackend,
+        tree: CgroupTree,
+        journal: Journal,
+        default_ca: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.config = config
+        self.mode = config.mltcp.mode
+        self.weights: dict[str, float] = {}
+        self.jobs: dict[str, Job] = {}
+        self.tree = tree
+        self._backend = backend
+        self._journal = journal
+        self._default = default_ca
+        self._clock = clock
+        self._last_slot = 0
+        self._rules: dict[tuple[int, bool], str] = {}
+        self._rooted = False
+        self._turn = 0
+        self.sockets = Sockets(backend, tree, config.agent.network_namespaces == "all")
+
+    def start(self) -> None:
+        """Take over what is there: groups of an earlier agent, port rules, open sockets."""
+        if not self.tree.exists(self.tree.base):
+            with self._journal.making(changes.base_group(self.tree.base)):
+                self.tree.create(self.tree.base)
+        for group in self.tree.children():
+            self._adopt(group)
+        self._apply_rules()
+        self.refresh("start")
+
+    def register(self, name: str, wishes: Wishes, pid: int, why: str = "hostcc run") -> Path:
+        """A command of job `name` is about to start in process `pid`: the cgroup to enter."""
+        job = self.jobs.get(name)
+        if job is not None:
+            return self._join(job, wishes, pid, why)
+        job = self._new_job(name)
+        try:
+            group = self._join(job, wishes, pid, why)
+        except BaseException:
+            try:
+                self._dissolve(job, "failed")
+            finally:
+                self._forget(job)
+            raise
+        log.info("job appeared", job=name, slot=job.slot, pid=pid)
+        return group
+
+    def _join(self, job: Job, wishes: Wishes, pid: int, why: str) -> Path:
+        given, size = wishes.weight, wishes.bytes_per_iteration
+        job.wishes = Wishes(
+            job.wishes.weight if given is None else given,
+            job.wishes.bytes_per_iteration if size is None else size,
+        )
+        told_before = job.params is not None
+        group = self._ensure_group(job, why)
+        job.keep_until = self._clock() + GRACE_S
+        self._journal.undone(self._dead_members(job.name), "the process is gone")
+        self._journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group))
+        # The group of a job that is new is empty: it has no socket to move yet.
+        if self._tell(job, why) and told_before:
+            self._switch([job], to_default=self.mode is Mode.OFF)
+        return group
+
+    def enter(self, job: str, pid: int) -> bool:
+        """Move a process into its job's group; whether it is there."""
+        there = self.tree.enter(self.tree.path(job), pid)
+        if there:
+            self.jobs[job].keep_until = 0.0
+        return there
+
+    def configure(self, config: Config, toggled: bool = False, why: str = "reload") -> None:
+        """Take over a new configuration; its mode too, unless somebody `toggled` that."""
+        self.config = config
+        if not toggled:
+            self.mode = config.mltcp.mode
+        self.sockets = Sockets(self._backend, self.tree, config.agent.network_namespaces == "all")
+        self._apply_rules()
+        self.refresh(why)
+
+    def share(self, mode: Mode, weights: Mapping[str, float], who: str) -> None:
+        """The toggle: live connections follow before this returns."""
+        self._journal.begin(changes.mode(self.mode, mode, weights, who))
+        self.mode, self.weights = mode, dict(weights)
+        self.refresh(who, again=True)
+
+    def refresh(self, why: str, again: bool = False) -> None:
+        """Tell the kernel what is new about each job; move sockets where that needs it.
+
+        `again`: move sockets even of jobs of which nothing is new, because somebody asked.
+        """
+        moved = [job for job in self.jobs.values() if self._tell(job, why) or again]
+        for off in (True, False):
+            those = [job for job in moved if job.params and (job.params.mode is Mode.OFF) is off]
+            self._switch(those, to_default=off)
+
+    def sweep(self) -> None:
+        """Drop jobs whose group is empty.  Looks at a few per call."""
+        names = list(self.jobs)
+        turn = [names[(self._turn + i) % len(names)] for i in range(min(SWEEP, len(names)))]
+        self._turn += len(turn)
+        for name in turn:
+            job = self.jobs[name]
+            if job.group is not None:
+                self._look_at(job, job.group)
+
+    def release(self, how: str) -> list[str]:
+        """Undo all of it; what could not be undone, in words."""
+        problems: list[str] = []
+        live = list(self.jobs.values())
+        if live:
+            self._switch(live, to_default=True)
+            self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
+        for job in live:
+            problems += self._dissolve(job, how)
+            self._forget(job)
+        self._backend.set_port_rules({})
+        self._rules = {}
+        self._journal.undone([changes.RULES, changes.MODE], how)
+        if not problems and not self.drop_base(how):
+            problems.append(f"{self.tree.base}: somebody else uses it, left in place")
+        return problems
+
+    def drop_base(self, how: str) -> bool:
+        """Remove the directory of the groups, unless a process is below it."""
+        gone = not self.tree.exists(self.tree.base) or self.tree.remove(self.tree.base)
+        if gone:
+            self._journal.undone([changes.BASE], how)
+        return gone
+
+    def by_slot(self) -> dict[int, Job]:
+        """Slot -> job."""
+        return {job.slot: job for job in self.jobs.values()}
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Those names that are no job here now."""
+        return sorted(name for name in names if name not in self.jobs)
+
+    # One job.
+
+    def _new_job(self, name: str) -> Job:
+        taken = {job.slot for job in self.jobs.values()}
+        # Slots go round: a socket that outlives its job must not join the next one.
+        order = [(self._last_slot + i) % (MAX_JOBS - 1) + 1 for i in range(MAX_JOBS - 1)]
+        slot = next((slot for slot in order if slot not in taken), 0)
+        if not slot:
+            raise HostccError(f"all {MAX_JOBS - 1} job slots of this host are in use")
+        self._last_slot = slot
+        job = self.jobs[name] = Job(name, slot, Wishes())
+        return job
+
+    def _adopt(self, group: Path) -> None:
+        """A group that was here before us: dead ones go, live ones become jobs again."""
+        known = self._journal.active.get(f"{changes.GROUP}:{group.name}")
+        if not is_job_name(group.name) or not self.tree.populated(group):
+            if self.tree.remove(group):
+                log.info("removed an empty cgroup of an earlier agent", path=group)
+                self._journal.undone(self._ids_of(group.name), "left behind, removed")
+            return
+        asked = known.after if known is not None and isinstance(known.after, Mapping) else {}
+        weight, size = asked.get("weight"), asked.get("bytes_per_iteration")
+        job = self._new_job(group.name)
+        job.wishes = Wishes(
+            float(weight) if isinstance(weight, int | float) else None,
+            size if isinstance(size, int) else None,
+        )
+        self._ensure_group(job, "found running")
+        log.info("took over a job that was running", job=job.name, slot=job.slot)
+
+    def _ensure_group(self, job: Job, why: str) -> Path:
+        path = self.tree.path(job.name)
+        asked = {
+            "weight": job.wishes.weight,
+            "bytes_per_iteration": job.wishes.bytes_per_iteration,
+        }
+        change = changes.job_group(job.name, path, asked, why)
+        known = self._journal.active.get(change.id)
+        if known is None or known.after != change.after:
+            self._journal.begin(change)
+        if job.group is not None and self.tree.identity(path) == job.group_id:
+            return path
+        with ExitStack() as undo:
+            undo.callback(self._journal.undone, [change.id], "failed")
+            self.tree.create(path)
+            undo.callback(self.tree.remove, path)
+            self._backend.attach_cgroup(job.slot, path)
+            undo.pop_all()
+        job.group, job.group_id = path, self.tree.identity(path)
+        return path
+
+    def _tell(self, job: Job, why: str) -> bool:
+        """Write a job's parameters if they are new; whether its sockets have to move."""
+        params = job_params(
+            self.config, job.name, self.mode, self.weights.get(job.name), job.wishes
+        )
+        old = job.params
+        if params == old:
+            return False
+        change_id = f"{changes.SOCKETS}:{job.name}"
+        if params.mode is not Mode.OFF:
+            name = self._backend.ca_names[params.variant]
+            self._journal.begin(changes.job_sockets(params, name, self._default, why))
+        self._backend.set_job(job.slot, params)
+        job.params = params
+        if params.mode is Mode.OFF:
+            self._journal.undone([change_id], why)
+        return _runs(old) is not _runs(params)
+
+    def _switch(self, those: list[Job], to_default: bool) -> None:
+        if not those:
+            return
+        targets: list[Job | None] = [None] if len(those) == len(self.jobs) else [*those]
+        for only in targets:
+            done = self.sockets.switch(self.jobs.values(), only, to_default)
+            if done.switched or done.failed:
+                log.info(
+                    "switched sockets",
+                    jobs="all" if only is None else only.name,
+                    to="the host's default" if to_default else "hostcc",
+                    seen=done.seen,
+                    switched=done.switched,
+                    failed=done.failed,
+                )
+
+    def _look_at(self, job: Job, group: Path) -> None:
+        now_there = self.tree.identity(group)
+        if now_there == job.group_id:
+            if self.tree.populated(group):
+                job.keep_until = 0.0
+                return
+            if self._clock() < job.keep_until or not self.tree.remove(group):
+                return
+        else:
+            text = f"{group} was {'replaced' if now_there else 'removed'} by somebody else"
+            log.warning("standing aside", job=job.name, reason=text)
+            self._journal.note(f"job {job.name}", text)
+        self._backend.detach_cgroup(job.slot)
+        job.group = None
+        self._journal.undone(self._ids_of(job.name), "the job ended")
+        if not job.rule:
+            log.info("job ended", job=job.name)
+            self._forget(job)
+
+    def _dissolve(self, job: Job, how: str) -> list[str]:
+        """Take a job's group away; processes still in it go back where they came from."""
+        if job.group is None:
+            return []
+        group, job.group = job.group, None
+        self._backend.detach_cgroup(job.slot)
+        origins = changes.origins(self._journal.active.values(), job.name)
+        stuck = self.tree.move_out(group, origins) if self.tree.populated(group) else []
+        if not self.tree.remove(group):
+            return [f"{group}: processes {stuck or 'of others'} are still in it, left in place"]
+        self._journal.undone(self._ids_of(job.name), how)
+        return []
+
+    def _forget(self, job: Job) -> None:
+        self.jobs.pop(job.name, None)
+        self._backend.set_job(job.slot, None)
+        self._journal.undone([f"{changes.SOCKETS}:{job.name}"], "the job ended")
+
+    def _ids_of(self, name: str) -> list[str]:
+        prefix = f"{changes.MEMBER}:{name}:"
+        members = [change_id for change_id in self._journal.active if change_id.startswith(prefix)]
+        return [*members, f"{changes.GROUP}:{name}"]
+
+    def _dead_members(self, name: str) -> list[str]:
+        prefix = f"{changes.MEMBER}:{name}:"
+        return [
+            change_id
+            for change_id, change in self._journal.active.items()
+            if change_id.startswith(prefix) and not Path(f"/proc/{change.target}").exists()
+        ]
+
+    # Port rules.
+
+    def _apply_rules(self) -> None:
+        """Bring jobs with rules, and the kernel's table of ports, in line with the config."""
+        rules = port_rules(self.config)
+        named = set(rules.values())
+        for name in sorted(named - set(self.jobs)):
+            self._new_job(name)
+        for job in list(self.jobs.values()):
+            job.rule = job.name in named
+            if not job.rule and job.group is None:
+                self._switch([job], to_default=True)
+                self._forget(job)
+        if rules == self._rules:
+            return
+        if not rules:
+            self._backend.set_port_rules({})
+            self._journal.undone([changes.RULES], "no rule is left")
+        else:
+            self._journal.begin(changes.port_rules(rules, self.tree.root))
+            if not self._rooted:
+                self._backend.attach_root(self.tree.root)
+                self._rooted = True
+            self._backend.set_port_rules({key: self.jobs[name].slot for key, name in rules.items()})
+        self._rules = rules
+
+
+def _runs(params: JobParams | None) -> Variant | None:
+    """Which variant the sockets of a job with these parameters run; None: the host's default."""
+    return None if params is None or params.mode is Mode.OFF else params.variant

@@ -1,0 +1,285 @@
+"""Every change of this host, on disk before it is made.
+
+JSON lines in `journal.jsonl`: starts, changes, their undoing, notes.  A change is in
+force until an `undone` with its id follows, so what an agent left behind can be read
+after any crash; a torn last line is an edit that was not made.  When the file has
+grown past its bound, what is in force moves to a fresh one and one old file is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostcc.errors import HostccError
+from hostcc.model import Change, Note
+
+MAX_BYTES = 1 << 20
+MAX_NOTES = 100
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Record(msgspec.Struct, tag_field="record", kw_only=True):
+    at: float
+
+
+class StartRecord(_Record, tag="start", kw_only=True):
+    """An agent (or a roll-back) begins to write."""
+
+    pid: int
+    boot: str
+    version: str = ""
+
+
+class StopRecord(_Record, tag="stop", kw_only=True):
+    """It ended in good order."""
+
+    how: str
+
+
+class ChangeRecord(_Record, tag="change", kw_only=True):
+    """A change is about to be made."""
+
+    id: str
+    what: str
+    target: str
+    before: Any = msgspec.field(name="from", default=None)
+    after: Any = msgspec.field(name="to", default=None)
+    why: str
+    undo: str
+
+
+class UndoneRecord(_Record, tag="undone", kw_only=True):
+    """A change is no longer in force."""
+
+    id: str
+    how: str
+
+
+class NoteRecord(_Record, tag="note", kw_only=True):
+    """Something was seen and left alone."""
+
+    target: str
+    text: str
+
+
+Record = StartRecord | StopRecord | ChangeRecord | UndoneRecord | NoteRecord
+_DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+
+
+class Journal:
+    """The journal in one folder, open for writing by one process (who holds the lock)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], float] = time.time,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self.path = folder / "journal.jsonl"
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self.active: dict[str, Change] = {}
+        """Changes in force, by id, in the order in which they were made."""
+        self.notes: list[Note] = []
+        """The latest notes, oldest first."""
+        self.damaged = 0
+        """Lines that could not be read."""
+        self.last_pid = 0
+        """The process that wrote last; 0 when none did since this boot."""
+        self._size = 0
+        self._fd = -1
+        self._load()
+
+    def open(self, version: str = "") -> None:
+        """Begin to write.  Raises HostccError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._fd = os.open(self.path, flags, 0o600)
+            self._size = os.fstat(self._fd).st_size
+            if self._size and not self.path.read_bytes().endswith(b"\n"):
+                os.write(self._fd, b"\n")  # a torn line must not swallow the next one
+        except OSError as error:
+            raise HostccError(f"journal {self.path}: {error.strerror}") from None
+        self._write(
+            [StartRecord(at=self._clock(), pid=os.getpid(), boot=boot_id(), version=version)]
+        )
+
+    def close(self, how: str = "") -> None:
+        """Stop writing; `how` says in which order, empty: not in any."""
+        if self._fd >= 0:
+            if how:
+                self._write([StopRecord(at=self._clock(), how=how)])
+            os.close(self._fd)
+            self._fd = -1
+
+    def begin(self, *changes: Change) -> None:
+        """Put changes on disk.  After this returns they may be made."""
+        stamped = [replace(change, at=self._clock()) for change in changes]
+        self._write([_record_of(change) for change in stamped])
+        for change in stamped:
+            self.active.pop(change.id, None)
+            self.active[change.id] = change
+
+    @contextmanager
+    def making(self, *changes: Change) -> Iterator[None]:
+        """Put changes on disk and make them in the body; if it raises they count as undone."""
+        earlier = {c.id: self.active[c.id] for c in changes if c.id in self.active}
+        self.begin(*changes)
+        try:
+            yield
+        except BaseException as error:
+            self.undone((c.id for c in changes), f"failed: {error}")
+            if earlier:
+                self.begin(*earlier.values())
+            raise
+
+    def undone(self, ids: Iterable[str], how: str) -> None:
+        """Changes are no longer in force; unknown ids are nothing."""
+        gone = [change_id for change_id in ids if self.active.pop(change_id, None)]
+        if gone:
+            at = self._clock()
+            self._write([UndoneRecord(at=at, id=change_id, how=how) for change_id in gone])
+
+    def note(self, target: str, text: str) -> None:
+        """Something was seen and left alone."""
+        note = Note(self._clock(), target, text)
+        self._remember(note)
+        self._write([NoteRecord(at=note.at, target=target, text=text)])
+
+    def tail(self, limit: int) -> list[dict[str, Any]]:
+        """The latest records as they are in the file, oldest first."""
+        lines = _lines(self.path)[-limit:]
+        return [msgspec.to_builtins(record) for record in map(_decode, lines) if record]
+
+    def _remember(self, note: Note) -> None:
+        self.notes.append(note)
+        del self.notes[:-MAX_NOTES]
+
+    def _write(self, records: list[Any]) -> None:
+        """Append and make durable.  An observer that never opened the journal writes nothing."""
+        if self._fd < 0:
+            return
+        raw = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        if self._size + len(raw) > self._max_bytes:
+            self._rotate()
+        try:
+            os.write(self._fd, raw)
+            os.fsync(self._fd)
+        except OSError as error:
+            raise HostccError(f"journal {self.path}: {error.strerror}") from None
+        self._size += len(raw)
+
+    def _rotate(self) -> None:
+        """Start a fresh file with what is in force.  A crash leaves the old one or the new one."""
+        fresh, old = self.path.with_suffix(".new"), self.path.with_suffix(".old.jsonl")
+        start = StartRecord(at=self._clock(), pid=os.getpid(), boot=boot_id())
+        records = [start, *map(_record_of, self.active.values())]
+        raw = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+            fd = os.open(fresh, flags, 0o600)
+            os.write(fd, raw)
+            os.fsync(fd)
+            old.unlink(missing_ok=True)
+            os.link(self.path, old)
+            fresh.replace(self.path)
+        except OSError as error:
+            raise HostccError(f"journal {self.path}: {error.strerror}") from None
+        os.close(self._fd)
+        self._fd, self._size = fd, len(raw)
+        self._max_bytes = max(self._max_bytes, 2 * self._size)  # what is in force must fit
+
+    def _load(self) -> None:
+        boot, ours = boot_id(), False
+        for line in _lines(self.path):
+            record = _decode(line)
+            if isinstance(record, StartRecord):
+                ours = record.boot == boot  # nothing that was done survives a boot
+                self.last_pid = record.pid if ours else 0
+                if not ours:
+                    self.active.clear()
+            elif record is None:
+                self.damaged += 1
+            elif ours:
+                self._replay(record)
+
+    def _replay(self, record: Record) -> None:
+        match record:
+            case ChangeRecord():
+                self.active.pop(record.id, None)
+                self.active[record.id] = _change_of(record)
+            case UndoneRecord():
+                self.active.pop(record.id, None)
+            case NoteRecord():
+                self._remember(Note(record.at, record.target, record.text))
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; empty where it gives none."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def change_json(change: Change) -> dict[str, Any]:
+    """A change as it is shown and kept: with `from` and `to`."""
+    data: dict[str, Any] = msgspec.to_builtins(_record_of(change))
+    del data["record"]
+    return data
+
+
+def _record_of(change: Change) -> ChangeRecord:
+    return ChangeRecord(
+        at=change.at,
+        id=change.id,
+        what=change.what,
+        target=change.target,
+        before=change.before,
+        after=change.after,
+        why=change.why,
+        undo=change.undo,
+    )
+
+
+def _change_of(record: ChangeRecord) -> Change:
+    return Change(
+        id=record.id,
+        what=record.what,
+        target=record.target,
+        before=record.before,
+        after=record.after,
+        why=record.why,
+        undo=record.undo,
+        at=record.at,
+    )
+
+
+def _decode(line: bytes) -> Record | None:
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _lines(path: Path) -> list[bytes]:
+    """The lines of a journal that is ours.  Raises HostccError for one that is not."""
+    try:
+        with path.open("rb") as stream:
+            facts = os.fstat(stream.fileno())
+            if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+                raise HostccError(f"journal {path}: somebody else could have written it")
+            raw = stream.read(4 * MAX_BYTES)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise HostccError(f"journal {path}: {error.strerror}") from None
+    return [line for line in raw.split(b"\n") if line]

@@ -1,0 +1,170 @@
+"""Run an agent on each lab host, as a user would: a configuration file and the command line."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostcc.lab import netns
+from hostcc.lab.errors import LabError
+from hostcc.lab.fabric import Fabric
+from hostcc.lab.plan import Host, bytes_per_iteration
+from hostcc.lab.scenario import JobSpec
+from hostcc.lab.toml import dump
+from hostcc.lab.variants import merge
+
+HOSTCC = (sys.executable, "-m", "hostcc")
+START_PATIENCE_S = 30.0
+STOP_PATIENCE_S = 10.0
+CLIENT_PATIENCE_S = 30.0
+
+
+@dataclass
+class Agent:
+    """One running agent."""
+
+    host: Host
+    process: subprocess.Popen[bytes]
+    socket: Path
+    log: Path
+
+    @property
+    def ready(self) -> bool:
+        """Whether its control socket answers."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(self.socket))
+            except OSError:
+                return False
+        return True
+
+
+def configuration(fabric: Fabric, host: Host, over: Mapping[str, Any]) -> dict[str, Any]:
+    """hostcc.toml of one lab host, as a document."""
+    base = {
+        "agent": {
+            "instance": host.name,
+            "run_dir": str(fabric.run_dir / host.name),
+            "cgroup_root": str(fabric.cgroup_of(host)),
+            "network_namespaces": "own",
+        }
+    }
+    return merge(base, over)
+
+
+def start(fabric: Fabric, hosts: Sequence[Host], over: Mapping[str, Any]) -> list[Agent]:
+    """Start an agent on each of the hosts and wait until all answer.
+
+    Raises LabError with the end of its log when one does not.
+    """
+    agents: list[Agent] = []
+    try:
+        agents.extend(_start_one(fabric, host, over) for host in hosts)
+        deadline = time.monotonic() + START_PATIENCE_S
+        for agent in agents:
+            while not agent.ready:
+                if agent.process.poll() is not None or time.monotonic() > deadline:
+                    raise LabError(f"agent of {agent.host.name}: {_last_words(agent.log)}")
+                time.sleep(0.05)
+    except BaseException:
+        kill(agents)
+        raise
+    return agents
+
+
+def _start_one(fabric: Fabric, host: Host, over: Mapping[str, Any]) -> Agent:
+    run_dir = fabric.run_dir / host.name
+    run_dir.mkdir(exist_ok=True)
+    config = fabric.run_dir / f"{host.name}.toml"
+    config.write_text(dump(configuration(fabric, host, over)))
+    log = fabric.run_dir / f"{host.name}.agent.log"
+    with log.open("ab") as file:
+        process = netns.spawn(
+            [*HOSTCC, "agent", "--config", str(config)],
+            namespace=fabric.namespace(host.name),
+            cgroup=fabric.cgroup_of(host),
+            stdout=file,
+            stderr=file,
+        )
+    return Agent(host, process, run_dir / "control.sock", log)
+
+
+def stop(agents: Sequence[Agent]) -> None:
+    """Ask all to end, and kill those that do not in time."""
+    for agent in agents:
+        agent.process.terminate()
+    deadline = time.monotonic() + STOP_PATIENCE_S
+    for agent in agents:
+        try:
+            agent.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            agent.process.kill()
+            agent.process.wait()
+
+
+def kill(agents: Sequence[Agent]) -> None:
+    """End all at once, without a chance to tidy up."""
+    for agent in agents:
+        agent.process.kill()
+    for agent in agents:
+        agent.process.wait()
+
+
+def wrapper(agent: Agent, job: JobSpec, fabric: Fabric) -> list[str]:
+    """`hostcc run ... --` for a job's command on an agent's host."""
+    command = [*HOSTCC, "run", "--job", job.name, "--socket", str(agent.socket)]
+    total = bytes_per_iteration(job, fabric.spec)
+    if job.declare_bytes and total:
+        command += ["--bytes-per-iteration", str(total)]
+    return [*command, "--"]
+
+
+def control(agents: Sequence[Agent], words: Sequence[str]) -> list[str]:
+    """Run a client command against all of the agents at once; what went wrong, by host."""
+    clients = [
+        subprocess.Popen(
+            [*HOSTCC, *words, "--socket", str(agent.socket)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for agent in agents
+    ]
+    problems = []
+    for agent, client in zip(agents, clients, strict=True):
+        try:
+            _, error = client.communicate(timeout=CLIENT_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            client.communicate()
+            error = "no answer"
+        if client.returncode:
+            problems.append(f"{agent.host.name}: {' '.join(error.split())}")
+    return problems
+
+
+def usage(agent: Agent) -> dict[str, float]:
+    """CPU seconds and resident bytes of an agent, from /proc; empty when it is gone."""
+    try:
+        base = Path(f"/proc/{agent.process.pid}")
+        fields = (base / "stat").read_text().rpartition(")")[2].split()
+        pages = int((base / "statm").read_text().split()[1])
+    except OSError:
+        return {}
+    ticks = os.sysconf("SC_CLK_TCK")
+    return {
+        "cpu_seconds": (int(fields[11]) + int(fields[12])) / ticks,
+        "resident_bytes": float(pages * os.sysconf("SC_PAGE_SIZE")),
+    }
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return " ".join(lines[-1].split())[:500] if lines else "did not start"

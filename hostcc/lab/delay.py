@@ -1,0 +1,64 @@
+"""Base round-trip time: netem where the kernel has it, else a delay line on a TUN device.
+
+Both sit on the way back (towards the left switch's hosts), so that data of left-to-right
+jobs passes the bottleneck untouched and only acknowledgements wait.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from hostcc.lab import compile as compiler
+from hostcc.lab import netns
+from hostcc.lab.errors import LabError
+
+DEVICE = "delay"
+TABLE = 100
+
+
+def netem_commands(ports: Sequence[str], extra_us: int) -> list[str]:
+    """`tc` commands that delay what a switch sends out of each port."""
+    return [f"qdisc add dev {port} root netem delay {extra_us}us limit 100000" for port in ports]
+
+
+def start(
+    namespace: str, group: Path, device: str, mtu: int, extra_us: int, run_dir: Path
+) -> subprocess.Popen[bytes]:
+    """Route what arrives by `device` through a delay line; returns its process."""
+    program = compiler.compiled("delayline.c", ("cc", "gcc", "clang"), ("-O2", "-Wall"))
+    netns.batch("ip", [f"tuntap add dev {DEVICE} mode tun"], namespace)
+    netns.batch("ip", [f"link set {DEVICE} mtu {mtu} txqueuelen 10000 up"], namespace)
+    with (run_dir / "delayline.log").open("wb") as log:
+        process = netns.spawn(
+            [str(program), DEVICE, str(extra_us)],
+            namespace=namespace,
+            cgroup=group,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+    assert process.stdout is not None
+    if process.stdout.readline() != b"ready\n":
+        process.kill()
+        process.communicate()
+        words = " ".join((run_dir / "delayline.log").read_text().split())
+        raise LabError(f"delay line: {words or 'did not start'}")
+    for family in ("-4", "-6"):
+        netns.batch(
+            "ip",
+            [
+                f"route add default dev {DEVICE} table {TABLE}",
+                f"rule add iif {device} lookup {TABLE} priority 100",
+            ],
+            namespace,
+            family,
+        )
+    return process
+
+
+def stop(process: subprocess.Popen[bytes]) -> str:
+    """End a delay line and return its report of how late it was."""
+    process.terminate()
+    out, _ = process.communicate(timeout=5)
+    return out.decode().strip()

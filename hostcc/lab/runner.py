@@ -1,0 +1,216 @@
+"""Run a comparison: for every variant, each job alone, then all together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from hostcc.lab import phase, plan, results, statistics
+from hostcc.lab.errors import LabError
+from hostcc.lab.fabric import Fabric
+from hostcc.lab.scenario import JobSpec, Scenario
+from hostcc.lab.shaping import QueueCounters
+from hostcc.lab.variants import Variant
+
+Report = Callable[[str, int, int], None]
+"""Progress: what is running, iterations done, iterations to do."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `hostcc lab run` was asked for."""
+
+    name: str
+    scenario: Scenario
+    variants: tuple[Variant, ...]
+    repeat: int = 1
+    out: Path | None = None
+    """Where series are kept; None: they are not."""
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """One variant's phases, before the best time alone is known."""
+
+    variant: Variant
+    alone: dict[str, list[float]]
+    runs: list[tuple[phase.PhaseResult, dict[str, float]]]
+
+
+def run(comparison: Comparison, report: Report) -> results.Results:
+    """Run everything; raises LabError.  Nothing is left behind either way."""
+    raw = [_run_variant(comparison, variant, report) for variant in comparison.variants]
+    alone = {entry.variant.name: _alone_times(comparison.scenario, entry.alone) for entry in raw}
+    best = statistics.best_alone(alone)
+    return results.Results(
+        scenario_name=comparison.name,
+        scenario=comparison.scenario,
+        iterations=comparison.scenario.iterations,
+        variants=[
+            results.VariantResult(
+                name=entry.variant.name,
+                alone_s=alone[entry.variant.name],
+                alone_seconds=entry.alone,
+                runs=[
+                    _run_result(comparison, measured, rates, best, alone[entry.variant.name])
+                    for measured, rates in entry.runs
+                ],
+            )
+            for entry in raw
+        ],
+        machine=results.this_machine(),
+    )
+
+
+def _run_variant(comparison: Comparison, variant: Variant, report: Report) -> _Raw:
+    scenario = comparison.scenario
+    hosts = plan.hosts_of(scenario)
+    with Fabric(scenario.fabric, hosts) as fabric:
+        alone = _run_alone(fabric, scenario, variant, report)
+        runs = []
+        for number in range(comparison.repeat):
+            what = variant.name + (f" #{number + 1}" if comparison.repeat > 1 else "")
+            out = comparison.out or fabric.run_dir
+            series = out / f"{variant.name}-{number + 1}.npz"
+            measured = phase.run(
+                fabric,
+                phase.PhasePlan(
+                    scenario,
+                    scenario.job,
+                    variant,
+                    scenario.iterations,
+                    seed=number + 1,
+                    series=series,
+                ),
+                lambda done, what=what: report(what, done, scenario.iterations),  # type: ignore[misc]
+            )
+            runs.append((measured, _background_rates(scenario, hosts, measured)))
+    return _Raw(variant, alone, runs)
+
+
+def _run_alone(
+    fabric: Fabric, scenario: Scenario, variant: Variant, report: Report
+) -> dict[str, list[float]]:
+    """Each job by itself, without background, actions, arrival time and jitter.
+
+    Jobs that differ in nothing but their names are run once.
+    """
+    count = scenario.alone_iterations
+    alone: dict[str, list[float]] = {}
+    twins: dict[JobSpec, str] = {}
+    if not count or (len(scenario.job) == 1 and not scenario.background):
+        return alone
+    for job in scenario.job:
+        quiet = msgspec.structs.replace(
+            job, start_ms=0.0, stop_after_ms=0.0, iterations=0, jitter_percent=0.0
+        )
+        twin = twins.setdefault(msgspec.structs.replace(quiet, name="x"), job.name)
+        if twin != job.name:
+            alone[job.name] = alone[twin]
+            continue
+        what = f"{variant.name}, {job.name} alone"
+        only = msgspec.structs.replace(
+            scenario, job=tuple(quiet if other is job else other for other in scenario.job)
+        )
+        measured = phase.run(
+            fabric,
+            phase.PhasePlan(only, (quiet,), variant, count, background=False, actions=False),
+            lambda done, what=what: report(what, done, count),  # type: ignore[misc]
+        )
+        alone[job.name] = [step.seconds for step in measured.iterations[job.name]]
+    return alone
+
+
+def _alone_times(scenario: Scenario, alone: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    times = {}
+    for job in scenario.job:
+        measured = alone.get(job.name)
+        if measured:
+            times[job.name] = statistics.alone_time(measured)
+        elif not job.command:
+            times[job.name] = plan.ideal_seconds(job, scenario.fabric)
+    return times
+
+
+def _run_result(
+    comparison: Comparison,
+    measured: phase.PhaseResult,
+    rates: Mapping[str, float],
+    best: Mapping[str, float],
+    own: Mapping[str, float],
+) -> results.RunResult:
+    jobs = []
+    starts: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
+    for job in comparison.scenario.job:
+        steps = measured.iterations[job.name]
+        if not steps:
+            raise LabError(f"job {job.name}: reported no iteration")
+        seconds = [step.seconds for step in steps]
+        alone = best.get(job.name) or statistics.alone_time(seconds)
+        starts[job.name] = [step.start - measured.start for step in steps]
+        ratios[job.name] = [value / alone for value in seconds]
+        again, sent = measured.retransmitted[job.name]
+        jobs.append(
+            results.JobResult(
+                name=job.name,
+                summary=statistics.summarise(seconds, alone, own.get(job.name, alone)),
+                seconds=seconds,
+                starts_s=starts[job.name],
+                retransmitted_segments=again,
+                sent_segments=sent,
+            )
+        )
+    return results.RunResult(
+        started_at_s=measured.start,
+        jobs=jobs,
+        converged_after=statistics.all_converged_after(starts, ratios) if jobs else None,
+        bottleneck={
+            direction: _queue_result(counters) for direction, counters in measured.queues.items()
+        },
+        marked_packets=measured.marked,
+        background=[results.BackgroundResult(*entry) for entry in rates.items()],
+        agents=[
+            results.AgentResult(host, usage["cpu_seconds"], usage["resident_bytes"])
+            for host, usage in measured.agents.items()
+            if usage
+        ],
+        events=[results.EventResult(*event) for event in measured.events],
+        series=measured.series.name if measured.series and comparison.out else None,
+    )
+
+
+def _queue_result(counters: QueueCounters) -> results.QueueResult:
+    return results.QueueResult(
+        counters.packets, counters.bytes, counters.drops, counters.loss_percent
+    )
+
+
+def _background_rates(
+    scenario: Scenario, hosts: Sequence[plan.Host], measured: phase.PhaseResult
+) -> dict[str, float]:
+    """Mean rate of each background at its receiver while it was active and the jobs ran."""
+    if not scenario.background or measured.series is None:
+        return {}
+    with np.load(measured.series) as data:
+        times, ports, counters = data["times"], list(data["ports"]), data["bytes"]
+    end_of_run = times[-1]
+    rates = {}
+    for number, spec in enumerate(scenario.background):
+        owner = f"{spec.name}.{number}"
+        receiver = next(host for host in hosts if host.owner == owner and host.rank == 1)
+        begin = measured.start + spec.start_ms / 1e3
+        end = min(end_of_run, measured.start + spec.stop_ms / 1e3) if spec.stop_ms else end_of_run
+        inside = np.flatnonzero((times >= begin) & (times <= end))
+        if len(inside) < 2:
+            rates[owner] = 0.0
+            continue
+        first, last = inside[0], inside[-1]
+        column = counters[:, ports.index(receiver.name)]
+        sent = float(column[last] - column[first])
+        rates[owner] = sent * 8 / 1e6 / float(times[last] - times[first])
+    return rates

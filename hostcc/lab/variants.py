@@ -1,0 +1,88 @@
+"""What can be compared: a kernel congestion control, or an agent with a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostcc.lab.scenario import Scenario
+from hostcc.validate import refusal
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+FALL_BACK = "cubic"
+"""Default control of hosts that run an agent: what their other sockets get."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One column of a comparison."""
+
+    name: str
+    default_control: str = FALL_BACK
+    """The namespaces' net.ipv4.tcp_congestion_control."""
+    socket_control: str = ""
+    """Set per socket by the built-in traffic; for controls that may not be a default."""
+    agent: Mapping[str, Any] | None = field(default=None)
+    """Configuration of the agents; None: no agents."""
+
+
+def _mltcp(variant: str, scope: str = "job") -> dict[str, Any]:
+    return {"mltcp": {"mode": "mltcp", "variant": variant, "ratio_scope": scope}}
+
+
+BUILTIN: dict[str, Variant] = {
+    variant.name: variant
+    for variant in (
+        Variant("hostcc", agent=_mltcp("hostcc")),
+        *(Variant(f"mltcp-{name}", agent=_mltcp(name)) for name in ("reno", "cubic", "dctcp")),
+        *(
+            Variant(f"published-{name}", agent=_mltcp(name, "flow"))
+            for name in ("reno", "cubic", "dctcp")
+        ),
+        *(Variant(name, default_control=name) for name in ("cubic", "reno", "bbr")),
+    )
+}
+"""`published-*` keep a bytes ratio per flow, as in the paper; `mltcp-*` share it in the job."""
+
+
+def resolve(names: Sequence[str], scenario: Scenario) -> tuple[Variant, ...]:
+    """Variants by name: the scenario's own, then built-in ones, then any kernel control.
+
+    Raises InputError for a name that is none of them.
+    """
+    return tuple(_resolve(name, scenario) for name in names)
+
+
+def by_socket(control: str) -> Variant:
+    """A registered congestion control, chosen per socket on both ends."""
+    return Variant(control, socket_control=control)
+
+
+def _resolve(name: str, scenario: Scenario) -> Variant:
+    for own in scenario.variant:
+        if own.name == name:
+            agent = None if own.agent is None else merge(scenario.agent, own.agent)
+            return Variant(name, own.congestion_control or FALL_BACK, agent=agent)
+    if name in BUILTIN:
+        variant = BUILTIN[name]
+        if variant.agent is None:
+            return variant
+        return Variant(name, variant.default_control, agent=merge(scenario.agent, variant.agent))
+    if name in AVAILABLE.read_text().split():
+        return by_socket(name)
+    known = ", ".join([*(own.name for own in scenario.variant), *BUILTIN])
+    raise refusal("--compare", "", f"one of {known}, or a registered control", name)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one configuration over another, table by table."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(below, value)
+        else:
+            merged[key] = value
+    return merged

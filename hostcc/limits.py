@@ -1,0 +1,30 @@
+"""Bounds that several parts share.
+
+The first group repeats constants of bpf/intf.h, because the agent needs them
+before (or without) any object being loaded; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_JOBS = 1024
+"""Job slots on one host; slot 0 is "no job"."""
+F_POINTS = 33
+"""Samples of F over bytes_ratio."""
+MAX_PORTS = 16384
+"""Ports that port rules can name."""
+MAX_CGROUPS = 16384
+"""cgroups below jobs that are looked up for sockets which exist already."""
+
+JOB_NAME = r"^(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}\Z"
+JOB_NAME_WORDS = "1 to 64 characters of A-Z a-z 0-9 . _ : - (and not . or ..)"
+WEIGHT_MIN, WEIGHT_MAX = 0.01, 100.0
+BYTES_PER_ITERATION_MAX = 2**60
+
+_JOB_NAME = re.compile(JOB_NAME)
+
+
+def is_job_name(text: str) -> bool:
+    """Whether `text` can name a job; it is also a directory name below the cgroup root."""
+    return _JOB_NAME.match(text) is not None

@@ -1,0 +1,94 @@
+"""One agent per run directory, and per cgroup root: locks that die with their process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from hostcc.errors import HostccError
+
+
+class AgentLock:
+    """Holds `<run_dir>/agent.lock`, which names the holder's process."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.path = run_dir / "agent.lock"
+        self._fds: list[int] = []
+        self._root: Path | None = None
+
+    def acquire(self) -> None:
+        """Make the run directory and lock it.  Raises HostccError that names the holder."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            fd = os.open(self.path, flags, 0o644)
+        except OSError as error:
+            raise HostccError(f"{self.path}: {error.strerror}") from None
+        if not _lock(fd):
+            os.close(fd)
+            pid = holder(self.path)
+            raise HostccError(
+                f"another agent (pid {pid or 'unknown'}) runs with run_dir {self.path.parent}; "
+                "stop it, or give this one its own run_dir and cgroup_root"
+            )
+        os.ftruncate(fd, 0)
+        os.write(fd, f"{os.getpid()}\n".encode())
+        self._fds.append(fd)
+
+    def acquire_root(self, cgroup_root: Path) -> None:
+        """Also hold the cgroup root: two agents must not manage the same jobs."""
+        if self._root == cgroup_root:
+            return
+        fd = os.open(cgroup_root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if not _lock(fd):
+            other = _flock_holder(os.fstat(fd).st_ino)
+            os.close(fd)
+            raise HostccError(
+                f"another agent (pid {other or 'unknown'}) manages cgroup_root {cgroup_root}; "
+                "stop it, or give this one its own cgroup_root"
+            )
+        self._fds.append(fd)
+        self._root = cgroup_root
+
+    def release(self) -> None:
+        """Let go.  The file stays: removing it would let two agents lock different files."""
+        self._root = None
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+def holder(path: Path) -> int:
+    """The process that holds a lock file; 0 when nobody does or there is no file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        if _lock(fd):
+            return 0
+        text = os.read(fd, 32).strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _flock_holder(inode: int) -> int:
+    """The process with a flock on that inode, by /proc/locks; 0 when it is not shown."""
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        fields = line.split()
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+            return int(fields[4])
+    return 0

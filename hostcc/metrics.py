@@ -1,0 +1,116 @@
+"""Prometheus metrics over HTTP, served by the agent's own loop; labels per job, never per flow."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from hostcc.errors import HostccError
+
+REQUEST_S = 5.0
+MAX_CLIENTS = 8
+JOB_GAUGES = {
+    "flows": "Open connections",
+    "processes": "Processes in the job's cgroup",
+    "weight": "The owner's weight",
+    "period_s": "Last iteration, start to start, seconds",
+    "communication_s": "Communication time of the last iteration, seconds",
+    "yielded_s": "Time spent yielding in this iteration, seconds",
+}
+JOB_COUNTERS = {
+    "iterations": "Iterations seen",
+    "bytes_acked": "Bytes acknowledged",
+}
+
+
+class MetricsServer:
+    """GET anything, get the metrics.  `status` gives what `hostcc status --json` shows."""
+
+    def __init__(self, listen: str, status: Callable[[], dict[str, Any]]) -> None:
+        host, _, port = listen.rpartition(":")
+        self._host, self._port = host.strip("[]"), int(port)
+        self._status = status
+        self._clients = 0
+        self._server: asyncio.Server | None = None
+        try:
+            self._core = importlib.import_module("prometheus_client.core")
+            self._exposition = importlib.import_module("prometheus_client.exposition")
+        except ImportError:
+            raise HostccError("metrics_listen needs the Python package prometheus_client") from None
+
+    async def start(self) -> None:
+        """Listen.  Raises HostccError when the address cannot be had."""
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, self._host, self._port, limit=8192
+            )
+        except OSError as error:
+            where = f"{self._host}:{self._port}"
+            raise HostccError(f"metrics_listen {where}: {error.strerror or error}") from None
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+    def collect(self) -> Iterator[Any]:
+        """The metric families of this moment."""
+        core, status = self._core, self._status()
+        agent = status["agent"]
+        info = core.GaugeMetricFamily(
+            "hostcc_agent_active", "1 while the agent acts, 0 while it observes"
+        )
+        info.add_metric([], float(agent["state"] == "active"))
+        yield info
+        yield core.CounterMetricFamily(
+            "hostcc_agent_cpu_seconds", "CPU time of the agent", value=agent["cpu_s"]
+        )
+        yield core.GaugeMetricFamily(
+            "hostcc_agent_resident_bytes", "Resident memory", value=agent["resident_bytes"]
+        )
+        for keys, kind in (
+            (JOB_GAUGES, core.GaugeMetricFamily),
+            (JOB_COUNTERS, core.CounterMetricFamily),
+        ):
+            for key, words in keys.items():
+                name = f"{key[:-2]}_seconds" if key.endswith("_s") else key
+                family = kind(f"hostcc_job_{name}", words, labels=["job"])
+                for job in status["jobs"]:
+                    if job[key] is not None:
+                        family.add_metric([job["name"]], job[key])
+                yield family
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients += 1
+        try:
+            if self._clients <= MAX_CLIENTS:
+                async with asyncio.timeout(REQUEST_S):
+                    await reader.readuntil(b"\r\n\r\n")
+                    writer.write(self._response())
+                    await writer.drain()
+                    writer.close()
+                    await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a client's trouble
+        finally:
+            self._clients -= 1
+            with suppress(OSError):
+                writer.transport.abort()
+
+    def _response(self) -> bytes:
+        body: bytes = self._exposition.generate_latest(self)
+        head = (
+            "HTTP/1.1 200 OK\r\n"
+            f"Content-Type: {self._exposition.CONTENT_TYPE_LATEST}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + body

@@ -1,0 +1,1 @@
+"""MLTCP: parameters, the shape of F and the kernel adapter."""

@@ -1,0 +1,79 @@
+"""What one job asks of the congestion control: pure, typed, bounded.
+
+Units are in the names.  Sources: Rajasekaran, MIT thesis 2025, chapter 5;
+MLTCP, arXiv 2402.09589, for F(bytes_ratio) = slope * bytes_ratio + intercept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """What unfairness a job gets."""
+
+    OFF = "off"
+    MLTCP = "mltcp"
+    STATIC = "static"
+
+
+class Scope(StrEnum):
+    """Whether bytes_ratio is shared by a job's flows on this host or kept per flow."""
+
+    JOB = "job"
+    FLOW = "flow"
+
+
+class ShapeKind(StrEnum):
+    """Form of F(bytes_ratio)."""
+
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+    TABLE = "table"
+
+
+class Variant(StrEnum):
+    """Congestion controls that hostcc brings; the value is the suffix of the kernel name."""
+
+    HOSTCC = "hostcc"
+    RENO = "reno"
+    CUBIC = "cubic"
+    DCTCP = "dctcp"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """F(bytes_ratio), for bytes_ratio in [0, 1].
+
+    linear: slope * r + intercept.  exponential: intercept * 2 ** (slope * r).
+    table: piecewise linear through `table`, spaced evenly over [0, 1].
+    """
+
+    kind: ShapeKind = ShapeKind.LINEAR
+    slope: float = 1.75
+    intercept: float = 0.25
+    table: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobParams:
+    """Congestion-control parameters of one job on this host."""
+
+    name: str
+    variant: Variant = Variant.HOSTCC
+    mode: Mode = Mode.MLTCP
+    scope: Scope = Scope.JOB
+    shape: Shape = field(default_factory=Shape)
+    weight: float = 1.0
+    """The owner's wish: multiplies F; 0.01 to 100."""
+    static_weight: float = 1.0
+    """F in static mode, 0.01 to 100."""
+    bytes_per_iteration: int | None = None
+    """Bytes that this host sends per iteration; None: learned."""
+    silence_us: int | None = None
+    """Silence that ends an iteration; None: learned."""
+    target_min_us: int = 300
+    """Queueing delay above which a job that has just begun to send steps back."""
+    target_max_us: int = 1400
+    """Queueing delay above which a job that is about to finish steps back."""

@@ -1,0 +1,101 @@
+"""Undo what an agent left behind when none runs, by its journal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hostcc import changes
+from hostcc.bpf.errors import BpfError
+from hostcc.cgroups import CgroupTree
+from hostcc.engine import MakeBackend, MakeTree, kernel_backend
+from hostcc.errors import HostccError, NoAgentError
+from hostcc.journal import Journal
+from hostcc.lockfile import AgentLock
+from hostcc.model import Change
+from hostcc.namespaces import all_pids, opened
+from hostcc.version import version
+from hostcc.views import ROLLBACK
+
+_NAME = re.compile(r"hcc_([0-9a-z]{4})_\w+\Z")
+
+
+def offline(
+    run_dir: Path, make_backend: MakeBackend = kernel_backend, make_tree: MakeTree = CgroupTree
+) -> dict[str, Any]:
+    """Roll back the journal in `run_dir`.
+
+    Raises HostccError when an agent holds it, NoAgentError when there is no journal.
+    """
+    if not (run_dir / "journal.jsonl").exists():
+        raise NoAgentError(f"no agent runs, and {run_dir} has no journal of an earlier one")
+    lock = AgentLock(run_dir)
+    lock.acquire()
+    try:
+        journal = Journal(run_dir)
+        journal.open(version())
+        found = list(journal.active.values())
+        problems = _undo(journal, make_backend, make_tree)
+        journal.close("rolled back without an agent")
+    finally:
+        lock.release()
+    undone = [change.id for change in found if change.id not in journal.active]
+    return {"schema": ROLLBACK, "undone": undone, "problems": problems}
+
+
+def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> list[str]:
+    active = dict(journal.active)
+    groups = {
+        job: Path(change.target)
+        for change in active.values()
+        if (job := changes.job_of_group(change))
+    }
+    base = active.get(changes.BASE)
+    tree = make_tree(Path(base.target).parent if base else Path("/"))
+    problems = _restore_sockets(active, groups, tree, make_backend)
+    how = "rolled back"
+    journal.undone(changes.ended_with_agent(active.values()), how)
+    for job, path in groups.items():
+        origins = changes.origins(active.values(), job)
+        stuck = tree.move_out(path, origins) if tree.populated(path) else []
+        if tree.exists(path) and not tree.remove(path):
+            problems.append(f"{path}: processes {stuck or 'of others'} are still in it")
+            continue
+        members = [key for key in active if key.startswith(f"{changes.MEMBER}:{job}:")]
+        journal.undone([*members, f"{changes.GROUP}:{job}"], how)
+    if base is not None:
+        if not tree.exists(tree.base) or tree.remove(tree.base):
+            journal.undone([changes.BASE], how)
+        else:
+            problems.append(f"{base.target}: somebody else uses it, left in place")
+    return problems
+
+
+def _restore_sockets(
+    active: Mapping[str, Change], groups: Mapping[str, Path], tree: CgroupTree, make: MakeBackend
+) -> list[str]:
+    """Switch sockets that still run the dead agent's congestion control to the default.
+
+    The same programs under the same names recognise them.
+    """
+    names = {
+        change.id.partition(":")[2]: match[1]
+        for change in active.values()
+        if change.what == changes.CA and (match := _NAME.match(change.target))
+    }
+    if not names:
+        return []
+    try:
+        backend = make(next(iter(names.values())), list(names), 1.5)
+        try:
+            ids = {number: 1 for path in groups.values() for number in tree.ids(path)}
+            backend.set_cgroup_ids(ids)
+            with opened(all_pids()) as where:
+                backend.switch_sockets(where, to_default=True)
+        finally:
+            backend.close()
+    except (BpfError, OSError, HostccError) as error:
+        return [f"open sockets keep the plain form of the dead agent's control: {error}"]
+    return []

@@ -1,0 +1,70 @@
+"""Finds the jobs' existing sockets, wherever they are, and switches or lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostcc.cgroups import CgroupTree
+from hostcc.config import Wishes
+from hostcc.limits import MAX_CGROUPS
+from hostcc.mltcp.backend import MltcpBackend, Records, SwitchResult
+from hostcc.mltcp.params import JobParams
+from hostcc.namespaces import all_pids, opened
+
+
+@dataclass
+class Job:
+    """A job as it is on this host now."""
+
+    name: str
+    slot: int
+    wishes: Wishes
+    group: Path | None = None
+    """Its cgroup, when `hostcc run` started it."""
+    group_id: int = 0
+    rule: bool = False
+    """Whether port rules name it."""
+    params: JobParams | None = None
+    """What the kernel was told last."""
+    keep_until: float = 0.0
+    """Monotonic seconds until which an empty cgroup is not removed."""
+
+
+class Sockets:
+    """Visits sockets by way of a backend; `everywhere`: in containers' namespaces too."""
+
+    def __init__(self, backend: MltcpBackend, tree: CgroupTree, everywhere: bool) -> None:
+        self._backend = backend
+        self._tree = tree
+        self._everywhere = everywhere
+
+    def switch(
+        self, jobs: Collection[Job], only: Job | None = None, to_default: bool = False
+    ) -> SwitchResult:
+        """Give the sockets of `only`, or of all `jobs`, their congestion control."""
+        self.publish_groups(jobs)
+        with self._namespaces([only] if only else jobs) as where:
+            return self._backend.switch_sockets(where, only.slot if only else 0, to_default)
+
+    def flows(self, jobs: Collection[Job]) -> Records:
+        """One row per connection of `jobs`, struct hcc_flow_record."""
+        self.publish_groups(jobs)
+        with self._namespaces(jobs) as where:
+            return self._backend.flows(where)
+
+    def publish_groups(self, jobs: Iterable[Job]) -> None:
+        """Tell the kernel side which cgroups, nested ones included, are whose now."""
+        ids = {
+            number: job.slot for job in jobs if job.group for number in self._tree.ids(job.group)
+        }
+        self._backend.set_cgroup_ids(dict(list(ids.items())[:MAX_CGROUPS]))
+
+    def _namespaces(self, jobs: Iterable[Job]) -> AbstractContextManager[list[Path | None]]:
+        if not self._everywhere:
+            return opened(())
+        if any(job.rule for job in jobs):
+            return opened(all_pids())
+        return opened(pid for job in jobs if job.group for pid in self._tree.pids(job.group))

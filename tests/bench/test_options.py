@@ -1,0 +1,65 @@
+"""Command-line values: bounds, and refusals in one line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.bench import options
+from hostcc.cli.main import main
+from hostcc.errors import InputError
+
+
+def test_good_values() -> None:
+    assert options.whole("--n", 1, 9)("7") == 7
+    assert options.fraction("--s", 0.5, 9)("0.5") == 0.5
+    assert options.wholes("--n", 1, 9)("1, 8,1") == (1, 8)
+    assert options.names("--v", ("a", "b"))("b,a,b") == ("b", "a")
+
+
+@given(st.text(max_size=30))
+def test_anything_else_is_refused_in_one_line(text: str) -> None:
+    for parse in (
+        options.whole("--n", 1, 9),
+        options.fraction("--n", 1, 9),
+        options.wholes("--n", 1, 9),
+        options.names("--n", ("a", "b")),
+    ):
+        try:
+            parse(text)
+        except InputError as error:
+            assert str(error).startswith("--n: expected ")
+            assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["mltcp", "--runs", "0"],
+        ["mltcp", "--flows", "1,65"],
+        ["mltcp", "--scenarios", "nine-jobs"],
+        ["mltcp", "--variants", ","],
+        ["mltcp", "--report"],
+        ["mltcp-sweep", "--factors", "colour"],
+        ["mltcp-kill", "--iterations", "1"],
+        ["ack-cost", "--controls", "vegas"],
+        ["agent-cost", "--seconds", "nan"],
+        ["agent-cost", "--open", "-1"],
+    ],
+)
+def test_bad_input_through_the_command_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert "expected" in printed.err
+
+
+def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "list"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names[0] == "mltcp"
+    assert len(names) == len(set(names)) == 7

@@ -1,0 +1,140 @@
+"""Dispatch, exit statuses and refusals of the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostcc.cli import main as cli
+from hostcc.errors import Exit
+
+
+def run(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hostcc.cli", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=env,
+    )
+
+
+CLIENTS = ["status", "jobs", "flows", "verify", "changes"]
+
+
+@pytest.mark.parametrize("command", [*CLIENTS, "unfair"])
+def test_no_agent_is_status_3_in_one_line(command: str, tmp_path: Path) -> None:
+    words = [command, *(["off"] if command == "unfair" else [])]
+    done = run(*words, "--socket", str(tmp_path / "none"))
+    assert (done.returncode, done.stdout) == (Exit.NO_AGENT, "")
+    assert done.stderr.startswith(f"hostcc {command}: no agent at {tmp_path}/none")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_rollback_without_agent_or_journal(tmp_path: Path) -> None:
+    done = run("rollback", "--socket", str(tmp_path / "none"))
+    assert done.returncode == Exit.NO_AGENT
+    assert "has no journal" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["unfair", "off", "a=1"], "a=1: expected weights only with static"),
+        (["unfair", "static", "a=x"], 'a: expected a weight from 0.01 to 100, got "x"'),
+        (["unfair", "static", "a=1", "a=2"], "a: expected one weight for each job"),
+        (["unfair", "static", "a b=1"], '"a b=1": expected JOB=WEIGHT'),
+        (["unfair", "static", "=1"], '"=1": expected JOB=WEIGHT'),
+        (["flows", "--job", "a/b"], "--job: expected 1 to 64 characters"),
+        (["flows", "--limit", "0"], "--limit: expected 1 to 50000, got 0"),
+        (["changes", "--log", "0"], "--log: expected 1 to 10000, got 0"),
+        (["status", "--watch", "0"], "--watch: expected 0.2 to 3600 seconds, got 0"),
+        (["run", "--job", "a"], "expected a command after --, got none"),
+        (["run", "--job", "a b", "--", "true"], "--job: expected 1 to 64 characters"),
+        (["run", "--job", "a", "--weight", "0", "--", "true"], "--weight: expected a number from"),
+        (["run", "--job", "a", "--bytes-per-iteration", "1.5M", "--", "x"], "--bytes-per-iter"),
+        (["agent", "--json"], "--json: expected together with --dry-run"),
+        (["agent", "--config", "/none"], "/none: expected a readable file, got: No such file"),
+    ],
+)
+def test_bad_input_is_status_2_in_one_line(words: list[str], message: str) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (Exit.BAD_INPUT, "")
+    assert f": {message}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["status", "--nonsense"], ["unfair"]])
+def test_wrong_usage_is_status_2(words: list[str]) -> None:
+    done = run(*words)
+    assert done.returncode == Exit.BAD_INPUT
+    assert "usage: hostcc" in done.stderr
+
+
+@pytest.mark.parametrize("command", [c for c in cli.COMMANDS if c not in {"lab", "bench"}])
+def test_every_command_explains_itself(command: str) -> None:
+    done = run(command, "--help")
+    assert done.returncode == Exit.OK
+    assert f"hostcc {command}" in done.stdout
+    if command not in {"agent", "run"}:
+        assert "--socket PATH" in done.stdout
+        assert "--json" in done.stdout
+
+
+def test_overview_and_version() -> None:
+    overview = run("--help").stdout
+    assert all(command in overview for command in cli.COMMANDS)
+    assert "exit status" in overview
+    assert run("--version").stdout.startswith("hostcc ")
+
+
+def test_a_command_that_cannot_be_loaded_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hostcc.cli.bench", None)
+    assert cli.main(["bench"]) == Exit.FAILED
+
+
+def test_other_commands_are_not_imported() -> None:
+    script = (
+        "import sys; from hostcc.cli.main import build_parser; build_parser('run');"
+        "print([m for m in ('numpy', 'msgspec', 'rich', 'asyncio') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m hostcc.cli doctor | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_dry_run_of_a_bad_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "h.toml"
+    path.write_text("[mltcp]\nslop = 1\n")
+    done = run("agent", "--config", str(path), "--dry-run")
+    assert done.returncode == Exit.BAD_INPUT
+    assert f"{path}: mltcp.slop: expected one of the keys" in done.stderr
+    assert "did you mean slope?" in done.stderr
+
+
+def test_dry_run_without_cgroup2_still_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "h.toml"
+    path.write_text(f'[agent]\ncgroup_root = "{tmp_path}"\nrun_dir = "{tmp_path}/run"\n')
+    done = run("agent", "--config", str(path), "--dry-run", "--json")
+    assert done.returncode == Exit.OK
+    answer = json.loads(done.stdout)
+    assert answer["changes"] == []
+    assert any("cgroup" in text for text in answer["missing"])
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,223 @@
+"""What people read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hostcc.cli import changes, common, doctor, dryrun, flows, jobs, status, unfair, verify
+from hostcc.doctor import Finding, State
+
+JOB: dict[str, Any] = {
+    "name": "train[bold]",
+    "mode": "mltcp",
+    "variant": "hostcc",
+    "congestion_control": "hcc_ab12_host",
+    "weight": 2.0,
+    "static_weight": None,
+    "processes": 3,
+    "flows": 8,
+    "bytes_acked": 12_300_000_000,
+    "iterations": 41,
+    "bytes_per_iteration": 250_000_000,
+    "period_s": 0.2404,
+    "communication_s": 0.0998,
+    "best_communication_s": 0.09,
+    "yielded_s": 0.0,
+    "stance": "scaled",
+    "recent": {"iterations": 40, "mean_period_s": 0.24, "p99_period_s": 0.2512},
+}
+AGENT: dict[str, Any] = {
+    "version": "0.1.0",
+    "pid": 7,
+    "instance": "host",
+    "state": "active",
+    "reason": None,
+    "mode": "mltcp",
+    "uptime_s": 3700.0,
+    "default_congestion_control": "bbr",
+    "cpu_s": 1.5,
+    "resident_bytes": 42_000_000,
+}
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_units() -> None:
+    assert [common.seconds(v) for v in (None, 0.0, 12e-6, 0.24, 1.0, 99.96)] == [
+        "-",
+        "0 s",
+        "12.0 us",
+        "240 ms",
+        "1.00 s",
+        "100 s",
+    ]
+    assert [common.size(v) for v in (None, 0, 999, 1e3, 12.345e6, 5e12)] == [
+        "-",
+        "0 B",
+        "999 B",
+        "1.00 kB",
+        "12.3 MB",
+        "5.00 TB",
+    ]
+    assert [status.duration(v) for v in (5.9, 65, 3700, 90000)] == [
+        "5 s",
+        "1 min 5 s",
+        "1 h 1 min",
+        "1 d 1 h",
+    ]
+
+
+def test_status(capsys: pytest.CaptureFixture[str]) -> None:
+    note = {"at": 0.0, "target": "job a", "text": "somebody edited it"}
+    common.emit(status.screen({"agent": AGENT, "jobs": [JOB], "notes": [note]}))
+    out = lines(capsys)
+    assert out[0] == "agent host (hostcc 0.1.0, pid 7), up 1 h 1 min: mode mltcp"
+    words = next(line for line in out if line.startswith("train")).split()
+    assert words[:6] == ["train[bold]", "hcc_ab12_host", "scaled", "2", "3", "8"]
+    assert " ".join(words[6:]) == "41 240 ms 251 ms 99.8 ms 250 MB 12.3 GB"
+    assert out[-1] == "note: job a: somebody edited it"
+    common.emit(status.screen({"agent": AGENT, "jobs": [], "notes": []}))
+    assert "hostcc run" in lines(capsys)[-1]
+    observing = {**AGENT, "state": "observing", "reason": "rolled back"}
+    common.emit(status.screen({"agent": observing, "jobs": [], "notes": []}))
+    assert "observing only: rolled back" in lines(capsys)[0]
+
+
+def test_status_of_other_modes() -> None:
+    off = {**JOB, "mode": "off", "congestion_control": None}
+    assert status.job_row(off)[1:4] == ("default", "off", "2")
+    static = {**JOB, "mode": "static", "static_weight": 0.5}
+    assert status.job_row(static)[2:4] == ("static", "0.5")
+
+
+def test_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    given = {
+        "variant": "hostcc",
+        "mode": "mltcp",
+        "ratio_scope": "job",
+        "shape": "linear",
+        "slope": 1.75,
+        "intercept": 0.25,
+        "table": [],
+        "weight": 1.0,
+        "static_weight": 1.0,
+        "bytes_per_iteration": None,
+    }
+    job = {
+        "name": "a",
+        "cgroup": "/x",
+        "pids": list(range(20)),
+        "local_ports": ["5000-5010", 7],
+        "remote_ports": [],
+        "parameters": given,
+    }
+    jobs.render({"jobs": [job]})
+    out = lines(capsys)[1]
+    assert "1.75 r + 0.25" in out
+    assert "learned" in out
+    assert "cgroup; local ports 5000-5010,7" in out
+    assert "0 1 2 3 4 5 6 7 ..." in out
+    assert jobs.shape({**given, "shape": "exponential"}) == "0.25 * 2^(1.75 r)"
+    assert jobs.shape({**given, "shape": "table", "table": [1, 2]}) == "table of 2"
+    assert jobs.row({**job, "parameters": None, "cgroup": None})[1] == "-"
+    jobs.render({"jobs": []})
+    assert lines(capsys) == ["no jobs"]
+
+
+def test_flows(capsys: pytest.CaptureFixture[str]) -> None:
+    flow = {
+        "job": "a",
+        "local": "198.18.0.1:40000",
+        "remote": "198.18.0.2:5000",
+        "state": "established",
+    }
+    full = {
+        **flow,
+        "congestion_control": "hcc_ab12_host",
+        "cwnd_packets": 10,
+        "srtt_us": 250,
+        "min_rtt_us": 50,
+        "pacing_bytes_per_s": 25_000_000,
+        "retransmitted_packets": 3,
+        "bytes_acked": 1_000_000,
+    }
+    flows.render({"total": 3, "flows": [flow, full]})
+    captured = capsys.readouterr()
+    assert "2 of 3 connections" in captured.err
+    bare, known = captured.out.splitlines()[1:]
+    assert bare.split()[-1] == "-"
+    assert " ".join(known.split()[4:]) == "hcc_ab12_host 10 250 us 50.0 us 200.0 Mbit/s 3 1.00 MB"
+    assert [flows.rate(v) for v in (None, 125e6)] == ["-", "1.0 Gbit/s"]
+    flows.render({"total": 0, "flows": []})
+    assert lines(capsys) == ["no connections"]
+
+
+def test_verify_and_unfair(capsys: pytest.CaptureFixture[str]) -> None:
+    answer: dict[str, Any] = {"checked": 5, "observing": None, "differences": [], "left_alone": []}
+    verify.render(answer)
+    verify.render({**answer, "observing": "rolled back"})
+    odd = {"id": "kernel", "target": "BPF", "expected": "attached", "found": "gone"}
+    other = {"job": "a", "congestion_control": "reno", "connections": 2}
+    verify.render({**answer, "differences": [odd], "left_alone": [other]})
+    unfair.render({"before": "mltcp", "mode": "off", "jobs": ["a", "b"], "unknown": ["c"]})
+    captured = capsys.readouterr()
+    out = captured.out.splitlines()
+    assert out[0] == "5 changes, all in force"
+    assert out[1] == "nothing to verify: the agent only observes (rolled back)"
+    assert out[3].split() == ["kernel", "BPF", "attached", "gone"]
+    assert out[4].startswith("left alone: 2 connections of job a run reno")
+    assert out[5] == "mltcp -> off: a, b"
+    assert "c is no job here yet" in captured.err
+
+
+def test_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    change = {
+        "record": "change",
+        "at": 0.0,
+        "id": "job-cgroup:a",
+        "target": "/x/a",
+        "from": None,
+        "to": {"job": "a", "weight": None},
+        "why": "hostcc run",
+        "undo": "rmdir",
+    }
+    records: list[dict[str, Any]] = [
+        {"record": "start", "at": 0.0, "pid": 7, "version": "1"},
+        change,
+        {"record": "undone", "at": 0.0, "id": "job-cgroup:a", "how": "the job ended"},
+        {"record": "note", "at": 0.0, "target": "a", "text": "seen"},
+        {"record": "stop", "at": 0.0, "how": "stopped"},
+    ]
+    changes.render_log({"latest": records})
+    changes.render_in_force({"in_force": [change]})
+    changes.render_in_force({"in_force": []})
+    out = lines(capsys)
+    assert out[0].endswith("start   pid 7, hostcc 1")
+    assert out[1].endswith("job-cgroup:a: - -> job a (hostcc run)")
+    assert out[2].endswith("undone  job-cgroup:a: the job ended")
+    assert out[6].split()[:2] == ["job-cgroup:a", "/x/a"]
+    assert out[7] == "no change is in force"
+    assert dryrun.words({"a": 1, "b": None}) == "a 1"
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    findings = [
+        Finding("BTF", State.MISSING, "gone", "loading", remedy="a kernel"),
+        Finding("NVML", State.MISSING, "no library", "GPUs", False, "apt-get install it"),
+        Finding("clsact", State.UNKNOWN, "needs root", "tc", required=False),
+        Finding("libbpf", State.OK, "v1.1", "loading"),
+    ]
+    doctor.render(findings, fit=False)
+    out = lines(capsys)
+    assert [line.split()[0] for line in out[1:5]] == ["MISSING", "missing", "?", "ok"]
+    assert out[6:] == [
+        "Needed:",
+        "  BTF: a kernel",
+        "Optional:",
+        "  NVML: apt-get install it",
+        "The agent cannot act on this host.",
+    ]

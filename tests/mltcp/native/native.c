@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The congestion controls, compiled unchanged for this machine, with helpers and sockets in
+ * memory: tests drive them with a clock of their own.  Time is in us, as in tcp_sock.
+ */
+#include "mltcp.bpf.c"
+
+enum { FLOWS = 64, PATHS = HCC_MAX_JOBS * HCC_PATHS };
+
+struct native_flow {
+	struct tcp_sock tp;
+	struct hcc_flow id;
+};
+
+struct hcc_job_conf native_confs[HCC_MAX_JOBS];
+struct hcc_job_state native_states[HCC_MAX_JOBS];
+struct hcc_path_state native_paths[PATHS];
+struct hcc_config native_config;
+struct hcc_event native_event;
+__u32 native_events;
+static struct native_flow native_flows[FLOWS];
+
+/* ---- what the kernel would do ---- */
+
+void *bpf_map_lookup_elem(void *map, const void *key)
+{
+	u32 index = *(const u32 *)key;
+
+	if (map == (void *)&job_confs)
+		return index < HCC_MAX_JOBS ? &native_confs[index] : NULL;
+	if (map == (void *)&job_states)
+		return index < HCC_MAX_JOBS ? &native_states[index] : NULL;
+	if (map == (void *)&path_states)
+		return index < PATHS ? &native_paths[index] : NULL;
+	return map == (void *)&config ? &native_config : NULL;
+}
+
+void *bpf_sk_storage_get(void *map, void *sk, void *value, __u64 flags)
+{
+	return &((struct native_flow *)sk)->id;
+}
+
+void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags)
+{
+	return size == sizeof(native_event) ? &native_event : NULL;
+}
+
+void bpf_ringbuf_submit(void *data, __u64 flags)
+{
+	native_events++;
+}
+
+long bpf_setsockopt(void *sk, int level, int name, void *value, int size)
+{
+	if (level == SOL_SOCKET && name == SO_MAX_PACING_RATE)
+		((struct sock *)sk)->sk_max_pacing_rate = *(u32 *)value == ~0U ? ~0UL : *(u32 *)value;
+	return 0;
+}
+
+long bpf_tcp_send_ack(void *tp, __u32 rcv_nxt) { return 0; }
+
+/* Additive increase of one packet a window, which is all that these tests need. */
+void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
+{
+	tp->snd_cwnd_cnt += acked;
+	tp->snd_cwnd += tp->snd_cwnd_cnt / w;
+	tp->snd_cwnd_cnt %= w;
+}
+
+void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	tcp_cong_avoid_ai(tcp_sk(sk), tcp_sk(sk)->snd_cwnd, acked);
+}
+
+u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) { return acked; }
+u32 tcp_reno_ssthresh(struct sock *sk) { return tcp_sk(sk)->snd_cwnd / 2; }
+u32 tcp_reno_undo_cwnd(struct sock *sk) { return tcp_sk(sk)->snd_cwnd; }
+void cubictcp_init(struct sock *sk) {}
+u32 cubictcp_recalc_ssthresh(struct sock *sk) { return tcp_sk(sk)->snd_cwnd / 2; }
+void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) { tcp_reno_cong_avoid(sk, ack, acked); }
+void cubictcp_state(struct sock *sk, u8 new_state) {}
+void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event ev) {}
+void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) {}
+
+/* ---- what tests call: sockets ---- */
+
+static struct sock *sock_of(u32 flow)
+{
+	return (struct sock *)&native_flows[flow % FLOWS].tp;
+}
+
+void native_reset(void)
+{
+	__builtin_memset(native_confs, 0, sizeof(native_confs));
+	__builtin_memset(native_states, 0, sizeof(native_states));
+	__builtin_memset(native_paths, 0, sizeof(native_paths));
+	__builtin_memset(native_flows, 0, sizeof(native_flows));
+	native_config.beat_ns = 0;
+	native_config.stale_ns = ~0ULL >> 1;
+	native_events = 0;
+}
+
+void native_open(u32 flow, u32 slot, u32 variant, u32 rtt_us)
+{
+	struct native_flow *f = &native_flows[flow % FLOWS];
+
+	__builtin_memset(f, 0, sizeof(*f));
+	f->id.slot = slot;
+	f->tp.snd_cwnd = 10;
+	f->tp.snd_ssthresh = 0x7fffffff;
+	f->tp.mss_cache = 1448;
+	f->tp.srtt_us = rtt_us << 3;
+	f->tp.rtt_min.s[0].v = rtt_us;
+	variant ? hcc_host_init(sock_of(flow)) : hcc_reno_init(sock_of(flow));
+}
+
+/* The application writes and TCP sends at once: a transmission starts if nothing is out. */
+void native_send(u32 flow, u32 variant, u64 at_us, u32 bytes)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+
+	tp->tcp_mstamp = at_us;
+	if (!tp->packets_out)
+		variant ? hcc_host_event(sock_of(flow), CA_EVENT_TX_START) :
+			  hcc_reno_event(sock_of(flow), CA_EVENT_TX_START);
+	tp->write_seq += bytes;
+	tp->snd_nxt += bytes;
+	tp->packets_out += (bytes + tp->mss_cache - 1) / tp->mss_cache;
+}
+
+/* Everything out is acknowledged. */
+void native_ack(u32 flow, u32 variant, u64 at_us, s32 rtt_us)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+	struct ack_sample sample = { .pkts_acked = tp->packets_out, .rtt_us = rtt_us };
+
+	tp->tcp_mstamp = at_us;
+	tp->bytes_acked += tp->snd_nxt - tp->snd_una;
+	tp->snd_una = tp->snd_nxt;
+	tp->packets_out = 0;
+	variant ? hcc_host_acked(sock_of(flow), &sample) : hcc_reno_acked(sock_of(flow), &sample);
+}
+
+void native_close(u32 flow, u32 variant)
+{
+	variant ? hcc_host_release(sock_of(flow)) : hcc_release(sock_of(flow));
+}
+
+__u32 native_flow_f_q10(u32 flow)
+{
+	return flow_f_q10(sock_of(flow), priv(sock_of(flow)));
+}
+
+__u32 native_scale_acked(u32 flow, u32 acked, u32 f_q10)
+{
+	return scale_acked(priv(sock_of(flow)), acked, f_q10);
+}
+
+/* ---- what tests call: iteration.h ---- */
+
+__u32 native_state_bytes(void) { return sizeof(struct hcc_job_state); }
+__u32 native_conf_bytes(void) { return sizeof(struct hcc_job_conf); }
+__u32 native_path_bytes(void) { return sizeof(struct hcc_path_state); }
+
+__u64 native_silence_ns(const struct hcc_job_state *s, const struct hcc_job_conf *c, __u32 srtt_us)
+{
+	return hcc_silence_ns(s, c, srtt_us);
+}
+
+__u64 native_min_silence_ns(__u32 srtt_us) { return hcc_min_silence_ns(srtt_us); }
+void native_learn_gap(struct hcc_job_state *s, __u64 gap_ns) { hcc_learn_gap(s, gap_ns); }
+__u64 native_patience_ns(const struct hcc_job_state *s) { return hcc_patience_ns(s); }
+
+void native_iteration_end(struct hcc_job_state *s, const struct hcc_job_conf *c, __u64 now_ns)
+{
+	hcc_iteration_end(s, c, now_ns);
+}
+
+__u32 native_ratio_q10(__u64 bytes, __u64 total) { return hcc_ratio_q10(bytes, total); }
+__u32 native_f_q10(const struct hcc_job_conf *c, __u32 ratio) { return hcc_f_q10(c, ratio); }
+__u32 native_log2_q10(__u32 x) { return hcc_log2_q10(x); }
+
+__u32 native_urgency_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c, __u32 ratio)
+{
+	return hcc_urgency_q10(s, c, ratio);
+}
+
+__u32 native_target_us(const struct hcc_job_conf *c, __u32 base_us, __u32 q_loss_us,
+		       __u32 urgency_q10)
+{
+	return hcc_target_us(c, base_us, q_loss_us, urgency_q10);
+}

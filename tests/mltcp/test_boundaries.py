@@ -1,0 +1,146 @@
+"""Iterations as the kernel sees them, against what a sender on a real path did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from hostcc.lab.scenario import FabricSpec
+from hostcc.mltcp.backend import Records
+from hostcc.mltcp.kernel import MltcpKernel
+from hostcc.mltcp.params import JobParams, Variant
+from tests.mltcp.stage import (
+    SLOT,
+    Stage,
+    attempts,
+    delivered,
+    enums,
+    follow,
+    mltcp,
+    state,
+    until,
+)
+
+pytestmark = pytest.mark.kernel
+
+BYTES = 400_000
+JOB = JobParams(name="training", variant=Variant.RENO)
+ITERATION, SCALED = "HCC_EVENT_ITERATION", "HCC_STANCE_SCALED"
+
+
+@pytest.fixture(scope="module")
+def near() -> Iterator[Stage]:
+    with Stage(FabricSpec(rate_mbit=200, buffer_packets=60)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[Stage]:
+    with Stage(FabricSpec(rate_mbit=200, buffer_packets=60, base_rtt_us=10_000)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[MltcpKernel]:
+    with mltcp() as made:
+        yield made
+
+
+def boundaries(kernel: MltcpKernel) -> Records:
+    events = kernel.events()
+    seen: Records = events[(events["type"] == enums()[ITERATION]) & (events["slot"] == SLOT)]
+    return seen
+
+
+def fresh(kernel: MltcpKernel, stage: Stage, params: JobParams) -> None:
+    """Forget what was learned, once the sockets of before are gone."""
+    stage.clear()
+    until(lambda: state(kernel)["flows"] == 0, "the end of earlier connections")
+    kernel.set_job(SLOT, None)
+    follow(kernel, stage, params)
+    kernel.events()
+
+
+def regular(
+    kernel: MltcpKernel, stage: Stage, params: JobParams, flows: int, gap_ms: float, count: int = 6
+) -> None:
+    """A regular job; every boundary seen, every byte counted."""
+    fresh(kernel, stage, params)
+    sender, receiver = stage.pair()
+    stage.dial(sender, receiver, flows=flows)
+    sender.ask("send", sizes=[BYTES] * count, gaps_ms=[gap_ms] * count)
+    seen, now = boundaries(kernel), state(kernel)
+    assert delivered(sender, receiver) == count * BYTES
+    assert len(seen) == count - 1
+    # A SYN counts one byte.
+    assert BYTES <= seen["bytes"][0] <= BYTES + flows
+    assert (seen["bytes"][1:] == BYTES).all()
+    assert (seen["period_ns"] > gap_ms * 1e6).all()
+    assert (seen["comm_ns"] < seen["period_ns"]).all()
+    assert now["total_bytes"] == BYTES
+    assert now["iterations"] == count - 1
+    assert now["flows"] == flows
+    assert now["busy"] == 0
+    assert now["stance"] == enums()[SCALED]
+
+
+@pytest.mark.parametrize("flows", [1, 8, 32])
+@pytest.mark.parametrize("variant", [Variant.RENO, Variant.HOSTCC])
+def test_near(kernel: MltcpKernel, near: Stage, variant: Variant, flows: int) -> None:
+    params = replace(JOB, variant=variant)
+    attempts(lambda: regular(kernel, near, params, flows, gap_ms=60))
+
+
+@pytest.mark.parametrize("flows", [1, 32])
+@pytest.mark.parametrize("variant", [Variant.CUBIC, Variant.HOSTCC])
+def test_far(kernel: MltcpKernel, far: Stage, variant: Variant, flows: int) -> None:
+    params = replace(JOB, variant=variant)
+    attempts(lambda: regular(kernel, far, params, flows, gap_ms=200, count=4))
+
+
+@pytest.mark.parametrize("after_idle", ["0", "1"])
+def test_slow_start_after_idle(kernel: MltcpKernel, near: Stage, after_idle: str) -> None:
+    """The window that the kernel takes away in a gap is no matter for boundaries."""
+    near.sysctl({"net/ipv4/tcp_slow_start_after_idle": after_idle})
+    attempts(lambda: regular(kernel, near, JOB, flows=4, gap_ms=60))
+    near.sysctl({"net/ipv4/tcp_slow_start_after_idle": "1"})
+
+
+def test_totals_and_silence_that_were_given(kernel: MltcpKernel, near: Stage) -> None:
+    def scene() -> None:
+        given = replace(JOB, bytes_per_iteration=5_000_000, silence_us=30_000)
+        fresh(kernel, near, given)
+        sender, receiver = near.pair()
+        near.dial(sender, receiver, flows=2)
+        sender.ask("send", sizes=[BYTES] * 9, gaps_ms=[10, 10, 80] * 3)
+        seen = boundaries(kernel)
+        delivered(sender, receiver)
+        assert len(seen) == 2
+        assert (abs(seen["bytes"] - 3.0 * BYTES) <= 2).all()
+        assert state(kernel)["total_bytes"] == 5_000_000
+
+    attempts(scene)
+
+
+def test_several_jobs_are_told_apart(kernel: MltcpKernel, near: Stage) -> None:
+    def scene() -> None:
+        fresh(kernel, near, JOB)
+        kernel.set_job(2, None)
+        kernel.set_job(2, replace(JOB, name="other"))
+        kernel.attach_cgroup(2, near.group(0, "other"))
+        pairs = [near.pair(), near.pair(below="other")]
+        for sender, receiver in pairs:
+            near.dial(sender, receiver, flows=2)
+        for (sender, _), size in zip(pairs, (BYTES, 2 * BYTES), strict=True):
+            sender.start("send", sizes=[size] * 4, gaps_ms=[60] * 4)
+        for sender, _ in pairs:
+            sender.answer()
+        assert state(kernel)["total_bytes"] == BYTES
+        assert state(kernel, 2)["total_bytes"] == 2 * BYTES
+        for sender, receiver in pairs:
+            delivered(sender, receiver)
+
+    attempts(scene)
+    kernel.detach_cgroup(2)

@@ -1,0 +1,203 @@
+"""hostcc/bpf/iteration.h: arithmetic, and what is learned at the end of an iteration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hostcc.mltcp.params import Shape, ShapeKind
+from hostcc.mltcp.shape import F_MAX, F_MIN, f_of, f_table_q10
+from tests.mltcp.native_build import Native
+
+ONE = 1024
+U32 = st.integers(0, 2**32 - 1)
+BYTES = st.integers(0, 2**50)
+RATIO = st.integers(0, ONE)
+COMM_NS = st.integers(0, 10**13)
+BIAS = st.integers(-7 * 1024, 7 * 1024)
+TIE = st.integers(0, ONE - 1)
+TARGETS = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)).map(sorted)
+
+
+def test_layouts_agree(native: Native) -> None:
+    assert native.struct_bytes("state") == native.state_dtype.itemsize
+    assert native.struct_bytes("conf") == native.conf_dtype.itemsize
+    assert native.struct_bytes("path") == native.path_dtype.itemsize
+    assert native.enums["HCC_ONE"] == ONE
+
+
+@given(BYTES, BYTES)
+def test_ratio(native: Native, sent: int, total: int) -> None:
+    expected = 0 if not total else min(ONE, sent * ONE // total)
+    assert native.call("ratio_q10", sent, total) == expected
+
+
+@given(st.lists(st.integers(1, int(F_MAX * ONE)), min_size=33, max_size=33), U32)
+def test_f_is_straight_between_samples(native: Native, table: list[int], ratio: int) -> None:
+    conf = native.conf(f_q10=table)
+    inside = min(ratio, ONE) / ONE
+    exact = np.interp(inside, np.linspace(0, 1, len(table)), table)
+    assert abs(native.call("f_q10", conf, ratio) - exact) <= 1
+
+
+@given(st.floats(0, 20), st.floats(F_MIN, 20), st.floats(0.01, 25), RATIO)
+@example(1.75, 0.25, 1.0, 0)
+@example(1.75, 0.25, 1.0, ONE)
+def test_f_is_what_was_configured(
+    native: Native, slope: float, intercept: float, weight: float, ratio: int
+) -> None:
+    shape = Shape(ShapeKind.LINEAR, slope, intercept)
+    conf = native.conf(f_q10=f_table_q10(shape, weight, native.enums["HCC_F_POINTS"]))
+    wanted = weight * float(f_of(shape, ratio / ONE))
+    got = native.call("f_q10", conf, ratio) / ONE
+    # One unit for the sample, one for the interpolation, a cell's height around the lower clip.
+    kink = weight * slope / 32 if wanted < F_MIN + weight * slope / 32 else 0
+    assert got == pytest.approx(max(wanted, F_MIN), abs=2 / ONE + kink)
+
+
+@given(st.integers(1, 2**32 - 1))
+@example(2**32 - 1)
+def test_logarithm(native: Native, x: int) -> None:
+    log = native.call("log2_q10", x)
+    assert abs(log / ONE - math.log2(x)) < 0.09
+    if x & (x - 1) == 0:
+        assert log == (x.bit_length() - 1) * ONE
+    if x > 1:
+        assert native.call("log2_q10", x - 1) <= log
+
+
+@given(COMM_NS, BIAS, TIE, st.integers(0, 100), RATIO, RATIO)
+def test_urgency_grows_with_what_is_done(
+    native: Native, comm_ns: int, bias: int, tie: int, unsettled: int, low: int, high: int
+) -> None:
+    state = native.state(total_bytes=1 << 20, best_comm_ns=comm_ns, unsettled=unsettled)
+    conf = native.conf(urgency_bias_q10=bias, tie_q10=tie)
+    low, high = sorted((low, high))
+    urgencies = [native.call("urgency_q10", state, conf, ratio) for ratio in (low, high)]
+    assert 0 <= urgencies[0] <= urgencies[1] <= ONE
+
+
+@given(COMM_NS, COMM_NS, BIAS, BIAS, RATIO)
+def test_less_left_or_more_weight_is_never_less_urgent(
+    native: Native, short: int, long: int, light: int, heavy: int, ratio: int
+) -> None:
+    short, long = sorted((short, long))
+    light, heavy = sorted((light, heavy))
+
+    def urgency(comm_ns: int, bias: int) -> int:
+        state = native.state(total_bytes=1 << 20, best_comm_ns=comm_ns)
+        return native.call("urgency_q10", state, native.conf(urgency_bias_q10=bias), ratio)
+
+    assert urgency(long, light) <= urgency(short, light) <= urgency(short, heavy)
+
+
+@given(BYTES, BYTES, BIAS, TIE)
+def test_urgency_in_the_first_iteration_grows_with_what_was_sent(
+    native: Native, little: int, much: int, bias: int, tie: int
+) -> None:
+    conf = native.conf(urgency_bias_q10=bias, tie_q10=tie)
+    urgencies = [
+        native.call("urgency_q10", native.state(iteration_bytes=sent), conf, 0)
+        for sent in sorted((little, much))
+    ]
+    assert 0 <= urgencies[0] <= urgencies[1] <= ONE
+
+
+@given(TARGETS, RATIO)
+def test_target_is_between_the_configured_ones(
+    native: Native, targets: list[int], urgency: int
+) -> None:
+    low, high = targets
+    conf = native.conf(target_min_us=low, target_max_us=high)
+    assert low <= native.call("target_us", conf, 0, 0, urgency) <= high
+
+
+@given(TARGETS, st.integers(0, 10**6), st.integers(0, 10**7), RATIO, RATIO)
+def test_target_stays_below_the_buffer(
+    native: Native, targets: list[int], base_us: int, depth_us: int, one: int, other: int
+) -> None:
+    low, high = targets
+    conf = native.conf(target_min_us=low, target_max_us=high)
+    behind, ahead = (
+        native.call("target_us", conf, base_us, depth_us, urgency)
+        for urgency in sorted((one, other))
+    )
+    # Long paths may push the configured targets up, by no more than their own length.
+    most = high + max(0, base_us - low)
+    assert behind <= ahead <= min(most, depth_us * 3 // 4 if depth_us else most)
+
+
+@given(U32.filter(bool), st.integers(0, 10**7))
+def test_silence_that_was_configured_is_taken(native: Native, silence_us: int, rtt: int) -> None:
+    conf = native.conf(silence_us=silence_us)
+    state = native.state(gap_ref_ns=10**9)
+    assert native.call("silence_ns", state, conf, rtt) == silence_us * 1000
+
+
+@given(st.integers(0, 10**11), st.integers(0, 10**8))
+def test_silence_that_is_learned_is_above_round_trips(
+    native: Native, gap_ns: int, rtt_us: int
+) -> None:
+    silence = native.call("silence_ns", native.state(gap_ref_ns=gap_ns), native.conf(), rtt_us)
+    floor = max(native.enums["HCC_MIN_SILENCE_US"], rtt_us * native.enums["HCC_SILENCE_RTTS"])
+    assert native.call("min_silence_ns", rtt_us) == floor * 1000
+    assert silence >= floor * 1000
+    assert silence in (floor * 1000, gap_ns // 2)
+
+
+@given(st.lists(st.integers(1, 10**11), min_size=1, max_size=30))
+def test_gap_reference_stays_among_the_gaps_seen(native: Native, gaps: list[int]) -> None:
+    state = native.state()
+    for gap in gaps:
+        native.call("learn_gap", state, gap)
+        assert 0 < state["gap_ref_ns"] <= max(gaps)
+
+
+@given(st.integers(10**7, 10**10), st.integers(1, 10**12))
+def test_one_gap_moves_the_reference_little(native: Native, usual: int, odd: int) -> None:
+    state = native.state()
+    for _ in range(5):
+        native.call("learn_gap", state, usual)
+    assert state["gap_ref_ns"] == usual
+    native.call("learn_gap", state, odd)
+    assert usual // 2 <= state["gap_ref_ns"] <= 2 * usual
+
+
+@given(st.lists(st.integers(1, 2**40), min_size=1, max_size=20), st.sampled_from([0, 1 << 20]))
+def test_total_is_the_last_iteration_or_what_was_given(
+    native: Native, sizes: list[int], given_total: int
+) -> None:
+    state, conf = native.state(), native.conf(total_bytes=given_total)
+    now = 10**9
+    for number, size in enumerate(sizes):
+        start = now
+        state["iteration_bytes"] = size
+        state["iteration_start_ns"], state["last_active_ns"] = start, start + 10**7
+        now += 10**8
+        native.call("iteration_end", state, conf, now)
+        assert state["total_bytes"] == (given_total or size)
+        assert state["iterations"] == number + 1
+        assert state["comm_ns"] == 10**7
+        assert state["period_ns"] == 10**8
+        assert state["iteration_start_ns"] == now
+        assert state["iteration_bytes"] == state["yield_ns"] == state["yield_since_ns"] == 0
+        assert state["trust"] <= native.enums["HCC_TRUST_MAX"]
+
+
+@given(st.lists(st.integers(10**6, 10**10), min_size=2, max_size=40))
+def test_best_time_forgets_slowly(native: Native, times: list[int]) -> None:
+    state, conf = native.state(), native.conf()
+    now = 10**9
+    for time in times:
+        before = int(state["best_comm_ns"])
+        state["iteration_bytes"] = 1 << 20
+        state["iteration_start_ns"], state["last_active_ns"] = now, now + time
+        now += 2 * time
+        native.call("iteration_end", state, conf, now)
+        best = int(state["best_comm_ns"])
+        assert best <= max(time, before + (before >> native.enums["HCC_FAST_COMM_SHIFT"]))
+        assert best >= min(times)

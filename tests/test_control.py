@@ -1,0 +1,290 @@
+"""The control socket against polite, rude and forbidden clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hostcc import client, control
+from hostcc.control import Bounds, ControlServer
+from hostcc.errors import HostccError, InputError, NoAgentError
+from hostcc.messages import MAX_REQUEST_BYTES, Flows, Request, Status, Unfair
+from hostcc.peer import Peer, group_id, peer_of
+
+ROOT = Peer(1, 0, frozenset())
+READER = Peer(2, 1000, frozenset({77}))
+STRANGER = Peer(3, 1001, frozenset({1001}))
+
+
+def handle(request: Request, peer: Peer) -> Any:
+    match request:
+        case Status():
+            return {"pid": peer.pid}
+        case Flows(limit=7):
+            raise HostccError("no such thing")
+        case Flows():
+            raise ValueError("a bug")
+        case Unfair(mode=mode):
+            return {"mode": mode}
+    return "x" * 1_000_000
+
+
+def conversation(
+    path: Path,
+    body: Callable[[Path], Awaitable[None]],
+    bounds: Bounds | None = None,
+) -> None:
+    async def play() -> None:
+        server = ControlServer(path, "", handle, bounds)
+        await server.start()
+        try:
+            async with asyncio.timeout(30):
+                await body(path)
+        finally:
+            await server.close()
+
+    asyncio.run(play())
+
+
+async def say(path: Path, raw: bytes, end: bool = True) -> bytes:
+    """Everything that comes back for `raw`."""
+    reader, writer = await asyncio.open_unix_connection(path, limit=1 << 24)
+    with suppress(ConnectionError):
+        writer.write(raw)
+        if end:
+            writer.write_eof()
+    answer = b""
+    with suppress(ConnectionError):
+        answer = await reader.read()
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+    return answer
+
+
+def replace(path: Path) -> None:
+    path.unlink()
+    path.write_text("")
+
+
+def code(answer: bytes) -> str:
+    return str(json.loads(answer)["error"]["code"])
+
+
+def test_several_requests_in_one_connection(tmp_path: Path) -> None:
+    async def body(path: Path) -> None:
+        answer = await say(path, b'{"op":"status"}\n{"op":"nonsense"}\n{"op":"changes"}\n')
+        first, second, third = answer.splitlines()
+        assert json.loads(first)["result"] == {"pid": os.getpid()}
+        assert code(second) == "bad-request"
+        assert len(json.loads(third)["result"]) == 1_000_000
+
+    conversation(tmp_path / "s", body)
+    assert not (tmp_path / "s").exists()
+
+
+def test_failures_do_not_end_the_server(tmp_path: Path) -> None:
+    async def body(path: Path) -> None:
+        assert code(await say(path, b'{"op":"flows"}\n')) == "failed"
+        answer = json.loads(await say(path, b'{"op":"flows","limit":7}\n'))
+        assert answer["error"] == {"code": "failed", "message": "no such thing"}
+        assert json.loads(await say(path, b'{"op":"status"}\n'))["ok"]
+
+    conversation(tmp_path / "s", body)
+
+
+def test_huge_and_half_requests(tmp_path: Path) -> None:
+    async def body(path: Path) -> None:
+        huge = await say(path, b'{"op":"' + b"x" * (4 * MAX_REQUEST_BYTES), end=False)
+        assert not huge or code(huge) == "bad-request"
+        assert await say(path, b'{"op":"stat') == b""
+        assert await say(path, b"") == b""
+        assert json.loads(await say(path, b'{"op":"status"}\n'))["ok"]
+
+    conversation(tmp_path / "s", body)
+
+
+def test_a_slow_client_loses_its_connection_only(tmp_path: Path) -> None:
+    async def body(path: Path) -> None:
+        slow = asyncio.create_task(say(path, b'{"op":', end=False))
+        assert json.loads(await say(path, b'{"op":"status"}\n'))["ok"]
+        assert await slow == b""
+
+    conversation(tmp_path / "s", body, Bounds(request_s=0.2))
+
+
+def test_a_client_that_does_not_read_is_dropped(tmp_path: Path) -> None:
+    async def body(path: Path) -> None:
+        reader, writer = await asyncio.open_unix_connection(path, limit=1024)
+        writer.write(b'{"op":"changes"}\n' * 20)
+        await asyncio.sleep(0.5)
+        with suppress(ConnectionError):
+            assert len(await reader.read()) < 20_000_000
+        writer.close()
+        assert json.loads(await say(path, b'{"op":"status"}\n'))["ok"]
+
+    conversation(tmp_path / "s", body, Bounds(response_s=0.2))
+
+
+def test_crowds_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peers = iter([READER, READER, READER, ROOT, ROOT])
+    monkeypatch.setattr(control, "peer_of", lambda sock: next(peers))
+    monkeypatch.setattr(control, "group_id", lambda name: 77)
+
+    async def body(path: Path) -> None:
+        held = [await asyncio.open_unix_connection(path) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        assert code(await say(path, b"", end=False)) == "busy"
+        held.append(await asyncio.open_unix_connection(path))
+        await asyncio.sleep(0.1)
+        assert code(await say(path, b"", end=False)) == "busy"
+        for _, writer in held:
+            writer.close()
+            await writer.wait_closed()
+
+    conversation(tmp_path / "s", body, Bounds(clients=3, clients_per_user=2))
+
+
+@pytest.mark.parametrize(
+    ("peer", "read", "change"),
+    [(ROOT, "ok", "ok"), (READER, "ok", "denied"), (STRANGER, "denied", "denied")],
+)
+def test_who_may_do_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peer: Peer, read: str, change: str
+) -> None:
+    monkeypatch.setattr(control, "peer_of", lambda sock: peer)
+    monkeypatch.setattr(control, "group_id", lambda name: 77)
+    monkeypatch.setattr(os, "chown", lambda *args: None)
+
+    async def body(path: Path) -> None:
+        for raw, expected in (
+            (b'{"op":"status"}\n', read),
+            (b'{"op":"unfair","mode":"off"}\n', change),
+        ):
+            answer = json.loads(await say(path, raw))
+            assert ("ok" if answer["ok"] else answer["error"]["code"]) == expected
+
+    conversation(tmp_path / "s", body)
+
+
+def test_mode_and_owner_of_the_socket(tmp_path: Path) -> None:
+    control.listen_at(tmp_path / "a", None).close()
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+    control.listen_at(tmp_path / "b", os.getgid()).close()
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o660
+
+
+def test_what_is_at_the_path_already(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    control.listen_at(path, None).close()
+    with control.listen_at(path, None), pytest.raises(HostccError, match="another agent listens"):
+        control.listen_at(path, None)
+    path.unlink()
+    path.write_text("precious")
+    with pytest.raises(HostccError, match="something else is there"):
+        control.listen_at(path, None)
+    assert path.read_text() == "precious"
+    with pytest.raises(HostccError, match="No such file"):
+        control.listen_at(tmp_path / "none" / "s", None)
+
+
+def test_closing_leaves_a_successors_socket_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+
+    async def body(at: Path) -> None:
+        replace(at)
+
+    conversation(path, body)
+    assert path.exists()
+
+
+def test_peer_is_the_kernels_word() -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        peer = peer_of(left)
+    assert (peer.pid, peer.uid) == (os.getpid(), os.getuid())
+    assert os.getgid() in peer.groups
+    assert group_id("") is None
+    assert group_id("no-such-group-here") is None
+
+
+@pytest.mark.kernel
+def test_another_user_is_recognised(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for folder in list(tmp_path.parents)[:-1]:
+        if folder.stat().st_uid == os.getuid() and str(folder).startswith("/tmp/pytest"):
+            folder.chmod(0o755)
+    path = tmp_path / "s"
+    script = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
+        's.sendall(b\'{"op":"status"}\\n\'); print(s.recv(9999).decode())'
+    )
+
+    async def body(at: Path) -> None:
+        os.chmod(at, 0o666)  # noqa: PTH101
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, str(at), stdout=subprocess.PIPE, user=65534, group=65534
+        )
+        out, _ = await child.communicate()
+        assert code(out) == "denied"
+
+    conversation(path, body)
+
+
+@given(st.lists(st.binary(max_size=80), max_size=4))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_leave_the_server_standing(tmp_path: Path, chunks: list[bytes]) -> None:
+    async def body(path: Path) -> None:
+        answer = await say(path, b"\n".join(chunks))
+        for line in answer.splitlines():
+            assert json.loads(line)["v"] == 1
+        assert json.loads(await say(path, b'{"op":"status"}\n'))["ok"]
+
+    conversation(tmp_path / "s", body)
+
+
+def test_client(tmp_path: Path) -> None:
+    async def body(path: Path) -> None:
+        answer = await asyncio.to_thread(client.ask, path, "status")
+        assert answer == {"pid": os.getpid()}
+        with pytest.raises(InputError, match="request: limit"):
+            await asyncio.to_thread(client.ask, path, "flows", limit=-1)
+        with pytest.raises(client.RefusedError, match="no such thing") as caught:
+            await asyncio.to_thread(client.ask, path, "flows", limit=7)
+        assert caught.value.code == "failed"
+
+    conversation(tmp_path / "s", body)
+    with pytest.raises(NoAgentError, match="no agent at"):
+        client.ask(tmp_path / "s", "status")
+
+
+def test_client_of_something_else(tmp_path: Path) -> None:
+    with control.listen_at(tmp_path / "mute", None), pytest.raises(NoAgentError, match="within"):
+        client.ask(tmp_path / "mute", "status", timeout_s=0.1)
+
+    async def body() -> None:
+        async def chatter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readline()  # closing before the request is written would break the pipe
+            writer.write(b"hello\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_unix_server(chatter, tmp_path / "other")
+        async with server:
+            with pytest.raises(client.RefusedError, match="expected a hostcc agent"):
+                await asyncio.to_thread(client.ask, tmp_path / "other", "status")
+
+    asyncio.run(body())

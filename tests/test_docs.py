@@ -1,0 +1,82 @@
+"""The documentation names what there is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from hostcc import changes, doctor, views
+from hostcc.cli import dryrun
+from hostcc.cli.main import COMMANDS
+from hostcc.config import AgentConfig, Config, JobConfig, MltcpConfig
+from hostcc.configfile import load
+from hostcc.messages import OPERATIONS
+
+TOP = Path(__file__).parent.parent
+CONTROL = (TOP / "docs/control.md").read_text()
+CONFIG = (TOP / "docs/config.md").read_text()
+MAN = (TOP / "docs/man/hostcc.1").read_text()
+
+
+def defaults(kind: type[msgspec.Struct]) -> dict[str, object]:
+    return {
+        field.name: field.default
+        for field in msgspec.structs.fields(kind)
+        if field.default is not msgspec.NODEFAULT
+    }
+
+
+def test_every_key_with_its_default() -> None:
+    for kind in (AgentConfig, MltcpConfig):
+        for key, value in defaults(kind).items():
+            shown = msgspec.json.encode(list(value) if isinstance(value, tuple) else value)
+            assert f"| `{key}` | `{shown.decode()}` |" in CONFIG, key
+    for field in msgspec.structs.fields(JobConfig):
+        assert f"`{field.name}`" in CONFIG
+
+
+def test_the_packaged_file_holds_every_default() -> None:
+    path = TOP / "packaging/hostcc.toml"
+    assert load(path) == Config()
+    text = path.read_text()
+    for kind in (AgentConfig, MltcpConfig):
+        for key in defaults(kind):
+            assert re.search(rf"^{key} = ", text, re.MULTILINE), key
+
+
+def test_every_operation_schema_and_change() -> None:
+    for op in OPERATIONS:
+        assert f"| `{op}` |" in CONTROL
+    schemas = {
+        value for value in vars(views).values() if re.fullmatch(r"hostcc\.[a-z-]+/\d+", str(value))
+    }
+    for schema in {*map(str, schemas), doctor.SCHEMA, dryrun.SCHEMA}:
+        assert schema in CONTROL
+    kinds = (changes.GROUP, changes.MEMBER, changes.SOCKETS, changes.CA, changes.RULES)
+    for kind in (*kinds, changes.BASE, changes.MODE):
+        assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind
+
+
+def test_the_manual_page() -> None:
+    for command in COMMANDS:
+        assert re.search(rf"^\.B {command}$", MAN, re.MULTILINE), command
+    if shutil.which("groff"):
+        done = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-ww", "-z"],
+            input=MAN,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stderr == ""
+
+
+def test_the_unit_starts_what_there_is() -> None:
+    unit = (TOP / "packaging/hostcc.service").read_text()
+    assert "ExecStart=/usr/bin/hostcc agent --config /etc/hostcc/hostcc.toml" in unit
+    assert "WatchdogSec=" in unit

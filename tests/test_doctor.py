@@ -1,0 +1,111 @@
+"""Every feature can be missing, and then says how to get it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostcc import doctor, probes
+from hostcc.doctor import Finding, State, healthy
+from hostcc.startup import tag
+
+
+def refuse(number: int) -> Callable[..., Any]:
+    def body(*args: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return body
+
+
+def test_health_needs_the_required_only() -> None:
+    fine = Finding("a", State.OK, "", "")
+    optional = Finding("b", State.MISSING, "", "", required=False)
+    assert healthy([fine, optional])
+    assert not healthy([fine, Finding("c", State.UNKNOWN, "", "")])
+
+
+def test_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(probes, "try_cgroup", refuse(13))
+    monkeypatch.setattr(probes, "in_new_netns", refuse(1))
+    assert doctor.root().state is State.MISSING
+    assert doctor.struct_ops().state is State.UNKNOWN
+    assert doctor.program("sock_ops", "x").state is State.UNKNOWN
+    assert doctor.clsact().state is State.UNKNOWN
+    monkeypatch.setattr(doctor, "find_mount", lambda: Path("/sys/fs/cgroup"))
+    assert doctor.cgroup2().state is State.UNKNOWN
+
+
+def test_missing_things_come_with_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(doctor, "KERNEL_BTF", tmp_path / "none")
+    monkeypatch.setattr(doctor, "find_mount", lambda: None)
+    monkeypatch.setattr(probes, "libbpf_version", refuse(2))
+    monkeypatch.setattr(probes, "program_type", lambda kind: False)
+    monkeypatch.setattr(probes, "in_new_netns", refuse(2))
+    monkeypatch.setattr(probes, "bpffs_mounted", lambda path: False)
+    monkeypatch.setattr(probes, "congestion_controls", lambda: ["reno", "hcc_x_host"])
+    found = [
+        doctor.btf(),
+        doctor.libbpf(),
+        doctor.cgroup2(),
+        doctor.program("sock_ops", "jobs", required=True),
+        doctor.clsact(),
+        doctor.bpffs(),
+        doctor.congestion_controls(),
+        doctor.agent(tmp_path / "none"),
+    ]
+    assert {finding.state for finding in found} == {State.MISSING}
+    assert all(finding.remedy for finding in found)
+    assert [finding.name for finding in found if finding.required] == [
+        "BTF",
+        "libbpf",
+        "cgroup v2",
+        "sock_ops",
+    ]
+    assert found[6].detail == "reno; not loaded: cubic bbr dctcp"
+
+
+def test_a_cgroup_tree_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_mount", lambda: Path("/sys/fs/cgroup"))
+    monkeypatch.setattr(probes, "try_cgroup", refuse(30))
+    finding = doctor.cgroup2()
+    assert (finding.state, finding.detail) == (
+        State.MISSING,
+        "/sys/fs/cgroup: Read-only file system",
+    )
+
+
+def test_btf_that_is_something_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "vmlinux").write_bytes(b"ELF")
+    monkeypatch.setattr(doctor, "KERNEL_BTF", tmp_path / "vmlinux")
+    assert doctor.btf().detail.endswith("not BTF")
+
+
+@pytest.mark.kernel
+def test_trials_leave_nothing(cgroup2: Path) -> None:
+    names = [finding.name for finding in doctor.examine(Path("/none"))]
+    assert len(set(names)) == len(names)
+    trial = f"hcc_{tag(f'doctor {os.getpid()}', Path('/'))}_"
+    assert [n for n in probes.congestion_controls() if n.startswith(trial)] == []
+    assert list(cgroup2.glob("hostcc-doctor-*")) == []
+
+
+@pytest.mark.kernel
+def test_clsact_is_tried_in_a_namespace_of_its_own() -> None:
+    own = Path("/proc/self/ns/net").readlink()
+
+    def inside() -> Path:
+        probes.add_clsact()
+        with pytest.raises(FileExistsError):
+            probes.add_clsact()
+        with pytest.raises(OSError, match="No such device"):
+            probes.add_clsact(ifindex=999)
+        return Path("/proc/thread-self/ns/net").readlink()
+
+    assert probes.in_new_netns(inside) != own
+    assert Path("/proc/self/ns/net").readlink() == own

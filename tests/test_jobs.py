@@ -1,0 +1,293 @@
+"""Jobs come, share, go, and are taken over, against a kernel in memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hostcc import changes
+from hostcc.bpf.errors import BpfError
+from hostcc.config import AgentConfig, Config, JobConfig, MltcpConfig, Wishes
+from hostcc.errors import HostccError
+from hostcc.jobs import GRACE_S, JobTable
+from hostcc.journal import Journal
+from hostcc.mltcp.params import Mode, Variant
+from tests.fakes import FakeBackend, FakeSocket, FakeTree, no_such_pid
+
+OWN = AgentConfig(network_namespaces="own")
+
+
+class World:
+    """One host: a tree, a journal, a kernel, a clock; agents come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "run").mkdir()
+        (folder / "cg").mkdir()
+        self.tree = FakeTree(folder / "cg")
+        self.now = 100.0
+        self.backend = FakeBackend()
+        self.journal = Journal(folder / "run")
+
+    def agent(self, config: Config | None = None) -> JobTable:
+        """A new agent on this host; the sockets stay."""
+        self.journal.close()
+        self.journal = Journal(self.folder / "run")
+        self.journal.open()
+        ended = changes.ended_with_agent(self.journal.active.values())
+        self.journal.undone(ended, "ended with the earlier agent")
+        self.backend = FakeBackend(sockets=self.backend.sockets)
+        table = JobTable(
+            config or Config(agent=OWN),
+            self.backend,
+            self.tree,
+            self.journal,
+            "cubic",
+            lambda: self.now,
+        )
+        table.start()
+        return table
+
+    def socket_in(self, job: str) -> FakeSocket:
+        sock = FakeSocket(cgroup_id=self.tree.identity(self.tree.path(job)))
+        self.backend.sockets.append(sock)
+        return sock
+
+    def active(self) -> list[str]:
+        return sorted(Journal(self.folder / "run").active)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_job_from_start_to_end(world: World) -> None:
+    table = world.agent()
+    group = table.register("a", Wishes(weight=2.0), os.getpid())
+    assert group == world.tree.path("a")
+    assert group.is_dir()
+    job = table.jobs["a"]
+    assert world.backend.groups == {job.slot: group}
+    assert world.backend.jobs[job.slot].weight == 2.0
+    assert world.active() == [
+        "cgroup",
+        "job-cgroup:a",
+        f"job-member:a:{os.getpid()}",
+        "job-sockets:a",
+    ]
+    world.tree.join("a", 7)
+    table.sweep()
+    world.tree.leave("a")
+    table.sweep()
+    assert table.jobs == {}
+    assert not group.exists()
+    assert (world.backend.jobs, world.backend.groups) == ({}, {})
+    assert world.active() == ["cgroup"]
+
+
+def test_a_command_has_time_to_enter_its_group(world: World) -> None:
+    table = world.agent()
+    table.register("a", Wishes(), os.getpid())
+    table.sweep()
+    assert "a" in table.jobs
+    world.now += GRACE_S + 1
+    table.sweep()
+    assert "a" not in table.jobs
+
+
+def test_a_second_command_joins_and_changes_only_what_it_asks(world: World) -> None:
+    table = world.agent()
+    table.register("a", Wishes(weight=2.0, bytes_per_iteration=5), os.getpid())
+    told = len(world.backend.told)
+    table.register("a", Wishes(), os.getpid())
+    assert len(world.backend.told) == told
+    table.register("a", Wishes(weight=3.0), os.getpid())
+    params = world.backend.jobs[table.jobs["a"].slot]
+    assert (params.weight, params.bytes_per_iteration) == (3.0, 5)
+    assert len(table.jobs) == 1
+
+
+def test_members_that_are_gone_leave_the_journal(world: World) -> None:
+    table = world.agent()
+    table.register("a", Wishes(), no_such_pid())
+    table.register("a", Wishes(), os.getpid())
+    members = [change for change in world.active() if change.startswith("job-member")]
+    assert members == [f"job-member:a:{os.getpid()}"]
+
+
+def test_the_toggle_moves_live_sockets_and_is_journalled(world: World) -> None:
+    table = world.agent()
+    table.register("a", Wishes(), os.getpid())
+    sock = world.socket_in("a")
+    other = FakeSocket()
+    world.backend.sockets.append(other)
+    table.share(Mode.MLTCP, {}, "root asked")
+    ours = world.backend.ca_names[Variant.HOSTCC]
+    assert (sock.ca, other.ca) == (ours, "cubic")
+    table.share(Mode.OFF, {}, "root asked")
+    assert sock.ca == "cubic"
+    assert "job-sockets:a" not in world.active()
+    assert world.journal.active["mode"].before == "mltcp"
+    table.share(Mode.STATIC, {"a": 4.0, "later": 2.0}, "root asked")
+    assert sock.ca == ours
+    assert world.backend.jobs[table.jobs["a"].slot].static_weight == 4.0
+    table.register("later", Wishes(), os.getpid())
+    assert world.backend.jobs[table.jobs["later"].slot].static_weight == 2.0
+    assert "job-sockets:a" in world.active()
+
+
+def test_one_walk_for_all_jobs(world: World) -> None:
+    table = world.agent()
+    for name in "abc":
+        table.register(name, Wishes(), os.getpid())
+    before = world.backend.walks
+    table.share(Mode.OFF, {}, "x")
+    assert world.backend.walks == before + 1
+
+
+def test_port_rules(world: World) -> None:
+    sock = FakeSocket(rport=5001)
+    world.backend.sockets.append(sock)
+    rule = JobConfig(name="r", remote_ports=("5000-5001",))
+    table = world.agent(Config(agent=OWN, job=(rule,)))
+    assert world.backend.root == world.tree.root
+    assert world.backend.rules == {(5000, True): 1, (5001, True): 1}
+    assert sock.ca.startswith("hcc_")
+    table.sweep()
+    assert "r" in table.jobs
+    table.register("r", Wishes(), os.getpid())
+    world.now += GRACE_S + 1
+    table.sweep()
+    assert table.jobs["r"].group is None
+    table.configure(Config(agent=OWN))
+    assert (table.jobs, world.backend.rules, sock.ca) == ({}, {}, "cubic")
+    assert world.active() == ["cgroup"]
+
+
+def test_reload_tells_the_kernel_only_what_is_new(world: World) -> None:
+    table = world.agent()
+    table.register("a", Wishes(), os.getpid())
+    table.register("b", Wishes(), os.getpid())
+    sock = world.socket_in("a")
+    told, walks = len(world.backend.told), world.backend.walks
+    table.configure(Config(agent=OWN))
+    assert (len(world.backend.told), world.backend.walks) == (told, walks)
+    table.configure(Config(agent=OWN, job=(JobConfig(name="a", slope=1.0),)))
+    assert [slot for slot, _ in world.backend.told[told:]] == [table.jobs["a"].slot]
+    assert world.backend.walks == walks
+    table.configure(Config(agent=OWN, mltcp=MltcpConfig(variant=Variant.CUBIC)))
+    assert sock.ca == world.backend.ca_names[Variant.CUBIC]
+
+
+def test_an_agent_takes_over_jobs_that_still_run(world: World) -> None:
+    table = world.agent()
+    table.register("live", Wishes(3.0, 77), os.getpid())
+    table.register("dead", Wishes(), os.getpid())
+    world.tree.join("live", 7)
+    sock = world.socket_in("live")
+    table = world.agent()
+    assert list(table.jobs) == ["live"]
+    assert table.jobs["live"].wishes == Wishes(3.0, 77)
+    assert sock.ca.startswith("hcc_")
+    assert not world.tree.path("dead").exists()
+    assert [c for c in world.active() if "dead" in c] == []
+
+
+def test_a_group_nobody_remembers(world: World) -> None:
+    world.tree.base.mkdir()
+    world.tree.path("x").mkdir()
+    world.tree.path("not a name").mkdir()
+    world.tree.join("x", 5)
+    assert list(world.agent().jobs) == ["x"]
+    assert not world.tree.path("not a name").exists()
+
+
+def test_release_restores_the_host(world: World) -> None:
+    rule = JobConfig(name="r", local_ports=(9,))
+    table = world.agent(Config(agent=OWN, job=(rule,)))
+    world.tree.homes[50] = "/user.slice/x"
+    table.register("a", Wishes(), 50)
+    world.tree.join("a", 50)
+    sock = world.socket_in("a")
+    table.share(Mode.MLTCP, {}, "x")
+    assert sock.ca.startswith("hcc_")
+    assert table.release("rolled back") == []
+    assert sock.ca == "cubic"
+    assert world.tree.members == {Path("/user.slice/x"): {50}}
+    assert not world.tree.base.exists()
+    assert (world.backend.jobs, world.backend.groups, world.backend.rules) == ({}, {}, {})
+    assert world.active() == []
+
+
+def test_a_group_removed_or_replaced_by_hand_is_noted_and_left(world: World) -> None:
+    table = world.agent()
+    for name in ("gone", "new"):
+        table.register(name, Wishes(), os.getpid())
+        world.tree.path(name).rmdir()
+    (world.folder / "hold").mkdir()  # so that the inode number is not reused
+    world.tree.path("new").mkdir()
+    table.jobs["new"].group_id += 1_000_000
+    table.sweep()
+    assert table.jobs == {}
+    assert world.tree.path("new").is_dir()
+    texts = sorted(note.text.rpartition("/")[2] for note in world.journal.notes)
+    assert texts == ["gone was removed by somebody else", "new was replaced by somebody else"]
+
+
+def test_a_kernel_that_refuses_leaves_nothing_half_done(world: World) -> None:
+    table = world.agent()
+    for call in ("attach_cgroup", "set_job_params"):
+        world.backend.fail = {call}
+        with pytest.raises(BpfError):
+            table.register("a", Wishes(), os.getpid())
+        assert (table.jobs, world.backend.groups) == ({}, {})
+        assert not world.tree.path("a").exists()
+        assert world.active() == ["cgroup"]
+    world.backend.fail = set()
+    table.register("a", Wishes(), os.getpid())
+
+
+def test_a_journal_that_cannot_be_written_means_no_change(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.agent()
+
+    def full(*args: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("hostcc.journal.os.fsync", full)
+        with pytest.raises(HostccError, match="No space left on device"):
+            table.register("a", Wishes(), os.getpid())
+        assert (table.jobs, world.backend.jobs, world.backend.groups) == ({}, {}, {})
+        assert not world.tree.path("a").exists()
+    table.register("a", Wishes(), os.getpid())
+
+
+def test_slots_go_round_and_run_out(world: World) -> None:
+    table = world.agent()
+    table.register("a", Wishes(), os.getpid())
+    world.now += GRACE_S + 1
+    table.sweep()
+    table.register("b", Wishes(), os.getpid())
+    assert table.jobs["b"].slot == 2
+    for number in range(1022):
+        table._new_job(f"n{number}")
+    assert sorted(table.by_slot()) == list(range(1, 1024))
+    with pytest.raises(HostccError, match="all 1023 job slots"):
+        table.register("c", Wishes(), os.getpid())
+
+
+def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
+    table = world.agent()
+    for number in range(150):
+        table.register(f"n{number}", Wishes(), os.getpid())
+    world.now += GRACE_S + 1
+    table.sweep()
+    assert len(table.jobs) == 150 - 64
+    for _ in range(4):
+        table.sweep()
+    assert table.jobs == {}

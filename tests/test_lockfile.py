@@ -1,0 +1,46 @@
+"""One holder, known by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hostcc.errors import HostccError
+from hostcc.lockfile import AgentLock, holder
+
+
+def test_one_holder(tmp_path: Path) -> None:
+    first, second = AgentLock(tmp_path / "run"), AgentLock(tmp_path / "run")
+    assert holder(first.path) == 0
+    first.acquire()
+    assert holder(first.path) == os.getpid()
+    with pytest.raises(HostccError, match=rf"another agent \(pid {os.getpid()}\) runs"):
+        second.acquire()
+    first.release()
+    assert holder(first.path) == 0
+    second.acquire()
+    second.release()
+
+
+def test_one_agent_per_cgroup_root(tmp_path: Path) -> None:
+    first, second = AgentLock(tmp_path / "a"), AgentLock(tmp_path / "b")
+    first.acquire_root(tmp_path)
+    first.acquire_root(tmp_path)
+    with pytest.raises(HostccError, match=r"another agent \(pid \d+\) manages cgroup_root"):
+        second.acquire_root(tmp_path)
+    first.release()
+    second.acquire_root(tmp_path)
+    second.release()
+
+
+def test_a_run_dir_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(HostccError, match="Not a directory"):
+        AgentLock(tmp_path / "file" / "run").acquire()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "agent.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HostccError, match="symbolic links"):
+        AgentLock(tmp_path / "run").acquire()
+    assert not (tmp_path / "elsewhere").exists()

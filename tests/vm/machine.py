@@ -1,0 +1,81 @@
+"""Run one command as root in a small virtual machine with another kernel.
+
+QEMU without KVM (TCG) boots an unpacked Debian kernel package on the host's own root file
+system, read-only, with a tmpfs on top: nothing that the command does is kept.  Its timing
+says nothing about real machines.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vm import guest
+
+REPOSITORY = Path(__file__).parents[2]
+KERNEL_TREE = REPOSITORY / ".vm/kernel"
+"""Where tools/setup --with-vm unpacks the kernel package."""
+MEMORY_MIB = 2048
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the command printed and returned; `status` is None when the machine died first."""
+
+    status: int | None
+    output: str
+    console: str
+
+
+def run(command: list[str], timeout_s: float) -> Outcome:
+    """Boot, run `command` in the repository, power off."""
+    cache = KERNEL_TREE.parent / "cache"
+    cache.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="hostcc-vm-") as name:
+        control = Path(name)
+        (control / "init").write_text(guest.second_init(KERNEL_TREE, REPOSITORY, command))
+        machine = subprocess.Popen(
+            _qemu(control, guest.kernel(KERNEL_TREE, cache), guest.initramfs(KERNEL_TREE, cache)),
+            # An open pipe: with /dev/null for input the guest's writes block for ever.
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        watchdog = threading.Timer(timeout_s, machine.kill)
+        watchdog.start()
+        try:
+            assert machine.stdout is not None
+            output = machine.stdout.read().decode(errors="replace").replace("\r\n", "\n")
+        finally:
+            watchdog.cancel()
+            machine.kill()
+            machine.communicate()
+        status, console = control / "status", control / "console"
+        return Outcome(
+            int(status.read_text()) if status.exists() else None,
+            output,
+            console.read_text(errors="replace") if console.exists() else "",
+        )
+
+
+def _qemu(control: Path, kernel: Path, initramfs: Path) -> list[str]:
+    def share(path: Path, tag: str, more: str = "") -> list[str]:
+        device = f"local,id=fs{tag},path={path},security_model=none,multidevs=remap{more}"
+        return ["-fsdev", device, "-device", f"virtio-9p-pci,fsdev=fs{tag},mount_tag={tag}"]
+
+    append = (
+        "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check"
+        " random.trust_cpu=on apparmor=0 audit=0 net.ifnames=0"
+    )
+    return [
+        "nice", "-n", "10", "qemu-system-x86_64",
+        "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-M", "pc",
+        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-m", str(MEMORY_MIB), "-smp", "2",
+        "-kernel", str(kernel), "-initrd", str(initramfs), "-append", append,
+        "-serial", f"file:{control}/console", "-device", "virtio-serial-pci",
+        "-chardev", "stdio,id=out,signal=off", "-device", "virtserialport,chardev=out,name=out",
+        *share(Path("/"), "root", ",readonly=on"), *share(control, "ctl"),
+    ]  # fmt: skip
