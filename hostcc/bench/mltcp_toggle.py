@@ -3,8 +3,9 @@
 The run has three equal parts: unfairness on, off, on again.  A second after each switch the
 jobs are made to collide (hostcc.bench.collide): jobs that have found places beside each other
 would keep them under any congestion control.  A part begins there and ends at the next switch;
-its iterations are those that begin and end in it; "settled" leaves out the first ten.  Under cubic nothing is switched, and the jobs collide all
-the same: its parts are the curves that `off` has to bring back.
+its iterations are those that begin and end in it; "settled" leaves out the first ten.  Under
+cubic nothing is switched, and the jobs collide all the same: its parts are the curves that
+`off` has to bring back.
 """
 
 from __future__ import annotations

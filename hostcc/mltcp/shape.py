@@ -19,6 +19,7 @@ Q10 = 1024
 F_MIN, F_MAX = 1 / Q10, 1000.0
 """F is held between these, so that no window stops growing for good."""
 
+
 def f_of(shape: Shape, ratio: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """F at each bytes_ratio (0 to 1, dimensionless), clipped to [F_MIN, F_MAX]."""
     r = np.clip(np.asarray(ratio, dtype=np.float64), 0.0, 1.0)
