@@ -9,6 +9,7 @@ work.  Standard input and output are those of the built-in worker.
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import torch
@@ -64,7 +65,12 @@ def main() -> None:
         end = time.monotonic()
         if rank == 0:
             say(f"iteration {number} {end - start:.6f} {int(start * 1e9)} {int(end * 1e9)}")
+    dist.barrier()
     dist.destroy_process_group()
+    # Threads of the process group may still run when the interpreter takes the libraries
+    # down, and then the C++ run-time aborts a job that has done all its work.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
