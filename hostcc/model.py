@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 Value = bool | int | float | str | Mapping[str, bool | int | float | str | None] | None
 """What a Change says that something was, or becomes: fit for JSON, readable."""
@@ -47,3 +48,165 @@ class Difference:
     target: str
     expected: str
     found: str
+
+
+class SizeClass(StrEnum):
+    """Whether a flow is worth a path of its own."""
+
+    ELEPHANT = "elephant"
+    MOUSE = "mouse"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training job as this host knows it: how to find its sockets, what its owner wishes."""
+
+    id: str
+    """The same on every host that runs a part of it (limits.JOB_NAME)."""
+    cgroup: str = ""
+    """cgroup v2 directory of its processes here; empty: none."""
+    ports: tuple[int, ...] = ()
+    """TCP ports that mark its sockets."""
+    processes: tuple[int, ...] = ()
+    weight: float = 1.0
+    """Its owner's wish: how much its slow-down counts beside the others'."""
+    mode: str = ""
+    """How it shares its bottleneck (mltcp.params.Mode); empty: as the host is set."""
+
+
+@dataclass(frozen=True)
+class JobProfile:
+    """What one job does in an iteration: measured by one host, or merged over all of them."""
+
+    job: str
+    compute_s: float
+    """Seconds that the GPUs compute in an iteration."""
+    comm_start_s: float
+    """Seconds from the start of an iteration to its communication, at most compute_s: the
+    rest of the computation overlaps with the communication."""
+    work: float
+    """W: FLOP of an iteration, summed over the job's GPUs."""
+    gpus: float
+    host: str = ""
+    """Who measured; empty: merged over all hosts."""
+    period_s: float = 0.0
+    """Seconds from one iteration to the next, as measured; 0: unknown."""
+    comm_s: float = 0.0
+    """t: the longest time that any one link needs for the job's traffic of an iteration, alone;
+    0: unknown, follows from bytes and capacities."""
+    bytes_to: tuple[tuple[str, float], ...] = ()
+    """(Destination, bytes per iteration)."""
+    link_rates: tuple[tuple[str, float], ...] = ()
+    """(Link of this host, bytes per second)."""
+    weight: float = 1.0
+    """Its owner's wish, see Job."""
+    slowdown: float = 1.0
+    """Recent iteration time over the time alone; at least 1."""
+    phase_s: float = 0.0
+    """When an iteration of it started, on the clock that the members share, modulo period_s."""
+    confidence: float = 1.0
+    """0: a guess, 1: measured over many iterations."""
+    at: float = 0.0
+    """When it was measured, seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One connection or queue pair of a job."""
+
+    id: str
+    """The same on every host."""
+    job: str
+    src: str
+    dst: str
+    bytes: float
+    """Per iteration of its job."""
+    size: SizeClass = SizeClass.ELEPHANT
+    protocol: str = "tcp"
+    src_port: int = 0
+    dst_port: int = 0
+    path: str = ""
+    """Id of the path that it is on, in the table of (src, dst); empty: unknown."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """One way through the fabric."""
+
+    id: str
+    links: tuple[str, ...]
+    """Directed links in the order of the hops; empty: both ends are on one host."""
+    ports: tuple[int, ...] = ()
+    """Source ports that reach it."""
+
+
+@dataclass(frozen=True)
+class PathTable:
+    """The paths from one host (or ToR) to another."""
+
+    src: str
+    dst: str
+    paths: tuple[Path, ...]
+    probed_at: float = 0.0
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """One snapshot of the cluster; hosts that agree hold the same.
+
+    Nothing depends on the order of its parts: they are sets, kept as tuples.
+    """
+
+    jobs: tuple[JobProfile, ...] = ()
+    """One per job, merged over hosts: W summed, t the maximum over links."""
+    flows: tuple[Flow, ...] = ()
+    tables: tuple[PathTable, ...] = ()
+    links: tuple[tuple[str, float], ...] = ()
+    """(Directed link, bytes per second)."""
+    members: tuple[str, ...] = ()
+    """Hosts that take part."""
+    digest: str = ""
+    """Names the content; equal digests mean equal plans."""
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What is decided for one job."""
+
+    job: str
+    rank: int
+    """0 is the most important; every job has its own."""
+    level: int
+    """Of the network's priority levels, 0 the highest."""
+    priority: float
+    """The figure that the algorithm orders by, where it has one: Crux's P = k I, or I = W/t."""
+    shift_s: float = 0.0
+    """Seconds to delay the start of its communication phases by."""
+    parameters: tuple[tuple[str, float], ...] = ()
+    """Congestion-control parameters by name; those not named stay as they are."""
+    reason: str = ""
+    """For a person."""
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """Which path one flow takes."""
+
+    flow: str
+    path: str
+    """Id in the table of the flow's (src, dst)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every host does from now on: a pure function of a ClusterView."""
+
+    digest: str
+    """Of the view that it came from."""
+    jobs: tuple[JobPlan, ...] = ()
+    """By job id."""
+    flows: tuple[FlowPlan, ...] = ()
+    """Elephants with a path table, by flow id."""
+    reason: str = ""
+    """What was done and why, for a person."""

@@ -1,0 +1,141 @@
+"""Candidate paths as one padded array, so that path choice needs no loop over links.
+
+A flow belongs to a table (its source and destination), a table has K candidates at most, a
+candidate at most P links.  Two links are added to the L real ones: PAD (index L), which is
+never loaded, and BARRED (index L + 1), which is never usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hostcc.schedule.errors import ViewError
+from hostcc.schedule.problem import Problem
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_DEMAND = 1e30
+EXACT = 2.0**53
+"""Whole numbers up to here are exact in a float."""
+MAX_CELLS = 1 << 26
+"""Links of all candidates of all tables, padding included: half a gigabyte."""
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """T tables of K candidate paths with P links each, over L links."""
+
+    capacity: Floats
+    """(L + 2,) bytes/s or any unit; the two last are for PAD and BARRED."""
+    table: Ints
+    """(T, K, P) link indices; PAD fills short paths, BARRED all of a candidate not to be used."""
+
+    @property
+    def link_count(self) -> int:
+        """L."""
+        return len(self.capacity) - 2
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """(T, K) which candidates may be chosen."""
+        return np.asarray(self.table[:, :, 0] != len(self.capacity) - 1)
+
+
+def make(capacity: Floats, table: Ints) -> Fabric:
+    """A Fabric over `capacity` (L,); `table` (T, K, P) has PAD = L and BARRED = L + 1.
+
+    Candidates over links of no capacity are barred.  Raises ViewError for capacities that are
+    NaN, negative or infinite.
+    """
+    capacity = np.asarray(capacity, np.float64)
+    if not np.all((capacity >= 0) & (capacity <= MAX_DEMAND)):
+        raise ViewError("link: capacity: expected finite numbers >= 0")
+    links = len(capacity)
+    full = np.concatenate([capacity, [np.inf, 1.0]])
+    table = np.array(table, np.int64)
+    if table.ndim != 3 or table.size > MAX_CELLS:
+        raise ViewError(f"paths: expected at most {MAX_CELLS} links of candidates")
+    if table.size and not (0 <= table.min() and table.max() <= links + 1):
+        raise ViewError(f"paths: expected link indices from 0 to {links - 1}")
+    table[(full[table] == 0).any(axis=2) | (table == links + 1).any(axis=2)] = links + 1
+    full[full == 0] = 1.0  # nothing will use it
+    return Fabric(full, table)
+
+
+def from_lists(capacity: Sequence[float], tables: Sequence[Sequence[Sequence[int]]]) -> Fabric:
+    """A Fabric from ragged lists: for each table its candidates, for each of those its links."""
+    links = len(capacity)
+    width = max((len(paths) for paths in tables), default=0)
+    hops = max((len(path) for paths in tables for path in paths), default=0)
+    table = np.full((len(tables), max(1, width), max(1, hops)), links + 1, np.int64)
+    for row, paths in zip(table, tables, strict=True):
+        for slot, path in zip(row, paths, strict=False):
+            if any(not 0 <= link < links for link in path):
+                raise ViewError(f"paths: expected link indices from 0 to {links - 1}")
+            slot[:] = links
+            slot[: len(path)] = path
+    return make(np.array(capacity, np.float64), table)
+
+
+def from_problem(problem: Problem) -> Fabric:
+    """The Fabric of a Problem; candidate k of table t is its path `table_start[t] + k`."""
+    links = problem.link_count
+    start, ends = problem.table_start[:-1], problem.table_start[1:]
+    width = int((ends - start).max(initial=1))
+    hops = np.diff(problem.path_start)
+    depth = max(1, int(hops.max(initial=1)))
+    if len(start) * width * depth > MAX_CELLS:
+        raise ViewError(f"paths: expected at most {MAX_CELLS} links of candidates")
+    table = np.full((len(start), max(1, width), depth), links + 1, np.int64)
+    paths = len(hops)
+    rows = np.full((paths, depth), links, np.int64)
+    column = np.arange(len(problem.path_links)) - np.repeat(problem.path_start[:-1], hops)
+    rows[np.repeat(np.arange(paths), hops), column] = problem.path_links
+    owner = np.repeat(np.arange(len(start)), ends - start)
+    table[owner, np.arange(paths) - start[owner]] = rows
+    return make(problem.capacity, table)
+
+
+def whole(demand: Floats) -> Floats:
+    """Demands as whole numbers, so that sums do not depend on the order of their parts.
+
+    Multiplied by the power of two that makes the sum as large as is exact; whole demands stay
+    in proportion.  Raises ViewError for NaN, negative or infinite demands.
+    """
+    demand = np.asarray(demand, np.float64)
+    if not np.all((demand >= 0) & (demand <= MAX_DEMAND)):
+        raise ViewError("flow: demand: expected finite numbers >= 0")
+    largest = float(demand.max(initial=0.0))
+    if largest == 0:
+        return demand
+    room = np.frexp(EXACT / (2.0 * len(demand)))[1] - 1
+    return np.asarray(np.rint(np.ldexp(demand, int(room - np.frexp(largest)[1]))))
+
+
+def loads(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> Floats:
+    """(L + 2,) demand on each link when flow f takes candidate `choice[f]` of `table[f]`.
+
+    A flow with choice -1 is on no link.
+    """
+    on = choice >= 0
+    chosen = fabric.table[table[on], choice[on]]
+    weights = np.repeat(demand[on], chosen.shape[1])
+    total = np.bincount(chosen.ravel(), weights, minlength=len(fabric.capacity))
+    total[-2] = 0.0
+    return np.asarray(total, np.float64)
+
+
+def peak(fabric: Fabric, load: Floats) -> float:
+    """The largest load over capacity of any link."""
+    return float((load[:-2] / fabric.capacity[:-2]).max(initial=0.0))
+
+
+def order(demand: Floats, table: Ints, key: Ints | None = None) -> Ints:
+    """Flow indices, largest demand first; then by table, then by `key` (a rank of its name)."""
+    last = np.arange(len(demand)) if key is None else key
+    return np.lexsort((last, table, -demand))

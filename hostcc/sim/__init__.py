@@ -1,0 +1,1 @@
+"""The event-driven cluster simulator: the judge of what hostcc.schedule decides."""
