@@ -1,0 +1,161 @@
+"""What a schedule does to the jobs: the fluid model, for many schedules at a time.
+
+Computation and communication alternate as in Crux (SIGCOMM'24, section 4.2): an iteration
+starts, computes for `compute` seconds, sends its flows from `comm_start` seconds on, and ends
+when both have ended; the next starts at once.  Links serve priority levels strictly, 0 first;
+within a level flows share max-min (per flow, water-filling).
+
+Every variant of a batch has a clock of its own; one step takes each to its next event, so that
+the arithmetic is on arrays (rows, B).  hostcc.sim has a scalar implementation of the same;
+tests compare the two with each other and with exact results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hostcc.schedule.problem import Floats, Ints
+from hostcc.schedule.rows import Rows
+from hostcc.schedule.waterfill import Sharing
+
+TIME_EPS = 1e-9
+"""Events so many seconds apart are one."""
+COMPACT_STEPS = 64
+"""Variants that have ended are dropped so often."""
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """How J jobs alternate; all arrays (J,), in seconds."""
+
+    compute: Floats
+    comm_start: Floats
+    start: Floats
+    """Of the first iteration; may be negative.  Nothing is sent before 0."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Variants that share their routing."""
+
+    rows: Rows
+    levels: Ints
+    """(variants, J), 0 the highest priority."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a batch, variants in the order of its groups."""
+
+    compute_seconds: Floats
+    """(B, J): computing time within the window."""
+    iterations: Ints
+    """(B, J): iterations that ended in the window."""
+
+
+def simulate(cycle: Cycle, groups: Sequence[Group], t0: float, t1: float) -> Outcome:
+    """Run every variant from time 0 to t1, counting from t0.
+
+    A job whose iteration takes no time at all is left out: it gets 0.
+    """
+    jobs = len(cycle.compute)
+    groups = [group for group in groups if len(group.levels)]
+    if not groups or not jobs:
+        count = sum(len(group.levels) for group in groups)
+        return Outcome(np.zeros((count, jobs)), np.zeros((count, jobs), np.int64))
+    return _Batch(cycle, groups, t0, t1).run()
+
+
+class _Batch:
+    """The state: every variant's jobs stand in the order of their levels, W rows each."""
+
+    def __init__(self, cycle: Cycle, groups: Sequence[Group], t0: float, t1: float) -> None:
+        self.t0, self.t1 = t0, t1
+        self.jobs = len(cycle.compute)
+        self.width = max(group.rows.size.shape[1] for group in groups)
+        order = [np.argsort(group.levels, axis=1, kind="stable") for group in groups]
+        self.order = np.concatenate(order).T
+        levels = np.concatenate([group.levels for group in groups]).T
+        self.sharing = Sharing.build(
+            [group.rows for group in groups], order, np.take_along_axis(levels, self.order, 0)
+        )
+        self.size = self.sharing.size
+        self.compute = cycle.compute[self.order]
+        self.comm_start = cycle.comm_start[self.order]
+        begun = cycle.start[self.order].astype(np.float64)
+        empty = self.size.reshape(self.jobs, self.width, -1).max(axis=1) <= 0
+        begun[empty & (self.compute <= TIME_EPS)] = np.inf
+        self.compute_end = begun + self.compute
+        self.comm_at = np.maximum(begun + self.comm_start, 0.0)
+        self.sending = np.zeros(begun.shape, np.bool_)
+        self.left = np.zeros(self.size.shape)
+        self.now = np.zeros(begun.shape[1])
+        self.seconds = self._within(begun)
+        self.ended = np.zeros(begun.shape, np.int64)
+        self.place = np.arange(begun.shape[1])
+
+    def _within(self, begun: Floats) -> Floats:
+        """Seconds of the window that the computation of an iteration begun then takes."""
+        last = np.minimum(self.t1, begun + self.compute)
+        seconds: Floats = np.maximum(last - np.maximum(self.t0, begun), 0.0)
+        return seconds
+
+    def run(self) -> Outcome:
+        count = len(self.now)
+        seconds = np.zeros((count, self.jobs))
+        ended = np.zeros((count, self.jobs), np.int64)
+        step = 0
+        while len(self.now):
+            self._step()
+            step += 1
+            if step % COMPACT_STEPS == 0 or len(self.now) < 8:
+                over = self.now >= self.t1
+                if over.all() or (over.mean() > 0.1 and step % COMPACT_STEPS == 0):
+                    where = self.place[over, None], self.order[:, over].T
+                    seconds[where] = self.seconds[:, over].T
+                    ended[where] = self.ended[:, over].T
+                    self._keep(~over)
+        return Outcome(seconds, ended)
+
+    def _keep(self, which: NDArray[np.bool_]) -> None:
+        names = "order size compute comm_start compute_end comm_at sending left seconds ended"
+        for name in names.split():
+            setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, which]))
+        self.now, self.place = self.now[which], self.place[which]
+        self.sharing = self.sharing.kept(which)
+
+    def _step(self) -> None:
+        active = self.left > 0
+        rates = self.sharing.rates(active)
+        jobs, width = self.jobs, self.width
+        busy = active.reshape(jobs, width, -1).any(axis=1)
+        timers = np.where(self.sending, np.where(busy, np.inf, self.compute_end), self.comm_at)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            need = np.where(rates > 0, self.left / rates, np.inf)
+        ahead = np.minimum(timers.min(axis=0) - self.now, need.min(axis=0))
+        ahead = np.minimum(np.maximum(ahead, 0.0), self.t1 - self.now)
+        self.now = self.now + ahead
+        self.left = np.where(need <= ahead + TIME_EPS, 0.0, self.left - rates * ahead)
+        sends: NDArray[np.bool_] = np.any(self.left.reshape(jobs, width, -1) > 0, axis=1)
+        self._turn(sends)
+
+    def _turn(self, busy: NDArray[np.bool_]) -> None:
+        """Iterations that end here, communications that start here."""
+        reached = self.now + TIME_EPS
+        ends = self.sending & ~busy & (self.compute_end <= reached)
+        if ends.any():
+            self.compute_end = np.where(ends, self.now + self.compute, self.compute_end)
+            self.comm_at = np.where(ends, self.now + self.comm_start, self.comm_at)
+            self.seconds += np.where(ends, self._within(self.now), 0.0)
+            self.ended += ends & (self.now > self.t0) & (self.now <= self.t1)
+            self.sending &= ~ends
+        starts = ~self.sending & (self.comm_at <= reached)
+        if starts.any():
+            self.sending |= starts
+            shape = (self.jobs, self.width, -1)
+            fresh = np.where(starts[:, None, :], self.size.reshape(shape), self.left.reshape(shape))
+            self.left = fresh.reshape(self.size.shape)

@@ -1,0 +1,95 @@
+"""A routing as few rows as a fluid simulation needs.
+
+Only links that several jobs' flows cross matter: any other link is a cap on its flows.  Equal
+flows of a job that cross the same such links stay equal for ever, so they become one row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule.problem import Floats, Ints
+
+Key = tuple[int, tuple[int, ...], float, float]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """J jobs with up to W rows each, on C contended links; absent rows have no bytes."""
+
+    size: Floats
+    """(J, W) bytes."""
+    cap: Floats
+    """(J, W) bytes/s, the most that a row can have."""
+    weight: Floats
+    """(J, W) flows in the row."""
+    links: Ints
+    """(J, W, H) indices into capacity, -1: none."""
+    capacity: Floats
+    """(C,) bytes/s."""
+
+
+@dataclass
+class _Row:
+    job: int
+    size: float
+    cap: float
+    weight: float
+    links: list[int]
+
+
+def reduce(
+    jobs: int,
+    flow_job: Sequence[int],
+    flow_bytes: Sequence[float],
+    flow_links: Sequence[Iterable[int]],
+    capacity: Sequence[float],
+) -> Rows:
+    """Rows of the flows (bytes > 0) on their links; flows without links take no time."""
+    crossing = Counter(link for links in flow_links for link in links)
+    merged: dict[Key, int] = Counter()
+    for job, size, links in zip(flow_job, flow_bytes, flow_links, strict=True):
+        hops = tuple(links)
+        if hops and size > 0:
+            shared = tuple(sorted(link for link in hops if crossing[link] > 1))
+            merged[job, shared, size, min(capacity[link] for link in hops)] += 1
+    rows = [
+        _Row(job, size * count, cap * count, float(count), list(links))
+        for (job, links, size, cap), count in sorted(merged.items())
+    ]
+    return _arrays(jobs, _without_private_links(rows, capacity), capacity)
+
+
+def _without_private_links(rows: list[_Row], capacity: Sequence[float]) -> list[_Row]:
+    crossing = Counter(link for row in rows for link in row.links)
+    alone: dict[int, float] = defaultdict(float)
+    shared = []
+    for row in rows:
+        row.cap = min([row.cap, *(capacity[link] for link in row.links if crossing[link] == 1)])
+        row.links = [link for link in row.links if crossing[link] > 1]
+        if row.links:
+            shared.append(row)
+        else:
+            alone[row.job] = max(alone[row.job], row.size / row.cap)
+    return [*(_Row(job, time, 1.0, 1.0, []) for job, time in sorted(alone.items())), *shared]
+
+
+def _arrays(jobs: int, rows: Sequence[_Row], capacity: Sequence[float]) -> Rows:
+    used = sorted({link for row in rows for link in row.links})
+    place = {link: index for index, link in enumerate(used)}
+    per_job: list[list[_Row]] = [[] for _ in range(jobs)]
+    for row in rows:
+        per_job[row.job].append(row)
+    width = max([1, *map(len, per_job)])
+    hops = max([1, *(len(row.links) for row in rows)])
+    size, cap, weight = np.zeros((jobs, width)), np.ones((jobs, width)), np.ones((jobs, width))
+    links = np.full((jobs, width, hops), -1, np.int64)
+    for job, own in enumerate(per_job):
+        for index, row in enumerate(own):
+            size[job, index], cap[job, index], weight[job, index] = row.size, row.cap, row.weight
+            links[job, index, : len(row.links)] = [place[link] for link in row.links]
+    return Rows(size, cap, weight, links, np.array([capacity[link] for link in used], np.float64))

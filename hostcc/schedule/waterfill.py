@@ -1,0 +1,201 @@
+"""Who gets what on the links: strict priority between levels, max-min within one.
+
+For many variants at a time: arrays (rows, B), where every variant's rows stand in the order
+of their levels.  Max-min by progressive filling (Bertsekas and Gallager, Data Networks, 6.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hostcc.schedule.problem import Floats, Ints
+from hostcc.schedule.rows import Rows
+
+Number = TypeVar("Number", np.float64, np.int64)
+
+SAME = 1 + 1e-12
+"""Shares closer than this are one."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows that have to be filled together."""
+
+    rows: tuple[int, ...]
+    hops: tuple[tuple[int, ...], ...]
+    """Per row: which of its H links any variant has."""
+    simple: bool
+    """In no variant do two of its rows meet: every row just takes what is left."""
+    levels: bool
+    """Some variant has several levels in it."""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The rows of B variants; J jobs by level, W rows each, R = J W."""
+
+    size: Floats
+    """(R, B) bytes."""
+    cap: Floats
+    weight: Floats
+    level: Ints
+    """(R, B)."""
+    place: Ints
+    """(R, H, B): flat index into the link capacities (C + 1, B); the last link is endless."""
+    capacity: Floats
+    blocks: tuple[Block, ...]
+
+    @staticmethod
+    def build(rows: Sequence[Rows], orders: Sequence[Ints], level: Ints) -> Sharing:
+        """rows[g] for the variants orders[g] (variants, J); level (J, B) after ordering."""
+        width = max(one.size.shape[1] for one in rows)
+        hops = max(one.links.shape[2] for one in rows)
+        most = max(len(one.capacity) for one in rows)
+        size, cap, weight = (
+            _stack([_padded(getattr(one, name), width, fill) for one in rows], orders)
+            for name, fill in (("size", 0.0), ("cap", 1.0), ("weight", 1.0))
+        )
+        links = [np.full((len(one.size), width, hops), -1, np.int64) for one in rows]
+        for one, wide in zip(rows, links, strict=True):
+            wide[:, : one.links.shape[1], : one.links.shape[2]] = one.links
+        stacked = _stack(links, orders)
+        count = stacked.shape[-1]
+        stacked = np.where(stacked < 0, most, stacked).reshape(-1, hops, count)
+        capacity = np.full((most + 1, count), np.inf)
+        first = 0
+        for one, order in zip(rows, orders, strict=True):
+            capacity[: len(one.capacity), first : first + len(order)] = one.capacity[:, None]
+            first += len(order)
+        return Sharing(
+            size,
+            cap,
+            weight,
+            np.repeat(level, width, axis=0),
+            stacked * count + np.arange(count),
+            capacity,
+            _blocks(level, size > 0, stacked, most, width),
+        )
+
+    def kept(self, which: NDArray[np.bool_]) -> Sharing:
+        """Only some of the variants."""
+        count, left = len(which), int(which.sum())
+        links = self.place[:, :, which] // count
+        return Sharing(
+            np.ascontiguousarray(self.size[:, which]),
+            np.ascontiguousarray(self.cap[:, which]),
+            np.ascontiguousarray(self.weight[:, which]),
+            np.ascontiguousarray(self.level[:, which]),
+            links * left + np.arange(left),
+            np.ascontiguousarray(self.capacity[:, which]),
+            self.blocks,
+        )
+
+    def rates(self, active: NDArray[np.bool_]) -> Floats:
+        """(R, B) bytes/s for the rows that are active."""
+        rates = np.zeros(active.shape)
+        left = self.capacity.copy().reshape(-1)
+        for block in self.blocks:
+            if block.simple:
+                self._take(block, active, left, rates)
+            else:
+                self._fill(block, active, left, rates)
+        return rates
+
+    def _take(self, block: Block, active: NDArray[np.bool_], left: Floats, rates: Floats) -> None:
+        for row, hops in zip(block.rows, block.hops, strict=True):
+            rate = self.cap[row]
+            for hop in hops:
+                rate = np.minimum(rate, left[self.place[row, hop]])
+            rate = np.where(active[row], rate, 0.0)
+            rates[row] = rate
+            for hop in hops:
+                left[self.place[row, hop]] -= rate
+
+    def _fill(self, block: Block, active: NDArray[np.bool_], left: Floats, rates: Floats) -> None:
+        rows = slice(block.rows[0], block.rows[-1] + 1)
+        levels = np.unique(self.level[rows]) if block.levels else [None]
+        for level in levels:
+            open_rows = active[rows].copy()
+            if level is not None:
+                open_rows &= self.level[rows] == level
+            while open_rows.any():
+                self._round(block, open_rows, left, rates)
+
+    def _round(
+        self, block: Block, open_rows: NDArray[np.bool_], left: Floats, rates: Floats
+    ) -> None:
+        first = block.rows[0]
+        weight = np.where(open_rows, self.weight[first : first + len(open_rows)], 0.0)
+        crossing = np.zeros(left.shape)
+        for row, hops in zip(block.rows, block.hops, strict=True):
+            for hop in hops:
+                crossing[self.place[row, hop]] += weight[row - first]
+        share = np.divide(left, crossing, out=np.full(left.shape, np.inf), where=crossing > 0)
+        limit = (
+            self.cap[first : first + len(open_rows)] / self.weight[first : first + len(open_rows)]
+        )
+        most = limit.copy()
+        for row, hops in zip(block.rows, block.hops, strict=True):
+            for hop in hops:
+                np.minimum(most[row - first], share[self.place[row, hop]], out=most[row - first])
+        most[~open_rows] = np.inf
+        settled = open_rows & ((most <= most.min(axis=0) * SAME) | (most >= limit))
+        given = np.where(settled, most, 0.0) * weight
+        rates[first : first + len(open_rows)] += given
+        for row, hops in zip(block.rows, block.hops, strict=True):
+            for hop in hops:
+                place = self.place[row, hop]
+                left[place] = np.maximum(left[place] - given[row - first], 0.0)
+        open_rows &= ~settled
+
+
+def _padded(array: Floats, width: int, fill: float) -> Floats:
+    wide = np.full((len(array), width), fill)
+    wide[:, : array.shape[1]] = array
+    return wide
+
+
+def _stack(parts: Sequence[NDArray[Number]], orders: Sequence[Ints]) -> NDArray[Number]:
+    """Per group (J, W, ...) -> (J W ..., B), every variant's jobs in its order."""
+    whole = np.concatenate([part[order] for part, order in zip(parts, orders, strict=True)])
+    whole = np.moveaxis(whole, 0, -1)
+    return np.ascontiguousarray(whole.reshape(whole.shape[0] * whole.shape[1], *whole.shape[2:]))
+
+
+def _blocks(
+    level: Ints, there: NDArray[np.bool_], links: Ints, dummy: int, width: int
+) -> tuple[Block, ...]:
+    jobs = len(level)
+    apart = [bool((level[job - 1] < level[job]).all()) for job in range(1, jobs)]
+    blocks = []
+    first = 0
+    for job in range(1, jobs + 1):
+        if job < jobs and not apart[job - 1]:
+            continue
+        rows = [row for row in range(first * width, job * width) if there[row].any()]
+        if rows:
+            rows = list(range(rows[0], rows[-1] + 1))
+            hops = tuple(
+                tuple(h for h in range(links.shape[1]) if (links[row, h] != dummy).any())
+                for row in rows
+            )
+            several = bool((level[first] != level[job - 1]).any())
+            meet = _meet(links[rows], dummy)
+            blocks.append(Block(tuple(rows), hops, not meet, several))
+        first = job
+    return tuple(blocks)
+
+
+def _meet(links: Ints, dummy: int) -> bool:
+    """Whether two of these rows (R, H, B) share a link in some variant."""
+    for row in range(1, len(links)):
+        for other in range(row):
+            same = links[row][:, None] == links[other][None, :]
+            if (same & (links[row][:, None] != dummy)).any():
+                return True
+    return False
