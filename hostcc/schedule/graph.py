@@ -1,0 +1,81 @@
+"""The contention graph: who stands before whom on a shared link, and what that is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule.errors import CycleError, OptionsError
+from hostcc.schedule.problem import Floats, Ints
+
+WEIGHT_BITS = 30
+"""Weights become whole numbers of so many bits: hosts that agree on them agree on the result."""
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Edges from the job that goes first to the one that waits; no cycles, no pair twice."""
+
+    jobs: int
+    first: Ints
+    """(E,)"""
+    second: Ints
+    """(E,)"""
+    weight: Ints
+    """(E,) what it is worth that the two are on different levels; at least 0."""
+
+    @staticmethod
+    def of(jobs: int, first: Ints, second: Ints, weight: Floats) -> Contention:
+        """Parallel edges add.  Raises CycleError, and OptionsError for weights that are negative
+        or no numbers.  Scaling is by a power of two, so whole weights keep their ratios."""
+        first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)
+        weight = np.asarray(weight, np.float64)
+        if len(weight) and not (weight.min() >= 0 and weight.max() < np.inf):
+            raise OptionsError("contention graph: weight: expected a number of at least 0")
+        pairs, where = np.unique(first * max(1, jobs) + second, return_inverse=True)
+        summed = np.bincount(where, weight, len(pairs))
+        first, second = np.divmod(pairs, max(1, jobs))
+        most = summed.max(initial=0.0)
+        scale = 2.0 ** (WEIGHT_BITS - np.frexp(most)[1]) if most > 0 else 1.0
+        graph = Contention(jobs, first, second, np.rint(summed * scale).astype(np.int64))
+        graph.topological()
+        return graph
+
+    def topological(self) -> Ints:
+        """The jobs in an order that respects every edge: Kahn's, layer by layer, each layer by
+        index.  Raises CycleError."""
+        order = np.argsort(self.first, kind="stable")
+        second = self.second[order]
+        starts = np.searchsorted(self.first[order], np.arange(self.jobs + 1))
+        waiting = np.bincount(self.second, minlength=self.jobs)
+        layer = np.flatnonzero(waiting == 0)
+        layers = []
+        while len(layer):
+            layers.append(layer)
+            freed = second[spans(starts[layer], starts[layer + 1])]
+            np.subtract.at(waiting, freed, 1)
+            layer = np.unique(freed[waiting[freed] == 0])
+        done = np.concatenate(layers) if layers else np.zeros(0, np.int64)
+        if len(done) < self.jobs:
+            stuck = int(np.flatnonzero(waiting > 0)[0])
+            raise CycleError(f"contention graph: job {stuck}: expected no cycle through it")
+        return done
+
+    def cut(self, levels: Ints) -> int:
+        """Weight of the edges whose ends are on different levels."""
+        return int(self.weight[levels[self.first] < levels[self.second]].sum())
+
+    def respects(self, levels: Ints) -> bool:
+        """Whether no edge leads to a higher priority."""
+        return bool((levels[self.first] <= levels[self.second]).all())
+
+
+def spans(first: Ints, last: Ints) -> Ints:
+    """The numbers first[i] .. last[i] - 1 of every i, one after the other."""
+    count = last - first
+    total = int(count.sum())
+    if not total:
+        return np.zeros(0, np.int64)
+    base = np.repeat(first - (np.cumsum(count) - count), count)
+    return base + np.arange(total)
