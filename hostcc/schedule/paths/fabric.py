@@ -60,10 +60,10 @@ def make(capacity: Floats, table: Ints) -> Fabric:
     table = np.array(table, np.int64)
     if table.ndim != 3 or table.size > MAX_CELLS:
         raise ViewError(f"paths: expected at most {MAX_CELLS} links of candidates")
-    if table.size and not (0 <= table.min() and table.max() <= links + 1):
+    if table.size and not (table.min() >= 0 and table.max() <= links + 1):
         raise ViewError(f"paths: expected link indices from 0 to {links - 1}")
     table[(full[table] == 0).any(axis=2) | (table == links + 1).any(axis=2)] = links + 1
-    full[full == 0] = 1.0  # nothing will use it
+    full[full == 0] = capacity.max(initial=0.0) or 1.0  # nothing will use it
     return Fabric(full, table)
 
 
