@@ -4,13 +4,16 @@
  * because many kernels, and all that lack CONFIG_TCP_CONG_DCTCP, have no kfuncs
  * to call; the arithmetic is that of the RFC in Linux' units (alpha in Q10,
  * g = 1/16), so that F = 1 gives the window of the kernel's own.
- * Without ECN on the connection it is reno.
+ * A connection without ECN goes on as this agent's reno.
  */
 #ifndef HOSTCC_DCTCP_BPF_H
 #define HOSTCC_DCTCP_BPF_H
 
 #define DCTCP_G_SHIFT 4
 #define DCTCP_ALPHA_MAX 1024u
+#define TCP_ECN_ANY (TCP_ECN_OK | 16)	/* 16: accurate ECN, from Linux 6.18 on */
+#define ICSK_ACK_NOW 16
+#define CA_NAME_VARIANT 9		/* in "hcc_<tag>_<variant>", which has a tag of four */
 
 /* First part of icsk_ca_priv, where the kernel's struct bictcp is for cubic. */
 struct dctcp_priv {
@@ -20,8 +23,13 @@ struct dctcp_priv {
 	u32 loss_cwnd;		/* for undo */
 	u32 prior_rcv_nxt;	/* receiver: all before this had the same mark */
 	u32 ce_state;		/* receiver: the last packet was marked */
-	u32 ecn;
+	u32 up;			/* the connection has begun, with ECN */
 };
+
+/* More of the kernel's struct than kern.h has. */
+struct tcp_sock___synack {
+	u32 snd_wl1;		/* in SYN_SENT: the SYN-ACK's sequence number */
+} __attribute__((preserve_access_index));
 
 static __always_inline struct dctcp_priv *dctcp_priv(struct sock *sk)
 {
@@ -43,19 +51,63 @@ static __always_inline u32 dctcp_halve(struct tcp_sock *tp, struct dctcp_priv *d
 	return half > 2 ? half : 2;
 }
 
+/*
+ * The peer has refused ECN.  Only the kernel can stop ECT on the packets, and does so when a
+ * congestion control takes over that does not need ECN: our own reno, or, should it be gone
+ * because the agent has ended meanwhile, the kernel's, which is always there.
+ * icsk_ca_priv is the other's afterwards.  Refused (-EBUSY) while a BPF program is changing
+ * the congestion control, which may be why we are in init: then the next call tries again.
+ */
+static void dctcp_retire(struct sock *sk)
+{
+	const struct tcp_congestion_ops___kernel *ops;
+	char name[HCC_CA_NAME_LEN], reno[HCC_CA_NAME_LEN] = "reno";
+
+	ops = (const struct tcp_congestion_ops___kernel *)tcp_sk(sk)->inet_conn.icsk_ca_ops;
+	__builtin_memcpy(name, ops->name, sizeof(name));
+	__builtin_memcpy(name + CA_NAME_VARIANT, "reno", sizeof("reno"));
+	if (bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
+		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+}
+
+/*
+ * Are marks to be heeded?  While a SYN is out nobody knows: congestion controls can be chosen
+ * at connect().  The kernel calls init and begins its first window once the handshake is done.
+ */
+static __always_inline bool dctcp_up(struct sock *sk, struct dctcp_priv *d)
+{
+	if (d->up || sk->__sk_common.skc_state == BPF_TCP_SYN_SENT)
+		return d->up;
+	if (!(tcp_sk(sk)->ecn_flags & TCP_ECN_ANY)) {
+		dctcp_retire(sk);
+		return false;
+	}
+	d->up = 1;
+	dctcp_window_begins(tcp_sk(sk), d);
+	return true;
+}
+
+/* The SYN-ACK is being processed. */
+static __always_inline void dctcp_answered(struct sock *sk, struct dctcp_priv *d)
+{
+	struct tcp_sock___synack *tp = (void *)sk;
+
+	if (tcp_sk(sk)->ecn_flags & TCP_ECN_ANY)
+		d->prior_rcv_nxt = tp->snd_wl1 + 1;	/* what rcv_nxt is about to be */
+	else
+		dctcp_retire(sk);
+}
+
 SEC("struct_ops/hcc_dctcp_init")
 void BPF_PROG(hcc_dctcp_init, struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
 	struct dctcp_priv *d = dctcp_priv(sk);
 
 	__builtin_memset(d, 0, sizeof(*d));
-	d->ecn = tp->ecn_flags & TCP_ECN_OK || sk->__sk_common.skc_state == BPF_TCP_LISTEN ||
-		 sk->__sk_common.skc_state == BPF_TCP_CLOSE;
 	d->alpha_q10 = DCTCP_ALPHA_MAX;
-	d->prior_rcv_nxt = tp->rcv_nxt;
-	dctcp_window_begins(tp, d);
+	d->prior_rcv_nxt = tcp_sk(sk)->rcv_nxt;
 	flow_init(sk);
+	dctcp_up(sk, d);
 }
 
 SEC("struct_ops/hcc_dctcp_ssthresh")
@@ -65,7 +117,7 @@ u32 BPF_PROG(hcc_dctcp_ssthresh, struct sock *sk)
 	struct dctcp_priv *d = dctcp_priv(sk);
 	u32 w;
 
-	if (!d->ecn)
+	if (!d->up)
 		return tcp_reno_ssthresh(sk);
 	d->loss_cwnd = tp->snd_cwnd;
 	w = tp->snd_cwnd - ((tp->snd_cwnd * d->alpha_q10) >> 11);
@@ -73,21 +125,14 @@ u32 BPF_PROG(hcc_dctcp_ssthresh, struct sock *sk)
 }
 
 /* Once a window of data: alpha = (1 - g) alpha + g (marked / delivered). */
-SEC("struct_ops/hcc_dctcp_in_ack")
-void BPF_PROG(hcc_dctcp_in_ack, struct sock *sk, u32 flags)
+static __always_inline void dctcp_window_ends(const struct tcp_sock *tp, struct dctcp_priv *d)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct dctcp_priv *d = dctcp_priv(sk);
-	u32 alpha, decay, marked, delivered;
+	u32 alpha = d->alpha_q10, decay = alpha >> DCTCP_G_SHIFT;
+	u32 marked = tp->delivered_ce - d->delivered_ce_mark;
+	u32 delivered = tp->delivered - d->delivered_mark;
 
-	if (!d->ecn || (s32)(tp->snd_una - d->round_end) < 0)
-		return;
-	alpha = d->alpha_q10;
-	marked = tp->delivered_ce - d->delivered_ce_mark;
-	decay = alpha >> DCTCP_G_SHIFT;
 	alpha -= decay ? decay : alpha;
 	if (marked) {
-		delivered = tp->delivered - d->delivered_mark;
 		alpha += (marked << (10 - DCTCP_G_SHIFT)) / (delivered ? delivered : 1);
 		if (alpha > DCTCP_ALPHA_MAX)
 			alpha = DCTCP_ALPHA_MAX;
@@ -96,7 +141,22 @@ void BPF_PROG(hcc_dctcp_in_ack, struct sock *sk, u32 flags)
 	dctcp_window_begins(tp, d);
 }
 
-/* Receiver, RFC 8257 section 3.2: when the mark changes, acknowledge what came before at once. */
+SEC("struct_ops/hcc_dctcp_in_ack")
+void BPF_PROG(hcc_dctcp_in_ack, struct sock *sk, u32 flags)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct dctcp_priv *d = dctcp_priv(sk);
+
+	if (sk->__sk_common.skc_state == BPF_TCP_SYN_SENT)
+		dctcp_answered(sk, d);
+	else if (dctcp_up(sk, d) && (s32)(tp->snd_una - d->round_end) >= 0)
+		dctcp_window_ends(tp, d);
+}
+
+/*
+ * Receiver, RFC 8257 section 3.2: when the mark changes, what came before is acknowledged at
+ * once, and then what has just come.
+ */
 static void dctcp_mark_changes(struct sock *sk, bool marked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -110,6 +170,7 @@ static void dctcp_mark_changes(struct sock *sk, bool marked)
 				tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 			bpf_tcp_send_ack(tp, d->prior_rcv_nxt);
 		}
+		tp->inet_conn.icsk_ack.pending |= ICSK_ACK_NOW;
 		d->ce_state = marked;
 	}
 	d->prior_rcv_nxt = tp->rcv_nxt;
@@ -124,10 +185,11 @@ void BPF_PROG(hcc_dctcp_event, struct sock *sk, enum tcp_ca_event ev)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct dctcp_priv *d = dctcp_priv(sk);
+	bool up = dctcp_up(sk, d);
 
 	if (ev == CA_EVENT_TX_START)
 		flow_tx_start(sk);
-	if (!d->ecn)
+	if (!up)
 		return;
 	if (ev == CA_EVENT_ECN_IS_CE || ev == CA_EVENT_ECN_NO_CE)
 		dctcp_mark_changes(sk, ev == CA_EVENT_ECN_IS_CE);
@@ -142,7 +204,7 @@ void BPF_PROG(hcc_dctcp_state, struct sock *sk, u8 new_state)
 	struct dctcp_priv *d = dctcp_priv(sk);
 
 	/* A loss is answered by halving, as in reno, whatever alpha says. */
-	if (d->ecn && new_state == TCP_CA_Recovery && new_state != ca_state(sk))
+	if (d->up && new_state == TCP_CA_Recovery && new_state != ca_state(sk))
 		tp->snd_ssthresh = dctcp_halve(tp, d);
 }
 
@@ -152,7 +214,7 @@ u32 BPF_PROG(hcc_dctcp_undo, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct dctcp_priv *d = dctcp_priv(sk);
 
-	if (!d->ecn)
+	if (!d->up)
 		return tcp_reno_undo_cwnd(sk);
 	return tp->snd_cwnd > d->loss_cwnd ? tp->snd_cwnd : d->loss_cwnd;
 }

@@ -19,9 +19,7 @@ enum { PATH_RAMP = 1, PATH_YIELDS = 2 };
 #define BURST_SLACK 2			/* packets beyond slow start's two per packet acknowledged */
 #define PERSISTENCE 4			/* steps on one side of the target */
 
-const volatile u32 floor_gap_us = 5000;	/* a job that yields sends a burst this often */
-const volatile u32 park_min_us = 3000;	/* a parked flow's first pause; doubles while the job yields */
-const volatile u32 park_max_us = 40000;
+const volatile u32 floor_gap_us = 3000;	/* a job that yields sends a burst this often */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -70,16 +68,34 @@ static __always_inline u32 path_base(struct sock *sk, struct hcc_path_state *p, 
 
 /*
  * The RTT that this acknowledgement shows, us; 0 none.  A packet that left before the
- * departure time its socket had set (set_pacing) carries that time as its time stamp.
+ * departure time its socket had set (set_pacing) carries that time as its time stamp;
+ * our own mark stands in for it.
  */
-static __always_inline u32 honest_rtt(const struct tcp_sock *tp, const struct flow_priv *f,
+static __always_inline u32 honest_rtt(struct sock *sk, struct flow_priv *f,
 				      const struct ack_sample *sample)
 {
-	u32 sent_us = (u32)tp->tcp_mstamp - sample->rtt_us;
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 now_us = (u32)tp->tcp_mstamp, sent_us = now_us - sample->rtt_us, own = 0;
 
+	if (ca_state(sk) != TCP_CA_Open)
+		f->mark_us = 0;
+	if (f->mark_us && (s32)(tp->snd_una - f->mark_seq) > 0) {
+		own = now_us - f->mark_us;
+		f->mark_us = 0;
+	}
 	if (sample->rtt_us <= 0 || sent_us - f->hold_us + 2 < 5)
-		return 0;
+		return own;
 	return sample->rtt_us;
+}
+
+/* What this acknowledgement lets go leaves now: take its time. */
+static __always_inline void mark_next(const struct tcp_sock *tp, struct flow_priv *f)
+{
+	if (f->mark_us || f->flags & FLOW_PACED || tp->packets_out >= tp->snd_cwnd ||
+	    tp->write_seq == tp->snd_nxt)
+		return;
+	f->mark_seq = tp->snd_nxt;
+	f->mark_us = (u32)tp->tcp_mstamp;
 }
 
 static __always_inline bool delay_mode(struct sock *sk, const struct flow_priv *f,
@@ -127,7 +143,7 @@ static __always_inline void pace_burst(struct sock *sk, struct flow_priv *f, u64
 
 /* This flow's part of the path's window. */
 static void take_share(struct sock *sk, struct flow_priv *f, struct hcc_path_state *p, u32 rtt_us,
-		       u32 acked)
+		       u32 acked, u32 pause_max_us)
 {
 	/* In recovery the kernel owns cwnd; who may send at will is still ours. */
 	bool open = ca_state(sk) <= TCP_CA_Disorder;
@@ -157,11 +173,13 @@ static void take_share(struct sock *sk, struct flow_priv *f, struct hcc_path_sta
 
 		sleep(f, p);
 		if (!(p->flags & PATH_YIELDS))
-			pause = park_min_us;
+			pause = HCC_PARK_MIN_US;
 		else if (!tp->packets_out)
-			pause = pause < park_max_us / 2 ? 2 * pause : park_max_us;
-		if (pause < park_min_us)
-			pause = park_min_us;
+			pause *= 2;
+		if (pause > pause_max_us)
+			pause = pause_max_us;
+		if (pause < HCC_PARK_MIN_US)
+			pause = HCC_PARK_MIN_US;
 		if (pause != f->park_us) {
 			f->park_us = pause;
 			pace_burst(sk, f, pause);
@@ -188,6 +206,7 @@ static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_stat
 	p->q_sum_us = 0;
 	p->q_samples = 0;
 	p->q_us = q;
+	p->q_peak_us -= p->q_peak_us / 8;
 	if (floor_q10 > BURST_Q10)
 		floor_q10 = BURST_Q10;
 	if (q <= target)
@@ -255,6 +274,7 @@ static void host_tx_start(struct sock *sk)
 	flow_enter(f, s);
 	f->flags &= ~FLOW_AWAKE;
 	f->park_us = 0;
+	f->mark_us = 0;
 	if (p->epoch != s->epoch) {
 		/* The first flow scouts: whoever is further on keeps the link. */
 		p->epoch = s->epoch;
@@ -282,8 +302,8 @@ static void host_tx_start(struct sock *sk)
 		tp->snd_cwnd = 2;
 	} else {
 		tp->snd_cwnd = 1;
-		f->park_us = park_min_us;
-		pace_burst(sk, f, 2 * park_min_us);
+		f->park_us = HCC_PARK_MIN_US;
+		pace_burst(sk, f, 2 * HCC_PARK_MIN_US);
 	}
 }
 
@@ -332,11 +352,11 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	cubictcp_acked(sk, sample);
 	if (!s || !c || !p)
 		return;
-	rtt = honest_rtt(tp, f, sample);
+	rtt = honest_rtt(sk, f, sample);
 	base = path_base(sk, p, rtt);
 	/* A lone packet may have waited for the delayed ACK timer: an upper bound only. */
 	q = rtt > base ? rtt - base : 0;
-	usable = rtt && (sample->pkts_acked > 1 || q <= p->q_us);
+	usable = rtt && (sample->pkts_acked > 1 || q <= p->q_us || q < 4 * c->target_max_us);
 	flow_count(sk, f, s);
 	if (!delay_mode(sk, f, c, s)) {
 		sleep(f, p);
@@ -346,6 +366,8 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	if (usable) {
 		p->q_sum_us += q;
 		p->q_samples++;
+		if (q > p->q_peak_us)
+			p->q_peak_us = q;
 		due = p->next_step_ns;
 		if (now >= due && __sync_val_compare_and_swap(&p->next_step_ns, due,
 							      now + (base + q) * 1000ULL) == due)
@@ -355,8 +377,11 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 		sleep(f, p);
 		return;
 	}
-	if (ca_state(sk) != TCP_CA_Loss)
-		take_share(sk, f, p, base + q, sample->pkts_acked);
+	if (ca_state(sk) == TCP_CA_Loss)
+		return;
+	take_share(sk, f, p, base + q, sample->pkts_acked,
+		   hcc_pause_us(s, flow_ratio_q10(f, s, c)));
+	mark_next(tp, f);
 }
 
 SEC("struct_ops/hcc_host_avoid")
@@ -384,8 +409,10 @@ u32 BPF_PROG(hcc_host_ssthresh, struct sock *sk)
 	u32 keep, w;
 	u64 now = now_ns(tp);
 
-	if (s && p && p->q_us > 100 && f->flags & FLOW_AWAKE)
-		s->q_loss_us = s->q_loss_us ? (15 * s->q_loss_us + p->q_us) / 16 : 2 * p->q_us;
+	/* Packets beside the lost one saw almost all of the buffer, those before it less. */
+	if (s && p && p->q_peak_us > 100 && f->flags & FLOW_AWAKE)
+		s->q_loss_us = p->q_peak_us > s->q_loss_us ? p->q_peak_us :
+			       (7 * s->q_loss_us + p->q_peak_us) / 8;
 	if (!p || !delay_mode(sk, f, c, s))
 		return cubictcp_recalc_ssthresh(sk);
 	keep = HCC_ONE / 2 + hcc_urgency_q10(s, c, flow_ratio_q10(f, s, c)) / 4;

@@ -69,6 +69,10 @@ struct hcc_job_state {
 	__u64 yield_ns;		/* time held at the floor in this iteration */
 	__u64 yield_since_ns;	/* 0: not yielding now */
 	__u64 deaf_ns;		/* time held back by a queue that nobody who yields would fill */
+	__u64 rate_mark_ns;	/* the window in which the rate is being measured */
+	__u64 rate_mark_bytes;	/* bytes_acked when it began */
+	__u32 ns_per_mib;	/* at the highest rate seen lately; 0 unknown */
+	__u32 last_ns_per_mib;	/* in the window before */
 	__u32 trust;		/* consecutive consistent iterations, saturating */
 	__u32 stance;		/* enum hcc_stance */
 	__u32 stance_until;	/* iteration count at which stance is revisited */
@@ -97,7 +101,7 @@ struct hcc_path_state {
 	__s32 persists;		/* steps in a row below (positive) or above the target */
 	__u32 base_us;		/* RTT without queueing: the least that any flow to `peer` saw */
 	__u32 peer;		/* hash of the peer's address; others that land here share the window only */
-	__u32 pad;
+	__u32 q_peak_us;	/* longest queueing delay of the last few steps */
 };
 
 enum hcc_flow_flags {

@@ -26,13 +26,17 @@ enum hcc_iteration {
 	HCC_FIRST_COMM_NS = 50000000,	/* supposed until the first iteration is over */
 	HCC_BACKOFF_FIRST = 4,
 	HCC_BACKOFF_MAX = 64,
-	HCC_FAST_COMM_SHIFT = 6,	/* best_comm_ns grows by 1/64 an iteration */
+	HCC_FAST_COMM_SHIFT = 6,	/* best_comm_ns and ns_per_mib grow by 1/64 an iteration */
+	HCC_RATE_WINDOW_NS = 4000000,
 	HCC_URGENCY_PER_OCTAVE = 102,	/* Q10: 10 octaves, 1 ms to 1 s */
 	HCC_RATIO_MIX_Q10 = 320,	/* part of bytes_ratio in urgency: breaks ties fast */
 	HCC_RATIO_MIX_UNSETTLED_Q10 = 64, /* the same once that has not helped */
 	HCC_LONG_PATH_US = 1000,	/* base RTT from which slow starts hurt */
 	HCC_MIN_ROUNDS = 24,		/* base RTTs in a communication phase that steering needs */
-	HCC_TIE_DIVISOR = 32,		/* a tie-break is worth a third of an octave at most */
+	HCC_LOT_Q10 = 160,		/* what the lot is worth at most to a job that has sent nothing */
+	HCC_LOT_UNTIL_Q10 = 256,	/* bytes_ratio from which it is worth nothing */
+	HCC_PARK_MIN_US = 3000,		/* a parked flow's first pause; doubles while the job yields */
+	HCC_PARK_MAX_US = 40000,
 	HCC_UNSETTLED = 12,
 	HCC_UNSETTLED_MAX = 24,
 };
@@ -141,6 +145,45 @@ HCC_INLINE int hcc_neighbour_is_deaf(struct hcc_job_state *s, const struct hcc_j
 	return s->deaf_ns > HCC_DEAF_NS;
 }
 
+/*
+ * The highest rate at which this job was served lately, from windows of a few
+ * milliseconds.  After a stall acknowledgements come in a lump: the slower of two
+ * windows in a row counts.
+ */
+HCC_INLINE void hcc_learn_rate(struct hcc_job_state *s, __u64 now_ns)
+{
+	__u64 elapsed = now_ns - s->rate_mark_ns, bytes = s->bytes_acked - s->rate_mark_bytes;
+	__u32 cost, slower;
+
+	if (elapsed < HCC_RATE_WINDOW_NS)
+		return;
+	s->rate_mark_ns = now_ns;
+	s->rate_mark_bytes = s->bytes_acked;
+	if (elapsed > 2 * HCC_RATE_WINDOW_NS || bytes < HCC_MIN_ITERATION_BYTES / 4) {
+		s->last_ns_per_mib = 0;
+		return;
+	}
+	cost = (elapsed << 20) / bytes;
+	slower = cost > s->last_ns_per_mib ? cost : s->last_ns_per_mib;
+	if (s->last_ns_per_mib && (!s->ns_per_mib || slower < s->ns_per_mib))
+		s->ns_per_mib = slower;
+	s->last_ns_per_mib = cost;
+}
+
+/*
+ * Time that an iteration's bytes need without competition.  A communication phase can
+ * have been contended every time: a job that came off badly must not pass for a long one.
+ */
+HCC_INLINE __u64 hcc_work_ns(const struct hcc_job_state *s)
+{
+	__u64 ns;
+
+	if (!s->ns_per_mib || s->total_bytes > 1ULL << 34)
+		return s->best_comm_ns;
+	ns = (s->total_bytes * s->ns_per_mib) >> 20;
+	return s->best_comm_ns && s->best_comm_ns < ns ? s->best_comm_ns : ns;
+}
+
 /* An iteration is over: learn its size, and decide how the next one is sent. */
 HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 				  const struct hcc_job_conf *c, __u64 now_ns)
@@ -174,6 +217,7 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 		s->best_comm_ns = comm_ns;
 	else
 		s->best_comm_ns += s->best_comm_ns >> HCC_FAST_COMM_SHIFT;
+	s->ns_per_mib += s->ns_per_mib >> HCC_FAST_COMM_SHIFT;
 
 	if (s->stance == HCC_STANCE_LEARN) {
 		/* The first whole iteration is believed; a liar has to prove itself. */
@@ -243,6 +287,21 @@ HCC_INLINE __u32 hcc_log2_q10(__u32 x)
 }
 
 /*
+ * A lot drawn for each iteration, the same on all flows and hosts of a job, Q10.  Jobs
+ * that begin together would share the link to the end: the lot puts one of them first,
+ * and fades as soon as progress tells them apart.
+ */
+HCC_INLINE __u32 hcc_lot_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c,
+			     __u32 ratio_q10)
+{
+	__u32 lot = ((c->tie_q10 + (__u32)s->iterations * 1024) * 2654435761u) >> 22;
+
+	if (ratio_q10 >= HCC_LOT_UNTIL_Q10)
+		return 0;
+	return lot * HCC_LOT_Q10 / HCC_ONE * (HCC_LOT_UNTIL_Q10 - ratio_q10) / HCC_LOT_UNTIL_Q10;
+}
+
+/*
  * How soon this job would be done if it had the link to itself, as an urgency
  * in Q10: 1024 is "about to finish", one octave of remaining time is 102.
  * Remaining time, not bytes_ratio, orders jobs of different lengths: shortest
@@ -265,16 +324,29 @@ HCC_INLINE __u32 hcc_urgency_q10(const struct hcc_job_state *s, const struct hcc
 			return 0;
 		return urgency > HCC_ONE ? HCC_ONE : urgency;
 	}
-	left_us = (HCC_ONE - ratio_q10) * (s->best_comm_ns / 1000) / HCC_ONE;
+	left_us = (HCC_ONE - ratio_q10) * (hcc_work_ns(s) / 1000) / HCC_ONE;
 	if (left_us > 1u << 24)
 		left_us = 1u << 24;
 	octaves_q10 = hcc_log2_q10((__u32)left_us + 1024) - 10 * HCC_ONE;
 	urgency = HCC_ONE - ((octaves_q10 * HCC_URGENCY_PER_OCTAVE) >> 10) + c->urgency_bias_q10 +
-		  c->tie_q10 / HCC_TIE_DIVISOR;
+		  (__s32)hcc_lot_q10(s, c, ratio_q10);
 	if (urgency < 0)
 		urgency = 0;
 	urgency = ((HCC_ONE - mix) * urgency + mix * (__s32)ratio_q10) >> 10;
 	return urgency > HCC_ONE ? HCC_ONE : urgency;
+}
+
+/*
+ * The longest pause of a parked flow, us.  A job with little left may come back often:
+ * the little is all that it can put in the way of others, and it is about to be served.
+ */
+HCC_INLINE __u32 hcc_pause_us(const struct hcc_job_state *s, __u32 ratio_q10)
+{
+	__u64 left_us = (HCC_ONE - ratio_q10) * (hcc_work_ns(s) / 1000) / HCC_ONE / 2;
+
+	if (!s->total_bytes || left_us > HCC_PARK_MAX_US)
+		return HCC_PARK_MAX_US;
+	return left_us > HCC_PARK_MIN_US ? (__u32)left_us : HCC_PARK_MIN_US;
 }
 
 /* Are there round trips enough in a communication phase to steer by delay? */
@@ -295,7 +367,7 @@ HCC_INLINE __u64 hcc_start_window_q10(const struct hcc_job_state *s, __u32 base_
 
 	if (!s->best_comm_ns || !mss)
 		return 0;
-	bdp = s->total_bytes / mss * HCC_ONE * base_us / (s->best_comm_ns / 1000 + 1);
+	bdp = s->total_bytes / mss * HCC_ONE * base_us / (hcc_work_ns(s) / 1000 + 1);
 	return bdp / 3 * base_us / (base_us + HCC_LONG_PATH_US);
 }
 

@@ -24,7 +24,7 @@ const enum hcc_iteration *export_iteration __attribute__((unused));
 enum { NO_SLOT = 0xffff };
 enum { FLOW_PACED = 1, FLOW_HAD_PACING = 2, FLOW_AWAKE = 4, FLOW_BUSY = 8 };
 
-/* This project's part of icsk_ca_priv: 40 bytes. */
+/* This project's part of icsk_ca_priv: all 40 bytes that are left. */
 struct flow_priv {
 	u16 slot;
 	u16 flags;
@@ -35,6 +35,8 @@ struct flow_priv {
 	u32 carry_q10;		/* fraction of a packet of scaled increase */
 	u32 flow_bytes;		/* HCC_SCOPE_FLOW: acknowledged in this iteration */
 	u32 flow_total;		/* HCC_SCOPE_FLOW: learned */
+	u32 mark_seq;		/* left at mark_us: an RTT of our own where the kernel's is false */
+	u32 mark_us;		/* 0: none under way */
 };
 
 static __always_inline struct flow_priv *priv(struct sock *sk)
@@ -95,6 +97,7 @@ static void flow_init(struct sock *sk)
 	f->epoch = 0;
 	f->park_us = 0;
 	f->hold_us = 0;
+	f->mark_us = 0;
 	f->carry_q10 = 0;
 	f->flow_bytes = 0;
 	f->flow_total = 0;
@@ -194,6 +197,7 @@ static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_stat
 	__sync_fetch_and_add(&s->iteration_bytes, bytes);
 	__sync_fetch_and_add(&s->bytes_acked, bytes);
 	s->last_active_ns = now_ns(tp);
+	hcc_learn_rate(s, now_ns(tp));
 	if (!tp->packets_out && tp->write_seq == tp->snd_nxt)
 		flow_rests(f, s);
 }
