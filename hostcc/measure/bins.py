@@ -1,0 +1,139 @@
+"""Pure: where the byte meter's time bins are in its memory, and what their words mean.
+
+The kernel side (bpf/meter.bpf.c) adds each packet to a cell in a ring of time bins.  A bin is
+a power of two nanoseconds long, because a division costs more than the rest of the addition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.int64]
+
+HEADER_SHIFT = 40
+"""HCC_METER_HEADER_SHIFT of bpf/meter.h; a test compares the two."""
+HEADER_UNIT = 4
+"""Headers are counted in words of so many bytes."""
+BIN_SHIFT_MIN, BIN_SHIFT_MAX = 17, 26
+"""131 us to 67 ms: beyond that a cell's headers could overflow at 10 M packets a second."""
+RING_SHIFT_MIN, RING_SHIFT_MAX = 6, 14
+SHARD_SHIFT_MAX = 5
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Geometry of the cells: rows x shards of the CPUs x bins."""
+
+    rows: int
+    """Row 0 is not used."""
+    bin_shift: int = 20
+    """A bin is 2**bin_shift nanoseconds long."""
+    ring_shift: int = 10
+    """So many bins, as a power of two, before the ring begins again."""
+    shard_shift: int = 0
+    """CPUs are spread over 2**shard_shift copies, which avoids contention for a cell."""
+
+    def __post_init__(self) -> None:
+        for name, least, greatest in (
+            ("rows", 2, 1 << 20),
+            ("bin_shift", BIN_SHIFT_MIN, BIN_SHIFT_MAX),
+            ("ring_shift", RING_SHIFT_MIN, RING_SHIFT_MAX),
+            ("shard_shift", 0, SHARD_SHIFT_MAX),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= greatest:
+                raise ValueError(f"{name}: expected {least} to {greatest}, got {value}")
+        if self.cells * 16 > 1 << 31:
+            raise ValueError(f"expected at most 2 GiB of cells, got {self.cells * 16} bytes")
+
+    @property
+    def bins(self) -> int:
+        """Bins in the ring."""
+        return 1 << self.ring_shift
+
+    @property
+    def bin_ns(self) -> int:
+        """Length of a bin, nanoseconds."""
+        return 1 << self.bin_shift
+
+    @property
+    def shards(self) -> int:
+        """Copies of each row."""
+        return 1 << self.shard_shift
+
+    @property
+    def cells(self) -> int:
+        """Entries of the map."""
+        return self.rows * self.shards * self.bins
+
+    def at(self, ns: int) -> int:
+        """Number of the bin that a moment (nanoseconds, CLOCK_MONOTONIC) is in."""
+        return ns >> self.bin_shift
+
+    def ceil(self, ns: int) -> int:
+        """So many bins cover a length of time in nanoseconds."""
+        return -(-ns // self.bin_ns)
+
+    def shaped(self, cells: npt.NDArray[Any]) -> Words:
+        """The map's memory as words of shape (rows, shards, bins, 2); a view, 2: tx, rx."""
+        return cells.view(np.uint64).reshape(self.rows, self.shards, self.bins, 2)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What one reading covers, in bin numbers; `begin` to `end` is complete and was counted."""
+
+    begin: int
+    end: int
+    resume: int
+    """Where the next reading begins: later than `end` when bins in between were not counted."""
+
+    @property
+    def lost(self) -> int:
+        """Bins in which nothing was counted, because the ring was full."""
+        return self.resume - self.end
+
+
+def span(begin: int, now_bin: int, settle: int, bins: int) -> Span:
+    """The bins that can be read, from `begin` on.
+
+    The last `settle` bins may still change: a program that was preempted counts late.  The
+    kernel side does not write beyond `begin + bins`; what is later than that was lost.
+    """
+    resume = max(begin, now_bin - settle)
+    return Span(begin, min(resume, begin + bins), resume)
+
+
+def take(words: Words, rows: npt.NDArray[np.intp], of: Span) -> Words:
+    """Read and empty some rows: their words summed over shards, shape (rows, bins, 2).
+
+    `words` is Ring.shaped memory, `rows` indices, distinct.  The sum of packed words is a
+    packed word: both parts of a cell have room for all CPUs.
+    """
+    size, count = words.shape[2], of.end - of.begin
+    taken = np.empty((len(rows), words.shape[1], count, 2), np.uint64)
+    low = of.begin % size
+    first = min(count, size - low)
+    for start, stop, at in ((low, low + first, 0), (0, count - first, first)):
+        if start < stop:
+            taken[:, :, at : at + stop - start] = words[rows, :, start:stop]
+            words[rows, :, start:stop] = 0
+    if words.shape[1] == 1:
+        return taken[:, 0]
+    summed: Words = taken.sum(axis=1, dtype=np.uint64)
+    return summed
+
+
+def payload(words: Words) -> Ints:
+    """Bytes after the TCP or UDP header; shape as given."""
+    return (words & np.uint64((1 << HEADER_SHIFT) - 1)).astype(np.int64)
+
+
+def headers(words: Words) -> Ints:
+    """Bytes of IP and transport headers; shape as given."""
+    return (words >> np.uint64(HEADER_SHIFT)).astype(np.int64) * HEADER_UNIT

@@ -1,0 +1,328 @@
+"""The real byte meter: BPF programs on jobs' cgroups, their cells in this process's memory.
+
+A reading takes no system call: the cells are mapped.  The table of destinations is read, in a
+batch, only when it has changed.  Everything is held by descriptors of this process: when it
+dies, by any signal, the kernel detaches the programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hostcc.bpf.errors import BpfError, system_error
+from hostcc.bpf.libbpf import BatchOpts, call, lib
+from hostcc.bpf.links import BpfLink
+from hostcc.bpf.maps import BpfMap, possible_cpus
+from hostcc.bpf.object import BpfObject
+from hostcc.bpf.objects import object_path
+from hostcc.limits import MAX_JOBS
+from hostcc.measure import bins
+from hostcc.measure.bins import Ring, Span
+from hostcc.measure.destinations import Indices, Recycling, Rows
+from hostcc.measure.meter import Lost, Window
+
+SETTLE_NS = 50_000_000
+"""A program that is preempted while it counts has so long to finish."""
+MAX_SHARD_SHIFT = 2
+DESTINATIONS = 1024
+_COUNTERS = ("lost_tx_bytes", "lost_rx_bytes", "lost_packets", "refused")
+
+
+def default_ring(destinations: int = DESTINATIONS) -> Ring:
+    """Bins of about 1 ms, a ring of about 1 s; 16 KiB a row and shard, at most 4 shards."""
+    shift = min(MAX_SHARD_SHIFT, (possible_cpus() - 1).bit_length())
+    return Ring(rows=1 + destinations, shard_shift=shift)
+
+
+class KernelMeter:
+    """Loads and attaches the programs; see hostcc.measure.meter.ByteMeter.
+
+    `flows`: the flow tracker's socket storage, so that sockets which it gave to jobs count.
+    Raises BpfError when the kernel refuses.
+    """
+
+    def __init__(self, ring: Ring | None = None, flows: BpfMap | None = None) -> None:
+        self.ring = ring or default_ring()
+        self._links: dict[int, tuple[Path, int, list[BpfLink]]] = {}
+        self._root: list[BpfLink] = []
+        self._ruled: set[int] = set()
+        self._others: dict[int, int] = {}
+        self._leaving: dict[int, int] = {}
+        self._quarantine: list[Indices] = []
+        self._rows = Rows(self.ring.rows)
+        self._recycling = Recycling(self.ring.rows - 1)
+        self._learned = 0
+        # Short rings give a program less time, so that most of the ring can be used.
+        self._settle = min(self.ring.ceil(SETTLE_NS), self.ring.bins // 4)
+        self._fence = threading.Lock()
+        with contextlib.ExitStack() as stack:
+            self._object = stack.enter_context(BpfObject.open(object_path("meter")))
+            self._load(flows)
+            stack.pop_all()
+        self._table = self._object.map("meter_rows")
+        self._free = self._object.map("meter_free")
+        self._other = self._object.map("meter_other")
+        self._slots = self._object.map("meter_slot")
+        self._groups = self._object.map("meter_groups")
+        self._ports = self._object.map("meter_ports")
+        self._words = self.ring.shaped(self._object.map("meter_cells").view())
+        self._marks = self._object.map("meter_marks").view()
+        self._control = self._object.map("meter_control").view()[0]
+        self._counted = dict.fromkeys(_COUNTERS, 0)
+        _push(self._free, range(1, self.ring.rows))
+        self._next = self.ring.at(time.monotonic_ns())
+        self._control["first_bin"] = self._next
+        self._control["generation"] = 1
+
+    def _load(self, flows: BpfMap | None) -> None:
+        ring = self.ring
+        for name, value in (
+            ("bin_shift", ring.bin_shift),
+            ("ring_shift", ring.ring_shift),
+            ("shard_shift", ring.shard_shift),
+        ):
+            self._object.set_rodata(name, value)
+        for name, entries in (
+            ("meter_rows", ring.rows),
+            ("meter_free", ring.rows),
+            ("meter_marks", ring.rows),
+            ("meter_cells", ring.cells),
+        ):
+            _resize(self._object.map(name), entries)
+        if flows is not None:
+            self._object.reuse_map("flows", flows)
+        self._object.load()
+
+    def attach_cgroup(self, slot: int, cgroup: Path) -> None:
+        """Count below a job's cgroup v2 directory."""
+        if not 0 < slot < MAX_JOBS:
+            raise BpfError(f"slot: expected 1 to {MAX_JOBS - 1}, got {slot}")
+        self.detach_cgroup(slot)
+        self._leaving.pop(slot, None)
+        links: list[BpfLink] = []
+        fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            links.extend(self._object.attach_cgroup(p, fd) for p in ("job_egress", "job_ingress"))
+            number = os.fstat(fd).st_ino
+            self._slots.update(number, slot)
+            self._groups.update(number, slot)
+        except BpfError:
+            _close(links)
+            raise
+        finally:
+            os.close(fd)
+        self._links[slot] = (cgroup, number, links)
+        self._give_other(slot)
+        self.refresh()
+
+    def detach_cgroup(self, slot: int) -> None:
+        """Stop counting for a job's cgroup; nothing happens when it was not counted."""
+        entry = self._links.pop(slot, None)
+        if entry is None:
+            return
+        _, number, links = entry
+        _close(links)
+        self._groups.delete(number)
+        self._left({slot})
+        self.refresh()
+
+    def attach_root(self, cgroup: Path) -> None:
+        """Count sockets below `cgroup` by port rules and by the tracker's word."""
+        links: list[BpfLink] = []
+        fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            links.extend(self._object.attach_cgroup(p, fd) for p in ("rule_egress", "rule_ingress"))
+        except BpfError:
+            _close(links)
+            raise
+        finally:
+            os.close(fd)
+        _close(self._root)
+        self._root = links
+
+    def set_port_rules(self, rules: Mapping[tuple[int, bool], int]) -> None:
+        """Replace the port rules: (port, is_remote) -> slot."""
+        wanted = {(port, int(remote)): slot for (port, remote), slot in rules.items()}
+        for key in self._ports.keys():
+            if (int(key["port"]), int(key["remote"])) not in wanted:
+                self._ports.delete(key)
+        if wanted:
+            self._ports.update_batch(
+                np.array(list(wanted), self._ports.key_dtype),
+                np.array(list(wanted.values()), self._ports.value_dtype),
+            )
+        before, self._ruled = self._ruled, set(wanted.values())
+        self._left(before - self._ruled)
+        for slot in self._ruled:
+            self._leaving.pop(slot, None)
+            self._give_other(slot)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Have the root programs classify every socket anew."""
+        self._control["generation"] += 1
+
+    def read(self) -> Window:
+        """The complete bins since the last call, as one window."""
+        ring = self.ring
+        of = bins.span(self._next, ring.at(time.monotonic_ns()), self._settle, ring.bins)
+        # Marks may go back by a bin when CPUs race, hence the settling time once more.
+        active = np.flatnonzero(self._marks >= np.uint64(max(0, of.begin - self._settle)))
+        self._learn()
+        words = bins.take(self._words, active, of)
+        with self._fence:  # cells are empty before the kernel side may use them again
+            pass
+        self._control["first_bin"] = self._next = of.resume
+        window = Window(
+            ring.bin_ns, of.begin << ring.bin_shift, self._rows.who[active], words, self._lost(of)
+        )
+        self._recycle(of)
+        return window
+
+    def _left(self, slots: Iterable[int]) -> None:
+        """Those of the slots that nothing counts for any more give up their rows, once read."""
+        now = self.ring.at(time.monotonic_ns())
+        self._leaving.update(
+            (s, now) for s in slots if s not in self._ruled and s not in self._links
+        )
+
+    def _learn(self) -> None:
+        """Read the table of destinations, if there are new ones."""
+        inserted = int(self._control["inserted"])
+        if inserted != self._learned:
+            self._rows.learn(*self._table.lookup_batch())
+            self._learned = inserted
+
+    def _lost(self, of: Span) -> Lost:
+        now = {name: int(self._control[name]) for name in _COUNTERS}
+        new = {name: now[name] - self._counted[name] for name in _COUNTERS}
+        self._counted = now
+        return Lost(
+            of.lost, new["lost_tx_bytes"], new["lost_rx_bytes"], new["lost_packets"], new["refused"]
+        )
+
+    def _recycle(self, of: Span) -> None:
+        """Free rows of jobs that left, and the longest idle ones when few are free.
+
+        A row is out of the kernel's table for a whole reading before somebody else gets it.
+        """
+        for rows in self._quarantine:
+            _push(self._free, rows.tolist())
+        self._quarantine.clear()
+        gone = [slot for slot, since in self._leaving.items() if since < of.begin]
+        for slot in gone:
+            del self._leaving[slot]
+            self._remove(self._rows.of_slot(slot))
+            if row := self._others.pop(slot, 0):
+                self._other.update(slot, 0)
+                self._quarantine.append(np.array([row]))
+        wanted = self._recycling.wanted(self._rows.in_use + len(self._others))
+        if wanted:
+            # Two rings of silence: all that it has counted has been read.
+            self._remove(self._rows.idle(self._marks, of.begin - 2 * self.ring.bins, wanted))
+        for slot in (self._links.keys() | self._ruled) - self._others.keys():
+            self._give_other(slot)
+
+    def _remove(self, rows: Indices) -> None:
+        if not len(rows):
+            return
+        keys = np.zeros(len(rows), self._table.key_dtype)
+        for name in ("slot", "local", "addr"):
+            keys[name] = self._rows.who[name][rows]
+        _delete_batch(self._table, keys)
+        self._rows.drop(rows)
+        self._quarantine.append(rows)
+
+    def _give_other(self, slot: int) -> None:
+        """A job's row for destinations without one; when none is free, a later reading tries."""
+        if slot in self._others:
+            return
+        row = _pop(self._free)
+        if row:
+            self._rows.set_other(row, slot)
+            self._others[slot] = row
+            self._other.update(slot, row)
+
+    def program_stats(self) -> list[dict[str, Any]]:
+        """Run counts and times; all zero unless the kernel collects them."""
+        rows = self._object.program_stats()
+        return [{name: row[name].item() for name in rows.dtype.names or ()} for row in rows]
+
+    def check(self) -> list[str]:
+        """Links that somebody else has broken, in words."""
+        problems = [
+            f"job in slot {slot}: {cgroup} is no longer metered"
+            for slot, (cgroup, _, links) in self._links.items()
+            if not all(link.alive for link in links) or not cgroup.is_dir()
+        ]
+        if not all(link.alive for link in self._root):
+            problems.append("port rules are no longer metered: the root cgroup link is gone")
+        return problems
+
+    def close(self) -> None:
+        """Detach everything."""
+        for _, _, links in self._links.values():
+            _close(links)
+        _close(self._root)
+        self._links, self._root = {}, []
+        self._object.close()
+
+
+def _close(links: Iterable[BpfLink]) -> None:
+    for link in links:
+        link.close()
+
+
+def _resize(table: BpfMap, entries: int) -> None:
+    """Set a map's capacity, before it is loaded."""
+    function = lib().bpf_map__set_max_entries
+    function.restype, function.argtypes = ctypes.c_int, (ctypes.c_void_p, ctypes.c_uint32)
+    call("bpf_map__set_max_entries", table.pointer, entries, what=f"cannot resize {table.name}")
+
+
+def _push(queue: BpfMap, values: Iterable[int]) -> None:
+    """Append to a queue map."""
+    item = ctypes.c_uint32()
+    for value in values:
+        item.value = value
+        result = lib().bpf_map_update_elem(queue.fd, None, ctypes.addressof(item), 0)
+        if result < 0:
+            raise system_error(f"cannot push to map {queue.name}", -int(result))
+
+
+def _pop(queue: BpfMap) -> int:
+    """Take from a queue map; 0 when it is empty."""
+    function = lib().bpf_map_lookup_and_delete_elem
+    function.restype = ctypes.c_int
+    function.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    item = ctypes.c_uint32()
+    result = int(function(queue.fd, None, ctypes.addressof(item)))
+    if result == -errno.ENOENT:
+        return 0
+    if result < 0:
+        raise system_error(f"cannot pop from map {queue.name}", -result)
+    return item.value
+
+
+def _delete_batch(table: BpfMap, keys: Any) -> None:
+    """Delete many entries in one system call; those that are not there end it."""
+    function = lib().bpf_map_delete_batch
+    function.restype = ctypes.c_int
+    function.argtypes = (
+        ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(BatchOpts),
+    )  # fmt: skip
+    count = ctypes.c_uint32(len(keys))
+    options = BatchOpts(ctypes.sizeof(BatchOpts), 0, 0)
+    result = int(function(table.fd, keys.ctypes.data, count, options))
+    if result < 0:
+        raise system_error(f"cannot drop entries of map {table.name}", -result)
