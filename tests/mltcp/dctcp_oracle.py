@@ -32,32 +32,33 @@ class After:
     result: int = 0
 
 
+@dataclass
 class DctcpOracle:
     """Sender and receiver half of one socket."""
 
-    def __init__(self) -> None:
-        self.alpha = ALPHA_MAX
-        self.window_end = 0
-        self.delivered = self.delivered_ce = 0
-        self.loss_cwnd = 0
-        self.ce = False
-        self.windows = 0
-        """Observation windows that ended."""
-        self.initialised = False
-        """Linux sets the state of an accepted socket before it calls init."""
-        self._up = False
+    alpha: int = ALPHA_MAX
+    window_end: int = 0
+    delivered: int = 0
+    delivered_ce: int = 0
+    loss_cwnd: int = 0
+    ce: bool = False
+    initialised: bool = False
+    """An accepted socket is used before the congestion control's init is called."""
+    up: bool = False
 
     def expected(self, op: str, r: np.void) -> After:
-        self.initialised |= op == "init"
-        if not self._up and r["sk_state"] != SYN_SENT and op in ("init", "event"):
-            # Linux begins the first window when the connection is up.
-            self._up = True
+        if op == "init":
+            vars(self).update(vars(DctcpOracle(initialised=True)))
+        if not self.up and r["sk_state"] != SYN_SENT and op in ("init", "event", "in_ack"):
+            # Linux calls init when the connection is up; chosen at connect() we are called
+            # earlier, and nothing happens between Linux' moment and this one.
+            self.up = True
             self._begin_window(r)
         after = After(
             int(r["cwnd"]), int(r["cwnd_cnt"]), int(r["ssthresh"]), self.alpha,
             int(r["ecn_flags"]), int(r["ack_pending"]),
         )  # fmt: skip
-        ecn = bool(r["ecn_flags"] & ECN_OK)
+        ecn = self.up and bool(r["ecn_flags"] & ECN_OK)
         if op == "avoid":
             after.cwnd, after.cwnd_cnt = increase(r)
         elif op == "ssthresh":
@@ -66,12 +67,14 @@ class DctcpOracle:
             after.result = max(after.cwnd, self.loss_cwnd if ecn else int(r["prior_cwnd"]))
         elif ecn:
             self._marking(op, r, after)
+        if not (ecn and self.initialised):
+            after.alpha = int(r["alpha_q10"])
         return after
 
     def _marking(self, op: str, r: np.void, after: After) -> None:
         """Operations that do nothing without ECN."""
         kind = int(r["argument"])
-        if op == "in_ack" and self._up:
+        if op == "in_ack":
             self._acknowledged(r)
             after.alpha = self.alpha
         elif op == "event" and kind in (EVENT_NO_CE, EVENT_IS_CE):
@@ -97,7 +100,6 @@ class DctcpOracle:
             self.alpha += (marked << (10 - SHIFT_G)) // max(1, total)
             self.alpha = min(self.alpha, ALPHA_MAX)
         self._begin_window(r)
-        self.windows += 1
 
     def _ssthresh(self, cwnd: int, ecn: bool) -> int:
         """cwnd (1 - alpha / 2); without ECN half of it."""

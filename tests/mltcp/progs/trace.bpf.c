@@ -198,3 +198,36 @@ struct tcp_congestion_ops trace_reno = {
 	.undo_cwnd = (void *)hcc_reno_undo,
 	.name = "trace_reno",
 };
+
+/* What the dctcp variant becomes without ECN: reno, with everything written down. */
+SEC("struct_ops/trace_deaf_ssthresh")
+u32 BPF_PROG(trace_deaf_ssthresh, struct sock *sk)
+{
+	struct trace_record *t = begin(sk, TRACE_SSTHRESH, 0);
+	u32 result = ____hcc_reno_ssthresh(ctx, sk);
+
+	end(sk, t, result);
+	return result;
+}
+
+SEC("struct_ops/trace_deaf_undo")
+u32 BPF_PROG(trace_deaf_undo, struct sock *sk)
+{
+	struct trace_record *t = begin(sk, TRACE_UNDO, 0);
+	u32 result = ____hcc_reno_undo(ctx, sk);
+
+	end(sk, t, result);
+	return result;
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops trace_deaf = {
+	.init = (void *)hcc_reno_init,
+	.release = (void *)hcc_release,
+	.ssthresh = (void *)trace_deaf_ssthresh,
+	.cong_avoid = (void *)trace_reno_avoid,
+	.cwnd_event = (void *)hcc_reno_event,
+	.pkts_acked = (void *)hcc_reno_acked,
+	.undo_cwnd = (void *)trace_deaf_undo,
+	.name = "trace_deaf",
+};
