@@ -1,0 +1,143 @@
+"""Fabrics and traffic on which path assignment is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from hostcc import validate
+from hostcc.errors import InputError
+from hostcc.schedule.paths import clos as closes
+from hostcc.schedule.paths.clos import Clos, Flows
+from hostcc.schedule.paths.fabric import Ints
+from hostcc.sim import traces
+
+EQUAL, UNEQUAL = "equal", "unequal"
+MAX_GOLDEN_BYTES = 4 << 20
+MAX_SOLVED = 3000
+"""Flows up to which the optimum is worth a solver's time."""
+CROWD = ((1000, 64, 32), (20_000, 64, 32))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fabric with one set of flows."""
+
+    name: str
+    demands: str
+    clos: Clos
+    flows: Flows
+    failed: int = 0
+    optimum: float | None = None
+    """The smallest possible peak, where it is known."""
+    solvable: bool = True
+
+
+class Golden(msgspec.Struct, frozen=True):
+    """One case of a golden file."""
+
+    name: str
+    tors: int
+    spines: int
+    commodities: tuple[tuple[int, int, float], ...]
+    optimal_max_load: float
+
+
+class GoldenFile(msgspec.Struct, frozen=True):
+    """A golden file."""
+
+    cases: tuple[Golden, ...]
+
+
+def golden(path: Path) -> Iterator[Case]:
+    """Cases whose optimum is known.  Raises InputError."""
+    try:
+        data = path.read_bytes()[: MAX_GOLDEN_BYTES + 1]
+        if len(data) > MAX_GOLDEN_BYTES:
+            raise InputError(f"{path}: expected at most {MAX_GOLDEN_BYTES} bytes")
+        parsed = json.loads(data)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{path}: expected JSON") from None
+    for case in validate.convert(parsed, GoldenFile, str(path)).cases:
+        if not (1 <= case.tors <= closes.MAX_TORS and 1 <= case.spines <= closes.MAX_SPINES):
+            raise InputError(f"{path}: {case.name}: expected 1 to {closes.MAX_TORS} ToRs, spines")
+        rows = np.array(case.commodities, np.float64).reshape(-1, 3)
+        src, dst = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
+        demands = EQUAL if len(np.unique(rows[:, 2])) < 2 else UNEQUAL
+        yield Case(
+            f"golden {case.name}",
+            demands,
+            closes.uniform(case.tors, case.spines),
+            Flows(src, dst, rows[:, 2], np.arange(len(rows))),
+            optimum=case.optimal_max_load,
+        )
+
+
+def traffic(folder: Path, failures: Iterable[int], seed: int) -> Iterator[Case]:
+    """The routing paper's jobs: every flow at its NIC's rate, and by bytes per iteration."""
+    fabric, sets = traces.read_traffic(folder)
+    clos = closes.uniform(fabric.tors, fabric.spines)
+    for count in failures:
+        if count >= fabric.spines:
+            raise InputError(f"--failed-spines: expected less than {fabric.spines}, got {count}")
+        left = closes.without_spines(clos, failed_spines(fabric.spines, count, seed))
+        for jobs in sets:
+            src = np.concatenate([job.src_tor for job in jobs.jobs])
+            dst = np.concatenate([job.dst_tor for job in jobs.jobs])
+            size = np.concatenate([job.size for job in jobs.jobs]).astype(np.float64)
+            nics = [np.concatenate([getattr(job, end) for job in jobs.jobs]) for end in _ENDS]
+            key = nics[0] * 4096 + nics[1]
+            rates = Flows(src, dst, np.ones(len(src)), key)
+            yield Case(f"{jobs.name} rates", EQUAL, left, rates, count)
+            if len(np.unique(size)) > 1:
+                by_bytes = Flows(src, dst, size, key)
+                yield Case(f"{jobs.name} bytes", UNEQUAL, left, by_bytes, count)
+
+
+_ENDS = ("src", "dst")
+
+
+def failed_spines(spines: int, count: int, seed: int) -> Ints:
+    """Which spines fail."""
+    return np.sort(np.random.default_rng(seed).permutation(spines)[:count])
+
+
+def permutations(seed: int) -> Iterator[Case]:
+    """Every NIC sends to one other: full bandwidth, and two NICs to an uplink."""
+    for tors, spines, nics in ((8, 8, 8), (16, 8, 16), (64, 32, 32), (64, 32, 64)):
+        for unequal in (False, True):
+            generator = np.random.default_rng([seed, tors, nics, unequal])
+            target = generator.permutation(tors * nics)
+            src, dst = np.arange(tors * nics) // nics, target // nics
+            demand = generator.integers(1, 11, len(src)) if unequal else np.ones(len(src))
+            yield Case(
+                f"permutation {tors} x {spines}, {nics} NICs a ToR",
+                UNEQUAL if unequal else EQUAL,
+                closes.uniform(tors, spines),
+                Flows(src, dst, demand.astype(np.float64), np.arange(len(src))),
+                solvable=len(src) <= MAX_SOLVED,
+            )
+
+
+def crowds(seed: int) -> Iterator[Case]:
+    """Many elephants between random ToRs: for the time that an assignment takes."""
+    for count, tors, spines in CROWD:
+        for unequal in (False, True):
+            generator = np.random.default_rng([seed, count, unequal])
+            src = generator.integers(0, tors, count)
+            dst = (src + generator.integers(1, tors, count)) % tors
+            demand = generator.uniform(1, 10, count) if unequal else np.ones(count)
+            yield Case(
+                f"{count} elephants",
+                UNEQUAL if unequal else EQUAL,
+                closes.uniform(tors, spines),
+                Flows(src, dst, demand, np.arange(count)),
+                solvable=count <= MAX_SOLVED,
+            )
