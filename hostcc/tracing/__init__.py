@@ -1,0 +1,1 @@
+"""Ad-hoc tracing with bcc: what `tools/trace-*` run.  Reads, never changes the network."""
