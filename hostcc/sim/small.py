@@ -16,7 +16,7 @@ SIZES = ((8, 0.15), (16, 0.3), (24, 0.2), (32, 0.25), (48, 0.1))
 SPANNING = 0.9
 """Share of draws in which a job has to span two ToRs or more."""
 ALL_TO_ALL = 0.2
-MOST_CHOICES = 12
+MOST_CHOICES = 8
 """Flows that have two paths; cases with more are drawn again, so that all can be tried."""
 WINDOW = (5.0, 45.0)
 """Utilisation counts from and to these multiples of the longest iteration."""

@@ -1,0 +1,72 @@
+"""Which jobs meet on which links: the pairs that orders, levels and paths are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule.graph import Contention, spans
+from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.problem import Floats, Ints, Problem
+
+MOST_PAIRS = 400_000
+"""Pairs looked at.  Where links have more, each job meets only those next to it in turn."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Jobs that share a link, each pair once, one < other."""
+
+    one: Ints
+    """(N,)"""
+    other: Ints
+    one_seconds: Floats
+    """(N,) the most that the job puts on any link they share, seconds per iteration."""
+    other_seconds: Floats
+
+
+def pairs(problem: Problem, routing: Ints, most: int = MOST_PAIRS) -> Pairs:
+    """The pairs of jobs that meet under a routing (F,)."""
+    job, link, seconds = link_seconds(problem, routing)
+    return on_links(job, link, seconds, problem.job_count, most)
+
+
+def on_links(job: Ints, link: Ints, seconds: Floats, jobs: int, most: int = MOST_PAIRS) -> Pairs:
+    """The pairs among entries (job, link, seconds), sorted by job within a link."""
+    by_link = np.argsort(link, kind="stable")
+    job, link, seconds = job[by_link], link[by_link], seconds[by_link]
+    ends = np.searchsorted(link, link, side="right")
+    here = np.arange(len(job))
+    reach = np.minimum(ends, here + 1 + _nearest(ends - here - 1, most))
+    first = np.repeat(here, reach - here - 1)
+    second = spans(here + 1, reach)
+    key = job[first] * max(1, jobs) + job[second]
+    unique, where = np.unique(key, return_inverse=True)
+    one_seconds, other_seconds = np.zeros(len(unique)), np.zeros(len(unique))
+    np.maximum.at(one_seconds, where, seconds[first])
+    np.maximum.at(other_seconds, where, seconds[second])
+    one, other = np.divmod(unique, max(1, jobs))
+    return Pairs(one, other, one_seconds, other_seconds)
+
+
+def _nearest(following: Ints, most: int) -> int:
+    """How many of those that follow each entry to pair it with, so that `most` is kept."""
+    if int(following.sum()) <= most:
+        return int(following.max(initial=0))
+    low, high = 1, int(following.max())
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(np.minimum(following, middle).sum()) <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def graph(found: Pairs, rank: Ints, worth: Floats) -> Contention:
+    """The contention graph of ranks (J,): an edge is worth the `worth` (J,) of who goes first."""
+    ahead = rank[found.one] < rank[found.other]
+    first = np.where(ahead, found.one, found.other)
+    second = np.where(ahead, found.other, found.one)
+    return Contention.of(len(rank), first, second, worth[first])

@@ -1,0 +1,189 @@
+"""hostcc's priority order: all contending jobs count, not one reference job.
+
+The closed form of pairloss.py says what j loses below i, d_ij.  Under an order the rates are
+v_j = 1 / (1 + sum over the i above j of d_ij v_i), and what an order is worth is the sum of
+worth_j v_j, worth W / T alone (times weights).  Few jobs: every order is tried.  Many: from
+the order of intensities, jobs are re-inserted among those they contend with while that helps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+
+from hostcc.schedule.contention import Pairs
+from hostcc.schedule.pairloss import Alone, slowdown
+from hostcc.schedule.problem import Floats, Ints
+
+ENUMERATED = 6
+"""Jobs up to which every order is tried."""
+SWEEPS = 4
+"""Times that every job is looked at."""
+GAIN = 1e-9
+"""Relative gain below which a move is none."""
+OVERLOAD = 1.5
+"""Mean load of the links that a job crosses, in seconds of traffic per second, above which the
+pairwise model does not tell orders apart: there the order by intensity stays."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What each of N pairs loses, either way round."""
+
+    one: Ints
+    other: Ints
+    other_below: Floats
+    """(N,) d of `other` below `one`."""
+    one_below: Floats
+    """(N,) d of `one` below `other`."""
+
+
+def losses(jobs: Alone, found: Pairs) -> Losses:
+    """The pairwise model of the pairs that meet."""
+    upper = np.concatenate([found.one, found.other])
+    lower = np.concatenate([found.other, found.one])
+    up = np.concatenate([found.one_seconds, found.other_seconds])
+    down = np.concatenate([found.other_seconds, found.one_seconds])
+    phases = 8 if len(up) <= 4000 else 4
+    loss = slowdown(jobs, upper, lower, up, down, phases)
+    half = len(found.one)
+    return Losses(found.one, found.other, loss[:half], loss[half:])
+
+
+@cache
+def all_orders(jobs: int) -> Ints:
+    """(jobs!, jobs) every order: the job at each rank.  Do not write to it."""
+    return np.array(list(permutations(range(jobs))), np.int64).reshape(-1, jobs)
+
+
+def matrix(jobs: int, found: Losses) -> Floats:
+    """(J, J): entry [i, j] is d of j below i; 0 where they do not meet."""
+    table = np.zeros((jobs, jobs))
+    table[found.one, found.other] = found.other_below
+    table[found.other, found.one] = found.one_below
+    return table
+
+
+def rates(table: Floats, orders: Ints) -> Floats:
+    """(..., N, J) v of every job, by job, for N orders (N, J); `table` (..., J, J)."""
+    count, jobs = orders.shape
+    found = np.zeros((*table.shape[:-2], count, jobs))
+    for rank in range(jobs):
+        job = orders[:, rank]
+        below = np.zeros((*table.shape[:-2], count))
+        for above in range(rank):
+            upper = orders[:, above]
+            below += table[..., upper, job] * found[..., np.arange(count), upper]
+        found[..., np.arange(count), job] = 1 / (1 + below)
+    return found
+
+
+def best(jobs: int, found: Losses, worth: Floats, start: Ints) -> Ints:
+    """Ranks (J,) of the best order that is found; `start` (J,) are the ranks to begin with."""
+    if jobs <= ENUMERATED:
+        orders = all_orders(jobs)
+        value = rates(matrix(jobs, found), orders) @ worth
+        # Among equals the order closest to the start, then the first.
+        steady = (start[orders] * np.arange(jobs)[::-1]).sum(axis=1) if jobs else np.zeros(1)
+        top = np.flatnonzero(value >= value.max() * (1 - GAIN))
+        order = orders[top[np.argmin(steady[top])]]
+        rank = np.empty(jobs, np.int64)
+        rank[order] = np.arange(jobs)
+        return rank
+    return _Search(jobs, found, worth, start).run()
+
+
+class _Search:
+    """Re-insertion: one job at a time moves to the best place among those it contends with.
+
+    A move is judged with the rates of the others as they are: below i, j loses about
+    worth_j v_j^2 d_ij v_i.  Positions are real numbers between the neighbours'.
+    """
+
+    def __init__(self, jobs: int, found: Losses, worth: Floats, start: Ints) -> None:
+        self.jobs, self.worth = jobs, worth
+        one = np.concatenate([found.one, found.other])
+        other = np.concatenate([found.other, found.one])
+        by = np.argsort(one, kind="stable")
+        self.one, self.other = one[by], other[by]
+        self.below = np.concatenate([found.one_below, found.other_below])[by]
+        """d of `one` below `other`."""
+        self.above = np.concatenate([found.other_below, found.one_below])[by]
+        self.starts = np.searchsorted(self.one, np.arange(jobs + 1)).tolist()
+        self.position = start.astype(np.float64)
+
+    def run(self) -> Ints:
+        best_value, best_rank = -1.0, self._rank()
+        for _ in range(SWEEPS):
+            speed = self._speeds()
+            value = float(speed @ self.worth)
+            if value <= best_value * (1 + GAIN):
+                break
+            best_value, best_rank = value, self._rank()
+            if not self._sweep(speed):
+                break
+            self.position = self._rank().astype(np.float64)
+        else:
+            if float(self._speeds() @ self.worth) > best_value:
+                best_rank = self._rank()
+        return best_rank
+
+    def _rank(self) -> Ints:
+        rank = np.empty(self.jobs, np.int64)
+        rank[np.argsort(self.position, kind="stable")] = np.arange(self.jobs)
+        return rank
+
+    def _speeds(self) -> Floats:
+        """v in fixed-point rounds: exact after the longest chain's length, near it long before."""
+        speed = np.ones(self.jobs)
+        under = self.position[self.other] < self.position[self.one]
+        one, other, loss = self.one[under], self.other[under], self.below[under]
+        for _ in range(24):
+            fresh = 1 / (1 + np.bincount(one, loss * speed[other], self.jobs))
+            if np.abs(fresh - speed).max(initial=0.0) < 1e-6:
+                break
+            speed = fresh
+        return speed
+
+    def _sweep(self, speed: Floats) -> bool:
+        """One look at every job that would gain by changing places with somebody."""
+        # Cost of being below and of being above, per entry (one, other).
+        v, u = speed[self.one], speed[self.other]
+        value, theirs = self.worth[self.one], self.worth[self.other]
+        down = value * v * v * self.below * u
+        up = theirs * u * u * self.above * v
+        under = self.position[self.other] < self.position[self.one]
+        wrong = np.where(under, down - up, up - down) > 0
+        candidates = np.unique(self.one[wrong])
+        position = self.position.tolist()
+        other, change = self.other.tolist(), (up - down).tolist()
+        moved = False
+        for job in candidates.tolist():
+            low, high = self.starts[job], self.starts[job + 1]
+            moved |= _insert(job, other[low:high], change[low:high], position)
+        self.position = np.array(position)
+        return moved
+
+
+def _insert(job: int, others: list[int], change: list[float], position: list[float]) -> bool:
+    """Move `job` to its best place; `change[k]`: what is added when others[k] goes below it."""
+    line = sorted(zip((position[other] for other in others), change, strict=True))
+    here = position[job]
+    # Cost relative to standing before all others: passing one saves its change.
+    total, least, cut = 0.0, 0.0, 0
+    now = 0.0
+    for index, (place, delta) in enumerate(line):
+        total -= delta
+        if total < least - GAIN * abs(least):
+            least, cut = total, index + 1
+        if place < here:
+            now = total
+    if least >= now - GAIN * max(abs(now), abs(least)):
+        return False
+    before = line[cut - 1][0] if cut else line[0][0] - 2.0
+    after = line[cut][0] if cut < len(line) else line[-1][0] + 2.0
+    position[job] = (before + after) / 2
+    return True

@@ -1,0 +1,73 @@
+"""What one job loses below another: a closed form, exact for two jobs on one link.
+
+The upper job is periodic and does not notice the lower one.  Where in the upper job's period
+the lower job's communication starts maps to where its next one does; following that map from
+a few starting points gives the lower job's mean iteration time, and so its slow-down
+d = mean / alone - 1.  All pairs at once, in vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule.problem import Floats, Ints
+
+PHASES = 8
+"""Starting points, evenly over the upper job's period."""
+SETTLE, COUNT = 6, 10
+"""Iterations that are left out, and that are averaged."""
+MOST = 1e6
+"""No slow-down is greater: the upper job leaves the link no time at all."""
+EPS = 1e-9
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The jobs without each other, (J,) seconds."""
+
+    compute: Floats
+    comm_start: Floats
+    comm: Floats
+    """t, on the link that takes longest."""
+
+    @property
+    def period(self) -> Floats:
+        """Iteration time."""
+        period: Floats = np.maximum(self.compute, self.comm_start + self.comm)
+        return period
+
+
+def slowdown(
+    jobs: Alone,
+    upper: Ints,
+    lower: Ints,
+    upper_seconds: Floats,
+    lower_seconds: Floats,
+    phases: int = PHASES,
+) -> Floats:
+    """(N,) d of `lower[n]` below `upper[n]`, which need so many seconds of a shared link."""
+    period = np.maximum(jobs.period[upper], EPS)
+    busy = np.minimum(upper_seconds, period)
+    idle = period - busy
+    alone = np.maximum(jobs.period[lower], EPS)
+    start, compute, comm = jobs.comm_start[lower], jobs.compute[lower], jobs.comm[lower]
+    blocked = idle <= EPS * period
+    idle = np.where(blocked, 1.0, idle)
+    # Phase 0: the upper job starts to send.
+    at = period * (np.arange(phases)[:, None] + 0.5) / phases
+    spent = np.zeros(at.shape)
+    for step in range(SETTLE + COUNT):
+        wait = np.maximum(busy - at, 0.0)
+        room = np.minimum(period - at, idle)
+        beyond = lower_seconds - room
+        rounds = np.ceil(beyond / idle * (1 - EPS)) * (beyond > EPS)
+        took = np.maximum(wait + lower_seconds + rounds * busy, comm)
+        took = np.maximum(compute, start + took)
+        if step >= SETTLE:
+            spent += took
+        at = (at + took) % period
+    loss = np.maximum(spent.mean(axis=0) / COUNT / alone - 1, 0.0)
+    loss = np.where(blocked & (lower_seconds > 0), MOST, loss)
+    return np.asarray(np.minimum(np.where(lower_seconds > 0, loss, 0.0), MOST))
