@@ -20,6 +20,7 @@ enum { PATH_RAMP = 1, PATH_YIELDS = 2 };
 #define PERSISTENCE 4			/* steps on one side of the target */
 
 const volatile u32 floor_gap_us = 3000;	/* a job that yields sends a burst this often */
+#define CROWD_SHIFT 2			/* so much more seldom in a crowd */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -172,7 +173,7 @@ static void take_share(struct sock *sk, struct flow_priv *f, struct hcc_path_sta
 		u32 pause = f->park_us;
 
 		sleep(f, p);
-		if (!(p->flags & PATH_YIELDS))
+		if (p->persists > 0)
 			pause = HCC_PARK_MIN_US;
 		else if (!tp->packets_out)
 			pause *= 2;
@@ -188,7 +189,9 @@ static void take_share(struct sock *sk, struct flow_priv *f, struct hcc_path_sta
 	}
 	wake(f, p);
 	gap = (u64)BURST_Q10 * (rtt_us + 1) / (w + 1);
-	pace_burst(sk, f, gap > floor_gap_us ? floor_gap_us : gap);
+	if (gap > floor_gap_us << CROWD_SHIFT)
+		gap = floor_gap_us << CROWD_SHIFT;
+	pace_burst(sk, f, gap);
 }
 
 /* One step of the path's window. */
@@ -200,7 +203,10 @@ static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_stat
 	u32 ratio = flow_ratio_q10(f, s, c);
 	u32 urgency = hcc_urgency_q10(s, c, ratio);
 	u32 target = hcc_target_us(c, base, s->q_loss_us, urgency);
-	u32 floor_q10 = (u64)BURST_Q10 * (base + q) / (floor_gap_us + 1);
+	u32 most = hcc_target_us(c, base, s->q_loss_us, HCC_ONE);
+	/* Deeper than the most urgent job would have it: many yield, and all too little. */
+	u32 gap_us = floor_gap_us << (q > most + most / 4 ? CROWD_SHIFT : 0);
+	u32 floor_q10 = (u64)BURST_Q10 * (base + q) / (gap_us + 1);
 	bool limited = 2 * (tp->packets_out + acked) >= tp->snd_cwnd || f->flags & FLOW_PACED;
 
 	p->q_sum_us = 0;
@@ -219,7 +225,7 @@ static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_stat
 		if (!limited) {
 			;
 		} else if (p->flags & PATH_RAMP && (q < target / 2 || base > target)) {
-			w += w < BURST_Q10 ? BURST_Q10 : base > target ? w / 2 : w;
+			w += w < BURST_Q10 ? BURST_Q10 : w / 2;
 		} else {
 			p->flags &= ~PATH_RAMP;
 			w += (u64)w * (target - q) / (target + base + q) / 2 + hcc_f_q10(c, urgency);
@@ -302,8 +308,9 @@ static void host_tx_start(struct sock *sk)
 		tp->snd_cwnd = 2;
 	} else {
 		tp->snd_cwnd = 1;
-		f->park_us = HCC_PARK_MIN_US;
-		pace_burst(sk, f, 2 * HCC_PARK_MIN_US);
+		/* One packet now; when the link is free its ACK wakes the flow. */
+		f->park_us = 2 * HCC_PARK_MIN_US;
+		pace_burst(sk, f, 2 * f->park_us);
 	}
 }
 
