@@ -1,0 +1,70 @@
+"""How much alike the iterations are that were found, and how evenly they come."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostcc.measure.pattern import mean_of, most_of
+from hostcc.measure.series import Floats
+
+TOLERANCE = 0.12
+"""Of intervals, in periods: one that differs so much is regular by 37 %."""
+GAIN_RANGE = (0.5, 1.3)
+"""How much weaker or stronger than the pattern an iteration may be."""
+FEWEST_GAPS = 4
+"""Gaps of one length that make shorter intervals a part of something longer."""
+
+
+def explained(pieces: Floats, starts: Floats, period: float, squares: Floats) -> float:
+    """Share of each iteration's variance that the others predict, in the four fifths with most.
+
+    Each iteration is predicted by the mean of the others, at its own strength.  Where there is
+    no iteration silence is predicted, and what is sent there is an error of the one before.
+    Each iteration's share is from 0 to 1, so that one with a checkpoint in it costs no more
+    than itself.  `pieces`: rates, shape (k, width), from `starts`, shape (k,), on;
+    `squares`: sums of the series' squares before each bin.
+    """
+    centre = mean_of(pieces)
+    count = most_of(len(pieces))
+    scale = np.clip(pieces @ centre / max(float(centre @ centre), 1e-300), *GAIN_RANGE)
+    # Leaving an iteration out of the mean makes its distance to it grow by this factor.
+    missed = ((pieces - scale[:, None] * centre) ** 2).mean(axis=1) * (count / (count - 1)) ** 2
+    variance = ((pieces - centre.mean()) ** 2).mean(axis=1)
+    missed += beyond(starts, period, squares) / period
+    shares = np.maximum(0.0, 1.0 - missed / np.maximum(variance, 1e-300))
+    return float(np.sort(shares)[len(shares) - count :].mean())
+
+
+def beyond(starts: Floats, period: float, sums: Floats) -> Floats:
+    """What lies between the end of each iteration and the start of the next; shape (k,)."""
+    ends = starts + period
+    nexts = np.maximum(np.append(starts[1:], ends[-1]), ends)
+    edges = np.arange(len(sums))
+    found: Floats = np.interp(nexts, edges, sums) - np.interp(ends, edges, sums)
+    return found
+
+
+def regularity(intervals: Floats, typical: float) -> float:
+    """1: all intervals are equal; towards 0: they have nothing in common."""
+    away = (intervals / typical - 1) / TOLERANCE
+    return float(np.exp(-away * away).mean())
+
+
+def gaps(starts: Floats, period: float, mean_rate: float, sums: Floats) -> float:
+    """Share of the intervals that are longer, all by the same, and silent meanwhile.
+
+    They are the silence after the last of several bursts, which `period` lies between.  A
+    straggler's delay is not always the same; a checkpoint is not silent.
+    """
+    intervals = np.diff(starts)
+    longer = intervals > (1 + TOLERANCE) * period
+    if longer.sum() < FEWEST_GAPS:
+        return 0.0
+    middle = float(np.median(intervals[longer]))
+    alike = longer & (np.abs(intervals / middle - 1) < 0.1)
+    if alike.sum() < 0.6 * longer.sum():
+        return 0.0
+    sent = beyond(starts, period, sums)[:-1][alike]
+    if sent.sum() > 0.2 * mean_rate * (intervals[alike] - period).sum():
+        return 0.0
+    return float(alike.mean())

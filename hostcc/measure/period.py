@@ -1,0 +1,186 @@
+"""How long an iteration of a job takes and how much it sends in one: from bytes over time.
+
+Crux (SIGCOMM'24, section 5) takes the strongest frequency of the Fourier transform.  That is a
+burst's, when an iteration has several, and no longer a line, when iterations are late.  Here
+the transform only proposes lags; for each of them the iterations are found one by one, and the
+shortest lag is taken whose iterations resemble each other about as well as any's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.measure.pattern import mean_of, quiet_phases, sampled
+from hostcc.measure.series import ByteSeries, Floats, cumulative
+from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
+from hostcc.measure.tracking import FEWEST, Track, track
+
+FEWEST_ITERATIONS = 4
+"""Complete iterations without which nothing is called periodic."""
+THRESHOLD = 0.45
+"""Score from which a series with very many iterations is called periodic, and ..."""
+THRESHOLD_FEW = 0.3
+"""... this over the number of iterations is added, because few resemble each other by chance."""
+SAME = 0.93
+"""A shorter period is preferred while its score is at least so much of the best one's."""
+SAME_PART = 0.86
+"""The same for a half or a third of the best one."""
+RIPPLE = 0.1
+"""Share of the bytes that has to be in bursts: a steady transfer has a rhythm of its own."""
+SETTLED = 4.0
+"""After so many iterations the confidence is 63 % of what the score says."""
+
+
+@dataclass(frozen=True, eq=False)
+class Period:
+    """What was found in a series; without a period, why not."""
+
+    periodic: bool
+    reason: str
+    """In words, for a person."""
+    confidence: float
+    """0 to 1: that this is the period; for a series that is not periodic, 0."""
+    period_s: float | None = None
+    """Of a typical iteration: stragglers and iterations with a checkpoint do not count."""
+    mean_period_s: float | None = None
+    """Of all iterations."""
+    bytes_per_iteration: float | None = None
+    """Both directions, without what is sent all the time at a constant rate."""
+    background_bytes_per_s: float | None = None
+    """That rate: what passes while the job is silent."""
+    spread: float | None = None
+    """Half the range in which half of the iteration times lie, over the period."""
+    starts: Floats | None = None
+    """In bins, in the middle of the silence before each iteration's bursts.  Shape (k,)."""
+
+
+def detect(of: ByteSeries) -> Period:
+    """The period of a series, or why it has none.  Deterministic; O(n log n) for n bins."""
+    values = tamed(of.total)
+    if not values.any():
+        return _not("no traffic" if not of.total.any() else "traffic at a constant rate")
+    if len(values) < FEWEST_ITERATIONS * SHORTEST:
+        return _not(f"only {len(values)} bins")
+    tracks = [track(values, lag.bins) for lag in repeating_lags(values)]
+    best = chosen([one for one in tracks if one is not None])
+    if best is None:
+        return _not("nothing comes again often enough")
+    return judged(of, best)
+
+
+def judged(of: ByteSeries, best: Track) -> Period:
+    """The figures of iterations that were found, unless they are too little alike."""
+    count = len(best.starts) - 1
+    if count < FEWEST_ITERATIONS:
+        return _not(f"only {count} iterations of {best.period * of.bin_s:.3g} s so far")
+    if best.score < THRESHOLD + THRESHOLD_FEW / count:
+        return _not(
+            f"what comes every {best.period * of.bin_s:.3g} s is not alike enough: score "
+            f"{best.score:.2f} in {count} iterations"
+        )
+    intervals = np.diff(best.starts)
+    sums = cumulative(of.total)
+    background = background_rate(sums, best)
+    sent = np.diff(between(sums, best.starts)) - background * intervals
+    per_iteration = typical(sent[intervals < 1.5 * best.period])
+    everything = float(between(sums, best.starts[[0, -1]]) @ (-1.0, 1.0))
+    if per_iteration * count < RIPPLE * everything:
+        return _not(f"a steady transfer with a ripple of {per_iteration:.3g} bytes")
+    period = regular_interval(best.starts, best.period)
+    low, high = np.quantile(intervals, (0.25, 0.75))
+    return Period(
+        periodic=True,
+        reason=f"{count} iterations, alike by {best.explained:.0%}, regular by "
+        f"{best.regularity:.0%}",
+        confidence=float(min(1.0, best.score) * (1 - np.exp(-count / SETTLED))),
+        period_s=period * of.bin_s,
+        mean_period_s=float(intervals.mean()) * of.bin_s,
+        bytes_per_iteration=per_iteration,
+        background_bytes_per_s=background / of.bin_s,
+        spread=float(high - low) / 2 / period,
+        starts=best.starts,
+    )
+
+
+def chosen(tracks: Sequence[Track]) -> Track | None:
+    """The fundamental: the shortest period that explains about as much as any does."""
+    enough = [one for one in tracks if len(one.starts) > FEWEST_ITERATIONS] or [
+        one for one in tracks if len(one.starts) > FEWEST
+    ]
+    if not enough:
+        return None
+    best = max(enough, key=lambda one: one.score)
+    return min(
+        (one for one in enough if one.score >= _needed(one, best) * best.score),
+        key=lambda one: one.period,
+    )
+
+
+def _needed(shorter: Track, best: Track) -> float:
+    """Share of the best score that a shorter period needs.
+
+    Two or three iterations at once can look more alike than single ones, because there are
+    fewer of them and delays weigh less.
+    """
+    ratio = best.period / shorter.period
+    return SAME_PART if min(abs(ratio / 2 - 1), abs(ratio / 3 - 1)) < 0.04 else SAME
+
+
+def regular_interval(starts: Floats, period: float) -> float:
+    """Length of an iteration from where they start: regression within stretches in rhythm.
+
+    A start that is placed wrongly by a part of a bin matters less the more iterations are
+    between the two ends of a stretch; an iteration that is late only ends a stretch.
+    """
+    intervals = np.diff(starts)
+    near = intervals[np.abs(intervals / period - 1) < 0.3]
+    if not len(near):
+        return period
+    middle = float(np.median(near))
+    allowed = max(4.5 * float(np.median(np.abs(near - middle))), 0.02 * middle)
+    steady = np.abs(intervals - middle) <= allowed
+    # Starts between which all intervals are steady are one stretch.
+    stretch = np.concatenate(((0,), np.cumsum(~steady)))
+    size = np.bincount(stretch).astype(np.float64)
+    number = np.arange(len(starts), dtype=np.float64)
+    number -= (np.bincount(stretch, number) / size)[stretch]
+    place = starts - (np.bincount(stretch, starts) / size)[stretch]
+    weight = float(number @ number)
+    return float(number @ place) / weight if weight > 0 else middle
+
+
+def between(sums: Floats, edges: Floats) -> Floats:
+    """Bytes before places that are not whole bins; `sums` as from `cumulative`."""
+    result: Floats = np.interp(edges, np.arange(len(sums)), sums)
+    return result
+
+
+def background_rate(sums: Floats, found: Track) -> float:
+    """Bytes per bin in the phases in which the job itself is silent; `sums`: `cumulative`."""
+    width = len(found.pattern)
+    whole = found.starts[found.starts + found.period <= len(sums) - 1]
+    if not len(whole):
+        return 0.0
+    pieces = sampled(sums, whole, found.period, width)
+    quiet = quiet_phases(mean_of(pieces))
+    edge = max(width // 48, int(np.ceil(width / found.period)))  # a bin that a burst begins in
+    inner = quiet & np.roll(quiet, edge) & np.roll(quiet, -edge)
+    silent = pieces[:, inner if inner.any() else quiet].mean(axis=1)
+    return max(0.0, typical(silent, 10.0)) if inner.any() else float(silent.min())
+
+
+def typical(values: Floats, far: float = 4.5) -> float:
+    """The mean of the values within `far` median deviations of the median."""
+    if not len(values):
+        return 0.0
+    middle = float(np.median(values))
+    distance = np.abs(values - middle)
+    allowed = max(far * float(np.median(distance)), 0.01 * abs(middle))
+    return float(values[distance <= allowed].mean())
+
+
+def _not(reason: str) -> Period:
+    return Period(periodic=False, reason=reason, confidence=0.0)

@@ -1,0 +1,256 @@
+"""Where iterations begin, given about how long they are: a pattern is moved along the series.
+
+A Fourier transform or an autocorrelation sees one rhythm in the whole series; after one late
+iteration everything is out of step with it.  Here each iteration is found by itself, near
+where it is due, by comparing the series with the mean of all iterations.  The places are
+chosen by dynamic programming, so that a wrong one costs no more than itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.measure import likeness
+from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
+from hostcc.measure.pattern import longest_silence, mean_of, sampled
+from hostcc.measure.series import Floats, Ints, coarser, cumulative
+
+RESOLUTION = 64
+"""Bins of an iteration at least, where the series has so many; less than twice as many."""
+MOST_CYCLES = 96
+"""Iterations that are looked at: the last ones."""
+FEWEST = 3
+"""Iterations without which nothing is said."""
+SHORTEST, LONGEST = 0.75, 3.0
+"""Intervals between neighbours in periods; beyond the longest the thread is lost and found."""
+SMOOTHING = 24
+"""What is shorter than a period over this is smoothed: bursts meet bins at different places,
+and need not be punctual to a thousandth."""
+STEP_COST = 0.5
+"""What a step out of rhythm costs, in energies of the pattern."""
+ODD_END = 0.04
+"""By so many intervals the first and the last one may differ from the median."""
+ROUNDS = 2
+SEEDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """The iterations that were found in a series."""
+
+    starts: Floats
+    """In bins of the series, not whole; in the middle of the longest silence.  Shape (k,)."""
+    period: float
+    """Median interval, bins."""
+    pattern: Floats
+    """Mean of the iterations from `starts` on, one period long, in coarser bins."""
+    silence: float
+    """Length of the longest silence over the period; `starts` are in the middle of it."""
+    explained: float
+    """Share of the variance that the other iterations predict of each one; at most 1."""
+    regularity: float
+    """1: all intervals are equal; towards 0: they have nothing in common."""
+
+    gaps: float
+    """Share of the intervals that make this a part of a longer period."""
+
+    @property
+    def score(self) -> float:
+        """How much of the series is one pattern that comes again and again; 0 to 1."""
+        return self.explained * self.regularity * (1 - self.gaps)
+
+
+def track(values: Floats, lag: float) -> Track | None:
+    """Iterations of about `lag` bins in a series; None when there are fewer than three.
+
+    `values`: shape (n,), above their floor.
+    """
+    tail = max(0, len(values) - int(MOST_CYCLES * lag))
+    values = smoothed(values[tail:], max(2, round(lag / SMOOTHING)))
+    coarse, factor = _at_resolution(values, lag)
+    period = lag / factor
+    if len(coarse) < FEWEST * round(period) or not coarse.any():
+        return None
+    pattern = _seed(coarse, round(period))
+    for _ in range(ROUNDS):
+        places = _placed(coarse, pattern, period)
+        if len(places) < FEWEST:
+            return None
+        period = typical_interval(np.diff(places), period)
+        width = min(round(period), len(coarse))
+        pattern = mean_of(_pieces(coarse, _inside(places, len(coarse), width), width))
+        shift = longest_silence(pattern)[0]
+        pattern = mean_of(_pieces(coarse, _inside(places + shift, len(coarse), width), width))
+    places = _placed(coarse, pattern, period)
+    if len(places) < FEWEST:
+        return None
+    starts = _without_odd_ends(_between_bins(coarse, pattern, places))
+    return _measured(values, starts * factor, period * factor, len(pattern), tail)
+
+
+def _measured(
+    values: Floats, starts: Floats, period: float, width: int, offset: int
+) -> Track | None:
+    """What iterations that begin at `starts` have in common, in bins of the whole series."""
+    sums, squares = cumulative(values), cumulative(values * values)
+    period = typical_interval(np.diff(starts), period)
+    whole = (starts >= 0) & (starts + period <= len(values))
+    if whole.sum() < FEWEST:
+        return None
+    pieces = sampled(sums, starts[whole], period, width)
+    pattern = mean_of(pieces)
+    shift, silence = longest_silence(pattern)
+    moved = starts + shift * period / width
+    return Track(
+        starts=moved[(moved >= 0) & (moved <= len(values))] + offset,
+        period=period,
+        pattern=np.roll(pattern, -shift),
+        silence=silence / width,
+        explained=likeness.explained(pieces, starts[whole], period, squares),
+        regularity=likeness.regularity(np.diff(starts), period),
+        gaps=likeness.gaps(starts, period, float(pattern.mean()), sums),
+    )
+
+
+def smoothed(values: Floats, width: int) -> Floats:
+    """Means over `width` bins, twice, so that nothing moves; shape (n,)."""
+    sums = cumulative(values)
+    places = np.arange(len(values))
+    for shift in (0, width - 1):
+        first = np.clip(places - shift, 0, len(values))
+        last = np.clip(places - shift + width, 0, len(values))
+        sums = cumulative((sums[last] - sums[first]) / width)
+    return np.diff(sums)
+
+
+def _at_resolution(values: Floats, lag: float) -> tuple[Floats, float]:
+    """The series in bins of which `lag` has 64 to 128, and how many old ones make a new one.
+
+    Where the bins are too long, rates between them are interpolated, so that bursts which meet
+    bins at different places can be laid over each other.
+    """
+    if lag >= RESOLUTION:
+        factor = int(lag // RESOLUTION)
+        return coarser(values, factor), float(factor)
+    finer = int(np.ceil(RESOLUTION / lag))
+    box = np.full(finer, 1 / finer**2)
+    return np.convolve(np.repeat(values, finer), box, mode="same"), 1 / finer
+
+
+def typical_interval(intervals: Floats, period: float) -> float:
+    """The median of the intervals that can be one iteration."""
+    single = intervals[(intervals > SHORTEST * period) & (intervals < 1.5 * period)]
+    return float(np.median(single)) if len(single) else period
+
+
+def _seed(values: Floats, width: int) -> Floats:
+    """The piece of the series that looks most like the rest, of a few pieces."""
+    begins = np.linspace(0, len(values) - width, SEEDS).astype(np.int64)
+    sums = cumulative(values * values)
+    energy = sums[width:] - sums[:-width]
+    least = 0.1 * float(np.quantile(energy, 0.75))
+    slots = len(energy) // width
+    best, chosen = -1.0, values[:width]
+    for begin in begins.tolist():
+        if energy[begin] <= max(least, 0.0):
+            continue
+        piece = values[begin : begin + width]
+        match = np.maximum(_match(values, piece), 0.0)
+        likeness = match * match * (energy[begin] / np.maximum(energy, max(least, 1e-300)))
+        total = float(likeness[: slots * width].reshape(slots, width).max(axis=1).mean())
+        if total > best:
+            best, chosen = total, piece
+    return chosen
+
+
+def _match(values: Floats, pattern: Floats) -> Floats:
+    """How strong the pattern is at each place by least squares, 1: as it is itself.
+
+    Shape (n - width + 1,).
+    """
+    size = len(values)
+    length = 1 << (size + len(pattern)).bit_length()
+    product = np.fft.rfft(values, length) * np.conj(np.fft.rfft(pattern, length))
+    found: Floats = np.fft.irfft(product, length)[: size - len(pattern) + 1]
+    return found / max(float(pattern @ pattern), 1e-300)
+
+
+def _gain(values: Floats, pattern: Floats) -> Floats:
+    """Energy that the pattern explains where it is put, over its own; shape (n - width + 1,)."""
+    match = _match(values, pattern)
+    scale = np.clip(match, *GAIN_RANGE)
+    result: Floats = scale * (2 * match - scale)
+    return result
+
+
+def _placed(values: Floats, pattern: Floats, period: float) -> Ints:
+    """The places of the pattern that explain most, with a rhythm of about `period` bins."""
+    gain = _gain(values, pattern)
+    padded = np.concatenate(((-np.inf,), gain, (-np.inf,)))
+    peaks = np.flatnonzero((gain > 0.1) & (gain >= padded[:-2]) & (gain > padded[2:]))
+    if not len(peaks):
+        return peaks
+    # Best sum of a chain that ends at each peak, and the best up to and including each peak.
+    best, before = np.minimum(gain[peaks], 1.0), np.full(len(peaks), -1)
+    leader = np.zeros(len(peaks), dtype=np.int64)
+    near = np.searchsorted(peaks, peaks - SHORTEST * period, side="right")
+    far = np.searchsorted(peaks, peaks - LONGEST * period, side="left")
+    for index in range(len(peaks)):
+        first, last = int(far[index]), int(near[index])
+        sums, origin = 0.0, -1
+        if last > first:
+            steps = (peaks[index] - peaks[first:last]) / period
+            cost = STEP_COST * np.minimum(((steps - 1) / TOLERANCE) ** 2, 1.0)
+            reached = best[first:last] - cost
+            at = int(reached.argmax())
+            sums, origin = float(reached[at]), first + at
+        if first > 0 and best[leader[first - 1]] - 2 * STEP_COST > sums:
+            origin = int(leader[first - 1])
+            sums = float(best[origin]) - 2 * STEP_COST
+        if sums > 0:
+            best[index] += sums
+            before[index] = origin
+        ahead = leader[index - 1] if index else 0
+        leader[index] = index if best[index] > best[ahead] else ahead
+    chain = [int(best.argmax())]
+    while before[chain[-1]] >= 0:
+        chain.append(int(before[chain[-1]]))
+    return peaks[chain[::-1]]
+
+
+def _pieces(values: Floats, places: Ints, width: int) -> Floats:
+    """The series from each place on, shape (places, width)."""
+    found: Floats = values[places[:, None] + np.arange(width)]
+    return found
+
+
+def _without_odd_ends(starts: Floats) -> Floats:
+    """Without a first and a last one that are out of rhythm.
+
+    Where the series begins or ends within an iteration, the pattern is put where it fits in.
+    """
+    intervals = np.diff(starts)
+    odd = np.abs(intervals / np.median(intervals) - 1) > ODD_END
+    return starts[int(odd[0]) : len(starts) - int(odd[-1])]
+
+
+def _inside(places: Ints, size: int, width: int) -> Ints:
+    kept = places[(places >= 0) & (places + width <= size)]
+    return kept if len(kept) else np.clip(places, 0, size - width)
+
+
+def _between_bins(values: Floats, pattern: Floats, places: Ints) -> Floats:
+    """The places, moved to where the match is best between bins."""
+    gain = _gain(values, pattern)
+    inner = np.clip(places, 1, max(1, len(gain) - 2))
+    if len(gain) < 3:
+        return places.astype(np.float64)
+    before, here, after = gain[inner - 1], gain[inner], gain[inner + 1]
+    bend = before - 2 * here + after
+    shift = np.where(bend < 0, 0.5 * (before - after) / np.minimum(bend, -1e-12), 0.0)
+    moved: Floats = places.astype(np.float64) + np.where(
+        inner == places, np.clip(shift, -0.5, 0.5), 0.0
+    )
+    return moved

@@ -1,0 +1,61 @@
+"""Bins of bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.measure import series as s
+
+pytestmark = pytest.mark.unit
+
+COUNTS = st.lists(st.integers(0, 2**40), max_size=60)
+
+
+@given(COUNTS, st.integers(1, 9))
+def test_longer_bins_hold_the_same_bytes(counts: list[int], factor: int) -> None:
+    made = s.series(counts, counts[::-1], 1000, start_ns=7)
+    longer = s.rebinned(made, factor)
+    kept = len(counts) // factor * factor
+    assert longer.bin_ns == 1000 * factor
+    assert longer.tx.sum() == sum(counts[:kept])
+    assert longer.rx.sum() == sum(counts[::-1][:kept])
+    assert longer.start_ns == 7
+
+
+@given(COUNTS, st.integers(0, 60))
+def test_cut_and_joined_is_the_same(counts: list[int], at: int) -> None:
+    made = s.series(counts, None, 1000, start_ns=5)
+    again = s.joined(s.part(made, 0, at), s.part(made, at))
+    assert again.tx.tolist() == counts
+    assert again.start_ns == 5
+    assert made.total.tolist() == counts
+
+
+def test_bins_that_nobody_measured_are_empty() -> None:
+    before, after = s.series([1, 2], None, 10), s.series([3], [4], 10, start_ns=40)
+    found = s.joined(before, after)
+    assert found.tx.tolist() == [1, 2, 0, 0, 3]
+    assert found.rx.tolist() == [0, 0, 0, 0, 4]
+    assert found.end_ns == 50
+    assert s.joined(s.empty(10), after) is after
+
+
+@pytest.mark.parametrize(("bin_ns", "start"), [(20, 40), (10, 45), (10, 10)])
+def test_bins_that_do_not_fit_are_refused(bin_ns: int, start: int) -> None:
+    with pytest.raises(ValueError, match="expected bins of 10 ns from 20 on"):
+        s.joined(s.series([1, 2], None, 10), s.series([3], None, bin_ns, start_ns=start))
+
+
+def test_what_is_no_series_is_refused() -> None:
+    with pytest.raises(ValueError, match="bin_ns"):
+        s.series([1], None, 0)
+    with pytest.raises(ValueError, match="equal lengths"):
+        s.series([1], [1, 2], 10)
+
+
+def test_differences_of_sums_are_bytes() -> None:
+    sums = s.cumulative(np.array([1, 2, 3]))
+    assert sums.tolist() == [0, 1, 3, 6]
