@@ -1,0 +1,234 @@
+"""Receives the marks of jobs (hostcc.mark): who sent them, to which job they belong.
+
+Anybody on this host may send anything.  The kernel says which process it was, that
+process's cgroup says which job; what belongs to no job is dropped.  What we are shown has
+to be sealed memory (memfd), so reading it neither blocks nor fails half-way.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import socket
+import stat
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from hostcc.measure.discover import procfs
+from hostcc.measure.discover.scan import read
+
+HELLO = b"hostcc-mark/1"
+MAGIC = 0x31_4B52_414D_4343_48
+SLOTS = 256
+SIZE = 8 * (2 + SLOTS)
+MAX_SENDERS = 1024
+MAX_SENDERS_PER_JOB = 64
+KEEP = 1024
+"""Marks kept per process."""
+OLDEST_NS = 3_600_000_000_000
+"""Marks from longer ago are not believed, ns."""
+_SEALS = 0x2 | 0x4  # F_SEAL_SHRINK | F_SEAL_GROW
+_GET_SEALS = 1034
+_CREDENTIALS = struct.Struct("iII")
+_LAYOUT = struct.Struct(f"={2 + SLOTS}Q")
+
+
+class Mark(NamedTuple):
+    """A process said that an iteration ended."""
+
+    job: str
+    pid: int
+    at_ns: int
+    """CLOCK_MONOTONIC, ns."""
+
+
+@dataclass
+class _Sender:
+    job: str
+    pid: int
+    started: int
+    fd: int
+    inode: int
+    count: int = 0
+    last_ns: int = 0
+    times: deque[int] = field(default_factory=lambda: deque(maxlen=KEEP))
+
+
+def new_times(raw: bytes, count: int, last_ns: int, now_ns: int) -> tuple[int, list[int]]:
+    """(marks so far, times of the new ones) of a process's memory.  Pure.
+
+    `count`, `last_ns`: what was known before.  Times that are not later than the one
+    before, in the future or hours ago are left out, and so are those that the ring has
+    lost.  A process that says nonsense gets nothing in.
+    """
+    if len(raw) != SIZE:
+        return count, []
+    magic, total, *ring = _LAYOUT.unpack(raw)
+    if magic != MAGIC or total <= count:
+        return count, []
+    times = []
+    for index in range(max(count, total - SLOTS), total):
+        at = ring[index % SLOTS]
+        if max(last_ns, now_ns - OLDEST_NS) < at <= now_ns:
+            times.append(at)
+            last_ns = at
+    return total, times
+
+
+def boundaries(times: Mapping[int, Sequence[int]]) -> list[float]:
+    """Iteration boundaries of a job, seconds, from the marks of its processes (pid -> ns).
+
+    The ranks of a job march in step, so one speaks for all: the one with the most marks,
+    the lowest number among equals.
+    """
+    if not times:
+        return []
+    speaker = min(times, key=lambda pid: (-len(times[pid]), pid))
+    return [at / 1e9 for at in times[speaker]]
+
+
+class MarkReceiver:
+    """The socket, and the memory of every process that was shown there.
+
+    `job_of`: process -> job or None.  `receive` when the socket is readable, `poll` now
+    and then; both are bounded and never wait.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        job_of: Callable[[int], str | None],
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        proc: Path = Path("/proc"),
+    ) -> None:
+        self._job_of = job_of
+        self._clock_ns = clock_ns
+        self._proc = proc
+        self._path = None if path.startswith("@") else Path(path)
+        self._senders: dict[int, _Sender] = {}
+        self.refused = 0
+        """Messages that were dropped."""
+        self._socket = socket.socket(
+            socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        )
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            if self._path is None:
+                self._socket.bind("\0" + path[1:])
+            else:
+                self._path.unlink(missing_ok=True)
+                self._socket.bind(path)
+                self._path.chmod(0o666)  # jobs run as anybody
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def fileno(self) -> int:
+        """For whoever waits for the socket to be readable."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for sender in self._senders.values():
+            os.close(sender.fd)
+        self._senders.clear()
+        self._socket.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def receive(self, limit: int = 64) -> None:
+        """Take at most `limit` messages."""
+        for _ in range(limit):
+            try:
+                data, ancillary, flags, _ = self._socket.recvmsg(
+                    64, socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
+                )
+            except OSError:
+                return
+            pid, fds = _unpack(ancillary)
+            whole = data == HELLO and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+            if not (whole and len(fds) == 1 and pid > 0 and self._admit(pid, fds[0])):
+                self.refused += not whole or pid not in self._senders
+                for fd in fds:
+                    os.close(fd)
+
+    def poll(self) -> list[Mark]:
+        """The marks since the last call; forgets processes that have ended."""
+        now, found = self._clock_ns(), list[Mark]()
+        for sender in list(self._senders.values()):
+            sender.count, times = new_times(
+                os.pread(sender.fd, SIZE, 0), sender.count, sender.last_ns, now
+            )
+            if times:
+                sender.last_ns = times[-1]
+                sender.times.extend(times)
+                found += [Mark(sender.job, sender.pid, at) for at in times]
+            if self._started(sender.pid) != sender.started:
+                self._drop(sender)
+        return found
+
+    def times(self, job: str) -> dict[int, list[int]]:
+        """pid -> its marks that are kept, ns, of the job's processes that live."""
+        return {s.pid: list(s.times) for s in self._senders.values() if s.job == job}
+
+    def _admit(self, pid: int, fd: int) -> bool:
+        """Whether the descriptor was taken over."""
+        inode = _sealed_inode(fd)
+        if inode is None:
+            return False
+        job, started = self._job_of(pid), self._started(pid)
+        known = self._senders.get(pid)
+        if known is not None:
+            if job is not None and (known.inode, known.started) == (inode, started):
+                known.job = job  # it has shown this before; it may have changed jobs
+                return False
+            self._drop(known)
+        if job is None or started is None or not self._room(job):
+            return False
+        self._senders[pid] = _Sender(job, pid, started, fd, inode)
+        return True
+
+    def _drop(self, sender: _Sender) -> None:
+        del self._senders[sender.pid]
+        os.close(sender.fd)
+
+    def _room(self, job: str) -> bool:
+        of_job = sum(sender.job == job for sender in self._senders.values())
+        return of_job < MAX_SENDERS_PER_JOB and len(self._senders) < MAX_SENDERS
+
+    def _started(self, pid: int) -> int | None:
+        found = procfs.stat(read(f"{self._proc}/{pid}/stat", 4096))
+        return None if found is None else found.started
+
+
+def _unpack(ancillary: Iterable[tuple[int, int, bytes]]) -> tuple[int, list[int]]:
+    """(sender's pid or 0, descriptors)."""
+    pid, fds = 0, array.array("i")
+    for level, kind, data in ancillary:
+        if level != socket.SOL_SOCKET:
+            continue
+        if kind == socket.SCM_CREDENTIALS and len(data) >= _CREDENTIALS.size:
+            pid = _CREDENTIALS.unpack_from(data)[0]
+        elif kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return pid, list(fds)
+
+
+def _sealed_inode(fd: int) -> int | None:
+    """The inode of memory whose size is right and fixed; None for any other file.
+
+    Only memory can have seals, so what passes is no pipe, device or network file.
+    """
+    try:
+        seals = fcntl.fcntl(fd, getattr(fcntl, "F_GET_SEALS", _GET_SEALS))
+        status = os.fstat(fd)
+    except OSError:
+        return None
+    fine = seals & _SEALS == _SEALS and stat.S_ISREG(status.st_mode) and status.st_size == SIZE
+    return status.st_ino if fine else None
