@@ -32,7 +32,8 @@ def by_intensity(problem: Problem, routing: Ints) -> Ints:
 def crux_priority(problem: Problem, routing: Ints) -> Floats:
     """P = k I (J,) (Crux, section 4.2); the reference is the job with the most traffic."""
     times = communication_time(problem, routing)
-    traffic = np.bincount(problem.flow_job, problem.flow_bytes, problem.job_count)
+    traffic: Floats = np.zeros(problem.job_count)
+    np.add.at(traffic, problem.flow_job, problem.flow_bytes)
     k = correction(problem.compute, problem.comm_start, times, reference_job(traffic))
     return np.asarray(k * intensity(problem.work, times))
 
@@ -54,7 +55,8 @@ def sincronia(problem: Problem, routing: Ints) -> Ints:
     weights shrink by what they put there themselves.
     """
     job, link, seconds = link_seconds(problem, routing)
-    load = np.bincount(link, seconds, problem.link_count)
+    load: Floats = np.zeros(problem.link_count)
+    np.add.at(load, link, seconds)
     weight = np.ones(problem.job_count)
     placed = np.zeros(problem.job_count, np.bool_)
     order = np.argsort(link, kind="stable")

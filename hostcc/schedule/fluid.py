@@ -43,8 +43,11 @@ class Group:
     """Variants that share their routing."""
 
     rows: Rows
+    """Of the members."""
     levels: Ints
-    """(variants, J), 0 the highest priority."""
+    """(variants, members), 0 the highest priority."""
+    members: Ints | None = None
+    """Indices of the jobs that take part, the others do nothing; None: all J."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +78,22 @@ class _Batch:
 
     def __init__(self, cycle: Cycle, groups: Sequence[Group], t0: float, t1: float) -> None:
         self.t0, self.t1 = t0, t1
-        self.jobs = len(cycle.compute)
+        self.all_jobs = len(cycle.compute)
+        self.jobs = max(group.levels.shape[1] for group in groups)
         self.width = max(group.rows.size.shape[1] for group in groups)
-        order = [np.argsort(group.levels, axis=1, kind="stable") for group in groups]
-        self.order = np.concatenate(order).T
-        levels = np.concatenate([group.levels for group in groups]).T
+        levels = [_filled(group.levels, self.jobs) for group in groups]
+        order = [np.argsort(one, axis=1, kind="stable") for one in levels]
+        names = [self._names(group)[one] for group, one in zip(groups, order, strict=True)]
+        self.order = np.concatenate(names).T
         self.sharing = Sharing.build(
-            [group.rows for group in groups], order, np.take_along_axis(levels, self.order, 0)
+            [group.rows for group in groups],
+            order,
+            np.take_along_axis(np.concatenate(levels), np.concatenate(order), 1).T,
         )
         self.size = self.sharing.size
-        self.compute = cycle.compute[self.order]
-        self.comm_start = cycle.comm_start[self.order]
-        begun = cycle.start[self.order].astype(np.float64)
+        self.compute = np.append(cycle.compute, 0.0)[self.order]
+        self.comm_start = np.append(cycle.comm_start, 0.0)[self.order]
+        begun = np.append(cycle.start, np.inf)[self.order]
         empty = self.size.reshape(self.jobs, self.width, -1).max(axis=1) <= 0
         begun[empty & (self.compute <= TIME_EPS)] = np.inf
         self.compute_end = begun + self.compute
@@ -98,6 +105,12 @@ class _Batch:
         self.ended = np.zeros(begun.shape, np.int64)
         self.place = np.arange(begun.shape[1])
 
+    def _names(self, group: Group) -> Ints:
+        """The jobs by their place in a group; places that nobody has: job J, which never runs."""
+        everybody = np.arange(self.all_jobs)
+        members = everybody if group.members is None else group.members
+        return np.append(members, np.full(self.jobs - len(members), self.all_jobs))
+
     def _within(self, begun: Floats) -> Floats:
         """Seconds of the window that the computation of an iteration begun then takes."""
         last = np.minimum(self.t1, begun + self.compute)
@@ -106,8 +119,8 @@ class _Batch:
 
     def run(self) -> Outcome:
         count = len(self.now)
-        seconds = np.zeros((count, self.jobs))
-        ended = np.zeros((count, self.jobs), np.int64)
+        seconds = np.zeros((count, self.all_jobs + 1))
+        ended = np.zeros((count, self.all_jobs + 1), np.int64)
         step = 0
         while len(self.now):
             self._step()
@@ -119,7 +132,7 @@ class _Batch:
                     seconds[where] = self.seconds[:, over].T
                     ended[where] = self.ended[:, over].T
                     self._keep(~over)
-        return Outcome(seconds, ended)
+        return Outcome(seconds[:, :-1], ended[:, :-1])
 
     def _keep(self, which: NDArray[np.bool_]) -> None:
         names = "order size compute comm_start compute_end comm_at sending left seconds ended"
@@ -159,3 +172,11 @@ class _Batch:
             shape = (self.jobs, self.width, -1)
             fresh = np.where(starts[:, None, :], self.size.reshape(shape), self.left.reshape(shape))
             self.left = fresh.reshape(self.size.shape)
+
+
+def _filled(levels: Ints, jobs: int) -> Ints:
+    """Levels (variants, jobs): the places that are added come after all others."""
+    count, there = levels.shape
+    last = int(levels.max(initial=0)) + 1
+    added = np.broadcast_to(last + np.arange(jobs - there), (count, jobs - there))
+    return np.concatenate([levels, added], axis=1).astype(np.int64)

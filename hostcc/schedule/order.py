@@ -83,11 +83,13 @@ def rates(table: Floats, orders: Ints) -> Floats:
 
 def best(jobs: int, found: Losses, worth: Floats, start: Ints) -> Ints:
     """Ranks (J,) of the best order that is found; `start` (J,) are the ranks to begin with."""
+    if not jobs:
+        return start
     if jobs <= ENUMERATED:
         orders = all_orders(jobs)
-        value = rates(matrix(jobs, found), orders) @ worth
+        value = (rates(matrix(jobs, found), orders) * worth).sum(axis=-1)
         # Among equals the order closest to the start, then the first.
-        steady = (start[orders] * np.arange(jobs)[::-1]).sum(axis=1) if jobs else np.zeros(1)
+        steady = (start[orders] * np.arange(jobs)[::-1]).sum(axis=1)
         top = np.flatnonzero(value >= value.max() * (1 - GAIN))
         order = orders[top[np.argmin(steady[top])]]
         rank = np.empty(jobs, np.int64)
@@ -119,7 +121,7 @@ class _Search:
         best_value, best_rank = -1.0, self._rank()
         for _ in range(SWEEPS):
             speed = self._speeds()
-            value = float(speed @ self.worth)
+            value = float((speed * self.worth).sum())
             if value <= best_value * (1 + GAIN):
                 break
             best_value, best_rank = value, self._rank()
@@ -127,7 +129,7 @@ class _Search:
                 break
             self.position = self._rank().astype(np.float64)
         else:
-            if float(self._speeds() @ self.worth) > best_value:
+            if float((self._speeds() * self.worth).sum()) > best_value:
                 best_rank = self._rank()
         return best_rank
 

@@ -56,13 +56,14 @@ class Sharing:
         width = max(one.size.shape[1] for one in rows)
         hops = max(one.links.shape[2] for one in rows)
         most = max(len(one.capacity) for one in rows)
+        jobs = len(level)
         size, cap, weight = (
-            _stack([_padded(getattr(one, name), width, fill) for one in rows], orders)
+            _stack([_padded(getattr(one, name), jobs, width, fill) for one in rows], orders)
             for name, fill in (("size", 0.0), ("cap", 1.0), ("weight", 1.0))
         )
-        links = [np.full((len(one.size), width, hops), -1, np.int64) for one in rows]
+        links = [np.full((jobs, width, hops), -1, np.int64) for _ in rows]
         for one, wide in zip(rows, links, strict=True):
-            wide[:, : one.links.shape[1], : one.links.shape[2]] = one.links
+            wide[: len(one.links), : one.links.shape[1], : one.links.shape[2]] = one.links
         stacked = _stack(links, orders)
         count = stacked.shape[-1]
         stacked = np.where(stacked < 0, most, stacked).reshape(-1, hops, count)
@@ -154,9 +155,9 @@ class Sharing:
         open_rows &= ~settled
 
 
-def _padded(array: Floats, width: int, fill: float) -> Floats:
-    wide = np.full((len(array), width), fill)
-    wide[:, : array.shape[1]] = array
+def _padded(array: Floats, jobs: int, width: int, fill: float) -> Floats:
+    wide = np.full((jobs, width), fill)
+    wide[: len(array), : array.shape[1]] = array
     return wide
 
 

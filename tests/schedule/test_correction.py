@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 from hostcc.schedule.correction import K_MAX, K_MIN, correction, play, reference_job
 from hostcc.schedule.intensity import intensity
+from hostcc.schedule.problem import Floats
 
 pytestmark = pytest.mark.unit
 
+Numbers = tuple[float, float, float]
 
-def pair(one: tuple[float, float, float], other: tuple[float, float, float]) -> list[np.ndarray]:  # type: ignore[type-arg]
-    return [np.array([[a], [b]]) for a, b in zip(one, other, strict=True)]
+
+def pair(one: Numbers, other: Numbers) -> tuple[Floats, Floats, Floats]:
+    compute, start, comm = (np.array([[a], [b]]) for a, b in zip(one, other, strict=True))
+    return compute, start, comm
 
 
 ONE, TWO = (2.0, 2.0, 2.0), (1.0, 1.0, 1.0)
@@ -33,10 +37,10 @@ def test_example_1() -> None:
 
 
 def test_example_1_correction() -> None:
-    numbers = [np.array(each) for each in zip(ONE, TWO, strict=True)]
-    assert correction(*numbers, reference=0, duration=12.0).tolist() == [1.0, 1.5]
-    assert correction(*numbers, reference=0).tolist()[1] > 1
-    assert intensity(np.array([10.0, 5.0]), numbers[2]).tolist() == [5.0, 5.0]
+    compute, start, comm = (np.array(each) for each in zip(ONE, TWO, strict=True))
+    assert correction(compute, start, comm, 0, duration=12.0).tolist() == [1.0, 1.5]
+    assert correction(compute, start, comm, 0).tolist()[1] > 1
+    assert intensity(np.array([10.0, 5.0]), comm).tolist() == [5.0, 5.0]
 
 
 def test_example_2() -> None:

@@ -11,6 +11,7 @@ from hostcc.schedule.contention import graph, on_links
 from hostcc.schedule.fluid import Cycle, Group, simulate
 from hostcc.schedule.order import _Search, all_orders, best, losses, matrix, rates
 from hostcc.schedule.pairloss import Alone, slowdown
+from hostcc.schedule.problem import Ints
 from hostcc.schedule.rows import reduce
 
 pytestmark = pytest.mark.unit
@@ -73,7 +74,7 @@ def test_search_gives_ranks_and_never_loses(jobs: int, seed: int) -> None:
     rank = best(jobs, found, worth, start)
     assert sorted(rank.tolist()) == list(range(jobs))
 
-    def value(ranks: np.ndarray) -> float:  # type: ignore[type-arg]
+    def value(ranks: Ints) -> float:
         return float(rates(matrix(jobs, found), np.argsort(ranks)[None])[0] @ worth)
 
     assert value(rank) >= value(start) * (1 - 1e-3)

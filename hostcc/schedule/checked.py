@@ -1,0 +1,186 @@
+"""Small problems: the best candidates of the pairwise model, checked by simulation.
+
+Paths and order are chosen together, over all routings; then levels.  The simulation is of what
+the view says: phases, overlap, several links.  Work is bounded by a number of simulated
+schedules, never by a clock, so that every host finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+import numpy as np
+
+from hostcc.schedule.components import Component, Layout, Small
+from hostcc.schedule.fluid import Cycle
+from hostcc.schedule.oracle import Oracle
+from hostcc.schedule.order import ENUMERATED, rates
+from hostcc.schedule.pairloss import Alone, slowdown
+from hostcc.schedule.problem import Floats, Ints, Problem
+
+MOST_ROUTINGS = 1024
+ORDERS = 8
+"""Per component, the best of the model."""
+KEPT = 3
+"""Orders per component that are tried with fewer levels."""
+WINDOW = (5.0, 30.0)
+"""Simulated, in iterations of the longest job."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found."""
+
+    routing: Ints
+    """(F,) path indices."""
+    rank: Ints
+    """(J,)"""
+    level: Ints
+    """(J,) of `levels`, 0 the highest."""
+    simulated: int
+
+
+def fits(problem: Problem) -> bool:
+    """Whether a problem is small enough."""
+    if not 0 < problem.job_count <= ENUMERATED:
+        return False
+    if (np.maximum(problem.compute, problem.comm_start) <= 0).any():
+        return False
+    return Small(problem).routings <= MOST_ROUTINGS
+
+
+def oracle(small: Small, worth: Floats, window: tuple[float, float] = WINDOW) -> Oracle:
+    """The simulation of a problem from the phases that the view gives; `worth` (J,) counts an
+    iteration."""
+    problem = small.problem
+    alone = _alone(problem)
+    longest = float(alone.period.max(initial=0.0)) or 1.0
+    cycle = Cycle(
+        problem.compute, problem.comm_start, -np.mod(problem.phase, np.maximum(alone.period, 1e-9))
+    )
+    per_second = worth / np.maximum(problem.compute, 1e-9)
+    return Oracle(small, cycle, per_second, (window[0] * longest, window[1] * longest))
+
+
+def search(
+    small: Small,
+    judge: Oracle,
+    worth: Floats,
+    levels: int,
+    budget: int,
+    layouts: Sequence[Layout] | None = None,
+) -> Checked:
+    """Paths (of `layouts`, all when None), order and levels with about `budget` simulations."""
+    layouts = list(small.layouts()) if layouts is None else layouts
+    components = list(dict.fromkeys(part for layout in layouts for part in layout.components))
+    orders = model(small, components, worth)
+    score = [sum(orders[part][1][0] for part in layout.components) for layout in layouts]
+    wanted: dict[Component, Ints] = {}
+    simulated = 0
+    for index in np.argsort(-np.array(score), kind="stable").tolist():
+        fresh = [part for part in layouts[index].components if part not in wanted]
+        simulated += sum(len(orders[part][0]) for part in fresh)
+        if wanted and simulated > budget:
+            break
+        wanted |= {part: orders[part][0] for part in fresh}
+    judge.learn(list(wanted.items()))
+    best = {part: _sorted(judge, part, ranks) for part, ranks in wanted.items()}
+    value, chosen = -1.0, layouts[0]
+    for layout in layouts:
+        if all(part in best for part in layout.components):
+            here = sum(judge.value(part, best[part][0]) for part in layout.components)
+            if here > value * (1 + 1e-9):
+                value, chosen = here, layout
+    rank, level = np.zeros(len(worth), np.int64), np.zeros(len(worth), np.int64)
+    place = []
+    for part in chosen.components:
+        order, fitted = compress(judge, part, best[part][:KEPT], levels)
+        for member, own, its in zip(part.members, order, fitted, strict=True):
+            level[member] = its
+            place.append((its, own, member))
+    for index, (_, _, member) in enumerate(sorted(place)):
+        rank[member] = index
+    return Checked(np.array(chosen.routing, np.int64), rank, level, judge.simulated)
+
+
+def compress(
+    judge: Oracle, part: Component, ranks: Sequence[Sequence[int]], levels: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The order and the levels, of at most `levels`, that do best; the order's levels never
+    fall along it."""
+    options = [(rank, fitted) for rank in ranks for fitted in _steps(rank, levels)]
+    judge.learn([(part, np.array([fitted for _, fitted in options], np.int64))])
+    values = [judge.value(part, fitted) for _, fitted in options]
+    top = max(values)
+    # Of those as good, the one with the fewest levels: what is not needed stays free.
+    equal = [one for one, value in zip(options, values, strict=True) if value >= top * (1 - 1e-9)]
+    return min(equal, key=lambda one: (max(one[1]), tuple(one[1]), tuple(one[0])))
+
+
+def _steps(rank: Sequence[int], levels: int) -> list[list[int]]:
+    """All ways to cut an order into at most `levels` blocks."""
+    count = len(rank)
+    found = []
+    for blocks in range(1, min(levels, count) + 1):
+        for cuts in combinations(range(1, count), blocks - 1):
+            found.append([sum(own >= cut for cut in cuts) for own in rank])  # noqa: PERF401
+    return found
+
+
+def model(
+    small: Small, components: Sequence[Component], worth: Floats, keep: int = ORDERS
+) -> dict[Component, tuple[Ints, Floats]]:
+    """For each component its best orders by the pairwise model (N, members) as ranks, and what
+    they are worth (N,), best first."""
+    problem = small.problem
+    alone = _alone(problem)
+    per_second = worth / np.maximum(alone.period, 1e-9)
+    met = [_met(small, part) for part in components]
+    flat = np.array([pair for pairs in met for pair in pairs]).reshape(-1, 4)
+    upper, lower = flat[:, 0].astype(np.int64), flat[:, 1].astype(np.int64)
+    loss = slowdown(alone, upper, lower, flat[:, 2], flat[:, 3])
+    found = {}
+    at = 0
+    for part, pairs in zip(components, met, strict=True):
+        count = len(part.members)
+        place = {job: index for index, job in enumerate(part.members)}
+        table = np.zeros((count, count))
+        for pair in pairs:
+            table[place[int(pair[0])], place[int(pair[1])]] = loss[at]
+            at += 1
+        ranks = small.orders(part)
+        speed = rates(table, np.argsort(ranks, axis=1))
+        value = (speed * per_second[list(part.members)]).sum(axis=-1)
+        top = np.argsort(-value, kind="stable")[:keep]
+        found[part] = ranks[top], value[top]
+    return found
+
+
+def _met(small: Small, part: Component) -> list[tuple[float, float, float, float]]:
+    """(upper, lower, their seconds on the link) for both ways round of each pair that meets."""
+    most: dict[tuple[int, int], tuple[float, float]] = {}
+    for capacity, flows in part.sharing:
+        load: dict[int, float] = {}
+        for flow in flows:
+            job = small.flow_job[flow]
+            load[job] = load.get(job, 0.0) + small.flow_bytes[flow] / capacity
+        for (one, here), (other, there) in permutations(load.items(), 2):
+            had = most.get((one, other), (0.0, 0.0))
+            most[one, other] = max(had[0], here), max(had[1], there)
+    return [(*pair, *seconds) for pair, seconds in sorted(most.items())]
+
+
+def _sorted(judge: Oracle, part: Component, ranks: Ints) -> list[list[int]]:
+    """Orders, the best by simulation first; of equals, the model's first choice."""
+    listed: list[list[int]] = ranks.tolist()
+    return sorted(listed, key=lambda rank: -judge.value(part, rank))
+
+
+def _alone(problem: Problem) -> Alone:
+    """Jobs by themselves, each flow on the first of its paths: a first idea of t."""
+    from hostcc.schedule.intensity import communication_time
+
+    routing = problem.table_start[problem.flow_table]
+    return Alone(problem.compute, problem.comm_start, communication_time(problem, routing))

@@ -1,0 +1,151 @@
+"""Small problems taken apart: what the ways to route them have in common.
+
+Jobs that share no link, directly or through others, do not notice each other, and which of
+two equal links jobs share makes no difference.  So all routings of a small problem are made
+of few different components, and each needs to be simulated only once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise, permutations, product
+from math import prod
+
+import numpy as np
+
+from hostcc.schedule.problem import Ints, Problem
+from hostcc.schedule.rows import Rows, reduce
+
+Sharing = tuple[tuple[float, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Component:
+    """Jobs that belong together under a routing; equal components behave the same."""
+
+    members: tuple[int, ...]
+    sharing: Sharing
+    """(Capacity, flows) of every link that two flows of the members cross."""
+    caps: tuple[float, ...]
+    """Of the members' flows, in order: the least capacity on their way."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way to route everything, as components."""
+
+    routing: tuple[int, ...]
+    """(F,) path indices: the first of the routings that look like this."""
+    components: tuple[Component, ...]
+
+
+class Small:
+    """A problem with its routings at hand."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        first = problem.table_start[problem.flow_table]
+        last = problem.table_start[problem.flow_table + 1]
+        self.choices = [
+            range(low, high) for low, high in zip(first.tolist(), last.tolist(), strict=True)
+        ]
+        starts = problem.path_start.tolist()
+        links = problem.path_links.tolist()
+        self.path_links = [links[low:high] for low, high in pairwise(starts)]
+        self.capacity: list[float] = problem.capacity.tolist()
+        self.flow_job: list[int] = problem.flow_job.tolist()
+        self.flow_bytes: list[float] = problem.flow_bytes.tolist()
+        self._known: dict[tuple[Sharing, tuple[float, ...]], tuple[Component, ...]] = {}
+
+    @property
+    def routings(self) -> int:
+        """How many there are."""
+        return prod(len(choice) for choice in self.choices)
+
+    def layouts(self) -> Iterator[Layout]:
+        """Every routing that behaves differently, once."""
+        seen = set()
+        for routing in product(*self.choices):
+            key = self._key(routing)
+            if key not in seen:
+                seen.add(key)
+                yield Layout(routing, self._parts(*key))
+
+    def layout(self, routing: tuple[int, ...]) -> Layout:
+        """One routing taken apart."""
+        return Layout(routing, self._parts(*self._key(routing)))
+
+    def _key(self, routing: tuple[int, ...]) -> tuple[Sharing, tuple[float, ...]]:
+        on: dict[int, list[int]] = {}
+        for flow, path in enumerate(routing):
+            for link in self.path_links[path]:
+                on.setdefault(link, []).append(flow)
+        several = ((link, flows) for link, flows in on.items() if len(flows) > 1)
+        shared = sorted((self.capacity[link], tuple(flows)) for link, flows in several)
+        caps = tuple(
+            min((self.capacity[link] for link in self.path_links[path]), default=np.inf)
+            for path in routing
+        )
+        return tuple(shared), caps
+
+    def _parts(self, shared: Sharing, caps: tuple[float, ...]) -> tuple[Component, ...]:
+        parent = list(range(self.problem.job_count))
+
+        def root(job: int) -> int:
+            while parent[job] != job:
+                job = parent[job]
+            return job
+
+        for _, flows in shared:
+            for flow in flows[1:]:
+                parent[root(self.flow_job[flow])] = root(self.flow_job[flows[0]])
+        groups: dict[int, list[int]] = {}
+        for job in range(len(parent)):
+            groups.setdefault(root(job), []).append(job)
+        return tuple(
+            Component(
+                tuple(members),
+                tuple(one for one in shared if self.flow_job[one[1][0]] in members),
+                tuple(cap for cap, job in zip(caps, self.flow_job, strict=True) if job in members),
+            )
+            for members in groups.values()
+        )
+
+    def rows(self, component: Component) -> Rows:
+        """The component's flows for a simulation; jobs are numbered by their place in it."""
+        place = {job: index for index, job in enumerate(component.members)}
+        flows = [flow for flow, job in enumerate(self.flow_job) if job in place]
+        # Every shared link, and one link of its own for each flow that caps it.
+        capacity = [one for one, _ in component.sharing] + list(component.caps)
+        count = len(component.sharing)
+        links = [
+            [*(k for k in range(count) if flow in component.sharing[k][1]), count + index]
+            for index, flow in enumerate(flows)
+        ]
+        usable = [[link for link in own if capacity[link] < np.inf] for own in links]
+        return reduce(
+            len(place),
+            [place[self.flow_job[flow]] for flow in flows],
+            [self.flow_bytes[flow] for flow in flows],
+            usable,
+            capacity,
+        )
+
+    def pairs(self, component: Component) -> set[tuple[int, int]]:
+        """Places (lower first) in the component of jobs that share a link."""
+        place = {job: index for index, job in enumerate(component.members)}
+        found = set()
+        for _, flows in component.sharing:
+            jobs = sorted({place[self.flow_job[flow]] for flow in flows})
+            found |= {(a, b) for i, a in enumerate(jobs) for b in jobs[i + 1 :]}
+        return found
+
+    def orders(self, component: Component) -> Ints:
+        """(N, members) rank vectors, one of each set that only differ between jobs that do not
+        meet."""
+        pairs = sorted(self.pairs(component))
+        found: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        for rank in permutations(range(len(component.members))):
+            found.setdefault(tuple(rank[a] < rank[b] for a, b in pairs), rank)
+        return np.array(list(found.values()), np.int64)

@@ -1,0 +1,65 @@
+"""Between the cluster's throughput and what a single job may lose (Crux, section 7.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostcc.schedule.errors import OptionsError
+from hostcc.schedule.order import Losses
+from hostcc.schedule.problem import Floats, Ints
+
+
+def worth(work: Floats, weight: Floats, slowdown: Floats, fairness: float) -> Floats:
+    """(J,) what a job's iteration counts: W, times its owner's weight, times its recent
+    slow-down to the power of `fairness` (0: throughput alone).  Raises OptionsError."""
+    if not 0 <= fairness <= 10:
+        raise OptionsError(f"fairness: expected a number from 0 to 10, got {fairness}")
+    return np.asarray(work * weight * slowdown**fairness)
+
+
+def speeds(rank: Ints, found: Losses, rounds: int = 24) -> Floats:
+    """(J,) predicted iterations per second over those alone, by the pairwise model."""
+    one = np.concatenate([found.one, found.other])
+    other = np.concatenate([found.other, found.one])
+    loss = np.concatenate([found.one_below, found.other_below])
+    under = rank[other] < rank[one]
+    one, other, loss = one[under], other[under], loss[under]
+    speed = np.ones(len(rank))
+    for _ in range(rounds):
+        speed = 1 / (1 + np.bincount(one, loss * speed[other], len(rank)))
+    return speed
+
+
+def bounded(rank: Ints, found: Losses, most_loss: float) -> Ints:
+    """Ranks under which, as predicted, no job loses more than `most_loss` (a fraction of its
+    speed alone), or as few as can be: the job that is worst off rises above one contender at
+    a time.  Raises OptionsError."""
+    if not 0 <= most_loss <= 1:
+        raise OptionsError(f"most_loss: expected a fraction from 0 to 1, got {most_loss}")
+    position = rank.astype(np.float64)
+    moves = np.zeros(len(rank), np.int64)
+    best, least = rank, np.inf
+    for _ in range(4 * len(rank)):
+        current = _ranks(position)
+        speed = speeds(current, found)
+        lost = np.maximum(1 - speed - most_loss, 0.0)
+        if lost.sum() < least:
+            best, least = current, float(lost.sum())
+        able = (lost > 1e-9) & (moves < 8)
+        if not able.any():
+            break
+        job = int(np.argmax(np.where(able, lost, -1.0)))
+        over = np.concatenate([found.other[found.one == job], found.one[found.other == job]])
+        over = over[current[over] < current[job]]
+        if not len(over):
+            break
+        position = current.astype(np.float64)
+        position[job] = current[over].max() - 0.5
+        moves[job] += 1
+    return best
+
+
+def _ranks(position: Floats) -> Ints:
+    rank = np.empty(len(position), np.int64)
+    rank[np.argsort(position, kind="stable")] = np.arange(len(position))
+    return rank

@@ -1,0 +1,91 @@
+"""The named alternatives: ways to choose paths and to order jobs, each behind one interface."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+
+from hostcc.schedule import baselines_order, order
+from hostcc.schedule.contention import pairs
+from hostcc.schedule.intensity import communication_time, intensity, link_seconds
+from hostcc.schedule.pairloss import Alone
+from hostcc.schedule.paths import baselines, greedy
+from hostcc.schedule.paths.fabric import from_problem
+from hostcc.schedule.problem import Floats, Ints, Problem
+
+Route = Callable[[Problem], Ints]
+"""A routing (F,) as path indices."""
+Order = Callable[[Problem, Ints], Ints]
+"""(problem, routing) -> ranks (J,)."""
+
+
+def ecmp(problem: Problem) -> Ints:
+    """Where a hash of its name sends each flow."""
+    names = [hashlib.sha256(flow.encode()).digest()[:8] for flow in problem.flow_ids]
+    key = np.array([int.from_bytes(name) >> 1 for name in names], np.int64)
+    choice = baselines.ecmp(from_problem(problem), problem.flow_table, key)
+    return np.asarray(problem.table_start[problem.flow_table] + choice)
+
+
+def crux_paths(problem: Problem) -> Ints:
+    """Crux, section 4.1: jobs by falling intensity, each flow on its least congested path.
+
+    Congestion is traffic per second of the jobs alone (bytes over iteration time), which does
+    better than bytes; a path is as congested as its busiest link.
+    """
+    fabric = from_problem(problem)
+    first = problem.table_start[problem.flow_table]
+    times = communication_time(problem, first)
+    period = np.maximum(problem.compute, problem.comm_start + times)
+    demand = problem.flow_bytes / np.maximum(period, 1e-9)[problem.flow_job]
+    rank = baselines_order.ranks(intensity(problem.work, times))
+    turn = np.lexsort((np.arange(problem.flow_count), rank[problem.flow_job]))
+    start = np.full(problem.flow_count, -1, np.int64)
+    choice = greedy.place(fabric, problem.flow_table, demand, turn.tolist(), start)
+    return np.asarray(first + choice)
+
+
+def stay(problem: Problem) -> Ints:
+    """Where the flows are already; those that are nowhere, by hash."""
+    return np.where(problem.flow_path >= 0, problem.flow_path, ecmp(problem))
+
+
+def alone(problem: Problem, routing: Ints) -> Alone:
+    """Every job without the others."""
+    return Alone(problem.compute, problem.comm_start, communication_time(problem, routing))
+
+
+def overloaded(problem: Problem, routing: Ints, jobs: Alone) -> bool:
+    """Whether the links that jobs wait for are offered far more than they can carry."""
+    job, link, seconds = link_seconds(problem, routing)
+    if not len(job):
+        return False
+    duty = seconds / np.maximum(jobs.period[job], 1e-9)
+    load = np.bincount(link, duty, problem.link_count)
+    worst = np.zeros(problem.job_count)
+    np.maximum.at(worst, job, load[link])
+    return bool(worst[worst > 0].mean() > order.OVERLOAD)
+
+
+def by_losses(problem: Problem, routing: Ints, worth: Floats | None = None) -> Ints:
+    """hostcc's order from pairwise losses (order.py); under overload, by intensity."""
+    worth = problem.work if worth is None else worth
+    jobs = alone(problem, routing)
+    start = baselines_order.ranks(intensity(worth, jobs.comm))
+    if overloaded(problem, routing, jobs):
+        return start
+    found = order.losses(jobs, pairs(problem, routing))
+    return order.best(problem.job_count, found, worth / np.maximum(jobs.period, 1e-9), start)
+
+
+ROUTES: dict[str, Route] = {"ecmp": ecmp, "crux": crux_paths, "stay": stay}
+ORDERS: dict[str, Order] = {
+    "hostcc": by_losses,
+    "crux": baselines_order.crux,
+    "intensity": baselines_order.by_intensity,
+    "sincronia": baselines_order.sincronia,
+    "varys": baselines_order.varys,
+    "hash": baselines_order.by_hash,
+}
