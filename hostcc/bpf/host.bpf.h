@@ -225,7 +225,7 @@ static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_stat
 		if (!limited) {
 			;
 		} else if (p->flags & PATH_RAMP && (q < target / 2 || base > target)) {
-			w += w < BURST_Q10 ? BURST_Q10 : w / 2;
+			w += w < BURST_Q10 ? BURST_Q10 : base > target ? w / 2 : w;
 		} else {
 			p->flags &= ~PATH_RAMP;
 			w += (u64)w * (target - q) / (target + base + q) / 2 + hcc_f_q10(c, urgency);
