@@ -20,6 +20,7 @@ from hostcc.bpf.elf import Elf
 from hostcc.bpf.errors import BpfError
 from hostcc.bpf.libbpf import call, lib
 from hostcc.bpf.objects import object_path
+from hostcc.bpf.seal import unseal
 from hostcc.errors import HostccError
 
 NAME = b"job_states"
@@ -38,7 +39,7 @@ _INFO = np.dtype(
 
 def object_types() -> Btf:
     """The types of the agent's BPF object.  Raises BpfError."""
-    return Btf(Elf(object_path("mltcp").read_bytes()).bytes_of(".BTF"))
+    return Btf(Elf(unseal(object_path("mltcp").read_bytes())).bytes_of(".BTF"))
 
 
 class JobStates:
@@ -77,7 +78,7 @@ def _find(pid: int, value_size: int) -> int:
         raw = np.zeros((), _INFO)
         size = ctypes.c_uint32(raw.nbytes)
         lib().bpf_obj_get_info_by_fd(fd, raw.ctypes.data, size)
-        if bytes(raw["name"]) == NAME:
+        if raw["name"].item() == NAME:
             if int(raw["value_size"]) == value_size:
                 return fd
             other = int(raw["value_size"])
@@ -94,11 +95,13 @@ def _map_ids(pid: int) -> list[int]:
     """Ids of the BPF maps that a process holds open."""
     found: list[int] = []
     try:
-        for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
-            for line in entry.read_text().splitlines():
-                key, _, value = line.partition(":")
-                if key == "map_id":
-                    found.append(int(value))
-    except (OSError, ValueError):  # a descriptor that was closed, or the whole process
-        pass
-    return found
+        entries = list(Path(f"/proc/{pid}/fdinfo").iterdir())
+    except OSError:  # it is gone
+        return found
+    for entry in entries:
+        try:
+            lines = entry.read_text().splitlines()
+        except OSError:  # closed meanwhile
+            continue
+        found += [int(line.split()[1]) for line in lines if line.startswith("map_id:")]
+    return list(dict.fromkeys(found))

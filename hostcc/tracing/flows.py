@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hostcc.cli.common import seconds, size
+from hostcc.limits import MAX_CGROUPS
 from hostcc.tracing.jobs import Jobs, add_job_options, cgroup_ids, job_of, port_keys
 from hostcc.tracing.load import Program, octets, require_root, text_of
 from hostcc.tracing.netns import Namespaces
@@ -54,6 +55,7 @@ class Owners:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
+        self._strangers: set[int] = set()
         self._learn()
 
     def _learn(self) -> None:
@@ -62,9 +64,13 @@ class Owners:
     def job(self, cgroup: int, lport: int, rport: int) -> str | None:
         """Its name, or None."""
         found = job_of(cgroup, lport, rport, self._ids, self._ports)
-        if found is None and self._jobs.refresh():
+        # A job is known to the agent before it starts, so a new group is worth a question.
+        if found is None and self._jobs.refresh(now=cgroup not in self._strangers):
             self._learn()
             found = job_of(cgroup, lport, rport, self._ids, self._ports)
+            if len(self._strangers) >= MAX_CGROUPS:
+                self._strangers.clear()
+            self._strangers.add(cgroup)
         return found
 
 

@@ -141,12 +141,12 @@ class Jobs:
         """Whether an agent names the jobs."""
         return not self._given
 
-    def refresh(self) -> bool:
-        """Ask the agent again, at most every REFRESH_S; whether it was asked."""
-        now = time.monotonic()
-        if self._given or now - self._asked < REFRESH_S:
+    def refresh(self, now: bool = False) -> bool:
+        """Ask the agent again, at most every REFRESH_S unless `now`; whether it was asked."""
+        at = time.monotonic()
+        if self._given or (at - self._asked < REFRESH_S and not (now and not self._alone)):
             return False
-        self._asked = now
+        self._asked = at
         try:
             self.all = decode_jobs(ask(self._socket, "jobs", timeout_s=2.0))
             self._alone = False

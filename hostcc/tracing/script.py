@@ -117,6 +117,7 @@ class Output:
         self.name = name
         self.as_json = as_json
         self.until = until
+        self._noted = ""
 
     def result(self, record: Mapping[str, Any], text: str) -> None:
         """One result, unless there have been enough."""
@@ -137,6 +138,12 @@ class Output:
     def note(self, text: str) -> None:
         """Something about the tracing itself."""
         print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+
+    def note_once(self, text: str) -> None:
+        """The same, unless it was the latest that was said this way."""
+        if text != self._noted:
+            self.note(text)
+        self._noted = text
 
 
 def run(

@@ -170,7 +170,7 @@ def _refresh(agent: Agent, out: Output) -> None:
         agent.refresh()
     except (HostccError, BpfError) as error:
         agent.close()
-        out.note(f"bytes_ratio and F are not known: {error}")
+        out.note_once(f"bytes_ratio and F are not known: {error}")
 
 
 def sample(

@@ -1,0 +1,66 @@
+"""tools/trace-windows: what it says of a job's sockets is what the agent and the kernel say."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.real import RealHost
+from tests.tools.tracer import Tracer
+
+pytestmark = pytest.mark.kernel
+
+ITERATION = 1_000_000
+SILENCE = "[mltcp]\nsilence_us = 200000\n"
+
+
+def test_ratio_and_f_of_a_job(host: RealHost) -> None:
+    host.start(SILENCE)
+    talker = host.talker("train", 7001)
+    host.talker("other", 7002)
+    options = ("--socket", str(host.socket), "--json", "--idle", "--interval", "0.05")
+    with Tracer("windows", *options, "--job", "train") as tracer:
+        for size in (ITERATION, ITERATION, ITERATION * 3 // 5):
+            assert talker.ask(f"send {size}") == "sent"
+            time.sleep(0.5)
+        flows = host.json("flows", "--job", "train")["flows"]
+        (sender,) = [flow for flow in flows if flow["remote"].endswith(":7001")]
+        sample = tracer.matching(1, bytes_ratio=0.6, local=sender["local"])[-1]
+        events = tracer.events
+    assert {event["job"] for event in events} == {"train"}
+    assert {event["netns"] for event in events} == {host.name}
+    for key in ("remote", "congestion_control", "mss_bytes"):
+        assert sample[key] == sender[key]
+    assert sample["bytes_acked"] <= sender["bytes_acked"]
+    assert sample["cwnd_packets"] >= 1
+    assert (sample["mode"], sample["stance"]) == ("mltcp", "scaled")
+    assert sample["f"] == pytest.approx(1.75 * 0.6 + 0.25, abs=1e-3)
+    assert all(0 <= event["bytes_ratio"] <= 1 for event in events)
+
+
+def test_f_follows_the_toggle(host: RealHost) -> None:
+    host.start(SILENCE)
+    talker = host.talker("train", 7001)
+    assert host.client("unfair", "static", "train=3").returncode == 0
+    options = ("--socket", str(host.socket), "--json", "--idle")
+    with Tracer("windows", *options) as tracer:
+        talker.ask("send 100000")
+        assert tracer.found(mode="static")["f"] == 3.0
+        assert host.client("unfair", "off").returncode == 0
+        talker.ask("send 100000")
+        assert tracer.found(mode="off")["f"] == 1.0
+        assert tracer.interrupt() == 0
+
+
+def test_windows_without_an_agent(host: RealHost) -> None:
+    talker = host.talker("", 7001)
+    assert talker.ask("set reno") == "done"
+    with Tracer("windows", "--port", "svc=7001") as tracer:
+        talker.ask("send 500000")
+        tracer.wait(lambda: len(tracer.lines) >= 3)
+        heading, *lines = tracer.lines
+    assert heading.split()[:4] == ["TIME", "JOB", "LOCAL", "REMOTE"]
+    (sender,) = {line.split()[2] for line in lines if " reno " in line}
+    assert sender.startswith("127.0.0.1:")
+    assert all(line.split()[-3:] == ["-", "-", "-"] for line in lines)
