@@ -56,7 +56,9 @@ def test_new_sockets_of_a_group(
     follow(kernel, stage, JobParams(name="mine", variant=variant))
     sender, receiver = stage.pair()
     stage.dial(sender, receiver, flows=3, v6=v6)
-    assert sender.ask("controls") == [kernel.ca_names[variant]] * 3
+    # A listener without DCTCP refuses the ECN of one that insists on it (test_dctcp_refused).
+    runs = Variant.RENO if variant is Variant.DCTCP else variant
+    assert sender.ask("controls") == [kernel.ca_names[runs]] * 3
     assert receiver.ask("accepted_controls", count=3) == ["cubic"] * 3
     assert state(kernel)["flows"] == 3
     rows = kernel.flows([stage.namespace(0)])
