@@ -106,9 +106,11 @@ class Program:
         values = {**defines(types, source), **(macros or {})}
         flags = [f"-D{name}={value}" for name, value in values.items()]
         try:
-            self._bpf = bpf(text=source, cflags=flags)
+            self._bpf = bpf(text=source.encode(), cflags=flags)
         except Exception as error:  # noqa: BLE001 - bcc raises nothing more specific
-            raise SetupError(f"bcc could not load the program for this kernel: {error}") from None
+            raise SetupError(
+                f"bcc could not load the program for this kernel: {str(error)[:200]}"
+            ) from None
 
     def __enter__(self) -> Program:
         return self
@@ -123,25 +125,25 @@ class Program:
 
     def table(self, name: str) -> Any:
         """A map, as bcc's table."""
-        return self._bpf[name]
+        return self._bpf[name.encode()]
 
     def rows(self, name: str) -> list[tuple[Any, Any]]:
         """All (key, value) of a hash map, copied."""
-        return [(_copy(key), _copy(value)) for key, value in self._bpf[name].items()]
+        return [(_copy(key), _copy(value)) for key, value in self.table(name).items()]
 
     def collect(self, name: str, record: str) -> None:
         """Have `poll` return the records of the ring buffer `name`.
 
         `record` is a map whose values have their type: bcc knows nested structs in maps only.
         """
-        form = self._bpf[record].Leaf
+        form = self.table(record).Leaf
 
         def receive(_context: Any, data: Any, size: int) -> int:
             # Nothing that may raise: it would be lost in bcc's C code.
             self._records.append(form.from_buffer_copy(ctypes.string_at(data, size)))
             return 0
 
-        self._bpf[name].open_ring_buffer(receive)
+        self.table(name).open_ring_buffer(receive)
 
     def poll(self, timeout_s: float) -> list[Any]:
         """Wait for records of ring buffers; returns those that came."""
@@ -151,7 +153,7 @@ class Program:
 
     def raw_function(self, name: str) -> int:
         """Descriptor of a function loaded as a raw tracepoint program, but attached to none."""
-        loaded = self._bpf.load_func(name, self._bpf.RAW_TRACEPOINT)
+        loaded = self._bpf.load_func(name.encode(), self._bpf.RAW_TRACEPOINT)
         return int(loaded.fd)
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What all tracing programs share.  Kernel memory is read at offsets O_NAME that
+ * What all tracing programs share.  Kernel memory is read at offsets O_... that
  * hostcc.tracing.layout takes from the BTF of the running kernel: the headers that this
  * is compiled with may be those of another kernel, so their structs are not used.
  */
