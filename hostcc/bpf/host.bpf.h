@@ -207,7 +207,9 @@ static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_stat
 	/* Deeper than the most urgent job would have it: many yield, and all too little. */
 	u32 gap_us = floor_gap_us << (q > most + most / 4 ? CROWD_SHIFT : 0);
 	u32 floor_q10 = (u64)BURST_Q10 * (base + q) / (gap_us + 1);
-	bool limited = 2 * (tp->packets_out + acked) >= tp->snd_cwnd || f->flags & FLOW_PACED;
+	/* A window that nobody fills must not grow: it would take long to come down. */
+	u64 used_q10 = (u64)(2 * (tp->packets_out + acked) + BURST_SLACK) * HCC_ONE;
+	bool limited = f->flags & FLOW_PACED || used_q10 * (p->awake ?: 1) >= w;
 
 	p->q_sum_us = 0;
 	p->q_samples = 0;
@@ -417,9 +419,14 @@ u32 BPF_PROG(hcc_host_ssthresh, struct sock *sk)
 	u64 now = now_ns(tp);
 
 	/* Packets beside the lost one saw almost all of the buffer, those before it less. */
-	if (s && p && p->q_peak_us > 100 && f->flags & FLOW_AWAKE)
-		s->q_loss_us = p->q_peak_us > s->q_loss_us ? p->q_peak_us :
-			       (7 * s->q_loss_us + p->q_peak_us) / 8;
+	if (s && p && p->q_peak_us > 100 && f->flags & FLOW_AWAKE) {
+		if (!s->q_loss_us)
+			s->q_loss_us = p->q_peak_us;
+		else if (p->q_peak_us > s->q_loss_us)
+			s->q_loss_us += (p->q_peak_us - s->q_loss_us) / 16;
+		else
+			s->q_loss_us -= (s->q_loss_us - p->q_peak_us) / 8;
+	}
 	if (!p || !delay_mode(sk, f, c, s))
 		return cubictcp_recalc_ssthresh(sk);
 	keep = HCC_ONE / 2 + hcc_urgency_q10(s, c, flow_ratio_q10(f, s, c)) / 4;
