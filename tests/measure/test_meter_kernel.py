@@ -65,7 +65,10 @@ def test_tcp_to_the_byte(stage: Scene, version: int, hosts: tuple[str, str]) -> 
     headers = [SYN[version] + ACK[version] * (info[key] - 1) for key in ("segs_out", "segs_in")]
     assert info["segs_out"] > out // 1500, "counts segments, not what the stack hands down"
     assert tally.headers[1, hosts[1], False] == tuple(headers)
-    assert tally.headers[2, hosts[0], False] == tuple(reversed(headers))
+    # Older kernels (6.1) do not show a listener's SYN-ACK over IPv6 to programs.
+    sent, got = tally.headers[2, hosts[0], False]
+    assert sent in {headers[RX], headers[RX] - SYN[version]}
+    assert got == headers[TX]
     assert (tally.lost_packets, tally.refused) == (0, 0)
 
 

@@ -1,0 +1,256 @@
+"""What the byte meter costs: per packet, in throughput, and of the agent.
+
+Two network namespaces with one wire; flows of several jobs send as fast as they can, and both
+ends are metered, so every packet runs two programs.  The meter is attached and detached in
+turn while the same connections go on: throughput with and without it is compared in pairs.
+docs/measure-bytes.md says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from hostcc.bench import options
+from hostcc.bench.cases import CaseStore, Identity, identity_of
+from hostcc.bench.context import Context
+from hostcc.bench.meter_agent import Report
+from hostcc.bench.meter_stage import Stage
+from hostcc.bench.record import Cell, Column, Record, Verdict, spread
+from hostcc.bpf import stats
+from hostcc.bpf.errors import BpfError
+from hostcc.bpf.objects import object_path
+from hostcc.lab.errors import LabError
+
+MAX_JOBS, MAX_FLOWS = 500, 20_000
+SETTLE_S = 0.2
+MB = 1e6
+GOAL_RESIDENT_BYTES = 100 * MB
+GROWTH_BYTES = 1 * MB
+"""Of resident memory, from the first to the last third: less is the allocator's noise."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One number of flows and jobs, in one run."""
+
+    without_bps: float
+    """Throughput, bits per second of payload; median over the pairs."""
+    with_bps: float
+    lost_percent: float
+    """Median over the pairs of what was lost in each; below 0 is noise."""
+    call_ns: float
+    """A program's run, what measuring adds included."""
+    floor_ns: float
+    """A run that returns at once, measured likewise."""
+    cpu_percent: float
+    """Of the metering process, while attached, of one CPU."""
+    resident_bytes: int
+    rows: int
+    lost_packets: int
+    """Not counted because reading was late."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The metering process at one moment of the churn."""
+
+    seconds: float
+    connections: int
+    report: Report
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Flows, jobs, pairs, churn."""
+    parser.add_argument(
+        "--flows",
+        type=options.wholes("--flows", 1, MAX_FLOWS),
+        default=(10, 1000, 10_000),
+        metavar="N,N,...",
+        help="connections in all (default: 10,1000,10000)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=options.wholes("--jobs", 1, MAX_JOBS),
+        default=(1, 10, 100),
+        metavar="N,N,...",
+        help="jobs that share them (default: 1,10,100)",
+    )
+    parser.add_argument(
+        "--pairs", type=options.whole("--pairs", 1, 100), default=20, metavar="N",
+        help="measurements with and without, in turn (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=options.fraction("--seconds", 0.2, 60), default=0.5, metavar="S",
+        help="length of each (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--churn-minutes", type=options.fraction("--churn-minutes", 0, 600), default=0,
+        metavar="M", help="then 1,000 connections a second come and go for so long (default: 0)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
+    cases = list(itertools.product(args.flows, args.jobs))
+    found: dict[tuple[int, int], list[Figures]] = {}
+    failures: list[str] = []
+    steps = [(number, *case) for number in range(1, context.runs + 1) for case in cases]
+    for done, (number, flows, jobs) in enumerate(steps):
+        name = f"cases/meter-{flows}-{jobs}-{number}"
+        identity = _identity(flows, jobs, args.pairs, args.seconds)
+        figures = store.load(name, identity)
+        if figures is None and not context.report_only:
+            context.tell(f"{flows} flows, {jobs} jobs #{number}", done, len(steps))
+            try:
+                figures = measure(flows, jobs, args.pairs, args.seconds)
+            except (LabError, BpfError, OSError) as error:
+                failures.append(f"{flows} flows, {jobs} jobs, run {number}: {error}")
+                continue
+            store.save(name, identity, figures)
+            context.say(f"{done + 1}/{len(steps)} {flows} flows, {jobs} jobs: {figures}")
+        if figures is not None:
+            found.setdefault((flows, jobs), []).append(figures)
+    notes = ["both ends are metered; lost % is the median of pairs, below 0 is noise"]
+    goals = [goal for case in found.items() for goal in _goals(*case)]
+    if args.churn_minutes and not context.report_only:
+        try:
+            samples = measure_churn(args.churn_minutes * 60, context)
+            notes.append(describe_churn(samples))
+            goals.append(_growth_goal(samples))
+        except (LabError, BpfError, OSError) as error:
+            failures.append(f"churn: {error}")
+    return Record(
+        benchmark="meter-cost",
+        title="the byte meter's cost",
+        parameters={
+            "flows": list(args.flows), "jobs": list(args.jobs), "pairs": args.pairs,
+            "seconds": args.seconds, "churn_minutes": args.churn_minutes, "runs": context.runs,
+        },
+        columns=[
+            Column("flows", "flows", digits=0),
+            Column("jobs", "jobs", digits=0),
+            Column("without_bps", "Gbit/s without", digits=2, scale=1e-9),
+            Column("with_bps", "with", digits=2, scale=1e-9),
+            Column("lost_percent", "lost %", digits=2),
+            Column("call_ns", "ns / packet", digits=0),
+            Column("floor_ns", "of which to be there", digits=0),
+            Column("cpu_percent", "agent CPU %", digits=2),
+            Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
+            Column("rows", "destinations", digits=0),
+            Column("lost_packets", "not counted", digits=0),
+        ],
+        rows=[_row(*case) for case in found.items()],
+        goals=goals,
+        notes=notes,
+        failures=failures,
+    )  # fmt: skip
+
+
+def _identity(flows: int, jobs: int, pairs: int, seconds: float) -> Identity:
+    what = {"flows": flows, "jobs": jobs, "pairs": pairs, "seconds": seconds}
+    return identity_of({**what, "meter": object_path("meter").read_bytes().hex()}, programs=False)
+
+
+def measure(flows: int, jobs: int, pairs: int, seconds: float) -> Figures:
+    """One case; raises LabError, BpfError or OSError."""
+    with Stage(jobs) as stage:
+        stage.open(flows)
+        rates: dict[str, list[float]] = {"on": [], "off": []}
+        used, span = 0.0, 0.0
+        for number in range(pairs):
+            for word in ("on", "off") if number % 2 else ("off", "on"):
+                stage.order(word)
+                time.sleep(SETTLE_S)
+                before, start = stage.report(), time.monotonic()
+                rates[word].append(stage.throughput(seconds))
+                if word == "on":
+                    used += stage.report().cpu_s - before.cpu_s
+                    span += time.monotonic() - start
+        stage.order("on")
+        with stats.enable():
+            call_ns = _per_call(stage, seconds)
+            stage.order("idle")
+            floor_ns = _per_call(stage, seconds)
+        last = stage.report()
+    losses = [100 * (1 - on / off) for on, off in zip(rates["on"], rates["off"], strict=True)]
+    return Figures(
+        statistics.median(rates["off"]), statistics.median(rates["on"]),
+        statistics.median(losses), call_ns, floor_ns, 100 * used / span, last.resident_bytes,
+        last.rows, last.lost_packets,
+    )  # fmt: skip
+
+
+def _per_call(stage: Stage, seconds: float) -> float:
+    time.sleep(SETTLE_S)
+    first = stage.report()
+    time.sleep(seconds)
+    last = stage.report()
+    return (last.call_ns - first.call_ns) / max(1, last.calls - first.calls)
+
+
+def measure_churn(seconds: float, context: Context, rate: int = 1000) -> list[Sample]:
+    """Connections that come and go; a sample a second.  Raises LabError or OSError."""
+    samples: list[Sample] = []
+    with Stage(1) as stage:
+        stage.churn(rate)
+        stage.order("on")
+        start = time.monotonic()
+        while (passed := time.monotonic() - start) < seconds:
+            context.tell("churn", passed, seconds)
+            time.sleep(1.0)
+            samples.append(Sample(passed, stage.connections(), stage.report()))
+    return samples
+
+
+def growth(samples: Sequence[Sample], field: str) -> float:
+    """Median of the last third less the median of the first third of a Report's field."""
+    third = max(1, len(samples) // 3)
+    values = [float(getattr(sample.report, field)) for sample in samples]
+    return statistics.median(values[-third:]) - statistics.median(values[:third])
+
+
+def describe_churn(samples: Sequence[Sample]) -> str:
+    """One line on how it went; at least one sample."""
+    last = samples[-1]
+    return (
+        f"churn: {last.connections} connections in {last.seconds:.0f} s; from the first to the "
+        f"last third resident memory grew by {growth(samples, 'resident_bytes') / 1e3:.0f} kB, "
+        f"open files by {growth(samples, 'open_files'):.0f}, destinations by "
+        f"{growth(samples, 'rows'):.0f}; CPU {100 * last.report.cpu_s / last.seconds:.2f} %"
+    )
+
+
+def _growth_goal(samples: Sequence[Sample]) -> Verdict:
+    grown = growth(samples, "resident_bytes")
+    met = grown < GROWTH_BYTES and not growth(samples, "open_files") and not growth(samples, "rows")
+    return Verdict("churn", "nothing grows", spread([grown]), int(met), met)
+
+
+def _goals(case: tuple[int, int], runs: Sequence[Figures]) -> list[Verdict]:
+    flows, jobs = case
+    scope = f"{flows} flows, {jobs} jobs"
+    most = 1.0 if flows <= 1000 else 5.0
+    return [
+        _below(scope, f"agent CPU below {most:g} %", [f.cpu_percent for f in runs], most),
+        _below(scope, "resident below 100 MB", [f.resident_bytes for f in runs],
+               GOAL_RESIDENT_BYTES),
+    ]  # fmt: skip
+
+
+def _below(scope: str, goal: str, values: Sequence[float], limit: float) -> Verdict:
+    passing = sum(value < limit for value in values)
+    return Verdict(scope, goal, spread(list(values)), passing, statistics.median(values) < limit)
+
+
+def _row(case: tuple[int, int], runs: Sequence[Figures]) -> dict[str, Cell]:
+    fields = Figures.__struct_fields__
+    return {
+        "flows": case[0],
+        "jobs": case[1],
+        **{field: spread([getattr(figures, field) for figures in runs]) for field in fields},
+    }
