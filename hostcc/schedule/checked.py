@@ -68,11 +68,14 @@ def search(
     small: Small,
     judge: Oracle,
     worth: Floats,
-    levels: int,
+    levels: int | None,
     budget: int,
     layouts: Sequence[Layout] | None = None,
 ) -> Checked:
-    """Paths (of `layouts`, all when None), order and levels with about `budget` simulations."""
+    """Paths (of `layouts`, all when None), order and levels with about `budget` simulations.
+
+    `levels` None: each job has one of its own, by its rank.
+    """
     layouts = list(small.layouts()) if layouts is None else layouts
     components = list(dict.fromkeys(part for layout in layouts for part in layout.components))
     orders = model(small, components, worth)
@@ -96,7 +99,10 @@ def search(
     rank, level = np.zeros(len(worth), np.int64), np.zeros(len(worth), np.int64)
     place = []
     for part in chosen.components:
-        order, fitted = compress(judge, part, best[part][:KEPT], levels)
+        order: Sequence[int] = best[part][0]
+        fitted = order
+        if levels is not None:
+            order, fitted = compress(judge, part, best[part][:KEPT], levels)
         for member, own, its in zip(part.members, order, fitted, strict=True):
             level[member] = its
             place.append((its, own, member))
@@ -114,9 +120,9 @@ def compress(
     judge.learn([(part, np.array([fitted for _, fitted in options], np.int64))])
     values = [judge.value(part, fitted) for _, fitted in options]
     top = max(values)
-    # Of those as good, the one with the fewest levels: what is not needed stays free.
+    # Of those as good, the first with the fewest levels: what is not needed stays free.
     equal = [one for one, value in zip(options, values, strict=True) if value >= top * (1 - 1e-9)]
-    return min(equal, key=lambda one: (max(one[1]), tuple(one[1]), tuple(one[0])))
+    return min(equal, key=lambda one: max(one[1]))
 
 
 def _steps(rank: Sequence[int], levels: int) -> list[list[int]]:

@@ -11,7 +11,7 @@ from hostcc.schedule import baselines_order, order
 from hostcc.schedule.contention import pairs
 from hostcc.schedule.intensity import communication_time, intensity, link_seconds
 from hostcc.schedule.pairloss import Alone
-from hostcc.schedule.paths import baselines, greedy
+from hostcc.schedule.paths import baselines, crux, pair_search
 from hostcc.schedule.paths.fabric import from_problem
 from hostcc.schedule.problem import Floats, Ints, Problem
 
@@ -27,24 +27,6 @@ def ecmp(problem: Problem) -> Ints:
     key = np.array([int.from_bytes(name) >> 1 for name in names], np.int64)
     choice = baselines.ecmp(from_problem(problem), problem.flow_table, key)
     return np.asarray(problem.table_start[problem.flow_table] + choice)
-
-
-def crux_paths(problem: Problem) -> Ints:
-    """Crux, section 4.1: jobs by falling intensity, each flow on its least congested path.
-
-    Congestion is traffic per second of the jobs alone (bytes over iteration time), which does
-    better than bytes; a path is as congested as its busiest link.
-    """
-    fabric = from_problem(problem)
-    first = problem.table_start[problem.flow_table]
-    times = communication_time(problem, first)
-    period = np.maximum(problem.compute, problem.comm_start + times)
-    demand = problem.flow_bytes / np.maximum(period, 1e-9)[problem.flow_job]
-    rank = baselines_order.ranks(intensity(problem.work, times))
-    turn = np.lexsort((np.arange(problem.flow_count), rank[problem.flow_job]))
-    start = np.full(problem.flow_count, -1, np.int64)
-    choice = greedy.place(fabric, problem.flow_table, demand, turn.tolist(), start)
-    return np.asarray(first + choice)
 
 
 def stay(problem: Problem) -> Ints:
@@ -80,7 +62,13 @@ def by_losses(problem: Problem, routing: Ints, worth: Floats | None = None) -> I
     return order.best(problem.job_count, found, worth / np.maximum(jobs.period, 1e-9), start)
 
 
-ROUTES: dict[str, Route] = {"ecmp": ecmp, "crux": crux_paths, "stay": stay}
+ROUTES: dict[str, Route] = {
+    "hostcc": pair_search.choose,
+    "crux": crux.crux,
+    "taccl": crux.taccl,
+    "ecmp": ecmp,
+    "stay": stay,
+}
 ORDERS: dict[str, Order] = {
     "hostcc": by_losses,
     "crux": baselines_order.crux,

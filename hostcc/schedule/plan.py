@@ -26,7 +26,7 @@ class Options:
     reserved: tuple[int, ...] = ()
     """Levels that jobs must not use."""
     paths: str = DEFAULT
-    """methods.ROUTES, or "hostcc"."""
+    """methods.ROUTES."""
     order: str = DEFAULT
     """methods.ORDERS."""
     compression: str = "exact"
@@ -99,7 +99,7 @@ def decide(problem: Problem, options: Options, levels: int) -> Decision:
         found = checked.search(small, judge, worth, levels, options.simulations)
         how = f"{found.simulated} schedules simulated"
         return Decision(found.routing, found.rank, found.level, how)
-    routing = methods.ROUTES["crux" if options.paths == DEFAULT else options.paths](problem)
+    routing = methods.ROUTES[options.paths](problem)
     if options.order == DEFAULT:
         rank = methods.by_losses(problem, routing, worth)
     else:
@@ -117,7 +117,7 @@ def decide(problem: Problem, options: Options, levels: int) -> Decision:
 
 def _check(options: Options) -> None:
     known = {
-        "paths": [DEFAULT, *methods.ROUTES],
+        "paths": list(methods.ROUTES),
         "order": list(methods.ORDERS),
         "compression": list(compression.METHODS),
     }
