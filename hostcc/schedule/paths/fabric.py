@@ -82,22 +82,29 @@ def from_lists(capacity: Sequence[float], tables: Sequence[Sequence[Sequence[int
     return make(np.array(capacity, np.float64), table)
 
 
-def from_problem(problem: Problem) -> Fabric:
-    """The Fabric of a Problem; candidate k of table t is its path `table_start[t] + k`."""
+def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:
+    """The Fabric of a Problem, or of some of its tables (all by default).
+
+    Candidate k of table t is its path `table_start[t] + k`.
+    """
     links = problem.link_count
-    start, ends = problem.table_start[:-1], problem.table_start[1:]
+    tables = np.arange(len(problem.table_start) - 1) if tables is None else tables
+    start, ends = problem.table_start[tables], problem.table_start[tables + 1]
     width = int((ends - start).max(initial=1))
-    hops = np.diff(problem.path_start)
+    owner = np.repeat(np.arange(len(tables)), ends - start)
+    slot = np.arange(len(owner)) - np.repeat(np.cumsum(ends - start) - (ends - start), ends - start)
+    paths = start[owner] + slot
+    first = problem.path_start[paths]
+    hops = problem.path_start[paths + 1] - first
     depth = max(1, int(hops.max(initial=1)))
-    if len(start) * width * depth > MAX_CELLS:
+    if len(tables) * width * depth > MAX_CELLS:
         raise ViewError(f"paths: expected at most {MAX_CELLS} links of candidates")
-    table = np.full((len(start), max(1, width), depth), links + 1, np.int64)
-    paths = len(hops)
-    rows = np.full((paths, depth), links, np.int64)
-    column = np.arange(len(problem.path_links)) - np.repeat(problem.path_start[:-1], hops)
-    rows[np.repeat(np.arange(paths), hops), column] = problem.path_links
-    owner = np.repeat(np.arange(len(start)), ends - start)
-    table[owner, np.arange(paths) - start[owner]] = rows
+    table = np.full((len(tables), max(1, width), depth), links + 1, np.int64)
+    rows = np.full((len(paths), depth), links, np.int64)
+    row = np.repeat(np.arange(len(paths)), hops)
+    column = np.arange(len(row)) - np.repeat(np.cumsum(hops) - hops, hops)
+    rows[row, column] = problem.path_links[first[row] + column]
+    table[owner, slot] = rows
     return make(problem.capacity, table)
 
 

@@ -15,14 +15,22 @@ from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
 
 
-def place(fabric: Fabric, table: Ints, demand: Floats, flows: Iterable[int], choice: Ints) -> Ints:
+def place(
+    fabric: Fabric,
+    table: Ints,
+    demand: Floats,
+    flows: Iterable[int],
+    choice: Ints,
+    load: Floats | None = None,
+) -> Ints:
     """(F,) `choice` with `flows` placed in their order; entries of -1 are not placed yet.
 
     A flow takes the candidate whose largest load over capacity, with it, is least; the first
-    of equals.  A flow without usable candidates stays at -1.
+    of equals.  A flow without usable candidates stays at -1.  `load` (L + 2,): what the links
+    carry before, if that is not what `choice` says.
     """
     choice = choice.copy()
-    load = fabrics.loads(fabric, table, demand, choice)
+    load = fabrics.loads(fabric, table, demand, choice) if load is None else load.astype(np.float64)
     load[-1] = np.inf
     capacity = fabric.capacity
     alike = bool(np.all(capacity[:-2] == capacity[:1]))

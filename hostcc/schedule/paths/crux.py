@@ -1,0 +1,50 @@
+"""Crux's path selection, and TACCL* (Crux, SIGCOMM'24, sections 4.1 and 6): jobs one by one.
+
+What the paper leaves open is settled so: the congestion of a path is the largest share of time
+that any of its links is in use (bytes over capacity and iteration time), the flow included;
+the first path in order of names wins a tie; t, which intensity needs before there are paths,
+is what it is on each job's own best paths.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostcc.schedule.paths import fabric as fabrics
+from hostcc.schedule.paths import greedy
+from hostcc.schedule.paths.alone import Alone, alone
+from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
+from hostcc.schedule.problem import TINY_S, Problem
+
+
+def crux(problem: Problem, reference: Alone | None = None, *, by_bytes: bool = False) -> Ints:
+    """Routing (F,): jobs by intensity, each flow on its least congested path.
+
+    `reference`: what alone() returns, where it is known.  `by_bytes`: congestion in bytes,
+    whatever the iteration time.
+    """
+    reference = alone(problem) if reference is None else reference
+    fabric = reference.fabric or fabrics.from_problem(problem)
+    # I = W / t; a job without traffic has no flows to place.
+    worth = problem.work * problem.weight / np.maximum(reference.comm, TINY_S)
+    demand = problem.flow_bytes
+    if not by_bytes:
+        demand = demand / reference.period[problem.flow_job]
+    demand = fabrics.whole(demand)
+    order = np.lexsort((-demand, problem.flow_job, -worth[problem.flow_job]))
+    return _place(problem, fabric, demand, order)
+
+
+def taccl(problem: Problem) -> Ints:
+    """Routing (F,): the jobs with most traffic first, congestion in bytes."""
+    fabric = fabrics.from_problem(problem)
+    demand = fabrics.whole(problem.flow_bytes)
+    total = np.bincount(problem.flow_job, demand, problem.job_count)
+    order = np.lexsort((-demand, problem.flow_job, -total[problem.flow_job]))
+    return _place(problem, fabric, demand, order)
+
+
+def _place(problem: Problem, fabric: Fabric, demand: Floats, order: Ints) -> Ints:
+    empty = np.full(problem.flow_count, -1, np.int64)
+    found = greedy.place(fabric, problem.flow_table, demand, order.tolist(), empty)
+    return np.asarray(problem.table_start[problem.flow_table] + found)

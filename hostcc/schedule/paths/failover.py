@@ -1,0 +1,93 @@
+"""Plans for failures that have not happened yet: each single link, each single spine.
+
+After a failure only the flows that it has cut off move, in the prepared plan as well: the
+others keep their paths.  A fabric of many links is prepared link by link, the ones that carry
+traffic only; those that carry none need no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule.paths import clos as closes
+from hostcc.schedule.paths import fabric as fabrics
+from hostcc.schedule.paths import greedy, local_search, two_layer
+from hostcc.schedule.paths.clos import Clos, Flows
+from hostcc.schedule.paths.fabric import Ints
+
+SPINE, LINK = "spine", "link"
+STEPS = 60
+CUT_OFF = -1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that can fail: a spine, or the link of a ToR and a spine."""
+
+    kind: str
+    spine: int
+    tor: int = -1
+
+    def after(self, clos: Clos) -> Clos:
+        """The fabric when it has failed."""
+        if self.kind == SPINE:
+            return closes.without_spines(clos, [self.spine])
+        return closes.without_links(clos, [(self.tor, self.spine)])
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What to do when it fails."""
+
+    failure: Failure
+    spine: Ints
+    """(F,) for all flows; -1: within a ToR, or cut off."""
+    moved: Ints
+    """Flows that change their spine."""
+    cut_off: Ints
+    """Flows that no path is left for."""
+    peak: float
+    """The largest load over capacity afterwards."""
+
+
+def prepare(clos: Clos, flows: Flows, spine: Ints) -> Iterator[Prepared]:
+    """A plan for every failure that would touch a flow of the routing `spine` (F,)."""
+    outward = flows.src != flows.dst
+    used = np.unique(spine[outward])
+    for index in used.tolist():
+        yield answer(clos, flows, spine, Failure(SPINE, index))
+    ends = np.concatenate([flows.src[outward], flows.dst[outward]])
+    cells = np.unique(ends * clos.spines + np.tile(spine[outward], 2))
+    for cell in cells.tolist():
+        tor, index = divmod(cell, clos.spines)
+        yield answer(clos, flows, spine, Failure(LINK, index, tor))
+
+
+def answer(clos: Clos, flows: Flows, spine: Ints, failure: Failure) -> Prepared:
+    """What to do when `failure` happens to the routing `spine`."""
+    left = failure.after(clos)
+    outward = flows.src != flows.dst
+    slot = np.maximum(spine, 0)
+    alive = (left.up[flows.src, slot] > 0) & (left.down[flows.dst, slot] > 0)
+    hit = np.flatnonzero(outward & ~alive)
+    reach = ((left.up[flows.src[hit]] > 0) & (left.down[flows.dst[hit]] > 0)).any(axis=1)
+    cut, stranded = hit[~reach], hit[reach]
+    fabric, table = closes.fabric(left, flows)
+    demand = fabrics.whole(flows.demand)
+    choice = np.where(outward, spine, 0)
+    choice[hit] = CUT_OFF
+    order = stranded[np.argsort(-demand[stranded], kind="stable")]
+    choice = greedy.place(fabric, table, demand, order.tolist(), choice)
+    on = np.flatnonzero(choice >= 0)
+    movable = np.zeros(len(on), np.bool_)
+    movable[np.searchsorted(on, stranded)] = True
+    choice[on] = local_search.improve(
+        fabric, table[on], demand[on], choice[on], steps=STEPS, movable=movable
+    )
+    choice[~outward] = -1
+    rest = Flows(flows.src[on], flows.dst[on], flows.demand[on])
+    peak = two_layer.peak(left, rest, choice[on])
+    return Prepared(failure, choice, stranded, cut, peak)

@@ -1,0 +1,176 @@
+"""Moves of flows between paths, judged by what their jobs would lose to those they then meet.
+
+All moves are judged at once against the routing as it is, so that only moves which touch
+different links may be made together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule import contention
+from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.paths import prediction
+from hostcc.schedule.paths.alone import Alone
+from hostcc.schedule.paths.fabric import Floats, Ints
+from hostcc.schedule.problem import TINY_S, Problem
+
+CANDIDATES = 6
+"""Paths that a flow is tried on, the least loaded ones."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Who is on which link under a routing."""
+
+    routing: Ints
+    """(F,)"""
+    job: Ints
+    """Jobs of link l: entries `starts[l] .. starts[l + 1]`."""
+    starts: Ints
+    seconds: Floats
+    """Per iteration, of each entry."""
+    load: Floats
+    """(L,) seconds of traffic per second."""
+    comm: Floats
+    """(J,) t of each job, seconds."""
+
+
+def occupancy(problem: Problem, period: Floats | None, routing: Ints) -> Occupancy:
+    """Who is where; `period` (J,) seconds, by default what the jobs take alone, so routed."""
+    job, link, seconds = link_seconds(problem, routing)
+    comm = np.zeros(problem.job_count)
+    np.maximum.at(comm, job, seconds)
+    if period is None:
+        period = np.maximum(np.maximum(problem.compute, problem.comm_start + comm), TINY_S)
+    load = np.bincount(link, seconds / period[job], problem.link_count).astype(np.float64)
+    by = np.argsort(link, kind="stable")
+    starts = np.searchsorted(link[by], np.arange(problem.link_count + 1))
+    return Occupancy(routing, job[by], starts, seconds[by], load, comm)
+
+
+def offered(problem: Problem, now: Occupancy) -> float:
+    """Mean over jobs of the most loaded link each crosses, seconds of traffic per second."""
+    if not len(now.job):
+        return 0.0
+    highest = np.zeros(problem.job_count)
+    np.maximum.at(highest, now.job, np.repeat(now.load, np.diff(now.starts)))
+    return float(highest[np.unique(now.job)].mean())
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Paths that flows are tried on, (M,); each flow's first is the one that it is on."""
+
+    flow: Ints
+    path: Ints
+    cost: Floats
+    """FLOP/s that the flow's job loses to the jobs on that path, and to its own flows."""
+
+    def gain(self) -> Floats:
+        """(M,) what moving there saves."""
+        first = np.flatnonzero(np.r_[True, self.flow[1:] != self.flow[:-1]])
+        present = np.repeat(self.cost[first], np.diff(np.r_[first, len(self.flow)]))
+        return np.asarray(present - self.cost)
+
+
+def trials(
+    problem: Problem, reference: Alone, now: Occupancy, flows: Ints, *, rough: bool
+) -> Trials:
+    """Judge the moves of `flows` to their least loaded paths."""
+    flow, path = candidates(problem, now, flows)
+    return Trials(flow, path, costs(problem, reference, now, flow, path, rough=rough))
+
+
+def independent(problem: Problem, routing: Ints, tried: Trials, floor: float) -> list[int]:
+    """Entries of `tried` that gain more than `floor`, best first, no two of which change the
+    same link, none of a flow twice."""
+    gain = tried.gain()
+    worthy = np.flatnonzero(gain > floor)
+    busy: set[int] = set()
+    done: set[int] = set()
+    made = []
+    for row in worthy[np.argsort(-gain[worthy], kind="stable")].tolist():
+        flow = int(tried.flow[row])
+        if flow in done:
+            continue
+        old, new = (_links(problem, int(p)) for p in (routing[flow], tried.path[row]))
+        if busy.isdisjoint(old ^ new):
+            busy |= old | new
+            done.add(flow)
+            made.append(row)
+    return made
+
+
+def _links(problem: Problem, path: int) -> set[int]:
+    start, end = problem.path_start[path], problem.path_start[path + 1]
+    return set(problem.path_links[start:end].tolist())
+
+
+def candidates(problem: Problem, now: Occupancy, flows: Ints) -> tuple[Ints, Ints]:
+    """(M,) flows and paths to try: the present path of each flow, then the least loaded."""
+    routing, starts = now.routing, problem.table_start
+    tried_flow, tried_path = [], []
+    best: dict[int, Ints] = {}
+    for flow in flows.tolist():
+        table = int(problem.flow_table[flow])
+        if table not in best:
+            low, high = int(starts[table]), int(starts[table + 1])
+            first = problem.path_start[low : high + 1]
+            links = problem.path_links[first[0] : first[-1]]
+            busiest = np.zeros(high - low)
+            owner = np.repeat(np.arange(high - low), np.diff(first))
+            np.maximum.at(busiest, owner, now.load[links])
+            best[table] = low + np.argsort(busiest, kind="stable")[:CANDIDATES]
+        paths = best[table]
+        paths = np.r_[routing[flow], paths[paths != routing[flow]]]
+        tried_flow.append(np.full(len(paths), flow))
+        tried_path.append(paths)
+    return np.concatenate(tried_flow), np.concatenate(tried_path)
+
+
+def costs(
+    problem: Problem, reference: Alone, now: Occupancy, flow: Ints, path: Ints, *, rough: bool
+) -> Floats:
+    """(M,) what the job of each flow loses to the jobs on each path, itself apart; a second
+    flow of the same job on a link counts as what it makes the job slower."""
+    crossing, at = _crossings(problem, path)
+    link_job, starts, amount = now.job, now.starts, now.seconds
+    count = starts[at + 1] - starts[at]
+    row = np.repeat(crossing, count)
+    index = np.repeat(starts[at], count) + (np.arange(count.sum()) - _before(count))
+    mine, theirs = problem.flow_job[flow[row]], link_job[index]
+    own = mine == theirs
+    cost = np.zeros(len(flow))
+    stays = path == now.routing[flow]
+    # Own flows on the link: the job's communication takes that much longer.
+    size = problem.flow_bytes[flow[row[own]]] / problem.capacity[np.repeat(at, count)[own]]
+    extra = amount[index[own]] + np.where(stays[row[own]], 0.0, size)
+    longer = np.maximum(problem.comm_start[mine[own]] + extra, problem.compute[mine[own]])
+    slower = np.maximum(longer / reference.period[mine[own]] - 1, 0.0)
+    np.maximum.at(cost, row[own], reference.worth[mine[own]] * slower / (1 + slower))
+    # Others: each job once per path.
+    key = np.unique(row[~own] * problem.job_count + theirs[~own])
+    tried, other = np.divmod(key, max(1, problem.job_count))
+    job = problem.flow_job[flow[tried]]
+    low, high = np.minimum(job, other), np.maximum(job, other)
+    pairs, where = np.unique(low * problem.job_count + high, return_inverse=True)
+    one, two = np.divmod(pairs, max(1, problem.job_count))
+    usual = np.maximum(now.comm, TINY_S)
+    met = contention.Pairs(one, two, usual[one], usual[two])
+    lost = prediction.pair_losses(problem, reference, now.comm, met, rough=rough)
+    return np.asarray(cost + np.bincount(tried, lost[where.reshape(-1)], len(flow)))
+
+
+def _crossings(problem: Problem, path: Ints) -> tuple[Ints, Ints]:
+    """Every (row of `path`, link on it)."""
+    first = problem.path_start[path]
+    count = problem.path_start[path + 1] - first
+    row = np.repeat(np.arange(len(path)), count)
+    return row, problem.path_links[np.repeat(first, count) + np.arange(len(row)) - _before(count)]
+
+
+def _before(count: Ints) -> Ints:
+    return np.repeat(np.cumsum(count) - count, count)

@@ -1,0 +1,121 @@
+"""hostcc's default: the paths with the least predicted loss between pairs of jobs.
+
+Few choices: all routings are tried on pair losses computed once, and the best of them once
+more with the losses that they really have.  Many: from Crux's paths, flows of the pairs that
+lose most move to where they lose less, in rounds; a round looks at all of them at once, and
+makes only moves whose links no other move of the round touches.  Under heavy overload the
+pairwise model cannot tell routings apart, and Crux's paths stay.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from hostcc.schedule import contention
+from hostcc.schedule.paths import crux, moves, prediction
+from hostcc.schedule.paths.alone import Alone, alone
+from hostcc.schedule.paths.fabric import Floats, Ints
+from hostcc.schedule.problem import Problem
+
+ENUMERATED = 1024
+"""Routings up to which all are tried."""
+CHECKED = 12
+"""Of them, how many are looked at closely."""
+ROUNDS = 3
+ROUGH = 5000
+"""Pairs that meet above which their losses are estimated, not followed."""
+FLOWS = 800
+"""Flows looked at in a round, those whose jobs lose most."""
+OVERLOAD = 1.5
+"""Mean load of jobs' links, in seconds of traffic per second, above which Crux's paths stay."""
+GAIN = 1e-9
+"""Part of the total worth below which a gain is none."""
+
+
+def choose(problem: Problem) -> Ints:
+    """Routing (F,) with the least predicted loss that is found."""
+    reference = alone(problem)
+    start = crux.crux(problem, reference)
+    if not len(start):
+        return start
+    if moves.offered(problem, moves.occupancy(problem, reference.period, start)) > OVERLOAD:
+        return start
+    options = np.diff(problem.table_start)[problem.flow_table]
+    if prod(options.tolist()) <= ENUMERATED:
+        return _enumerate(problem, reference, start, options)
+    return improve(problem, reference, start)
+
+
+def _enumerate(problem: Problem, reference: Alone, start: Ints, options: Ints) -> Ints:
+    free = np.flatnonzero(options > 1)
+    base = problem.table_start[problem.flow_table]
+    steps = np.array(list(product(*(range(n) for n in options[free].tolist()))), np.int64)
+    routings = np.repeat(base[None, :], len(steps), axis=0)
+    routings[:, free] += steps.reshape(len(steps), -1)
+    ranked = np.argsort(_nominal(problem, reference, routings), kind="stable")[:CHECKED]
+    best, least = start, prediction.loss(problem, reference, start)
+    for row in ranked.tolist():
+        found = prediction.loss(problem, reference, routings[row])
+        if found < least - GAIN * float(reference.worth.sum()):
+            best, least = routings[row], found
+    return best
+
+
+def _nominal(problem: Problem, reference: Alone, routings: Ints) -> Floats:
+    """(N,) what each routing (N, F) loses, every pair that meets at its usual loss."""
+    jobs, links = problem.job_count, problem.link_count
+    hops = np.diff(problem.path_start)
+    on = np.zeros((len(hops), links))
+    on[np.repeat(np.arange(len(hops)), hops), problem.path_links] = 1.0
+    seconds = np.zeros((len(routings), jobs, links))
+    for flow, job in enumerate(problem.flow_job.tolist()):
+        seconds[:, job] += on[routings[:, flow]] * problem.flow_bytes[flow]
+    seconds /= problem.capacity
+    period = np.maximum(problem.compute, problem.comm_start + seconds.max(axis=2, initial=0.0))
+    longer = np.maximum(period / reference.period - 1, 0.0)
+    total = (longer / (1 + longer)) @ reference.worth
+    present = (seconds > 0).astype(np.float64)
+    meet = (present @ present.transpose(0, 2, 1)) > 0
+    one, other = np.triu_indices(jobs, 1)
+    pairs = contention.Pairs(one, other, reference.comm[one], reference.comm[other])
+    lost = prediction.pair_losses(problem, reference, reference.comm, pairs)
+    return np.asarray(total + meet[:, one, other] @ lost)
+
+
+def improve(problem: Problem, reference: Alone, start: Ints) -> Ints:
+    """Routing (F,) that is predicted to lose no more than `start`."""
+    best, least = start, np.inf
+    routing, floor = start, GAIN * float(reference.worth.sum())
+    rough: bool | None = None
+    for _ in range(ROUNDS + 1):
+        now = moves.occupancy(problem, reference.period, routing)
+        found = prediction.meeting(problem, now.job, now.starts, now.seconds)
+        if rough is None:
+            rough = len(found.one) > ROUGH
+        lost = prediction.pair_losses(problem, reference, now.comm, found, rough=rough)
+        total = prediction.own(problem, reference, now.comm) + float(lost.sum())
+        if total >= least - floor:
+            break
+        best, least = routing, total
+        flows = _suffering(problem, found, lost)
+        if not len(flows):
+            break
+        tried = moves.trials(problem, reference, now, flows, rough=rough)
+        made = moves.independent(problem, routing, tried, floor)
+        if not made:
+            break
+        routing = routing.copy()
+        routing[tried.flow[made]] = tried.path[made]
+    return best
+
+
+def _suffering(problem: Problem, found: contention.Pairs, lost: Floats) -> Ints:
+    """Flows that have a choice, of the jobs that lose most."""
+    pain = np.bincount(found.one, lost, problem.job_count)
+    pain += np.bincount(found.other, lost, problem.job_count)
+    options = np.diff(problem.table_start)[problem.flow_table]
+    flows = np.flatnonzero((options > 1) & (pain[problem.flow_job] > 0))
+    return flows[np.argsort(-pain[problem.flow_job[flows]], kind="stable")][:FLOWS]

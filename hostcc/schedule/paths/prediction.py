@@ -1,0 +1,94 @@
+"""What a routing is predicted to lose, in FLOP/s: by jobs in their own way, and by each other.
+
+A job loses by itself when its flows share a link and its communication takes longer than on
+its best paths.  Two jobs that share a link lose the smaller of what either loses below the
+other (pairloss.py): the order of priorities, decided later, can have that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostcc.schedule import contention
+from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.pairloss import Alone as Lone
+from hostcc.schedule.pairloss import slowdown
+from hostcc.schedule.paths.alone import Alone
+from hostcc.schedule.paths.fabric import Floats, Ints
+from hostcc.schedule.problem import TINY_S, Problem
+
+MANY = 4000
+"""Pairs above which fewer starting points are followed."""
+
+
+def pair_losses(
+    problem: Problem,
+    reference: Alone,
+    comm: Floats,
+    found: contention.Pairs,
+    *,
+    rough: bool = False,
+) -> Floats:
+    """(N,) FLOP/s that each pair of jobs loses by sharing a link; `comm` (J,) their t.
+
+    `rough`: by `estimate`, for very many pairs.
+    """
+    jobs = Lone(problem.compute, problem.comm_start, comm)
+    phases = 8 if len(found.one) <= MANY else 4
+    lost = []
+    for upper, lower, above, below in (
+        (found.one, found.other, found.one_seconds, found.other_seconds),
+        (found.other, found.one, found.other_seconds, found.one_seconds),
+    ):
+        if rough:
+            slower = estimate(jobs, upper, lower, above, below)
+        else:
+            slower = slowdown(jobs, upper, lower, above, below, phases)
+        lost.append(reference.worth[lower] * _share(slower))
+    return np.minimum(lost[0], lost[1])
+
+
+def estimate(
+    jobs: Lone, upper: Ints, lower: Ints, upper_seconds: Floats, lower_seconds: Floats
+) -> Floats:
+    """(N,) slow-down of `lower[n]` below `upper[n]` when their phases have nothing to do with
+    each other; what pairloss.slowdown follows exactly, in a fiftieth of the time."""
+    period = np.maximum(jobs.period[upper], TINY_S)
+    busy = np.minimum(upper_seconds, period * (1 - 1e-6))
+    idle = period - busy
+    share = busy / period
+    # Begun in an idle part, w seconds of work meet w / idle busy parts on average.
+    rounds = np.ceil(lower_seconds / idle) - 1
+    took = lower_seconds * (1 + share) + share * busy * (0.5 + np.maximum(rounds, 0.0))
+    took = np.maximum(took, jobs.comm[lower])
+    alone = np.maximum(jobs.period[lower], TINY_S)
+    longer = np.maximum(jobs.compute[lower], jobs.comm_start[lower] + took)
+    return np.asarray(np.maximum(longer / alone - 1, 0.0))
+
+
+def _share(slower: Floats) -> Floats:
+    """The part of its rate that a job loses when it becomes so much slower."""
+    return np.asarray(slower / (1 + slower))
+
+
+def own(problem: Problem, reference: Alone, comm: Floats) -> float:
+    """FLOP/s that jobs lose because their own flows share links."""
+    period = np.maximum(problem.compute, problem.comm_start + comm)
+    longer = np.maximum(period / reference.period - 1, 0.0)
+    return float((reference.worth * _share(longer)).sum())
+
+
+def meeting(problem: Problem, job: Ints, starts: Ints, seconds: Floats) -> contention.Pairs:
+    """The pairs of jobs on common links; those of link l are `job[starts[l] : starts[l + 1]]`."""
+    link = np.repeat(np.arange(problem.link_count), np.diff(starts))
+    return contention.on_links(job, link, seconds, problem.job_count)
+
+
+def loss(problem: Problem, reference: Alone, routing: Ints) -> float:
+    """FLOP/s that a routing (F,) loses against jobs that never meet."""
+    job, link, seconds = link_seconds(problem, routing)
+    comm = np.zeros(problem.job_count)
+    np.maximum.at(comm, job, seconds)
+    found = contention.on_links(job, link, seconds, problem.job_count)
+    lost = pair_losses(problem, reference, comm, found)
+    return own(problem, reference, comm) + float(lost.sum())
