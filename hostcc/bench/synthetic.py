@@ -88,13 +88,24 @@ def binned(rectangles: Rectangles, bin_s: float, bins: int) -> Floats:
 
 
 def job(
-    shape: Shape, dirt: Dirt, rng: np.random.Generator, *, iterations: int, bin_s: float
+    shape: Shape,
+    dirt: Dirt,
+    rng: np.random.Generator,
+    *,
+    iterations: int,
+    bin_s: float,
+    then: Shape | None = None,
+    change_at: int = 0,
 ) -> Sample:
-    """A job of so many complete iterations; the series begins and ends at any point of one."""
+    """A job of so many complete iterations; the series begins and ends at any point of one.
+
+    With `then` the job changes: after `change_at` complete iterations to that shape.
+    """
     busy = _neighbour(shape, dirt, rng)
     rectangles: list[tuple[float, float, float]] = []
     starts, now = [], 0.0
     for number in range(iterations + 2):
+        shape = then if then is not None and number == change_at + 1 else shape
         starts.append(now)
         late = rng.random() < dirt.straggler_share
         delay = rng.uniform(*dirt.straggler_delay) * shape.period_s if late else 0.0

@@ -31,7 +31,8 @@ def explained(pieces: Floats, starts: Floats, period: float, squares: Floats) ->
     missed = ((pieces - scale[:, None] * centre) ** 2).mean(axis=1) * (count / (count - 1)) ** 2
     variance = ((pieces - centre.mean()) ** 2).mean(axis=1)
     missed += beyond(starts, period, squares) / period
-    shares = np.maximum(0.0, 1.0 - missed / np.maximum(variance, 1e-300))
+    least = max(1e-9 * float((pieces * pieces).mean()), 1e-300)
+    shares = np.maximum(0.0, 1.0 - missed / np.maximum(variance, least))
     return float(np.sort(shares)[len(shares) - count :].mean())
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostcc.measure.pattern import mean_of, quiet_phases, sampled
-from hostcc.measure.series import ByteSeries, Floats, cumulative
+from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative
 from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
 from hostcc.measure.tracking import FEWEST, Track, track
 
@@ -30,6 +30,8 @@ SAME_PART = 0.86
 """The same for a half or a third of the best one."""
 RIPPLE = 0.1
 """Share of the bytes that has to be in bursts: a steady transfer has a rhythm of its own."""
+PHASES = 96
+"""Parts of an iteration that are told apart to see when the job is silent."""
 SETTLED = 4.0
 """After so many iterations the confidence is 63 % of what the score says."""
 
@@ -54,7 +56,7 @@ class Period:
     spread: float | None = None
     """Half the range in which half of the iteration times lie, over the period."""
     starts: Floats | None = None
-    """In bins, in the middle of the silence before each iteration's bursts.  Shape (k,)."""
+    """Shape (k,), in bins of the series: the middle of the silence before an iteration's bursts."""
 
 
 def detect(of: ByteSeries) -> Period:
@@ -82,11 +84,8 @@ def judged(of: ByteSeries, best: Track) -> Period:
             f"{best.score:.2f} in {count} iterations"
         )
     intervals = np.diff(best.starts)
-    sums = cumulative(of.total)
-    background = background_rate(sums, best)
-    sent = np.diff(between(sums, best.starts)) - background * intervals
-    per_iteration = typical(sent[intervals < 1.5 * best.period])
-    everything = float(between(sums, best.starts[[0, -1]]) @ (-1.0, 1.0))
+    per_iteration, background = exchanged(of.total, best.starts, best.period)
+    everything = float(np.diff(between(cumulative(of.total), best.starts[[0, -1]]))[0])
     if per_iteration * count < RIPPLE * everything:
         return _not(f"a steady transfer with a ripple of {per_iteration:.3g} bytes")
     period = regular_interval(best.starts, best.period)
@@ -158,15 +157,26 @@ def between(sums: Floats, edges: Floats) -> Floats:
     return result
 
 
-def background_rate(sums: Floats, found: Track) -> float:
+def exchanged(values: Floats | Ints, starts: Floats, period: float) -> tuple[float, float]:
+    """Bytes in one iteration without the background, and the background in bytes per bin.
+
+    `values`: bytes per bin, shape (n,); `starts` and `period` in bins.
+    """
+    sums = cumulative(values)
+    intervals = np.diff(starts)
+    background = background_rate(sums, starts, period)
+    sent = np.diff(between(sums, starts)) - background * intervals
+    return max(0.0, typical(sent[intervals < 1.5 * period])), background
+
+
+def background_rate(sums: Floats, starts: Floats, period: float) -> float:
     """Bytes per bin in the phases in which the job itself is silent; `sums`: `cumulative`."""
-    width = len(found.pattern)
-    whole = found.starts[found.starts + found.period <= len(sums) - 1]
+    whole = starts[starts + period <= len(sums) - 1]
     if not len(whole):
         return 0.0
-    pieces = sampled(sums, whole, found.period, width)
+    pieces = sampled(sums, whole, period, PHASES)
     quiet = quiet_phases(mean_of(pieces))
-    edge = max(width // 48, int(np.ceil(width / found.period)))  # a bin that a burst begins in
+    edge = max(PHASES // 48, int(np.ceil(PHASES / period)))  # a bin that a burst begins in
     inner = quiet & np.roll(quiet, edge) & np.roll(quiet, -edge)
     silent = pieces[:, inner if inner.any() else quiet].mean(axis=1)
     return max(0.0, typical(silent, 10.0)) if inner.any() else float(silent.min())

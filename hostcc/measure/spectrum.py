@@ -39,13 +39,31 @@ def floor_of(values: Floats) -> float:
     return float(np.quantile(values, 0.05)) if len(values) else 0.0
 
 
+@dataclass(frozen=True)
+class Taming:
+    """What is taken away from a series before it is looked at; bytes per bin."""
+
+    floor: float
+    """What is always there."""
+    cap: float
+    """Above the floor: rates beyond it are cut."""
+
+    def tame(self, values: Floats) -> Floats:
+        """The series above the floor and below the cap; shape (n,)."""
+        result: Floats = np.minimum(np.maximum(values - self.floor, 0.0), self.cap)
+        return result
+
+
+def taming_of(values: Floats) -> Taming:
+    """For a series: its floor, and a cap that only single very high bins reach."""
+    floor = floor_of(values)
+    above = values[values > floor] - floor
+    return Taming(floor, RATE_CAP * float(np.quantile(above, 0.9)) if len(above) else 0.0)
+
+
 def tamed(values: Floats) -> Floats:
     """The series above its floor, with single very high bins cut; shape (n,)."""
-    above = np.maximum(values - floor_of(values), 0.0)
-    positive = above[above > 0]
-    if not len(positive):
-        return above
-    return np.minimum(above, RATE_CAP * float(np.quantile(positive, 0.9)))
+    return taming_of(values).tame(values)
 
 
 def repeating_lags(values: Floats, most: int = 10) -> list[Lag]:
@@ -70,7 +88,13 @@ def repeating_lags(values: Floats, most: int = 10) -> list[Lag]:
     for lag in found:
         if all(abs(lag.bins / other.bins - 1) > 0.04 for other in distinct):
             distinct.append(lag)
-    return distinct[:most]
+    # Multiples of a burst's lag must not crowd out the iteration's, which is longer.
+    octaves: dict[int, Lag] = {}
+    for lag in distinct:
+        octaves.setdefault(int(np.log2(lag.bins)), lag)
+    chosen = list(octaves.values())[:most]
+    chosen += [lag for lag in distinct if lag not in chosen][: most - len(chosen)]
+    return sorted(chosen, key=lambda lag: -lag.correlation)
 
 
 def autocorrelation(values: Floats, last: int) -> Floats:

@@ -30,6 +30,8 @@ SMOOTHING = 24
 and need not be punctual to a thousandth."""
 STEP_COST = 0.5
 """What a step out of rhythm costs, in energies of the pattern."""
+COVERAGE = 0.8
+"""So much of the time has to be filled with iterations: stragglers leave some of it empty."""
 ODD_END = 0.04
 """By so many intervals the first and the last one may differ from the median."""
 ROUNDS = 2
@@ -53,13 +55,16 @@ class Track:
     regularity: float
     """1: all intervals are equal; towards 0: they have nothing in common."""
 
+    coverage: float
+    """Share of the time from the first to the last start that the iterations' periods fill."""
     gaps: float
     """Share of the intervals that make this a part of a longer period."""
 
     @property
     def score(self) -> float:
         """How much of the series is one pattern that comes again and again; 0 to 1."""
-        return self.explained * self.regularity * (1 - self.gaps)
+        covered = min(1.0, self.coverage / COVERAGE)
+        return self.explained * self.regularity * (1 - self.gaps) * covered
 
 
 def track(values: Floats, lag: float) -> Track | None:
@@ -69,7 +74,7 @@ def track(values: Floats, lag: float) -> Track | None:
     """
     tail = max(0, len(values) - int(MOST_CYCLES * lag))
     values = smoothed(values[tail:], max(2, round(lag / SMOOTHING)))
-    coarse, factor = _at_resolution(values, lag)
+    coarse, factor = at_resolution(values, lag)
     period = lag / factor
     if len(coarse) < FEWEST * round(period) or not coarse.any():
         return None
@@ -110,6 +115,7 @@ def _measured(
         silence=silence / width,
         explained=likeness.explained(pieces, starts[whole], period, squares),
         regularity=likeness.regularity(np.diff(starts), period),
+        coverage=(len(starts) - 1) * period / max(float(starts[-1] - starts[0]), period),
         gaps=likeness.gaps(starts, period, float(pattern.mean()), sums),
     )
 
@@ -125,7 +131,7 @@ def smoothed(values: Floats, width: int) -> Floats:
     return np.diff(sums)
 
 
-def _at_resolution(values: Floats, lag: float) -> tuple[Floats, float]:
+def at_resolution(values: Floats, lag: float) -> tuple[Floats, float]:
     """The series in bins of which `lag` has 64 to 128, and how many old ones make a new one.
 
     Where the bins are too long, rates between them are interpolated, so that bursts which meet
@@ -150,15 +156,15 @@ def _seed(values: Floats, width: int) -> Floats:
     begins = np.linspace(0, len(values) - width, SEEDS).astype(np.int64)
     sums = cumulative(values * values)
     energy = sums[width:] - sums[:-width]
-    least = 0.1 * float(np.quantile(energy, 0.75))
+    least = max(0.1 * float(np.quantile(energy, 0.75)), 1e-9 * float(energy.max()))
     slots = len(energy) // width
     best, chosen = -1.0, values[:width]
     for begin in begins.tolist():
-        if energy[begin] <= max(least, 0.0):
+        if energy[begin] <= least:
             continue
         piece = values[begin : begin + width]
         match = np.maximum(_match(values, piece), 0.0)
-        likeness = match * match * (energy[begin] / np.maximum(energy, max(least, 1e-300)))
+        likeness = match * match * (energy[begin] / np.maximum(energy, least))
         total = float(likeness[: slots * width].reshape(slots, width).max(axis=1).mean())
         if total > best:
             best, chosen = total, piece
@@ -177,7 +183,7 @@ def _match(values: Floats, pattern: Floats) -> Floats:
     return found / max(float(pattern @ pattern), 1e-300)
 
 
-def _gain(values: Floats, pattern: Floats) -> Floats:
+def gain(values: Floats, pattern: Floats) -> Floats:
     """Energy that the pattern explains where it is put, over its own; shape (n - width + 1,)."""
     match = _match(values, pattern)
     scale = np.clip(match, *GAIN_RANGE)
@@ -187,13 +193,13 @@ def _gain(values: Floats, pattern: Floats) -> Floats:
 
 def _placed(values: Floats, pattern: Floats, period: float) -> Ints:
     """The places of the pattern that explain most, with a rhythm of about `period` bins."""
-    gain = _gain(values, pattern)
-    padded = np.concatenate(((-np.inf,), gain, (-np.inf,)))
-    peaks = np.flatnonzero((gain > 0.1) & (gain >= padded[:-2]) & (gain > padded[2:]))
+    gains = gain(values, pattern)
+    padded = np.concatenate(((-np.inf,), gains, (-np.inf,)))
+    peaks = np.flatnonzero((gains > 0.1) & (gains >= padded[:-2]) & (gains > padded[2:]))
     if not len(peaks):
         return peaks
     # Best sum of a chain that ends at each peak, and the best up to and including each peak.
-    best, before = np.minimum(gain[peaks], 1.0), np.full(len(peaks), -1)
+    best, before = np.minimum(gains[peaks], 1.0), np.full(len(peaks), -1)
     leader = np.zeros(len(peaks), dtype=np.int64)
     near = np.searchsorted(peaks, peaks - SHORTEST * period, side="right")
     far = np.searchsorted(peaks, peaks - LONGEST * period, side="left")
@@ -243,11 +249,11 @@ def _inside(places: Ints, size: int, width: int) -> Ints:
 
 def _between_bins(values: Floats, pattern: Floats, places: Ints) -> Floats:
     """The places, moved to where the match is best between bins."""
-    gain = _gain(values, pattern)
-    inner = np.clip(places, 1, max(1, len(gain) - 2))
-    if len(gain) < 3:
+    gains = gain(values, pattern)
+    inner = np.clip(places, 1, max(1, len(gains) - 2))
+    if len(gains) < 3:
         return places.astype(np.float64)
-    before, here, after = gain[inner - 1], gain[inner], gain[inner + 1]
+    before, here, after = gains[inner - 1], gains[inner], gains[inner + 1]
     bend = before - 2 * here + after
     shift = np.where(bend < 0, 0.5 * (before - after) / np.minimum(bend, -1e-12), 0.0)
     moved: Floats = places.astype(np.float64) + np.where(

@@ -1,0 +1,217 @@
+"""Whether a job still does what it did: each new iteration beside those that were learned.
+
+Two iterations one after the other that differ from the job's own in the same way are a change,
+and so are three that differ in any way; stragglers differ, too, but seldom twice alike.  Of a
+job that has no stragglers any two are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.measure.likeness import GAIN_RANGE
+from hostcc.measure.pattern import mean_of, sampled
+from hostcc.measure.period import Period, between
+from hostcc.measure.series import ByteSeries, Floats, cumulative
+from hostcc.measure.spectrum import taming_of
+from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution, smoothed
+
+EARLIEST, LATEST = 0.5, 2.2
+"""Periods after one iteration's start between which the next one's is looked for."""
+SILENT = 4.5
+"""The same, while nothing is sent: an iteration can be late."""
+SEEN_FIRST = 1.2
+"""Periods after an iteration's start before which its end is not looked for."""
+SILENCE = 0.1
+"""Less than so much of an iteration's bytes counts as nothing."""
+SEEN_ENERGY = 0.2
+"""Share of the next iteration's energy that has to be seen before its start is known."""
+LEAST_GAIN = 0.4
+"""Of its energy, that a place has to explain of the pattern."""
+INTERVAL_TOLERANCE = (0.025, 0.12)
+"""Least and greatest share by which an iteration may be longer or shorter, and ..."""
+BYTES_TOLERANCE = (0.04, 0.3)
+"""... send more or less; between them, what the job's own iterations differ by decides."""
+DEVIATIONS = 6.0
+"""Median deviations of the job's own iterations that are allowed."""
+ALIKE = 0.1
+"""Two iterations have changed in the same way when they differ by at most so much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What iterations of a job are compared with; bins are those of its series."""
+
+    period: float
+    """Bins."""
+    pattern: Floats
+    """One iteration from the middle of its longest silence on, one value per finer bin."""
+    floor: float
+    """Bytes per bin that are always there."""
+    cap: float
+    """Bytes per bin above the floor beyond which nothing counts."""
+    sent: float
+    """Bytes in one iteration, background and all."""
+    interval_tolerance: float
+    """Share of the period."""
+    bytes_tolerance: float
+    """Share of `sent`."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """An iteration that came after those of the reference."""
+
+    start: float
+    """Bins."""
+    length: float
+    """Over the reference's period."""
+    sent: float
+    """Over the reference's bytes."""
+    lost: bool = False
+    """Nothing like the pattern was found: the length is that of the pattern."""
+    by_length: bool = False
+    """It is longer or shorter than the job's iterations are."""
+    by_bytes: bool = False
+    """It sends more or less."""
+
+    @property
+    def deviates(self) -> bool:
+        """Whether it is not as the job's iterations are."""
+        return self.lost or self.by_length or self.by_bytes
+
+
+def reference(of: ByteSeries, found: Period) -> Reference | None:
+    """What new iterations have to resemble; None without a period."""
+    if found.period_s is None or found.starts is None:
+        return None
+    period, values = found.period_s / of.bin_s, of.total
+    taming = taming_of(values)
+    tamed = smoothed(taming.tame(values), _width(period))
+    whole = found.starts[found.starts + period <= len(of)]
+    finer = at_resolution(np.zeros(1), period)[1]
+    pattern = mean_of(sampled(cumulative(tamed), whole, period, round(period / finer)))
+    lengths = np.diff(found.starts)
+    sent = np.diff(between(cumulative(values), found.starts))
+    typical = float(np.median(sent))
+    return Reference(
+        period=period,
+        pattern=pattern * finer,
+        floor=taming.floor,
+        cap=taming.cap,
+        sent=typical,
+        interval_tolerance=_tolerance(lengths / period, INTERVAL_TOLERANCE),
+        bytes_tolerance=_tolerance(sent / max(typical, 1.0), BYTES_TOLERANCE),
+    )
+
+
+def following(of: ByteSeries, start: float, known: Reference) -> list[Iteration]:
+    """The iterations from `start` (bins) on whose end can be told from the series so far.
+
+    An iteration ends where the next one begins, which is known when half of that has passed.
+    """
+    found: list[Iteration] = []
+    while (one := _next(of, start, known)) is not None:
+        found.append(one)
+        start = one.start + one.length * known.period
+    return found
+
+
+def changed(recent: Sequence[Iteration], *, calm: bool) -> bool:
+    """Whether iterations differ from the reference: the last two in the same way, or three.
+
+    For a job that was `calm`, none of whose iterations differed lately, any two are enough.
+    """
+    if len(recent) < 2 or not (recent[-1].deviates and recent[-2].deviates):
+        return False
+    before, last = recent[-2:]
+    return (
+        calm
+        or (last.by_bytes and before.by_bytes and _alike(last.sent, before.sent))
+        or (last.by_length and before.by_length and _alike(last.length, before.length))
+        or (len(recent) >= 3 and recent[-3].deviates)
+    )
+
+
+def _alike(one: float, other: float) -> bool:
+    return abs(one - other) <= ALIKE * max(one, other)
+
+
+def _next(of: ByteSeries, start: float, known: Reference) -> Iteration | None:
+    """The iteration that begins at `start`, when there is enough to see where it ends."""
+    first = max(0, int(start))
+    last = min(len(of), int(start + (SILENT + 1.0) * known.period) + 1)
+    if last - first < SEEN_FIRST * known.period:
+        return None
+    values = of.total[first:last]
+    tamed = np.minimum(np.maximum(values - known.floor, 0.0), known.cap)
+    fine, factor = at_resolution(smoothed(tamed, _width(known.period)), known.period)
+    gains = _gains(fine, known.pattern)
+    steps = (np.arange(len(gains)) * factor + first - start) / known.period
+    sums = cumulative(values)
+    latest = _latest(sums, first - start, known)
+    inside = (steps >= EARLIEST) & (steps <= latest)
+    if not inside.any():
+        return None
+    away = (steps - 1) / known.interval_tolerance / 2
+    worth = np.where(inside, gains - STEP_COST * np.minimum(away * away, 1.0), -np.inf)
+    best = int(worth.argmax())
+    lost = bool(gains[best] < LEAST_GAIN)
+    if (lost or best >= len(gains) - 2) and steps[-1] < latest:
+        return None  # what comes may be a better match
+    length = 1.0 if lost else float(steps[best])  # when the thread is lost, go by the clock
+    edges = np.array([start, start + length * known.period]) - first
+    sent = float(np.diff(between(sums, edges))[0]) / max(known.sent, 1.0)
+    return Iteration(
+        start,
+        length,
+        sent,
+        lost=lost,
+        by_length=abs(length - 1) > known.interval_tolerance,
+        by_bytes=abs(sent - 1) > known.bytes_tolerance,
+    )
+
+
+def _latest(sums: Floats, ahead: float, known: Reference) -> float:
+    """Until when the next iteration is looked for: longer, when nothing has been sent meanwhile.
+
+    `sums`: bytes from `ahead` bins after the iteration's start on.
+    """
+    edges = np.array([1.0, LATEST]) * known.period - ahead
+    idle = known.floor * (LATEST - 1.0) * known.period
+    sent = float(np.diff(between(sums, edges))[0]) - idle
+    return SILENT if sent < SILENCE * known.sent else LATEST
+
+
+def _gains(values: Floats, pattern: Floats) -> Floats:
+    """As `gain`, also where only the beginning of the pattern can be seen yet.
+
+    Shape (places,); at most 1.
+    """
+    energy = np.cumsum(pattern * pattern)
+    needed = int(np.searchsorted(energy, SEEN_ENERGY * energy[-1])) + 1
+    places = len(values) - needed
+    if places <= 0:
+        return np.zeros(0)
+    seen = np.minimum(len(pattern), len(values) - np.arange(places))
+    padded = np.concatenate((values, np.zeros(len(pattern))))
+    match = np.correlate(padded, pattern, mode="valid")[:places] / np.maximum(
+        energy[seen - 1], 1e-300
+    )
+    scale = np.clip(match, *GAIN_RANGE)
+    found: Floats = np.minimum(scale * (2 * match - scale), 1.0)
+    return found
+
+
+def _width(period: float) -> int:
+    return max(2, round(period / SMOOTHING))
+
+
+def _tolerance(values: Floats, bounds: tuple[float, float]) -> float:
+    if not len(values):
+        return bounds[1]
+    deviation = float(np.median(np.abs(values - np.median(values))))
+    return float(np.clip(DEVIATIONS * deviation, *bounds))

@@ -1,0 +1,254 @@
+"""A job's pattern kept current while bins arrive: learned, followed, given up when it changes.
+
+No clock and no I/O: `update(watch, bins) -> watch`.  Bins are kept in three lengths, so that an
+iteration of 10 ms and one of a minute are both seen often enough in little memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hostcc.measure.changes import Iteration, Reference, changed, following, reference
+from hostcc.measure.period import Period, detect, judged
+from hostcc.measure.series import ByteSeries, empty, joined, part, rebinned
+from hostcc.measure.spectrum import tamed
+from hostcc.measure.tracking import track
+
+LEVELS = 3
+STEP = 8
+"""Bins of each level are so many times as long as those of the one before."""
+KEPT = 16384
+"""Bins kept of each level: with 1 ms the last 16 s, 2 minutes, 17 minutes; 0.8 MB a job."""
+FEWEST_BINS = 24
+"""Bins without which nothing is tried."""
+PATIENCE = 0.1
+"""The next attempt at learning is made when the history has grown by so much."""
+FINER = 0.85
+"""Shorter bins are preferred while their confidence is so much of the best one."""
+REFRESH = 4
+"""Iterations after which the figures are measured again."""
+GROWTH = 0.25
+"""When the history has grown by so much, it is asked again whether this is the fundamental ..."""
+REPEAT = 8
+"""... and at the latest when the shortest bins have been replaced so often."""
+OTHER = 0.05
+"""Periods that differ by more are not the same."""
+CALM = 16
+"""After so many iterations none of which deviated, any two that do are a change."""
+ESTABLISHED = 12
+"""Iterations after which what differs is a change, and not a pattern that was learned wrongly."""
+WINDOW = 24
+"""Iterations that figures are taken from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """What is known of a job's pattern; made by `begin`, and anew by each `update`."""
+
+    levels: tuple[ByteSeries, ...]
+    found: Period
+    """The pattern now; not periodic while a new one is learned."""
+    level: int = 0
+    """Whose bins `found` counts in."""
+    series: ByteSeries | None = None
+    """The bins that `found` was found in."""
+    known: Reference | None = None
+    next_ns: float = 0.0
+    """Where the next iteration that has not been looked at begins."""
+    recent: tuple[Iteration, ...] = ()
+    seen: int = 0
+    """Iterations looked at since the pattern was learned."""
+    calm: int = 0
+    """Iterations in a row that were as they should be, before those in `recent` that are not."""
+    refreshed: int = 0
+    """`seen`, when figures were last measured."""
+    doubts: int = 0
+    """Measurements in a row without a period."""
+    tried_ns: int = 0
+    """End of the bins when a pattern was last looked for."""
+    changes: int = 0
+    changed_ns: int | None = None
+    """When the pattern of the job last changed, as seen afterwards."""
+    before: Period | None = None
+    """The pattern until then."""
+
+
+def begin(bin_ns: int, start_ns: int = 0) -> Watch:
+    """A job of which nothing is known; bins are `bin_ns` long and begin at `start_ns`."""
+    levels = tuple(empty(bin_ns * STEP**level, start_ns) for level in range(LEVELS))
+    return Watch(levels, Period(periodic=False, reason="no traffic yet", confidence=0.0))
+
+
+def update(watch: Watch, new: ByteSeries) -> Watch:
+    """Take in the bins that came after the last ones; raises ValueError when they do not fit."""
+    if not len(new):
+        return watch
+    first = watch.levels[0]
+    if len(first) and new.start_ns - first.end_ns > KEPT * first.bin_ns:
+        # Nobody looked for longer than is remembered.
+        fresh = begin(new.bin_ns, new.start_ns)
+        return update(replace(fresh, changes=watch.changes, before=watch.found), new)
+    watch = replace(watch, levels=_extended(watch.levels, new))
+    return _followed(watch) if watch.known is not None else _learned(watch)
+
+
+def _extended(levels: tuple[ByteSeries, ...], new: ByteSeries) -> tuple[ByteSeries, ...]:
+    """The levels with new bins, each cut to what is kept."""
+    longer = [joined(levels[0], new)]
+    for level in levels[1:]:
+        finer = longer[-1]
+        end_ns = level.end_ns if len(level) else finer.start_ns
+        base = level if len(level) else empty(level.bin_ns, finer.start_ns)
+        fresh = part(finer, max(0, end_ns - finer.start_ns) // finer.bin_ns)
+        longer.append(joined(base, rebinned(fresh, STEP)) if len(fresh) >= STEP else base)
+    return tuple(part(level, max(0, len(level) - KEPT)) for level in longer)
+
+
+def _learned(watch: Watch) -> Watch:
+    """Look for a pattern, when there is enough new to look at."""
+    if not _due(watch, PATIENCE):
+        return watch
+    number, found = _best(watch)
+    watch = replace(watch, tried_ns=watch.levels[0].end_ns)
+    if not found.periodic:
+        return replace(watch, found=found, series=None)
+    return _accepted(watch, number, watch.levels[number], found, seen=0)
+
+
+def _due(watch: Watch, growth: float) -> bool:
+    """Whether the history has grown by so much since it was last looked at as a whole."""
+    finest = watch.levels[0]
+    start_ns = min(level.start_ns for level in watch.levels if len(level))
+    needed = min(growth * (finest.end_ns - start_ns), REPEAT * KEPT * finest.bin_ns)
+    return len(finest) >= FEWEST_BINS and finest.end_ns - max(watch.tried_ns, start_ns) >= needed
+
+
+def _best(watch: Watch) -> tuple[int, Period]:
+    """The pattern in the whole history, and the level whose bins show it."""
+    start_ns = min(level.start_ns for level in watch.levels if len(level))
+    tried: list[tuple[int, Period]] = []
+    for number, level in enumerate(watch.levels):
+        # Longer bins only say more when the shorter ones do not go back as far.
+        if number and watch.levels[number - 1].start_ns <= start_ns + level.bin_ns:
+            break
+        tried.append((number, detect(level)))
+    best = max(period.confidence for _, period in tried)
+    return next(one for one in tried if one[1].confidence >= FINER * best)
+
+
+def _reconsidered(watch: Watch) -> Watch:
+    """Ask the whole history again whether this is the fundamental, and not one burst's rhythm."""
+    number, found = _best(watch)
+    watch = replace(watch, tried_ns=watch.levels[0].end_ns)
+    old = watch.found
+    other = (
+        found.period_s is not None
+        and old.period_s is not None
+        and abs(found.period_s / old.period_s - 1) > OTHER
+        and found.confidence >= FINER * old.confidence
+    )
+    return (
+        _accepted(watch, number, watch.levels[number], found, seen=watch.seen) if other else watch
+    )
+
+
+def _accepted(watch: Watch, level: int, of: ByteSeries, found: Period, *, seen: int) -> Watch:
+    """The watch with a pattern that was found in `of`."""
+    assert found.starts is not None
+    return replace(
+        watch,
+        found=found,
+        level=level,
+        series=of,
+        known=reference(of, found),
+        next_ns=of.start_ns + float(found.starts[-1]) * of.bin_ns,
+        recent=(),
+        seen=seen,
+        refreshed=seen,
+        doubts=0,
+    )
+
+
+def _followed(watch: Watch) -> Watch:
+    """Compare the iterations that are complete by now; notice a change; stay current."""
+    of = watch.levels[watch.level]
+    assert watch.known is not None
+    start = (watch.next_ns - of.start_ns) / of.bin_ns
+    recent = list(watch.recent)
+    for one in following(of, start, watch.known):
+        at_ns = of.start_ns + one.start * of.bin_ns
+        recent = [*recent[-2:], replace(one, start=at_ns)]
+        watch = replace(
+            watch,
+            recent=tuple(recent),
+            seen=watch.seen + 1,
+            calm=_calm(watch, recent),
+            next_ns=at_ns + one.length * watch.known.period * of.bin_ns,
+        )
+        if changed(recent, calm=watch.calm >= CALM):
+            first = next(one for one in recent if one.deviates)
+            if watch.seen < ESTABLISHED:
+                return _doubted(watch)
+            return _forgotten(watch, int(first.start))
+    if _due(watch, GROWTH):
+        again = _reconsidered(watch)
+        if again.found is not watch.found:
+            return again
+        watch = again
+    deviating = bool(watch.recent) and watch.recent[-1].deviates
+    if watch.seen - watch.refreshed < REFRESH or deviating:
+        return watch
+    return _refreshed(watch, of)
+
+
+def _calm(watch: Watch, recent: list[Iteration]) -> int:
+    """Iterations in a row without a deviation; a single one does not yet end the row."""
+    if not recent[-1].deviates:
+        single = len(recent) > 1 and recent[-2].deviates
+        return 0 if single else watch.calm + 1
+    return watch.calm
+
+
+def _refreshed(watch: Watch, of: ByteSeries) -> Watch:
+    """Measure the last iterations again."""
+    assert watch.known is not None
+    tail = part(of, max(0, len(of) - int(WINDOW * watch.known.period)))
+    again = track(tamed(tail.total), watch.known.period)
+    found = detect(tail) if again is None else judged(tail, again)
+    if found.periodic:
+        fresh = _accepted(watch, watch.level, tail, found, seen=watch.seen)
+        return replace(fresh, next_ns=watch.next_ns, recent=watch.recent)
+    if watch.doubts:
+        return _forgotten(watch, tail.start_ns, changed_now=False)
+    return replace(watch, doubts=1, refreshed=watch.seen)
+
+
+def _doubted(watch: Watch) -> Watch:
+    """Look at the whole history again, because the pattern does not go on; keep the history."""
+    reason = "what seemed to be a pattern has not gone on: learning"
+    return replace(
+        watch,
+        found=Period(periodic=False, reason=reason, confidence=0.0),
+        series=None,
+        known=None,
+        recent=(),
+        seen=0,
+        refreshed=0,
+        doubts=0,
+    )
+
+
+def _forgotten(watch: Watch, since_ns: int, *, changed_now: bool = True) -> Watch:
+    """Begin to learn anew from what came since a moment."""
+    levels = tuple(
+        part(level, min(len(level), max(0, -(-(since_ns - level.start_ns) // level.bin_ns))))
+        for level in watch.levels
+    )
+    again = Watch(
+        levels,
+        Period(periodic=False, reason="the pattern has changed: learning", confidence=0.0),
+        changes=watch.changes + changed_now,
+        changed_ns=since_ns if changed_now else watch.changed_ns,
+        before=watch.found,
+    )
+    return _learned(again)

@@ -1,0 +1,155 @@
+"""A job's pattern kept current."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostcc.bench import synthetic
+from hostcc.bench.synthetic import Dirt, Sample, Shape
+from hostcc.measure import watch as w
+from hostcc.measure.series import ByteSeries, part, rebinned, series
+from tests.measure.jobs import MS, regular
+
+pytestmark = pytest.mark.unit
+
+
+def fed(made: ByteSeries, step: int, start: w.Watch | None = None) -> w.Watch:
+    """A watch after all of a series, `step` bins at a time."""
+    watch = w.begin(made.bin_ns, made.start_ns) if start is None else start
+    for at in range(0, len(made), step):
+        watch = w.update(watch, part(made, at, at + step))
+    return watch
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=700), st.integers(1, 90))
+def test_levels_hold_the_same_bytes(counts: list[int], step: int) -> None:
+    made = series(counts, None, MS)
+    for number, level in enumerate(fed(made, step).levels):
+        expected = rebinned(made, w.STEP**number)
+        assert level.tx.tolist() == expected.tx.tolist()
+        assert level.start_ns == 0
+
+
+def test_only_so_much_is_kept() -> None:
+    made = series(np.ones(5000, dtype=np.int64), None, MS)
+    watch = w.begin(MS)
+    for number in range(30):
+        shifted = ByteSeries(MS, number * 5000 * MS, made.tx, made.rx)
+        watch = w.update(watch, shifted)
+    assert [len(level) for level in watch.levels] == [w.KEPT, w.KEPT, 150_000 // 64]
+    assert {level.end_ns // (64 * MS) for level in watch.levels} == {150_000 // 64}
+
+
+@pytest.mark.parametrize("step", [1, 7, 40, 1000])
+def test_how_bins_arrive_does_not_matter(step: int) -> None:
+    made = regular(60, 40)
+    found = fed(made, step).found
+    assert found.periodic, found.reason
+    assert found.period_s == pytest.approx(0.06, rel=0.005)
+    assert found.bytes_per_iteration == pytest.approx(24_000, rel=0.005)
+    assert found.confidence > 0.8
+
+
+def test_a_minute_and_ten_milliseconds() -> None:
+    slow = fed(regular(60_000, 9, share=0.2), 997)
+    assert slow.found.period_s == pytest.approx(60, rel=0.005)
+    assert slow.level > 0
+    fast = fed(regular(10, 400), 50)
+    assert fast.found.period_s == pytest.approx(0.01, rel=0.005)
+    assert fast.level == 0
+
+
+BEFORE = Shape(0.1, np.array([0.6]), np.array([0.4]), np.array([1.0]))
+CHANGES = {
+    "longer computation": Shape(0.1, np.array([0.9]), np.array([0.4]), np.array([1.0])),
+    "shorter computation": Shape(0.1, np.array([0.3]), np.array([0.4]), np.array([1.0])),
+    "more workers": Shape(0.1, np.array([0.6]), np.array([0.5]), np.array([1.0])),
+    "fewer workers": Shape(0.1, np.array([0.6]), np.array([0.3]), np.array([1.0])),
+    "a slower link": Shape(0.1, np.array([0.6]), np.array([0.8]), np.array([0.5])),
+    "another model": Shape(
+        0.23, np.array([0.3, 0.1, 0.1]), np.array([0.1, 0.3, 0.1]), np.array([1.0, 0.5, 1.0])
+    ),
+}
+
+
+def changing(then: Shape, seed: int, dirt: Dirt) -> Sample:
+    return synthetic.job(
+        BEFORE,
+        dirt,
+        np.random.default_rng(seed),
+        iterations=34,
+        bin_s=0.001,
+        then=then,
+        change_at=20,
+    )
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_change_is_noticed_within_three_iterations(name: str, seed: int) -> None:
+    sample = changing(CHANGES[name], seed, Dirt(jitter=0.01))
+    watch, noticed_s = w.begin(MS), None
+    for at in range(0, len(sample.series), 5):
+        watch = w.update(watch, part(sample.series, at, at + 5))
+        if watch.changes and noticed_s is None:
+            noticed_s = (at + 5) * sample.series.bin_s
+            assert not watch.found.periodic
+    assert noticed_s is not None
+    assert sample.starts_s[20] < noticed_s <= sample.starts_s[23]
+    assert watch.changes == 1
+    assert watch.before is not None
+    assert watch.before.period_s == pytest.approx(0.1, rel=0.02)
+    # And the new pattern has been learned by the end.
+    new = float(np.median(np.diff(sample.starts_s[20:])))
+    assert watch.found.period_s == pytest.approx(new, rel=0.02)
+    assert watch.found.bytes_per_iteration == pytest.approx(CHANGES[name].bytes, rel=0.02)
+
+
+@pytest.mark.parametrize("dirt", [Dirt(), Dirt(jitter=0.02, straggler_share=0.1)], ids=repr)
+def test_what_stays_the_same_is_no_change(dirt: Dirt) -> None:
+    changes = sum(fed(changing(BEFORE, seed, dirt).series, 11).changes for seed in range(10))
+    assert changes <= (1 if dirt.straggler_share else 0)
+
+
+def test_a_job_that_falls_silent_has_no_pattern() -> None:
+    watch = fed(regular(60, 30), 20)
+    assert watch.found.periodic
+    quiet = series(np.zeros(600, dtype=np.int64), None, MS, start_ns=30 * 60 * MS)
+    watch = fed(quiet, 20, watch)
+    assert not watch.found.periodic
+    assert watch.changes == 1
+
+
+def test_the_rhythm_of_bursts_is_corrected() -> None:
+    """Six bursts, then a long silence: learned as bursts at first."""
+    burst = np.tile([0] * 9 + [900] * 9, 6)
+    piece = np.concatenate((burst, np.zeros(192, dtype=np.int64)))
+    watch = fed(series(np.tile(piece, 16), None, MS), 10)
+    assert watch.found.period_s == pytest.approx(0.3, rel=0.01)
+
+
+def test_a_gap_that_is_longer_than_the_memory() -> None:
+    watch = fed(regular(60, 30), 20)
+    later = regular(80, 20, start_ns=10**15)
+    again = fed(later, 20, watch)
+    assert again.found.period_s == pytest.approx(0.08, rel=0.01)
+    assert again.levels[0].start_ns == 10**15
+
+
+def test_bins_that_do_not_fit_are_refused() -> None:
+    watch = fed(regular(60, 3), 20)
+    with pytest.raises(ValueError, match="expected bins"):
+        w.update(watch, series([1], None, MS, start_ns=0))
+    assert w.update(watch, series((), None, MS)) is watch
+
+
+def test_no_period_no_number() -> None:
+    sample = synthetic.APERIODIC["random transfers"](np.random.default_rng(1))
+    watch = fed(sample.series, 50)
+    assert not watch.found.periodic
+    assert watch.found.period_s is None
+    assert watch.found.reason
