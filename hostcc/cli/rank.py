@@ -1,0 +1,130 @@
+"""`hostcc rank FILE`: which of several placements has jobs that share links well (Algorithm 2)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from hostcc import validate
+from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds, table
+from hostcc.errors import Exit, InputError
+from hostcc.schedule.cassini import circle, placement
+from hostcc.schedule.cassini.circle import Pattern
+from hostcc.schedule.cassini.placement import Candidate, Ranked
+
+MAX_BYTES = 16 << 20
+COLUMNS = [
+    ("Rank", "right"),
+    ("Candidate", "left"),
+    ("Score", "right"),
+    ("Worst link", "right"),
+    ("Shared links", "right"),
+    ("Rejected", "left"),
+]
+SHIFT_COLUMNS = [("Job", "left"), ("Start later by", "right")]
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e30)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
+
+
+class JobInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a job asks of each link that it crosses, in an iteration."""
+
+    name: Name
+    period_s: Positive
+    phases: Annotated[
+        tuple[tuple[NotNegative, NotNegative, NotNegative], ...], msgspec.Meta(max_length=1000)
+    ]
+    """(start s, end s, bytes/s) each."""
+
+
+class CandidateInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One placement."""
+
+    name: Name
+    jobs_on: Annotated[dict[Name, tuple[Name, ...]], msgspec.Meta(max_length=100_000)]
+
+
+class RankInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    jobs: Annotated[tuple[JobInput, ...], msgspec.Meta(max_length=10_000)]
+    links: Annotated[dict[Name, Positive], msgspec.Meta(max_length=100_000)]
+    """Link -> bytes/s."""
+    candidates: Annotated[tuple[CandidateInput, ...], msgspec.Meta(max_length=10_000)]
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = add_parser(subparsers, "rank", "which placement of jobs shares links best")
+    parser.add_argument(
+        "file", metavar="FILE", help="candidates as JSON (docs/cassini.md); -: read"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=circle.TOLERANCE,
+        metavar="X",
+        help="relative difference up to which periods are commensurate (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rank them."""
+    if not 0 <= args.tolerance < 0.5:
+        raise InputError(f"--tolerance: expected 0 to 0.5, got {args.tolerance}")
+    ranked = rank_file(_read(args.file), args.file, args.tolerance)
+    if args.json:
+        print_json({"candidates": [msgspec.to_builtins(one) for one in ranked]})
+        return Exit.OK
+    rows = [_row(number, one) for number, one in enumerate(ranked, 1)]
+    emit(table(COLUMNS, rows))
+    best = next((one for one in ranked if not one.rejected), None)
+    if best is not None:
+        shifts = [(job, seconds(shift)) for job, shift in sorted(best.shifts.items())]
+        emit(table(SHIFT_COLUMNS, shifts, title=f"time-shifts of {best.name}"))
+    return Exit.OK
+
+
+def rank_file(data: bytes, where: str, tolerance: float) -> tuple[Ranked, ...]:
+    """The candidates of a file, best first.  Raises InputError."""
+    try:
+        parsed = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{where}: expected JSON: {error}") from None
+    given = validate.convert(parsed, RankInput, where)
+    jobs = {job.name: Pattern(job.name, job.period_s, job.phases) for job in given.jobs}
+    if len(jobs) != len(given.jobs):
+        raise InputError(f"{where}: jobs: expected each name once")
+    candidates = [Candidate(one.name, one.jobs_on) for one in given.candidates]
+    try:
+        return placement.rank(candidates, jobs, given.links, tolerance=tolerance)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _row(number: int, one: Ranked) -> tuple[str, ...]:
+    if one.rejected:
+        return ("-", one.name, "-", "-", "-", one.rejected)
+    return (str(number), one.name, f"{one.score:.4f}", f"{one.worst:.4f}", str(len(one.links)), "")
+
+
+def _read(name: str) -> bytes:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{name}: expected at most {MAX_BYTES} bytes")
+    return data
