@@ -64,30 +64,33 @@ class _Flow:
 
     def reached(self) -> NDArray[np.bool_]:
         """(J,) jobs that left-over flow can get to."""
-        return self._search(self.left > 0, self.tail, self.head, self._room() > 0) < FAR
+        return self._search(self.left > 0, self._room() > 0) < FAR
 
     def push_all(self) -> None:
         """Move flow from where it is left over to where it is missing, until no more can."""
         while True:
             room = self._room()
-            distance = self._search(self.left < 0, self.head, self.tail, room > 0)
+            # Backwards from where flow is missing: arc e is usable where its opposite has room.
+            usable = room > 0
+            opposite = np.concatenate([usable[self.edges :], usable[: self.edges]])
+            distance = self._search(self.left < 0, opposite)
             active = (self.left > 0) & (distance < FAR)
             if not active.any():
                 return
             self._wave(room, distance, int(distance[active].max()))
 
-    def _search(
-        self, start: NDArray[np.bool_], source: Ints, target: Ints, usable: NDArray[np.bool_]
-    ) -> Ints:
+    def _search(self, start: NDArray[np.bool_], usable: NDArray[np.bool_]) -> Ints:
         """(J,) hops from `start` over usable arcs, FAR: not at all."""
         distance = np.where(start, 0, FAR)
-        source, target = source[usable], target[usable]
-        for hop in range(self.jobs):
-            fresh = target[(distance[source] == hop)]
-            fresh = fresh[distance[fresh] == FAR]
-            if not len(fresh):
+        frontier = np.flatnonzero(start)
+        for hop in range(1, self.jobs + 1):
+            arcs = self.by_tail[spans(self.tail_start[frontier], self.tail_start[frontier + 1])]
+            target = self.head[arcs[usable[arcs]]]
+            target = target[distance[target] == FAR]
+            if not len(target):
                 break
-            distance[fresh] = hop + 1
+            distance[target] = hop
+            frontier = np.flatnonzero(distance == hop)
         return distance
 
     def _wave(self, room: Ints, distance: Ints, farthest: int) -> None:

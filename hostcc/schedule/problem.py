@@ -6,6 +6,7 @@ flows by (job, name); only elephants with at least one usable path are in it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.model import ClusterView, Flow, JobProfile, PathTable, SizeClass
+from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
 from hostcc.schedule.errors import ViewError
 
 Floats = NDArray[np.float64]
@@ -116,9 +117,9 @@ def build(view: ClusterView) -> Problem:
         flow_bytes=np.array([flow.bytes for flow in flows], np.float64),
         flow_table=np.array([tables.index[flow.src, flow.dst] for flow in flows], np.int64),
         flow_path=np.array([tables.on(flow) for flow in flows], np.int64),
-        table_start=np.array(tables.starts, np.int64),
-        path_start=np.array(tables.path_starts, np.int64),
-        path_links=np.array(tables.path_links, np.int64),
+        table_start=tables.starts,
+        path_start=tables.path_starts,
+        path_links=tables.path_links,
         blind=blind,
     )
 
@@ -128,44 +129,65 @@ class _Tables:
 
     def __init__(self, tables: Sequence[PathTable], links: Mapping[str, float]) -> None:
         self.index: dict[tuple[str, str], int] = {}
-        self.path_ids: list[str] = []
-        self.starts = [0]
-        self.path_starts = [0]
-        self.path_links: list[int] = []
-        self._place: dict[tuple[str, str, str], int] = {}
         self.alive = {link: i for i, link in enumerate(link for link, c in links.items() if c > 0)}
+        number = dict.fromkeys(links, -1) | self.alive
+        ids: list[str] = []
+        hops: list[int] = []
+        sizes: list[int] = []
+        counts: list[int] = []
         for table in sorted(tables, key=lambda table: (table.src, table.dst)):
             key = (table.src, table.dst)
             if key in self.index:
                 raise ViewError(f"path table: {table.src} to {table.dst}: expected one, got two")
-            self.index[key] = len(self.starts) - 1
-            self._add(table, links)
-            self.starts.append(len(self.path_ids))
+            self.index[key] = len(counts)
+            paths = sorted(table.paths, key=_path_id)
+            names = [path.id for path in paths]
+            if len(set(names)) != len(names):
+                raise ViewError(f"path: {_twice(names)}: expected once in its table, got it twice")
+            counts.append(len(paths))
+            ids += names
+            try:
+                hops += [number[link] for path in paths for link in path.links]
+            except KeyError as error:
+                raise ViewError(
+                    f"path: of {table.src} to {table.dst}: expected known links, got {error}"
+                ) from error
+            sizes += [len(path.links) for path in paths]
+        self._keep(ids, np.array(hops, np.int64), np.array(sizes, np.int64), counts)
 
-    def _add(self, table: PathTable, links: Mapping[str, float]) -> None:
-        for path in sorted(table.paths, key=lambda path: path.id):
-            name = (table.src, table.dst, path.id)
-            if name in self._place:
-                raise ViewError(f"path: {path.id}: expected once in its table, got it twice")
-            self._place[name] = -1
-            for link in path.links:
-                if link not in links:
-                    raise ViewError(f"path: {path.id}: expected known links, got {link!r:.70}")
-            if all(link in self.alive for link in path.links):
-                self._place[name] = len(self.path_ids)
-                self.path_ids.append(path.id)
-                hops = sorted({self.alive[link] for link in path.links})
-                self.path_links.extend(hops)
-                self.path_starts.append(len(self.path_links))
+    def _keep(self, ids: list[str], hops: Ints, sizes: Ints, counts: list[int]) -> None:
+        """Leave out paths over failed links; links of a path in order, each once."""
+        path = np.repeat(np.arange(len(ids)), sizes)
+        usable = np.ones(len(ids), np.bool_)
+        usable[path[hops < 0]] = False
+        width = max(1, len(self.alive))
+        cells = np.sort((path * width + hops)[usable[path]], kind="stable")
+        cells = cells[np.append(True, cells[1:] != cells[:-1])] if len(cells) else cells
+        path, self.path_links = np.divmod(cells, width)
+        kept = np.flatnonzero(usable)
+        self.path_ids = ids if len(kept) == len(ids) else [ids[index] for index in kept.tolist()]
+        self.path_starts = np.append(np.searchsorted(path, kept), len(path)).astype(np.int64)
+        ends = np.cumsum(np.array([0, *counts], np.int64))
+        self.starts = np.searchsorted(kept, ends).astype(np.int64)
+        self._first: list[int] = self.starts.tolist()
 
     def routes(self, flow: Flow) -> bool:
         """Whether a flow has a usable path."""
         table = self.index.get((flow.src, flow.dst))
-        return table is not None and self.starts[table + 1] > self.starts[table]
+        return table is not None and self._first[table + 1] > self._first[table]
 
     def on(self, flow: Flow) -> int:
         """The path that a flow is on, -1 when unknown or unusable."""
-        return self._place.get((flow.src, flow.dst, flow.path), -1)
+        table = self.index.get((flow.src, flow.dst))
+        if table is None or not flow.path:
+            return -1
+        first, last = self._first[table : table + 2]
+        at = bisect_left(self.path_ids, flow.path, first, last)
+        return at if at < last and self.path_ids[at] == flow.path else -1
+
+
+def _path_id(path: Path) -> str:
+    return path.id
 
 
 def _flows(

@@ -86,7 +86,7 @@ def test_nothing_is_a_problem_too() -> None:
         ({"links": (("link", -1.0),)}, "link: link: capacity"),
         ({"links": (("link", float("nan")),)}, "link: link: capacity"),
         ({"links": (("link", 1.0), ("link", 2.0))}, "link: link: expected once"),
-        ({"links": (("other", 1.0),)}, "path: p0: expected known links, got 'link'"),
+        ({"links": (("other", 1.0),)}, "path: of a to b: expected known links, got 'link'"),
         ({"flows": (Flow("f", "zz", "a", "b", 1.0),)}, "flow: f: expected a known job"),
         ({"flows": (Flow("f", "a", "a", "b", float("nan")),)}, "flow: f: bytes"),
         ({"flows": (Flow("f", "a", "a", "b", 1.0),) * 2}, "flow: f: expected once"),
