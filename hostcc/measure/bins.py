@@ -116,13 +116,17 @@ def take(words: Words, rows: npt.NDArray[np.intp], of: Span) -> Words:
     packed word: both parts of a cell have room for all CPUs.
     """
     size, count = words.shape[2], of.end - of.begin
-    summed = np.zeros((len(rows), count, 2), np.uint64)
+    summed = np.empty((len(rows), count, 2), np.uint64)
     low = of.begin % size
     first = min(count, size - low)
     # Shard by shard: one large temporary array costs ten times as much in page faults.
     for start, stop, at in ((low, low + first, 0), (0, count - first, first)):
+        part = summed[:, at : at + stop - start]
         for shard in range(words.shape[1]) if start < stop else ():
-            summed[:, at : at + stop - start] += words[rows, shard, start:stop]
+            if shard:
+                part += words[rows, shard, start:stop]
+            else:
+                part[...] = words[rows, 0, start:stop]
             words[rows, shard, start:stop] = 0
     return summed
 

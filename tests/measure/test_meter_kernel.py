@@ -182,12 +182,13 @@ def test_silent_destinations_give_their_rows_up(stage: Scene) -> None:
 
 
 def test_late_reader_is_told(stage: Scene) -> None:
-    meter = stage.meter(Ring(rows=5, ring_shift=6))
+    meter = stage.meter(Ring(rows=5, ring_shift=9))
     meter.attach_cgroup(8, stage.group("near"))
     near = stage.talker(0, "near")
     number, port = near.ask("udp", address=V4[0])
     tally = Tally(meter)
-    sent = near.ask("stream", number=number, to=V4[0], port=port, size=50, seconds=0.5)
+    tally.read()
+    sent = near.ask("stream", number=number, to=V4[0], port=port, size=50, seconds=1.5)
     window = tally.read()
     assert len(window) == meter.ring.bins
     assert window.lost
