@@ -398,12 +398,17 @@ void BPF_PROG(hcc_host_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct flow_priv *f = priv(sk);
 	const struct hcc_job_conf *c = job_conf(f->slot);
+	const struct hcc_job_state *s = job_state(f->slot);
+	u32 scale = flow_f_q10(sk, f);
 
 	/* After a time-out the kernel's slow start rebuilds the window. */
-	if (ca_state(sk) != TCP_CA_Loss && delay_mode(sk, f, c, job_state(f->slot)))
+	if (ca_state(sk) != TCP_CA_Loss && delay_mode(sk, f, c, s))
 		return;
+	/* Beside somebody who does not yield, less than plain growth only loses. */
+	if (s && s->stance == HCC_STANCE_PLAIN && scale < HCC_ONE && c && c->mode == HCC_MODE_MLTCP)
+		scale = HCC_ONE;
 	if (!tcp_in_slow_start(tcp_sk(sk)))
-		acked = scale_acked(f, acked, flow_f_q10(sk, f));
+		acked = scale_acked(f, acked, scale);
 	cubictcp_cong_avoid(sk, ack, acked);
 }
 

@@ -22,7 +22,7 @@ enum hcc_iteration {
 	HCC_LOST_END = 4,		/* iterations' worth of bytes without an end */
 	HCC_FIRST_PATIENCE_NS = 200000000,
 	HCC_DEAF_NS = 100000000,
-	HCC_SETTLING = 6,		/* iterations in which everybody still sorts out */
+	HCC_SETTLING = 3,		/* iterations in which everybody still sorts out */
 	HCC_FIRST_COMM_NS = 50000000,	/* supposed until the first iteration is over */
 	HCC_BACKOFF_FIRST = 4,
 	HCC_BACKOFF_MAX = 64,
@@ -34,6 +34,7 @@ enum hcc_iteration {
 	HCC_LONG_PATH_US = 1000,	/* base RTT from which slow starts hurt */
 	HCC_MIN_ROUNDS = 24,		/* base RTTs in a communication phase that steering needs */
 	HCC_LOT_Q10 = 160,		/* what the lot is worth at most to a job that has sent nothing */
+	HCC_TIE_DIVISOR = 32,		/* a tie-break without lots: a third of an octave at most */
 	HCC_LOT_UNTIL_Q10 = 256,	/* bytes_ratio from which it is worth nothing */
 	HCC_PARK_MIN_US = 3000,		/* a parked flow's first pause; doubles while the job yields */
 	HCC_PARK_MAX_US = 40000,
@@ -296,6 +297,8 @@ HCC_INLINE __u32 hcc_lot_q10(const struct hcc_job_state *s, const struct hcc_job
 {
 	__u32 lot = ((c->tie_q10 + (__u32)s->iterations * 1024) * 2654435761u) >> 22;
 
+	if (s->unsettled >= HCC_UNSETTLED)
+		return c->tie_q10 / HCC_TIE_DIVISOR;	/* no order helps: the shortest first */
 	if (ratio_q10 >= HCC_LOT_UNTIL_Q10)
 		return 0;
 	return lot * HCC_LOT_Q10 / HCC_ONE * (HCC_LOT_UNTIL_Q10 - ratio_q10) / HCC_LOT_UNTIL_Q10;
