@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,11 @@ class Seen:
     counts: Mapping[str, int] = field(default_factory=dict)
     buckets: Mapping[int, int] = field(default_factory=dict)
 
+    @property
+    def any(self) -> bool:
+        """Whether there is anything."""
+        return any(self.counts.values())
+
     def since(self, earlier: Seen) -> Seen:
         """What came after `earlier`."""
         return Seen(
@@ -90,40 +95,44 @@ def trace(args: argparse.Namespace, until: Until, out: Output) -> None:
         last_s = until.started
         for elapsed in until.ticks(args.interval):
             now_s = time.monotonic()
-            seen = _read(program)
-            infos = {key.value: row for key, row in program.rows("qdiscs")}
-            leaves = _leaves(program, walk, {row.dev for row in infos.values()})
-            heading = True
-            for key, row in sorted(
-                infos.items(), key=lambda item: (item[1].netns, item[1].ifindex)
-            ):
-                new = seen[key].since(before.get(key, Seen()))
+            seen, infos = _read(program)
+            new = {key: seen[key].since(before.get(key, Seen())) for key in seen}
+            # Of a device that nothing came to, nothing is read: it may be gone.
+            active = [key for key in sorted(infos, key=_place(infos)) if new[key].any]
+            leaves = _leaves(program, walk, {infos[key].dev for key in active})
+            first = {key.value: count.value for key, count in program.rows("first_drops")}
+            dropped = {**first, **dropped}
+            chosen = [key for key in active if _chosen(args, infos[key], names)]
+            if chosen:
+                out.heading(f"{elapsed:.3f} s")
+            for key in chosen:
+                row = infos[key]
                 below = leaves.get(row.dev, [])
-                if not _chosen(args, row, names) or not (
-                    new.counts["packets"] or new.counts["drops"]
-                ):
-                    continue
-                if heading:
-                    out.heading(f"{elapsed:.3f} s")
-                    heading = False
-                record = describe(row, new, below, dropped, names, now_s - last_s)
+                record = describe(row, new[key], below, dropped, names, now_s - last_s)
                 out.result(record, text(record))
-            dropped = {k: leaf.drops for rows in leaves.values() for k, leaf in rows}
+            dropped.update((k, leaf.drops) for rows in leaves.values() for k, leaf in rows)
             before, last_s = seen, now_s
+
+
+def _place(infos: Mapping[int, Any]) -> Callable[[int], tuple[int, int, int]]:
+    return lambda key: (infos[key].netns, infos[key].ifindex, infos[key].parent)
 
 
 def _chosen(args: argparse.Namespace, row: Any, names: Namespaces) -> bool:
     return args.device in (None, text_of(row.name)) and args.netns in (None, names.name(row.netns))
 
 
-def _read(program: Program) -> dict[int, Seen]:
+def _read(program: Program) -> tuple[dict[int, Seen], dict[int, Any]]:
+    """What was counted for each discipline, and what it is."""
     buckets: dict[int, dict[int, int]] = {}
     for key, value in program.rows("delays"):
         buckets.setdefault(key.qdisc, {})[key.index] = value.value
-    return {
-        key.value: Seen({name: getattr(row, name) for name in COUNTED}, buckets.get(key.value, {}))
-        for key, row in program.rows("qdiscs")
+    infos = {key.value: row for key, row in program.rows("qdiscs")}
+    seen = {
+        key: Seen({name: getattr(row, name) for name in COUNTED}, buckets.get(key, {}))
+        for key, row in infos.items()
     }
+    return seen, infos
 
 
 def _leaves(program: Program, walk: int, devices: set[int]) -> dict[int, list[tuple[int, Leaf]]]:

@@ -31,6 +31,7 @@ BPF_TABLE("lru_hash", u64, struct waiting, queued, 65536);	/* by packet */
 BPF_HASH(qdiscs, u64, struct counters, 1024);
 BPF_HASH(delays, struct bucket, u64, 65536);
 BPF_HASH(leaves, u64, struct leaf, 4096);
+BPF_HASH(first_drops, u64, u32, 4096);	/* of a leaf, when its root was first seen */
 
 /* Eight buckets an octave, hostcc.tracing.histogram has the inverse. */
 static __always_inline u32 bucket_of(u64 ns)
@@ -57,24 +58,69 @@ static __always_inline void read_kind(u64 qdisc, char *kind)
 	bpf_probe_read_kernel(kind, 16, (void *)(ops + O_QOPS_ID));
 }
 
+/* The disciplines below the root of a device, into `leaves` or, at first, `first_drops`. */
+static __always_inline void walk_leaves(u64 dev, int first)
+{
+	u64 node, next, qdisc;
+	int i, j;
+
+	for (i = 0; i < BUCKETS; i++) {
+		node = 0;
+		READ(node, dev, O_DEV_HASH + 8 * i);
+		for (j = 0; j < PER_BUCKET; j++) {
+			struct leaf l = {};
+
+			if (!node)
+				break;
+			qdisc = node - O_Q_HASH;
+			l.dev = dev;
+			READ(l.drops, qdisc, O_Q_DROPS);
+			if (first) {
+				first_drops.update(&qdisc, &l.drops);
+			} else {
+				READ(l.handle, qdisc, O_Q_HANDLE);
+				READ(l.parent, qdisc, O_Q_PARENT);
+				READ(l.packets, qdisc, O_Q_QLEN);
+				READ(l.bytes, qdisc, O_Q_BACKLOG);
+				READ(l.flags, qdisc, O_Q_FLAGS);
+				l.flags &= CPU_STATS;
+				read_kind(qdisc, l.kind);
+				leaves.update(&qdisc, &l);
+			}
+			next = 0;
+			READ(next, node, 0);
+			node = next;
+		}
+	}
+}
+
 static __always_inline struct counters *counters_of(u64 qdisc)
 {
 	struct counters *known = qdiscs.lookup(&qdisc);
 	struct counters fresh = {};
-	u64 queue = 0, net = 0;
+	u64 queue = 0, net = 0, dev = 0;
+	u32 handle = 0;
 
-	if (known)
-		return known;
 	READ(queue, qdisc, O_Q_TXQ);
-	READ(fresh.dev, queue, O_TXQ_DEV);
-	READ(fresh.handle, qdisc, O_Q_HANDLE);
+	READ(dev, queue, O_TXQ_DEV);
+	READ(handle, qdisc, O_Q_HANDLE);
+	if (known) {
+		/* Memory is used again: it may be another discipline by now. */
+		if (known->dev == dev && known->handle == handle)
+			return known;
+		__builtin_memcpy(&fresh, known, sizeof(fresh));
+	}
+	fresh.dev = dev;
+	fresh.handle = handle;
 	READ(fresh.parent, qdisc, O_Q_PARENT);
 	read_kind(qdisc, fresh.kind);
-	READ(fresh.name, fresh.dev, O_DEV_NAME);
-	READ(fresh.ifindex, fresh.dev, O_DEV_INDEX);
-	READ(net, fresh.dev, O_DEV_NET);
+	READ(fresh.name, dev, O_DEV_NAME);
+	READ(fresh.ifindex, dev, O_DEV_INDEX);
+	READ(net, dev, O_DEV_NET);
 	fresh.netns = netns_of(net);
-	return qdiscs.lookup_or_try_init(&qdisc, &fresh);
+	walk_leaves(dev, 1);
+	qdiscs.update(&qdisc, &fresh);
+	return qdiscs.lookup(&qdisc);
 }
 
 static __always_inline void left(u64 packet, u64 now)
@@ -89,7 +135,7 @@ static __always_inline void left(u64 packet, u64 now)
 	key.qdisc = entry->qdisc;
 	delay = now - entry->since_ns;
 	queued.delete(&packet);
-	c = counters_of(key.qdisc);
+	c = qdiscs.lookup(&key.qdisc);
 	if (!c)
 		return;
 	lock_xadd(&c->waited, 1);
@@ -165,32 +211,6 @@ RAW_TRACEPOINT_PROBE(kfree_skb)
 /* The disciplines below the root of the device args[0], into `leaves`. */
 int walk(struct bpf_raw_tracepoint_args *ctx)
 {
-	u64 dev = ctx->args[0], node, next, qdisc;
-	int i, j;
-
-	for (i = 0; i < BUCKETS; i++) {
-		node = 0;
-		READ(node, dev, O_DEV_HASH + 8 * i);
-		for (j = 0; j < PER_BUCKET; j++) {
-			struct leaf l = {};
-
-			if (!node)
-				break;
-			qdisc = node - O_Q_HASH;
-			l.dev = dev;
-			READ(l.handle, qdisc, O_Q_HANDLE);
-			READ(l.parent, qdisc, O_Q_PARENT);
-			READ(l.packets, qdisc, O_Q_QLEN);
-			READ(l.bytes, qdisc, O_Q_BACKLOG);
-			READ(l.drops, qdisc, O_Q_DROPS);
-			READ(l.flags, qdisc, O_Q_FLAGS);
-			l.flags &= CPU_STATS;
-			read_kind(qdisc, l.kind);
-			leaves.update(&qdisc, &l);
-			next = 0;
-			READ(next, node, 0);
-			node = next;
-		}
-	}
+	walk_leaves(ctx->args[0], 0);
 	return 0;
 }
