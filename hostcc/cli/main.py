@@ -28,6 +28,7 @@ COMMANDS = {
     "changes": "what was changed on this host, and why",
     "doctor": "what this host can do, what is missing and how to get it",
     "lab": "jobs on network namespaces of this machine",
+    "rank": "placements by how well their jobs' bursts fit together",
     "bench": "measurements behind the claims",
 }
 
