@@ -236,4 +236,6 @@ def job_params(
 def variants(config: Config) -> list[Variant]:
     """The congestion controls that this configuration can need, in a fixed order."""
     wanted = {config.mltcp.variant, *(job.variant for job in config.job)}
+    if Variant.DCTCP in wanted:
+        wanted.add(Variant.RENO)  # what it becomes on connections without ECN
     return [variant for variant in Variant if variant in wanted]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hostcc import changes
 from hostcc.jobs import JobTable
 from hostcc.mltcp.backend import MltcpBackend, Records
-from hostcc.mltcp.params import Mode
+from hostcc.mltcp.params import Mode, Variant
 from hostcc.model import Difference
 from hostcc.sockets import Job
 
@@ -61,7 +61,10 @@ def of_flows(rows: Records, jobs: Mapping[int, Job], names: Mapping[str, str]) -
         params = jobs[slot].params
         off = params is None or params.mode is Mode.OFF
         expected = "" if params is None else names[params.variant]
-        wrong = control in names.values() if off else control != expected
+        allowed = {expected}
+        if params is not None and params.variant is Variant.DCTCP:
+            allowed.add(names.get(Variant.RENO, expected))  # where the peer has refused ECN
+        wrong = control in names.values() if off else control not in allowed
         if wrong:
             found.append(
                 Difference(

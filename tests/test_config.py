@@ -106,7 +106,7 @@ def test_ports() -> None:
 
 def test_only_variants_in_use() -> None:
     config = Config(job=(JobConfig(name="a", variant=Variant.DCTCP),))
-    assert variants(config) == [Variant.HOSTCC, Variant.DCTCP]
+    assert variants(config) == [Variant.HOSTCC, Variant.RENO, Variant.DCTCP]
 
 
 def test_socket_path() -> None:

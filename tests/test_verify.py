@@ -22,8 +22,8 @@ def rows(*flows: tuple[int, str, int]) -> np.ndarray:
     return made
 
 
-def job(slot: int, mode: Mode = Mode.MLTCP) -> Job:
-    params = JobParams(name=f"j{slot}", variant=Variant.HOSTCC, mode=mode)
+def job(slot: int, mode: Mode = Mode.MLTCP, variant: Variant = Variant.HOSTCC) -> Job:
+    params = JobParams(name=f"j{slot}", variant=variant, mode=mode)
     return Job(f"j{slot}", slot, Wishes(), params=params)
 
 
@@ -54,3 +54,28 @@ def test_flows() -> None:
     assert verify.left_alone(table, jobs) == [verify.LeftAlone("j1", "bbr", 1)]
     table["state"] = 6
     assert verify.of_flows(table, jobs, NAMES) == []
+
+
+def test_dctcp_without_ecn_is_our_reno() -> None:
+    names = {"dctcp": "hcc_t_dctcp", "reno": "hcc_t_reno", "cubic": "hcc_t_cubic"}
+    jobs = {1: job(1, variant=Variant.DCTCP), 2: job(2, variant=Variant.CUBIC)}
+    jobs[3] = job(3, Mode.OFF, Variant.DCTCP)
+    table = rows(
+        (1, "hcc_t_dctcp", 1),
+        (1, "hcc_t_reno", 1),
+        (1, "reno", 1),
+        (1, "hcc_t_cubic", 1),
+        (2, "hcc_t_reno", 1),
+        (3, "hcc_t_reno", 1),
+    )
+    found = [(d.target, d.expected, d.found) for d in verify.of_flows(table, jobs, names)]
+    assert found == [
+        ("job j1", "hcc_t_dctcp", "hcc_t_cubic on 1 connections"),
+        ("job j1", "hcc_t_dctcp", "reno on 1 connections"),
+        ("job j2", "hcc_t_cubic", "hcc_t_reno on 1 connections"),
+        ("job j3", "the host's default", "hcc_t_reno on 1 connections"),
+    ]
+    without = {"dctcp": "hcc_t_dctcp"}
+    assert [d.found for d in verify.of_flows(table[:2], jobs, without)] == [
+        "hcc_t_reno on 1 connections"
+    ]

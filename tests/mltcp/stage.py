@@ -211,11 +211,18 @@ def state(kernel: MltcpKernel, slot: int = SLOT) -> np.void:
     return row
 
 
-def stall_link(stage: Stage, seconds: float, rate: str = "1mbit") -> None:
-    """Slow the bottleneck for a while: retransmission timers fire although nothing is lost."""
+@contextmanager
+def slow_link(stage: Stage, rate: str = "300kbit") -> Iterator[None]:
+    """Slow the bottleneck: a few packets take longer than a time-out, but arrive."""
     left = stage.fabric.namespace("left")
     usual = f"{round(stage.fabric.spec.rate_mbit * 1e6)}bit"
     change = "class change dev mid parent 1: classid 1:1 htb rate {0} ceil {0} {1}"
     netns.batch("tc", [change.format(rate, "burst 1600 cburst 1600 quantum 1514")], left)
-    time.sleep(seconds)
+    yield
     netns.batch("tc", [change.format(usual, "burst 4000 cburst 4000 quantum 1514")], left)
+
+
+def stall_link(stage: Stage, seconds: float) -> None:
+    """Slow the bottleneck for a while: retransmission timers fire although nothing is lost."""
+    with slow_link(stage, "1mbit"):
+        time.sleep(seconds)

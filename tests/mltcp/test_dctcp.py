@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hostcc.lab import netns
 from hostcc.lab.ecn import marked_packets
 from hostcc.lab.scenario import FabricSpec
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
 from tests.mltcp.dctcp_oracle import ECN_OK, EVENT_IS_CE, EVENT_LOSS
 from tests.mltcp.dctcp_trace import Trace, recording
-from tests.mltcp.stage import Stage, attempts, delivered, stall_link
+from tests.mltcp.stage import Stage, attempts, delivered, slow_link, stall_link
 
 pytestmark = pytest.mark.kernel
 
@@ -79,17 +77,6 @@ def test_losses_and_time_outs(stage: Stage, progs: Path) -> None:
         trace = recorder.until(lambda t: len(t.of("event", EVENT_LOSS)) > 3, overload)
         delivered(sender, receiver)
     assert trace.differences() == []
-
-
-@contextmanager
-def slow_link(stage: Stage) -> Iterator[None]:
-    """A packet takes far longer than a time-out, but arrives."""
-    change = "class change dev mid parent 1: classid 1:1 htb rate {0} ceil {0} {1}"
-    left = stage.fabric.namespace("left")
-    netns.batch("tc", [change.format("300kbit", "burst 1600 cburst 1600 quantum 1514")], left)
-    yield
-    usual = f"{stage.fabric.spec.rate_mbit * 1e6:.0f}bit"
-    netns.batch("tc", [change.format(usual, "burst 4000 cburst 4000 quantum 1514")], left)
 
 
 def test_undo_after_a_time_out_for_nothing(stage: Stage, progs: Path) -> None:

@@ -19,7 +19,16 @@ from hostcc.bpf.object import BpfObject
 from hostcc.lab.scenario import FabricSpec
 from hostcc.mltcp.kernel import MltcpKernel
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
-from tests.mltcp.stage import SLOT, Stage, delivered, follow, mltcp_from, stall_link, state
+from tests.mltcp.stage import (
+    SLOT,
+    Stage,
+    delivered,
+    follow,
+    mltcp_from,
+    slow_link,
+    stall_link,
+    state,
+)
 
 pytestmark = pytest.mark.kernel
 
@@ -169,9 +178,8 @@ def test_undo_after_a_time_out_for_nothing(stage: Stage, progs: Path) -> None:
         stage.dial(sender, receiver)
         for _ in range(20):
             sender.ask("send", sizes=[50_000] * 3, gaps_ms=[1] * 3)
-            sender.start("send", sizes=[8000], gaps_ms=[0])
-            stall_link(stage, 0.1, "300kbit")
-            sender.answer()
+            with slow_link(stage):
+                sender.ask("send", sizes=[8000], gaps_ms=[0])
             if shadow.counts()["undo"]["calls"] > 3:
                 break
         shadow.transfer(sender)
