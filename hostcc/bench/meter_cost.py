@@ -216,12 +216,14 @@ def growth(samples: Sequence[Sample], field: str) -> float:
 
 def describe_churn(samples: Sequence[Sample]) -> str:
     """One line on how it went; at least one sample."""
-    last = samples[-1]
+    first, last = samples[0], samples[-1]
+    cpu_s = last.report.cpu_s - first.report.cpu_s
+    cpu_percent = 100 * cpu_s / max(1.0, last.seconds - first.seconds)
     return (
         f"churn: {last.connections} connections in {last.seconds:.0f} s; from the first to the "
         f"last third resident memory grew by {growth(samples, 'resident_bytes') / 1e3:.0f} kB, "
         f"open files by {growth(samples, 'open_files'):.0f}, destinations by "
-        f"{growth(samples, 'rows'):.0f}; CPU {100 * last.report.cpu_s / last.seconds:.2f} %"
+        f"{growth(samples, 'rows'):.0f}; CPU {cpu_percent:.2f} %"
     )
 
 
