@@ -21,9 +21,11 @@ NATIVE = Path(__file__).parent / "native"
 RENO, HOSTCC = 0, 1
 """Which programs a native flow runs."""
 SLOT = 3
-_U64 = {"native_silence_ns", "native_min_silence_ns", "native_patience_ns"}
+_U64 = {"native_silence_ns", "native_min_silence_ns", "native_patience_ns", "native_work_ns",
+        "native_pace"}  # fmt: skip
 _VOID = {"native_learn_gap", "native_iteration_end", "native_reset", "native_open", "native_send",
-         "native_ack", "native_close"}  # fmt: skip
+         "native_ack", "native_close", "native_learn_rate", "native_write", "native_take",
+         "native_depart"}  # fmt: skip
 _POINTER, _32, _64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _ARGUMENTS = {
     "native_silence_ns": (_POINTER, _POINTER, _32),
@@ -40,6 +42,18 @@ _ARGUMENTS = {
     "native_send": (_32, _32, _64, _32),
     "native_ack": (_32, _32, _64, ctypes.c_int32),
     "native_close": (_32, _32),
+    "native_write": (_32, _64, _32),
+    "native_leave": (_32, _32),
+    "native_take": (_32, _64, _32, ctypes.c_int32),
+    "native_lose": (_32,),
+    "native_grow": (_32, _32),
+    "native_out": (_32,),
+    "native_pace": (_32,),
+    "native_depart": (_32, _64),
+    "native_learn_rate": (_POINTER, _64),
+    "native_work_ns": (_POINTER,),
+    "native_lot_q10": (_POINTER, _POINTER, _32),
+    "native_pause_us": (_POINTER, _32),
     "native_flow_f_q10": (_32,),
     "native_scale_acked": (_32, _32, _32),
 }

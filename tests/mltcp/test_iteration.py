@@ -70,15 +70,23 @@ def test_logarithm(native: Native, x: int) -> None:
         assert native.call("log2_q10", x - 1) <= log
 
 
-@given(COMM_NS, BIAS, TIE, st.integers(0, 100), RATIO, RATIO)
+@given(COMM_NS, BIAS, TIE, st.integers(0, 100), st.integers(0, 10**6), RATIO, RATIO)
 def test_urgency_grows_with_what_is_done(
-    native: Native, comm_ns: int, bias: int, tie: int, unsettled: int, low: int, high: int
-) -> None:
-    state = native.state(total_bytes=1 << 20, best_comm_ns=comm_ns, unsettled=unsettled)
+    native: Native, comm_ns: int, bias: int, tie: int, unsettled: int, number: int, low: int,
+    high: int,
+) -> None:  # fmt: skip
+    """But for what the lot loses on the way."""
+    state = native.state(
+        total_bytes=1 << 20, best_comm_ns=comm_ns, unsettled=unsettled, iterations=number
+    )
     conf = native.conf(urgency_bias_q10=bias, tie_q10=tie)
     low, high = sorted((low, high))
     urgencies = [native.call("urgency_q10", state, conf, ratio) for ratio in (low, high)]
-    assert 0 <= urgencies[0] <= urgencies[1] <= ONE
+    lots = [native.call("lot_q10", state, conf, ratio) for ratio in (low, high)]
+    assert 0 <= urgencies[0] <= urgencies[1] + lots[0] - lots[1]
+    assert urgencies[1] <= ONE
+    if low >= native.enums["HCC_LOT_UNTIL_Q10"]:
+        assert urgencies[0] <= urgencies[1]
 
 
 @given(COMM_NS, COMM_NS, BIAS, BIAS, RATIO)
@@ -201,3 +209,61 @@ def test_best_time_forgets_slowly(native: Native, times: list[int]) -> None:
         best = int(state["best_comm_ns"])
         assert best <= max(time, before + (before >> native.enums["HCC_FAST_COMM_SHIFT"]))
         assert best >= min(times)
+
+
+@given(TIE, st.integers(0, 2**40), RATIO, RATIO)
+def test_lot_fades(native: Native, tie: int, number: int, low: int, high: int) -> None:
+    state, conf = native.state(iterations=number), native.conf(tie_q10=tie)
+    low, high = sorted((low, high))
+    lots = [native.call("lot_q10", state, conf, ratio) for ratio in (low, high)]
+    assert native.enums["HCC_LOT_Q10"] >= lots[0] >= lots[1] >= 0
+    assert native.call("lot_q10", state, conf, native.enums["HCC_LOT_UNTIL_Q10"]) == 0
+
+
+@given(TIE, st.integers(0, 2**32))
+def test_lots_of_a_job_differ(native: Native, tie: int, first: int) -> None:
+    """No job draws the same for long, and none always draws well or badly."""
+    conf = native.conf(tie_q10=tie)
+    drawn = [native.call("lot_q10", native.state(iterations=first + n), conf, 0) for n in range(32)]
+    most = native.enums["HCC_LOT_Q10"]
+    assert len(set(drawn)) > 16
+    assert min(drawn) < most / 4 < most * 3 / 4 < max(drawn)
+
+
+def test_a_lot_depends_on_nothing_that_hosts_disagree_on(native: Native) -> None:
+    conf = native.conf(tie_q10=77)
+    one = native.state(iterations=5, total_bytes=10**6, comm_ns=10**7, iteration_bytes=10**5)
+    other = native.state(iterations=5, total_bytes=10**8, best_comm_ns=10**9, flows=8)
+    assert native.call("lot_q10", one, conf, 10) == native.call("lot_q10", other, conf, 10) > 0
+
+
+@given(TIE, st.integers(0, 2**32), RATIO, st.integers(0, 10))
+def test_no_lots_where_order_does_not_help(
+    native: Native, tie: int, number: int, ratio: int, more: int
+) -> None:
+    unsettled = native.enums["HCC_UNSETTLED"] + more
+    state = native.state(iterations=number, unsettled=unsettled)
+    lot = native.call("lot_q10", state, native.conf(tie_q10=tie), ratio)
+    assert lot == tie // native.enums["HCC_TIE_DIVISOR"]
+
+
+@given(st.integers(0, 2**33), COMM_NS, st.integers(0, 2**28), RATIO, RATIO)
+def test_pauses_shrink_with_what_is_left(
+    native: Native, total: int, comm_ns: int, ns_per_mib: int, low: int, high: int
+) -> None:
+    state = native.state(total_bytes=total, best_comm_ns=comm_ns, ns_per_mib=ns_per_mib)
+    low, high = sorted((low, high))
+    early, late = (native.call("pause_us", state, ratio) for ratio in (low, high))
+    least, most = native.enums["HCC_PARK_MIN_US"], native.enums["HCC_PARK_MAX_US"]
+    assert most >= early >= late >= least
+    if not total:
+        assert early == late == most
+    elif late not in (least, most):
+        left_us = native.call("work_ns", state) / 1000 * (ONE - high) / ONE
+        assert late == pytest.approx(left_us / 2, abs=1)
+
+
+def test_pauses_of_a_usual_job(native: Native) -> None:
+    state = native.state(total_bytes=1 << 20, best_comm_ns=200_000_000)
+    pauses = [native.call("pause_us", state, ratio) for ratio in (0, 512, 768, 1000, ONE)]
+    assert pauses == [40_000, 40_000, 25_000, 3_000, 3_000]

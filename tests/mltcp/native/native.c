@@ -141,6 +141,67 @@ void native_ack(u32 flow, u32 variant, u64 at_us, s32 rtt_us)
 	variant ? hcc_host_acked(sock_of(flow), &sample) : hcc_reno_acked(sock_of(flow), &sample);
 }
 
+/* ---- the same in smaller steps, for the hostcc variant, whose window counts ---- */
+
+/* The application writes; nothing leaves yet. */
+void native_write(u32 flow, u64 at_us, u32 bytes)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+
+	tp->tcp_mstamp = at_us;
+	if (!tp->packets_out && tp->write_seq == tp->snd_nxt)
+		hcc_host_event(sock_of(flow), CA_EVENT_TX_START);
+	tp->write_seq += bytes;
+}
+
+/* Up to `packets` leave, as far as the window and what was written allow; returns how many. */
+u32 native_leave(u32 flow, u32 packets)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+	u32 unsent = (tp->write_seq - tp->snd_nxt) / tp->mss_cache;
+	u32 room = tp->snd_cwnd > tp->packets_out ? tp->snd_cwnd - tp->packets_out : 0;
+
+	packets = packets < unsent ? packets : unsent;
+	packets = packets < room ? packets : room;
+	tp->snd_nxt += packets * tp->mss_cache;
+	tp->packets_out += packets;
+	return packets;
+}
+
+/* The oldest packets are acknowledged; the kernel takes the RTT from their time stamps. */
+void native_take(u32 flow, u64 at_us, u32 packets, s32 rtt_us)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+	struct ack_sample sample = { .pkts_acked = packets, .rtt_us = rtt_us };
+
+	tp->tcp_mstamp = at_us;
+	tp->snd_una += packets * tp->mss_cache;
+	tp->bytes_acked += packets * tp->mss_cache;
+	tp->packets_out -= packets;
+	hcc_host_acked(sock_of(flow), &sample);
+}
+
+__u32 native_lose(u32 flow) { return hcc_host_ssthresh(sock_of(flow)); }
+
+/* Congestion avoidance; returns the window. */
+__u32 native_grow(u32 flow, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+
+	tp->snd_ssthresh = 2;
+	hcc_host_avoid(sock_of(flow), 0, acked);
+	return tp->snd_cwnd;
+}
+
+__u32 native_out(u32 flow) { return tcp_sk(sock_of(flow))->packets_out; }
+__u64 native_pace(u32 flow) { return sock_of(flow)->sk_max_pacing_rate; }
+
+/* The pace has put the next packet's departure there. */
+void native_depart(u32 flow, u64 at_us)
+{
+	tcp_sk(sock_of(flow))->tcp_wstamp_ns = at_us * 1000;
+}
+
 void native_close(u32 flow, u32 variant)
 {
 	variant ? hcc_host_release(sock_of(flow)) : hcc_release(sock_of(flow));
@@ -189,4 +250,17 @@ __u32 native_target_us(const struct hcc_job_conf *c, __u32 base_us, __u32 q_loss
 		       __u32 urgency_q10)
 {
 	return hcc_target_us(c, base_us, q_loss_us, urgency_q10);
+}
+
+void native_learn_rate(struct hcc_job_state *s, __u64 now_ns) { hcc_learn_rate(s, now_ns); }
+__u64 native_work_ns(const struct hcc_job_state *s) { return hcc_work_ns(s); }
+
+__u32 native_lot_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c, __u32 ratio)
+{
+	return hcc_lot_q10(s, c, ratio);
+}
+
+__u32 native_pause_us(const struct hcc_job_state *s, __u32 ratio)
+{
+	return hcc_pause_us(s, ratio);
 }
