@@ -126,6 +126,17 @@ def test_depth_is_a_low_quantile(native: Native) -> None:
     assert mean(seen[100:]) == pytest.approx(third, rel=0.1)
 
 
+def test_deepest_queue_before_the_loss_counts(native: Native) -> None:
+    """A packet that was dropped shows no delay, and those before it saw less and less buffer."""
+    path = Rounds(native)
+    path.write()
+    path.until_window(20)
+    for queue_us in (500, 3000, 900, 400):
+        path.round(queue_us)
+    native.call("lose", 0)
+    assert 3000 * (7 / 8) ** 3 - 3 <= path.state["q_loss_us"] <= 3000
+
+
 def test_empty_queue_and_parked_flows_tell_nothing(native: Native) -> None:
     path = Rounds(native, flows=2)
     path.write()
@@ -215,6 +226,22 @@ def test_parked_flow_comes_back_the_sooner_the_less_is_left(native: Native, done
     assert path.path["awake"] == 1
     if done < 0.5:
         assert longest > 4 * least  # doubled again and again
+
+
+def test_parked_flow_comes_back_soon_when_there_is_room(native: Native) -> None:
+    path = Rounds(native, flows=2)
+    path.write()
+    path.until_window(3)
+    for _ in range(100):
+        path.state["yield_ns"] = 0
+        path.round(HIGH_US * 9 // 8)
+    parked = max(range(2), key=path.gap_us)
+    least = native.enums["HCC_PARK_MIN_US"]
+    assert path.gap_us(parked) > 4 * least
+    # The queue is gone, but the window not large enough yet for both.
+    path.path["persists"], path.path["window_q10"] = 1, 1024
+    native.call("take", parked, path.job.now_us + 10, native.call("out", parked), BASE_US)
+    assert path.gap_us(parked) == pytest.approx(least, rel=0.01)
 
 
 # ---- not steered ----
