@@ -21,10 +21,11 @@ from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.bench.routing_cases import EQUAL, UNEQUAL, Case
 from hostcc.errors import HostccError, InputError
-from hostcc.schedule.paths import baselines, greedy, two_layer
+from hostcc.schedule.paths import baselines, disturbance, greedy, pair_search, two_layer
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Ints
+from hostcc.schedule.problem import Problem
 
 FAILURES = (0, 1, 4, 8)
 EXACT = 1.0 + 1e-9
@@ -110,7 +111,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("seconds", "time, ms", digits=1, scale=1e3),
         ],
         rows=[row(result) for result in results],
-        goals=goals(results),
+        goals=[*goals(results), *planning(args.seed, context.runs)],
         notes=[
             'a proof of "solver bound" or "bound": the optimum is at least that, ratios at most'
         ],
@@ -159,6 +160,25 @@ def goals(results: Sequence[Result]) -> list[Verdict]:
         if times:
             text = f"seconds, under {limit:g}"
             made.append(_goal(f"{count} elephants", text, times, limit))
+    return made
+
+
+def planning(seed: int, runs: int) -> list[Verdict]:
+    """Times of the default by jobs: all paths anew, and one job that arrives."""
+    jobs = routing_cases.ARRIVAL_JOBS
+    problem = routing_cases.arrival(jobs, seed)
+    works: tuple[tuple[str, float, Callable[[Problem], object]], ...] = (
+        (f"{jobs} jobs, all paths", 1.0, pair_search.choose),
+        (f"a job arrives in {jobs}", 0.1, disturbance.replan),
+    )
+    made = []
+    for scope, limit, work in works:
+        times = []
+        for _ in range(runs):
+            start = time.perf_counter()
+            work(problem)
+            times.append(time.perf_counter() - start)
+        made.append(_goal(scope, f"seconds, under {limit:g}", times, limit))
     return made
 
 

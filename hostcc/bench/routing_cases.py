@@ -15,10 +15,13 @@ from hostcc.errors import InputError
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths.clos import Clos, Flows
 from hostcc.schedule.paths.fabric import Ints
+from hostcc.schedule.problem import Problem
 from hostcc.sim import traces
 
 EQUAL, UNEQUAL = "equal", "unequal"
 MAX_GOLDEN_BYTES = 4 << 20
+ARRIVAL_JOBS = 5000
+"""Jobs that run when one more arrives."""
 MAX_SOLVED = 3000
 """Flows up to which the optimum is worth a solver's time."""
 CROWD = ((1000, 64, 32), (20_000, 64, 32))
@@ -124,6 +127,46 @@ def permutations(seed: int) -> Iterator[Case]:
                 Flows(src, dst, demand.astype(np.float64), np.arange(len(src))),
                 solvable=len(src) <= MAX_SOLVED,
             )
+
+
+def arrival(jobs: int, seed: int, each: int = 4) -> Problem:
+    """Jobs of `each` flows on 64 ToRs and 32 spines; all but the last know their paths."""
+    tors, spines = 64, 32
+    generator = np.random.default_rng([seed, jobs])
+    src, dst = (axis.ravel() for axis in np.indices((tors, tors)))
+    src, dst = src[src != dst], dst[src != dst]
+    spine = np.arange(spines)
+    links = np.stack(
+        [src[:, None] * spines + spine, tors * spines + dst[:, None] * spines + spine], axis=2
+    )
+    flows = jobs * each
+    table = generator.integers(0, len(src), flows)
+    compute = generator.uniform(0.4, 2.0, jobs)
+    comm = compute * generator.uniform(0.02, 0.1, jobs)
+    on = table * spines + generator.integers(0, spines, flows)
+    on[-each:] = -1
+    return Problem(
+        job_ids=tuple(f"job{index}" for index in range(jobs)),
+        flow_ids=tuple(f"flow{index}" for index in range(flows)),
+        link_ids=tuple(map(str, range(2 * tors * spines))),
+        path_ids=tuple(map(str, range(len(src) * spines))),
+        capacity=np.ones(2 * tors * spines),
+        compute=compute,
+        comm_start=compute * generator.choice([0.25, 0.5, 0.75, 1.0], jobs),
+        work=8 * compute,
+        gpus=np.full(jobs, 8.0),
+        weight=np.ones(jobs),
+        slowdown=np.ones(jobs),
+        phase=np.zeros(jobs),
+        flow_job=np.repeat(np.arange(jobs), each),
+        flow_bytes=np.repeat(comm, each),
+        flow_table=table,
+        flow_path=on,
+        table_start=np.arange(len(src) + 1) * spines,
+        path_start=np.arange(len(src) * spines + 1) * 2,
+        path_links=links.ravel(),
+        blind=np.zeros(jobs, np.bool_),
+    )
 
 
 def crowds(seed: int) -> Iterator[Case]:

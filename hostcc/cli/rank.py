@@ -62,9 +62,7 @@ class RankInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = add_parser(subparsers, "rank", "which placement of jobs shares links best")
-    parser.add_argument(
-        "file", metavar="FILE", help="candidates as JSON (docs/cassini.md); -: read"
-    )
+    parser.add_argument("file", metavar="FILE", help="candidates as JSON (docs/cassini.md)")
     parser.add_argument(
         "--tolerance",
         type=float,

@@ -36,6 +36,7 @@ def options(*words: str) -> argparse.Namespace:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing_cases, "CROWD", ((40, 6, 3),))
+    monkeypatch.setattr(routing_cases, "ARRIVAL_JOBS", 30)
     monkeypatch.setattr(routing, "ANNEALING_STEPS", 200)
     monkeypatch.setattr(routing_cases, "permutations", lambda seed: iter(()))
 
@@ -49,7 +50,11 @@ def test_the_record_has_a_row_per_case_and_ratios_of_at_least_one(tmp_path: Path
     assert len(names) == 17 + 2 * 4 + 2
     for row in record.rows:
         assert all(row[method] >= 1 - 1e-6 for method in routing.METHODS)  # type: ignore[operator]
-    assert [goal.met for goal in record.goals] == [True, True]
+    assert [goal.met for goal in record.goals[:2]] == [True, True]
+    assert [goal.scope for goal in record.goals[2:]] == [
+        "30 jobs, all paths",
+        "a job arrives in 30",
+    ]
     assert record.failures == []
 
 

@@ -22,8 +22,11 @@ from hostcc.schedule.problem import Problem
 
 ENUMERATED = 1024
 """Routings up to which all are tried."""
+CELLS = 1 << 22
+"""Routings times jobs times links (or jobs) up to which they are."""
 CHECKED = 12
 """Of them, how many are looked at closely."""
+PARTS = 2.0**36
 ROUNDS = 3
 ROUGH = 5000
 """Pairs that meet above which their losses are estimated, not followed."""
@@ -44,7 +47,9 @@ def choose(problem: Problem) -> Ints:
     if moves.offered(problem, moves.occupancy(problem, reference.period, start)) > OVERLOAD:
         return start
     options = np.diff(problem.table_start)[problem.flow_table]
-    if prod(options.tolist()) <= ENUMERATED:
+    routings, jobs = prod(options.tolist()), problem.job_count
+    few = routings * jobs * max(jobs, problem.link_count) <= CELLS
+    if routings <= ENUMERATED and few:
         return _enumerate(problem, reference, start, options)
     return improve(problem, reference, start)
 
@@ -65,7 +70,11 @@ def _enumerate(problem: Problem, reference: Alone, start: Ints, options: Ints) -
 
 
 def _nominal(problem: Problem, reference: Alone, routings: Ints) -> Floats:
-    """(N,) what each routing (N, F) loses, every pair that meets at its usual loss."""
+    """(N,) what each routing (N, F) loses, every pair that meets at its usual loss.
+
+    In whole parts of the cluster's worth, so that no sum depends on the order of its parts,
+    which is different in the matrix products of different machines.
+    """
     jobs, links = problem.job_count, problem.link_count
     hops = np.diff(problem.path_start)
     on = np.zeros((len(hops), links))
@@ -76,13 +85,14 @@ def _nominal(problem: Problem, reference: Alone, routings: Ints) -> Floats:
     seconds /= problem.capacity
     period = np.maximum(problem.compute, problem.comm_start + seconds.max(axis=2, initial=0.0))
     longer = np.maximum(period / reference.period - 1, 0.0)
-    total = (longer / (1 + longer)) @ reference.worth
+    unit = (float(reference.worth.sum()) or 1.0) / PARTS
+    total = np.rint(longer / (1 + longer) * reference.worth / unit).sum(axis=1)
     present = (seconds > 0).astype(np.float64)
     meet = (present @ present.transpose(0, 2, 1)) > 0
     one, other = np.triu_indices(jobs, 1)
     pairs = contention.Pairs(one, other, reference.comm[one], reference.comm[other])
     lost = prediction.pair_losses(problem, reference, reference.comm, pairs)
-    return np.asarray(total + meet[:, one, other] @ lost)
+    return np.asarray(total + meet[:, one, other].astype(np.float64) @ np.rint(lost / unit))
 
 
 def improve(problem: Problem, reference: Alone, start: Ints) -> Ints:
