@@ -100,6 +100,8 @@ class _Batch:
         self.comm_at = np.maximum(begun + self.comm_start, 0.0)
         self.sending = np.zeros(begun.shape, np.bool_)
         self.left = np.zeros(self.size.shape)
+        self.active = np.zeros(self.size.shape, np.bool_)
+        self.busy = np.zeros(begun.shape, np.bool_)
         self.now = np.zeros(begun.shape[1])
         self.seconds = self._within(begun)
         self.ended = np.zeros(begun.shape, np.int64)
@@ -123,7 +125,8 @@ class _Batch:
         ended = np.zeros((count, self.all_jobs + 1), np.int64)
         step = 0
         while len(self.now):
-            self._step()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                self._step()
             step += 1
             if step % COMPACT_STEPS == 0 or len(self.now) < 8:
                 over = self.now >= self.t1
@@ -136,33 +139,35 @@ class _Batch:
 
     def _keep(self, which: NDArray[np.bool_]) -> None:
         names = "order size compute comm_start compute_end comm_at sending left seconds ended"
-        for name in names.split():
+        for name in [*names.split(), "active", "busy"]:
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, which]))
         self.now, self.place = self.now[which], self.place[which]
         self.sharing = self.sharing.kept(which)
 
     def _step(self) -> None:
-        active = self.left > 0
-        rates = self.sharing.rates(active)
-        jobs, width = self.jobs, self.width
-        busy = active.reshape(jobs, width, -1).any(axis=1)
-        timers = np.where(self.sending, np.where(busy, np.inf, self.compute_end), self.comm_at)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            need = np.where(rates > 0, self.left / rates, np.inf)
-        ahead = np.minimum(timers.min(axis=0) - self.now, need.min(axis=0))
-        ahead = np.minimum(np.maximum(ahead, 0.0), self.t1 - self.now)
+        rates = self.sharing.rates(self.active)
+        shape = self.jobs, self.width, -1
+        waits = np.where(self.busy, np.inf, np.where(self.sending, self.compute_end, self.comm_at))
+        need = self.left / rates  # 0 / 0, not a number, where nothing is sent
+        soonest = np.minimum(
+            waits.min(axis=0) - self.now, np.fmin.reduce(need, axis=0, initial=np.inf)
+        )
+        ahead = np.minimum(np.maximum(soonest, 0.0), self.t1 - self.now)
         self.now = self.now + ahead
-        self.left = np.where(need <= ahead + TIME_EPS, 0.0, self.left - rates * ahead)
-        sends: NDArray[np.bool_] = np.any(self.left.reshape(jobs, width, -1) > 0, axis=1)
-        self._turn(sends)
+        rates *= ahead
+        self.left -= rates
+        self.left[need <= ahead + TIME_EPS] = 0.0
+        self.active = self.left > 0
+        self.busy = np.any(self.active.reshape(shape), axis=1)
+        self._turn()
 
-    def _turn(self, busy: NDArray[np.bool_]) -> None:
+    def _turn(self) -> None:
         """Iterations that end here, communications that start here."""
         reached = self.now + TIME_EPS
-        ends = self.sending & ~busy & (self.compute_end <= reached)
+        ends = self.sending & ~self.busy & (self.compute_end <= reached)
         if ends.any():
-            self.compute_end = np.where(ends, self.now + self.compute, self.compute_end)
-            self.comm_at = np.where(ends, self.now + self.comm_start, self.comm_at)
+            np.copyto(self.compute_end, self.now + self.compute, where=ends)
+            np.copyto(self.comm_at, self.now + self.comm_start, where=ends)
             self.seconds += np.where(ends, self._within(self.now), 0.0)
             self.ended += ends & (self.now > self.t0) & (self.now <= self.t1)
             self.sending &= ~ends
@@ -170,8 +175,10 @@ class _Batch:
         if starts.any():
             self.sending |= starts
             shape = (self.jobs, self.width, -1)
-            fresh = np.where(starts[:, None, :], self.size.reshape(shape), self.left.reshape(shape))
-            self.left = fresh.reshape(self.size.shape)
+            left, size = self.left.reshape(shape), self.size.reshape(shape)
+            np.copyto(left, size, where=starts[:, None, :])
+            self.active = self.left > 0
+            self.busy = np.any(self.active.reshape(shape), axis=1)
 
 
 def _filled(levels: Ints, jobs: int) -> Ints:

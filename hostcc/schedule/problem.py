@@ -140,8 +140,11 @@ class _Tables:
             if key in self.index:
                 raise ViewError(f"path table: {table.src} to {table.dst}: expected one, got two")
             self.index[key] = len(counts)
-            paths = sorted(table.paths, key=_path_id)
+            paths: Sequence[Path] = table.paths
             names = [path.id for path in paths]
+            if names != sorted(names):
+                paths = sorted(paths, key=_path_id)
+                names = [path.id for path in paths]
             if len(set(names)) != len(names):
                 raise ViewError(f"path: {_twice(names)}: expected once in its table, got it twice")
             counts.append(len(paths))

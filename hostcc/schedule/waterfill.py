@@ -109,13 +109,16 @@ class Sharing:
 
     def _take(self, block: Block, active: NDArray[np.bool_], left: Floats, rates: Floats) -> None:
         for row, hops in zip(block.rows, block.hops, strict=True):
-            rate = self.cap[row]
+            rate = rates[row]
+            np.multiply(self.cap[row], active[row], out=rate)
+            found = []
             for hop in hops:
-                rate = np.minimum(rate, left[self.place[row, hop]])
-            rate = np.where(active[row], rate, 0.0)
-            rates[row] = rate
-            for hop in hops:
-                left[self.place[row, hop]] -= rate
+                # mode: the places are known to be right, checking them costs as much again
+                free = left.take(self.place[row, hop], mode="clip")
+                np.minimum(rate, free, out=rate)
+                found.append(free)
+            for hop, free in zip(hops, found, strict=True):
+                left[self.place[row, hop]] = free - rate
 
     def _fill(self, block: Block, active: NDArray[np.bool_], left: Floats, rates: Floats) -> None:
         rows = slice(block.rows[0], block.rows[-1] + 1)

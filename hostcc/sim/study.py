@@ -163,7 +163,6 @@ def _note(
 
 def _paths(truth: Truth, seen: Problem, error: float, result: CaseResult) -> None:
     options: Mapping[str, Callable[[], Ints]] = {
-        "hostcc": lambda: decide(seen, Options(), LEVELS).routing,
         "hostcc, no simulation": lambda: methods.ROUTES["hostcc"](seen),
         **{name: _bound(methods.ROUTES[name], seen) for name in ("crux", "taccl", "ecmp")},
     }
@@ -243,6 +242,11 @@ def _pipelines(truth: Truth, seen: Problem, error: float, result: CaseResult) ->
     for name, options in PIPELINES.items():
         begun = time.perf_counter()
         found = decide(seen, options, LEVELS)
-        where = error, "pipeline", name
-        result.took[where] = time.perf_counter() - begun
-        result.shares[where] = truth.value(truth.routed(found.routing), found.level) / truth.optimum
+        took = time.perf_counter() - begun
+        layout = truth.routed(found.routing)
+        worth = {"pipeline": truth.value(layout, found.level)}
+        if name == "hostcc":  # which chooses paths and order together
+            worth["paths"] = truth.at_best(layout)
+        for stage, value in worth.items():
+            result.took[error, stage, name] = took
+            result.shares[error, stage, name] = value / truth.optimum

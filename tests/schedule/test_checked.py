@@ -1,0 +1,84 @@
+"""Small problems: components, the oracle, and the search over both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hostcc.schedule import checked
+from hostcc.schedule.components import Small
+from hostcc.schedule.fluid import Group, simulate
+from hostcc.schedule.problem import build
+from hostcc.schedule.rows import reduce
+from hostcc.sim.small import small_case
+
+pytestmark = pytest.mark.unit
+
+SHORT = (1.0, 6.0)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_components_are_worth_what_the_whole_is(index: int) -> None:
+    problem = build(small_case(5, index))
+    small = Small(problem)
+    judge = checked.oracle(small, problem.work, SHORT)
+    rng = np.random.default_rng(index)
+    for _ in range(4):
+        routing = tuple(int(rng.choice(list(choice))) for choice in small.choices)
+        layout = small.layout(routing)
+        levels = rng.integers(0, 3, problem.job_count)
+        rows = reduce(
+            problem.job_count,
+            small.flow_job,
+            small.flow_bytes,
+            [small.path_links[path] for path in routing],
+            small.capacity,
+        )
+        whole = simulate(judge.cycle, [Group(rows, levels[None])], *judge.window)
+        seconds = judge.window[1] - judge.window[0]
+        expected = float((whole.compute_seconds[0] * judge.worth).sum()) / seconds
+        found = sum(
+            judge.value(part, levels[list(part.members)].tolist()) for part in layout.components
+        )
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_layouts_are_all_there_is() -> None:
+    problem = build(small_case(5, 1))
+    small = Small(problem)
+    looks = {layout.components for layout in small.layouts()}
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        routing = tuple(int(rng.choice(list(choice))) for choice in small.choices)
+        assert small.layout(routing).components in looks
+
+
+def test_search_with_room_for_everything_finds_the_best() -> None:
+    problem = build(small_case(5, 2))
+    small = Small(problem)
+    judge = checked.oracle(small, problem.work, SHORT)
+    best = 0.0
+    for layout in small.layouts():
+        judge.learn([(part, small.orders(part)) for part in layout.components])
+        best = max(
+            best,
+            sum(
+                max(judge.value(part, rank) for rank in small.orders(part).tolist())
+                for part in layout.components
+            ),
+        )
+    found = checked.search(small, judge, problem.work, None, 10**6)
+    layout = small.layout(tuple(found.routing.tolist()))
+    value = sum(
+        judge.value(part, found.rank[list(part.members)].tolist()) for part in layout.components
+    )
+    assert value >= best * 0.995
+    assert sorted(found.rank.tolist()) == list(range(problem.job_count))
+
+
+def test_budget_bounds_the_work() -> None:
+    problem = build(small_case(5, 3))
+    small = Small(problem)
+    judge = checked.oracle(small, problem.work, SHORT)
+    found = checked.search(small, judge, problem.work, None, 20)
+    assert found.simulated <= 20 + checked.ORDERS * problem.job_count
