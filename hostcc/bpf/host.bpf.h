@@ -209,6 +209,7 @@ static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_stat
 	u32 floor_q10 = (u64)BURST_Q10 * (base + q) / (gap_us + 1);
 	/* A window that nobody fills must not grow: it would take long to come down. */
 	u64 used_q10 = (u64)(2 * (tp->packets_out + acked) + BURST_SLACK) * HCC_ONE;
+	u64 fill_q10 = hcc_fill_q10(s, base + target, tp->mss_cache);
 	bool limited = f->flags & FLOW_PACED || used_q10 * (p->awake ?: 1) >= w;
 
 	p->q_sum_us = 0;
@@ -226,8 +227,12 @@ static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_stat
 			p->flags = PATH_RAMP;
 		if (!limited) {
 			;
-		} else if (p->flags & PATH_RAMP && (q < target / 2 || base > target)) {
+		} else if (p->flags & PATH_RAMP && (q < target / 2 || base > target) &&
+			   (!fill_q10 || w < fill_q10)) {
 			w += w < BURST_Q10 ? BURST_Q10 : base > target ? w / 2 : w;
+			/* The delay shows a round trip late: go no further than it will allow. */
+			if (fill_q10 && w > fill_q10)
+				w = fill_q10 > BURST_Q10 ? fill_q10 : BURST_Q10;
 		} else {
 			p->flags &= ~PATH_RAMP;
 			w += (u64)w * (target - q) / (target + base + q) / 2 + hcc_f_q10(c, urgency);

@@ -339,6 +339,14 @@ HCC_INLINE __u32 hcc_urgency_q10(const struct hcc_job_state *s, const struct hcc
 	return urgency > HCC_ONE ? HCC_ONE : urgency;
 }
 
+/* Packets (Q10) that the highest rate seen lately delivers in so much time; 0 unknown. */
+HCC_INLINE __u64 hcc_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss)
+{
+	if (!s->ns_per_mib || !mss || us > 1u << 20)
+		return 0;
+	return ((__u64)us * 1000 << 20) / s->ns_per_mib * HCC_ONE / mss;
+}
+
 /*
  * The longest pause of a parked flow, us.  A job with little left may come back often:
  * the little is all that it can put in the way of others, and it is about to be served.

@@ -81,6 +81,16 @@ static void report(u32 type, u32 slot, struct bpf_sock_ops *ctx, u64 bytes)
 	bpf_ringbuf_submit(e, 0);
 }
 
+/*
+ * A listener needs its job's congestion control for one thing only: to accept ECN of a SYN
+ * that is itself marked, as DCTCP's is.  Whatever it runs is handed down to what it accepts,
+ * also when the agent has died: so no other is put on listeners.
+ */
+static __always_inline bool for_listeners(const struct hcc_ca_name *ca)
+{
+	return ((const u64 *)ca->name)[1] == 0x70637463645fULL; /* "_dctcp" after the tag */
+}
+
 /* The socket belongs to the job: remember it and choose its congestion control. */
 static void adopt(struct bpf_sock_ops *ctx, u32 slot)
 {
@@ -109,6 +119,8 @@ static void adopt(struct bpf_sock_ops *ctx, u32 slot)
 	}
 	ca = bpf_map_lookup_elem(&job_ca, &slot);
 	if (!ca || !ca->name[0])
+		return;
+	if (ctx->op == BPF_SOCK_OPS_TCP_LISTEN_CB && !for_listeners(ca))
 		return;
 	flow->flags = HCC_FLOW_MANAGED;
 	if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, ca->name, sizeof(ca->name)))
@@ -287,6 +299,14 @@ int switch_tcp(struct bpf_iter__tcp *ctx)
 	if (flow->flags & HCC_FLOW_MANAGED || leftover)
 		unpace(tp);
 	flow->slot = slot;
+	if (skc->skc_state == TCP_LISTEN && !for_listeners(ca)) {
+		if (!(flow->flags & HCC_FLOW_MANAGED) && !leftover)
+			return 0;
+		flow->flags = HCC_FLOW_PARTED;
+		err = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, req->default_ca,
+				     sizeof(req->default_ca));
+		goto count;
+	}
 	flow->flags = HCC_FLOW_MANAGED;
 	err = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, ca->name, sizeof(ca->name));
 	if (err)
