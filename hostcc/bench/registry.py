@@ -29,6 +29,8 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "agent-cost": ("agent_cost", "the agent's CPU and memory, idle and with open flows"),
 }
 """Name on the command line -> module, what it measures."""
+PURE = frozenset({"period", "golden", "small-cases", "routing"})
+"""They compute, and leave the kernel alone: no root needed."""
 
 
 class Benchmark(Protocol):

@@ -39,6 +39,13 @@ struct flow_priv {
 	u32 mark_us;		/* 0: none under way */
 };
 
+/* All of icsk_ca_priv, for whoever traces. */
+struct hcc_ca_priv {
+	u64 cubic[PRIV_OFFSET_U64];
+	struct flow_priv flow;
+};
+const struct hcc_ca_priv *export_ca_priv __attribute__((unused));
+
 static __always_inline struct flow_priv *priv(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
