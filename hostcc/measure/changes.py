@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.measure.likeness import GAIN_RANGE
+from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
 from hostcc.measure.series import ByteSeries, Floats, cumulative
@@ -27,7 +27,7 @@ SEEN_FIRST = 1.2
 """Periods after an iteration's start before which its end is not looked for."""
 SILENCE = 0.1
 """Less than so much of an iteration's bytes counts as nothing."""
-SEEN_ENERGY = 0.2
+SEEN_ENERGY = 0.3
 """Share of the next iteration's energy that has to be seen before its start is known."""
 LEAST_GAIN = 0.4
 """Of its energy, that a place has to explain of the pattern."""
@@ -108,14 +108,18 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
     )
 
 
-def following(of: ByteSeries, start: float, known: Reference) -> list[Iteration]:
+def following(
+    of: ByteSeries, start: float, known: Reference, *, doubtful: bool = False
+) -> list[Iteration]:
     """The iterations from `start` (bins) on whose end can be told from the series so far.
 
-    An iteration ends where the next one begins, which is known when half of that has passed.
+    An iteration ends where the next one begins, which is known when a part of that has passed.
+    `doubtful`: the iteration before deviated, so that the next may well come early.
     """
     found: list[Iteration] = []
-    while (one := _next(of, start, known)) is not None:
+    while (one := _next(of, start, known, doubtful)) is not None:
         found.append(one)
+        doubtful = one.deviates
         start = one.start + one.length * known.period
     return found
 
@@ -140,7 +144,7 @@ def _alike(one: float, other: float) -> bool:
     return abs(one - other) <= ALIKE * max(one, other)
 
 
-def _next(of: ByteSeries, start: float, known: Reference) -> Iteration | None:
+def _next(of: ByteSeries, start: float, known: Reference, doubtful: bool) -> Iteration | None:
     """The iteration that begins at `start`, when there is enough to see where it ends."""
     first = max(0, int(start))
     last = min(len(of), int(start + (SILENT + 1.0) * known.period) + 1)
@@ -156,12 +160,15 @@ def _next(of: ByteSeries, start: float, known: Reference) -> Iteration | None:
     inside = (steps >= EARLIEST) & (steps <= latest)
     if not inside.any():
         return None
-    away = (steps - 1) / known.interval_tolerance / 2
+    away = (steps - 1) / TOLERANCE
     worth = np.where(inside, gains - STEP_COST * np.minimum(away * away, 1.0), -np.inf)
     best = int(worth.argmax())
     lost = bool(gains[best] < LEAST_GAIN)
     if (lost or best >= len(gains) - 2) and steps[-1] < latest:
         return None  # what comes may be a better match
+    early = steps[best] < 1 - known.interval_tolerance
+    if early and not doubtful and steps[-1] < 1:
+        return None  # what would be on time cannot be seen yet
     length = 1.0 if lost else float(steps[best])  # when the thread is lost, go by the clock
     edges = np.array([start, start + length * known.period]) - first
     sent = float(np.diff(between(sums, edges))[0]) / max(known.sent, 1.0)

@@ -25,7 +25,9 @@ PATIENCE = 0.1
 """The next attempt at learning is made when the history has grown by so much."""
 FINER = 0.85
 """Shorter bins are preferred while their confidence is so much of the best one."""
-REFRESH = 4
+LOOK = 0.06
+"""Periods between two looks for the next iteration."""
+REFRESH = 8
 """Iterations after which the figures are measured again."""
 GROWTH = 0.25
 """When the history has grown by so much, it is asked again whether this is the fundamental ..."""
@@ -55,6 +57,8 @@ class Watch:
     known: Reference | None = None
     next_ns: float = 0.0
     """Where the next iteration that has not been looked at begins."""
+    look_ns: float = 0.0
+    """Before there are bins until then, it is not worth looking."""
     recent: tuple[Iteration, ...] = ()
     seen: int = 0
     """Iterations looked at since the pattern was learned."""
@@ -173,9 +177,14 @@ def _followed(watch: Watch) -> Watch:
     """Compare the iterations that are complete by now; notice a change; stay current."""
     of = watch.levels[watch.level]
     assert watch.known is not None
+    if of.end_ns < watch.look_ns:
+        return watch
+    look_ns = of.end_ns + LOOK * watch.known.period * of.bin_ns
+    watch = replace(watch, look_ns=look_ns)
     start = (watch.next_ns - of.start_ns) / of.bin_ns
     recent = list(watch.recent)
-    for one in following(of, start, watch.known):
+    doubtful = bool(recent) and recent[-1].deviates
+    for one in following(of, start, watch.known, doubtful=doubtful):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[-2:], replace(one, start=at_ns)]
         watch = replace(
