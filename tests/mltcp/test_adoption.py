@@ -110,7 +110,8 @@ def test_listener_that_was_there_before(stage: Stage) -> None:
     with mltcp() as kernel:
         follow(kernel, stage, JOB, host=1)
         kernel.set_cgroup_ids({identity(stage.group(1)): SLOT})
-        assert kernel.switch_sockets([stage.namespace(1)]).switched == 1
+        # It would hand down what it runs; what it accepts is looked at one by one.
+        assert kernel.switch_sockets([stage.namespace(1)]).switched == 0
         sender.ask("connect", address=address, port=port, flows=2)
         assert receiver.ask("accepted_controls", count=2) == [kernel.ca_names["cubic"]] * 2
         assert state(kernel)["flows"] == 2

@@ -41,6 +41,9 @@ def test_killed_in_mid_transfer(stage: Stage) -> None:
         sender, receiver = stage.pair()
         stage.dial(sender, receiver, flows=8)
         assert sender.ask("controls") == [names[Variant.HOSTCC]] * 8
+        server, client = stage.pair()
+        address = stage.host(0).address
+        port = server.ask("listen", address=address)
         sender.start("send", sizes=[1_000_000] * 8, gaps_ms=[30] * 8)
         holder.send_signal(signal.SIGKILL)
         assert holder.wait() == -signal.SIGKILL
@@ -53,6 +56,9 @@ def test_killed_in_mid_transfer(stage: Stage) -> None:
     late, sink = stage.pair()
     stage.dial(late, sink, flows=4)
     assert late.ask("controls") == ["cubic"] * 4
+    # Also what a listener accepts that is older than the death.
+    client.ask("connect", address=address, port=port, flows=3)
+    assert server.ask("accepted_controls", count=3) == ["cubic"] * 3
     sender.answer()
     assert sender.ask("controls") == [names[Variant.HOSTCC]] * 8
     late.ask("send", sizes=[500_000], gaps_ms=[0])
