@@ -22,7 +22,7 @@ RENO, HOSTCC = 0, 1
 """Which programs a native flow runs."""
 SLOT = 3
 _U64 = {"native_silence_ns", "native_min_silence_ns", "native_patience_ns", "native_work_ns",
-        "native_pace"}  # fmt: skip
+        "native_pace", "native_fill_q10"}  # fmt: skip
 _VOID = {"native_learn_gap", "native_iteration_end", "native_reset", "native_open", "native_send",
          "native_ack", "native_close", "native_learn_rate", "native_write", "native_take",
          "native_depart"}  # fmt: skip
@@ -54,6 +54,7 @@ _ARGUMENTS = {
     "native_work_ns": (_POINTER,),
     "native_lot_q10": (_POINTER, _POINTER, _32),
     "native_pause_us": (_POINTER, _32),
+    "native_fill_q10": (_POINTER, _32, _32),
     "native_flow_f_q10": (_32,),
     "native_scale_acked": (_32, _32, _32),
 }

@@ -44,6 +44,31 @@ def test_window_that_is_filled_grows(native: Native) -> None:
     assert path.window > grown
 
 
+def test_ramp_ends_where_the_known_rate_says(native: Native) -> None:
+    """The delay would show a round trip late that the window has doubled once too often."""
+    cost = 42_000_000  # 200 Mbit/s
+    path = Rounds(native, learned={"ns_per_mib": cost})
+    path.write()
+    path.rounds(2, 0)
+    least, most = (
+        (BASE_US + target) * 1000 / cost * (1 << 20) / MSS for target in (LOW_US, HIGH_US)
+    )
+    assert least - 1 < path.window < most
+    before = path.window
+    path.round(0)
+    assert before < path.window < 1.6 * before  # on by steps
+
+
+@pytest.mark.parametrize("cost", [0, 100_000])
+def test_ramp_where_the_rate_is_unknown_or_high(native: Native, cost: int) -> None:
+    path = Rounds(native, learned={"ns_per_mib": cost})
+    path.write()
+    path.until_window(4)
+    before = path.window
+    path.rounds(3, 0)
+    assert path.window == pytest.approx(8 * before, rel=0.02)
+
+
 # ---- the queue above the target ----
 
 

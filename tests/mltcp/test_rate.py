@@ -151,6 +151,14 @@ def test_work(native: Native, total: int, best_ns: int, cost: int) -> None:
         assert work == (min(best_ns, by_rate) if best_ns else by_rate)
 
 
+@given(COST, st.integers(0, 1 << 20), st.integers(500, 9000))
+def test_what_fills_the_link(native: Native, cost: int, us: int, mss: int) -> None:
+    packets = us * 1000 / cost * MIB / mss
+    got = native.call("fill_q10", native.state(ns_per_mib=cost), us, mss) / 1024
+    assert packets - 2 <= got <= packets
+    assert native.call("fill_q10", native.state(), us, mss) == 0
+
+
 @given(st.integers(0, 1024), st.integers(1, 20), st.integers(1, 20))
 def test_who_came_off_badly_does_not_pass_for_long(
     native: Native, ratio: int, one: int, other: int

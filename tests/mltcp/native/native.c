@@ -264,3 +264,8 @@ __u32 native_pause_us(const struct hcc_job_state *s, __u32 ratio)
 {
 	return hcc_pause_us(s, ratio);
 }
+
+__u64 native_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss)
+{
+	return hcc_fill_q10(s, us, mss);
+}
