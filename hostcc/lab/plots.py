@@ -158,11 +158,13 @@ def _history(plt: Any, results: Results, out: Path) -> Path:
         for event in run.events:
             axis.axvline(event.at_s, color="grey", lw=0.8, ls="--")
             axis.annotate(
-                event.what,
+                _short(event.what),
                 (event.at_s, 0.97),
                 xycoords=("data", "axes fraction"),
-                fontsize=7,
+                fontsize=6,
                 va="top",
+                ha="right",
+                rotation=90,
             )
         axis.axhline(1.0, color="grey", lw=0.6, ls=":")
         axis.set_ylabel(f"{variant.name}\n/ alone")
@@ -170,6 +172,12 @@ def _history(plt: Any, results: Results, out: Path) -> Path:
     axes[-1][0].set_xlabel("time (s)")
     figure.suptitle(f"{results.scenario_name}: iteration times", fontsize=10)
     return _save(plt, figure, out / "iterations.png")
+
+
+def _short(action: str) -> str:
+    """A scenario's own verbs as they are, the name alone of a command with a path."""
+    words = action.split()
+    return words[-1].rpartition(".")[2] if words and "/" in words[0] else action[:24]
 
 
 def _ratios(variant: VariantResult, name: str) -> Floats:
