@@ -179,12 +179,13 @@ def _followed(watch: Watch) -> Watch:
     assert watch.known is not None
     if of.end_ns < watch.look_ns:
         return watch
-    look_ns = of.end_ns + LOOK * watch.known.period * of.bin_ns
+    known = watch.known
+    look_ns = of.end_ns + LOOK * known.period * of.bin_ns
     watch = replace(watch, look_ns=look_ns)
     start = (watch.next_ns - of.start_ns) / of.bin_ns
     recent = list(watch.recent)
     doubtful = bool(recent) and recent[-1].deviates
-    for one in following(of, start, watch.known, doubtful=doubtful):
+    for one in following(of, start, known, doubtful=doubtful):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[-2:], replace(one, start=at_ns)]
         watch = replace(
@@ -192,7 +193,7 @@ def _followed(watch: Watch) -> Watch:
             recent=tuple(recent),
             seen=watch.seen + 1,
             calm=_calm(watch, recent),
-            next_ns=at_ns + one.length * watch.known.period * of.bin_ns,
+            next_ns=at_ns + one.length * known.period * of.bin_ns,
         )
         if changed(recent, calm=watch.calm >= CALM):
             first = next(one for one in recent if one.deviates)
