@@ -28,6 +28,7 @@ enum hcc_iteration {
 	HCC_BACKOFF_MAX = 64,
 	HCC_FAST_COMM_SHIFT = 6,	/* best_comm_ns and ns_per_mib grow by 1/64 an iteration */
 	HCC_RATE_WINDOW_NS = 4000000,
+	HCC_SLOWEST_NS_PER_MIB = 1 << 29, /* about 16 Mbit/s; without new windows it stops there */
 	HCC_URGENCY_PER_OCTAVE = 102,	/* Q10: 10 octaves, 1 ms to 1 s */
 	HCC_RATIO_MIX_Q10 = 320,	/* part of bytes_ratio in urgency: breaks ties fast */
 	HCC_RATIO_MIX_UNSETTLED_Q10 = 64, /* the same once that has not helped */
@@ -218,7 +219,8 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 		s->best_comm_ns = comm_ns;
 	else
 		s->best_comm_ns += s->best_comm_ns >> HCC_FAST_COMM_SHIFT;
-	s->ns_per_mib += s->ns_per_mib >> HCC_FAST_COMM_SHIFT;
+	if (s->ns_per_mib < HCC_SLOWEST_NS_PER_MIB)
+		s->ns_per_mib += s->ns_per_mib >> HCC_FAST_COMM_SHIFT;
 
 	if (s->stance == HCC_STANCE_LEARN) {
 		/* The first whole iteration is believed; a liar has to prove itself. */
@@ -295,8 +297,11 @@ HCC_INLINE __u32 hcc_log2_q10(__u32 x)
 HCC_INLINE __u32 hcc_lot_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c,
 			     __u32 ratio_q10)
 {
-	__u32 lot = ((c->tie_q10 + (__u32)s->iterations * 1024) * 2654435761u) >> 22;
+	/* Mixed twice: after one multiplication two jobs' lots keep their distance for ever. */
+	__u32 mixed = (c->tie_q10 + (__u32)s->iterations * 1024) * 2654435761u, lot;
 
+	mixed ^= mixed >> 15;
+	lot = (mixed * 2654435761u) >> 22;
 	if (s->unsettled >= HCC_UNSETTLED)
 		return c->tie_q10 / HCC_TIE_DIVISOR;	/* no order helps: the shortest first */
 	if (ratio_q10 >= HCC_LOT_UNTIL_Q10)
