@@ -206,7 +206,7 @@ def judge(name: str, runs: list[dict[str, Figures]]) -> list[Verdict]:
     """Whether ours is right nearly always, and oftener than the others."""
     ours = [found["hostcc"] for found in runs]
     if name in synthetic.APERIODIC:
-        return [_verdict(name, "called periodic <= 2 %", [-f.found for f in ours], -2.0)]
+        return [_verdict(name, "called periodic <= 2 %", [0.0 - f.found for f in ours], -2.0)]
     least = 95.0 if _tolerance(name) == CLEAN else 90.0
     others = [
         max((found[method].both or 0.0) for method in METHODS if method != "hostcc")
