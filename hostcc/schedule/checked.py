@@ -25,8 +25,8 @@ from hostcc.schedule.problem import Floats, Ints, Problem
 
 MOST_ROUTINGS = 1024
 ORDERS = 8
-"""Per component, the best of the model."""
-MARGIN = 0.02
+"""Per component, the best of the model; more where the budget is for few components."""
+MARGIN = 0.01
 """Simulated gain over the maximum cut (a fraction) that counts."""
 KEPT = 3
 """Orders per component that are tried with fewer levels."""
@@ -83,7 +83,8 @@ def search(
     """
     layouts = list(small.layouts()) if layouts is None else layouts
     components = list(dict.fromkeys(part for layout in layouts for part in layout.components))
-    orders = model(small, components, worth)
+    keep = max(ORDERS, budget // max(1, len(components)))
+    orders = model(small, components, worth, keep)
     score = [sum(orders[part][1][0] for part in layout.components) for layout in layouts]
     wanted: dict[Component, Ints] = {}
     simulated = 0
@@ -160,7 +161,7 @@ def _steps(rank: Sequence[int], levels: int) -> list[list[int]]:
 
 
 def model(
-    small: Small, components: Sequence[Component], worth: Floats, keep: int = ORDERS
+    small: Small, components: Sequence[Component], worth: Floats, keep: int
 ) -> dict[Component, tuple[Ints, Floats]]:
     """For each component its best orders by the pairwise model (N, members) as ranks, and what
     they are worth (N,), best first."""

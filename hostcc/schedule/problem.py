@@ -7,8 +7,10 @@ flows by (job, name); only elephants with at least one usable path are in it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +28,10 @@ TINY_S = 1e-9
 """A job whose iteration is shorter has none."""
 
 Item = TypeVar("Item")
+
+# Called for hundreds of thousands of paths.
+_path_id: Callable[[Path], str] = attrgetter("id")
+_path_links: Callable[[Path], tuple[str, ...]] = attrgetter("links")
 
 
 @dataclass(frozen=True)
@@ -141,21 +147,22 @@ class _Tables:
                 raise ViewError(f"path table: {table.src} to {table.dst}: expected one, got two")
             self.index[key] = len(counts)
             paths: Sequence[Path] = table.paths
-            names = [path.id for path in paths]
+            names = list(map(_path_id, paths))
             if names != sorted(names):
                 paths = sorted(paths, key=_path_id)
-                names = [path.id for path in paths]
+                names = list(map(_path_id, paths))
             if len(set(names)) != len(names):
                 raise ViewError(f"path: {_twice(names)}: expected once in its table, got it twice")
             counts.append(len(paths))
             ids += names
+            ways = list(map(_path_links, paths))
+            sizes += map(len, ways)
             try:
-                hops += [number[link] for path in paths for link in path.links]
+                hops += map(number.__getitem__, chain.from_iterable(ways))
             except KeyError as error:
                 raise ViewError(
                     f"path: of {table.src} to {table.dst}: expected known links, got {error}"
                 ) from error
-            sizes += [len(path.links) for path in paths]
         self._keep(ids, np.array(hops, np.int64), np.array(sizes, np.int64), counts)
 
     def _keep(self, ids: list[str], hops: Ints, sizes: Ints, counts: list[int]) -> None:
@@ -187,10 +194,6 @@ class _Tables:
         first, last = self._first[table : table + 2]
         at = bisect_left(self.path_ids, flow.path, first, last)
         return at if at < last and self.path_ids[at] == flow.path else -1
-
-
-def _path_id(path: Path) -> str:
-    return path.id
 
 
 def _flows(
