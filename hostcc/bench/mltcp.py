@@ -18,6 +18,8 @@ SCENARIOS = (
     "mixed-compatible",
     "mixed-incompatible",
     "two-heavy",
+    "irregular",
+    "no-pauses",
 )
 FLOWS = (1, 8)
 VARIANTS = ("hostcc", "mltcp-reno", "mltcp-cubic", "cubic", "reno", "bbr")

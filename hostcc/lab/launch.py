@@ -151,6 +151,7 @@ def worker_orders(job: JobSpec, total_bytes: int, options: Options) -> str:
             "compute_s": job.compute_ms / 1e3,
             "bytes": total_bytes,
             "jitter": job.jitter_percent / 100,
+            "bytes_jitter": job.bytes_jitter_percent / 100,
             "start_s": job.start_ms / 1e3,
             "iterations": job.iterations,
             "stop_after_s": job.stop_after_ms / 1e3,

@@ -106,7 +106,12 @@ def _run_alone(
         return alone
     for job in scenario.job:
         quiet = msgspec.structs.replace(
-            job, start_ms=0.0, stop_after_ms=0.0, iterations=0, jitter_percent=0.0
+            job,
+            start_ms=0.0,
+            stop_after_ms=0.0,
+            iterations=0,
+            jitter_percent=0.0,
+            bytes_jitter_percent=0.0,
         )
         twin = twins.setdefault(msgspec.structs.replace(quiet, name="x"), job.name)
         if twin != job.name:

@@ -71,6 +71,8 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Leaves at the iteration boundary after this time; 0: see iterations."""
     jitter_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
     """Compute time varies uniformly by up to this much either way."""
+    bytes_jitter_percent: Annotated[float, Meta(ge=0, le=99)] = 0.0
+    """Bytes vary likewise, from iteration to iteration; with pattern = "push"."""
     declare_bytes: bool = False
     """Whether `hostcc run` is told the bytes per iteration."""
     command: Annotated[tuple[Argument, ...], Meta(max_length=256)] = ()
@@ -178,6 +180,8 @@ def _check_job(key: str, job: JobSpec) -> Iterator[Problem]:
         yield f"{key}.comm_ms", "either comm_ms or bytes above 0", job.comm_ms
     if job.pattern == "push" and job.hosts != 2:
         yield f"{key}.hosts", '2 with pattern = "push"', job.hosts
+    if job.bytes_jitter_percent and job.pattern != "push":
+        yield f"{key}.bytes_jitter_percent", '0, or pattern = "push"', job.bytes_jitter_percent
     if job.hosts % 2:
         yield f"{key}.hosts", "an even number, half of them on each side", job.hosts
 

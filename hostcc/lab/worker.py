@@ -24,7 +24,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,7 @@ class Work:
     compute_s: float
     bytes: int
     jitter: float
+    bytes_jitter: float
     start_s: float
     iterations: int
     """0: until told to stop."""
@@ -169,14 +170,22 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def varying_bytes(work: Work) -> Iterator[int]:
+    """Bytes of every iteration: the same sequence on both ranks, and under every variant."""
+    chance = random.Random(f"{work.seed}/{work.job}/bytes")
+    while True:
+        yield max(1, round(work.bytes * (1 + work.bytes_jitter * chance.uniform(-1, 1))))
+
+
 def send_side(work: Work, links: list[socket.socket], orders: Orders) -> None:
     """Rank 0 of a push."""
     exchange = Exchange(links)
-    parts = list(zip(links, shares(work.bytes, work.flows), strict=True))
+    sizes = varying_bytes(work)
     answer = [(links[0], 1)]
 
     def communicate() -> None:
-        exchange.transfer(parts, answer)
+        parts = shares(next(sizes), work.flows)
+        exchange.transfer(list(zip(links, parts, strict=True)), answer)
 
     iterate(work, orders, communicate, report=True)
     report_retransmissions(links)
@@ -186,11 +195,10 @@ def send_side(work: Work, links: list[socket.socket], orders: Orders) -> None:
 def receive_side(work: Work, links: list[socket.socket]) -> None:
     """Rank 1 of a push: until the sender closes."""
     exchange = Exchange(links)
-    parts = list(zip(links, shares(work.bytes, work.flows), strict=True))
     answer = [(links[0], 1)]
     try:
-        while True:
-            exchange.transfer((), parts)
+        for size in varying_bytes(work):
+            exchange.transfer((), list(zip(links, shares(size, work.flows), strict=True)))
             exchange.transfer(answer, ())
     except PeerGoneError:
         exchange.close()

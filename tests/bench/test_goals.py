@@ -89,6 +89,15 @@ def test_incompatible_jobs() -> None:
     assert len(found) == 2
 
 
+def test_jobs_that_are_not_periodic_are_held_against_cubic() -> None:
+    cubic = cell(mean=[1.5] * 3, slowest_job=[1.5] * 3)
+    good = cell(mean=[1.52] * 3, slowest_job=[1.6] * 3)
+    assert all(v.met for v in judged("irregular", 8, hostcc=good, cubic=cubic).values())
+    bad = judged("irregular", 8, hostcc=cell(mean=[1.54] * 3, slowest_job=[1.7] * 3), cubic=cubic)
+    assert len(bad) == 2
+    assert not any(v.met for v in bad.values())
+
+
 def test_nothing_is_judged_without_hostcc_or_goals() -> None:
     assert judged("two-jobs", 1, cubic=cell()) == {}
     assert judged("with-bulk", 1, hostcc=cell()) == {}

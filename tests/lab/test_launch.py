@@ -52,10 +52,17 @@ def test_environment_of_the_second_rank() -> None:
 
 
 def test_worker_orders_are_in_seconds() -> None:
-    job = JobSpec(name="a", comm_ms=1, compute_ms=250, jitter_percent=5, start_ms=1500)
+    job = JobSpec(
+        name="a",
+        comm_ms=1,
+        compute_ms=250,
+        jitter_percent=5,
+        bytes_jitter_percent=95,
+        start_ms=1500,
+    )
     orders = json.loads(worker_orders(job, 77, Options(1, "reno", seed=9)))
     assert orders["compute_s"] == 0.25
-    assert orders["jitter"] == 0.05
+    assert (orders["jitter"], orders["bytes_jitter"]) == (0.05, 0.95)
     assert orders["start_s"] == 1.5
     assert (orders["bytes"], orders["congestion_control"], orders["seed"]) == (77, "reno", 9)
 

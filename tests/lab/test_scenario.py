@@ -65,6 +65,10 @@ def test_every_builtin_is_valid(name: str) -> None:
         ({"job": [{**JOB, "hosts": 4}]}, "job[0].hosts: expected 2"),
         ({"job": [{**JOB, "hosts": 3, "pattern": "allreduce"}]}, "job[0].hosts: expected an even"),
         (
+            {"job": [{**JOB, "hosts": 4, "pattern": "allreduce", "bytes_jitter_percent": 9}]},
+            'job[0].bytes_jitter_percent: expected 0, or pattern = "push"',
+        ),
+        (
             {
                 "job": [
                     {**JOB, "name": f"j{n}", "hosts": 32, "pattern": "allreduce"} for n in range(3)
