@@ -239,7 +239,7 @@ def iterate(work: Work, orders: Orders, communicate: Callable[[], None], report:
     end_time = now + work.stop_after_s if work.stop_after_s else float("inf")
     count = 0
     while follows or not (
-        orders.stopped or now >= end_time or (work.iterations and count >= work.iterations)
+        orders.check() or now >= end_time or (work.iterations and count >= work.iterations)
     ):
         start = now
         compute = work.compute_s * (1 + work.jitter * chance.uniform(-1, 1))

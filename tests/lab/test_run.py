@@ -136,6 +136,24 @@ def test_ring_of_four_with_jitter_delay_and_background(tmp_path: Path) -> None:
     assert bulk["mean_mbit"] > 10
 
 
+def test_jobs_that_never_pause_and_whose_bytes_vary(tmp_path: Path) -> None:
+    text = """
+    iterations = 8
+    alone_iterations = 0
+    [[job]]
+    name = "busy"
+    comm_ms = 10
+    [[job]]
+    name = "uneven"
+    comm_ms = 10
+    bytes_jitter_percent = 90
+    """
+    found = run(write(tmp_path, text), "--compare", "cubic")
+    busy, uneven = found["variants"][0]["runs"][0]["jobs"]
+    assert min(len(busy["seconds"]), len(uneven["seconds"])) >= 8
+    assert max(uneven["seconds"]) > 2 * min(uneven["seconds"])
+
+
 def test_a_control_by_name_is_set_on_both_ends(tmp_path: Path) -> None:
     found = run(write(tmp_path, TINY), "--cc", "reno")
     assert [variant["name"] for variant in found["variants"]] == ["reno"]
