@@ -1,0 +1,72 @@
+"""Reads a ZeroMQ socket from the asyncio loop: a bounded number of messages at a turn.
+
+ZeroMQ's descriptor reports changes, not states (zmq_getsockopt(3), ZMQ_FD): a socket has to be
+read until it is empty, and looked at again after each sending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import zmq
+
+BATCH = 64
+
+
+class Pump:
+    """Calls `take` for each message while there is one.
+
+    `take` receives without blocking, lets zmq.Again pass when there is nothing, and returns
+    how many seconds to leave the socket alone (0: none), which puts pressure back on senders.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], take: Callable[[], float]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = socket
+        self._take = take
+        self._fd = int(socket.getsockopt(zmq.FD))
+        self._next: asyncio.Handle | None = None
+        self._waiting = False
+        self._closed = False
+        self._loop.add_reader(self._fd, self._readable)
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at the socket soon; to be called after each sending on it."""
+        if self._next is None and not self._closed:
+            self._next = self._loop.call_soon(self._ready)
+
+    def close(self) -> None:
+        """Read no more; the socket is the caller's to close."""
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._fd)
+            if self._next is not None:
+                self._next.cancel()
+
+    def _readable(self) -> None:
+        if self._waiting:
+            self._socket.getsockopt(zmq.EVENTS)  # quiets the descriptor until there is more
+        else:
+            self._run()
+
+    def _ready(self) -> None:
+        self._next, self._waiting = None, False
+        self._run()
+
+    def _run(self) -> None:
+        for _ in range(BATCH):
+            if self._closed or self._waiting:
+                return
+            try:
+                delay = self._take()
+            except zmq.Again:
+                return
+            if delay > 0 and not self._closed:
+                self._waiting = True
+                if self._next is not None:
+                    self._next.cancel()
+                self._next = self._loop.call_later(delay, self._ready)
+                return
+        self.wake()
