@@ -24,6 +24,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile u32 bin_shift = 20;	/* a bin is 2^20 ns */
 const volatile u32 ring_shift = 10;	/* 2^10 bins */
 const volatile u32 shard_shift;		/* 2^0 shards */
+const volatile u32 touched_words = 1;	/* a bin's words in meter_touched */
 
 #define IPPROTO_HOPOPTS 0
 #define IPPROTO_TCP 6
@@ -67,14 +68,18 @@ struct {
 	__type(value, struct hcc_meter_cell);
 } meter_cells SEC(".maps");
 
-/* row -> the last bin that got something. */
+/*
+ * Which cells have something: bit (row * shards + shard) of bin b is in word
+ * b * touched_words + bit / 64.  Few of a bin's cells are ever used, so the reader looks
+ * at these only.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u64);
-} meter_marks SEC(".maps");
+} meter_touched SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -118,34 +123,31 @@ struct {
 
 const enum hcc_meter_limits *export_meter_limits __attribute__((unused));
 
-/* What one packet is. */
+/* What one packet is, but for its key. */
 struct packet {
-	struct hcc_meter_key key;
 	u32 payload;
 	u32 headers;		/* all segments together */
 	u32 segments;
 	u16 lport, rport;	/* host order; 0 unknown */
 };
 
-static __always_inline u16 read_u16(const u8 *at)
-{
-	return at[0] << 8 | at[1];
-}
+struct ports {
+	u16 source;
+	u16 target;
+};
 
 /* Length of the transport header at `at`; 0 when it is none that we know. */
 static __always_inline u32 transport(struct packet *p, const u8 *at, const u8 *end, u8 protocol,
 				     bool egress)
 {
-	u16 source, target;
+	const struct ports *ports = (const struct ports *)at;
 
 	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return 0;
 	if (at + 8 > end)
 		return 0;
-	source = read_u16(at);
-	target = read_u16(at + 2);
-	p->lport = egress ? source : target;
-	p->rport = egress ? target : source;
+	p->lport = bpf_ntohs(egress ? ports->source : ports->target);
+	p->rport = bpf_ntohs(egress ? ports->target : ports->source);
 	if (protocol == IPPROTO_UDP)
 		return 8;
 	if (at + 13 > end)
@@ -153,30 +155,34 @@ static __always_inline u32 transport(struct packet *p, const u8 *at, const u8 *e
 	return (at[12] >> 4) * 4;
 }
 
-/* False for what is not IP. */
-static __always_inline bool parse(struct __sk_buff *skb, struct packet *p, bool egress)
+/* False for what is not IP.  `key` gets all but its slot. */
+static __always_inline bool parse(struct __sk_buff *skb, struct packet *p,
+				  struct hcc_meter_key *key, bool egress)
 {
 	const u8 *ip = (const u8 *)(long)skb->data;
 	const u8 *end = (const u8 *)(long)skb->data_end;
 	u32 header, length = skb->len, segments = skb->gso_segs, extension = 0;
+	u32 *addr = (u32 *)key->addr;
+	const u32 *peer;
 	u8 protocol;
 
 	p->lport = p->rport = 0;
 	if (ip + 20 > end)
 		return false;
 	if (ip[0] >> 4 == 4) {
-		u32 addr;
-
-		__builtin_memcpy(&addr, ip + (egress ? 16 : 12), sizeof(addr));
-		__builtin_memset(p->key.addr, 0, 10);
-		p->key.addr[10] = p->key.addr[11] = 0xff;
-		__builtin_memcpy(p->key.addr + 12, &addr, sizeof(addr));
+		addr[0] = addr[1] = 0;
+		addr[2] = bpf_htonl(0xffff);
+		addr[3] = *(const u32 *)(ip + (egress ? 16 : 12));
 		header = (ip[0] & 15) * 4;
 		protocol = ip[9];
 	} else if (ip[0] >> 4 == 6) {
 		if (ip + 40 > end)
 			return false;
-		__builtin_memcpy(p->key.addr, ip + (egress ? 24 : 8), 16);
+		peer = (const u32 *)(ip + (egress ? 24 : 8));
+		addr[0] = peer[0];
+		addr[1] = peer[1];
+		addr[2] = peer[2];
+		addr[3] = peer[3];
 		header = 40;
 		protocol = ip[6];
 		if (protocol == IPPROTO_HOPOPTS) {
@@ -195,8 +201,8 @@ static __always_inline bool parse(struct __sk_buff *skb, struct packet *p, bool 
 		segments = 1;
 	else if (segments > 1)
 		extension = 0;
-	p->key.local = skb->ifindex == HCC_METER_LOOPBACK;
-	p->key.pad = 0;
+	key->local = skb->ifindex == HCC_METER_LOOPBACK;
+	key->pad = 0;
 	p->payload = length;
 	p->segments = segments;
 	p->headers = (header + extension) * segments;
@@ -227,24 +233,26 @@ static __noinline u32 admit(struct hcc_meter_key *key, struct hcc_meter_control 
 	return known ? *known : HCC_METER_NOWHERE;
 }
 
-static __always_inline void add(struct packet *p, bool egress)
+static __always_inline void add(const struct packet *p, struct hcc_meter_key *key, bool egress)
 {
 	struct hcc_meter_control *control;
 	struct hcc_meter_cell *cell;
-	u32 zero = 0, row, shard, index, *known;
-	u64 bin, word, *mark;
+	u32 zero = 0, row, lane, place, index, *known;
+	u64 bin, word, bit, *touched;
 
 	control = bpf_map_lookup_elem(&meter_control, &zero);
 	if (!control)
 		return;
-	known = bpf_map_lookup_elem(&meter_rows, &p->key);
-	row = known ? *known : admit(&p->key, control);
+	known = bpf_map_lookup_elem(&meter_rows, key);
+	row = known ? *known : admit(key, control);
 	bin = bpf_ktime_get_ns() >> bin_shift;
-	shard = bpf_get_smp_processor_id() & ((1 << shard_shift) - 1);
-	index = (((row << shard_shift) + shard) << ring_shift) + (bin & ((1 << ring_shift) - 1));
+	place = bin & ((1 << ring_shift) - 1);
+	lane = (row << shard_shift) + (bpf_get_smp_processor_id() & ((1 << shard_shift) - 1));
+	index = (lane << ring_shift) + place;
 	cell = bpf_map_lookup_elem(&meter_cells, &index);
-	mark = bpf_map_lookup_elem(&meter_marks, &row);
-	if (row == HCC_METER_NOWHERE || !cell || !mark ||
+	index = place * touched_words + lane / 64;
+	touched = bpf_map_lookup_elem(&meter_touched, &index);
+	if (row == HCC_METER_NOWHERE || !cell || !touched ||
 	    bin - *(volatile u64 *)&control->first_bin >= 1ULL << ring_shift) {
 		__sync_fetch_and_add(egress ? &control->lost_tx_bytes : &control->lost_rx_bytes,
 				     p->payload);
@@ -253,18 +261,21 @@ static __always_inline void add(struct packet *p, bool egress)
 	}
 	word = p->payload | (u64)(p->headers >> 2) << HCC_METER_HEADER_SHIFT;
 	__sync_fetch_and_add(egress ? &cell->tx : &cell->rx, word);
-	if (*mark < bin)
-		*mark = bin;
+	/* After the cell, so that a bit which the reader takes away stands for all of it. */
+	bit = 1ULL << (lane & 63);
+	if (!(*(volatile u64 *)touched & bit))
+		__sync_fetch_and_or(touched, bit);
 }
 
 static __always_inline int on_job(struct __sk_buff *skb, bool egress)
 {
 	u32 *slot = bpf_get_local_storage(&meter_slot, 0);
+	struct hcc_meter_key key;
 	struct packet p;
 
-	p.key.slot = *slot;
-	if (p.key.slot && parse(skb, &p, egress))
-		add(&p, egress);
+	key.slot = *slot;
+	if (key.slot && parse(skb, &p, &key, egress))
+		add(&p, &key, egress);
 	return 1;
 }
 
@@ -331,6 +342,7 @@ static __always_inline int on_rule(struct __sk_buff *skb, bool egress)
 	struct hcc_meter_control *control;
 	struct hcc_meter_sock *s;
 	struct bpf_sock *sk = skb->sk;
+	struct hcc_meter_key key;
 	u32 zero = 0, slot;
 	struct packet p;
 
@@ -350,13 +362,13 @@ static __always_inline int on_rule(struct __sk_buff *skb, bool egress)
 	slot = s->slot;
 	if (!slot && !s->by_packet)
 		return 1;
-	if (!parse(skb, &p, egress))
+	if (!parse(skb, &p, &key, egress))
 		return 1;
 	if (!slot)
 		slot = rule_slot(p.lport, p.rport);
-	p.key.slot = slot;
+	key.slot = slot;
 	if (slot)
-		add(&p, egress);
+		add(&p, &key, egress);
 	return 1;
 }
 

@@ -26,7 +26,7 @@ struct hcc_meter_key {
 	__u16 slot;
 	__u8 local;		/* 1: over loopback, so it uses no link */
 	__u8 pad;
-	__u8 addr[16];		/* IPv4 as ::ffff:a.b.c.d */
+	__u8 addr[16] __attribute__((aligned(4)));	/* IPv4 as ::ffff:a.b.c.d */
 };
 
 /* One time bin of a row, of one shard of the CPUs. */

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.intp]
 
 HEADER_SHIFT = 40
 """HCC_METER_HEADER_SHIFT of bpf/meter.h; a test compares the two."""
@@ -69,7 +70,17 @@ class Ring:
     @property
     def cells(self) -> int:
         """Entries of the map."""
-        return self.rows * self.shards * self.bins
+        return self.lanes * self.bins
+
+    @property
+    def lanes(self) -> int:
+        """Rows times shards: what a bin has cells for."""
+        return self.rows * self.shards
+
+    @property
+    def touched_words(self) -> int:
+        """Words of 64 bits, one bit a row and shard, that say which cells of a bin are in use."""
+        return -(-self.lanes // 64)
 
     def at(self, ns: int) -> int:
         """Number of the bin that a moment (nanoseconds, CLOCK_MONOTONIC) is in."""
@@ -82,6 +93,10 @@ class Ring:
     def shaped(self, cells: npt.NDArray[Any]) -> Words:
         """The map's memory as words of shape (rows, shards, bins, 2); a view, 2: tx, rx."""
         return cells.view(np.uint64).reshape(self.rows, self.shards, self.bins, 2)
+
+    def shaped_touched(self, touched: Words) -> Words:
+        """The map of cells in use as shape (bins, touched_words); a view."""
+        return touched.reshape(self.bins, self.touched_words)
 
 
 @dataclass(frozen=True)
@@ -109,26 +124,42 @@ def span(begin: int, now_bin: int, settle: int, bins: int) -> Span:
     return Span(begin, min(resume, begin + bins), resume)
 
 
-def take(words: Words, rows: npt.NDArray[np.intp], of: Span) -> Words:
-    """Read and empty some rows: their words summed over shards, shape (rows, bins, 2).
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """What k cells held: those that had something, in the order of rows, then bins."""
 
-    `words` is Ring.shaped memory, `rows` indices, distinct.  The sum of packed words is a
-    packed word: both parts of a cell have room for all CPUs.
+    row: Indices
+    """Shape (k,); a row and bin come twice when two shards counted them."""
+    bin: Indices
+    """Counted from the begin of the span; shape (k,)."""
+    words: Words
+    """Packed counts, shape (k, 2), the last axis tx, rx."""
+
+
+def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
+    """Read and empty the cells of a span that something was added to.
+
+    `words` is Ring.shaped memory, `touched` Ring.shaped_touched; the work is proportional to
+    the cells in use, since most bins of most rows are empty.
     """
-    size, count = words.shape[2], of.end - of.begin
-    summed = np.empty((len(rows), count, 2), np.uint64)
-    low = of.begin % size
-    first = min(count, size - low)
-    # Shard by shard: one large temporary array costs ten times as much in page faults.
-    for start, stop, at in ((low, low + first, 0), (0, count - first, first)):
-        part = summed[:, at : at + stop - start]
-        for shard in range(words.shape[1]) if start < stop else ():
-            if shard:
-                part += words[rows, shard, start:stop]
-            else:
-                part[...] = words[rows, 0, start:stop]
-            words[rows, shard, start:stop] = 0
-    return summed
+    places = np.arange(of.begin, of.end) % ring.bins
+    # Bits before cells: whoever counts late sets the bit again after its cell.
+    bits = touched[places].view(np.uint8)
+    touched[places] = 0
+    used = np.flatnonzero(bits)
+    flags = np.unpackbits(bits.reshape(-1)[used], bitorder="little")
+    which, bit = np.divmod(np.flatnonzero(flags.view(np.bool_)), 8)
+    at, byte = np.divmod(used[which], bits.shape[1])
+    lane = byte * 8 + bit
+    # Cells of a row are neighbours in memory; numbers of 16 bits are sorted in one pass.
+    order = np.argsort(lane.astype(np.uint16 if ring.lanes < 1 << 16 else np.uint32), kind="stable")
+    at, lane = at[order], lane[order]
+    index = lane * ring.bins + places[at]
+    # A cell has 16 bytes, and as one number of that size it is copied five times as fast.
+    cells = words.reshape(-1).view(np.complex128)
+    found = cells[index]
+    cells[index] = 0
+    return Taken(lane >> ring.shard_shift, at, found.view(np.uint64).reshape(-1, 2))
 
 
 def payload(words: Words) -> Ints:

@@ -71,10 +71,10 @@ class Rows:
         """Rows in use by a job."""
         return np.flatnonzero(self.used & (self.who["slot"] == slot))
 
-    def idle(self, marks: npt.NDArray[np.uint64], before: int, most: int) -> Indices:
-        """Up to `most` rows in use that were last written before bin `before`, oldest first."""
-        candidates = np.flatnonzero(self.used & (marks < np.uint64(max(0, before))))
-        return candidates[np.argsort(marks[candidates], kind="stable")[: max(0, most)]]
+    def idle(self, last: npt.NDArray[np.int64], before: int, most: int) -> Indices:
+        """Up to `most` rows in use whose `last` bin is before bin `before`, oldest first."""
+        candidates = np.flatnonzero(self.used & (last < before))
+        return candidates[np.argsort(last[candidates], kind="stable")[: max(0, most)]]
 
     def drop(self, rows: Indices) -> None:
         """These rows have left the kernel's table."""

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from hostcc.measure import bins
-from hostcc.measure.bins import Ints, Words
+from hostcc.measure.bins import Indices, Ints, Words
 from hostcc.measure.destinations import Records, sum_by
 from hostcc.measure.series import ByteSeries
 
@@ -43,54 +44,90 @@ class Window:
     """All that passed in n complete bins; m rows that had a part in it.
 
     A (job, destination) that is not among `who` moved nothing.  It is there twice when its row
-    changed in between: sums over rows are right, single rows may be parts.
+    changed in between: sums over rows are right, single rows may be parts.  Counts are kept for
+    the k cells only that have any, since most bins of most destinations are empty.
     """
 
     bin_ns: int
     start_ns: int
     """Of the first bin, nanoseconds, CLOCK_MONOTONIC."""
+    bins: int
+    """n."""
     who: Records
     """destinations.DESTINATION, shape (m,)."""
+    row: Indices
+    """Of each cell, which of `who`; shape (k,).  The same row and bin may come again."""
+    bin: Indices
+    """Of each cell, 0 to n - 1; shape (k,)."""
     words: Words
-    """Packed counts, shape (m, n, 2), the last axis TX, RX; see `payload` and `wire`."""
+    """Packed counts of each cell, shape (k, 2), the last axis TX, RX."""
     lost: Lost = Lost()
 
     def __len__(self) -> int:
-        return int(self.words.shape[1])
+        return self.bins
 
     @property
     def end_ns(self) -> int:
         """Where the last bin ends; the next window begins `lost.bins` bins later."""
-        return self.start_ns + len(self) * self.bin_ns
+        return self.start_ns + self.bins * self.bin_ns
 
     def payload(self) -> Ints:
         """Bytes after TCP and UDP headers, retransmissions included; shape (m, n, 2).
 
         Of other protocols everything after the IP header.
         """
-        return bins.payload(self.words)
+        return self._by_bin(self.row, len(self.who), wire=False)
 
     def wire(self) -> Ints:
         """Bytes with IP and transport headers of every segment; shape (m, n, 2).
 
         Link-layer framing is not in it: on Ethernet 38 bytes more per packet.
         """
-        return self.payload() + bins.headers(self.words)
+        return self._by_bin(self.row, len(self.who), wire=True)
 
     def job(self, slot: int, *, local: bool = False, wire: bool = False) -> ByteSeries:
         """One job's bytes to and from all hosts; over loopback only with `local`."""
-        mine = self.who["slot"] == slot
-        if not local:
-            mine &= ~self.who["local"]
-        part = Window(self.bin_ns, self.start_ns, self.who[mine], self.words[mine])
-        sums = (part.wire() if wire else part.payload()).sum(axis=0, dtype=np.int64)
+        mine = self._shown(local=local) & (self.who["slot"] == slot)
+        sums = self._by_bin(np.where(mine, 0, 1)[self.row], 2, wire=wire)[0]
         return ByteSeries(self.bin_ns, self.start_ns, sums[:, TX], sums[:, RX])
+
+    def jobs(self, *, local: bool = False, wire: bool = False) -> dict[int, ByteSeries]:
+        """`job` of every slot that moved something, for the price of one pass."""
+        shown = self._shown(local=local)
+        slots, group = np.unique(self.who["slot"][shown], return_inverse=True)
+        owner = np.full(len(self.who), len(slots))
+        owner[shown] = group
+        sums = self._by_bin(owner[self.row], len(slots) + 1, wire=wire)
+        return {
+            slot: ByteSeries(self.bin_ns, self.start_ns, of_job[:, TX], of_job[:, RX])
+            for slot, of_job in zip(slots.tolist(), sums, strict=False)
+        }
 
     def totals(self, *, wire: bool = False) -> tuple[Records, Ints]:
         """(who, bytes) of each distinct row over the window; bytes have shape (k, 2)."""
-        values = self.wire() if wire else self.payload()
-        keys, sums = sum_by(self.who, values.sum(axis=1, dtype=np.int64))
-        return keys, sums
+        return sum_by(self.who, _sums(self.row, len(self.who), self._counts(wire=wire)))
+
+    def _shown(self, *, local: bool) -> npt.NDArray[np.bool_]:
+        """Rows that count, shape (m,)."""
+        return np.ones(len(self.who), np.bool_) if local else ~self.who["local"]
+
+    def _counts(self, *, wire: bool) -> Ints:
+        """Bytes of each cell, shape (k, 2)."""
+        counts = bins.payload(self.words)
+        return counts + bins.headers(self.words) if wire else counts
+
+    def _by_bin(self, group: Indices, groups: int, *, wire: bool) -> Ints:
+        """Sums of cells by their group, shape (k,), and bin: shape (groups, n, 2)."""
+        places = group * self.bins + self.bin
+        return _sums(places, groups * self.bins, self._counts(wire=wire)).reshape(
+            groups, self.bins, 2
+        )
+
+
+def _sums(group: Indices, groups: int, counts: Ints) -> Ints:
+    """Sums of `counts`, shape (k, 2), by group: shape (groups, 2); exact below 2^53."""
+    sums = [np.bincount(group, counts[:, side], groups) for side in (TX, RX)]
+    return np.stack(sums, axis=-1).astype(np.int64)
 
 
 class ByteMeter(Protocol):

@@ -1,8 +1,9 @@
 """The real byte meter: BPF programs on jobs' cgroups, their cells in this process's memory.
 
-A reading takes no system call: the cells are mapped.  The table of destinations is read, in a
-batch, only when it has changed.  Everything is held by descriptors of this process: when it
-dies, by any signal, the kernel detaches the programs.
+A reading takes no system call: the cells are mapped, and so are the bits that say which of
+them are in use.  The table of destinations is read, in a batch, only when it has changed.
+Everything is held by descriptors of this process: when it dies, by any signal, the kernel
+detaches the programs.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ class KernelMeter:
         self._ruled: set[int] = set()
         self._others: dict[int, int] = {}
         self._leaving: dict[int, int] = {}
-        self._quarantine: list[Indices] = []
+        self._quarantine: list[tuple[int, Indices]] = []
         self._rows = Rows(self.ring.rows)
+        self._last = np.zeros(self.ring.rows, np.int64)
         self._recycling = Recycling(self.ring.rows - 1)
         self._learned = 0
         # Short rings give a program less time, so that most of the ring can be used.
@@ -79,7 +81,7 @@ class KernelMeter:
         self._groups = self._object.map("meter_groups")
         self._ports = self._object.map("meter_ports")
         self._words = self.ring.shaped(self._object.map("meter_cells").view())
-        self._marks = self._object.map("meter_marks").view()
+        self._touched = self.ring.shaped_touched(self._object.map("meter_touched").view())
         self._control = self._object.map("meter_control").view()[0]
         self._counted = dict.fromkeys(_COUNTERS, 0)
         _push(self._free, range(1, self.ring.rows))
@@ -93,12 +95,13 @@ class KernelMeter:
             ("bin_shift", ring.bin_shift),
             ("ring_shift", ring.ring_shift),
             ("shard_shift", ring.shard_shift),
+            ("touched_words", ring.touched_words),
         ):
             self._object.set_rodata(name, value)
         for name, entries in (
             ("meter_rows", ring.rows),
             ("meter_free", ring.rows),
-            ("meter_marks", ring.rows),
+            ("meter_touched", ring.bins * ring.touched_words),
             ("meter_cells", ring.cells),
         ):
             _resize(self._object.map(name), entries)
@@ -178,32 +181,40 @@ class KernelMeter:
     def read(self) -> Window:
         """The complete bins since the last call, as one window."""
         ring = self.ring
-        of = bins.span(self._next, ring.at(time.monotonic_ns()), self._settle, ring.bins)
-        # Marks may go back by a bin when CPUs race, hence the settling time once more.
-        active = np.flatnonzero(self._marks >= np.uint64(max(0, of.begin - self._settle)))
-        self._learn()
-        words = bins.take(self._words, active, of)
+        of = bins.span(self._next, self._now(), self._settle, ring.bins)
+        self._learn(of)
+        taken = bins.take(ring, self._words, self._touched, of)
         with self._fence:  # cells are empty before the kernel side may use them again
             pass
         self._control["first_bin"] = self._next = of.resume
+        begins = np.diff(taken.row, prepend=-1) != 0
+        active = taken.row[begins]
+        self._last[active] = of.end
         window = Window(
-            ring.bin_ns, of.begin << ring.bin_shift, self._rows.who[active], words, self._lost(of)
-        )
+            ring.bin_ns, of.begin << ring.bin_shift, of.end - of.begin, self._rows.who[active],
+            np.cumsum(begins) - 1, taken.bin, taken.words, self._lost(of),
+        )  # fmt: skip
         self._recycle(of)
         return window
 
+    def _now(self) -> int:
+        """The bin that is being written."""
+        return self.ring.at(time.monotonic_ns())
+
     def _left(self, slots: Iterable[int]) -> None:
         """Those of the slots that nothing counts for any more give up their rows, once read."""
-        now = self.ring.at(time.monotonic_ns())
+        now = self._now()
         self._leaving.update(
             (s, now) for s in slots if s not in self._ruled and s not in self._links
         )
 
-    def _learn(self) -> None:
+    def _learn(self, of: Span) -> None:
         """Read the table of destinations, if there are new ones."""
         inserted = int(self._control["inserted"])
         if inserted != self._learned:
+            before = self._rows.used.copy()
             self._rows.learn(*self._table.lookup_batch())
+            self._last[self._rows.used & ~before] = of.resume
             self._learned = inserted
 
     def _lost(self, of: Span) -> Lost:
@@ -217,22 +228,24 @@ class KernelMeter:
     def _recycle(self, of: Span) -> None:
         """Free rows of jobs that left, and the longest idle ones when few are free.
 
-        A row is out of the kernel's table for a whole reading before somebody else gets it.
+        A row is out of the kernel's table until all that was counted before has been read;
+        only then somebody else gets it.
         """
-        for rows in self._quarantine:
-            _push(self._free, rows.tolist())
-        self._quarantine.clear()
+        for since, rows in self._quarantine:
+            if since < of.begin:
+                _push(self._free, rows.tolist())
+        self._quarantine = [entry for entry in self._quarantine if entry[0] >= of.begin]
         gone = [slot for slot, since in self._leaving.items() if since < of.begin]
         for slot in gone:
             del self._leaving[slot]
             self._remove(self._rows.of_slot(slot))
             if row := self._others.pop(slot, 0):
                 self._other.update(slot, 0)
-                self._quarantine.append(np.array([row]))
+                self._quarantine.append((self._now(), np.array([row])))
         wanted = self._recycling.wanted(self._rows.in_use + len(self._others))
         if wanted:
-            # Two rings of silence: all that it has counted has been read.
-            self._remove(self._rows.idle(self._marks, of.begin - 2 * self.ring.bins, wanted))
+            # Two rings of silence, as far as it has been read.
+            self._remove(self._rows.idle(self._last, of.begin - 2 * self.ring.bins, wanted))
         for slot in (self._links.keys() | self._ruled) - self._others.keys():
             self._give_other(slot)
 
@@ -244,7 +257,7 @@ class KernelMeter:
             keys[name] = self._rows.who[name][rows]
         _delete_batch(self._table, keys)
         self._rows.drop(rows)
-        self._quarantine.append(rows)
+        self._quarantine.append((self._now(), rows))
 
     def _give_other(self, slot: int) -> None:
         """A job's row for destinations without one; when none is free, a later reading tries."""

@@ -41,7 +41,7 @@ def test_learning_and_recycling() -> None:
     assert rows.of_slot(2).tolist() == [5]
     assert rows.who["other"].tolist() == [False] * 7 + [True]
     assert rows.who["local"][5]
-    marks = np.array([0, 0, 0, 50, 0, 10, 20, 0], np.uint64)
+    marks = np.array([0, 0, 0, 50, 0, 10, 20, 0], np.int64)
     assert rows.idle(marks, before=40, most=8).tolist() == [5, 6]
     assert rows.idle(marks, before=40, most=1).tolist() == [5]
     assert rows.idle(marks, before=-5, most=8).tolist() == []

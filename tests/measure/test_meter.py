@@ -13,14 +13,19 @@ pytestmark = pytest.mark.unit
 
 
 def window() -> Window:
-    who = np.zeros(4, DESTINATION)
-    who["slot"] = [1, 1, 2, 1]
-    who["local"] = [False, False, False, True]
-    who["addr"][:, 15] = [1, 2, 1, 3]
-    words = np.zeros((4, 3, 2), np.uint64)
-    words[:, :, 0] = [[1, 2, 3], [10, 0, 0], [7, 7, 7], [100, 0, 0]]
+    who = np.zeros(5, DESTINATION)
+    who["slot"] = [1, 1, 2, 1, 3]
+    who["local"] = [False, False, False, True, True]
+    who["addr"][:, 15] = [1, 2, 1, 3, 4]
+    words = np.zeros((5, 3, 2), np.uint64)
+    words[:, :, 0] = [[1, 2, 3], [10, 0, 0], [7, 7, 7], [100, 0, 0], [50, 0, 0]]
     words[0, 1, 1] = 5 | 13 << HEADER_SHIFT
-    return Window(1000, 5000, who, words, Lost(bins=2))
+    row, at = np.nonzero(words.any(axis=2))
+    # One cell twice, as from two shards.
+    row, at = np.append(row, 4), np.append(at, 2)
+    cells = words[row, at]
+    cells[-1] = (8, 0)
+    return Window(1000, 5000, 3, who, row, at, cells, Lost(bins=2))
 
 
 def test_by_job() -> None:
@@ -33,6 +38,35 @@ def test_by_job() -> None:
     assert window().job(9).tx.tolist() == [0, 0, 0]
 
 
+def test_all_jobs_at_once() -> None:
+    for wire in (False, True):
+        found = window().jobs(local=True, wire=wire)
+        assert list(found) == [1, 2, 3]
+        for slot, series in found.items():
+            alone = window().job(slot, local=True, wire=wire)
+            assert (series.bin_ns, series.start_ns) == (alone.bin_ns, alone.start_ns)
+            assert series.tx.tolist() == alone.tx.tolist()
+            assert series.rx.tolist() == alone.rx.tolist()
+    assert list(window().jobs()) == [1, 2]
+    assert window().jobs()[1].tx.tolist() == [11, 2, 3]
+
+
+def test_by_row() -> None:
+    assert window().payload()[:, :, 0].tolist() == [
+        [1, 2, 3], [10, 0, 0], [7, 7, 7], [100, 0, 0], [50, 0, 8]
+    ]  # fmt: skip
+    assert window().wire()[0, :, 1].tolist() == [0, 57, 0]
+
+
+def test_nothing_passed() -> None:
+    none = np.zeros(0, np.intp)
+    quiet = Window(1000, 0, 4, np.zeros(0, DESTINATION), none, none, np.zeros((0, 2), np.uint64))
+    assert quiet.jobs() == {}
+    assert quiet.job(1).tx.tolist() == [0] * 4
+    assert quiet.payload().shape == (0, 4, 2)
+    assert len(quiet.totals()[0]) == 0
+
+
 def test_totals() -> None:
     who, sums = window().totals()
     found = {
@@ -40,7 +74,7 @@ def test_totals() -> None:
         for w, s in zip(who, sums, strict=True)
     }
     assert found == {(1, "::1"): [6, 5], (1, "::2"): [10, 0], (1, "::3"): [100, 0],
-                     (2, "::1"): [21, 0]}  # fmt: skip
+                     (2, "::1"): [21, 0], (3, "::4"): [58, 0]}  # fmt: skip
 
 
 def test_ends() -> None:
