@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "what this host can do, what is missing and how to get it",
     "lab": "jobs on network namespaces of this machine",
     "rank": "placements by how well their jobs' bursts fit together",
+    "pcie": "the PCIe tree, and which jobs share its links",
     "bench": "measurements behind the claims",
 }
 

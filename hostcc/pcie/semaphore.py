@@ -1,0 +1,264 @@
+"""Semaphores of PCIe links for Python: make a region, join a link, use it in turn.
+
+The agent makes a region (`Semaphores.create`) and says who shares what; a job opens it
+(`Semaphores.open`), joins its link at its level and calls `enter`, `boundary`, `leave` around
+its messages.  The rules and bounds are in docs/pcie.md; the work is done by semaphore.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostcc.errors import HostccError, InputError
+from hostcc.pcie import layout
+from hostcc.pcie.build import PCIE
+
+DEFAULT_PATH = Path("/dev/shm/hostcc-pcie")
+MODE = 0o660
+LONGEST_S = 10.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one link is shared; docs/pcie.md says what was measured for each."""
+
+    linger_s: float = 100e-6
+    """A level counts as using the link for so long after each message: lower ones wait."""
+    aging_s: float = 20e-3
+    """A waiter rises by one level for every so much waiting; 0: never."""
+    patience_s: float = 1.0
+    """Nobody waits longer than this for one message."""
+    lease_s: float = 0.1
+    """A holder without a message boundary for so long loses the link."""
+    granule: int = 1 << 20
+    """Bytes after which a holder makes way for its own level; for higher ones it does so at
+    every message."""
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """One link at one moment."""
+
+    name: str
+    pids: tuple[int, ...]
+    """Who takes part."""
+    waiting: int
+    handovers: int
+    """Times that somebody had to wait and then got the link."""
+    rescues: int
+    """Times that the link was taken from the dead or the silent."""
+    given_up: int
+    """Times that somebody went ahead after its patience."""
+
+
+class Semaphores:
+    """A region of semaphores.  Raises HostccError where the system refuses."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._library = _library()
+        self._map = _Map()
+        self.path = path
+        error = self._library.hcc_sem_map(fd, ctypes.byref(self._map))
+        os.close(fd)
+        if error:
+            raise InputError(f"{path}: expected a region of PCIe semaphores, got something else")
+        self._region = layout.Region.from_address(self._map.region)
+        first = self._map.region + ctypes.sizeof(layout.Region)
+        self._links = (layout.Link * self._map.links).from_address(first)
+        self._open = True
+
+    @classmethod
+    def create(
+        cls, links: Sequence[tuple[str, Settings]], path: Path = DEFAULT_PATH, stale_s: float = 0.0
+    ) -> Semaphores:
+        """Make the region of these links; one that is there keeps its file and its readers.
+
+        `stale_s`: without a `beat` for so long nobody waits; 0: there is no agent to beat.
+        """
+        if not 1 <= len(links) <= layout.MAX_LINKS:
+            raise InputError(f"links: expected 1 to {layout.MAX_LINKS}, got {len(links)}")
+        for name, settings in links:
+            _check(name, settings)
+        try:
+            path.unlink(missing_ok=True)  # who has it open keeps the old one, which goes stale
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(path, flags, MODE)
+            os.fchmod(fd, MODE)
+        except OSError as error:
+            raise HostccError(f"{path}: {error.strerror}") from None
+        error_number = _library().hcc_sem_format(fd, len(links))
+        if error_number:
+            os.close(fd)
+            raise HostccError(f"{path}: {os.strerror(-error_number)}")
+        made = cls(path, fd)
+        made._region.stale_us = _us(stale_s)
+        for index, (name, settings) in enumerate(links):
+            made._links[index].name = name.encode()
+            made.set(index, settings)
+        made.beat()
+        return made
+
+    @classmethod
+    def open(cls, path: Path = DEFAULT_PATH) -> Semaphores:
+        """A region that is there."""
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            raise HostccError(f"{path}: {error.strerror}") from None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise InputError(f"{path}: expected a region of PCIe semaphores, got something else")
+        return cls(path, fd)
+
+    def beat(self) -> None:
+        """The agent lives."""
+        self._region.beat = time.monotonic_ns()
+
+    def set(self, link: int, settings: Settings) -> None:
+        """Change how a link is shared, live."""
+        _check("link", settings)
+        at = self._links[link]
+        at.linger_us, at.aging_us = _us(settings.linger_s), _us(settings.aging_s)
+        at.patience_us, at.lease_us = _us(settings.patience_s), _us(settings.lease_s)
+        at.granule = settings.granule
+
+    def states(self) -> tuple[LinkState, ...]:
+        """All links."""
+        return tuple(
+            LinkState(
+                bytes(link.name).decode(errors="replace"),
+                tuple(int(slot.pid) for slot in link.slots if slot.pid),
+                int(link.waiting).bit_count(),
+                int(link.handovers),
+                int(link.rescues),
+                int(link.given_up),
+            )
+            for link in self._links
+        )
+
+    def join(self, link: int, level: int) -> Semaphore:
+        """Take part in a link's use at a level, 0 the highest; one per thread."""
+        if not 0 <= link < self._map.links or not 0 <= level < layout.LEVELS:
+            raise InputError(f"link {link}, level {level}: expected one of this region's")
+        pointer = self._library.hcc_sem_join(ctypes.byref(self._map), link, level)
+        if not pointer:
+            raise HostccError(f"{self.path}: link {link} has no room for another participant")
+        return Semaphore(self._library, pointer, self)
+
+    def link_address(self, link: int) -> int:
+        """Where a link's memory is, for other C code of this process."""
+        return ctypes.addressof(self._links[link])
+
+    def close(self) -> None:
+        """Unmap it, after every `Semaphore` was closed."""
+        if self._open:
+            self._open = False
+            self._library.hcc_sem_unmap(ctypes.byref(self._map))
+
+    def __enter__(self) -> Semaphores:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Semaphore:
+    """One participant in one link's use."""
+
+    def __init__(self, library: ctypes.CDLL, pointer: int, region: Semaphores) -> None:
+        self._library = library
+        self._pointer = ctypes.c_void_p(pointer)
+        self._region = region  # keeps it mapped
+
+    def enter(self) -> bool:
+        """Before the first message of a burst: waits; False: go ahead without the link."""
+        return bool(self._library.hcc_sem_enter(self._pointer) == 0)
+
+    def boundary(self, sent: int) -> bool:
+        """Between two messages, the last of `sent` bytes: makes way where it has to."""
+        return bool(self._library.hcc_sem_boundary(self._pointer, sent) == 0)
+
+    def leave(self) -> None:
+        """After the last message of a burst."""
+        self._library.hcc_sem_leave(self._pointer)
+
+    def set_level(self, level: int) -> None:
+        """From the next wait on."""
+        self._library.hcc_sem_set_level(self._pointer, level)
+
+    @property
+    def pointer(self) -> ctypes.c_void_p:
+        """For other C code of this process."""
+        return self._pointer
+
+    def close(self) -> None:
+        """Take part no longer."""
+        pointer, self._pointer = self._pointer, ctypes.c_void_p()
+        self._library.hcc_sem_part(pointer)
+
+    def __enter__(self) -> Semaphore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Map(ctypes.Structure):
+    _fields_ = (
+        ("region", ctypes.c_void_p), ("size", ctypes.c_uint64), ("links", ctypes.c_uint32)
+    )  # fmt: skip
+
+
+_loaded: list[ctypes.CDLL] = []
+
+
+def _library() -> ctypes.CDLL:
+    """The compiled part, once.  Raises HostccError."""
+    if _loaded:
+        return _loaded[0]
+    try:
+        library = ctypes.CDLL(str(PCIE.target))
+    except OSError as error:
+        raise HostccError(f"{error}; python -m hostcc.verbs.build compiles it") from None
+    wanted = layout.expected()
+    found = (ctypes.c_uint32 * (len(wanted) + 1)).in_dll(library, "hcc_sem_layout")
+    if tuple(found) != (*wanted, 0):
+        raise HostccError(f"{PCIE.target}: another layout; python -m hostcc.verbs.build")
+    pointer = ctypes.c_void_p
+    library.hcc_sem_map.argtypes = [ctypes.c_int, pointer]
+    library.hcc_sem_unmap.argtypes = [pointer]
+    library.hcc_sem_unmap.restype = None
+    library.hcc_sem_format.argtypes = [ctypes.c_int, ctypes.c_uint32]
+    library.hcc_sem_join.argtypes = [pointer, ctypes.c_uint32, ctypes.c_uint32]
+    library.hcc_sem_join.restype = pointer
+    library.hcc_sem_part.argtypes = [pointer]
+    library.hcc_sem_part.restype = None
+    library.hcc_sem_set_level.argtypes = [pointer, ctypes.c_uint32]
+    library.hcc_sem_set_level.restype = None
+    library.hcc_sem_enter.argtypes = [pointer]
+    library.hcc_sem_boundary.argtypes = [pointer, ctypes.c_uint64]
+    library.hcc_sem_leave.argtypes = [pointer]
+    library.hcc_sem_leave.restype = None
+    _loaded.append(library)
+    return library
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def _check(name: str, settings: Settings) -> None:
+    if not 1 <= len(name.encode()) < layout.NAME_BYTES:
+        raise InputError(f"link name {name!r:.60}: expected 1 to {layout.NAME_BYTES - 1} bytes")
+    for key in ("linger_s", "aging_s", "patience_s", "lease_s"):
+        value = getattr(settings, key)
+        if not 0 <= value <= LONGEST_S:
+            raise InputError(f"{key}: expected 0 to {LONGEST_S:g} s, got {value}")
+    if not 0 <= settings.granule < 1 << 63:
+        raise InputError(f"granule: expected bytes, got {settings.granule}")
