@@ -11,6 +11,10 @@ from collections.abc import Callable
 
 import zmq
 
+from hostcc.log import get_logger
+
+log = get_logger("gossip")
+
 BATCH = 64
 
 
@@ -63,6 +67,9 @@ class Pump:
                 delay = self._take()
             except zmq.Again:
                 return
+            except Exception as error:  # noqa: BLE001 - one message must not end the reading
+                log.defect("message not handled", error)
+                continue
             if delay > 0 and not self._closed:
                 self._waiting = True
                 if self._next is not None:

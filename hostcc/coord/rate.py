@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from hostcc.coord.transport_settings import TransportSettings
 from hostcc.log import Logger
 
 MAX_KNOWN = 4096
@@ -14,6 +15,8 @@ LINES_PER_MINUTE = 30.0
 """Of all offenders together: an attacker may have many addresses."""
 STRIKES = 20.0
 """So many offences at once, or in a minute, and a peer is shut out."""
+FATAL = STRIKES + 1
+"""For what nobody does by mistake: shut out at once."""
 SHUT_OUT_S = 60.0
 
 
@@ -45,16 +48,27 @@ class TokenBucket:
         self._at = now if self._at is None else max(now, self._at)
 
 
-@dataclass
-class Allowance:
-    """What one peer may send."""
+class Allowances:
+    """What each peer may still send: messages and bytes."""
 
-    messages: TokenBucket
-    bytes: TokenBucket
+    def __init__(self, settings: TransportSettings) -> None:
+        self._settings = settings
+        self._known: OrderedDict[str, tuple[TokenBucket, TokenBucket]] = OrderedDict()
 
-    def take(self, size: int, now: float) -> bool:
-        """Whether a message of `size` bytes is within both limits."""
-        return self.messages.take(1, now) and self.bytes.take(size, now)
+    def take(self, peer: str, size: int, now: float) -> bool:
+        """Whether a message of `size` bytes is within both limits (`now`: monotonic seconds)."""
+        found = self._known.get(peer)
+        if found is None:
+            s = self._settings
+            if len(self._known) >= MAX_KNOWN:
+                self._known.popitem(last=False)
+            found = self._known[peer] = (
+                TokenBucket(s.messages_per_s, s.messages_burst),
+                TokenBucket(s.bytes_per_s, s.bytes_burst),
+            )
+        self._known.move_to_end(peer)
+        messages, octets = found
+        return messages.take(1, now) and octets.take(size, now)
 
 
 @dataclass

@@ -1,0 +1,342 @@
+"""Moves messages between members over ZeroMQ: one ROUTER, few DEALERs, CURVE.
+
+Who sent a message follows from the key of the connection that it came over, never from what it
+says.  Everything that is not in order, or too much, is dropped and counted; gossip repairs it.
+Without keys a member is who it says it is, which is for one host, or for networks that are
+trusted as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+import zmq
+
+from hostcc.coord.address import Address
+from hostcc.coord.connections import Connection
+from hostcc.coord.dealers import Dealers
+from hostcc.coord.keyring import Keyring
+from hostcc.coord.keys import is_member_name
+from hostcc.coord.rate import FATAL, Allowances, Offenders, TokenBucket
+from hostcc.coord.router import Router, user_of
+from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.zap import Gatekeeper
+from hostcc.errors import HostccError
+from hostcc.log import get_logger
+
+log = get_logger("gossip")
+
+TICK_S = 0.25
+
+OnMessage = Callable[[str, bytes], None]
+"""(Authenticated peer, its message)."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How one peer is reached, for people."""
+
+    dialled: str
+    """"up", "connecting", or empty: we have no connection to it."""
+    accepted: bool
+    """Whether it has one to us that messages came over."""
+    heard_s: float | None
+    """Seconds since its last message; None: there was none."""
+    rtt_s: float | None
+    """The kernel's smoothed round trip of the connection."""
+    shut_out: bool
+
+
+class Transport:
+    """Sockets of one member.  All of it lives in one asyncio loop."""
+
+    def __init__(
+        self,
+        name: str,
+        listen: Address,
+        keyring: Keyring | None,
+        on_message: OnMessage,
+        *,
+        settings: TransportSettings | None = None,
+        insecure: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        rng: Random | None = None,
+    ) -> None:
+        """Raises HostccError when it would listen to strangers without being told to."""
+        if keyring is None and not (listen.is_loopback or insecure):
+            raise HostccError(
+                f"gossip: {listen}: expected a loopback address without keys: make some "
+                "(hostcc keys new), or set insecure = true where everybody may be trusted"
+            )
+        if keyring is not None and keyring.name != name:
+            raise HostccError(f"gossip: expected keys of {name}, got those of {keyring.name}")
+        self.name, self.keyring = name, keyring
+        self.settings = settings or TransportSettings()
+        self.counters: Counter[str] = Counter()
+        """sent, received, their bytes; drops and refusals by reason."""
+        self.offenders = Offenders(log)
+        self._listen, self._on_message = listen, on_message
+        self._clock, self._rng = clock, rng or Random()
+        self._allowances = Allowances(self.settings)
+        self._all = TokenBucket(self.settings.all_per_s, self.settings.all_burst)
+        self._heard: dict[str, float] = {}
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._gatekeeper: Gatekeeper | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._router: Router
+        self._dealers: Dealers
+
+    @property
+    def insecure(self) -> bool:
+        """Whether anybody who reaches the port may take part."""
+        return self.keyring is None
+
+    @property
+    def address(self) -> Address:
+        """Where it listens, with the port that it got."""
+        return self._router.address
+
+    async def start(self) -> None:
+        """Listen.  Raises HostccError when the address cannot be taken."""
+        self._context = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, 4 * self.settings.max_dialled + 64)
+        self._dealers = Dealers(
+            self._context, self.name, self.keyring, self.settings, self._from_dealer, self._rng
+        )
+        try:
+            if self.keyring is not None:
+                self._gatekeeper = Gatekeeper(self._context, self._admit)
+            self._router = Router(
+                self._context,
+                self._listen,
+                self.keyring,
+                self.settings,
+                self._from_router,
+                self._refused,
+                self._clock,
+            )
+        except BaseException:
+            self._end()
+            raise
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """End every connection; what waits to be sent is lost."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+            self._dealers.close()
+            self._router.close()
+            self._end()
+
+    def send(self, peer: str, address: Address | None, payload: bytes) -> bool:
+        """Send a message to a member, dialling `address` if there is no other way.
+
+        False when it was dropped: no room, no way, no right.  True promises nothing.
+        """
+        why = self._send(peer, address, payload, self._clock())
+        if why:
+            self.counters[f"dropped: {why}"] += 1
+            return False
+        self.counters["sent"] += 1
+        self.counters["bytes sent"] += len(payload)
+        return True
+
+    def offence(self, peer: str, reason: str, strikes: float = 1.0) -> None:
+        """A peer did what none of ours would do: counted, logged now and then, shut out at last."""
+        self.counters["refused"] += 1
+        if self.offenders.note(peer, reason, self._clock(), strikes):
+            self._end_connections(peer)
+
+    def link(self, peer: str) -> Link:
+        """How a peer is reached."""
+        now = self._clock()
+        dealer, route = self._dealers.get(peer), self._router.connection_of(peer)
+        heard = self._heard.get(peer)
+        rtts = [c.rtt_s for c in (dealer.connection if dealer else None, route) if c is not None]
+        return Link(
+            dialled="" if dealer is None else "up" if dealer.up else "connecting",
+            accepted=route is not None,
+            heard_s=None if heard is None else now - heard,
+            rtt_s=next((rtt for rtt in rtts if rtt is not None), None),
+            shut_out=self.offenders.shut_out(peer, now),
+        )
+
+    def connections(self) -> tuple[int, int]:
+        """(Dialled, accepted) that stand now."""
+        return sum(dealer.up for dealer in self._dealers.all()), len(self._router.connections)
+
+    # Out.
+
+    def _send(self, peer: str, address: Address | None, payload: bytes, now: float) -> str:
+        if len(payload) > self.settings.max_message:
+            return "too long"
+        if self.offenders.shut_out(peer, now):
+            return "shut out"
+        dealer = self._dealers.get(peer)
+        if dealer is not None and dealer.up:
+            return "" if self._dealers.send(peer, payload, now) else "queue full"
+        if self._may(peer, self._router.connection_of(peer)):
+            outcome = self._router.send(peer, payload)
+            if outcome is not None:
+                return outcome
+        if dealer is None:
+            if address is None:
+                return "no address"
+            why = self._dealers.dial(peer, address, now)
+            if why:
+                return why
+        return "" if self._dealers.send(peer, payload, now) else "queue full"
+
+    def _may(self, peer: str, connection: Connection | None) -> bool:
+        """Whether a connection's key is still the peer's."""
+        if connection is None:
+            return False
+        return self.keyring is None or self.keyring.member_of(connection.curve) == peer
+
+    # In.
+
+    def _admit(self, curve: str, address: str) -> bool:
+        assert self.keyring is not None
+        member = self.keyring.member_of(curve)
+        if member is None:
+            self._refused(address, f"key {curve[:16]}... is not on the allow-list")
+            return False
+        return not self.offenders.shut_out(member, self._clock())
+
+    def _refused(self, address: str, reason: str) -> None:
+        self.counters["refused"] += 1
+        self.offenders.note(f"address {address}", reason, self._clock(), 0.0)
+
+    def _from_router(
+        self, identity: bytes, frame: zmq.Frame, connection: Connection | None
+    ) -> float:
+        if self.keyring is None:
+            peer = identity.decode(errors="replace")
+            if not is_member_name(peer) or peer == self.name:
+                return self._stranger(connection, "expected a member's name")
+            curve = ""
+        else:
+            curve = user_of(frame)
+            found = self.keyring.member_of(curve)
+            if found is None or found == self.name:
+                return self._stranger(connection, "its key is no longer on the allow-list")
+            if len(identity) != 5 or identity[0]:
+                self.offence(found, "expected no routing id of its own")
+                return 0.0
+            peer = found
+        if connection is not None:
+            self._router.proven(peer, identity, connection, curve)
+        return self._take(peer, frame, connection.cut if connection else _nothing)
+
+    def _from_dealer(self, peer: str, socket: zmq.Socket[bytes]) -> float:
+        dealer = self._dealers.get(peer)
+        frame = socket.recv(zmq.NOBLOCK, copy=False)
+        if dealer is None or (
+            self.keyring is not None and self.keyring.member_of(dealer.curve) != peer
+        ):
+            self._dealers.drop(peer)
+            return 0.0
+        self._dealers.heard(peer)
+        return self._take(peer, frame, lambda: self._dealers.drop(peer))
+
+    def _take(self, peer: str, frame: zmq.Frame, cut: Callable[[], None]) -> float:
+        """One message of an authenticated peer; seconds to wait before the next one."""
+        now = self._clock()
+        size = len(frame.buffer)
+        if self.offenders.shut_out(peer, now):
+            self.counters["dropped: shut out"] += 1
+            cut()
+            return 0.0
+        if frame.more:
+            self.offence(peer, "expected messages of one part", FATAL)
+            cut()
+            return 0.0
+        if not self._allowances.take(peer, size, now):
+            self.counters["dropped: too much"] += 1
+            self.offence(peer, "more than its rate limit", 0.05)
+            return 0.0
+        self._all.take(1, now)
+        self.counters["received"] += 1
+        self.counters["bytes received"] += size
+        self._heard[peer] = now
+        self._on_message(peer, frame.bytes)
+        return self._all.wait(now)
+
+    def _stranger(self, connection: Connection | None, reason: str) -> float:
+        address = connection.remote[0] if connection is not None else "unknown"
+        self._refused(address, reason)
+        if connection is not None:
+            connection.cut()
+        return 0.0
+
+    # From time to time.
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S * self._rng.uniform(0.8, 1.2))
+            try:
+                self._tick(self._clock())
+            except (OSError, HostccError, zmq.ZMQError) as error:
+                log.failure("gossip transport", reason=str(error))
+
+    def _tick(self, now: float) -> None:
+        if self.keyring is not None:
+            self._follow_keys(self.keyring, now)
+        for peer, reason in self._dealers.tick(now):
+            self.counters["handshakes failed"] += 1
+            self.offenders.note(f"{peer} (dialled)", reason, now, 0.0)
+        floods = self._router.tick(now)
+        for dealer in self._dealers.all():
+            if dealer.connection is not None and not dealer.connection.look(now):
+                floods.append(dealer.connection)
+        for connection in floods:
+            connection.cut()
+            if connection.peer:
+                self.offence(connection.peer, "a flood of bytes", FATAL)
+            else:
+                self._refused(connection.remote[0], "a flood of bytes")
+        if len(self._heard) > 2 * self.settings.max_accepted:
+            oldest = sorted(self._heard, key=lambda peer: self._heard[peer])
+            for peer in oldest[: len(oldest) // 2]:
+                del self._heard[peer]
+
+    def _follow_keys(self, keyring: Keyring, now: float) -> None:
+        before = keyring.current
+        if keyring.tick(now):
+            self._dealers.forget_waits()
+        if keyring.current.public.curve != before.public.curve:
+            self._router.rekey()
+            self._dealers.close()
+        for connection in self._router.connections:
+            if connection.curve and keyring.member_of(connection.curve) != connection.peer:
+                connection.cut()
+        for dealer in self._dealers.all():
+            if keyring.member_of(dealer.curve) != dealer.peer:
+                self._dealers.drop(dealer.peer)
+
+    def _end_connections(self, peer: str) -> None:
+        self._dealers.drop(peer)
+        for connection in self._router.connections:
+            if connection.peer == peer:
+                connection.cut()
+
+    def _end(self) -> None:
+        if self._gatekeeper is not None:
+            self._gatekeeper.close()
+            self._gatekeeper = None
+        if self._context is not None:
+            self._context.destroy(linger=0)
+            self._context = None
+
+
+def _nothing() -> None:
+    """There is no connection to cut."""

@@ -1,0 +1,78 @@
+"""Members with keys and transports on loopback, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from hostcc.coord import keys, keys_file
+from hostcc.coord.address import Address
+from hostcc.coord.keyring import Keyring
+from hostcc.coord.keys import HostKeys
+from hostcc.coord.transport import Transport
+from hostcc.coord.transport_settings import TransportSettings
+
+LOOPBACK = Address("127.0.0.1", 0)
+TIMEOUT_S = 20.0
+"""For what normally takes milliseconds, on a loaded machine."""
+
+
+def make_keys(top: Path, names: Iterable[str]) -> dict[str, HostKeys]:
+    """A key directory for each name below `top`; everybody allows everybody."""
+    hosts = {name: HostKeys(name, (keys.generate(time.time() - 1),)) for name in names}
+    for name, host in hosts.items():
+        keys_file.write_host(top / name, host)
+        for other in hosts.values():
+            keys_file.allow(top / name, other.member)
+    return hosts
+
+
+class End:
+    """A transport and what it has received."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path | None,
+        settings: TransportSettings | None = None,
+        listen: Address = LOOPBACK,
+    ) -> None:
+        self.got: list[tuple[str, bytes]] = []
+        keyring = Keyring(directory) if directory is not None else None
+        self.transport = Transport(
+            name,
+            listen,
+            keyring,
+            lambda peer, data: self.got.append((peer, data)),
+            settings=settings,
+        )
+
+    async def __aenter__(self) -> End:
+        await self.transport.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.transport.stop()
+
+    def send(self, to: End, data: bytes) -> bool:
+        return self.transport.send(to.transport.name, to.transport.address, data)
+
+    async def said(self, to: End, data: bytes) -> None:
+        """Send until it has arrived."""
+
+        def arrived() -> bool:
+            if (self.transport.name, data) in to.got:
+                return True
+            self.send(to, data)
+            return False
+
+        await until(arrived)
+
+
+async def until(condition: Callable[[], bool], within: float = TIMEOUT_S) -> None:
+    """Wait for something; raises TimeoutError when it does not come."""
+    async with asyncio.timeout(within):
+        while not condition():  # noqa: ASYNC110 - what is waited for knows no events
+            await asyncio.sleep(0.02)
