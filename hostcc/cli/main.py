@@ -31,6 +31,7 @@ COMMANDS = {
     "rank": "placements by how well their jobs' bursts fit together",
     "pcie": "the PCIe tree, and which jobs share its links",
     "bench": "measurements behind the claims",
+    "keys": "this host's keys for gossip, and who may take part",
 }
 
 EPILOG = """\

@@ -61,8 +61,10 @@ class AllowList:
 class AllowDirectory:
     """Keeps the list in step with its directory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, quiet: bool = False) -> None:
+        """`quiet`: log nothing, whoever asks shows AllowList.skipped."""
         self.path = path
+        self._quiet = quiet
         self.list = AllowList()
         self.changes = 0
         """How often the list has changed since the start."""
@@ -166,10 +168,11 @@ class AllowDirectory:
             members[member.name] = member
             by_curve.update({key.curve: member.name for key in member.keys})
             signers.update(key.sign for key in member.keys)
-        self._report({n: r for n, r in skipped.items() if self.list.skipped.get(n) != r})
+        if not self._quiet:
+            self._report({n: r for n, r in skipped.items() if self.list.skipped.get(n) != r})
+            log.info("allow-list read", members=len(members), skipped=len(skipped))
         self.list = AllowList(members, skipped, by_curve)
         self.changes += 1
-        log.info("allow-list read", members=len(members), skipped=len(skipped))
 
     def _report(self, fresh: Mapping[str, str]) -> None:
         for reason in list(fresh.values())[:MAX_WARNINGS]:

@@ -1,0 +1,216 @@
+"""`hostcc keys ...`: this host's keys for gossip, and who may take part."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hostcc.cli.common import Subparsers, add_parser, emit, print_json, table
+from hostcc.errors import Exit, InputError
+
+if TYPE_CHECKING:
+    from hostcc.coord.allow import AllowList
+    from hostcc.coord.keys import Member, PublicKey
+
+DIRECTORY = "/etc/hostcc/keys"
+SCHEMA = "hostcc.keys/1"
+COLUMNS = [
+    ("Member", "left"),
+    ("Key", "left"),
+    ("State", "left"),
+    ("From", "left"),
+    ("Until", "left"),
+]
+HOUR_S = 3600.0
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    """Add the command and its own."""
+    parser = add_parser(subparsers, "keys", "this host's keys for gossip, and who may take part")
+    own = parser.add_subparsers(metavar="COMMAND", required=True)
+    new = _add(own, "new", "make this host's keys", run_new)
+    new.add_argument("--name", help="this host's name in gossip (default: its host name)")
+    _json(_add(own, "list", "who may take part", run_list))
+    _add(own, "show", "this host's public file, to be allowed elsewhere", run_show)
+    allow = _add(own, "allow", "let a member take part", run_allow)
+    allow.add_argument("file", metavar="FILE", help="its public file; -: standard input")
+    allow.add_argument(
+        "--replace", action="store_true", help="even if the name is known with other keys only"
+    )
+    revoke = _add(own, "revoke", "let a member take part no more", run_revoke)
+    revoke.add_argument("name", metavar="NAME")
+    rotate = _add(own, "rotate", "give this host a new key beside the old one", run_rotate)
+    rotate.add_argument(
+        "--overlap",
+        type=float,
+        default=48.0,
+        metavar="HOURS",
+        help="time for which both are valid; half-way through it the new one takes over "
+        "(default: %(default)g)",
+    )
+
+
+def run_new(args: argparse.Namespace) -> int:
+    """Make keys, once."""
+    from hostcc.coord import keys, keys_file
+
+    name = socket.gethostname().split(".")[0] if args.name is None else args.name
+    if not keys.is_member_name(name):
+        raise InputError(f"--name: expected {keys.MEMBER_NAME_WORDS}, got {name!r:.80}")
+    if (args.dir / keys_file.HOST_FILE).exists():
+        raise InputError(
+            f"{args.dir / keys_file.HOST_FILE}: expected no keys yet; `hostcc keys rotate` "
+            "changes them without an interruption"
+        )
+    host = keys.HostKeys(name, (keys.generate(time.time()),))
+    print(keys_file.write_host(args.dir, host))
+    _say(f"made keys of {name}; allow this file on every other host: hostcc keys allow FILE")
+    return Exit.OK
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Who is on the list, and which files are not taken."""
+    from hostcc.coord import allow, keys_file
+
+    listed = allow.AllowDirectory(keys_file.allowed_directory(args.dir), quiet=True).load()
+    now = time.time()
+    if args.json:
+        print_json(_as_json(listed, now))
+    else:
+        rows = [_row(member.name, key, now) for member, key in _all_keys(listed)]
+        emit(table(COLUMNS, rows))
+        for reason in listed.skipped.values():
+            _say(f"not taken: {reason}")
+    return Exit.FAILED if listed.skipped else Exit.OK
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """The public file on standard output."""
+    from hostcc.coord import keys, keys_file
+
+    print(keys.public_text(keys_file.read_secret(args.dir).member), end="")
+    return Exit.OK
+
+
+def run_allow(args: argparse.Namespace) -> int:
+    """Check a public file and put it on the list."""
+    from hostcc.coord import allow, keys, keys_file
+
+    if args.file == "-":
+        raw, where = sys.stdin.buffer.read(keys.MAX_FILE_BYTES + 1), "standard input"
+        member = keys.parse_public(raw, where)
+    else:
+        where = args.file
+        member = keys_file.read_public(Path(args.file))
+    allowed = keys_file.allowed_directory(args.dir)
+    keys_file.make_directory(allowed)
+    listed = allow.AllowDirectory(allowed, quiet=True).load()
+    for key in member.keys:
+        owner = listed.by_curve.get(key.curve, member.name)
+        if owner != member.name:
+            raise InputError(f"{where}: key: expected one that no other member has, got {owner}'s")
+    old = listed.members.get(member.name)
+    if old is not None and not _share(old, member) and not args.replace:
+        raise InputError(
+            f"{where}: name: {member.name} is known with other keys; --replace takes these instead"
+        )
+    print(keys_file.allow(args.dir, member))
+    return Exit.OK
+
+
+def run_revoke(args: argparse.Namespace) -> int:
+    """Take a member off the list."""
+    from hostcc.coord import keys, keys_file
+
+    if not keys.is_member_name(args.name):
+        raise InputError(f"NAME: expected {keys.MEMBER_NAME_WORDS}, got {args.name!r:.80}")
+    keys_file.revoke(args.dir, args.name)
+    _say(f"{args.name} has no rights on this host any more; do the same on every other one")
+    return Exit.OK
+
+
+def run_rotate(args: argparse.Namespace) -> int:
+    """A new key beside the old one."""
+    from hostcc.coord import keys, keys_file
+
+    most = keys.OVERLAP_MAX_S / HOUR_S
+    if not 0.01 <= args.overlap <= most:
+        raise InputError(f"--overlap: expected 0.01 to {most:g} hours, got {args.overlap:g}")
+    now = time.time()
+    host = keys.rotated(keys_file.read_secret(args.dir), now, args.overlap * HOUR_S)
+    print(keys_file.write_host(args.dir, host))
+    takes_over = _date(now + args.overlap * HOUR_S / 2)
+    _say(
+        f"the new key takes over at {takes_over}: by then allow this file on every other host; "
+        f"the old one ends at {_date(now + args.overlap * HOUR_S)}"
+    )
+    return Exit.OK
+
+
+def _add(
+    subparsers: Subparsers[argparse.ArgumentParser], name: str, about: str, run: Any
+) -> argparse.ArgumentParser:
+    parser = add_parser(subparsers, name, about)
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=Path(DIRECTORY),
+        metavar="DIR",
+        help="where this host's keys are (default: %(default)s)",
+    )
+    parser.set_defaults(func=run)
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/keys.md)")
+
+
+def _all_keys(listed: AllowList) -> list[tuple[Member, PublicKey]]:
+    return [(member, key) for member in listed.members.values() for key in member.keys]
+
+
+def _share(old: Member, new: Member) -> bool:
+    return bool({key.curve for key in old.keys} & {key.curve for key in new.keys})
+
+
+def _state(key: PublicKey, now: float) -> str:
+    if not key.valid(now):
+        return "ended"
+    return "valid" if key.starts <= now else "to come"
+
+
+def _row(name: str, key: PublicKey, now: float) -> tuple[str, ...]:
+    until = "-" if key.ends is None else _date(key.ends)
+    return name, key.fingerprint, _state(key, now), _date(key.starts), until
+
+
+def _as_json(listed: AllowList, now: float) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "keys": [
+            {
+                "member": member.name,
+                "fingerprint": key.fingerprint,
+                "state": _state(key, now),
+                "starts": key.starts,
+                "ends": key.ends,
+                "curve": key.curve,
+                "sign": key.sign,
+            }
+            for member, key in _all_keys(listed)
+        ],
+        "skipped": dict(listed.skipped),
+    }
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _say(text: str) -> None:
+    print(f"hostcc keys: {text}", file=sys.stderr)
