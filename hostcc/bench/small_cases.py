@@ -1,21 +1,28 @@
 """Small clusters whose best schedule is known: how near the algorithms come (hostcc.sim.study).
 
-Per case: the optimum by enumeration, what each algorithm finds, and how long both take.
+Per case: the optimum by enumeration, what each algorithm finds, and how long both take.  With
+--out finished cases are kept, and a run that was cut short goes on from them.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
+from hostcc import schedule, sim
 from hostcc.bench import options
+from hostcc.bench.cases import CaseStore, Identity, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
+from hostcc.errors import InputError
 from hostcc.sim.study import CaseResult, study
 
 NOTE = (
@@ -61,22 +68,74 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class Kept(Struct, frozen=True):
+    """A finished case on disk."""
+
+    optimum: float
+    schedules: int
+    seconds: float
+    found: list[tuple[float, str, str, float, float]]
+    """(Error, stage, method, share, seconds)."""
+
+
 def run(args: argparse.Namespace, context: Context) -> Record:
-    """Study every case."""
-    results = []
-    for result in _results(args.seed, args.cases, args.errors, args.processes):
-        results.append(result)
+    """Study every case that is not kept already."""
+    store = CaseStore(context.out, Kept, fresh=context.fresh)
+    results: dict[int, CaseResult] = {}
+    for index in range(args.cases):
+        kept = store.load(*_place(args.seed, index, args.errors))
+        if kept is not None:
+            results[index] = _restored(index, kept)
+    missing = [index for index in range(args.cases) if index not in results]
+    if context.report_only:
+        missing = []
+    for result in _results(args.seed, missing, args.errors, args.processes):
+        results[result.index] = result
+        store.save(*_place(args.seed, result.index, args.errors), _kept(result))
         context.tell(f"case {result.index}", len(results), args.cases)
-    return record(results, seed=args.seed, errors=args.errors)
+    if not results:
+        raise InputError("--report: expected finished cases in --out DIR, got none")
+    ordered = [results[index] for index in sorted(results)]
+    return record(ordered, seed=args.seed, errors=args.errors)
 
 
-def _results(seed: int, cases: int, errors: Sequence[int], processes: int) -> Iterator[CaseResult]:
+def _results(
+    seed: int, cases: Sequence[int], errors: Sequence[int], processes: int
+) -> Iterator[CaseResult]:
     one = partial(study, seed, errors=[error / 100 for error in errors])
-    if processes == 1:
-        yield from map(one, range(cases))
+    if processes == 1 or not cases:
+        yield from map(one, cases)
         return
     with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(one, range(cases), chunksize=4)
+        yield from pool.map(one, cases, chunksize=4)
+
+
+def _place(seed: int, index: int, errors: Sequence[int]) -> tuple[str, Identity]:
+    what = {"seed": seed, "case": index, "errors": list(errors), "sources": _sources()}
+    return f"small-cases/{seed}-{index:05}", identity_of(what, programs=False)
+
+
+@cache
+def _sources() -> str:
+    """Digest of what is judged, and of the judge."""
+    digest = hashlib.sha256()
+    for package in (schedule, sim):
+        for path in sorted(Path(package.__path__[0]).rglob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _kept(result: CaseResult) -> Kept:
+    found = [(*key, share, result.took[key]) for key, share in result.shares.items()]
+    return Kept(result.optimum, result.schedules, result.seconds, found)
+
+
+def _restored(index: int, kept: Kept) -> CaseResult:
+    result = CaseResult(index, kept.optimum, kept.schedules, kept.seconds)
+    for error, stage, method, share, took in kept.found:
+        result.shares[error, stage, method] = share
+        result.took[error, stage, method] = took
+    return result
 
 
 def record(results: Sequence[CaseResult], *, seed: int, errors: Sequence[int]) -> Record:

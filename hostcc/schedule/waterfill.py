@@ -31,8 +31,8 @@ class Block:
     """Per row: which of its H links any variant has."""
     simple: bool
     """In no variant do two of its rows meet: every row just takes what is left."""
-    levels: bool
-    """Some variant has several levels in it."""
+    levels: tuple[int, ...]
+    """Of its rows, where some variant has several in it."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Sharing:
         )
 
     def rates(self, active: NDArray[np.bool_]) -> Floats:
-        """(R, B) bytes/s for the rows that are active."""
+        """(R, B) bytes/s for the rows that are active.  Divides by 0: see fluid.py."""
         rates = np.zeros(active.shape)
         left = self.capacity.copy().reshape(-1)
         for block in self.blocks:
@@ -122,40 +122,35 @@ class Sharing:
 
     def _fill(self, block: Block, active: NDArray[np.bool_], left: Floats, rates: Floats) -> None:
         rows = slice(block.rows[0], block.rows[-1] + 1)
-        levels = np.unique(self.level[rows]) if block.levels else [None]
-        for level in levels:
+        for level in block.levels or (None,):
             open_rows = active[rows].copy()
             if level is not None:
                 open_rows &= self.level[rows] == level
             while open_rows.any():
-                self._round(block, open_rows, left, rates)
+                self._round(rows, open_rows, left, rates)
 
     def _round(
-        self, block: Block, open_rows: NDArray[np.bool_], left: Floats, rates: Floats
+        self, rows: slice, open_rows: NDArray[np.bool_], left: Floats, rates: Floats
     ) -> None:
-        first = block.rows[0]
-        weight = np.where(open_rows, self.weight[first : first + len(open_rows)], 0.0)
-        crossing = np.zeros(left.shape)
-        for row, hops in zip(block.rows, block.hops, strict=True):
-            for hop in hops:
-                crossing[self.place[row, hop]] += weight[row - first]
-        share = np.divide(left, crossing, out=np.full(left.shape, np.inf), where=crossing > 0)
-        limit = (
-            self.cap[first : first + len(open_rows)] / self.weight[first : first + len(open_rows)]
-        )
-        most = limit.copy()
-        for row, hops in zip(block.rows, block.hops, strict=True):
-            for hop in hops:
-                np.minimum(most[row - first], share[self.place[row, hop]], out=most[row - first])
+        """Settle the rows whose share is the least, and those that reach their own limit."""
+        place = self.place[rows]
+        weight = np.where(open_rows, self.weight[rows], 0.0)
+        share = left / self._on_links(place, weight, len(left))
+        limit = self.cap[rows] / self.weight[rows]
+        most = np.minimum(limit, share.take(place, mode="clip").min(axis=1))
         most[~open_rows] = np.inf
         settled = open_rows & ((most <= most.min(axis=0) * SAME) | (most >= limit))
         given = np.where(settled, most, 0.0) * weight
-        rates[first : first + len(open_rows)] += given
-        for row, hops in zip(block.rows, block.hops, strict=True):
-            for hop in hops:
-                place = self.place[row, hop]
-                left[place] = np.maximum(left[place] - given[row - first], 0.0)
+        rates[rows] += given
+        left -= self._on_links(place, given, len(left))
+        np.maximum(left, 0.0, out=left)
         open_rows &= ~settled
+
+    @staticmethod
+    def _on_links(place: Ints, each: Floats, links: int) -> Floats:
+        """(links,) the sums of what the rows (R, B) bring to each link."""
+        spread = np.broadcast_to(each[:, None, :], place.shape).ravel()
+        return np.asarray(np.bincount(place.ravel(), spread, links))
 
 
 def _padded(array: Floats, jobs: int, width: int, fill: float) -> Floats:
@@ -189,8 +184,9 @@ def _blocks(
                 for row in rows
             )
             several = bool((level[first] != level[job - 1]).any())
+            inside = tuple(np.unique(level[first:job]).tolist()) if several else ()
             meet = _meet(links[rows], dummy)
-            blocks.append(Block(tuple(rows), hops, not meet, several))
+            blocks.append(Block(tuple(rows), hops, not meet, inside))
         first = job
     return tuple(blocks)
 

@@ -27,10 +27,14 @@ from hostcc.sim.small import WINDOW, measured, small_case
 
 LEVELS = 3
 """That five jobs have to share, in compression and in the whole pipeline."""
+RIVALS = ("crux", "taccl", "annealing", "ecmp")
+"""In path selection."""
 PIPELINES: dict[str, Options] = {
     "hostcc": Options(),
     "hostcc, no simulation": Options(simulations=0),
     "Crux": Options(paths="crux", order="crux", compression="algorithm1"),
+    "TACCL*": Options(paths="taccl", order="hash", compression="balanced"),
+    "annealing, intensity": Options(paths="annealing", order="intensity", compression="exact"),
     "Sincronia": Options(paths="ecmp", order="sincronia", compression="sincronia"),
     "Varys": Options(paths="ecmp", order="varys", compression="balanced"),
     "ECMP, intensity": Options(paths="ecmp", order="intensity", compression="exact"),
@@ -164,7 +168,7 @@ def _note(
 def _paths(truth: Truth, seen: Problem, error: float, result: CaseResult) -> None:
     options: Mapping[str, Callable[[], Ints]] = {
         "hostcc, no simulation": lambda: methods.ROUTES["hostcc"](seen),
-        **{name: _bound(methods.ROUTES[name], seen) for name in ("crux", "taccl", "ecmp")},
+        **{name: _bound(methods.ROUTES[name], seen) for name in RIVALS},
     }
     for name, method in options.items():
         _note(

@@ -3,7 +3,8 @@
 score = 1 - mean over angles of max(0, demand - capacity) / capacity, 1 at best; negative when
 the jobs cannot fit.  Few combinations: branch and bound, exact on the angles looked at, because
 adding a job never lowers the excess.  Many: one job after the other to its best angle, from
-several starting orders, until nothing changes.
+several starting orders, until nothing changes.  Long circles are searched at some of their
+angles first and then around what was found.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ import numpy as np
 from hostcc.schedule.cassini import circle as circles
 from hostcc.schedule.cassini.circle import Circle, Pattern
 from hostcc.schedule.errors import ViewError
-from hostcc.schedule.problem import Floats
+from hostcc.schedule.problem import Floats, Ints
 
 EXACT_NODES = 3000
 """Partial rotations that branch and bound looks at before it is given up."""
+EXACT_CELLS = 1 << 25
+"""The same, times the rotations and angles that each look is over."""
+ROTATIONS = 144
+"""Of a job that are looked at first, evenly spread."""
 STARTS = 4
 SWEEPS = 20
 SAME = 1e-12
@@ -43,10 +48,12 @@ def fit(
     *,
     tolerance: float = circles.TOLERANCE,
     angles: int = circles.POINTS,
+    nodes: int = EXACT_NODES,
 ) -> Fit:
     """Rotate the jobs of a link of `capacity` bytes/s against each other.
 
-    The first job in order of names stays where it is.  Raises ViewError for patterns and
+    The first job in order of names stays where it is.  `nodes`: partial rotations looked at
+    for the sake of exactness, at most.  Raises ViewError for patterns and
     capacities that cannot be, and for periods without a common multiple.
     """
     if not 0 < capacity <= 1e30:
@@ -64,7 +71,7 @@ def fit(
         for pattern, turns in zip(ordered, circle.turns, strict=True)
     ]
     spans = circles.steps_of(circle.turns, count).tolist()
-    steps, least, exact = _search(curves, spans, capacity, count)
+    steps, least, exact = _search(curves, spans, capacity, nodes)
     shifts = [0.0] * len(patterns)
     for place, step in enumerate(steps):
         shifts[order[place]] = (step / count * circle.perimeter) % ordered[place].period
@@ -76,54 +83,77 @@ def fit(
 
 
 def _search(
-    curves: list[Floats], spans: list[int], capacity: float, count: int
+    curves: list[Floats], spans: list[int], capacity: float, nodes: int
 ) -> tuple[list[int], float, bool]:
+    count = len(curves[0])
     unit = count * capacity
     # Whatever the rotation, what is asked for in all is above what fits by this much.
     floor = max(0.0, (float(sum(curve.sum() for curve in curves)) - unit) / unit)
-    steps, least = _descend(curves, spans, capacity, floor)
-    if least <= floor + SAME:
-        return steps, least, True
-    return _Branch(curves, spans, capacity, steps, least, floor).run()
+    strides = [-(-span // ROTATIONS) for span in spans]
+    tables = [
+        _table(curve, np.arange(0, span, stride))
+        for curve, span, stride in zip(curves, spans, strides, strict=True)
+    ]
+    rows, least = _descend(tables, capacity, floor)
+    whole = max(strides) == 1
+    if whole and least > floor + SAME:
+        most = min(nodes, EXACT_CELLS // max(table.size for table in tables))
+        rows, least, whole = _Branch(tables, capacity, rows, least, most).run()
+    steps = [row * stride for row, stride in zip(rows, strides, strict=True)]
+    if max(strides) > 1 and least > floor + SAME:
+        steps, least = _refine(curves, strides, steps, capacity, least)
+    return steps, least, least <= floor + SAME or whole
 
 
-def _table(curve: Floats, span: int) -> Floats:
-    """(span, count) a job's curve at every rotation."""
+def _table(curve: Floats, steps: Ints) -> Floats:
+    """(N, count) a job's curve after each of N rotations."""
     count = len(curve)
-    index = (np.arange(count)[None, :] - np.arange(span)[:, None]) % count
-    return np.asarray(curve[index])
+    return np.asarray(curve[(np.arange(count)[None, :] - steps[:, None]) % count])
 
 
-def _descend(
-    curves: list[Floats], spans: list[int], capacity: float, floor: float
-) -> tuple[list[int], float]:
-    """Coordinate descent from several orders of insertion."""
-    count = len(curves)
-    tables = [_table(curve, span) for curve, span in zip(curves, spans, strict=True)]
-    busiest = sorted(range(1, count), key=lambda job: (-float(curves[job].sum()), job))
+def _descend(tables: list[Floats], capacity: float, floor: float) -> tuple[list[int], float]:
+    """Coordinate descent from several orders of insertion: a row of each table."""
+    count = len(tables)
+    busiest = sorted(range(1, count), key=lambda job: (-float(tables[job][0].sum()), job))
     orders = [busiest, list(range(1, count)), busiest[::-1], list(range(count - 1, 0, -1))]
     best, least = [0] * count, np.inf
     for order in orders[:STARTS]:
-        steps, total = [0] * count, curves[0].copy()
+        rows, total = [0] * count, tables[0][0].copy()
         for job in order:
-            steps[job], _ = _place(total, tables[job], capacity)
-            total = total + tables[job][steps[job]]
+            rows[job], _ = _place(total, tables[job], capacity)
+            total = total + tables[job][rows[job]]
         value = circles.excess(total, capacity)
         for _ in range(SWEEPS):
             before = value
             for job in order:
-                rest = total - tables[job][steps[job]]
-                step, found = _place(rest, tables[job], capacity)
+                rest = total - tables[job][rows[job]]
+                row, found = _place(rest, tables[job], capacity)
                 if found < value - SAME:
-                    steps[job], value = step, found
-                    total = rest + tables[job][step]
+                    rows[job], value = row, found
+                    total = rest + tables[job][row]
             if value >= before - SAME:
                 break
         if value < least - SAME:
-            best, least = steps, value
+            best, least = rows, value
         if least <= floor + SAME:
             break
     return best, float(least)
+
+
+def _refine(
+    curves: list[Floats], strides: list[int], steps: list[int], capacity: float, least: float
+) -> tuple[list[int], float]:
+    """The angles between those that were looked at, near what was found."""
+    steps = list(steps)
+    turned = [np.roll(curve, step) for curve, step in zip(curves, steps, strict=True)]
+    for job in range(1, len(curves)):
+        near = np.arange(1 - strides[job], strides[job])
+        rest = np.asarray(sum(turned[:job] + turned[job + 1 :]))
+        row, found = _place(rest, _table(turned[job], near), capacity)
+        if found < least - SAME:
+            turned[job] = np.roll(turned[job], near[row])
+            steps[job], least = (steps[job] + int(near[row])) % len(curves[job]), found
+    return steps, least
 
 
 def _place(rest: Floats, table: Floats, capacity: float) -> tuple[int, float]:
@@ -138,22 +168,21 @@ class _Branch:
 
     def __init__(
         self,
-        curves: list[Floats],
-        spans: list[int],
+        tables: list[Floats],
         capacity: float,
-        steps: list[int],
+        rows: list[int],
         least: float,
-        floor: float,
+        nodes: int,
     ) -> None:
         # Large demands first: they decide most.
-        self.order = sorted(range(1, len(curves)), key=lambda job: (-float(curves[job].sum()), job))
-        self.tables = [_table(curve, span) for curve, span in zip(curves, spans, strict=True)]
-        self.first, self.capacity, self.floor = curves[0], capacity, floor
-        rest = [float(curves[job].sum()) for job in self.order]
+        sums = [float(table[0].sum()) for table in tables]
+        self.order = sorted(range(1, len(tables)), key=lambda job: (-sums[job], job))
+        self.tables, self.first, self.capacity = tables, tables[0][0], capacity
+        rest = [sums[job] for job in self.order]
         self.later = [sum(rest[depth + 1 :]) for depth in range(len(rest))]
-        self.best, self.least = list(steps), least
-        self.nodes = EXACT_NODES
-        self.steps = [0] * len(curves)
+        self.best, self.least = list(rows), least
+        self.nodes = nodes
+        self.rows = [0] * len(tables)
 
     def run(self) -> tuple[list[int], float, bool]:
         self._down(0, self.first)
@@ -174,8 +203,8 @@ class _Branch:
         for step in np.argsort(bound, kind="stable").tolist():
             if bound[step] >= self.least - SAME or self.nodes <= 0:
                 return
-            self.steps[job] = step
+            self.rows[job] = step
             if depth == len(self.order) - 1:
-                self.best, self.least = list(self.steps), float(over[step])
+                self.best, self.least = list(self.rows), float(over[step])
                 return
             self._down(depth + 1, sums[step])
