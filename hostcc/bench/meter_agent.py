@@ -17,7 +17,8 @@ import msgspec
 from hostcc.bench.usage import PAGE_BYTES
 from hostcc.measure.meter_kernel import KernelMeter
 
-READ_S = 0.1
+READ_S = 0.25
+"""A quarter of the ring of bins."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -46,9 +47,9 @@ class Metering:
         self.bytes = self.lost = self.refused = 0
 
     def read(self) -> None:
-        """One window, every byte of which is looked at."""
+        """One window, as an agent uses it: a series of each job."""
         window = self.meter.read()
-        self.bytes += int(window.payload().sum())
+        self.bytes += sum(int(one.total.sum()) for one in window.jobs(local=True).values())
         self.lost += window.lost.packets
         self.refused += window.lost.refused
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from types import TracebackType
 
 import msgspec
 
+from hostcc.bench import usage
 from hostcc.bench.meter_agent import Report
-from hostcc.bench.meter_load import Source
+from hostcc.bench.meter_load import Load
 from hostcc.cgroups import find_mount
 from hostcc.lab import cgroup, netns
 from hostcc.lab.allowed import allowing
@@ -23,9 +25,14 @@ from hostcc.lab.variants import FALL_BACK
 
 PORT = 7201
 HOSTS = 64
-"""Addresses at the far end: so many different destinations."""
+"""Addresses of the other end: so many different destinations."""
 NEAR = "198.18.5.1"
 FAR = tuple(f"198.18.5.{100 + number}" for number in range(HOSTS))
+LOOPBACK = tuple(f"127.0.1.{1 + number}" for number in range(HOSTS))
+
+
+_CPUS = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))]
+"""The sending side has the first, the receiving side the last."""
 
 
 class Stage:
@@ -70,28 +77,29 @@ class Stage:
         for space, addresses in ((near, (NEAR,)), (far, FAR)):
             lines = [f"addr add {address}/24 dev eth0" for address in addresses]
             netns.batch("ip", [*lines, "link set eth0 up"], space)
+        netns.batch("ip", ["link set lo up"], near)
         # The default may need a pacing timer for each flow, which would be measured instead.
         with allowing(FALL_BACK):
             netns.set_sysctls(near, {"net/ipv4/tcp_congestion_control": FALL_BACK})
-        self._sink = self._start(far, self._others[0], "meter_load", "sink")
+        self._sink = self._start(far, self._others[0], "meter_load", "sink", _CPUS[-1])
         ask(self._sink, str(PORT), "listening")
         self._agent = self._start(near, self._others[1], "meter_agent")
         groups = [str(group) for group in (*self._jobs, self._others[0])]
         ask(self._agent, msgspec.json.encode(groups).decode(), "ready")
 
     def open(self, flows: int) -> None:
-        """Start to send over so many connections."""
-        self._load = self._start(self._spaces[0], self._jobs[0], "meter_load", "source")
-        ask(self._load, self._source(flows), f"open {flows}")
+        """Make so many connections over loopback; `throughput` sends over them."""
+        self._load = self._start(self._spaces[0], self._jobs[0], "meter_load", "pump", _CPUS[0])
+        ask(self._load, self._what(flows, LOOPBACK), f"open {flows}")
 
     def churn(self, rate: int) -> None:
         """Start to open and close so many connections a second."""
-        self._load = self._start(self._spaces[0], self._jobs[0], "meter_load", "churn")
-        ask(self._load, self._source(rate), "open 0")
+        self._load = self._start(self._spaces[0], self._jobs[0], "meter_load", "churn", _CPUS[0])
+        ask(self._load, self._what(rate, FAR), "open 0")
 
-    def _source(self, flows: int) -> str:
+    def _what(self, flows: int, addresses: Sequence[str]) -> str:
         groups = [str(group) for group in self._jobs]
-        return msgspec.json.encode(Source(PORT, list(FAR), groups, flows)).decode()
+        return msgspec.json.encode(Load(PORT, list(addresses), groups, flows)).decode()
 
     def connections(self) -> int:
         """How many the churn has made."""
@@ -106,12 +114,15 @@ class Stage:
         """The metering process's counters."""
         return msgspec.json.decode(ask(self._agent, "report"), type=Report)
 
+    def agent_cpu_s(self) -> float:
+        """CPU time of the metering process, which does nothing for being asked."""
+        return time.clock_gettime(usage.cpu_clock(self._agent.pid))
+
     def throughput(self, seconds: float) -> float:
-        """Payload that arrives, bits per second."""
-        first, start = map(int, ask(self._sink, "bytes").split())
-        time.sleep(seconds)
-        last, end = map(int, ask(self._sink, "bytes").split())
-        return 8e9 * (last - first) / (end - start)
+        """Send for so long; payload that arrives, bits per second."""
+        assert self._load is not None
+        count, ns = map(int, ask(self._load, str(seconds)).split())
+        return 8e9 * count / ns
 
     def _start(
         self, space: str, group: Path, module: str, *arguments: str

@@ -231,33 +231,40 @@ class KernelMeter:
         A row is out of the kernel's table until all that was counted before has been read;
         only then somebody else gets it.
         """
+        for slot in [slot for slot, since in self._leaving.items() if since < of.begin]:
+            del self._leaving[slot]
+            rows = self._remove(self._rows.of_slot(slot))
+            if row := self._others.pop(slot, 0):
+                self._other.update(slot, 0)
+                rows = np.append(rows, row)
+            # Nothing counts for the slot any more; only the root's programs may not know yet.
+            self._set_aside(rows, self._now() if self._root else of.begin - 1)
+        wanted = self._recycling.wanted(self._rows.in_use + len(self._others))
+        if wanted:
+            # Two rings of silence, as far as it has been read.
+            idle = self._rows.idle(self._last, of.begin - 2 * self.ring.bins, wanted)
+            self._set_aside(self._remove(idle), self._now())
         for since, rows in self._quarantine:
             if since < of.begin:
                 _push(self._free, rows.tolist())
         self._quarantine = [entry for entry in self._quarantine if entry[0] >= of.begin]
-        gone = [slot for slot, since in self._leaving.items() if since < of.begin]
-        for slot in gone:
-            del self._leaving[slot]
-            self._remove(self._rows.of_slot(slot))
-            if row := self._others.pop(slot, 0):
-                self._other.update(slot, 0)
-                self._quarantine.append((self._now(), np.array([row])))
-        wanted = self._recycling.wanted(self._rows.in_use + len(self._others))
-        if wanted:
-            # Two rings of silence, as far as it has been read.
-            self._remove(self._rows.idle(self._last, of.begin - 2 * self.ring.bins, wanted))
         for slot in (self._links.keys() | self._ruled) - self._others.keys():
             self._give_other(slot)
 
-    def _remove(self, rows: Indices) -> None:
-        if not len(rows):
-            return
-        keys = np.zeros(len(rows), self._table.key_dtype)
-        for name in ("slot", "local", "addr"):
-            keys[name] = self._rows.who[name][rows]
-        _delete_batch(self._table, keys)
-        self._rows.drop(rows)
-        self._quarantine.append((self._now(), rows))
+    def _remove(self, rows: Indices) -> Indices:
+        """Take rows out of the kernel's table."""
+        if len(rows):
+            keys = np.zeros(len(rows), self._table.key_dtype)
+            for name in ("slot", "local", "addr"):
+                keys[name] = self._rows.who[name][rows]
+            _delete_batch(self._table, keys)
+            self._rows.drop(rows)
+        return rows
+
+    def _set_aside(self, rows: Indices, since: int) -> None:
+        """Nobody gets these rows before all bins up to `since` have been read."""
+        if len(rows):
+            self._quarantine.append((since, rows))
 
     def _give_other(self, slot: int) -> None:
         """A job's row for destinations without one; when none is free, a later reading tries."""
