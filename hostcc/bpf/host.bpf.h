@@ -361,6 +361,7 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	struct hcc_path_state *p = path_state(sk, f);
 	u32 rtt, base, q;
 	u64 now = now_ns(tp), due;
+	u32 pause, turn;
 	bool usable;
 
 	cubictcp_acked(sk, sample);
@@ -393,8 +394,13 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	}
 	if (ca_state(sk) == TCP_CA_Loss)
 		return;
-	take_share(sk, f, p, base + q, sample->pkts_acked,
-		   hcc_pause_us(s, flow_ratio_q10(f, s, c)));
+	pause = hcc_pause_us(s, flow_ratio_q10(f, s, c));
+	if (!(p->flags & PATH_YIELDS)) {
+		turn = hcc_turn_us(s->flows, base + q, p->window_q10);
+		if (turn < pause)
+			pause = turn;
+	}
+	take_share(sk, f, p, base + q, sample->pkts_acked, pause);
 	mark_next(tp, f);
 }
 

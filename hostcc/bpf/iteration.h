@@ -365,6 +365,17 @@ HCC_INLINE __u32 hcc_pause_us(const struct hcc_job_state *s, __u32 ratio_q10)
 	return left_us > HCC_PARK_MIN_US ? (__u32)left_us : HCC_PARK_MIN_US;
 }
 
+/*
+ * The same while the job has the link, us: its parked flows together get a quarter of
+ * the window, so that the link does not stand idle when the other flows run dry.
+ */
+HCC_INLINE __u32 hcc_turn_us(__u32 flows, __u32 rtt_us, __u32 window_q10)
+{
+	__u64 us = 4ULL * 2 * HCC_ONE * flows * rtt_us / (window_q10 + 1);
+
+	return us < HCC_PARK_MAX_US ? (__u32)us : HCC_PARK_MAX_US;
+}
+
 /* Are there round trips enough in a communication phase to steer by delay? */
 HCC_INLINE int hcc_path_too_long(const struct hcc_job_state *s, __u32 base_us)
 {

@@ -269,6 +269,33 @@ def test_parked_flow_comes_back_soon_when_there_is_room(native: Native) -> None:
     assert path.gap_us(parked) == pytest.approx(least, rel=0.01)
 
 
+@pytest.mark.parametrize("has_the_link", [True, False])
+def test_parked_flows_have_a_part_of_a_link_that_the_job_has(
+    native: Native, has_the_link: bool
+) -> None:
+    path = Rounds(native, flows=8)
+    path.write()
+    path.until_window(3)
+    for _ in range(40):
+        path.state["yield_ns"] = 0
+        path.state["deaf_ns"] = 0
+        path.round(HIGH_US * 9 // 8)
+    parked = max(range(8), key=path.gap_us)
+    before = path.gap_us(parked)
+    packets, queue_us = 3, HIGH_US
+    path.path["window_q10"] = packets * 1024
+    path.path["flags"] = 0 if has_the_link else native.enums["PATH_YIELDS"]
+    path.path["persists"], path.path["awake"] = -2, 1
+    # No step of the window is due: this acknowledgement only takes its share.
+    path.path["next_step_ns"] = (path.job.now_us + 1_000_000) * 1000
+    rtt = BASE_US + queue_us
+    native.call("take", parked, path.job.now_us + 10, native.call("out", parked), rtt)
+    # 8 flows with two packets each, in a quarter of the packets of each round trip.
+    turn = 4 * 2 * 8 * rtt / packets
+    assert turn < before
+    assert path.gap_us(parked) == pytest.approx(turn if has_the_link else before, rel=0.02)
+
+
 # ---- not steered ----
 
 
