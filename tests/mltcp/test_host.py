@@ -12,6 +12,8 @@ from tests.mltcp.native_build import Native
 from tests.mltcp.native_rounds import BASE_US, BURST, MSS, Rounds, floor_packets
 
 LOW_US, HIGH_US = 300, 1400
+PATH_YIELDS = 2
+"""As in host.bpf.h."""
 """Targets of the native job."""
 DEEP_US = 4000
 """Deeper than any target."""
@@ -284,7 +286,7 @@ def test_parked_flows_have_a_part_of_a_link_that_the_job_has(
     before = path.gap_us(parked)
     packets, queue_us = 3, HIGH_US
     path.path["window_q10"] = packets * 1024
-    path.path["flags"] = 0 if has_the_link else native.enums["PATH_YIELDS"]
+    path.path["flags"] = 0 if has_the_link else PATH_YIELDS
     path.path["persists"], path.path["awake"] = -2, 1
     # No step of the window is due: this acknowledgement only takes its share.
     path.path["next_step_ns"] = (path.job.now_us + 1_000_000) * 1000
