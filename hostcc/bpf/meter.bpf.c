@@ -24,6 +24,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile u32 bin_shift = 20;	/* a bin is 2^20 ns */
 const volatile u32 ring_shift = 10;	/* 2^10 bins */
 const volatile u32 shard_shift;		/* 2^0 shards */
+const volatile u32 lanes = 1;		/* rows times shards */
 const volatile u32 touched_words = 1;	/* a bin's words in meter_touched */
 
 #define IPPROTO_HOPOPTS 0
@@ -59,7 +60,10 @@ struct {
 	__type(value, u32);
 } meter_other SEC(".maps");
 
-/* cells[(row * shards + shard) * bins + bin]. */
+/*
+ * cells[bin * lanes + row * shards + shard].  What is written at one time is in a few pages, so
+ * that hundreds of rows do not cost a miss of the TLB each.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -248,7 +252,7 @@ static __always_inline void add(const struct packet *p, struct hcc_meter_key *ke
 	bin = bpf_ktime_get_ns() >> bin_shift;
 	place = bin & ((1 << ring_shift) - 1);
 	lane = (row << shard_shift) + (bpf_get_smp_processor_id() & ((1 << shard_shift) - 1));
-	index = (lane << ring_shift) + place;
+	index = place * lanes + lane;
 	cell = bpf_map_lookup_elem(&meter_cells, &index);
 	index = place * touched_words + lane / 64;
 	touched = bpf_map_lookup_elem(&meter_touched, &index);

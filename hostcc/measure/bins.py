@@ -28,7 +28,7 @@ SHARD_SHIFT_MAX = 5
 
 @dataclass(frozen=True)
 class Ring:
-    """Geometry of the cells: rows x shards of the CPUs x bins."""
+    """Geometry of the cells: bins x rows x shards of the CPUs."""
 
     rows: int
     """Row 0 is not used."""
@@ -91,8 +91,8 @@ class Ring:
         return -(-ns // self.bin_ns)
 
     def shaped(self, cells: npt.NDArray[Any]) -> Words:
-        """The map's memory as words of shape (rows, shards, bins, 2); a view, 2: tx, rx."""
-        return cells.view(np.uint64).reshape(self.rows, self.shards, self.bins, 2)
+        """The map's memory as words of shape (bins, rows, shards, 2); a view, 2: tx, rx."""
+        return cells.view(np.uint64).reshape(self.bins, self.rows, self.shards, 2)
 
     def shaped_touched(self, touched: Words) -> Words:
         """The map of cells in use as shape (bins, touched_words); a view."""
@@ -126,7 +126,7 @@ def span(begin: int, now_bin: int, settle: int, bins: int) -> Span:
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """What k cells held: those that had something, in the order of rows, then bins."""
+    """What k cells held: those that had something, in the order of bins, then rows."""
 
     row: Indices
     """Shape (k,); a row and bin come twice when two shards counted them."""
@@ -151,10 +151,7 @@ def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
     which, bit = np.divmod(np.flatnonzero(flags.view(np.bool_)), 8)
     at, byte = np.divmod(used[which], bits.shape[1])
     lane = byte * 8 + bit
-    # Cells of a row are neighbours in memory; numbers of 16 bits are sorted in one pass.
-    order = np.argsort(lane.astype(np.uint16 if ring.lanes < 1 << 16 else np.uint32), kind="stable")
-    at, lane = at[order], lane[order]
-    index = lane * ring.bins + places[at]
+    index = places[at] * ring.lanes + lane
     # A cell has 16 bytes, and as one number of that size it is copied five times as fast.
     cells = words.reshape(-1).view(np.complex128)
     found = cells[index]

@@ -95,6 +95,7 @@ class KernelMeter:
             ("bin_shift", ring.bin_shift),
             ("ring_shift", ring.ring_shift),
             ("shard_shift", ring.shard_shift),
+            ("lanes", ring.lanes),
             ("touched_words", ring.touched_words),
         ):
             self._object.set_rodata(name, value)
@@ -187,15 +188,20 @@ class KernelMeter:
         with self._fence:  # cells are empty before the kernel side may use them again
             pass
         self._control["first_bin"] = self._next = of.resume
-        begins = np.diff(taken.row, prepend=-1) != 0
-        active = taken.row[begins]
+        active, row = self._numbered(taken.row)
         self._last[active] = of.end
         window = Window(
             ring.bin_ns, of.begin << ring.bin_shift, of.end - of.begin, self._rows.who[active],
-            np.cumsum(begins) - 1, taken.bin, taken.words, self._lost(of),
+            row, taken.bin, taken.words, self._lost(of),
         )  # fmt: skip
         self._recycle(of)
         return window
+
+    def _numbered(self, row: Indices) -> tuple[Indices, Indices]:
+        """Distinct rows, and which of these each one is."""
+        used = np.zeros(self.ring.rows, np.bool_)
+        used[row] = True
+        return np.flatnonzero(used), (np.cumsum(used) - 1)[row]
 
     def _now(self) -> int:
         """The bin that is being written."""
