@@ -28,10 +28,11 @@ COMMANDS = {
     "changes": "what was changed on this host, and why",
     "doctor": "what this host can do, what is missing and how to get it",
     "lab": "jobs on network namespaces of this machine",
+    "probe": "the paths to a host and the source ports that choose them",
     "rank": "placements by how well their jobs' bursts fit together",
     "pcie": "the PCIe tree, and which jobs share its links",
-    "bench": "measurements behind the claims",
     "keys": "this host's keys for gossip, and who may take part",
+    "bench": "measurements behind the claims",
 }
 
 EPILOG = """\

@@ -1,0 +1,41 @@
+"""How many source ports have to be tried to find n paths, and to be sure of it.  Pure.
+
+A switch's hash spreads ports over n equal paths like a fair die.  Seeing all n takes n H_n
+ports on average (coupon collector); knowing that there is no further one takes more: after m
+ports that showed k paths, one of k + 1 equal paths is still unseen with a probability of at
+most (k + 1) (k / (k + 1))^m, which is the stopping rule of multipath traceroute (Augustin,
+Friedman, Teixeira: Multipath tracing with Paris traceroute, 2007).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+FIRST_PORT, LAST_PORT = 49152, 65535
+"""RoCEv2's source ports, and the upper part of most hosts' range of TCP's."""
+
+
+def expected_ports(paths: int) -> float:
+    """Mean number of ports until each of `paths` equal paths was seen: n H_n."""
+    return paths * math.fsum(1 / k for k in range(1, paths + 1))
+
+
+def missed_risk(paths: int, ports: int) -> float:
+    """Bound on the probability that `ports` ports which showed `paths` paths missed one."""
+    if paths <= 0:
+        return 1.0
+    return min(1.0, (paths + 1) * (paths / (paths + 1)) ** ports)
+
+
+def stop_after(paths: int, risk: float) -> int:
+    """Ports after which `paths` paths are taken for all, up to a probability of `risk`."""
+    if paths <= 0:
+        return 1
+    return math.ceil(math.log(risk / (paths + 1)) / math.log(paths / (paths + 1)))
+
+
+def candidate_ports(first: int = FIRST_PORT, last: int = LAST_PORT) -> Iterator[int]:
+    """Ports in the order to try them: a good hash does not care, and an XOR sends n = 2^b
+    neighbours to n different paths."""
+    yield from range(first, last + 1)

@@ -1,0 +1,50 @@
+"""Hear of this host's own links going up and down (rtnetlink), without polling."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from hostcc.errors import HostccError
+
+_GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
+_NAMES = {16: "a link changed", 17: "a link went", 24: "a route came", 25: "a route went"}
+
+
+class LinkEvents:
+    """Events of the network namespace of the thread that makes it; `fd` is for epoll."""
+
+    def __init__(self) -> None:
+        try:
+            self._sock = socket.socket(
+                socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+            )
+            self._sock.bind((0, _GROUPS))
+        except OSError as error:
+            raise HostccError(f"rtnetlink: {error.strerror}") from None
+
+    @property
+    def fd(self) -> int:
+        """Readable when there are events."""
+        return self._sock.fileno()
+
+    def read(self) -> tuple[str, ...]:
+        """What has happened since, each kind once: hints for refresh.Refresh."""
+        kinds: dict[str, None] = {}
+        while True:
+            try:
+                data = self._sock.recv(1 << 16)
+            except BlockingIOError:
+                return tuple(kinds)
+            except OSError:  # too many at once for the buffer
+                return (*kinds, "many changes of links or routes")
+            at = 0
+            while at + 16 <= len(data):
+                length, kind = struct.unpack_from("IH", data, at)
+                if kind in _NAMES:
+                    kinds[_NAMES[kind]] = None
+                at += max(16, (length + 3) & ~3)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._sock.close()

@@ -1,0 +1,185 @@
+"""Probe packets and what comes back, as bytes.  Pure.
+
+A probe has the flow's addresses, protocol and ports, and a small TTL.  Should it arrive in
+spite of that it does nothing: a TCP probe has no flag set and a wrong checksum, so it is
+dropped before any connection is looked up; a UDP probe is too short to be RoCE.
+Layouts: RFC 791, 792, 4443, 8200, 9293, 768.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
+ROCE_PORT = 4791
+MAX_TOKEN = 0xFFFF
+_MAGIC = 0x6863
+"""Upper half of the TCP sequence number and of the UDP payload."""
+_V4 = struct.Struct("!BBHHHBBH4s4s")
+_V6 = struct.Struct("!IHBB16s16s")
+_TCP = struct.Struct("!HHIIBBHHH")
+_UDP = struct.Struct("!HHHH")
+_ECHO = struct.Struct("!BBHHH")
+_DONT_FRAGMENT = 0x4000
+_ECHO_REQUEST, _ECHO_REQUEST6, _ECHO_REPLY, _ECHO_REPLY6 = 8, 128, 0, 129
+_EXCEEDED, _EXCEEDED6, _UNREACHABLE, _UNREACHABLE6 = 11, 3, 3, 1
+_PORT_UNREACHABLE, _PORT_UNREACHABLE6 = 3, 4
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is probed: one direction between two addresses of one family."""
+
+    src: str
+    dst: str
+    protocol: int = TCP
+    dst_port: int = ROCE_PORT
+    tos: int = 0
+    """DSCP and ECN, as of the flow."""
+    flow_label: int = 0
+    """IPv6 only."""
+
+    @property
+    def ipv6(self) -> bool:
+        """The family."""
+        return ":" in self.dst
+
+
+class Kind(Enum):
+    """What an answer says."""
+
+    HOP = "hop"
+    """The probe's TTL ended at the answering router."""
+    REACHED = "reached"
+    """It arrived."""
+    REFUSED = "refused"
+    """A router will not pass it on."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer to a probe."""
+
+    kind: Kind
+    responder: str
+    token: int
+    port: int
+    """Source port of the probe; 0: it was an echo request."""
+
+
+def probe(target: Target, port: int, ttl: int, token: int) -> bytes:
+    """A whole packet; `token` (1 to MAX_TOKEN) comes back in the answer."""
+    src, dst = _packed(target.src), _packed(target.dst)
+    if target.protocol == TCP:
+        head = (port, target.dst_port, _MAGIC << 16 | token, 0, 5 << 4, 0, 0)
+        right = checksum(_pseudo(src, dst, TCP, _TCP.size) + _TCP.pack(*head, 0, 0))
+        body = _TCP.pack(*head, right ^ 0x0101, 0)
+    else:
+        payload = struct.pack("!HHI", _MAGIC, token, 0)
+        # RoCEv2 sends no UDP checksum (InfiniBand architecture, annex A17).
+        body = _UDP.pack(port, target.dst_port, _UDP.size + len(payload), 0) + payload
+    return _ip(target, src, dst, target.protocol, ttl, token) + body
+
+
+def echo(target: Target, ttl: int, token: int) -> bytes:
+    """An echo request to the target: a host answers it, so it tells how far away it is."""
+    src, dst = _packed(target.src), _packed(target.dst)
+    kind, protocol = (_ECHO_REQUEST6, ICMP6) if target.ipv6 else (_ECHO_REQUEST, ICMP)
+    blank = _ECHO.pack(kind, 0, 0, _MAGIC, token)
+    over = _pseudo(src, dst, ICMP6, len(blank)) + blank if target.ipv6 else blank
+    body = _ECHO.pack(kind, 0, checksum(over), _MAGIC, token)
+    return _ip(target, src, dst, protocol, ttl, token) + body
+
+
+def parse_reply(target: Target, responder: str, message: bytes) -> Reply | None:
+    """An ICMP message (without the IP header that carried it); None: not about our probes."""
+    if len(message) < 8:
+        return None
+    kind, code, _, ident, sequence = _ECHO.unpack_from(message)
+    v6 = target.ipv6
+    if kind == (_ECHO_REPLY6 if v6 else _ECHO_REPLY):
+        same = ident == _MAGIC and _packed(responder) == _packed(target.dst)
+        return Reply(Kind.REACHED, responder, sequence, 0) if same else None
+    if kind == (_EXCEEDED6 if v6 else _EXCEEDED) and code == 0:
+        means = Kind.HOP
+    elif kind == (_UNREACHABLE6 if v6 else _UNREACHABLE):
+        arrived = code == (_PORT_UNREACHABLE6 if v6 else _PORT_UNREACHABLE)
+        arrived &= _packed(responder) == _packed(target.dst)
+        means = Kind.REACHED if arrived else Kind.REFUSED
+    else:
+        return None
+    quoted = _quoted6(target, message[8:]) if v6 else _quoted4(target, message[8:])
+    return Reply(means, responder, quoted[0], quoted[1]) if quoted else None
+
+
+def checksum(data: bytes) -> int:
+    """The Internet checksum (RFC 1071)."""
+    if len(data) % 2:
+        data += b"\0"
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def _ip(target: Target, src: bytes, dst: bytes, protocol: int, ttl: int, token: int) -> bytes:
+    length = {TCP: _TCP.size, UDP: _UDP.size + 8}.get(protocol, _ECHO.size)
+    if target.ipv6:
+        first = 6 << 28 | target.tos << 20 | target.flow_label
+        return _V6.pack(first, length, protocol, ttl, src, dst)
+    # The kernel fills in the header's checksum.
+    total = _V4.size + length
+    return _V4.pack(
+        0x45, target.tos, total, token, _DONT_FRAGMENT, ttl, protocol, 0, src, dst
+    )  # fmt: skip
+
+
+def _quoted4(target: Target, quoted: bytes) -> tuple[int, int] | None:
+    """(token, source port) of a quoted IPv4 packet that was ours."""
+    if len(quoted) < _V4.size + 8:
+        return None
+    first, _, _, token, _, _, protocol, _, src, dst = _V4.unpack_from(quoted)
+    at = (first & 0xF) * 4
+    if (src, dst) != (_packed(target.src), _packed(target.dst)) or len(quoted) < at + 8:
+        return None
+    return _ours(target, protocol, token, quoted[at:])
+
+
+def _quoted6(target: Target, quoted: bytes) -> tuple[int, int] | None:
+    """The same of IPv6, where more is quoted but there is no identification field."""
+    if len(quoted) < _V6.size + 8:
+        return None
+    _, _, protocol, _, src, dst = _V6.unpack_from(quoted)
+    if (src, dst) != (_packed(target.src), _packed(target.dst)):
+        return None
+    body = quoted[_V6.size :]
+    if protocol == UDP:
+        magic, token = struct.unpack_from("!HH", body, 8) if len(body) >= 12 else (0, 0)
+        return _ours(target, protocol, token, body) if magic == _MAGIC else None
+    token = struct.unpack_from("!H", body, 6)[0]
+    return _ours(target, protocol, token, body)
+
+
+def _ours(target: Target, protocol: int, token: int, body: bytes) -> tuple[int, int] | None:
+    if protocol in (ICMP, ICMP6):
+        _, _, _, ident, sequence = _ECHO.unpack_from(body)
+        return (sequence, 0) if ident == _MAGIC else None
+    source, destination, upper = struct.unpack_from("!HHH", body)
+    if protocol != target.protocol or destination != target.dst_port:
+        return None
+    if protocol == TCP and upper != _MAGIC:
+        return None
+    return token, source
+
+
+def _pseudo(src: bytes, dst: bytes, protocol: int, length: int) -> bytes:
+    if len(src) == 4:
+        return src + dst + struct.pack("!BBH", 0, protocol, length)
+    return src + dst + struct.pack("!II", length, protocol)
+
+
+def _packed(address: str) -> bytes:
+    return ipaddress.ip_address(address).packed

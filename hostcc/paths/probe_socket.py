@@ -1,0 +1,130 @@
+"""Raw sockets that send probes and hear the answers; needs CAP_NET_RAW."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import select
+import socket
+import struct
+import time
+from types import TracebackType
+
+from hostcc.errors import HostccError, InputError
+from hostcc.paths import packets
+from hostcc.paths.packets import Reply, Target
+from hostcc.paths.search import Probe
+
+_ICMP_FILTER, _SOL_RAW, _ICMP6_FILTER = 1, 255, 1
+_WANTED4, _WANTED6 = (0, 3, 11), (1, 3, 129)
+_MAX_BYTES = 2048
+_BURST = 512
+
+
+class ProbeSocket:
+    """Sends to one target and hears about it.  A context manager.
+
+    It belongs to the network namespace of the thread that makes it.  Raises HostccError.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._v6 = target.ipv6
+        try:
+            with contextlib.ExitStack() as stack:
+                family = socket.AF_INET6 if self._v6 else socket.AF_INET
+                self._out = stack.enter_context(
+                    socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
+                )
+                icmp = socket.IPPROTO_ICMPV6 if self._v6 else socket.IPPROTO_ICMP
+                self._in = stack.enter_context(socket.socket(family, socket.SOCK_RAW, icmp))
+                self._in.setblocking(False)
+                self._filter()
+                stack.pop_all()
+        except OSError as error:
+            raise HostccError(f"probing {target.dst}: raw socket: {error.strerror}") from None
+
+    def send(self, probe: Probe) -> None:
+        """Send one probe; a full queue is a lost probe.  Raises HostccError without a route."""
+        if probe.port:
+            packet = packets.probe(self.target, probe.port, probe.ttl, probe.token)
+        else:
+            packet = packets.echo(self.target, probe.ttl, probe.token)
+        try:
+            self._out.sendto(packet, (self.target.dst, 0))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            raise HostccError(f"probing {self.target.dst}: {error.strerror}") from None
+
+    def wait(self, seconds: float) -> None:
+        """Until something arrives, or for so long."""
+        select.select([self._in], [], [], max(0.0, seconds))
+
+    def replies(self) -> list[Reply]:
+        """All answers that have arrived."""
+        found = []
+        for _ in range(_BURST):
+            try:
+                data, where = self._in.recvfrom(_MAX_BYTES)
+            except OSError:
+                break
+            if not self._v6:
+                data = data[(data[0] & 0xF) * 4 :]
+            responder = str(ipaddress.ip_address(where[0].partition("%")[0]))
+            reply = packets.parse_reply(self.target, responder, data)
+            if reply is not None:
+                found.append(reply)
+        return found
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self._out.close()
+        self._in.close()
+
+    def __enter__(self) -> ProbeSocket:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _filter(self) -> None:
+        if self._v6:
+            words = [0xFFFFFFFF] * 8
+            for kind in _WANTED6:
+                words[kind >> 5] &= ~(1 << (kind & 31))
+            self._in.setsockopt(
+                socket.IPPROTO_ICMPV6, _ICMP6_FILTER, struct.pack("8I", *words)
+            )  # fmt: skip
+        else:
+            blocked = 0xFFFFFFFF
+            for kind in _WANTED4:
+                blocked &= ~(1 << kind)
+            self._in.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("I", blocked))
+
+
+def source_address(dst: str) -> str:
+    """The address that this host sends to `dst` from.  Raises InputError, HostccError."""
+    try:
+        wanted = ipaddress.ip_address(dst)
+    except ValueError:
+        raise InputError(f"destination: expected an IP address, got {dst!r:.60}") from None
+    if wanted.is_multicast or wanted.is_unspecified:
+        raise InputError(f"destination: expected the address of a host, got {dst}")
+    family = socket.AF_INET6 if wanted.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((dst, packets.ROCE_PORT))  # sends nothing, chooses a route
+            return str(sock.getsockname()[0])
+    except OSError as error:
+        raise HostccError(f"{dst}: {error.strerror}") from None
+
+
+def now() -> float:
+    """The clock of searches."""
+    return time.monotonic()

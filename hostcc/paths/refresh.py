@@ -1,0 +1,111 @@
+"""Keeping a path table fresh: when to look again, and how closely.  Pure.
+
+In the background one port of every path is asked again from time to time (a spot check, a
+few packets).  A full search follows when that shows a change, when the host says that
+something changed (a link of its own went down), or when the table is old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from hostcc.paths.search import Found, SearchSettings
+
+
+class Look(Enum):
+    """How closely."""
+
+    NOT = "not yet"
+    SPOT = "spot check"
+    FULL = "full search"
+
+
+@dataclass(frozen=True)
+class RefreshSettings:
+    """How fresh."""
+
+    spot_s: float = 10.0
+    full_s: float = 600.0
+    again_s: float = 2.0
+    """At least so long between two full searches, however much changes."""
+    rtt_factor: float = 5.0
+    """A jump of the latency: so many times the least seen of the path ..."""
+    rtt_floor_s: float = 0.002
+    """... and at least so much more."""
+
+
+def spot_ports(found: Found) -> tuple[int, ...]:
+    """One port of every path."""
+    return tuple(ports[0] for ports in found.paths.values())
+
+
+def spot_settings(base: SearchSettings, paths: int) -> SearchSettings:
+    """Settings for a search that asks exactly the given ports at every hop."""
+    return SearchSettings(
+        risk=0.0,
+        max_ports=max(1, paths),
+        max_hops=base.max_hops,
+        per_hop_pps=base.per_hop_pps,
+        timeout_s=base.timeout_s,
+        attempts=base.attempts,
+        recheck=base.recheck,
+        parallel=base.parallel,
+        silent_end=base.silent_end,
+    )
+
+
+def changes(before: Found, spot: Found, settings: RefreshSettings) -> tuple[str, ...]:
+    """What a spot check found different, in words; empty: nothing."""
+    seen = []
+    for hops, ports in before.paths.items():
+        port = ports[0]
+        now = spot.ports.get(port)
+        if now is None:
+            seen.append(f"port {port}: a hop fell silent")
+        elif now != hops:
+            seen.append(f"port {port}: takes another way")
+        else:
+            then, here = before.rtt_s.get(hops), spot.rtt_s.get(hops)
+            if then is None or here is None:
+                continue
+            if here > settings.rtt_factor * then and here - then > settings.rtt_floor_s:
+                seen.append(f"port {port}: {here * 1e3:.1f} ms instead of {then * 1e3:.1f} ms")
+    return tuple(seen)
+
+
+class Refresh:
+    """When to look at one destination again; times in seconds of one clock."""
+
+    def __init__(self, settings: RefreshSettings | None = None) -> None:
+        self._set = settings or RefreshSettings()
+        self.found: Found | None = None
+        """The last full search."""
+        self._full_at = self._spot_at = 0.0
+        self.reasons: tuple[str, ...] = ("never probed",)
+        """Why a full search is due; empty: none is."""
+
+    def due(self, now: float) -> Look:
+        """What to do now."""
+        if self.found is None:
+            return Look.FULL
+        if now - self._full_at >= self._set.full_s:
+            return Look.FULL
+        if self.reasons and now - self._full_at >= self._set.again_s:
+            return Look.FULL
+        return Look.SPOT if now - self._spot_at >= self._set.spot_s else Look.NOT
+
+    def searched(self, found: Found, now: float) -> None:
+        """A full search has ended."""
+        self.found, self._full_at, self._spot_at, self.reasons = found, now, now, ()
+
+    def spotted(self, spot: Found, now: float) -> None:
+        """A spot check has ended."""
+        self._spot_at = now
+        if self.found is not None:
+            self.reasons = self.reasons or changes(self.found, spot, self._set)
+
+    def hint(self, reasons: Iterable[str]) -> None:
+        """Something that makes the table doubtful: a link down, flows that lose packets."""
+        self.reasons = (*self.reasons, *reasons)[:16]

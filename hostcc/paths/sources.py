@@ -1,0 +1,149 @@
+"""Where path tables come from: one interface, four sources.
+
+`ProbeSource` asks the network, `StaticSource` a file, `hash_model.HashSource` the switches'
+hash function, `telemetry.TelemetrySource` records of in-band telemetry.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import time
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path as FilePath
+from typing import Annotated, Protocol
+
+import msgspec
+
+from hostcc import validate
+from hostcc.errors import InputError
+from hostcc.model import Path, PathTable
+from hostcc.paths import counts, packets, prober, tables
+from hostcc.paths.packets import Target
+from hostcc.paths.search import SearchSettings
+
+MAX_FILE_BYTES = 16 << 20
+PROTOCOLS = {"tcp": packets.TCP, "udp": packets.UDP}
+
+
+class PathSource(Protocol):
+    """Something that knows paths."""
+
+    def table(self, target: Target) -> PathTable | None:
+        """The paths of a target's flows; None when this source knows nothing of it."""
+
+
+class FirstOf:
+    """Several sources: the first that knows something is believed."""
+
+    def __init__(self, sources: Sequence[PathSource]) -> None:
+        self._sources = tuple(sources)
+
+    def table(self, target: Target) -> PathTable | None:
+        """See PathSource."""
+        return next(
+            (found for one in self._sources if (found := one.table(target)) is not None), None
+        )
+
+
+class ProbeSource:
+    """Probes when asked; see search.Search.  Blocks for up to `limit_s` seconds."""
+
+    def __init__(
+        self,
+        ports: Iterable[int] = (),
+        settings: SearchSettings | None = None,
+        limit_s: float = 60.0,
+    ) -> None:
+        self._ports = tuple(ports) or tuple(counts.candidate_ports())
+        self._settings = settings
+        self._limit_s = limit_s
+
+    def table(self, target: Target) -> PathTable | None:
+        """See PathSource.  Raises HostccError."""
+        found = prober.search(target, self._ports, self._settings, limit_s=self._limit_s)
+        if not found.ports or found.sprayed:
+            return None
+        return tables.probed_table(target.src, target.dst, found, time.time())
+
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Net = Annotated[str, msgspec.Meta(min_length=2, max_length=64)]
+
+
+class StaticPath(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One [[path]] of a static table."""
+
+    src: Net
+    """Address or network."""
+    dst: Net
+    links: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)]
+    ports: Annotated[tuple[tuple[Port, Port], ...], msgspec.Meta(max_length=4096)]
+    """Ranges of source ports, both ends included."""
+    protocol: Annotated[str, msgspec.Meta(pattern="^(tcp|udp)$")] = "tcp"
+    dst_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    """0: whatever the destination port."""
+
+
+class StaticFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A static table."""
+
+    path: Annotated[tuple[StaticPath, ...], msgspec.Meta(max_length=100_000)] = ()
+
+
+class StaticSource:
+    """Paths that an administrator wrote down (TOML, docs/paths.md)."""
+
+    def __init__(self, paths: Sequence[StaticPath], where: str = "static paths") -> None:
+        self._rows = []
+        for number, row in enumerate(paths):
+            at = f"{where}: path[{number}]"
+            nets = (network(row.src, f"{at}.src"), network(row.dst, f"{at}.dst"))
+            for low, high in row.ports:
+                if low > high:
+                    raise InputError(f"{at}.ports: expected rising ranges, got {low} to {high}")
+            self._rows.append((*nets, row))
+
+    @classmethod
+    def read(cls, file: FilePath) -> StaticSource:
+        """Read a file.  Raises InputError."""
+        try:
+            with file.open("rb") as opened:
+                data = opened.read(MAX_FILE_BYTES + 1)
+        except OSError as error:
+            raise InputError(f"{file}: {error.strerror}") from None
+        if len(data) > MAX_FILE_BYTES:
+            raise InputError(f"{file}: expected at most {MAX_FILE_BYTES} bytes")
+        try:
+            parsed = tomllib.loads(data.decode())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"{file}: expected TOML: {error}") from None
+        return cls(validate.convert(parsed, StaticFile, str(file)).path, str(file))
+
+    def table(self, target: Target) -> PathTable | None:
+        """See PathSource."""
+        src, dst = ipaddress.ip_address(target.src), ipaddress.ip_address(target.dst)
+        ways: dict[tuple[str, ...], set[int]] = {}
+        for from_net, to_net, row in self._rows:
+            if (
+                src in from_net
+                and dst in to_net
+                and PROTOCOLS[row.protocol] == target.protocol
+                and row.dst_port in (0, target.dst_port)
+            ):
+                spans = (range(low, high + 1) for low, high in row.ports)
+                ways.setdefault(row.links, set()).update(itertools.chain.from_iterable(spans))
+        if not ways:
+            return None
+        paths = (Path(tables.path_id(x), x, tuple(sorted(ports))) for x, ports in ways.items())
+        return PathTable(target.src, target.dst, tuple(sorted(paths, key=lambda path: path.id)))
+
+
+def network(text: str, where: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """An address or network.  Raises InputError."""
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise InputError(f"{where}: expected an address or network, got {text!r:.60}") from None

@@ -1,0 +1,125 @@
+"""The search against networks of every kind."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostcc.paths import counts
+from hostcc.paths.packets import Kind, Reply
+from hostcc.paths.search import SILENT, Hops, Search, SearchSettings
+from tests.paths.network import Network, play
+
+pytestmark = pytest.mark.unit
+
+
+def clos(spines: int) -> list[Hops]:
+    return [("leaf1", f"spine{n}", f"leaf2-{n}") for n in range(spines)]
+
+
+@pytest.mark.parametrize("spines", [1, 2, 4, 16, 64])
+def test_finds_every_path_and_stops_by_the_rule(spines: int) -> None:
+    found, _ = play(Network(clos(spines), seed=3), settings=SearchSettings(risk=1e-4))
+    assert set(found.paths) == set(clos(spines))
+    assert found.distance == 4
+    assert not found.sprayed
+    assert found.missed_risk <= 1e-4
+    allowed = counts.stop_after(spines, 1e-4) + SearchSettings().parallel
+    assert len(found.ports) <= allowed
+    assert found.confidence > 0.98
+
+
+def test_shared_hops_are_asked_seldom() -> None:
+    found, _ = play(Network(clos(16), seed=1))
+    ports = len(found.ports)
+    assert found.probes < 2.3 * ports + 30  # three hops each would be 3 * ports
+
+
+def test_ports_needed_are_near_the_expectation() -> None:
+    needed = []
+    for seed in range(30):
+        found, _ = play(Network(clos(8), seed=seed))
+        seen: set[Hops] = set()
+        last = 0
+        for number, hops in enumerate(found.ports.values(), 1):
+            if hops not in seen:
+                seen.add(hops)
+                last = number
+        needed.append(last)
+    assert statistics.mean(needed) == pytest.approx(counts.expected_ports(8), rel=0.25)
+
+
+@settings(max_examples=40)
+@given(
+    spines=st.integers(1, 8),
+    seed=st.integers(0, 1000),
+    loss=st.floats(0, 0.3),
+    silent=st.sets(st.sampled_from(["leaf1", "spine0"]), max_size=1),
+    echo=st.booleans(),
+    udp=st.booleans(),
+)
+def test_what_is_reported_is_true(
+    spines: int, seed: int, loss: float, silent: set[str], echo: bool, udp: bool
+) -> None:
+    network = Network(clos(spines), seed=seed, loss=loss, silent=frozenset(silent), echo=echo,
+                      udp=udp)  # fmt: skip
+    found, _ = play(network, range(100, 400), SearchSettings(risk=1e-7))
+    for port, hops in found.ports.items():
+        way = network.way(port)
+        assert len(hops) <= len(way)
+        for told, real in zip(hops, way, strict=False):
+            assert told in (real, SILENT)
+    assert not found.sprayed
+    assert 0 <= found.confidence <= 1
+
+
+def test_limited_routers_are_paced_not_lost() -> None:
+    network = Network(clos(4), seed=5, errors_per_s=5.0)
+    found, seconds = play(network)
+    assert set(found.paths) == set(clos(4))
+    assert seconds < 120
+
+
+def test_one_error_a_second_is_enough() -> None:
+    """Linux's default limit, at every router."""
+    found, seconds = play(Network(clos(2), seed=2, errors_per_s=1.0))
+    assert set(found.paths) == set(clos(2))
+    assert seconds < 120
+
+
+def test_a_silent_hop_is_shown_as_such_and_lowers_confidence() -> None:
+    found, _ = play(Network(clos(4), seed=1, silent=frozenset({"leaf1"})))
+    assert {hops[0] for hops in found.paths} == {SILENT}
+    assert len(found.paths) == 4
+    assert 0.6 < found.confidence < 0.7
+
+
+def test_per_packet_spraying_is_noticed() -> None:
+    found, _ = play(Network(clos(4), seed=1, sprays=True), range(100, 140))
+    assert found.sprayed
+    assert found.confidence == 0
+
+
+def test_a_dead_destination_ends() -> None:
+    found, seconds = play(Network([()], echo=False))
+    assert found.ports == {} or set(found.ports.values()) == {()}
+    assert seconds < 60
+
+
+def test_unasked_answers_are_ignored() -> None:
+    search = Search(range(100, 110))
+    probe = search.due(0.0)[0]
+    search.heard(Reply(Kind.HOP, "mallory", probe.token + 1, 0), 0.0)
+    search.heard(Reply(Kind.HOP, "mallory", probe.token, 777), 0.0)
+    search.heard(Reply(Kind.HOP, "leaf1", probe.token, 0), 0.0)
+    assert [p.ttl for p in search.due(0.0)] == [2]
+
+
+def test_unequal_lengths() -> None:
+    ways: list[Hops] = [("leaf1", "spine0", "leaf2"), ("leaf1", "spine1", "leaf2")]
+    found, _ = play(Network(ways, seed=4, echo=False, udp=True))
+    assert set(found.paths) == set(ways)
+    assert found.distance == 4
