@@ -1,12 +1,14 @@
 """A process that meters as the agent does, for meter-cost: `python -m hostcc.bench.meter_agent`.
 
 The first line of standard input is a JSON list of cgroups, one a job.  Then each line is an
-order, answered by one line: `on` and `off` attach and detach, `idle` leaves the programs
-attached but has them return at once, `report` is answered with JSON (`Report`).
+order, answered by one line: `on` and `off` attach and detach, `root` also attaches to the
+cgroup that holds the others, `idle` leaves the programs attached but has them return at once,
+`report` is answered with JSON (`Report`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
 import sys
 import time
@@ -26,6 +28,8 @@ class Report(msgspec.Struct, frozen=True):
 
     cpu_s: float
     resident_bytes: int
+    map_bytes: int
+    """Of all BPF maps that are held."""
     open_files: int
     rows: int
     """Rows of the table of destinations that are taken."""
@@ -57,6 +61,9 @@ class Metering:
         """Do it and answer."""
         if word == "report":
             return msgspec.json.encode(self.report()).decode()
+        if word == "root":
+            self.meter.attach_root(self.groups[0].parent)
+            return word
         for slot, group in enumerate(self.groups, start=1):
             if word == "on":
                 self.meter.attach_cgroup(slot, group)
@@ -73,6 +80,7 @@ class Metering:
         return Report(
             time.process_time(),
             int((base / "statm").read_text().split()[1]) * PAGE_BYTES,
+            _map_bytes(),
             sum(1 for _ in (base / "fd").iterdir()),
             self.meter._rows.in_use,  # noqa: SLF001
             sum(row["run_cnt"] for row in rows),
@@ -81,6 +89,17 @@ class Metering:
             self.lost,
             self.refused,
         )
+
+
+def _map_bytes() -> int:
+    """What the kernel says that our maps take."""
+    total = 0
+    for entry in Path("/proc/self/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of this very listing
+            words = entry.read_text().split()
+            if "map_type:" in words:
+                total += int(words[words.index("memlock:") + 1])
+    return total
 
 
 def main() -> None:

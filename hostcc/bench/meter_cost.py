@@ -20,7 +20,6 @@ import msgspec
 from hostcc.bench import options
 from hostcc.bench.cases import CaseStore, Identity, identity_of
 from hostcc.bench.context import Context
-from hostcc.bench.meter_agent import Report
 from hostcc.bench.meter_stage import Stage
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.bpf import stats
@@ -34,8 +33,6 @@ STEADY_SLICES = 20
 """The metering process's CPU time is taken over so many times the length of a measurement."""
 MB = 1e6
 GOAL_RESIDENT_BYTES = 100 * MB
-GROWTH_BYTES = 1 * MB
-"""Of resident memory, from the first to the last third: less is the allocator's noise."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -58,16 +55,8 @@ class Figures(msgspec.Struct, frozen=True):
     """Not counted because reading was late."""
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """The metering process at one moment of the churn."""
-
-    seconds: float
-    connections: int
-    report: Report
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Flows, jobs, pairs, churn."""
+    """Flows, jobs, pairs."""
     parser.add_argument(
         "--flows",
         type=options.wholes("--flows", 1, MAX_FLOWS),
@@ -89,10 +78,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=options.fraction("--seconds", 0.05, 60), default=0.2, metavar="S",
         help="length of each (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--churn-minutes", type=options.fraction("--churn-minutes", 0, 600), default=0,
-        metavar="M", help="then 1,000 connections a second come and go for so long (default: 0)",
     )  # fmt: skip
 
 
@@ -120,19 +105,12 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             found.setdefault((flows, jobs), []).append(figures)
     notes = ["both ends are metered; lost % is the median over two pairs each, below 0 is noise"]
     goals = [goal for case in found.items() for goal in _goals(*case)]
-    if args.churn_minutes and not context.report_only:
-        try:
-            samples = measure_churn(args.churn_minutes * 60, context)
-            notes.append(describe_churn(samples))
-            goals.append(_growth_goal(samples))
-        except (LabError, BpfError, OSError) as error:
-            failures.append(f"churn: {error}")
     return Record(
         benchmark="meter-cost",
         title="the byte meter's cost",
         parameters={
             "flows": list(args.flows), "jobs": list(args.jobs), "pairs": args.pairs,
-            "seconds": args.seconds, "churn_minutes": args.churn_minutes, "runs": context.runs,
+            "seconds": args.seconds, "runs": context.runs,
         },
         columns=[
             Column("flows", "flows", digits=0),
@@ -201,46 +179,6 @@ def _per_call(stage: Stage, seconds: float) -> float:
     stage.throughput(seconds)
     last = stage.report()
     return (last.call_ns - first.call_ns) / max(1, last.calls - first.calls)
-
-
-def measure_churn(seconds: float, context: Context, rate: int = 1000) -> list[Sample]:
-    """Connections that come and go; a sample a second.  Raises LabError or OSError."""
-    samples: list[Sample] = []
-    with Stage(1) as stage:
-        stage.churn(rate)
-        stage.order("on")
-        start = time.monotonic()
-        while (passed := time.monotonic() - start) < seconds:
-            context.tell("churn", passed, seconds)
-            time.sleep(1.0)
-            samples.append(Sample(passed, stage.connections(), stage.report()))
-    return samples
-
-
-def growth(samples: Sequence[Sample], field: str) -> float:
-    """Median of the last third less the median of the first third of a Report's field."""
-    third = max(1, len(samples) // 3)
-    values = [float(getattr(sample.report, field)) for sample in samples]
-    return statistics.median(values[-third:]) - statistics.median(values[:third])
-
-
-def describe_churn(samples: Sequence[Sample]) -> str:
-    """One line on how it went; at least one sample."""
-    first, last = samples[0], samples[-1]
-    cpu_s = last.report.cpu_s - first.report.cpu_s
-    cpu_percent = 100 * cpu_s / max(1.0, last.seconds - first.seconds)
-    return (
-        f"churn: {last.connections} connections in {last.seconds:.0f} s; from the first to the "
-        f"last third resident memory grew by {growth(samples, 'resident_bytes') / 1e3:.0f} kB, "
-        f"open files by {growth(samples, 'open_files'):.0f}, destinations by "
-        f"{growth(samples, 'rows'):.0f}; CPU {cpu_percent:.2f} %"
-    )
-
-
-def _growth_goal(samples: Sequence[Sample]) -> Verdict:
-    grown = growth(samples, "resident_bytes")
-    met = grown < GROWTH_BYTES and not growth(samples, "open_files") and not growth(samples, "rows")
-    return Verdict("churn", "nothing grows", spread([grown]), int(met), met)
 
 
 def _goals(case: tuple[int, int], runs: Sequence[Figures]) -> list[Verdict]:
