@@ -21,6 +21,7 @@ from hostcc.schedule.intensity import communication_time, intensity
 from hostcc.schedule.oracle import Oracle
 from hostcc.schedule.order import ENUMERATED, rates
 from hostcc.schedule.pairloss import Alone, slowdown
+from hostcc.schedule.paths.disturbance import WORTHWHILE
 from hostcc.schedule.problem import Floats, Ints, Problem
 
 MOST_ROUTINGS = 1024
@@ -45,6 +46,10 @@ class Checked:
     level: Ints
     """(J,) of `levels`, 0 the highest."""
     simulated: int
+    moved: tuple[int, ...] = ()
+    """Flows that leave the path that they are on."""
+    gain: float = 0.0
+    """What these gain together, as a fraction of what staying is worth."""
 
 
 def fits(problem: Problem) -> bool:
@@ -79,29 +84,17 @@ def search(
 ) -> Checked:
     """Paths (of `layouts`, all when None), order and levels with about `budget` simulations.
 
-    `levels` None: each job has one of its own, by its rank.
+    `levels` None: each job has one of its own, by its rank.  A flow leaves the path that it is
+    on only when that gains more than WORTHWHILE of what its own job is worth.
     """
     layouts = list(small.layouts()) if layouts is None else layouts
     components = list(dict.fromkeys(part for layout in layouts for part in layout.components))
     keep = max(ORDERS, budget // max(1, len(components)))
     orders = model(small, components, worth, keep)
-    score = [sum(orders[part][1][0] for part in layout.components) for layout in layouts]
-    wanted: dict[Component, Ints] = {}
-    simulated = 0
-    for index in np.argsort(-np.array(score), kind="stable").tolist():
-        fresh = [part for part in layouts[index].components if part not in wanted]
-        simulated += sum(len(orders[part][0]) for part in fresh)
-        if wanted and simulated > budget:
-            break
-        wanted |= {part: orders[part][0] for part in fresh}
+    wanted = _wanted(small.problem, layouts, orders, budget)
     judge.learn(list(wanted.items()))
     best = {part: _sorted(judge, part, ranks) for part, ranks in wanted.items()}
-    value, chosen = -1.0, layouts[0]
-    for layout in layouts:
-        if all(part in best for part in layout.components):
-            here = sum(judge.value(part, best[part][0]) for part in layout.components)
-            if here > value * (1 + 1e-9):
-                value, chosen = here, layout
+    chosen, gain = _chosen(small.problem, judge, layouts, best, worth)
     rank, level = np.zeros(len(worth), np.int64), np.zeros(len(worth), np.int64)
     place = []
     for part in chosen.components:
@@ -114,7 +107,61 @@ def search(
             place.append((its, own, member))
     for index, (_, _, member) in enumerate(sorted(place)):
         rank[member] = index
-    return Checked(np.array(chosen.routing, np.int64), rank, level, judge.simulated)
+    routing = np.array(chosen.routing, np.int64)
+    return Checked(routing, rank, level, judge.simulated, chosen.moved, gain)
+
+
+def _wanted(
+    problem: Problem,
+    layouts: Sequence[Layout],
+    orders: dict[Component, tuple[Ints, Floats]],
+    budget: int,
+) -> dict[Component, Ints]:
+    """Components of the layouts that the model likes best, with the orders to simulate."""
+    score = [sum(orders[part][1][0] for part in layout.components) for layout in layouts]
+    # First of all those where nothing moves: what a move gains is measured against them.
+    moves = np.array([len(layout.moved) > 0 for layout in layouts])
+    if (problem.flow_path < 0).all():
+        moves[:] = False
+    wanted: dict[Component, Ints] = {}
+    simulated = 0
+    for index in np.lexsort((-np.array(score), moves)).tolist():
+        fresh = [part for part in layouts[index].components if part not in wanted]
+        simulated += sum(len(orders[part][0]) for part in fresh)
+        if wanted and simulated > budget:
+            break
+        wanted |= {part: orders[part][0] for part in fresh}
+    return wanted
+
+
+def _chosen(
+    problem: Problem,
+    judge: Oracle,
+    layouts: Sequence[Layout],
+    best: dict[Component, list[list[int]]],
+    worth: Floats,
+) -> tuple[Layout, float]:
+    """The best of the layouts that were simulated, and what its moves gain (a fraction)."""
+    toll = _tolls(problem, worth)
+    known = [layout for layout in layouts if all(part in best for part in layout.components)]
+    value, chosen, still = -np.inf, known[0], 0.0
+    for layout in known:
+        full = sum(judge.value(part, best[part][0]) for part in layout.components)
+        here = full - sum(toll[flow] for flow in layout.moved)
+        if not layout.moved:
+            still = max(still, full)
+        if here > value + 1e-9 * full:
+            value, chosen = here, layout
+    if not chosen.moved or still <= 0:
+        return chosen, 0.0
+    return chosen, (value + sum(toll[flow] for flow in chosen.moved)) / still - 1
+
+
+def _tolls(problem: Problem, worth: Floats) -> list[float]:
+    """(F,) worth per second that a move of each flow has to gain."""
+    each = WORTHWHILE * worth / np.maximum(_alone(problem).period, 1e-9)
+    tolls: list[float] = each[problem.flow_job].tolist()
+    return tolls
 
 
 def compress(

@@ -18,6 +18,7 @@ from hostcc.schedule.problem import Ints, Problem
 from hostcc.schedule.rows import Rows, reduce
 
 Sharing = tuple[tuple[float, tuple[int, ...]], ...]
+Shape = tuple[Sharing, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ class Layout:
     """One way to route everything, as components."""
 
     routing: tuple[int, ...]
-    """(F,) path indices: the first of the routings that look like this."""
+    """(F,) path indices: of the routings that look like this the first, or the nearest."""
     components: tuple[Component, ...]
+    moved: tuple[int, ...] = ()
+    """Flows that would leave the path that they are on."""
 
 
 class Small:
@@ -56,7 +59,7 @@ class Small:
         self.capacity: list[float] = problem.capacity.tolist()
         self.flow_job: list[int] = problem.flow_job.tolist()
         self.flow_bytes: list[float] = problem.flow_bytes.tolist()
-        self._known: dict[tuple[Sharing, tuple[float, ...]], tuple[Component, ...]] = {}
+        self.flow_path: list[int] = problem.flow_path.tolist()
 
     @property
     def routings(self) -> int:
@@ -64,19 +67,23 @@ class Small:
         return prod(len(choice) for choice in self.choices)
 
     def layouts(self) -> Iterator[Layout]:
-        """Every routing that behaves differently, once."""
-        seen = set()
+        """Every routing that behaves differently, once: that which moves the fewest flows."""
+        known = [flow for flow, path in enumerate(self.flow_path) if path >= 0]
+        nearest: dict[Shape, tuple[int, tuple[int, ...]]] = {}
         for routing in product(*self.choices):
             key = self._key(routing)
-            if key not in seen:
-                seen.add(key)
-                yield Layout(routing, self._parts(*key))
+            moved = sum(routing[flow] != self.flow_path[flow] for flow in known)
+            if key not in nearest or moved < nearest[key][0]:
+                nearest[key] = moved, routing
+        for key, (_, routing) in nearest.items():
+            moves = tuple(flow for flow in known if routing[flow] != self.flow_path[flow])
+            yield Layout(routing, self._parts(*key), moves)
 
     def layout(self, routing: tuple[int, ...]) -> Layout:
         """One routing taken apart."""
         return Layout(routing, self._parts(*self._key(routing)))
 
-    def _key(self, routing: tuple[int, ...]) -> tuple[Sharing, tuple[float, ...]]:
+    def _key(self, routing: tuple[int, ...]) -> Shape:
         on: dict[int, list[int]] = {}
         for flow, path in enumerate(routing):
             for link in self.path_links[path]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hostcc.schedule import baselines_order, order
-from hostcc.schedule.contention import pairs
+from hostcc.schedule.contention import Pairs, pairs
 from hostcc.schedule.intensity import communication_time, intensity, link_seconds
 from hostcc.schedule.pairloss import Alone
 from hostcc.schedule.paths import baselines, crux, pair_search
@@ -66,15 +66,20 @@ def overloaded(problem: Problem, routing: Ints, jobs: Alone) -> bool:
     return bool(worst[worst > 0].mean() > order.OVERLOAD)
 
 
-def by_losses(problem: Problem, routing: Ints, worth: Floats | None = None) -> Ints:
-    """hostcc's order from pairwise losses (order.py); under overload, by intensity."""
-    worth = problem.work if worth is None else worth
+def by_losses(problem: Problem, routing: Ints, worth: Floats, met: Pairs) -> tuple[Ints, str]:
+    """hostcc's order from the losses of the pairs that meet (order.py), and how it came about;
+    under overload, by intensity."""
     jobs = alone(problem, routing)
     start = baselines_order.ranks(intensity(worth, jobs.comm))
     if overloaded(problem, routing, jobs):
-        return start
-    found = order.losses(jobs, pairs(problem, routing))
-    return order.best(problem.job_count, found, worth / np.maximum(jobs.period, 1e-9), start)
+        return start, "order: by intensity, links are offered far more than they carry"
+    found = order.losses(jobs, met)
+    per_second = worth / np.maximum(jobs.period, 1e-9)
+    return order.best(problem.job_count, found, per_second, start), "order: least predicted loss"
+
+
+def _by_losses(problem: Problem, routing: Ints) -> Ints:
+    return by_losses(problem, routing, problem.work, pairs(problem, routing))[0]
 
 
 ROUTES: dict[str, Route] = {
@@ -86,7 +91,7 @@ ROUTES: dict[str, Route] = {
     "stay": stay,
 }
 ORDERS: dict[str, Order] = {
-    "hostcc": by_losses,
+    "hostcc": _by_losses,
     "crux": baselines_order.crux,
     "intensity": baselines_order.by_intensity,
     "sincronia": baselines_order.sincronia,

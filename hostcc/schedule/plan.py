@@ -1,18 +1,27 @@
-"""ClusterView -> Plan: pure, deterministic, whatever the order of the view's parts."""
+"""ClusterView -> Plan: pure, deterministic, whatever the order of the view's parts.
+
+A flow whose path is known stays on it unless a gain is stated (paths/disturbance.py).  Where
+links are offered far more than they carry the pairwise model is not asked: Crux's paths, or
+those that the flows are on, and the order by intensity stay.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from hostcc.model import ClusterView, FlowPlan, JobPlan, Plan
-from hostcc.schedule import baselines_order, checked, compression, fairness, methods
+from hostcc.schedule import baselines_order, checked, compression, fairness, methods, parameters
 from hostcc.schedule import order as orders
 from hostcc.schedule.components import Small
-from hostcc.schedule.contention import graph, pairs
+from hostcc.schedule.contention import Pairs, graph, pairs
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import communication_time, intensity
+from hostcc.schedule.paths import disturbance
 from hostcc.schedule.problem import Floats, Ints, Problem, build
+from hostcc.schedule.shifts import Shifts, shifts
 
 DEFAULT = "hostcc"
 
@@ -40,6 +49,15 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Flows that leave a path on which they could have stayed."""
+
+    flows: tuple[int, ...]
+    gain: str
+    """What that gains, for a person."""
+
+
+@dataclass(frozen=True)
 class Decision:
     """A schedule in arrays."""
 
@@ -51,39 +69,98 @@ class Decision:
     """(J,) of the usable levels, counted from 0."""
     how: str
     """For a person."""
+    moved: tuple[Moved, ...] = ()
+    met: Pairs | None = None
+    """Who meets whom, where that is known already."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Everything that a plan says, in arrays."""
+
+    problem: Problem
+    options: Options
+    decision: Decision
+    level: Ints
+    """(J,) of the network's levels."""
+    times: Floats
+    """(J,) t, seconds."""
+    priority: Floats
+    """(J,)"""
+    met: Pairs
+    shifts: Shifts
+    weight: Floats
+    """(J,) of the congestion control."""
 
 
 def plan(view: ClusterView, options: Options | None = None) -> Plan:
     """The plan of a view.  Raises ViewError and OptionsError, in one line."""
+    return written(view.digest, solve(view, options))
+
+
+def solve(view: ClusterView, options: Options | None = None) -> Solution:
+    """What plan() writes down.  Raises ViewError and OptionsError."""
     options = Options() if options is None else options
     problem = build(view)
     usable = compression.usable_levels(options.levels, options.reserved)
     decision = decide(problem, options, len(usable))
     times = communication_time(problem, decision.routing)
-    priority = _priority(problem, decision, times, options)
     level = usable[decision.level]
     # What a job contends with is unknown: doubt means best effort.
     level[problem.blind] = usable[-1]
+    met = pairs(problem, decision.routing) if decision.met is None else decision.met
+    competing = np.zeros(problem.job_count, np.bool_)
+    competing[met.one] = competing[met.other] = True
+    return Solution(
+        problem,
+        options,
+        decision,
+        level,
+        times,
+        _priority(problem, decision, times, options),
+        met,
+        shifts(problem, decision.routing),
+        parameters.weights(level, problem.weight, competing),
+    )
+
+
+def written(digest: str, found: Solution) -> Plan:
+    """The plan of a solution; `digest`: of its view."""
+    problem, routing = found.problem, found.decision.routing
+    contenders = np.bincount(found.met.one, minlength=problem.job_count)
+    contenders += np.bincount(found.met.other, minlength=problem.job_count)
     jobs = zip(
         problem.job_ids,
-        decision.rank.tolist(),
-        level.tolist(),
-        priority.tolist(),
-        times.tolist(),
+        found.decision.rank.tolist(),
+        found.level.tolist(),
+        found.priority.tolist(),
+        found.shifts.seconds.tolist(),
+        found.weight.tolist(),
+        found.times.tolist(),
+        contenders.tolist(),
         problem.blind.tolist(),
+        found.shifts.reason,
         strict=True,
     )
     return Plan(
-        digest=view.digest,
+        digest=digest,
         jobs=tuple(
-            JobPlan(job, rank, its, value, reason=_reason(value, seconds, blind))
-            for job, rank, its, value, seconds, blind in jobs
+            JobPlan(
+                job,
+                rank,
+                its,
+                value,
+                shift,
+                ((parameters.WEIGHT, weight),),
+                _reason(value, seconds, others, blind, why),
+            )
+            for job, rank, its, value, shift, weight, seconds, others, blind, why in jobs
         ),
         flows=tuple(
             FlowPlan(flow, problem.path_ids[path])
-            for flow, path in sorted(zip(problem.flow_ids, decision.routing.tolist(), strict=True))
+            for flow, path in sorted(zip(problem.flow_ids, routing.tolist(), strict=True))
         ),
-        reason=decision.how,
+        reason=found.decision.how,
     )
 
 
@@ -94,25 +171,47 @@ def decide(problem: Problem, options: Options, levels: int) -> Decision:
     default = (options.paths, options.order, options.compression) == (DEFAULT, DEFAULT, "exact")
     bound = math.isfinite(options.most_loss)
     if default and not bound and options.simulations and checked.fits(problem):
-        small = Small(problem)
-        judge = checked.oracle(small, worth)
-        found = checked.search(small, judge, worth, levels, options.simulations)
-        how = f"{found.simulated} schedules simulated"
-        return Decision(found.routing, found.rank, found.level, how)
-    routing = methods.ROUTES[options.paths](problem)
+        return _simulated(problem, options, levels, worth)
+    routing, moved, words = _paths(problem, options)
+    times = communication_time(problem, routing)
+    met = pairs(problem, routing)
     if options.order == DEFAULT:
-        rank = methods.by_losses(problem, routing, worth)
+        rank, how = methods.by_losses(problem, routing, worth, met)
+        words.append(how)
     else:
         rank = methods.ORDERS[options.order](problem, routing)
-    met = pairs(problem, routing)
+        words.append(f"order: {options.order}")
     if bound:
         jobs = methods.alone(problem, routing)
         rank = fairness.bounded(rank, orders.losses(jobs, met), options.most_loss)
-    times = communication_time(problem, routing)
+        words.append(f"no job to lose more than {options.most_loss:.0%}")
     contention = graph(met, rank, intensity(worth, times))
     level = compression.METHODS[options.compression](contention, rank, levels)
-    how = f"paths: {options.paths}, order: {options.order}, levels: {options.compression}"
-    return Decision(routing, rank, level, how)
+    words.append(f"levels: {options.compression}")
+    return Decision(routing, rank, level, "; ".join(words), moved, met)
+
+
+def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -> Decision:
+    """Few jobs with few paths: the best candidates, simulated."""
+    small = Small(problem)
+    judge = checked.oracle(small, worth)
+    found = checked.search(small, judge, worth, levels, options.simulations)
+    how = f"paths, order and levels: the best of {found.simulated} simulated schedules"
+    moved = (Moved(found.moved, f"{found.gain:.2%} of all work"),) if found.moved else ()
+    return Decision(found.routing, found.rank, found.level, how, moved)
+
+
+def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[Moved, ...], list[str]]:
+    """Routing, moves, and how they came about."""
+    if options.paths != DEFAULT or not (problem.flow_path >= 0).any():
+        return methods.ROUTES[options.paths](problem), (), [f"paths: {options.paths}"]
+    next_one = disturbance.replan(problem)
+    moved = tuple(Moved((move.flow,), f"{move.gain:.4g} FLOP/s") for move in next_one.moves)
+    stay = problem.flow_count - len(next_one.placed) - len(moved)
+    words = f"paths: {stay} flows stay, {len(moved)} move for a gain"
+    if len(next_one.placed):
+        words += f", {len(next_one.placed)} are placed"
+    return next_one.routing, moved, [words]
 
 
 def _check(options: Options) -> None:
@@ -133,9 +232,11 @@ def _priority(problem: Problem, decision: Decision, times: Floats, options: Opti
     return intensity(problem.work, times)
 
 
-def _reason(value: float, seconds: float, blind: bool) -> str:
+def _reason(value: float, seconds: float, others: int, blind: bool, shift: str) -> str:
     if blind:
         return "no usable path is known for its traffic: best effort"
     if not seconds:
         return "sends nothing that is worth a priority"
-    return f"{value:.4g} FLOP per second of traffic, {seconds:.4g} s of it in an iteration"
+    words = f"{value:.4g} FLOP per second of traffic, {seconds:.4g} s of it in an iteration"
+    words += f"; shares links with {others} jobs" if others else "; shares no link"
+    return f"{words}; {shift}" if shift else words

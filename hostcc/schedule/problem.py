@@ -63,6 +63,10 @@ class Problem:
     """(J,) recent iteration time over the time alone."""
     phase: Floats
     """(J,) when an iteration started, seconds."""
+    period: Floats
+    """(J,) seconds from one iteration to the next, as measured; 0: unknown."""
+    confidence: Floats
+    """(J,) 0: a guess, 1: measured over many iterations."""
     flow_job: Ints
     """(F,) not decreasing."""
     flow_bytes: Floats
@@ -236,6 +240,8 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
         "weight": [job.weight for job in jobs],
         "slowdown": [job.slowdown for job in jobs],
         "phase": [job.phase_s for job in jobs],
+        "period": [job.period_s for job in jobs],
+        "confidence": [job.confidence for job in jobs],
     }
     numbers = {name: np.array(values, np.float64) for name, values in named.items()}
     for name, values in numbers.items():

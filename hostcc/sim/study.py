@@ -196,7 +196,7 @@ def _orders(truth: Truth, seen: Problem, error: float, result: CaseResult) -> No
     routing = np.array(truth.layout.routing, np.int64)
     options: dict[str, Callable[[], Ints]] = {
         "hostcc": lambda: _ordered(truth, seen),
-        "hostcc, no simulation": lambda: methods.by_losses(seen, routing),
+        "hostcc, no simulation": lambda: methods.ORDERS["hostcc"](seen, routing),
     }
     for name, order in methods.ORDERS.items():
         if name != "hostcc":

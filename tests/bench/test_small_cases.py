@@ -50,9 +50,9 @@ def test_finished_cases_are_not_studied_again(
 
     monkeypatch.setattr(small_cases, "study", study)
 
-    def run(cases: int, **more: bool) -> record.Record:
+    def run(cases: int, *, fresh: bool = False, report_only: bool = False) -> record.Record:
         args = argparse.Namespace(cases=cases, seed=3, errors=(0,), processes=1)
-        return small_cases.run(args, Context(1, tmp_path, **more))
+        return small_cases.run(args, Context(1, tmp_path, fresh, report_only))
 
     with pytest.raises(InputError, match="finished cases"):
         run(2, report_only=True)

@@ -82,6 +82,15 @@ def fit(
     return Fit(1.0 - least, tuple(shifts), shown, exact)
 
 
+def score(patterns: Sequence[Pattern], capacity: float, circle: Circle) -> float:
+    """The score of jobs that stay where they are, on the circle that fit() found for them."""
+    count = circles.points(circle.turns)
+    total: Floats = np.zeros(count)
+    for pattern, turns in zip(patterns, circle.turns, strict=True):
+        total = total + circles.demand(pattern, turns, count)
+    return 1.0 - circles.excess(total, capacity)
+
+
 def _search(
     curves: list[Floats], spans: list[int], capacity: float, nodes: int
 ) -> tuple[list[int], float, bool]:

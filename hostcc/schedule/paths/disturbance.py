@@ -1,8 +1,9 @@
 """Plans that follow one another: nothing moves without a gain that is stated.
 
 A flow that is on a usable path stays there unless moving it lowers the predicted loss by more
-than a threshold.  New flows, and those whose path has gone, are placed among the others.  What
-has not changed is not looked at again: one job that arrives among thousands costs little.
+than a part of what its own job is worth.  New flows, and those whose path has gone, are placed
+among the others.  What has not changed is not looked at again: one job that arrives among
+thousands costs little.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import numpy as np
 
 from hostcc.schedule.intensity import communication_time, incidence
 from hostcc.schedule.paths import fabric as fabrics
-from hostcc.schedule.paths import greedy, moves, pair_search
+from hostcc.schedule.paths import greedy, moves, pair_search, prediction
 from hostcc.schedule.paths.alone import Alone
 from hostcc.schedule.paths.fabric import Floats, Ints
 from hostcc.schedule.problem import TINY_S, Problem
 
-WORTHWHILE = 0.002
-"""Part of the cluster's worth (FLOP/s without contention) below which no flow is moved."""
+WORTHWHILE = 0.01
+"""Part of its job's worth (FLOP/s without contention) below which no flow is moved."""
+ROUNDS = 3
+"""Of moves, when all flows are looked at; what new flows touch is looked at once."""
 MAX_MOVES = 256
 """Of flows that could stay, in one plan."""
 
@@ -49,29 +52,61 @@ class Replan:
 def replan(problem: Problem, *, worthwhile: float = WORTHWHILE) -> Replan:
     """The next routing of a Problem whose `flow_path` says where the flows are (-1: nowhere).
 
-    `worthwhile`: part of the cluster's worth that a single flow's move has to gain.  When
-    flows were placed, only those that share links with them are looked at; else all.
+    `worthwhile`: part of its job's worth that a flow's move has to gain.  When flows were
+    placed, only those that share links with them are looked at; else all.
     """
     routing, placed = keep(problem)
+    if len(placed):
+        return Replan(*_settle(problem, routing, placed, worthwhile))
+    made: dict[int, Move] = {}
+    best: tuple[Ints, tuple[Move, ...]] = (routing, ())
+    least = np.inf
+    for _ in range(ROUNDS + 1):
+        now = moves.occupancy(problem, None, routing)
+        reference = _as_it_is(problem, now.comm)
+        loss = prediction.assess(problem, reference, now.comm, now.job, now.starts, now.seconds)
+        if loss.total >= least or moves.offered(problem, now) > pair_search.OVERLOAD:
+            break
+        best, least = (routing, tuple(made.values())), loss.total
+        flows = pair_search.suffering(problem, loss.pain)
+        if not len(flows):
+            break
+        tried = moves.trials(problem, reference, now, flows, rough=loss.rough)
+        toll = worthwhile * reference.worth[problem.flow_job[tried.flow]]
+        toll[np.isin(tried.flow, list(made))] = np.inf  # once in a plan
+        gain = tried.gain()
+        rows = moves.independent(problem, routing, tried, toll)[: MAX_MOVES - len(made)]
+        if not rows:
+            break
+        routing = routing.copy()
+        for row in rows:
+            flow, path = int(tried.flow[row]), int(tried.path[row])
+            made[flow] = Move(flow, int(routing[flow]), path, float(gain[row]))
+            routing[flow] = path
+    return Replan(best[0], placed, best[1])
+
+
+def _settle(
+    problem: Problem, routing: Ints, placed: Ints, worthwhile: float
+) -> tuple[Ints, Ints, tuple[Move, ...]]:
+    """Better places for flows that were just placed, and for those that they meet."""
     now = moves.occupancy(problem, None, routing)
-    reference = _as_it_is(problem, now.comm)
-    floor = worthwhile * float(reference.worth.sum())
     flows = _affected(problem, now, placed)
     if not len(flows) or moves.offered(problem, now) > pair_search.OVERLOAD:
-        return Replan(routing, placed, ())
+        return routing, placed, ()
+    reference = _as_it_is(problem, now.comm)
     rough = len(flows) > pair_search.FLOWS // 4
     tried = moves.trials(problem, reference, now, flows[: pair_search.FLOWS], rough=rough)
     gain = tried.gain()
     fresh = np.isin(tried.flow, placed)
-    made: list[Move] = []
-    for row in moves.independent(problem, routing, tried, 0.0):
+    toll = np.where(fresh, 0.0, worthwhile * reference.worth[problem.flow_job[tried.flow]])
+    made = []
+    for row in moves.independent(problem, routing, tried, toll)[:MAX_MOVES]:
         flow, path = int(tried.flow[row]), int(tried.path[row])
         if not fresh[row]:
-            if gain[row] <= floor or len(made) == MAX_MOVES:
-                continue
             made.append(Move(flow, int(routing[flow]), path, float(gain[row])))
         routing[flow] = path
-    return Replan(routing, placed, tuple(made))
+    return routing, placed, tuple(made)
 
 
 def keep(problem: Problem) -> tuple[Ints, Ints]:
@@ -104,14 +139,14 @@ def _as_it_is(problem: Problem, comm: Floats) -> Alone:
 
 
 def _affected(problem: Problem, now: moves.Occupancy, placed: Ints) -> Ints:
-    """Flows with a choice, of jobs that share a link with a placed flow's job."""
+    """Flows with a choice: the placed ones, then those of jobs that share a link with theirs."""
     options = np.diff(problem.table_start)[problem.flow_table]
-    if not len(placed):
-        return np.flatnonzero(options > 1)
     jobs = np.zeros(problem.job_count, np.bool_)
     jobs[problem.flow_job[placed]] = True
     link = np.repeat(np.arange(problem.link_count), np.diff(now.starts))
     shared = np.zeros(problem.link_count, np.bool_)
     shared[link[jobs[now.job]]] = True
     jobs[now.job[shared[link]]] = True
-    return np.flatnonzero(jobs[problem.flow_job] & (options > 1))
+    others = jobs[problem.flow_job] & (options > 1)
+    others[placed] = False
+    return np.concatenate([placed[options[placed] > 1], np.flatnonzero(others)])

@@ -84,9 +84,9 @@ def trials(
     return Trials(flow, path, costs(problem, reference, now, flow, path, rough=rough))
 
 
-def independent(problem: Problem, routing: Ints, tried: Trials, floor: float) -> list[int]:
-    """Entries of `tried` that gain more than `floor`, best first, no two of which change the
-    same link, none of a flow twice."""
+def independent(problem: Problem, routing: Ints, tried: Trials, floor: float | Floats) -> list[int]:
+    """Entries of `tried` that gain more than `floor` (one for all, or (M,)), best first, no two
+    of which change the same link, none of a flow twice."""
     gain = tried.gain()
     worthy = np.flatnonzero(gain > floor)
     busy: set[int] = set()

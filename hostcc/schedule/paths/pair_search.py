@@ -28,8 +28,6 @@ CHECKED = 12
 """Of them, how many are looked at closely."""
 PARTS = 2.0**36
 ROUNDS = 3
-ROUGH = 5000
-"""Pairs that meet above which their losses are estimated, not followed."""
 FLOWS = 800
 """Flows looked at in a round, those whose jobs lose most."""
 OVERLOAD = 1.5
@@ -99,21 +97,16 @@ def improve(problem: Problem, reference: Alone, start: Ints) -> Ints:
     """Routing (F,) that is predicted to lose no more than `start`."""
     best, least = start, np.inf
     routing, floor = start, GAIN * float(reference.worth.sum())
-    rough: bool | None = None
     for _ in range(ROUNDS + 1):
         now = moves.occupancy(problem, reference.period, routing)
-        found = prediction.meeting(problem, now.job, now.starts, now.seconds)
-        if rough is None:
-            rough = len(found.one) > ROUGH
-        lost = prediction.pair_losses(problem, reference, now.comm, found, rough=rough)
-        total = prediction.own(problem, reference, now.comm) + float(lost.sum())
-        if total >= least - floor:
+        loss = prediction.assess(problem, reference, now.comm, now.job, now.starts, now.seconds)
+        if loss.total >= least - floor:
             break
-        best, least = routing, total
-        flows = _suffering(problem, found, lost)
+        best, least = routing, loss.total
+        flows = suffering(problem, loss.pain)
         if not len(flows):
             break
-        tried = moves.trials(problem, reference, now, flows, rough=rough)
+        tried = moves.trials(problem, reference, now, flows, rough=loss.rough)
         made = moves.independent(problem, routing, tried, floor)
         if not made:
             break
@@ -122,10 +115,8 @@ def improve(problem: Problem, reference: Alone, start: Ints) -> Ints:
     return best
 
 
-def _suffering(problem: Problem, found: contention.Pairs, lost: Floats) -> Ints:
-    """Flows that have a choice, of the jobs that lose most."""
-    pain = np.bincount(found.one, lost, problem.job_count)
-    pain += np.bincount(found.other, lost, problem.job_count)
+def suffering(problem: Problem, pain: Floats) -> Ints:
+    """Flows that have a choice, of the jobs that lose most (`pain`, (J,)), FLOWS at most."""
     options = np.diff(problem.table_start)[problem.flow_table]
     flows = np.flatnonzero((options > 1) & (pain[problem.flow_job] > 0))
     return flows[np.argsort(-pain[problem.flow_job[flows]], kind="stable")][:FLOWS]

@@ -7,6 +7,8 @@ other (pairloss.py): the order of priorities, decided later, can have that.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hostcc.schedule import contention
@@ -19,6 +21,8 @@ from hostcc.schedule.problem import TINY_S, Problem
 
 MANY = 4000
 """Pairs above which fewer starting points are followed."""
+ROUGH = 5000
+"""Pairs that meet above which their losses are estimated, not followed."""
 
 
 def pair_losses(
@@ -82,6 +86,30 @@ def meeting(problem: Problem, job: Ints, starts: Ints, seconds: Floats) -> conte
     """The pairs of jobs on common links; those of link l are `job[starts[l] : starts[l + 1]]`."""
     link = np.repeat(np.arange(problem.link_count), np.diff(starts))
     return contention.on_links(job, link, seconds, problem.job_count)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a routing loses."""
+
+    total: float
+    """FLOP/s."""
+    pain: Floats
+    """(J,) what the pairs lose that each job is in, FLOP/s."""
+    rough: bool
+    """Whether the pairs were many, and their losses estimated."""
+
+
+def assess(
+    problem: Problem, reference: Alone, comm: Floats, job: Ints, starts: Ints, seconds: Floats
+) -> Loss:
+    """What jobs `job[starts[l] : starts[l + 1]]` lose on links l, their t being `comm` (J,)."""
+    found = meeting(problem, job, starts, seconds)
+    rough = len(found.one) > ROUGH
+    lost = pair_losses(problem, reference, comm, found, rough=rough)
+    pain: Floats = np.bincount(found.one, lost, problem.job_count).astype(np.float64)
+    pain += np.bincount(found.other, lost, problem.job_count)
+    return Loss(own(problem, reference, comm) + float(lost.sum()), pain, rough)
 
 
 def loss(problem: Problem, reference: Alone, routing: Ints) -> float:

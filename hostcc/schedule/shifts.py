@@ -1,0 +1,188 @@
+"""Time-shifts for the jobs of a plan: whose bursts can be interleaved, and by how much to wait.
+
+Cassini (NSDI'24; thesis, chapter 4) for jobs that run already: links on which jobs together ask
+for more than there is, joined into parts; in a part without a loop each link is rotated by
+itself and Algorithm 1 joins the links, in one with a loop all its jobs are rotated as if they
+met on one link.  Shifts are given only where what is asked for then fits, and did not before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule.cassini import affinity, compatibility
+from hostcc.schedule.cassini.affinity import Affinity
+from hostcc.schedule.cassini.circle import MAX_SECONDS, Pattern
+from hostcc.schedule.errors import ViewError
+from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
+
+COMPATIBLE = 0.98
+"""Score from which jobs count as interleaved: of what is asked for, so much finds room."""
+MOST_JOBS = 8
+"""In one part: with more, shifts do not hold for long."""
+MOST_PARTS = 16
+"""Parts that are looked at, in the order of their first jobs' names: a bound on the work."""
+MOST_TURNS = 32
+"""Iterations of a job in the circle: a longer one means no common multiple worth the name."""
+NODES = 60
+"""Partial rotations that the optimiser looks at for a link."""
+CONFIDENT = 0.5
+"""Of a measurement that a shift may rest on."""
+FULL = 1 + 1e-6
+SHORT = 0.005
+"""Part of an iteration below which a shift is none."""
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Seconds to wait, and why, by job."""
+
+    seconds: Floats
+    """(J,)"""
+    reason: tuple[str, ...]
+    """(J,) empty for jobs that are never short of room."""
+
+
+@dataclass(frozen=True)
+class _Link:
+    """What the jobs of a link ask for, in parts of its capacity."""
+
+    name: str
+    asked: dict[int, float]
+
+
+def shifts(problem: Problem, routing: Ints) -> Shifts:
+    """Time-shifts under a routing (F,)."""
+    seconds = np.zeros(problem.job_count)
+    reason = [""] * problem.job_count
+    job, link, busy = link_seconds(problem, routing)
+    comm = np.zeros(problem.job_count)
+    np.maximum.at(comm, job, busy)
+    asked = busy / np.maximum(comm[job], TINY_S)
+    full = np.bincount(link, asked, problem.link_count) > FULL
+    on = full[link]
+    job, link, asked = job[on], link[on], asked[on]
+    parts = 0
+    for members in _parts(problem.job_count, job, link):
+        small = len(members) <= MOST_JOBS
+        if small and parts < MOST_PARTS:
+            parts += 1
+            found, words = _part(problem, comm, members, _links(problem, members, job, link, asked))
+            for member, shift in found.items():
+                seconds[member] = shift
+        elif small:
+            words = "no time-shift: looked for among the first jobs only"
+        else:
+            words = f"no time-shift: {len(members)} jobs compete, more than can be interleaved"
+        for member in members:
+            reason[member] = words
+    return Shifts(seconds, tuple(reason))
+
+
+def _parts(jobs: int, job: Ints, link: Ints) -> list[list[int]]:
+    """Jobs that share full links, directly or through others, by their first members."""
+    label = np.arange(jobs)
+    _, dense = np.unique(link, return_inverse=True)
+    links = int(dense.max(initial=-1)) + 1
+    while len(job):
+        least = np.full(links, jobs)
+        np.minimum.at(least, dense, label[job])
+        fresh = label.copy()
+        np.minimum.at(fresh, job, least[dense])
+        fresh = fresh[fresh]
+        if np.array_equal(fresh, label):
+            break
+        label = fresh
+    members = np.unique(job)
+    members = members[np.argsort(label[members], kind="stable")]
+    starts = np.flatnonzero(np.diff(label[members])) + 1
+    return [part.tolist() for part in np.split(members, starts) if len(part)]
+
+
+def _links(
+    problem: Problem, members: list[int], job: Ints, link: Ints, asked: Floats
+) -> list[_Link]:
+    """The part's links; those with the same jobs are one, what is asked for the most on any."""
+    inside = np.isin(job, members)
+    on: dict[int, dict[int, float]] = {}
+    for one, where, much in zip(job[inside], link[inside], asked[inside], strict=True):
+        on.setdefault(int(where), {})[int(one)] = float(much)
+    merged: dict[tuple[int, ...], _Link] = {}
+    for where, jobs in sorted(on.items()):
+        key = tuple(sorted(jobs))
+        before = merged.get(key)
+        if before is None:
+            merged[key] = _Link(problem.link_ids[where], jobs)
+        else:
+            merged[key] = _Link(
+                before.name, {one: max(jobs[one], before.asked[one]) for one in key}
+            )
+    return list(merged.values())
+
+
+def _part(
+    problem: Problem, comm: Floats, members: list[int], links: list[_Link]
+) -> tuple[dict[int, float], str]:
+    """Shifts of one part, empty for none, and why."""
+    for member in members:
+        name = problem.job_ids[member]
+        period = float(problem.period[member])
+        if not TINY_S < period <= MAX_SECONDS:
+            return {}, f"no time-shift: the iteration time of {name} is unknown"
+        if problem.confidence[member] < CONFIDENT:
+            return {}, f"no time-shift: {name} was not measured long enough"
+    loop = affinity.has_loop([[str(one) for one in link.asked] for link in links])
+    if loop:
+        most = {one: max(link.asked.get(one, 0.0) for link in links) for one in members}
+        links = [_Link(links[0].name, most)]
+    graph, worst = [], 1.0
+    still = True
+    for link in links:
+        patterns = {one: _pattern(problem, comm, one, link.asked[one]) for one in link.asked}
+        try:
+            found = compatibility.fit(list(patterns.values()), 1.0, nodes=NODES)
+        except ViewError:
+            return {}, "no time-shift: the iteration times have no common multiple"
+        if max(found.circle.turns) > MOST_TURNS:
+            return {}, "no time-shift: the iteration times have no short common multiple"
+        now = compatibility.score(list(patterns.values()), 1.0, found.circle)
+        still &= now >= COMPATIBLE
+        worst = min(worst, found.score)
+        names = (pattern.job for pattern in patterns.values())
+        graph.append(Affinity(link.name, dict(zip(names, found.shifts, strict=True))))
+    if worst < COMPATIBLE:
+        return {}, f"no time-shift: at best {worst:.2f} of the traffic finds room at once"
+    if still:
+        return {}, "no time-shift: the bursts are interleaved already"
+    periods = {problem.job_ids[one]: _alone(problem, comm, one) for one in members}
+    found_shifts = affinity.time_shifts(graph, periods)
+    shifted = {
+        one: shift
+        for one in members
+        if (shift := found_shifts[problem.job_ids[one]]) > SHORT * periods[problem.job_ids[one]]
+    }
+    return shifted, f"interleaved: {worst:.2f} of the traffic finds room at once"
+
+
+def _alone(problem: Problem, comm: Floats, job: int) -> float:
+    """Iteration time without the others."""
+    return float(max(problem.compute[job], problem.comm_start[job] + comm[job], TINY_S))
+
+
+def _pattern(problem: Problem, comm: Floats, job: int, asked: float) -> Pattern:
+    """When the job sends, at the place in its iteration where it is now.
+
+    The measured iteration may be longer than the job's own, by the very contention that is to
+    end: places are kept as parts of the iteration.
+    """
+    period = _alone(problem, comm, job)
+    begun = float(problem.phase[job] / problem.period[job] % 1.0) * period
+    start = (begun + float(problem.comm_start[job])) % period
+    end = start + min(float(comm[job]), period)
+    name = problem.job_ids[job]
+    if end <= period:
+        return Pattern(name, period, ((start, end, asked),))
+    return Pattern(name, period, ((0.0, end - period, asked), (start, period, asked)))
