@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
-from hostcc.coord.message import Message, Outgoing
+from hostcc.coord import summary
+from hostcc.coord.budget import Allowances, Budget
+from hostcc.coord.clock import Clock
+from hostcc.coord.health import Health
+from hostcc.coord.intake import Held, Intake, StrangerError, UnsignedError, stamp_of
+from hostcc.coord.membership import Membership, State
+from hostcc.coord.message import MAX_RECORDS, Holding, Message, Outgoing, Record
+from hostcc.coord.offenders import Event, Offenders
+from hostcc.coord.outbox import Outbox
+from hostcc.coord.own import Own
+from hostcc.coord.payloads import ACCUSE, Accusation, Content, Member, PayloadError
+from hostcc.coord.probing import Prober
+from hostcc.coord.repair import Exchange, Repair
+from hostcc.coord.rumors import Rumors
 from hostcc.coord.settings import Settings
-from hostcc.coord.signing import Signer, Verifier
+from hostcc.coord.signing import Signer
+from hostcc.coord.store import Fate, Store
+
+MANY = 32
+"""Records from one message that show that there is more to catch up with."""
+CORRECTIONS = 16
+"""Newer records that are sent back for old ones in one message."""
+MAX_CONTACTS = 256
+REPAIRS_PER_S, REPAIRS_BURST = 20.0, 60.0
+"""Comparisons that are answered: each looks at every writer."""
 
 
 class Node:
@@ -21,32 +44,340 @@ class Node:
         address: str,
         *,
         signer: Signer,
-        verifier: Verifier,
+        intake: Intake,
         rng: Random,
         settings: Settings | None = None,
+        software: str = "",
     ) -> None:
         self.name = name
+        self.settings = settings = Settings() if settings is None else settings
+        self.store = Store(settings)
+        self.members = Membership(name, self.store, settings, rng)
+        self.health = Health()
+        self.neighbours: tuple[str, ...] = ()
+        """Members that share links or jobs, for whoever knows the view to set."""
+        self.reports: dict[str, Holding] = {}
+        """What neighbours said last about the view that they hold."""
+        self._holding: Holding | None = None
+        self._rng = rng
+        self._clock = Clock(2 * settings.round_s)
+        self._intake = intake
+        self._own = Own(name, address, software, self.store, intake, signer)
+        self._prober = Prober(self.members, self.health, settings, rng)
+        self._rumors = Rumors(self.store, settings)
+        self._repair = Repair(self.store, intake, rng)
+        self._offenders = Offenders(settings)
+        self._writers = Allowances(settings.writer_per_s, settings.writer_burst)
+        self._repairs = Budget(REPAIRS_PER_S, REPAIRS_BURST)
+        self._budget = Budget(settings.bytes_per_s, settings.burst_bytes)
+        self._contacts: dict[str, None] = {}
+        self._accused = False
+        self._refute_at = 0.0
+        self._sync_at = 0.0
+        self._rejoin_at = rng.uniform(0, settings.rejoin_s)
+        self._last_tick: float | None = None
+        self._real = 0.0
+        self._to_tell: dict[str, bool] = {}
+        self._spread(self._own.begin(0.0))
+
+    # What the caller says.
 
     def meet(self, peer: str) -> None:
-        """A member that can be reached, from the configuration: talk to it."""
-        raise NotImplementedError
+        """A member that can be reached, from the configuration or because it connected."""
+        if peer != self.name and len(self._contacts) < MAX_CONTACTS:
+            self._contacts[peer] = None
 
-    def tick(self, now: float) -> list[Outgoing]:
-        """One round: what to send."""
-        raise NotImplementedError
+    def publish(self, kind: str, key: str, content: Content) -> None:
+        """Say something to everybody.  Raises payloads.PayloadError when it is out of bounds."""
+        self._spread(self._own.publish((kind, key), content, self._clock.now))
 
-    def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
-        """What an authenticated peer said, decoded: what to send in return."""
-        raise NotImplementedError
+    def withdraw(self, kind: str, key: str) -> None:
+        """Say that it is no more."""
+        self._spread(self._own.withdraw((kind, key), self._clock.now))
+
+    def hold(self, holding: Holding, peers: Iterable[str], *, ask: bool = False) -> None:
+        """Tell peers which view this member holds, with the next round; `ask`: and ask them."""
+        self._holding = holding
+        self._to_tell.update(dict.fromkeys(peers, ask))
 
     def offence(self, peer: str, reason: str, now: float) -> None:
         """A peer sent something that the codec refused: enough of them, and it is not heard."""
-        raise NotImplementedError
+        self._offenders.strike(peer, reason, self._clock.advance(now), now)
+
+    def adopt(self, store: Store) -> None:
+        """Know what another knows: how simulated members start in mid-life."""
+        self.store.adopt(store)
+        others = [name for name in store.writers() if name != self.name]
+        self._rng.shuffle(others)
+        self.members.adopt(others)
+
+    # What the caller asks.
 
     def heard(self, peer: str, now: float) -> bool:
         """Whether to listen to a peer: ask before decoding, so that a hostile one costs little."""
-        raise NotImplementedError
+        return self._offenders.heard(peer, self._clock.advance(now))
 
     def address(self, peer: str) -> str:
         """host:port of a member, from its own record; empty: unknown."""
-        raise NotImplementedError
+        member = self.store.member(peer)
+        return member.address if member is not None else ""
+
+    @property
+    def incarnation(self) -> int:
+        """Of this member."""
+        return self._own.incarnation
+
+    @property
+    def experienced(self) -> float:
+        """Seconds that this member has lived through, by which its deadlines are measured."""
+        return self._clock.now
+
+    def sizes(self) -> list[tuple[str, int, int]]:
+        """(what, how many, how many at most): everything that grows with what others send."""
+        store = self.store
+        records = sum(1 for _ in store.writers()) * self.settings.writer_records
+        return [
+            ("records", len(store), records),
+            ("rumours", len(self._rumors), len(store) + store.notes),
+            ("notes", store.notes, 2 * records),
+            ("reports", len(self.reports), 4 * self.settings.neighbours),
+            ("contacts", len(self._contacts), MAX_CONTACTS),
+        ]
+
+    def take_events(self) -> list[Event]:
+        """What happened since the last time."""
+        events, self._offenders.events = self._offenders.events, []
+        return events
+
+    def note(self, event: Event) -> None:
+        """Something that an operator may want to know, for `take_events`."""
+        self._offenders.note(event)
+
+    # Rounds and messages.
+
+    def tick(self, now: float) -> list[Outgoing]:
+        """One round: what to send."""
+        self._real = now
+        self._notice_absence(now)
+        at = self._clock.advance(now)
+        self._budget.refill(at)
+        self.store.expire(at)
+        for member in self.members.tick(at):
+            self.store.forget(member, at)
+        if self._accused and at >= self._refute_at:
+            self._accused = False
+            self._refute_at = at + self.settings.probe_s
+            self.health.worse()
+            self._spread(self._own.refute(at))
+        out = Outbox()
+        self._probe(out, at)
+        self._gossip(out)
+        self._synchronise(out, at)
+        self._tell(out)
+        return out.take()
+
+    def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
+        """What an authenticated peer said, decoded: what to send in return."""
+        self._real = now
+        at = self._clock.advance(now)
+        if peer == self.name or not self._offenders.heard(peer, at):
+            return []
+        out = Outbox()
+        self._answer_probes(out, peer, message, at)
+        if message.records:
+            self._take_all(out, peer, message.records, at)
+        self._answer_repair(out, peer, message, at)
+        self._hear_holding(out, peer, message.holding)
+        if (message.pings or message.leaves) and self.members.state(peer) is not State.ALIVE:
+            self._tell_accused(out, peer)
+        return out.take()
+
+    def _notice_absence(self, now: float) -> None:
+        if self._last_tick is not None and now - self._last_tick > 3 * self.settings.round_s:
+            self.health.worse()
+            self._prober.missed_rounds()
+        self._last_tick = now
+
+    def _probe(self, out: Outbox, at: float) -> None:
+        pings, requests, accused = self._prober.tick(at, self.neighbours)
+        for target, nonce in pings:
+            out.ping(target, nonce)
+        for helper, probe in requests:
+            out.probe(helper, probe)
+        if accused:
+            self._accuse(accused, at)
+
+    def _accuse(self, member: str, at: float) -> None:
+        incarnation = self.store.incarnation(member)
+        accusers = [one for one in self.store.accusers(member).values() if one == incarnation]
+        if incarnation >= 0 and len(accusers) <= self.settings.confirmations:
+            self._spread(self._own.accuse(member, at))
+
+    def _gossip(self, out: Outbox) -> None:
+        if not len(self._rumors):
+            return
+        share = min(self._budget.left / self.settings.fanout, self.settings.burst_bytes)
+        count = self.members.count
+        for peer in self._pick(self.settings.fanout):
+            records = list(self._rumors.records(share, count))
+            names = summary.pack(self._rumors.announcements(MAX_RECORDS))
+            self._budget.take(sum(held.size for held in records) + len(names))
+            out.records(peer, records)
+            out.announce(peer, names)
+
+    def _synchronise(self, out: Outbox, at: float) -> None:
+        if at >= self._sync_at:
+            self._sync_at = at + self.settings.sync_s * self._rng.uniform(0.5, 1.5)
+            for peer in self._pick(1):
+                out.exchange(peer, self._repair.open())
+            for member in self.members.unfounded():
+                if self._rng.random() < 3 / self.members.count:
+                    self._accuse(member, at)
+        if at >= self._rejoin_at:
+            self._rejoin_at = at + self.settings.rejoin_s * self._rng.uniform(0.5, 1.5)
+            away = [*self.members.dead(), *filter(self._unknown, self._contacts)]
+            if away:
+                out.exchange(self._rng.choice(away), self._repair.open())
+
+    def _unknown(self, peer: str) -> bool:
+        return self.store.incarnation(peer) < 0
+
+    def _tell(self, out: Outbox) -> None:
+        if self._holding is not None:
+            for peer in list(self._to_tell)[:MANY]:
+                ask = self._to_tell.pop(peer)
+                out.holding(peer, Holding(self._holding.held, self._holding.active, ask))
+
+    def _pick(self, count: int) -> list[str]:
+        """Members to talk to: one that matters, if there are any, the others at random."""
+        others = self.members.others or list(self._contacts)
+        if not others:
+            return []
+        chosen: dict[str, None] = {}
+        if self.neighbours:
+            chosen[self._rng.choice(self.neighbours)] = None
+        for _ in range(2 * count):
+            if len(chosen) >= min(count, len(others)):
+                break
+            chosen[self._rng.choice(others)] = None
+        return [peer for peer in chosen if not self.members.is_dead(peer)]
+
+    def _answer_probes(self, out: Outbox, peer: str, message: Message, at: float) -> None:
+        for nonce in message.pings:
+            out.ack(peer, nonce)
+        for nonce in message.acks:
+            onward = self._prober.answered(nonce)
+            if onward is not None:
+                out.ack(*onward)
+        for probe in message.probes:
+            if probe.target == self.name:
+                out.ack(peer, probe.nonce)
+            elif self.store.incarnation(probe.target) >= 0:
+                relayed = self._prober.relay(peer, probe, at)
+                if relayed is not None:
+                    out.ping(probe.target, relayed)
+
+    def _answer_repair(self, out: Outbox, peer: str, message: Message, at: float) -> None:
+        if not (message.leaves or message.buckets or message.entries or message.wanted):
+            return
+        self._repairs.refill(at)
+        steps = []
+        if message.leaves and self._repairs.take(1):
+            steps.append(self._repair.compare(message.leaves))
+        # Announcements are frequent and cost little; whole leaves are neither.
+        if message.buckets:
+            if self._repairs.take(1):
+                steps.append(self._repair.reconcile(message.buckets, message.entries))
+        elif message.entries:
+            steps.append(self._repair.reconcile(b"", message.entries))
+        if message.wanted and self._repairs.take(0.1):
+            steps.append(self._repair.deliver(message.wanted))
+        for step in steps:
+            if step is not None:
+                out.exchange(peer, self._affordable(step))
+
+    def _affordable(self, step: Exchange) -> Exchange:
+        """As much of an answer as may be sent now; the rest comes with the next comparison."""
+        kept = []
+        for held in step.records:
+            if not self._budget.take(held.size):
+                break
+            kept.append(held)
+        self._budget.take(len(step.leaves) + len(step.entries) + len(step.wanted))
+        return Exchange(step.leaves, step.buckets, step.entries, step.wanted, tuple(kept))
+
+    def _hear_holding(self, out: Outbox, peer: str, holding: Holding | None) -> None:
+        if holding is None:
+            return
+        if peer in self.reports or len(self.reports) < 4 * self.settings.neighbours:
+            self.reports[peer] = holding
+        if holding.ask and self._holding is not None:
+            out.holding(peer, Holding(self._holding.held, self._holding.active))
+
+    def _tell_accused(self, out: Outbox, peer: str) -> None:
+        """Somebody talks to us who is accused: let it know, so that it can refute."""
+        incarnation = self.store.incarnation(peer)
+        for accuser, accused in self.store.accusers(peer).items():
+            held = self.store.get(accuser, (ACCUSE, peer))
+            if accused == incarnation and held is not None:
+                out.records(peer, (held,))
+                return
+
+    # Records that come in.
+
+    def _take_all(self, out: Outbox, peer: str, records: tuple[Record, ...], at: float) -> None:
+        corrections: list[Held] = []
+        news = 0
+        for record in records:
+            slot = (record.kind, record.key)
+            before = self.store.get(record.writer, slot)
+            stamp = stamp_of(record)
+            if before is not None and stamp <= before.stamp:
+                if stamp < before.stamp and len(corrections) < CORRECTIONS:
+                    corrections.append(before)
+                if stamp < before.stamp or record == before.record:
+                    continue
+            held = self._admit(peer, record, at)
+            if held is not None and self._take(held, before, at):
+                news += 1
+        if news >= MANY:
+            self._sync_at = min(self._sync_at, at + self.settings.round_s)
+        out.records(peer, corrections)
+
+    def _admit(self, peer: str, record: Record, at: float) -> Held | None:
+        if not self._writers.take(record.writer, at):
+            return None
+        try:
+            return self._intake.admit(record)
+        except StrangerError as error:
+            self._offenders.tell("stranger", record.writer, str(error), at, self._real)
+        except UnsignedError as error:
+            self._offenders.strike(peer, str(error), at, self._real)
+        except PayloadError as error:
+            if peer == record.writer:
+                self._offenders.strike(peer, str(error), at, self._real)
+            else:
+                self._offenders.tell("refused", record.writer, str(error), at, self._real)
+        return None
+
+    def _take(self, held: Held, before: Held | None, at: float) -> bool:
+        record = held.record
+        if record.writer == self.name:
+            said = self._own.heard(held, at)
+            if said and record.incarnation >= self._own.incarnation - 1:
+                text = "a record of this name that this host has not written: outdone"
+                self._offenders.tell("name", self.name, text, at, self._real)
+            self._spread(said)
+            return False
+        if self.store.put(held, at) is not Fate.NEW:
+            return False
+        self._rumors.add(held)
+        if isinstance(held.content, Member):
+            self.members.seen(record.writer, new=before is None)
+        elif isinstance(held.content, Accusation) and record.key == self.name:
+            self._accused |= held.content.incarnation == self.incarnation
+        return True
+
+    def _spread(self, said: list[Held]) -> None:
+        for held in said:
+            self._rumors.add(held)

@@ -1,0 +1,305 @@
+"""One seed of simulation testing: members, faults, a liar; what must hold is checked throughout.
+
+Everything is drawn from the seed, so a seed that fails fails again in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from hostcc.bench.gossip_world import Faults, Host, Member, World
+from hostcc.coord import codec
+from hostcc.coord.coordinator import Coordinator
+from hostcc.coord.message import PROTOCOL, Message, Outgoing, Record
+from hostcc.coord.node import Node
+from hostcc.coord.payloads import (
+    FLOWS,
+    LINKS,
+    PATHS,
+    PROFILE,
+    FlowEntry,
+    Flows,
+    Links,
+    PathEntry,
+    Paths,
+    Profile,
+)
+from hostcc.coord.settings import Settings
+from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.model import ClusterView, Plan
+from hostcc.schedule.plan import Options, plan
+
+SETTINGS = Settings(
+    sync_s=1.0,
+    suspect_s=1.0,
+    forget_s=120.0,
+    tombstone_s=15.0,
+    rejoin_s=3.0,
+    agree_s=2.0,
+    quarantine_s=5.0,
+)
+"""Shorter than the defaults, so that a minute shows everything."""
+BOUND_S = 60.0
+"""Within which views are equal after the faults have stopped: 300 rounds."""
+DEAD_S = 30.0
+"""For longer no live member that can be reached is taken for dead."""
+FAULTY_S = (15.0, 40.0)
+LOOK_S = 0.5
+OPTIONS = Options(simulations=0)
+JOBS = 3
+
+
+@dataclass
+class Outcome:
+    """What one seed showed."""
+
+    seed: int
+    hosts: int
+    settled_s: float | None = None
+    """From the end of the faults until all views were equal and agreed upon."""
+    activations: int = 0
+    quarantined: int = 0
+    """Events about offenders."""
+    violations: list[str] = field(default_factory=list)
+    trace: str = ""
+    """Hash of every message that was delivered: the same in every run of a seed."""
+
+
+class History:
+    """A world with a script."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = rng = Random(seed)
+        self._world = World(rng.getrandbits(64), SETTINGS, make=self._member)
+        self._plans: dict[str, bytes] = {}
+        self._orders: dict[tuple[str, int, str, str, str], tuple[int, int]] = {}
+        self._dead_since: dict[tuple[str, str], float] = {}
+        self._trace = hashlib.blake2b(digest_size=8)
+        self._names = [f"h{index}" for index in range(rng.randint(3, 10))]
+        self._liar = rng.choice(self._names) if rng.random() < 0.5 else ""
+        self._away: dict[str, float] = {}
+        self.outcome = Outcome(seed, len(self._names))
+
+    def play(self) -> Outcome:
+        """Faults for a while, then none."""
+        world, rng = self._world, self._rng
+        world.on_deliver = self._delivered
+        for name in self._names:
+            self._start(name)
+        until = world.now + rng.uniform(*FAULTY_S)
+        while world.now < until:
+            world.run(LOOK_S)
+            self._check_dead()
+            self._return()
+            if rng.random() < 0.5:
+                self._mischief()
+            self._lie()
+        self._stop()
+        stopped = world.now
+        while world.now < stopped + BOUND_S:
+            world.run(LOOK_S)
+            self._check_dead()
+            if self._settled():
+                self.outcome.settled_s = world.now - stopped
+                break
+        else:
+            self._violation("views: expected equal ones")
+        self._finish()
+        return self.outcome
+
+    # What happens.
+
+    def _start(self, name: str) -> None:
+        node = self._world.add(name)
+        for other in self._rng.sample(self._names, min(2, len(self._names))):
+            node.meet(other)
+        self._work(node)
+
+    def _member(self, node: Node, rng: Random) -> Member:
+        return Coordinator(node, self._plan, f"test {OPTIONS}", rng)
+
+    def _work(self, node: Node) -> None:
+        """Measurements of a job, its flows and paths: of a ring over those that run it."""
+        rng, index = self._rng, self._names.index(node.name)
+        job = rng.randrange(JOBS)
+        ring = self._names[job % 2 :: 2]
+        after = ring[(ring.index(node.name) + 1) % len(ring)] if node.name in ring else ring[0]
+        work = float(rng.randint(1, 50)) * 1e12
+        node.publish(PROFILE, f"job{job}", Profile(1.0, 0.5, work, 8, to=((after, 1e9),)))
+        node.publish(FLOWS, f"job{job}", Flows((FlowEntry("f", after, 1e9),)))
+        ways = tuple(
+            PathEntry(f"p{spine}", (f"t{index}-s{spine}", f"s{spine}-{after}")) for spine in (0, 1)
+        )
+        node.publish(PATHS, after, Paths(ways))
+        links = {link for way in ways for link in way.links}
+        node.publish(LINKS, "", Links(tuple((link, 1.25e9) for link in sorted(links))))
+
+    def _mischief(self) -> None:
+        """One thing goes wrong, or right again."""
+        rng = self._rng
+        host = self._world.hosts[rng.choice(self._names)]
+        what = rng.randrange(10)
+        if what < 6:
+            self._disturb(what, host.node.name)
+        elif what == 6:
+            self._crash(host.node.name)
+        elif what == 7:
+            host.offset += rng.uniform(-600, 600)
+        elif what == 8:
+            host.slow_s = rng.choice((0.0, 1.0, 4.0))
+        elif host.alive:
+            self._change(host.node)
+
+    def _disturb(self, what: int, name: str) -> None:
+        rng, names = self._rng, self._names
+        changes: dict[str, object] = {}
+        if what == 0:
+            changes["loss"] = rng.choice((0.0, 0.2, 0.5))
+        elif what == 1:
+            changes.update(duplicate=rng.random() / 2, reorder=rng.random() / 2)
+        elif what == 2:
+            changes["delay_s"] = (0.0, rng.choice((0.001, 0.05, 1.0)))
+        elif what == 3:
+            changes["side"] = {other: rng.randrange(2) for other in names}
+        elif what == 4:
+            changes["side"] = {}
+        else:
+            pairs = frozenset((name, other) for other in rng.sample(names, 2))
+            changes["cut"] = frozenset() if rng.random() < 0.5 else pairs
+        self._world.disturb(**changes)
+
+    def _change(self, node: Node) -> None:
+        if self._rng.random() < 0.5:
+            return self._work(node)
+        mine = [slot for slot in node.store.of(node.name) if slot[0] in (PROFILE, FLOWS, PATHS)]
+        if mine:
+            node.withdraw(*self._rng.choice(mine))
+        return None
+
+    def _crash(self, name: str) -> None:
+        if len(self._away) + 2 < len(self._names) and name not in self._away:
+            self._world.crash(name)
+            self._away[name] = self._world.now + self._rng.uniform(0.5, 20)
+
+    def _return(self, *, most: float | None = None) -> None:
+        for name, due in list(self._away.items()):
+            if due <= (self._world.now if most is None else most):
+                del self._away[name]
+                self._start(name)
+
+    def _stop(self) -> None:
+        """No more faults; some hosts stay away for ever."""
+        self._world.faults = Faults()
+        for host in self._world.hosts.values():
+            host.slow_s = 0.0
+        self._return(most=self._world.now + 10)
+
+    def _lie(self) -> None:
+        """A member with a valid key says things about others' records, and nonsense."""
+        host = self._world.hosts.get(self._liar)
+        if host is None or not host.alive or self._rng.random() < 0.5:
+            return
+        rng, node = self._rng, host.node
+        victim = rng.choice(self._names)
+        held = rng.choice(list(node.store.of(victim).values()) or [None])
+        if held is None or victim == node.name:
+            return
+        record = self._forged(held.record)
+        peers = rng.sample(self._names, min(3, len(self._names)))
+        forged = Message(PROTOCOL, records=(record,), entries=rng.randbytes(24))
+        self._world.send(node.name, [Outgoing(peer, forged) for peer in peers])
+
+    def _forged(self, record: Record) -> Record:
+        rng, change = self._rng, msgspec.structs.replace
+        newer = change(record, version=record.version + rng.randint(1, 1000))
+        what = rng.randrange(4)
+        if what == 0:
+            return newer
+        if what == 1:
+            return change(record, payload=record.payload[:-1] + b"\x01")
+        if what == 2:
+            far = change(newer, incarnation=2**32 - 1)
+            return change(far, signature=SimulatedSigner(self._liar).sign(codec.signed_bytes(far)))
+        return change(record, kind="member" if record.kind != "member" else "links")
+
+    # What must hold.
+
+    def _violation(self, text: str) -> None:
+        if len(self.outcome.violations) < 10:
+            self.outcome.violations.append(f"{self._world.now:.1f} s: {text}")
+
+    def _delivered(self, name: str, message: Message) -> None:
+        self._trace.update(codec.encode(message) + name.encode())
+        host = self._world.hosts[name]
+        for record in message.records:
+            held = host.node.store.get(record.writer, (record.kind, record.key))
+            if held is None:
+                continue
+            key = (name, host.life, record.writer, record.kind, record.key)
+            before = self._orders.get(key, (0, 0))
+            if held.order < before:
+                self._violation(f"{name}: a record of {record.writer} was replaced by an older one")
+            self._orders[key] = held.order
+            signed = codec.signed_bytes(held.record)
+            if not SimulatedVerifier().verify(record.writer, signed, held.record.signature):
+                self._violation(f"{name}: a record of {record.writer} is not its own")
+
+    def _plan(self, view: ClusterView) -> Plan:
+        made = plan(view, OPTIONS)
+        data = msgspec.msgpack.encode(made)
+        if self._plans.setdefault(view.digest, data) != data:
+            self._violation(f"digest {view.digest}: expected one plan, got two")
+        return made
+
+    def _check_dead(self) -> None:
+        """No live member that can be reached both ways is taken for dead for long."""
+        world = self._world
+        for observer in self._live():
+            for subject in self._live():
+                pair = (observer.node.name, subject.node.name)
+                dead = observer.node.members.is_dead(pair[1])
+                fit = not (observer.slow_s or subject.slow_s or world.faults.loss > 0.2)
+                open_ = world.faults.passes(*pair) and world.faults.passes(*pair[::-1])
+                if not (dead and open_ and fit):
+                    self._dead_since.pop(pair, None)
+                elif world.now - self._dead_since.setdefault(pair, world.now) > DEAD_S:
+                    self._violation(f"{pair[0]}: expected {pair[1]} to live again")
+
+    def _live(self) -> list[Host]:
+        return [host for host in self._world.hosts.values() if host.alive]
+
+    def _settled(self) -> bool:
+        live = self._live()
+        names = {host.node.name for host in live}
+        stores, views, plans = set(), set(), set()
+        for host in live:
+            assert isinstance(host.member, Coordinator)
+            state = host.member.state
+            stores.add(host.node.store.root())
+            views.add(host.member.snapshot.view.digest)
+            plans.add(state.active if state.agreed else "")
+            if set(host.member.snapshot.view.members) != names:
+                return False
+        return len(stores) == len(views) == 1 and plans == views
+
+    def _finish(self) -> None:
+        """Nothing is left over once everything is told and forgotten."""
+        self._world.run(3 * SETTINGS.tombstone_s)
+        for host in self._live():
+            assert isinstance(host.member, Coordinator)
+            self.outcome.activations += len(host.member.activations)
+            events = host.node.take_events()
+            self.outcome.quarantined += sum(event.what == "offender" for event in events)
+            for what, count, most in host.node.sizes():
+                if count > most:
+                    self._violation(f"{host.node.name}: {what}: expected at most {most}: {count}")
+        self.outcome.trace = self._trace.hexdigest()
+
+
+def play(seed: int) -> Outcome:
+    """One seed."""
+    return History(seed).play()

@@ -1,0 +1,203 @@
+"""A simulated network of real gossip cores: an event queue, a clock, and what goes wrong.
+
+Nothing of the core is simplified but signatures, which are keyed hashes here.  Messages are
+encoded and decoded as on the wire; `frame` bytes are added to each for what carries it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Protocol
+
+from hostcc.coord import codec
+from hostcc.coord.intake import Intake
+from hostcc.coord.message import Message, Outgoing
+from hostcc.coord.node import Node
+from hostcc.coord.settings import Settings
+from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.coord.store import Store
+
+FRAME = 120
+"""Bytes of Ethernet, IP, TCP, ZeroMQ and CURVE around a message."""
+Deliver = Callable[[str, Message], None]
+
+
+class Member(Protocol):
+    """What the world drives: a node, or a coordinator around one."""
+
+    def tick(self, now: float) -> list[Outgoing]:
+        """One round."""
+
+    def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
+        """A message."""
+
+
+def bare(node: Node, _rng: Random) -> Member:
+    """Gossip alone."""
+    return node
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What the network does to a message; all probabilities are per message."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    """To be held back by up to `late_s`."""
+    late_s: float = 1.0
+    delay_s: tuple[float, float] = (0.0002, 0.001)
+    cut: frozenset[tuple[str, str]] = frozenset()
+    """(from, to) that nothing passes."""
+    side: dict[str, int] = field(default_factory=dict)
+    """Members on different sides of a partition hear nothing of each other."""
+
+    def passes(self, source: str, target: str) -> bool:
+        """Whether the network connects two members in this direction."""
+        if (source, target) in self.cut:
+            return False
+        return self.side.get(source, 0) == self.side.get(target, 0)
+
+
+@dataclass
+class Host:
+    """A member in the world."""
+
+    node: Node
+    member: Member
+    offset: float = 0.0
+    """What its clock shows beside the world's."""
+    slow_s: float = 0.0
+    """Everything that it does is late by up to this."""
+    sent: int = 0
+    """Bytes."""
+    messages: int = 0
+    seconds: float = 0.0
+    """Of CPU in its core."""
+    life: int = 0
+    """Ticks of an earlier life find that it is over."""
+    alive: bool = True
+
+
+class World:
+    """Members and the network between them.  One seed, one history."""
+
+    def __init__(
+        self,
+        seed: int,
+        settings: Settings | None = None,
+        *,
+        wire: bool = True,
+        make: Callable[[Node, Random], Member] = bare,
+    ) -> None:
+        self.settings = Settings() if settings is None else settings
+        self.now = 0.0
+        self.faults = Faults()
+        self.hosts: dict[str, Host] = {}
+        self.intake = Intake(SimulatedVerifier())
+        self.rng = Random(seed)
+        self.on_deliver: Deliver | None = None
+        self._wire = wire
+        self._make = make
+        self._queue: list[tuple[float, int, str, str, object]] = []
+        self._count = 0
+
+    def add(self, name: str) -> Node:
+        """A new member, or a new life of one, that knows nobody."""
+        before = self.hosts.get(name)
+        node = Node(
+            name,
+            f"{name}:1",
+            signer=SimulatedSigner(name),
+            intake=self.intake,
+            rng=Random(self.rng.getrandbits(64)),
+            settings=self.settings,
+        )
+        host = Host(node, self._make(node, Random(self.rng.getrandbits(64))))
+        host.life = before.life + 1 if before else 0
+        self.hosts[name] = host
+        phase = self.rng.uniform(0, self.settings.round_s)
+        self._push(self.now + phase, name, "", host.life)
+        return node
+
+    def crash(self, name: str) -> None:
+        """A member is gone, with all that it knew."""
+        self.hosts[name].life += 1
+        self.hosts[name].alive = False
+
+    def settle(self) -> None:
+        """Everybody knows everything that anybody has said."""
+        store = Store(self.settings)
+        for host in self.hosts.values():
+            for held in host.node.store.of(host.node.name).values():
+                store.put(held, 0.0)
+        for host in self.hosts.values():
+            host.node.adopt(store)
+
+    def disturb(self, **changes: object) -> None:
+        """Change what the network does."""
+        self.faults = replace(self.faults, **changes)  # type: ignore[arg-type]
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        until = self.now + seconds
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, name, source, what = heapq.heappop(self._queue)
+            host = self.hosts[name]
+            if isinstance(what, int):
+                if what == host.life:
+                    self._tick(host)
+            else:
+                self._deliver(host, source, what)
+        self.now = until
+
+    def send(self, source: str, outgoing: list[Outgoing]) -> None:
+        """Put messages on the network."""
+        host = self.hosts[source]
+        for one in outgoing:
+            data = codec.encode(one.payload)
+            host.sent += len(data) + FRAME
+            host.messages += 1
+            target = self.hosts.get(one.peer)
+            if target is not None and target.alive and self.faults.passes(source, one.peer):
+                self._transmit(source, one, data, host.slow_s + target.slow_s)
+
+    def _transmit(self, source: str, one: Outgoing, data: bytes, slow_s: float) -> None:
+        faults, random = self.faults, self.rng.random
+        if faults.loss and random() < faults.loss:
+            return
+        copies = 2 if faults.duplicate and random() < faults.duplicate else 1
+        for _ in range(copies):
+            delay = self.rng.uniform(*faults.delay_s) + slow_s * random()
+            if faults.reorder and random() < faults.reorder:
+                delay += faults.late_s * random()
+            what = data if self._wire else one.payload
+            self._push(self.now + delay, one.peer, source, what)
+
+    def _tick(self, host: Host) -> None:
+        late = host.slow_s * self.rng.random() if host.slow_s else 0.0
+        self._push(self.now + self.settings.round_s + late, host.node.name, "", host.life)
+        began = time.perf_counter()
+        outgoing = host.member.tick(self.now + host.offset)
+        host.seconds += time.perf_counter() - began
+        self.send(host.node.name, outgoing)
+
+    def _deliver(self, host: Host, source: str, what: object) -> None:
+        if not host.alive or not self.faults.passes(source, host.node.name):
+            return
+        began = time.perf_counter()
+        message = codec.decode(what) if isinstance(what, bytes) else what
+        assert isinstance(message, Message)
+        outgoing = host.member.receive(source, message, self.now + host.offset)
+        host.seconds += time.perf_counter() - began
+        if self.on_deliver is not None:
+            self.on_deliver(host.node.name, message)
+        self.send(host.node.name, outgoing)
+
+    def _push(self, at: float, name: str, source: str, what: object) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (at, self._count, name, source, what))

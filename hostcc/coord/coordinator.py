@@ -1,0 +1,100 @@
+"""Gossip, view and agreement together: what an agent drives."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from hostcc.coord import view as views
+from hostcc.coord.agreement import Activation, Agreement, step
+from hostcc.coord.message import Holding, Message, Outgoing
+from hostcc.coord.node import Node
+from hostcc.coord.offenders import Event
+from hostcc.coord.view import Snapshot
+from hostcc.errors import HostccError
+from hostcc.model import ClusterView, Plan
+
+LOGGED = 256
+"""Activations that are kept for status."""
+REMIND_ROUNDS = 5
+"""Between questions to those whose view is not known to be the same."""
+
+Planner = Callable[[ClusterView], Plan]
+
+
+class Coordinator:
+    """A node that knows what it gossips about.
+
+    `tick` and `receive` as of the node; afterwards `plan` is what to follow.  `planner` is a
+    pure function of the view; `rules` names it and its options (view.build).
+    """
+
+    def __init__(self, node: Node, planner: Planner, rules: str, rng: Random) -> None:
+        self.node = node
+        self.snapshot = Snapshot(ClusterView(), {})
+        self.plan: Plan | None = None
+        """Of the active view; None: defaults."""
+        self.state = Agreement()
+        self.activations: deque[Activation] = deque(maxlen=LOGGED)
+        self._planner = planner
+        self._rules = rules
+        self._revision = (-1, -1)
+        self._view_at = rng.uniform(0, node.settings.view_s)
+        self._rounds = 0
+        self._told: set[str] = set()
+
+    def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
+        """What a peer said."""
+        return self.node.receive(peer, message, now)
+
+    def tick(self, now: float) -> list[Outgoing]:
+        """One round; `plan` may be another one afterwards."""
+        self._rounds += 1
+        at = self.node.experienced
+        if at >= self._view_at:
+            self._view_at = at + self.node.settings.view_s
+            self._look()
+        if self.snapshot.view.digest:
+            self._agree(now, at)
+        return self.node.tick(now)
+
+    def _look(self) -> None:
+        revision = (self.node.store.revision, self.node.members.changes)
+        if revision == self._revision:
+            return
+        self._revision = revision
+        settings = self.node.settings
+        self.snapshot = views.build(self.node.store, self.node.members.is_dead, self._rules)
+        near = views.neighbours(self.snapshot, self.node.name, settings.neighbours)
+        self.node.neighbours = near
+        for stranger in self.node.reports.keys() - set(near):
+            del self.node.reports[stranger]
+
+    def _agree(self, now: float, at: float) -> None:
+        node, held = self.node, self.snapshot.view.digest
+        live = [peer for peer in node.neighbours if not node.members.is_dead(peer)]
+        reports = {peer: holding.held for peer, holding in node.reports.items()}
+        before = self.state
+        wait_s = node.settings.agree_s
+        self.state, activation = step(before, at, held, reports, live, wait_s)
+        if activation is not None:
+            self._activate(activation, now)
+        holding = Holding(self.state.held, self.state.active)
+        if (before.held, before.active) != (holding.held, holding.active):
+            node.hold(holding, live)
+        elif self.state.missing and self._rounds % REMIND_ROUNDS == 0:
+            node.hold(holding, self.state.missing, ask=True)
+
+    def _activate(self, activation: Activation, now: float) -> None:
+        if self.plan is None or self.plan.digest != activation.digest:
+            try:
+                self.plan = self._planner(self.snapshot.view)
+            except HostccError as error:
+                self.plan = None
+                self.node.note(Event(now, "plan", self.node.name, str(error)))
+        self.activations.append(activation)
+        missing = f", without {', '.join(activation.missing[:8])}" if activation.missing else ""
+        how = "agreed" if activation.agreed else f"after waiting{missing}"
+        text = f"{activation.number}: view {activation.digest} {how}"
+        self.node.note(Event(now, "activation", self.node.name, text))

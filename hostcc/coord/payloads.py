@@ -1,0 +1,210 @@
+"""What records contain, by kind, and within which bounds a measurement is believed.
+
+A record out of bounds is not taken at all.  Kinds that this version does not know are kept and
+passed on, and mean nothing to it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from hostcc.coord.message import Counter, Name, Record
+from hostcc.errors import InputError
+from hostcc.limits import BYTES_PER_ITERATION_MAX, WEIGHT_MAX, WEIGHT_MIN
+
+MAX_SECONDS = 86_400.0
+"""No iteration takes longer than a day."""
+MAX_GPUS = 64.0
+"""In one host."""
+MAX_FLOP_PER_S = 4e16
+"""Of one GPU: above the peak of anything sold, at any precision."""
+MAX_CAPACITY = 1e12
+"""Bytes per second of a link: 8 Tbit/s."""
+MAX_SLOWDOWN = 10.0
+MAX_DESTINATIONS = 256
+MAX_FLOWS = 96
+MAX_PATHS = 64
+MAX_HOPS = 12
+MAX_PORTS = 16
+MAX_LINKS = 192
+
+LinkName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:>/@-]{1,96}\Z")]
+Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:%\[\]-]{0,128}\Z")]
+Seconds = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
+Volume = Annotated[float, Meta(ge=0, le=BYTES_PER_ITERATION_MAX)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+
+MEMBER, ACCUSE = "member", "accuse"
+PROFILE, FLOWS, PATHS, LINKS = "profile", "flows", "paths", "links"
+
+
+class Member(Struct, frozen=True, array_like=True):
+    """That a host takes part, and where it is."""
+
+    address: Address
+    """host:port to connect to; empty: it connects to others."""
+    birth: Counter
+    """The incarnation in which this life of the host began: records of earlier ones are void."""
+    software: Annotated[str, Meta(max_length=32)] = ""
+
+
+class Accusation(Struct, frozen=True, array_like=True):
+    """That a member does not answer; the key says which."""
+
+    incarnation: Counter
+    """Of the accused: a higher one refutes."""
+
+
+class Profile(Struct, frozen=True, array_like=True):
+    """model.JobProfile as one host measured it, in steps (quantise.py); the key is the job."""
+
+    compute_s: Seconds
+    comm_start_s: Seconds
+    work: Annotated[float, Meta(ge=0)]
+    """FLOP per iteration, on this host."""
+    gpus: Annotated[float, Meta(ge=0, le=MAX_GPUS)]
+    period_s: Seconds = 0.0
+    comm_s: Seconds = 0.0
+    weight: Annotated[float, Meta(ge=WEIGHT_MIN, le=WEIGHT_MAX)] = 1.0
+    slowdown: Annotated[float, Meta(ge=1, le=MAX_SLOWDOWN)] = 1.0
+    to: Annotated[tuple[tuple[Name, Volume], ...], Meta(max_length=MAX_DESTINATIONS)] = ()
+    """(Member, bytes per iteration) that the job's traffic goes to."""
+
+
+class FlowEntry(Struct, frozen=True, array_like=True):
+    """One flow that starts at the writer."""
+
+    id: Name
+    """Unique at the writer."""
+    dst: Name
+    bytes: Volume
+    elephant: bool = True
+    protocol: Annotated[str, Meta(max_length=8)] = "tcp"
+    src_port: Port = 0
+    dst_port: Port = 0
+    path: Annotated[str, Meta(max_length=64)] = ""
+
+
+class Flows(Struct, frozen=True, array_like=True):
+    """What a job sends from the writer; the key is the job."""
+
+    flows: Annotated[tuple[FlowEntry, ...], Meta(max_length=MAX_FLOWS)]
+
+
+class PathEntry(Struct, frozen=True, array_like=True):
+    """One way from the writer to the key's destination."""
+
+    id: Name
+    links: Annotated[tuple[LinkName, ...], Meta(max_length=MAX_HOPS)]
+    ports: Annotated[tuple[Port, ...], Meta(max_length=MAX_PORTS)] = ()
+
+
+class Paths(Struct, frozen=True, array_like=True):
+    """All ways from the writer to the key's destination."""
+
+    paths: Annotated[tuple[PathEntry, ...], Meta(max_length=MAX_PATHS)]
+
+
+class Links(Struct, frozen=True, array_like=True):
+    """What the writer knows of the capacity of links."""
+
+    links: Annotated[
+        tuple[tuple[LinkName, Annotated[float, Meta(ge=0, le=MAX_CAPACITY)]], ...],
+        Meta(max_length=MAX_LINKS),
+    ]
+    """(Directed link, bytes per second); 0: it has failed."""
+
+
+Content = Member | Accusation | Profile | Flows | Paths | Links
+
+KINDS: dict[str, type[Content]] = {
+    MEMBER: Member,
+    ACCUSE: Accusation,
+    PROFILE: Profile,
+    FLOWS: Flows,
+    PATHS: Paths,
+    LINKS: Links,
+}
+_KEYLESS = frozenset({MEMBER, LINKS})
+_decoders = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in KINDS.items()}
+_encoder = msgspec.msgpack.Encoder()
+
+
+class PayloadError(InputError):
+    """A record whose content is not what its kind allows: `KIND KEY: field: expected X`."""
+
+
+def encode(content: Content) -> bytes:
+    """The payload of a record."""
+    return _encoder.encode(content)
+
+
+def decode(record: Record) -> Content | None:
+    """The content of a record; None: withdrawn, or of a kind unknown here.
+
+    Raises PayloadError.
+    """
+    decoder = _decoders.get(record.kind)
+    if decoder is None:
+        return None
+    where = f"{record.kind} {record.key}".rstrip()
+    if bool(record.key) == (record.kind in _KEYLESS):
+        raise PayloadError(f"{where}: key: expected {'none' if record.key else 'one'}")
+    if not record.payload:
+        if record.kind == MEMBER:
+            raise PayloadError(f"{where}: expected a member, got a withdrawn one")
+        return None
+    try:
+        content = decoder.decode(record.payload)
+    except RecursionError:
+        raise PayloadError(f"{where}: expected less deeply nested data") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise PayloadError(f"{where}: {str(error)[:160]}") from None
+    _check(content, where)
+    return content
+
+
+def _check(content: Content, where: str) -> None:
+    for name, value in _numbers(content):
+        if not math.isfinite(value):
+            raise PayloadError(f"{where}: {name}: expected a finite number, got {value}")
+    if isinstance(content, Profile):
+        busy = max(content.period_s, content.compute_s)
+        most = max(content.gpus, 1.0) * MAX_FLOP_PER_S * busy
+        if content.work > most:
+            raise PayloadError(
+                f"{where}: work: expected at most {most:.3g} FLOP of {content.gpus:g} GPUs in "
+                f"{busy:g} s, got {content.work:.3g}"
+            )
+    for what, names in _names(content):
+        if len(set(names)) != len(names):
+            raise PayloadError(f"{where}: {what}: expected each once")
+
+
+def _numbers(content: Content) -> list[tuple[str, float]]:
+    """Every number with a range: comparisons let NaN through."""
+    if isinstance(content, Profile):
+        fields = ("compute_s", "comm_start_s", "work", "gpus", "period_s", "comm_s")
+        found = [(name, getattr(content, name)) for name in (*fields, "weight", "slowdown")]
+        return found + [("to", value) for _, value in content.to]
+    if isinstance(content, Flows):
+        return [("bytes", flow.bytes) for flow in content.flows]
+    if isinstance(content, Links):
+        return [("capacity", value) for _, value in content.links]
+    return []
+
+
+def _names(content: Content) -> list[tuple[str, list[str]]]:
+    if isinstance(content, Profile):
+        return [("to", [name for name, _ in content.to])]
+    if isinstance(content, Flows):
+        return [("flows", [flow.id for flow in content.flows])]
+    if isinstance(content, Paths):
+        return [("paths", [path.id for path in content.paths])]
+    if isinstance(content, Links):
+        return [("links", [name for name, _ in content.links])]
+    return []
