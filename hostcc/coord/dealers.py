@@ -27,6 +27,8 @@ REASONS = {
     Failure.PROTOCOL: "no handshake: its key may be another one than we know",
     Failure.BROKEN: "no handshake: its key may be another one than we know",
 }
+CURVE_BYTES = 33
+"""Around an encrypted message: its name, nonce, authenticator and flags (ZeroMQ RFC 26)."""
 YOUNG_S = 1.0
 """A connection just made does not have to make room: its answer is still to come."""
 
@@ -251,7 +253,7 @@ def set_common_options(socket: zmq.Socket[bytes], settings: TransportSettings) -
     beat = int(settings.heartbeat_s * 1000)
     socket.linger = 0
     socket.ipv6 = True
-    socket.maxmsgsize = settings.max_message
+    socket.maxmsgsize = settings.max_message + CURVE_BYTES
     socket.sndhwm, socket.rcvhwm = settings.queue_out, settings.queue_in
     socket.handshake_ivl = int(settings.handshake_s * 1000)
     socket.heartbeat_ivl, socket.heartbeat_timeout = beat, 2 * beat

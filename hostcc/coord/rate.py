@@ -49,14 +49,22 @@ class TokenBucket:
 
 
 class Allowances:
-    """What each peer may still send: messages and bytes."""
+    """What each peer may still do: messages, bytes, connections."""
 
     def __init__(self, settings: TransportSettings) -> None:
         self._settings = settings
-        self._known: OrderedDict[str, tuple[TokenBucket, TokenBucket]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[TokenBucket, TokenBucket, TokenBucket]] = OrderedDict()
 
     def take(self, peer: str, size: int, now: float) -> bool:
         """Whether a message of `size` bytes is within both limits (`now`: monotonic seconds)."""
+        messages, octets, _ = self._of(peer)
+        return messages.take(1, now) and octets.take(size, now)
+
+    def connect(self, peer: str, now: float) -> bool:
+        """Whether one more connection is within its limit."""
+        return self._of(peer)[2].take(1, now)
+
+    def _of(self, peer: str) -> tuple[TokenBucket, TokenBucket, TokenBucket]:
         found = self._known.get(peer)
         if found is None:
             s = self._settings
@@ -65,10 +73,10 @@ class Allowances:
             found = self._known[peer] = (
                 TokenBucket(s.messages_per_s, s.messages_burst),
                 TokenBucket(s.bytes_per_s, s.bytes_burst),
+                TokenBucket(s.connects_per_s, s.connects_burst),
             )
         self._known.move_to_end(peer)
-        messages, octets = found
-        return messages.take(1, now) and octets.take(size, now)
+        return found
 
 
 @dataclass

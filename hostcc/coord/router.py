@@ -21,7 +21,7 @@ SKIPPED_PARTS = 256
 """Parts of a message that should have one only which are thrown away at a turn."""
 LOOKS = 4
 """Each connection is looked at in one of so many ticks."""
-REASONS = {
+REASONS: dict[Failure | None, str] = {
     Failure.PROTOCOL: "no handshake: it has no key, or not this host's, or repeats an old one",
     Failure.BROKEN: "it broke the handshake off, or was too slow",
 }
@@ -180,9 +180,10 @@ class Router:
             route = self._routes.get(connection.peer)
             if route is not None and route[1] is connection:
                 del self._routes[connection.peer]
-        if failure in REASONS:
-            address = connection.remote[0] if connection is not None else "unknown"
-            self._refused(address, REASONS[failure])
+        if failure is Failure.AUTH or (failure is None and connection and connection.peer):
+            return  # said by the gatekeeper, or in good order
+        address = connection.remote[0] if connection is not None else "unknown"
+        self._refused(address, REASONS.get(failure, "it left, or spoke another protocol"))
 
 
 def user_of(frame: zmq.Frame) -> str:

@@ -234,6 +234,8 @@ class Transport:
                 return 0.0
             peer = found
         if connection is not None:
+            if not connection.peer and not self._allowances.connect(peer, self._clock()):
+                self.offence(peer, "it connects again and again")
             self._router.proven(peer, identity, connection, curve)
         return self._take(peer, frame, connection.cut if connection else _nothing)
 
@@ -256,8 +258,9 @@ class Transport:
             self.counters["dropped: shut out"] += 1
             cut()
             return 0.0
-        if frame.more:
-            self.offence(peer, "expected messages of one part", FATAL)
+        if frame.more or size > self.settings.max_message:
+            expected = f"expected messages of one part and {self.settings.max_message} bytes"
+            self.offence(peer, expected, FATAL)
             cut()
             return 0.0
         if not self._allowances.take(peer, size, now):

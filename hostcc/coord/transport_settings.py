@@ -32,6 +32,9 @@ class TransportSettings:
     bytes_per_s: float = 1_000_000.0
     """Taken from one peer: ten times what a member sends to all of them."""
     bytes_burst: float = 8_000_000.0
+    connects_per_s: float = 1.0
+    """Connections of one peer: it keeps 32 and needs a new one to us now and then."""
+    connects_burst: float = 30.0
     all_per_s: float = 3000.0
     """Messages taken from all peers together; more wait."""
     all_burst: float = 3000.0
