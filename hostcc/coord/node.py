@@ -100,6 +100,10 @@ class Node:
         self._holding = holding
         self._to_tell.update(dict.fromkeys(peers, ask))
 
+    def renew(self) -> None:
+        """Sign everything anew: the signer has another key, and the old one will end."""
+        self._spread(self._own.renew(self._clock.now))
+
     def offence(self, peer: str, reason: str, now: float) -> None:
         """A peer sent something that the codec refused: enough of them, and it is not heard."""
         self._offenders.strike(peer, reason, self._clock.advance(now), now)

@@ -57,6 +57,10 @@ class Own:
         self.incarnation = min(self.incarnation + 1, COUNTER_MAX)
         return self.begin(now)
 
+    def renew(self, now: float) -> list[Held]:
+        """Say everything again in a new life: signed by another key, and the old ones void."""
+        return self._outdo(self.incarnation, now)
+
     def heard(self, held: Held, now: float) -> list[Held]:
         """What to say about a record of this name that came from elsewhere.
 

@@ -1,0 +1,248 @@
+"""A member at work: the gossip core on the transport, in the asyncio loop of its host."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from hostcc.coord import codec
+from hostcc.coord.address import Address, parse_numeric
+from hostcc.coord.intake import Intake
+from hostcc.coord.keyring import Keyring
+from hostcc.coord.message import Message, Outgoing
+from hostcc.coord.node import Node
+from hostcc.coord.nokeys import NoKeys
+from hostcc.coord.seeds import Seeds, advertised
+from hostcc.coord.settings import Settings
+from hostcc.coord.transport import Transport
+from hostcc.coord.transport_settings import TransportSettings
+from hostcc.errors import HostccError
+from hostcc.log import get_logger
+
+log = get_logger("gossip")
+
+DEFAULT_PORT = 7471
+MAX_PINGS = 256
+"""Pings whose answers are waited for, to measure round trips."""
+MAX_PEERS = 20_000
+RTT_GAIN = 0.2
+"""Weight of a new round trip in the average."""
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """How one host takes part."""
+
+    name: str
+    listen: Address
+    keys: Path | None = None
+    """Directory of the host's keys; None: without keys."""
+    insecure: bool = False
+    """Without keys, also listen where others than this host can reach it."""
+    seeds: tuple[tuple[str, Address], ...] = ()
+    """Members to begin with: (name, where)."""
+    advertise: str = ""
+    """HOST:PORT to tell the others; empty: worked out from `listen`."""
+    software: str = ""
+    gossip: Settings = field(default_factory=Settings)
+    transport: TransportSettings = field(default_factory=TransportSettings)
+
+
+@dataclass(frozen=True)
+class PeerStatus:
+    """One other member, for `hostcc peers`."""
+
+    name: str
+    address: str
+    """HOST:PORT as it says itself; empty: it does not."""
+    state: str
+    """alive, suspect or dead."""
+    link: str
+    """dialled, accepted, connecting, or none at the moment."""
+    rtt_s: float | None
+    """From a ping to its answer, averaged; else the kernel's figure; None: never measured."""
+    version: str
+    held: str
+    """Digest of the view that it holds; empty: it has not told us."""
+    active: str
+    """Digest of the view whose plan it follows."""
+    heard_s: float | None
+    """Seconds since its last message to us; None: there was none."""
+    shut_out: bool
+    """It sent what it should not, and is not listened to for now."""
+
+
+class GossipService:
+    """Start it, stop it; in between `node` may be told and asked things in the same loop."""
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        *,
+        rng: Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        on_round: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """`on_round(now)` is called after each round, for whoever works with the view.
+
+        Raises HostccError (keys that cannot be read, an address that needs keys).
+        """
+        self.settings = settings
+        self.keyring = Keyring(settings.keys) if settings.keys is not None else None
+        self._keys = self.keyring if self.keyring is not None else NoKeys()
+        self._rng = rng or Random()
+        self._clock = clock
+        self._on_round = on_round
+        self._seeds = Seeds(settings.seeds)
+        self._pings: OrderedDict[int, tuple[str, float]] = OrderedDict()
+        self._rtts: OrderedDict[str, float] = OrderedDict()
+        self._met: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._key_in_use = ""
+        self.transport = Transport(
+            settings.name,
+            settings.listen,
+            self.keyring,
+            self._received,
+            settings=settings.transport,
+            insecure=settings.insecure,
+            clock=clock,
+            rng=self._rng,
+        )
+        self.node: Node
+
+    async def start(self) -> None:
+        """Listen and take part.  Raises HostccError when the address cannot be taken."""
+        await self.transport.start()
+        own = self.settings.advertise or advertised(
+            self.transport.address,
+            [at for _, at in self.settings.seeds if at.is_numeric],
+        )
+        self.node = Node(
+            self.settings.name,
+            own,
+            signer=self._keys,
+            intake=Intake(self._keys),
+            rng=self._rng,
+            settings=self.settings.gossip,
+            software=self.settings.software,
+        )
+        self._key_in_use = self._fingerprint()
+        for name in self._seeds:
+            self.node.meet(name)
+        self._tasks = [
+            asyncio.create_task(self._rounds()),
+            asyncio.create_task(self._seeds.run()),
+        ]
+        log.info(
+            "gossip",
+            name=self.settings.name,
+            listen=self.transport.address,
+            advertised=own or "nothing",
+            key=self._key_in_use or "none",
+        )
+
+    async def stop(self) -> None:
+        """Take part no more; the others notice by themselves."""
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+        await self.transport.stop()
+
+    def peers(self) -> list[PeerStatus]:
+        """All other members, by name."""
+        members = self.node.members
+        names = {*members.others, *members.dead()}
+        return [self._status(name) for name in sorted(names)[:MAX_PEERS]]
+
+    def tick(self) -> None:
+        """One round now; the service does it by itself while it runs."""
+        now = self._clock()
+        if self._fingerprint() != self._key_in_use:
+            self._key_in_use = self._fingerprint()
+            self.node.renew()
+        self._send_all(self.node.tick(now), now)
+        for event in self.node.take_events():
+            log.warning("gossip", what=event.what, who=event.who, text=event.text)
+        self._on_round(now)
+
+    async def _rounds(self) -> None:
+        every = self.settings.gossip.round_s
+        due = self._clock() + every * self._rng.random()
+        while True:
+            await asyncio.sleep(max(0.0, due - self._clock()))
+            # A host that was stopped for a while does not catch up with the rounds it missed.
+            due = max(due + every, self._clock())
+            try:
+                self.tick()
+            except HostccError as error:
+                log.failure("gossip round", reason=str(error))
+
+    def _received(self, peer: str, data: bytes) -> None:
+        now = self._clock()
+        if not self.node.heard(peer, now):
+            return
+        try:
+            message = codec.decode(data)
+        except codec.CodecError as error:
+            self.node.offence(peer, str(error), now)
+            self.transport.offence(peer, str(error))
+            return
+        if peer not in self._met and len(self._met) < MAX_PEERS:
+            self._met.add(peer)
+            self.node.meet(peer)
+        self._time_answers(peer, message, now)
+        self._send_all(self.node.receive(peer, message, now), now)
+
+    def _send_all(self, messages: Iterable[Outgoing], now: float) -> None:
+        for outgoing in messages:
+            address = parse_numeric(self.node.address(outgoing.peer))
+            if address is None:
+                address = self._seeds.address(outgoing.peer)
+            data = codec.encode(outgoing.payload)
+            if self.transport.send(outgoing.peer, address, data):
+                for nonce in outgoing.payload.pings:
+                    self._pings[nonce] = (outgoing.peer, now)
+        while len(self._pings) > MAX_PINGS:
+            self._pings.popitem(last=False)
+
+    def _time_answers(self, peer: str, message: Message, now: float) -> None:
+        for nonce in message.acks:
+            asked = self._pings.get(nonce)
+            if asked is None or asked[0] != peer:
+                continue
+            del self._pings[nonce]
+            latest = now - asked[1]
+            before = self._rtts.pop(peer, latest)
+            self._rtts[peer] = before + RTT_GAIN * (latest - before)
+            if len(self._rtts) > MAX_PEERS:
+                self._rtts.popitem(last=False)
+
+    def _status(self, name: str) -> PeerStatus:
+        link = self.transport.link(name)
+        member = self.node.store.member(name)
+        report = self.node.reports.get(name)
+        ways = (("dialled", link.dialled == "up"), ("accepted", link.accepted))
+        return PeerStatus(
+            name=name,
+            address=self.node.address(name),
+            state=str(self.node.members.state(name)),
+            link=next((way for way, stands in ways if stands), link.dialled or "none"),
+            rtt_s=self._rtts.get(name, link.rtt_s),
+            version=member.software if member is not None else "",
+            held=report.held if report is not None else "",
+            active=report.active if report is not None else "",
+            heard_s=link.heard_s,
+            shut_out=link.shut_out or not self.node.heard(name, self._clock()),
+        )
+
+    def _fingerprint(self) -> str:
+        return "" if self.keyring is None else self.keyring.current.public.fingerprint
