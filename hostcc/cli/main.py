@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "what this host can do, what is missing and how to get it",
     "lab": "jobs on network namespaces of this machine",
     "probe": "the paths to a host and the source ports that choose them",
+    "plan": "paths, priorities and time-shifts of a cluster's jobs",
     "rank": "placements by how well their jobs' bursts fit together",
     "pcie": "the PCIe tree, and which jobs share its links",
     "keys": "this host's keys for gossip, and who may take part",

@@ -169,7 +169,7 @@ def decide(problem: Problem, options: Options, levels: int) -> Decision:
     _check(options)
     worth = fairness.worth(problem.work, problem.weight, problem.slowdown, options.fairness)
     default = (options.paths, options.order, options.compression) == (DEFAULT, DEFAULT, "exact")
-    bound = math.isfinite(options.most_loss)
+    bound = options.most_loss != math.inf
     if default and not bound and options.simulations and checked.fits(problem):
         return _simulated(problem, options, levels, worth)
     routing, moved, words = _paths(problem, options)
@@ -238,5 +238,9 @@ def _reason(value: float, seconds: float, others: int, blind: bool, shift: str) 
     if not seconds:
         return "sends nothing that is worth a priority"
     words = f"{value:.4g} FLOP per second of traffic, {seconds:.4g} s of it in an iteration"
-    words += f"; shares links with {others} jobs" if others else "; shares no link"
+    words += f"; shares links with {_count(others)}" if others else "; shares no link"
     return f"{words}; {shift}" if shift else words
+
+
+def _count(jobs: int) -> str:
+    return "1 job" if jobs == 1 else f"{jobs} jobs"

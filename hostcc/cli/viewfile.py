@@ -1,0 +1,119 @@
+"""A ClusterView from a file that somebody wrote: typed, bounded, refused in one line.
+
+The keys are those of hostcc.model, so that an encoded ClusterView reads back as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from hostcc import validate
+from hostcc.errors import InputError
+from hostcc.limits import JOB_NAME, JOB_NAME_WORDS
+from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
+
+MAX_BYTES = 256 << 20
+JobName = Annotated[str, Meta(pattern=JOB_NAME, description=JOB_NAME_WORDS)]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Text = Annotated[str, Meta(max_length=256)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e30)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class _Given(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class JobGiven(_Given, frozen=True):
+    """A JobProfile."""
+
+    job: JobName
+    compute_s: NotNegative
+    comm_start_s: NotNegative
+    work: NotNegative
+    gpus: NotNegative
+    host: Text = ""
+    period_s: NotNegative = 0.0
+    comm_s: NotNegative = 0.0
+    bytes_to: Annotated[tuple[tuple[Name, NotNegative], ...], Meta(max_length=100_000)] = ()
+    link_rates: Annotated[tuple[tuple[Name, NotNegative], ...], Meta(max_length=100_000)] = ()
+    weight: NotNegative = 1.0
+    slowdown: NotNegative = 1.0
+    phase_s: Annotated[float, Meta(ge=-1e30, le=1e30)] = 0.0
+    confidence: Share = 1.0
+    at: NotNegative = 0.0
+
+
+class FlowGiven(_Given, frozen=True):
+    """A Flow."""
+
+    id: Name
+    job: JobName
+    src: Name
+    dst: Name
+    bytes: NotNegative
+    size: SizeClass = SizeClass.ELEPHANT
+    protocol: Text = "tcp"
+    src_port: Port = 0
+    dst_port: Port = 0
+    path: Text = ""
+
+
+class PathGiven(_Given, frozen=True):
+    """A Path."""
+
+    id: Name
+    links: Annotated[tuple[Name, ...], Meta(max_length=64)]
+    ports: Annotated[tuple[Port, ...], Meta(max_length=65536)] = ()
+
+
+class TableGiven(_Given, frozen=True):
+    """A PathTable."""
+
+    src: Name
+    dst: Name
+    paths: Annotated[tuple[PathGiven, ...], Meta(max_length=4096)]
+    probed_at: NotNegative = 0.0
+
+
+class ViewGiven(_Given, frozen=True):
+    """A ClusterView."""
+
+    jobs: Annotated[tuple[JobGiven, ...], Meta(max_length=100_000)] = ()
+    flows: Annotated[tuple[FlowGiven, ...], Meta(max_length=1_000_000)] = ()
+    tables: Annotated[tuple[TableGiven, ...], Meta(max_length=1_000_000)] = ()
+    links: Annotated[tuple[tuple[Name, NotNegative], ...], Meta(max_length=1_000_000)] = ()
+    members: Annotated[tuple[Name, ...], Meta(max_length=1_000_000)] = ()
+    digest: Text = ""
+
+
+def view_of(data: bytes, where: str) -> ClusterView:
+    """The view in a file's bytes.  Raises InputError."""
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{where}: expected at most {MAX_BYTES >> 20} MiB")
+    try:
+        parsed = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{where}: expected JSON: {error}") from None
+    given = validate.convert(parsed, ViewGiven, where)
+    return ClusterView(
+        jobs=tuple(JobProfile(**_fields(one)) for one in given.jobs),
+        flows=tuple(Flow(**_fields(one)) for one in given.flows),
+        tables=tuple(
+            PathTable(
+                one.src, one.dst, tuple(Path(**_fields(path)) for path in one.paths), one.probed_at
+            )
+            for one in given.tables
+        ),
+        links=given.links,
+        members=given.members,
+        digest=given.digest,
+    )
+
+
+def _fields(given: Struct) -> dict[str, Any]:
+    return msgspec.structs.asdict(given)

@@ -1,0 +1,193 @@
+"""Why a plan treats one job as it does, in words and with the figures behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule import fairness, methods
+from hostcc.schedule import order as orders
+from hostcc.schedule.correction import correction, reference_job
+from hostcc.schedule.errors import OptionsError
+from hostcc.schedule.intensity import intensity, link_seconds
+from hostcc.schedule.plan import Solution
+from hostcc.schedule.problem import Floats, Ints
+
+MOST_CONTENDERS = 100
+"""That are listed, the most important first."""
+LEAST_PERIOD = 1e-9
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A job that shares a link with the one explained."""
+
+    job: str
+    rank: int
+    level: int
+    before: bool
+    """Whether it goes first."""
+    loses: float
+    """What whichever goes second is predicted to lose to the other: iteration time over the
+    one alone, less 1."""
+
+
+@dataclass(frozen=True)
+class FlowReason:
+    """Where one flow goes."""
+
+    flow: str
+    path: str
+    before: str
+    """The path that it was on; empty: unknown, or gone."""
+    busiest: str
+    """The link of its path that is offered most."""
+    load: float
+    """Of that link: seconds of traffic per second, as if nobody waited."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One job of a plan."""
+
+    job: str
+    rank: int
+    level: int
+    speed: float
+    """Predicted iterations per second over those alone."""
+    order: str
+    levels: str
+    parameters: str
+    shift: str
+    contenders: tuple[Contender, ...]
+    flows: tuple[FlowReason, ...]
+
+
+def explain(found: Solution, name: str) -> Explanation:
+    """Explain one job.  Raises OptionsError for a job that is not in the view."""
+    problem = found.problem
+    if name not in problem.job_ids:
+        raise OptionsError(f"job: expected one of the view's {problem.job_count}, got {name!r:.70}")
+    job = problem.job_ids.index(name)
+    rank = found.decision.rank
+    losses = orders.losses(methods.alone(problem, found.decision.routing), found.met)
+    contenders = _contenders(found, losses, job)
+    return Explanation(
+        name,
+        int(rank[job]),
+        int(found.level[job]),
+        float(fairness.speeds(rank, losses)[job]),
+        _order(found, job),
+        _levels(found, job, contenders),
+        _parameters(found, job, bool(contenders)),
+        found.shifts.reason[job] or "no time-shift: its links have room for all at once",
+        tuple(contenders[:MOST_CONTENDERS]),
+        tuple(_flows(found, job)),
+    )
+
+
+def _order(found: Solution, job: int) -> str:
+    problem, times = found.problem, found.times
+    if problem.blind[job]:
+        return "no usable path is known for its traffic: it goes last, at best effort"
+    if not times[job]:
+        return "it sends nothing that is worth a priority"
+    traffic: Floats = np.bincount(problem.flow_job, problem.flow_bytes, problem.job_count).astype(
+        np.float64
+    )
+    reference = reference_job(traffic)
+    k = correction(problem.compute, problem.comm_start, times, reference)[job]
+    value = intensity(problem.work, times)[job]
+    words = f"I = W / t = {problem.work[job]:.4g} / {times[job]:.4g} = {value:.4g} FLOP/s"
+    words += f"; k = {k:.3g} against {problem.job_ids[reference]}, P = k I = {k * value:.4g}"
+    if problem.weight[job] != 1:
+        words += f"; its owner's weight is {problem.weight[job]:g}"
+    if found.options.fairness and problem.slowdown[job] > 1:
+        words += f"; it was {problem.slowdown[job]:.2f} times slower than alone"
+    return f"{words}; {found.decision.how}"
+
+
+def _contenders(found: Solution, losses: orders.Losses, job: int) -> list[Contender]:
+    rank, level, met = found.decision.rank, found.level, found.met
+    listed = []
+    for mine, theirs, below, above in (
+        (met.one, met.other, losses.one_below, losses.other_below),
+        (met.other, met.one, losses.other_below, losses.one_below),
+    ):
+        for index in np.flatnonzero(mine == job).tolist():
+            other = int(theirs[index])
+            before = bool(rank[other] < rank[job])
+            loses = float(below[index] if before else above[index])
+            listed.append(
+                Contender(
+                    found.problem.job_ids[other], int(rank[other]), int(level[other]), before, loses
+                )
+            )
+    return sorted(listed, key=lambda one: one.rank)
+
+
+def _levels(found: Solution, job: int, contenders: list[Contender]) -> str:
+    mine = int(found.level[job])
+    if not contenders:
+        return f"level {mine}: it shares no link"
+    count = [
+        sum(one.level < mine for one in contenders),
+        sum(one.level == mine for one in contenders),
+        sum(one.level > mine for one in contenders),
+    ]
+    return (
+        f"level {mine}: of the {len(contenders)} jobs that it shares links with {count[0]} are on "
+        f"higher levels, {count[1]} on the same, {count[2]} on lower ones"
+    )
+
+
+def _parameters(found: Solution, job: int, competes: bool) -> str:
+    weight, owner = float(found.weight[job]), float(found.problem.weight[job])
+    if not competes:
+        return f"weight {weight:.4g}: its owner's, it shares no link"
+    return f"weight {weight:.4g}: its owner's {owner:g} times {weight / owner:.4g} for its level"
+
+
+def _flows(found: Solution, job: int) -> list[FlowReason]:
+    problem, routing = found.problem, found.decision.routing
+    load = _load(found)
+    gains = {flow: one.gain for one in found.decision.moved for flow in one.flows}
+    together = {flow: len(one.flows) for one in found.decision.moved for flow in one.flows}
+    reasons = []
+    for flow in np.flatnonzero(problem.flow_job == job).tolist():
+        path, before = int(routing[flow]), int(problem.flow_path[flow])
+        links = problem.path_links[problem.path_start[path] : problem.path_start[path + 1]]
+        busiest = int(links[np.argmax(load[links])]) if len(links) else -1
+        choices = int(np.diff(problem.table_start)[problem.flow_table[flow]])
+        if flow in gains:
+            beside = f" with {together[flow] - 1} other flows" if together[flow] > 1 else ""
+            words = f"moves{beside}: predicted gain {gains[flow]}"
+        elif before >= 0:
+            words = "stays: no move gains enough"
+        else:
+            words = f"placed: the best found of {choices} paths"
+        reasons.append(
+            FlowReason(
+                problem.flow_ids[flow],
+                problem.path_ids[path],
+                problem.path_ids[before] if before >= 0 else "",
+                problem.link_ids[busiest] if busiest >= 0 else "",
+                float(load[busiest]) if busiest >= 0 else 0.0,
+                words if choices > 1 else "the only path",
+            )
+        )
+    return reasons
+
+
+def _load(found: Solution) -> Floats:
+    """(L,) seconds of traffic per second on each link."""
+    problem = found.problem
+    job, link, seconds = link_seconds(problem, found.decision.routing)
+    period = np.maximum(problem.compute, problem.comm_start + found.times)
+    return _summed(link, seconds / np.maximum(period[job], LEAST_PERIOD), problem.link_count)
+
+
+def _summed(where: Ints, much: Floats, count: int) -> Floats:
+    return np.asarray(np.bincount(where, much, count), np.float64)

@@ -1,0 +1,130 @@
+"""`hostcc plan`: a view in, the plan or an explanation out, one line for whatever is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.cli import plan
+from hostcc.cli.viewfile import view_of
+from hostcc.errors import InputError
+from hostcc.model import ClusterView
+from hostcc.sim.small import small_case
+from tests.refusals import is_one_line
+from tests.schedule.paths import problems
+from tests.schedule.views import job, one_link
+
+pytestmark = pytest.mark.unit
+
+VIEW = one_link([job("a", work=2.0), job("b", weight=2.0)], [1.0, 1.0])
+
+
+def call(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    plan.register(parser.add_subparsers())
+    args = parser.parse_args(["plan", *words])
+    status: int = args.func(args)
+    return status
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    file = tmp_path / "view.json"
+    file.write_bytes(msgspec.json.encode(VIEW))
+    return str(file)
+
+
+def test_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(path, "--json", "--levels", "4", "--reserved", "0,1") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == "hostcc.plan/1"
+    assert answer["digest"] == "d"
+    assert [one["level"] for one in answer["jobs"]] == [2, 3]
+    assert [one["path"] for one in answer["flows"]] == ["p0", "p0"]
+
+
+def test_table_and_explanation(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:3] == ["0", "a", "0"]
+    assert "simulated" in lines[-1]
+    assert call(path, "--explain", "b") == 0
+    text = capsys.readouterr().out
+    for words in ("Rank", "I = W / t", "Level", "weight 1", "time-shift", "f-b", "only path"):
+        assert words in text
+    assert call(path, "--explain", "b", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["schema"], answer["job"]) == ("hostcc.explanation/1", "b")
+    assert answer["contenders"][0]["job"] == "a"
+
+
+@given(problems.views())
+def test_an_encoded_view_reads_back_as_it_was(view: ClusterView) -> None:
+    assert view_of(msgspec.json.encode(view), "FILE") == view
+
+
+def test_generated_views_read_back() -> None:
+    for index in range(3):
+        view = small_case(0, index)
+        assert view_of(msgspec.json.encode(view), "FILE") == view
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"jobs": 3}, "jobs: expected"),
+        ({"extra": 1}, "unknown key"),
+        ({"links": [["link", -1]]}, r"links\[0\]\[1\]|links"),
+        ({"links": []}, "expected known links"),
+        ({"jobs": [{"job": "a", "compute": 1}]}, "unknown key"),
+        (
+            {"jobs": [{"job": "a/b", "compute_s": 1, "comm_start_s": 1, "work": 1, "gpus": 1}]},
+            "job",
+        ),
+    ],
+)
+def test_wrong_files_are_refused(path: str, change: dict[str, Any], words: str) -> None:
+    given_ = json.loads(Path(path).read_text())
+    Path(path).write_text(json.dumps(given_ | change))
+    with pytest.raises(InputError, match=words) as error:
+        call(path)
+    assert is_one_line(str(error.value))
+    assert path in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--levels", "0"],
+        ["--reserved", "x"],
+        ["--reserved", "9"],
+        ["--fairness", "nan"],
+        ["--most-loss", "2"],
+        ["--most-loss", "nan"],
+        ["--paths", "nowhere"],
+        ["--explain", "nobody"],
+    ],
+)
+def test_wrong_options_are_refused(path: str, words: list[str]) -> None:
+    with pytest.raises(InputError, match="expected") as error:
+        call(path, *words)
+    assert is_one_line(str(error.value))
+
+
+@given(st.binary(max_size=100) | st.recursive(
+    st.none() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["jobs", "flows", "tables", "links", "x"]), inner),
+).map(lambda value: json.dumps(value).encode()))  # fmt: skip
+def test_any_bytes_end_in_an_input_error_or_a_view(data: bytes) -> None:
+    try:
+        view_of(data, "FILE")
+    except InputError as error:
+        assert is_one_line(str(error))

@@ -1,0 +1,90 @@
+"""Every job of a plan can be explained, and what is said is what the plan does."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from hostcc.model import ClusterView
+from hostcc.schedule.errors import OptionsError
+from hostcc.schedule.explain import explain
+from hostcc.schedule.parameters import weights
+from hostcc.schedule.plan import Options, plan, solve, written
+from hostcc.sim.small import small_case
+from tests.schedule.paths import problems
+from tests.schedule.views import job, one_link
+
+pytestmark = pytest.mark.unit
+
+
+@given(problems.views())
+@settings(max_examples=40, deadline=None)
+def test_every_job_of_any_view(view: ClusterView) -> None:
+    found = solve(view, Options(simulations=20))
+    made = written(view.digest, found)
+    paths = {one.flow: one.path for one in made.flows}
+    before = {flow.id: flow.path for flow in view.flows}
+    for one in made.jobs:
+        why = explain(found, one.job)
+        assert (why.rank, why.level) == (one.rank, one.level)
+        assert 0 <= why.speed <= 1 + 1e-9
+        for text in (why.order, why.levels, why.parameters, why.shift, one.reason):
+            assert text
+            assert "\n" not in text
+        for flow in why.flows:
+            assert paths[flow.flow] == flow.path
+            moved = flow.before not in ("", flow.path)
+            assert moved == ("gain" in flow.reason and flow.reason.startswith("moves"))
+            assert flow.before in ("", before[flow.flow])
+        assert [other.rank for other in why.contenders] == sorted(
+            other.rank for other in why.contenders
+        )
+        for other in why.contenders:
+            assert other.before == (other.rank < why.rank)
+
+
+def test_small_views_move_flows_only_for_a_gain() -> None:
+    moves = 0
+    for index in range(4):
+        view = small_case(2, index)
+        first = {one.flow: one.path for one in plan(view).flows}
+        settled = dataclasses.replace(
+            view,
+            flows=tuple(dataclasses.replace(one, path=first[one.id]) for one in view.flows),
+        )
+        assert {one.flow: one.path for one in plan(settled).flows} == first
+        poor = dataclasses.replace(
+            view,
+            flows=tuple(
+                dataclasses.replace(one, path="agg0" if first[one.id] != "tor" else "tor")
+                for one in view.flows
+            ),
+        )
+        found = solve(poor)
+        for moved in found.decision.moved:
+            moves += len(moved.flows)
+            assert float(moved.gain.split("%")[0]) > 0
+    assert moves
+
+
+def test_unknown_jobs_are_refused() -> None:
+    with pytest.raises(OptionsError, match="job: expected one of the view's 1, got 'zz'"):
+        explain(solve(one_link([job("a")], [1.0])), "zz")
+
+
+def test_fairness_and_weights_are_told() -> None:
+    view = one_link([job("a", weight=3.0, slowdown=1.5), job("b")], [0.5, 0.5])
+    why = explain(solve(view, Options(fairness=1.0)), "a")
+    assert "owner's weight is 3" in why.order
+    assert "1.50 times slower" in why.order
+    assert why.parameters.startswith("weight 6: its owner's 3 times 2")
+
+
+def test_weights_fall_with_the_level() -> None:
+    competing = np.array([True, True, True, False])
+    found = weights(np.array([0, 4, 7, 5]), np.array([1.0, 1.0, 2.0, 3.0]), competing)
+    assert found.tolist() == [2.0, 1.0, 1.0, 3.0]
+    assert weights(np.array([3]), np.array([0.0]), np.array([True])).tolist() == [0.01]
