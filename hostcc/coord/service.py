@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from random import Random
 
 from hostcc.coord import codec
 from hostcc.coord.address import Address, parse_numeric
+from hostcc.coord.coordinator import Coordinator, Planner
 from hostcc.coord.intake import Intake
 from hostcc.coord.keyring import Keyring
 from hostcc.coord.message import Message, Outgoing
@@ -31,6 +32,8 @@ DEFAULT_PORT = 7471
 MAX_PINGS = 256
 """Pings whose answers are waited for, to measure round trips."""
 MAX_PEERS = 20_000
+NEWS = frozenset({"activation"})
+"""Events that are no reason to worry."""
 RTT_GAIN = 0.2
 """Weight of a new round trip in the average."""
 
@@ -78,18 +81,45 @@ class PeerStatus:
     """It sent what it should not, and is not listened to for now."""
 
 
+@dataclass(frozen=True)
+class GossipStatus:
+    """The whole of it, for `hostcc status`."""
+
+    name: str
+    listen: str
+    insecure: bool
+    """There are no keys: whoever reaches the port may say anything.  Shown in red."""
+    key: str
+    """Fingerprint of the key in use; empty: none."""
+    members: dict[str, int]
+    """How many others are alive, suspect, dead."""
+    held: str
+    """Digest of the view that this host holds."""
+    active: str
+    """Digest of the view whose plan it follows; empty: none."""
+    agreed: bool
+    """Whether those that matter held the active view, too."""
+    missing: tuple[str, ...]
+    """Whom it waits for, or has stopped waiting for."""
+    dialled: int
+    accepted: int
+    counters: dict[str, int]
+    """Messages and bytes sent and received, what was dropped or refused and why."""
+
+
 class GossipService:
     """Start it, stop it; in between `node` may be told and asked things in the same loop."""
 
     def __init__(
         self,
         settings: ServiceSettings,
+        planner: Planner,
+        rules: str,
         *,
         rng: Random | None = None,
         clock: Callable[[], float] = time.monotonic,
-        on_round: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """`on_round(now)` is called after each round, for whoever works with the view.
+        """`planner` makes plans of views, `rules` names it and its options (Coordinator).
 
         Raises HostccError (keys that cannot be read, an address that needs keys).
         """
@@ -98,7 +128,7 @@ class GossipService:
         self._keys = self.keyring if self.keyring is not None else NoKeys()
         self._rng = rng or Random()
         self._clock = clock
-        self._on_round = on_round
+        self._planner, self._rules = planner, rules
         self._seeds = Seeds(settings.seeds)
         self._pings: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._rtts: OrderedDict[str, float] = OrderedDict()
@@ -116,6 +146,7 @@ class GossipService:
             rng=self._rng,
         )
         self.node: Node
+        self.coordinator: Coordinator
 
     async def start(self) -> None:
         """Listen and take part.  Raises HostccError when the address cannot be taken."""
@@ -133,6 +164,7 @@ class GossipService:
             settings=self.settings.gossip,
             software=self.settings.software,
         )
+        self.coordinator = Coordinator(self.node, self._planner, self._rules, self._rng)
         self._key_in_use = self._fingerprint()
         for name in self._seeds:
             self.node.meet(name)
@@ -163,16 +195,37 @@ class GossipService:
         names = {*members.others, *members.dead()}
         return [self._status(name) for name in sorted(names)[:MAX_PEERS]]
 
+    def status(self) -> GossipStatus:
+        """Who this host is among the others, and what they agree on."""
+        members = self.node.members
+        states = Counter(str(members.state(name)) for name in (*members.others, *members.dead()))
+        dialled, accepted = self.transport.connections()
+        agreement = self.coordinator.state
+        return GossipStatus(
+            name=self.settings.name,
+            listen=str(self.transport.address),
+            insecure=self.transport.insecure,
+            key=self._key_in_use,
+            members=dict(states),
+            held=agreement.held,
+            active=agreement.active,
+            agreed=agreement.agreed,
+            missing=agreement.missing,
+            dialled=dialled,
+            accepted=accepted,
+            counters=dict(self.transport.counters),
+        )
+
     def tick(self) -> None:
         """One round now; the service does it by itself while it runs."""
         now = self._clock()
         if self._fingerprint() != self._key_in_use:
             self._key_in_use = self._fingerprint()
             self.node.renew()
-        self._send_all(self.node.tick(now), now)
+        self._send_all(self.coordinator.tick(now), now)
         for event in self.node.take_events():
-            log.warning("gossip", what=event.what, who=event.who, text=event.text)
-        self._on_round(now)
+            tell = log.info if event.what in NEWS else log.warning
+            tell("gossip", what=event.what, who=event.who, text=event.text)
 
     async def _rounds(self) -> None:
         every = self.settings.gossip.round_s
@@ -194,13 +247,13 @@ class GossipService:
             message = codec.decode(data)
         except codec.CodecError as error:
             self.node.offence(peer, str(error), now)
-            self.transport.offence(peer, str(error))
+            self.transport.counters["refused"] += 1
             return
         if peer not in self._met and len(self._met) < MAX_PEERS:
             self._met.add(peer)
             self.node.meet(peer)
         self._time_answers(peer, message, now)
-        self._send_all(self.node.receive(peer, message, now), now)
+        self._send_all(self.coordinator.receive(peer, message, now), now)
 
     def _send_all(self, messages: Iterable[Outgoing], now: float) -> None:
         for outgoing in messages:
