@@ -1,0 +1,154 @@
+"""MLTCP for RoCE by the NIC's rate-increase parameters: which values for which F.  Pure.
+
+DCQCN (Zhu et al., SIGCOMM 2015, section 5) raises a sender's rate every T microseconds, by
+R_AI in the additive phase.  A larger R_AI or a smaller T makes a sender more aggressive, so
+F scales R_AI (MLTCP), and a constant weight divides T: Rajasekaran's experiment has T of 125
+against 100 us (MIT thesis 2025, section 3.1).  The parameters are a port's, so a port can be
+steered this way only while one job uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hostcc.errors import InputError
+from hostcc.limits import WEIGHT_MAX, WEIGHT_MIN
+from hostcc.model import Change, Difference
+
+KIND = "dcqcn"
+
+
+class Knob(StrEnum):
+    """Rate-increase parameters; the value is mlx5's name in sysfs, without its prefix."""
+
+    TIME_RESET = "time_reset"
+    """T, us: a rate increase is due so long after the one before."""
+    BYTE_RESET = "byte_reset"
+    """B, units of the device: likewise after so many bytes."""
+    AI_RATE = "ai_rate"
+    """R_AI, Mbit/s: by how much, in the additive phase."""
+    HAI_RATE = "hai_rate"
+    """R_HAI, Mbit/s: in the hyper-increase phase."""
+    THRESHOLD = "threshold"
+    """Rounds of a phase."""
+
+
+BOUNDS: Mapping[Knob, tuple[int, int]] = {
+    Knob.TIME_RESET: (1, 131_071),
+    Knob.BYTE_RESET: (1, 32_767),
+    Knob.AI_RATE: (1, 400_000),
+    Knob.HAI_RATE: (1, 400_000),
+    Knob.THRESHOLD: (1, 31),
+}
+"""What hostcc ever writes; a device may refuse more."""
+PLAIN_T_US, PATIENT_T_US = 100, 125
+"""Of the thesis's experiment; the patient job has 0.8 of the plain one's weight."""
+
+Values = Mapping[Knob, int]
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port whose parameters can be set."""
+
+    name: str
+    """Of its network interface."""
+    jobs: tuple[str, ...]
+    """That send through it."""
+
+
+def of_weight(plain: Values, weight: float) -> dict[Knob, int]:
+    """Static unfairness: T divided by the weight."""
+    _check(weight)
+    return _bounded({Knob.TIME_RESET: plain[Knob.TIME_RESET] / weight}, plain)
+
+
+def of_f(plain: Values, f: float) -> dict[Knob, int]:
+    """MLTCP: R_AI and R_HAI times F(bytes_ratio)."""
+    _check(f)
+    scaled = {knob: plain[knob] * f for knob in (Knob.AI_RATE, Knob.HAI_RATE) if knob in plain}
+    return _bounded(scaled, plain)
+
+
+def step_of(ratio: float, steps: int, now: int | None = None, slack: float = 0.25) -> int:
+    """Which of `steps` steps of bytes_ratio a job is in: writing to a NIC takes a while.
+
+    `now`: the step that is in force, which is kept while the ratio is within `slack` of a
+    step's width around it, so that noise causes no writes.
+    """
+    ratio = min(max(ratio, 0.0), 1.0)
+    if now is not None and (now - slack) / steps <= ratio < (now + 1 + slack) / steps:
+        return now
+    return min(int(ratio * steps), steps - 1)
+
+
+def middle(step: int, steps: int) -> float:
+    """The bytes_ratio that a step stands for."""
+    return (step + 0.5) / steps
+
+
+def changes(
+    port: Port, found: Values, wanted: Values, why: str, active: Collection[str] = ()
+) -> list[Change]:
+    """What has to be edited on a port.  Raises InputError where that would hit another job.
+
+    `active`: ids of changes that are in force: those are replaced, whatever they say.
+    """
+    if len(port.jobs) > 1:
+        raise InputError(
+            f"{port.name}: DCQCN's parameters are the port's: expected one job, "
+            f"got {', '.join(port.jobs[:4])}"
+        )
+    return [
+        Change(
+            id=change_id(port.name, knob),
+            what=KIND,
+            target=f"{port.name}/{knob}",
+            before=found[knob],
+            after=value,
+            why=why,
+            undo=f"write {found[knob]} back",
+        )
+        for knob, value in wanted.items()
+        if knob in found and (found[knob] != value or change_id(port.name, knob) in active)
+    ]
+
+
+def change_id(port: str, knob: Knob) -> str:
+    """The same edit has the same id in every run."""
+    return f"{KIND}:{port}:{knob}"
+
+
+def target_of(change: Change) -> tuple[str, Knob]:
+    """Port and knob of a change.  Raises InputError for one of another kind."""
+    port, _, knob = change.target.rpartition("/")
+    if change.what != KIND or knob not in list(Knob):
+        raise InputError(f"{change.id}: expected a change of a DCQCN parameter")
+    return port, Knob(knob)
+
+
+def differences(active: Iterable[Change], found: Mapping[str, Values]) -> list[Difference]:
+    """Changes that are no longer in force; `found`: port -> its parameters."""
+    gone = []
+    for change in active:
+        port, knob = target_of(change)
+        value = found.get(port, {}).get(knob)
+        if value != change.after:
+            said = "absent" if value is None else str(value)
+            gone.append(Difference(change.id, change.target, str(change.after), said))
+    return gone
+
+
+def _bounded(values: Mapping[Knob, float], plain: Values) -> dict[Knob, int]:
+    return {
+        knob: min(max(round(value), BOUNDS[knob][0]), BOUNDS[knob][1])
+        for knob, value in values.items()
+        if knob in plain
+    }
+
+
+def _check(weight: float) -> None:
+    if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
+        raise InputError(f"expected {WEIGHT_MIN:g} to {WEIGHT_MAX:g}, got {weight}")

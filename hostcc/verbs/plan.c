@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reading the agent's plan out of shared memory that may hold anything. */
+#include "plan.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_STALE_US 60000000u
+#define TRIES 100
+
+const uint32_t hcc_plan_layout[] = {
+	sizeof(struct hcc_rdma_path), sizeof(struct hcc_rdma_job), sizeof(struct hcc_rdma_plan),
+	offsetof(struct hcc_rdma_plan, beat), offsetof(struct hcc_rdma_plan, generation),
+	offsetof(struct hcc_rdma_job, name), offsetof(struct hcc_rdma_job, traffic_class),
+	offsetof(struct hcc_rdma_job, rate), offsetof(struct hcc_rdma_job, f_milli),
+	offsetof(struct hcc_rdma_job, path), offsetof(struct hcc_rdma_path, ports),
+	offsetof(struct hcc_rdma_path, count),
+	sizeof(struct hcc_rdma_count), sizeof(struct hcc_rdma_counts),
+	offsetof(struct hcc_rdma_counts, iterations), offsetof(struct hcc_rdma_counts, qp),
+	offsetof(struct hcc_rdma_count, bytes),
+	HCC_RDMA_VERSION, HCC_RDMA_MAX_JOBS, HCC_RDMA_NAME, HCC_RDMA_PATHS, HCC_RDMA_PORTS,
+	HCC_RDMA_F_POINTS, HCC_RDMA_QPS, 0,
+};
+
+static uint64_t size_of(uint32_t jobs)
+{
+	return sizeof(struct hcc_rdma_plan) + jobs * sizeof(struct hcc_rdma_job);
+}
+
+int hcc_plan_map(const char *path, struct hcc_plan_map *map)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	const struct hcc_rdma_plan *plan;
+	struct stat facts;
+	uint32_t jobs;
+
+	map->plan = NULL;
+	if (fd < 0)
+		return -1;
+	/* Only root's word is taken for the agent's. */
+	if (fstat(fd, &facts) || !S_ISREG(facts.st_mode) || (facts.st_mode & S_IWOTH) ||
+	    (facts.st_uid && facts.st_uid != geteuid()) || facts.st_size < (off_t)size_of(1) ||
+	    facts.st_size > (off_t)size_of(HCC_RDMA_MAX_JOBS)) {
+		close(fd);
+		return -1;
+	}
+	plan = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (plan == MAP_FAILED)
+		return -1;
+	jobs = plan->jobs;
+	if (plan->magic != HCC_RDMA_MAGIC || plan->version != HCC_RDMA_VERSION || jobs < 1 ||
+	    jobs > HCC_RDMA_MAX_JOBS || plan->size != size_of(jobs) ||
+	    (uint64_t)facts.st_size != size_of(jobs)) {
+		munmap((void *)plan, (size_t)facts.st_size);
+		return -1;
+	}
+	*map = (struct hcc_plan_map){
+		.plan = plan, .size = (uint64_t)facts.st_size, .jobs = jobs};
+	return 0;
+}
+
+int hcc_plan_alive(const struct hcc_plan_map *map)
+{
+	struct timespec clock;
+	uint64_t now, beat, stale;
+
+	if (!map->plan)
+		return 0;
+	clock_gettime(CLOCK_MONOTONIC, &clock);
+	now = (uint64_t)clock.tv_sec * 1000000000ull + (uint64_t)clock.tv_nsec;
+	beat = atomic_load_explicit(&map->plan->beat, memory_order_relaxed);
+	stale = atomic_load_explicit(&map->plan->stale_us, memory_order_relaxed);
+	if (stale > MAX_STALE_US)
+		stale = MAX_STALE_US;
+	return beat <= now && now - beat <= stale * 1000;
+}
+
+/* What does not fit its bounds is not there. */
+static void bound(struct hcc_rdma_job *job)
+{
+	if (job->traffic_class > 0xff || job->traffic_class & 3)
+		job->flags &= ~HCC_RDMA_CLASS;
+	if (!job->rate || !job->iteration_bytes)
+		job->flags &= ~HCC_RDMA_RATE;
+	if (job->paths > HCC_RDMA_PATHS)
+		job->paths = 0;
+	for (uint32_t index = 0; index < job->paths; index++)
+		if (job->path[index].count > HCC_RDMA_PORTS)
+			job->path[index].count = 0;
+}
+
+int hcc_plan_read(const struct hcc_plan_map *map, const char *name, struct hcc_rdma_job *job)
+{
+	if (!map->plan || !*name)
+		return -1;
+	for (uint32_t index = 0; index < map->jobs; index++) {
+		const struct hcc_rdma_job *entry = &map->plan->job[index];
+
+		if (strncmp(entry->name, name, HCC_RDMA_NAME))
+			continue;
+		for (int attempt = 0; attempt < TRIES; attempt++) {
+			uint32_t before = atomic_load_explicit(&entry->sequence, memory_order_acquire);
+
+			if (before & 1)
+				continue;
+			memcpy(job, (const void *)entry, sizeof(*job));
+			atomic_thread_fence(memory_order_acquire);
+			if (atomic_load_explicit(&entry->sequence, memory_order_relaxed) != before)
+				continue;
+			if (strncmp(job->name, name, HCC_RDMA_NAME))
+				break;
+			bound(job);
+			return 0;
+		}
+	}
+	return -1;
+}

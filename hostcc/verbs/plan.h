@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the agent tells jobs that use RDMA, and what they count: two layouts of shared memory.
+ *
+ * The agent writes the plan, jobs only read it: one entry per job, changed under a sequence
+ * number that is odd meanwhile.  Each process of a job makes a file of counters of its own.
+ * Readers trust none of it.
+ */
+#ifndef HOSTCC_VERBS_PLAN_H
+#define HOSTCC_VERBS_PLAN_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define HCC_RDMA_MAGIC 0x6d64726363736f68ull
+#define HCC_RDMA_VERSION 1u
+#define HCC_RDMA_MAX_JOBS 256u
+#define HCC_RDMA_NAME 72u
+#define HCC_RDMA_PATHS 32u
+#define HCC_RDMA_PORTS 8u
+#define HCC_RDMA_F_POINTS 33u
+
+#define HCC_RDMA_CLASS 1u /* traffic_class holds */
+#define HCC_RDMA_RATE 2u  /* rate, iteration_bytes and f_milli hold */
+#define HCC_RDMA_GATE 4u  /* pcie_link and level hold */
+
+/* Source ports for the queue pairs to one destination, taken in turn. */
+struct hcc_rdma_path {
+	uint8_t dgid[16];
+	uint16_t ports[HCC_RDMA_PORTS];
+	uint16_t count;
+	uint16_t reserved[3];
+};
+
+struct hcc_rdma_job {
+	_Atomic uint32_t sequence;
+	uint32_t flags;
+	char name[HCC_RDMA_NAME]; /* ends in 0; empty: no job */
+	uint32_t traffic_class;   /* the whole byte: DSCP << 2, ECN bits 0 */
+	uint32_t level;           /* of PCIe semaphores, 0 the highest */
+	uint32_t pcie_link;       /* index in the region of PCIe semaphores */
+	uint32_t silence_us;      /* without a post for so long: a new iteration */
+	uint64_t rate;            /* bytes per second at F = 1 */
+	uint64_t iteration_bytes; /* of this process */
+	uint32_t f_milli[HCC_RDMA_F_POINTS]; /* F over bytes_ratio, thousandths */
+	uint32_t paths;
+	struct hcc_rdma_path path[HCC_RDMA_PATHS];
+};
+
+struct hcc_rdma_plan {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t jobs;
+	uint64_t size;
+	_Atomic uint64_t beat;       /* CLOCK_MONOTONIC ns: the agent's last sign of life */
+	_Atomic uint32_t stale_us;   /* without one for so long there is no agent */
+	_Atomic uint32_t generation; /* counts changes of any entry */
+	uint64_t padding[3];
+	struct hcc_rdma_job job[];
+};
+
+#define HCC_RDMA_QPS 1024u
+
+/* One queue pair, as its process counts it. */
+struct hcc_rdma_count {
+	uint32_t qpn; /* 0: free */
+	uint32_t port; /* UDP source port that was asked for; 0: none */
+	uint32_t traffic_class;
+	uint32_t moves;  /* live changes of path or class that worked */
+	uint32_t failed; /* and that did not */
+	uint32_t reserved;
+	_Atomic uint64_t bytes;
+	_Atomic uint64_t iteration; /* bytes in the current one */
+	uint64_t padding[3];
+};
+
+struct hcc_rdma_counts {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;
+	char name[HCC_RDMA_NAME];
+	_Atomic uint64_t iterations;
+	_Atomic uint64_t paced_ns; /* that posts were held back for, by F and by semaphores */
+	uint64_t padding[3];
+	struct hcc_rdma_count qp[HCC_RDMA_QPS];
+};
+
+/* The plan as one process sees it. */
+struct hcc_plan_map {
+	const struct hcc_rdma_plan *plan;
+	uint64_t size;
+	uint32_t jobs;
+};
+
+/* Map a plan; 0, or -1: there is none that can be trusted to be one. */
+int hcc_plan_map(const char *path, struct hcc_plan_map *map);
+/* Whether an agent lives. */
+int hcc_plan_alive(const struct hcc_plan_map *map);
+/* A consistent copy of a job's entry; 0, or -1: no such job, or it is being changed. */
+int hcc_plan_read(const struct hcc_plan_map *map, const char *name, struct hcc_rdma_job *job);
+
+/* Offsets and sizes of both layouts, for bindings to compare with theirs; 0 ends the list. */
+extern const uint32_t hcc_plan_layout[];
+
+#endif

@@ -1,0 +1,285 @@
+"""The agent's side of plan.h: says what jobs with RDMA should do, reads what they counted.
+
+`PlanRegion.create` makes the shared memory, `publish` changes jobs' entries, `beat` keeps it
+alive: without a beat for `stale_s` the shims of the jobs go out of the way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+import mmap
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostcc.errors import HostccError, InputError
+from hostcc.limits import is_job_name
+from hostcc.verbs.ports import FIRST, LAST
+
+DEFAULT_PATH = Path("/dev/shm/hostcc-rdma")
+DEFAULT_COUNTS = Path("/dev/shm/hostcc-qp")
+STALE_S = 3.0
+MAGIC, VERSION = 0x6D64726363736F68, 1
+MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS = 256, 72, 32, 8, 33, 1024
+CLASS, RATE, GATE = 1, 2, 4
+MAX_COUNT_FILES = 4096
+_u8, _u16, _u32, _u64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
+
+
+class PathEntry(ctypes.Structure):
+    """struct hcc_rdma_path."""
+
+    _fields_ = (
+        ("dgid", _u8 * 16), ("ports", _u16 * PORTS), ("count", _u16), ("reserved", _u16 * 3)
+    )  # fmt: skip
+
+
+class JobEntry(ctypes.Structure):
+    """struct hcc_rdma_job."""
+
+    _fields_ = (
+        ("sequence", _u32), ("flags", _u32), ("name", ctypes.c_char * NAME_BYTES),
+        ("traffic_class", _u32), ("level", _u32), ("pcie_link", _u32), ("silence_us", _u32),
+        ("rate", _u64), ("iteration_bytes", _u64), ("f_milli", _u32 * F_POINTS),
+        ("paths", _u32), ("path", PathEntry * PATHS),
+    )  # fmt: skip
+
+
+class Header(ctypes.Structure):
+    """struct hcc_rdma_plan, without its jobs."""
+
+    _fields_ = (
+        ("magic", _u64), ("version", _u32), ("jobs", _u32), ("size", _u64), ("beat", _u64),
+        ("stale_us", _u32), ("generation", _u32), ("padding", _u64 * 3),
+    )  # fmt: skip
+
+
+class CountEntry(ctypes.Structure):
+    """struct hcc_rdma_count."""
+
+    _fields_ = (
+        ("qpn", _u32), ("port", _u32), ("traffic_class", _u32), ("moves", _u32),
+        ("failed", _u32), ("reserved", _u32), ("bytes", _u64), ("iteration", _u64),
+        ("padding", _u64 * 3),
+    )  # fmt: skip
+
+
+class CountsEntry(ctypes.Structure):
+    """struct hcc_rdma_counts."""
+
+    _fields_ = (
+        ("magic", _u64), ("version", _u32), ("pid", _u32), ("name", ctypes.c_char * NAME_BYTES),
+        ("iterations", _u64), ("paced_ns", _u64), ("padding", _u64 * 3), ("qp", CountEntry * QPS),
+    )  # fmt: skip
+
+
+def expected_layout() -> tuple[int, ...]:
+    """What the libraries' `hcc_plan_layout` has to say."""
+    return (
+        ctypes.sizeof(PathEntry), ctypes.sizeof(JobEntry), ctypes.sizeof(Header),
+        Header.beat.offset, Header.generation.offset, JobEntry.name.offset,
+        JobEntry.traffic_class.offset, JobEntry.rate.offset, JobEntry.f_milli.offset,
+        JobEntry.path.offset, PathEntry.ports.offset, PathEntry.count.offset,
+        ctypes.sizeof(CountEntry), ctypes.sizeof(CountsEntry), CountsEntry.iterations.offset,
+        CountsEntry.qp.offset, CountEntry.bytes.offset,
+        VERSION, MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """A job's send rate as a function of how far its iteration has come."""
+
+    rate: float
+    """Bytes per second of this process at F = 1."""
+    iteration_bytes: int
+    """Of this process."""
+    f: tuple[float, ...]
+    """F at 33 evenly spaced bytes_ratios from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class RdmaJob:
+    """What one job with RDMA should do on this host."""
+
+    name: str
+    traffic_class: int | None = None
+    """The whole byte, ECN bits 0 (DSCP << 2); None: as the job wants."""
+    ports: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """(Destination address or GID, UDP source ports of its queue pairs, in turn)."""
+    pacing: Pacing | None = None
+    gate: tuple[int, int] | None = None
+    """(Link in the region of PCIe semaphores, level)."""
+    silence_s: float = 1e-3
+    """Without a post for so long a new iteration begins."""
+
+
+@dataclass(frozen=True)
+class QpCount:
+    """One queue pair as its process counts it."""
+
+    qpn: int
+    port: int
+    """UDP source port that was asked for; 0: none."""
+    traffic_class: int
+    moves: int
+    failed: int
+    bytes: int
+    iteration: int
+    """Bytes in the current iteration."""
+
+
+@dataclass(frozen=True)
+class ProcessCount:
+    """One process of a job."""
+
+    job: str
+    pid: int
+    iterations: int
+    paced_s: float
+    qps: tuple[QpCount, ...]
+
+
+class PlanRegion:
+    """The plan in shared memory; one writer."""
+
+    def __init__(self, path: Path, mapped: mmap.mmap, jobs: int) -> None:
+        self.path = path
+        self._mapped = mapped
+        self._header = Header.from_buffer(mapped)
+        self._jobs = (JobEntry * jobs).from_buffer(mapped, ctypes.sizeof(Header))
+
+    @classmethod
+    def create(
+        cls, path: Path = DEFAULT_PATH, jobs: int = MAX_JOBS, stale_s: float = STALE_S
+    ) -> PlanRegion:
+        """Make the region.  Jobs that have an older one open see that one go stale."""
+        if not 1 <= jobs <= MAX_JOBS or not 0 < stale_s <= 60:
+            raise InputError(f"jobs {jobs}, stale_s {stale_s}: expected 1 to {MAX_JOBS}, to 60 s")
+        size = ctypes.sizeof(Header) + jobs * ctypes.sizeof(JobEntry)
+        try:
+            path.unlink(missing_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(path, flags, 0o644)
+            os.fchmod(fd, 0o644)
+            os.ftruncate(fd, size)
+            mapped = mmap.mmap(fd, size)
+            os.close(fd)
+        except OSError as error:
+            raise HostccError(f"{path}: {error.strerror}") from None
+        region = cls(path, mapped, jobs)
+        header = region._header
+        header.version, header.jobs, header.size = VERSION, jobs, size
+        header.stale_us = round(stale_s * 1e6)
+        region.beat()
+        header.magic = MAGIC
+        return region
+
+    def beat(self) -> None:
+        """The agent lives."""
+        self._header.beat = time.monotonic_ns()
+
+    def publish(self, jobs: Sequence[RdmaJob]) -> None:
+        """Say what these jobs should do; entries of others go.  Raises InputError."""
+        if len(jobs) > len(self._jobs) or len({job.name for job in jobs}) != len(jobs):
+            raise InputError(f"jobs: expected at most {len(self._jobs)}, each once")
+        entries = {job.name: _entry(job) for job in jobs}
+        taken = [bytes(slot.name).decode(errors="replace") for slot in self._jobs]
+        for index, name in enumerate(taken):
+            if name and name not in entries:
+                self._write(index, JobEntry())
+                taken[index] = ""
+        for name, entry in entries.items():
+            index = taken.index(name) if name in taken else taken.index("")
+            taken[index] = name
+            self._write(index, entry)
+        self._header.generation = (self._header.generation + 1) & 0xFFFFFFFF
+
+    def _write(self, index: int, entry: JobEntry) -> None:
+        slot = self._jobs[index]
+        sequence = slot.sequence | 1
+        slot.sequence = sequence
+        entry.sequence = sequence
+        ctypes.memmove(ctypes.byref(slot), ctypes.byref(entry), ctypes.sizeof(entry))
+        slot.sequence = (sequence + 1) & 0xFFFFFFFF
+
+    def close(self) -> None:
+        """Remove it: the shims see the beat stop."""
+        self.path.unlink(missing_ok=True)
+        del self._header, self._jobs
+        self._mapped.close()
+
+
+def _entry(job: RdmaJob) -> JobEntry:
+    if not is_job_name(job.name):
+        raise InputError(f"{job.name!r:.80}: expected a job's name")
+    entry = JobEntry(name=job.name.encode(), silence_us=max(1, round(job.silence_s * 1e6)))
+    if job.traffic_class is not None:
+        if not 0 <= job.traffic_class <= 0xFC or job.traffic_class & 3:
+            raise InputError(f"{job.name}: traffic_class: expected DSCP << 2")
+        entry.flags |= CLASS
+        entry.traffic_class = job.traffic_class
+    if job.pacing is not None:
+        if job.pacing.rate < 1 or job.pacing.iteration_bytes < 1 or len(job.pacing.f) != F_POINTS:
+            raise InputError(f"{job.name}: pacing: expected a rate, bytes and {F_POINTS} points")
+        entry.flags |= RATE
+        entry.rate, entry.iteration_bytes = int(job.pacing.rate), job.pacing.iteration_bytes
+        entry.f_milli[:] = [min(max(round(value * 1000), 10), 100_000) for value in job.pacing.f]
+    if job.gate is not None:
+        entry.flags |= GATE
+        entry.pcie_link, entry.level = job.gate
+    if len(job.ports) > PATHS:
+        raise InputError(f"{job.name}: ports: expected at most {PATHS} destinations")
+    entry.paths = len(job.ports)
+    for place, (destination, ports) in enumerate(job.ports):
+        if not 1 <= len(ports) <= PORTS or not all(FIRST <= port <= LAST for port in ports):
+            raise InputError(f"{job.name}: ports: expected 1 to {PORTS} from {FIRST} to {LAST}")
+        entry.path[place].dgid[:] = gid_of(destination)
+        entry.path[place].count = len(ports)
+        entry.path[place].ports[: len(ports)] = list(ports)
+    return entry
+
+
+def gid_of(address: str) -> bytes:
+    """The RoCEv2 GID of an address: IPv4 is mapped into IPv6.  Raises InputError."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        raise InputError(f"{address!r:.60}: expected an IP address or GID") from None
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return bytes(10) + b"\xff\xff" + parsed.packed
+    return parsed.packed
+
+
+def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
+    """What all processes with the shim have counted; what is no such file is skipped."""
+    found = []
+    for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
+        try:
+            with path.open("rb") as file:
+                data = file.read(ctypes.sizeof(CountsEntry) + 1)
+        except OSError:
+            continue
+        if len(data) == ctypes.sizeof(CountsEntry):
+            counts = CountsEntry.from_buffer_copy(data)
+            if (counts.magic, counts.version) == (MAGIC, VERSION):
+                found.append(_process(counts))
+    return tuple(found)
+
+
+def _process(counts: CountsEntry) -> ProcessCount:
+    name = bytes(counts.name).decode(errors="replace")
+    return ProcessCount(
+        name if is_job_name(name) else "",
+        int(counts.pid),
+        int(counts.iterations),
+        counts.paced_ns / 1e9,
+        tuple(
+            QpCount(qp.qpn, qp.port, qp.traffic_class, qp.moves, qp.failed, qp.bytes, qp.iteration)
+            for qp in counts.qp
+            if qp.qpn
+        ),
+    )

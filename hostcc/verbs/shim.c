@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The transport shim: LD_PRELOADed into a job by `hostcc run --rdma`.
+ *
+ * It stands before ibv_modify_qp and ibv_destroy_qp.  While no agent says otherwise that is
+ * all that it does: each call goes through.  Where the agent's plan has this job, the queue
+ * pairs that come by are put on their path and class and looked after by one thread.
+ */
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PLAN_PATH "/dev/shm/hostcc-rdma"
+#define LOOK_NS 10000000l /* how often the thread looks for a new plan */
+#define EXPORT __attribute__((visibility("default")))
+
+struct shim_real shim_real;
+struct hcc_rdma_counts *shim_counts;
+
+static struct hcc_plan_map plan;
+static char job_name[HCC_RDMA_NAME], counts_path[64];
+static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t resolved = PTHREAD_ONCE_INIT;
+static _Atomic int attached; /* 1: plan and counters are mapped, the thread runs */
+
+typedef void *(*dlvsym_function)(void *, const char *, const char *);
+
+/* The C library's own; dlsym itself is not interposed. */
+static dlvsym_function real_dlvsym(void)
+{
+	static _Atomic(dlvsym_function) known;
+	dlvsym_function real = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!real) {
+		real = (dlvsym_function)dlsym(RTLD_NEXT, "dlvsym");
+		atomic_store_explicit(&known, real, memory_order_relaxed);
+	}
+	return real;
+}
+
+static void *symbol(void *library, const char *name, const char *version)
+{
+	return library && real_dlvsym() ? real_dlvsym()(library, name, version) : NULL;
+}
+
+static void resolve(void)
+{
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	void *mlx5 = dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	shim_real.modify_qp = symbol(library, "ibv_modify_qp", "IBVERBS_1.1");
+	shim_real.query_qp = symbol(library, "ibv_query_qp", "IBVERBS_1.1");
+	shim_real.destroy_qp = symbol(library, "ibv_destroy_qp", "IBVERBS_1.1");
+	shim_real.to_ex = library ? dlsym(library, "ibv_qp_to_qp_ex") : NULL;
+	shim_real.modify_udp_sport = mlx5 ? dlsym(mlx5, "mlx5dv_modify_qp_udp_sport") : NULL;
+}
+
+int shim_alive(void)
+{
+	return atomic_load_explicit(&attached, memory_order_acquire) && hcc_plan_alive(&plan);
+}
+
+uint32_t shim_generation(void)
+{
+	return atomic_load_explicit(&plan.plan->generation, memory_order_acquire);
+}
+
+int shim_job(struct hcc_rdma_job *job)
+{
+	return shim_alive() ? hcc_plan_read(&plan, job_name, job) : -1;
+}
+
+static void *watch(void *unused)
+{
+	const struct timespec nap = {.tv_nsec = LOOK_NS};
+	struct hcc_rdma_job job;
+	uint32_t seen = 0;
+	int lived = 0;
+
+	(void)unused;
+	for (;;) {
+		int lives = shim_alive();
+		uint32_t generation = shim_generation();
+
+		if (lives && (generation != seen || !lived) && !shim_job(&job)) {
+			seen = generation;
+			shim_gate_plan(&job);
+			shim_move_all(&job);
+		} else if (lived && !lives) {
+			shim_gate_plan(NULL);
+		}
+		lived = lives;
+		nanosleep(&nap, NULL);
+	}
+	return NULL;
+}
+
+static int make_counts(void)
+{
+	const char *folder = getenv("HOSTCC_RDMA_COUNTS");
+	int fd;
+
+	snprintf(counts_path, sizeof(counts_path), "%.40s.%d",
+		 folder && *folder ? folder : "/dev/shm/hostcc-qp", (int)getpid());
+	fd = open(counts_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return -1;
+	if (!ftruncate(fd, sizeof(*shim_counts)))
+		shim_counts = mmap(NULL, sizeof(*shim_counts), PROT_READ | PROT_WRITE,
+				   MAP_SHARED, fd, 0);
+	close(fd);
+	if (!shim_counts || shim_counts == MAP_FAILED) {
+		unlink(counts_path);
+		shim_counts = NULL;
+		return -1;
+	}
+	shim_counts->version = HCC_RDMA_VERSION;
+	shim_counts->pid = (uint32_t)getpid();
+	memcpy(shim_counts->name, job_name, sizeof(job_name));
+	atomic_thread_fence(memory_order_seq_cst);
+	shim_counts->magic = HCC_RDMA_MAGIC;
+	return 0;
+}
+
+/* A child of fork has neither the thread nor queue pairs that work: it is left alone. */
+static void forget(void)
+{
+	atomic_store(&attached, 0);
+	counts_path[0] = 0;
+}
+
+/* The first time that a queue pair comes by and an agent lives: become active. */
+static int attach(void)
+{
+	const char *path = getenv("HOSTCC_RDMA_PLAN");
+	const char *name = getenv("HOSTCC_JOB");
+	struct hcc_rdma_job job;
+	sigset_t all, before;
+	pthread_t thread;
+	int failed = -1;
+
+	if (atomic_load_explicit(&attached, memory_order_acquire))
+		return 0;
+	if (!name || !*name || strlen(name) >= HCC_RDMA_NAME)
+		return -1;
+	pthread_mutex_lock(&once);
+	if (attached) {
+		failed = 0;
+	} else if ((plan.plan || !hcc_plan_map(path && *path ? path : PLAN_PATH, &plan)) &&
+		   hcc_plan_alive(&plan)) {
+		strcpy(job_name, name);
+		if (!hcc_plan_read(&plan, job_name, &job) && (shim_counts || !make_counts())) {
+			shim_gate_plan(&job);
+			sigfillset(&all);
+			pthread_sigmask(SIG_SETMASK, &all, &before);
+			atomic_store_explicit(&attached, 1, memory_order_release);
+			failed = pthread_create(&thread, NULL, watch, NULL);
+			if (failed)
+				atomic_store(&attached, 0);
+			else
+				pthread_detach(thread);
+			pthread_sigmask(SIG_SETMASK, &before, NULL);
+			pthread_atfork(NULL, NULL, forget);
+		}
+	}
+	pthread_mutex_unlock(&once);
+	return failed;
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	pthread_once(&resolved, resolve);
+	if (!shim_real.modify_qp)
+		return ENOSYS;
+	if (!shim_real.query_qp || !shim_real.destroy_qp || attach())
+		return shim_real.modify_qp(qp, attr, mask);
+	return shim_modify(qp, attr, mask);
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	pthread_once(&resolved, resolve);
+	if (!shim_real.destroy_qp)
+		return ENOSYS;
+	return attached ? shim_destroy(qp) : shim_real.destroy_qp(qp);
+}
+
+/* NCCL opens libibverbs itself and asks it for its functions by name and version. */
+EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version)
+{
+	dlvsym_function real = real_dlvsym();
+
+	if (!real)
+		return NULL;
+	if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && !strncmp(name, "ibv_", 4)) {
+		void *found = real(handle, name, version);
+
+		if (found && !strcmp(name, "ibv_modify_qp"))
+			return (void *)ibv_modify_qp;
+		if (found && !strcmp(name, "ibv_destroy_qp"))
+			return (void *)ibv_destroy_qp;
+		return found;
+	}
+	return real(handle, name, version); /* a tail call: RTLD_NEXT sees who asked */
+}
+
+__attribute__((destructor)) static void leave(void)
+{
+	if (*counts_path)
+		unlink(counts_path);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the transport shim know of each other.  docs/shim.md tells the whole. */
+#ifndef HOSTCC_VERBS_SHIM_H
+#define HOSTCC_VERBS_SHIM_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+
+#include "plan.h"
+#include "semaphore.h"
+
+/* libibverbs' own functions. */
+struct shim_real {
+	int (*modify_qp)(struct ibv_qp *, struct ibv_qp_attr *, int);
+	int (*query_qp)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
+	int (*destroy_qp)(struct ibv_qp *);
+	struct ibv_qp_ex *(*to_ex)(struct ibv_qp *);
+	int (*modify_udp_sport)(struct ibv_qp *, uint16_t); /* mlx5's; may be NULL */
+};
+extern struct shim_real shim_real;
+
+/* One queue pair that the shim looks after. */
+struct shim_qp {
+	struct ibv_qp *qp; /* NULL: free */
+	struct hcc_rdma_count *count;
+	pthread_mutex_t lock; /* of its transitions and of `av` */
+	struct ibv_ah_attr av;
+	uint32_t turn;     /* which of several ports is its */
+	int our_port, our_class; /* the job left them to us */
+	int ready, stuck;  /* is in RTS; cannot be moved */
+	int all_signalled;
+	/* The extended interface, where it is in use: what was there before. */
+	struct ibv_qp_ex *ex;
+	void (*ex_start)(struct ibv_qp_ex *);
+	int (*ex_complete)(struct ibv_qp_ex *);
+	void (*ex_sge)(struct ibv_qp_ex *, uint32_t, uint64_t, uint32_t);
+	void (*ex_sge_list)(struct ibv_qp_ex *, size_t, const struct ibv_sge *);
+	void (*ex_inline)(struct ibv_qp_ex *, void *, size_t);
+	void (*ex_inline_list)(struct ibv_qp_ex *, size_t, const struct ibv_data_buf *);
+	uint64_t ex_bytes;
+};
+
+/* shim.c: the plan and who we are. */
+int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent lives */
+int shim_alive(void);
+uint32_t shim_generation(void);
+extern struct hcc_rdma_counts *shim_counts; /* NULL before an agent was seen */
+
+/* shim_qp.c: the queue pairs. */
+int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int shim_destroy(struct ibv_qp *qp);
+struct shim_qp *shim_find(const struct ibv_qp *qp);
+void shim_move_all(const struct hcc_rdma_job *job);
+
+/* shim_gate.c: posts and completions. */
+void shim_gate_plan(const struct hcc_rdma_job *job);
+void shim_gate_hook(struct shim_qp *one);
+void shim_gate_unhook(struct shim_qp *one);
+/* After SQD queued work waits for a doorbell: rings one without posting anything. */
+void shim_nudge(struct ibv_qp *qp);
+
+#endif

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Posts and completions of the job's queue pairs: bytes per queue pair and iteration, the
+ * rate scaled by F(bytes_ratio), and the turns at a shared PCIe link.
+ *
+ * libibverbs calls its providers through tables of functions; the entries that post and poll
+ * are replaced in the job's own copies, and only once an agent has a plan for it.
+ */
+#include "shim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SEMAPHORES "/dev/shm/hostcc-pcie"
+#define CONTEXTS 64
+#define LONGEST_PAUSE_NS 10000000ull /* no post is held back for longer by F */
+#define MANY_SGES 1024
+
+static struct {
+	struct ibv_context *context;
+	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
+} contexts[CONTEXTS];
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What the plan says, read by every post. */
+static _Atomic uint32_t pacing, silence_us = 1000, f_milli[HCC_RDMA_F_POINTS];
+static _Atomic uint64_t rate, iteration_bytes;
+static _Atomic uint64_t last_post, next_post, sent_in_iteration;
+static _Atomic(struct hcc_sem *) semaphore;
+static _Atomic int gated;
+static _Atomic int64_t outstanding; /* signalled sends that have not been completed */
+static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hcc_sem_map region;
+static uint32_t joined_link;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+static void join(uint32_t link, uint32_t level)
+{
+	struct hcc_sem *sem = atomic_load(&semaphore);
+	const char *path = getenv("HOSTCC_PCIE_SEMAPHORES");
+	int fd;
+
+	if (sem && joined_link == link) {
+		hcc_sem_set_level(sem, level);
+		return;
+	}
+	if (sem)
+		return; /* another link for a process that runs: not before it starts again */
+	if (!region.region) {
+		fd = open(path && *path ? path : SEMAPHORES,
+			  O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd < 0)
+			return;
+		hcc_sem_map(fd, &region);
+		close(fd);
+	}
+	joined_link = link;
+	atomic_store(&semaphore, hcc_sem_join(&region, link, level));
+}
+
+void shim_gate_plan(const struct hcc_rdma_job *job)
+{
+	if (!job) {
+		atomic_store(&pacing, 0);
+		atomic_store(&gated, 0);
+		return;
+	}
+	atomic_store(&silence_us, job->silence_us ? job->silence_us : 1000);
+	atomic_store(&rate, job->rate);
+	atomic_store(&iteration_bytes, job->iteration_bytes);
+	for (uint32_t index = 0; index < HCC_RDMA_F_POINTS; index++)
+		atomic_store(&f_milli[index], job->f_milli[index]);
+	atomic_store(&pacing, job->flags & HCC_RDMA_RATE);
+	pthread_mutex_lock(&gate_lock);
+	if (job->flags & HCC_RDMA_GATE)
+		join(job->pcie_link, job->level);
+	pthread_mutex_unlock(&gate_lock);
+	atomic_store(&gated, job->flags & HCC_RDMA_GATE && atomic_load(&semaphore));
+}
+
+static void pause_until(uint64_t when, uint64_t now)
+{
+	uint64_t ns = when - now < LONGEST_PAUSE_NS ? when - now : LONGEST_PAUSE_NS;
+	struct timespec nap = {.tv_nsec = (long)ns};
+
+	nanosleep(&nap, NULL);
+	atomic_fetch_add_explicit(&shim_counts->paced_ns, ns, memory_order_relaxed);
+}
+
+/* F at the share of the iteration's bytes that was sent: linear between the plan's points. */
+static uint64_t rate_now(uint64_t sent)
+{
+	uint64_t total = atomic_load(&iteration_bytes);
+	uint64_t full = HCC_RDMA_F_POINTS - 1, place, milli;
+	double ratio = total && sent < total ? (double)sent / (double)total : 1.0;
+	double at = ratio * (double)full;
+
+	place = (uint64_t)at < full ? (uint64_t)at : full - 1;
+	milli = (uint64_t)((double)atomic_load(&f_milli[place]) * (1.0 - (at - (double)place)) +
+			   (double)atomic_load(&f_milli[place + 1]) * (at - (double)place));
+	if (milli < 10)
+		milli = 10;
+	if (milli > 100000)
+		milli = 100000;
+	return (uint64_t)((double)atomic_load(&rate) * (double)milli / 1000.0);
+}
+
+/* Before bytes are posted: count them, hold them back as the plan says. */
+static void before_post(struct shim_qp *one, uint64_t bytes)
+{
+	uint64_t now = now_ns(), sent, speed, next;
+	uint64_t last = atomic_exchange_explicit(&last_post, now, memory_order_relaxed);
+
+	if (now > last && now - last > atomic_load(&silence_us) * 1000ull) {
+		atomic_store(&sent_in_iteration, 0);
+		atomic_store(&one->count->iteration, 0);
+		atomic_fetch_add_explicit(&shim_counts->iterations, 1, memory_order_relaxed);
+	}
+	sent = atomic_fetch_add(&sent_in_iteration, bytes);
+	atomic_fetch_add_explicit(&one->count->bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&one->count->iteration, bytes, memory_order_relaxed);
+	if (atomic_load_explicit(&gated, memory_order_relaxed)) {
+		pthread_mutex_lock(&gate_lock);
+		if (shim_alive())
+			hcc_sem_boundary(atomic_load(&semaphore), bytes);
+		pthread_mutex_unlock(&gate_lock);
+		now = now_ns();
+		atomic_store_explicit(&last_post, now, memory_order_relaxed);
+	}
+	if (!atomic_load_explicit(&pacing, memory_order_relaxed))
+		return;
+	speed = rate_now(sent);
+	next = atomic_load(&next_post);
+	if (next > now + LONGEST_PAUSE_NS)
+		next = now + LONGEST_PAUSE_NS;
+	if (next > now)
+		pause_until(next, now);
+	if (speed)
+		atomic_store(&next_post, (next > now ? next : now) +
+						 (uint64_t)((double)bytes * 1e9 / (double)speed));
+	atomic_store_explicit(&last_post, now_ns(), memory_order_relaxed);
+}
+
+static void posted(int64_t signalled)
+{
+	atomic_fetch_add(&outstanding, signalled);
+}
+
+/* Completions of sends came in: with the last one the link is free again. */
+static void completed(int64_t count)
+{
+	int64_t left = atomic_fetch_sub(&outstanding, count) - count;
+
+	if (left < 0)
+		atomic_compare_exchange_strong(&outstanding, &left, 0);
+	if (left > 0 || !atomic_load_explicit(&gated, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&gate_lock);
+	if (atomic_load(&outstanding) <= 0)
+		hcc_sem_leave(atomic_load(&semaphore));
+	pthread_mutex_unlock(&gate_lock);
+}
+
+static int place_of(const struct ibv_context *context)
+{
+	for (int index = 0; index < CONTEXTS; index++)
+		if (contexts[index].context == context)
+			return index;
+	return -1;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad)
+{
+	int place = place_of(qp->context), error;
+	struct shim_qp *one = shim_find(qp);
+	uint64_t bytes = 0;
+	int64_t signalled = 0;
+
+	if (place < 0)
+		return ENOSYS; /* cannot be: we are only called for contexts that we know */
+	if (!one)
+		return contexts[place].post_send(qp, list, bad);
+	for (const struct ibv_send_wr *wr = list; wr; wr = wr->next) {
+		for (int index = 0; index < wr->num_sge; index++)
+			bytes += wr->sg_list[index].length;
+		signalled += one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED;
+	}
+	before_post(one, bytes);
+	posted(signalled);
+	error = contexts[place].post_send(qp, list, bad);
+	if (error) {
+		for (const struct ibv_send_wr *wr = bad ? *bad : list; wr; wr = wr->next)
+			if (one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED)
+				completed(1);
+	}
+	return error;
+}
+
+static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+{
+	int place = place_of(cq->context), got, sends = 0;
+
+	if (place < 0)
+		return -1;
+	got = contexts[place].poll_cq(cq, most, wc);
+	/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
+	for (int index = 0; index < got; index++)
+		sends += wc[index].status == IBV_WC_SUCCESS && !(wc[index].opcode & IBV_WC_RECV);
+	if (sends)
+		completed(sends);
+	return got;
+}
+
+static void ex_start(struct ibv_qp_ex *ex)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
+
+	one->ex_bytes = 0;
+	one->ex_start(ex);
+}
+
+static void ex_sge(struct ibv_qp_ex *ex, uint32_t key, uint64_t address, uint32_t length)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
+
+	one->ex_bytes += length;
+	one->ex_sge(ex, key, address, length);
+}
+
+static void ex_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
+
+	for (size_t index = 0; index < count; index++)
+		one->ex_bytes += list[index].length;
+	one->ex_sge_list(ex, count, list);
+}
+
+static void ex_inline(struct ibv_qp_ex *ex, void *address, size_t length)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
+
+	one->ex_bytes += length;
+	one->ex_inline(ex, address, length);
+}
+
+static void ex_inline_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *list)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
+
+	for (size_t index = 0; index < count; index++)
+		one->ex_bytes += list[index].length;
+	one->ex_inline_list(ex, count, list);
+}
+
+static int ex_complete(struct ibv_qp_ex *ex)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
+
+	/* The provider holds the queue's lock by now: a pause here is one before the doorbell. */
+	before_post(one, one->ex_bytes);
+	posted(one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED);
+	return one->ex_complete(ex);
+}
+
+static void hook_ex(struct shim_qp *one)
+{
+	struct ibv_qp_ex *ex = shim_real.to_ex ? shim_real.to_ex(one->qp) : NULL;
+
+	/* A queue pair without the extended interface has these empty. */
+	if (!ex || !ex->wr_start || !ex->wr_complete || !ex->wr_set_sge || !ex->wr_set_sge_list)
+		return;
+	one->ex_start = ex->wr_start;
+	one->ex_complete = ex->wr_complete;
+	one->ex_sge = ex->wr_set_sge;
+	one->ex_sge_list = ex->wr_set_sge_list;
+	one->ex_inline = ex->wr_set_inline_data;
+	one->ex_inline_list = ex->wr_set_inline_data_list;
+	ex->wr_start = ex_start;
+	ex->wr_complete = ex_complete;
+	ex->wr_set_sge = ex_sge;
+	ex->wr_set_sge_list = ex_sge_list;
+	if (ex->wr_set_inline_data)
+		ex->wr_set_inline_data = ex_inline;
+	if (ex->wr_set_inline_data_list)
+		ex->wr_set_inline_data_list = ex_inline_list;
+	one->ex = ex;
+}
+
+void shim_gate_hook(struct shim_qp *one)
+{
+	struct ibv_context *context = one->qp->context;
+
+	pthread_mutex_lock(&contexts_lock);
+	if (context->ops.post_send != post_send) {
+		int place = place_of(context);
+
+		for (int index = 0; place < 0 && index < CONTEXTS; index++)
+			if (!contexts[index].context)
+				place = index;
+		if (place >= 0) {
+			contexts[place].post_send = context->ops.post_send;
+			contexts[place].poll_cq = context->ops.poll_cq;
+			__atomic_store_n(&contexts[place].context, context, __ATOMIC_RELEASE);
+			context->ops.poll_cq = poll_cq;
+			context->ops.post_send = post_send;
+		}
+	}
+	pthread_mutex_unlock(&contexts_lock);
+	if (!one->ex)
+		hook_ex(one);
+}
+
+void shim_gate_unhook(struct shim_qp *one)
+{
+	struct ibv_qp_ex *ex = one->ex;
+
+	if (!ex)
+		return;
+	one->ex = NULL;
+	ex->wr_start = one->ex_start;
+	ex->wr_complete = one->ex_complete;
+	ex->wr_set_sge = one->ex_sge;
+	ex->wr_set_sge_list = one->ex_sge_list;
+	ex->wr_set_inline_data = one->ex_inline;
+	ex->wr_set_inline_data_list = one->ex_inline_list;
+}
+
+void shim_nudge(struct ibv_qp *qp)
+{
+	static struct ibv_sge sges[MANY_SGES];
+	struct ibv_send_wr wr = {
+		.sg_list = sges, .num_sge = MANY_SGES, .opcode = IBV_WR_RDMA_WRITE};
+	struct ibv_send_wr *bad;
+	int place = place_of(qp->context);
+
+	/* More pieces than any queue takes: refused, but the software device looks at its queue. */
+	if (place >= 0)
+		contexts[place].post_send(qp, &wr, &bad);
+	else
+		qp->context->ops.post_send(qp, &wr, &bad);
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Queue pairs of the job: path and class at INIT to RTR, and live when the plan changes.
+ *
+ * A live queue pair takes a new address vector only in SQD: RTS to SQD, wait until the send
+ * queue has drained, SQD to SQD with the vector, SQD to RTS; each alone in its call.  After
+ * that queued work waits for the next doorbell.
+ */
+#include "shim.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define DRAIN_NS 2000000000ull
+#define POLL_NS 500000l
+#define RETRIES 20
+
+static struct shim_qp table[HCC_RDMA_QPS];
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The kernel's rdma_flow_label_to_udp_sport, the other way round; never label 0. */
+static uint32_t label_of(uint32_t port)
+{
+	uint32_t low = port & 0x3fff;
+
+	return low ? low : 0x4001;
+}
+
+struct shim_qp *shim_find(const struct ibv_qp *qp)
+{
+	/* No lock: a queue pair is not used while it is made or destroyed. */
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
+		struct shim_qp *one = &table[(qp->qp_num + index) % HCC_RDMA_QPS];
+
+		if (__atomic_load_n(&one->qp, __ATOMIC_ACQUIRE) == qp)
+			return one;
+	}
+	return NULL;
+}
+
+static struct shim_qp *add(struct ibv_qp *qp)
+{
+	struct shim_qp *found = shim_find(qp);
+
+	pthread_mutex_lock(&table_lock);
+	for (uint32_t index = 0; !found && index < HCC_RDMA_QPS; index++) {
+		uint32_t place = (qp->qp_num + index) % HCC_RDMA_QPS;
+		struct shim_qp *one = &table[place];
+
+		if (one->qp)
+			continue;
+		memset(one, 0, sizeof(*one));
+		pthread_mutex_init(&one->lock, NULL);
+		one->count = &shim_counts->qp[place];
+		memset(one->count, 0, sizeof(*one->count));
+		one->count->qpn = qp->qp_num;
+		__atomic_store_n(&one->qp, qp, __ATOMIC_RELEASE);
+		found = one;
+	}
+	pthread_mutex_unlock(&table_lock);
+	return found;
+}
+
+static void drop(struct shim_qp *one)
+{
+	pthread_mutex_lock(&table_lock);
+	one->count->qpn = 0;
+	__atomic_store_n(&one->qp, NULL, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&table_lock);
+}
+
+static const struct hcc_rdma_path *path_to(const struct hcc_rdma_job *job, const union ibv_gid *gid)
+{
+	for (uint32_t index = 0; index < job->paths; index++)
+		if (job->path[index].count && !memcmp(job->path[index].dgid, gid->raw, 16))
+			return &job->path[index];
+	return NULL;
+}
+
+/* Queue pairs to one destination take its ports in turn. */
+static uint32_t turn_of(const struct shim_qp *self)
+{
+	uint32_t before = 0;
+
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
+		const struct shim_qp *one = &table[index];
+
+		if (one != self && one->qp && one->ready &&
+		    !memcmp(&one->av.grh.dgid, &self->av.grh.dgid, 16))
+			before++;
+	}
+	return before;
+}
+
+/* What the plan wants of an address vector; whether that is a change. */
+static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
+		  struct ibv_ah_attr *av, uint32_t *port)
+{
+	const struct hcc_rdma_path *path = path_to(job, &one->av.grh.dgid);
+
+	*av = one->av;
+	*port = one->count->port;
+	if (path && one->our_port) {
+		*port = path->ports[one->turn % path->count];
+		if (*port < 0xc000)
+			*port = one->count->port; /* not a port that RoCE uses */
+		else
+			av->grh.flow_label = label_of(*port);
+	}
+	if (job->flags & HCC_RDMA_CLASS && one->our_class)
+		av->grh.traffic_class = (uint8_t)job->traffic_class;
+	return av->grh.flow_label != one->av.grh.flow_label ||
+	       av->grh.traffic_class != one->av.grh.traffic_class;
+}
+
+static void record(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t port)
+{
+	one->av = *av;
+	one->count->port = port;
+	one->count->traffic_class = av->grh.traffic_class;
+}
+
+/* INIT to RTR, or another change of the address vector by the job itself. */
+static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr ours = *attr;
+	struct hcc_rdma_job job;
+	struct shim_qp *one;
+	uint32_t port = 0;
+	int error, changed;
+
+	if (!attr->ah_attr.is_global || shim_job(&job) || !(one = add(qp)))
+		return shim_real.modify_qp(qp, attr, mask);
+	pthread_mutex_lock(&one->lock);
+	one->av = attr->ah_attr;
+	one->our_port = !attr->ah_attr.grh.flow_label;
+	one->our_class = !attr->ah_attr.grh.traffic_class;
+	one->turn = turn_of(one);
+	changed = wanted(one, &job, &ours.ah_attr, &port);
+	error = shim_real.modify_qp(qp, &ours, mask);
+	if (!error) {
+		record(one, &ours.ah_attr, port);
+	} else if (changed) {
+		one->stuck = 1; /* the job's own choice, and nothing more of ours */
+		error = shim_real.modify_qp(qp, attr, mask);
+	}
+	pthread_mutex_unlock(&one->lock);
+	if (error)
+		drop(one);
+	return error;
+}
+
+int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int state = mask & IBV_QP_STATE ? (int)attr->qp_state : -1;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr known;
+	struct shim_qp *one;
+	int error;
+
+	if (qp->qp_type == IBV_QPT_RC && state == IBV_QPS_RTR && mask & IBV_QP_AV)
+		return to_rtr(qp, attr, mask);
+	one = shim_find(qp);
+	if (!one)
+		return shim_real.modify_qp(qp, attr, mask);
+	pthread_mutex_lock(&one->lock);
+	if (mask & IBV_QP_AV || state == IBV_QPS_SQD)
+		one->stuck = 1; /* the job does such things itself */
+	error = shim_real.modify_qp(qp, attr, mask);
+	if (!error && state >= 0)
+		one->ready = state == IBV_QPS_RTS;
+	if (!error && state == IBV_QPS_RTS && !one->ex &&
+	    !shim_real.query_qp(qp, &known, IBV_QP_CAP, &init)) {
+		one->all_signalled = init.sq_sig_all;
+		shim_gate_hook(one);
+	}
+	pthread_mutex_unlock(&one->lock);
+	return error;
+}
+
+int shim_destroy(struct ibv_qp *qp)
+{
+	struct shim_qp *one = shim_find(qp);
+	int error;
+
+	if (!one)
+		return shim_real.destroy_qp(qp);
+	pthread_mutex_lock(&one->lock);
+	one->ready = 0;
+	shim_gate_unhook(one);
+	pthread_mutex_unlock(&one->lock);
+	error = shim_real.destroy_qp(qp);
+	if (!error)
+		drop(one);
+	return error;
+}
+
+static int to_state(struct ibv_qp *qp, enum ibv_qp_state state, const struct ibv_ah_attr *av)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	if (av)
+		attr.ah_attr = *av;
+	return shim_real.modify_qp(qp, &attr, av ? IBV_QP_STATE | IBV_QP_AV : IBV_QP_STATE);
+}
+
+static int drained(struct ibv_qp *qp)
+{
+	const struct timespec nap = {.tv_nsec = POLL_NS};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	for (uint64_t waited = 0; waited < DRAIN_NS; waited += POLL_NS) {
+		if (shim_real.query_qp(qp, &attr, IBV_QP_STATE, &init) ||
+		    attr.qp_state != IBV_QPS_SQD)
+			return 0;
+		if (!attr.sq_draining)
+			return 1;
+		nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
+/* One live change; the caller holds its lock. */
+static int move(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t port)
+{
+	const struct timespec nap = {.tv_nsec = POLL_NS};
+	int error = -1, back = -1;
+
+	if (shim_real.modify_udp_sport && av->grh.traffic_class == one->av.grh.traffic_class &&
+	    !shim_real.modify_udp_sport(one->qp, (uint16_t)port))
+		return 0;
+	if (to_state(one->qp, IBV_QPS_SQD, NULL)) {
+		one->stuck = 1; /* this device cannot, or the queue pair has failed */
+		return -1;
+	}
+	if (drained(one->qp))
+		error = to_state(one->qp, IBV_QPS_SQD, av);
+	for (int attempt = 0; back && attempt < RETRIES; attempt++) {
+		back = to_state(one->qp, IBV_QPS_RTS, NULL);
+		if (back)
+			nanosleep(&nap, NULL);
+	}
+	shim_nudge(one->qp);
+	if (back)
+		one->stuck = 1;
+	return error || back ? -1 : 0;
+}
+
+void shim_move_all(const struct hcc_rdma_job *job)
+{
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
+		struct shim_qp *one = &table[index];
+		struct ibv_ah_attr av;
+		uint32_t port;
+
+		if (!__atomic_load_n(&one->qp, __ATOMIC_ACQUIRE))
+			continue;
+		pthread_mutex_lock(&one->lock);
+		if (one->qp && one->ready && !one->stuck && wanted(one, job, &av, &port)) {
+			if (!move(one, &av, port)) {
+				record(one, &av, port);
+				one->count->moves++;
+			} else {
+				one->count->failed++;
+			}
+		}
+		pthread_mutex_unlock(&one->lock);
+	}
+}

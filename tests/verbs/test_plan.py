@@ -1,0 +1,160 @@
+"""The plan in shared memory: layout, bounds, and what the C side makes of it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.errors import InputError
+from hostcc.pcie.build import HERE as PCIE_HERE
+from hostcc.pcie.build import build
+from hostcc.verbs import plan, ports
+from hostcc.verbs.build import HERE, NCCL_ENV
+from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
+
+pytestmark = pytest.mark.unit
+NATIVE = Path(__file__).parent / "native"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    build(NCCL_ENV)
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    place = Path(f"/dev/shm/hostcc-test-plan-{os.getpid()}")
+    yield place
+    place.unlink(missing_ok=True)
+
+
+def nccl_host(path: Path, tmp_path: Path, job: str = "job", **more: str) -> list[str]:
+    """Lines of a program that uses the plugin as NCCL does (native/nccl_host.c)."""
+    program = tmp_path / "nccl_host"
+    if not program.exists():
+        subprocess.run(
+            ["gcc", "-Wall", "-Wextra", "-Werror", "-o", str(program),
+             str(NATIVE / "nccl_host.c"), "-ldl"],
+            check=True,
+        )  # fmt: skip
+    done = subprocess.run(
+        [str(program), str(NCCL_ENV.target), "NCCL_IB_TC", "NCCL_DEBUG"],
+        env={"HOSTCC_RDMA_PLAN": str(path), "HOSTCC_JOB": job, **more},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+def test_layout_is_the_librarys() -> None:
+    library = ctypes.CDLL(str(NCCL_ENV.target))
+    wanted = plan.expected_layout()
+    found = (ctypes.c_uint32 * (len(wanted) + 1)).in_dll(library, "hcc_plan_layout")
+    assert (*wanted, 0) == tuple(found)
+    assert f"HCC_RDMA_MAGIC {plan.MAGIC:#x}ull" in (HERE / "plan.h").read_text()
+    assert (PCIE_HERE / "semaphore.h").exists()
+
+
+@given(st.integers(ports.FIRST, ports.LAST))
+def test_every_port_has_a_label(port: int) -> None:
+    label = ports.label_of(port)
+    assert 0 < label <= ports.MAX_LABEL
+    assert ports.port_of(label) == port
+
+
+def test_ports_outside_are_refused() -> None:
+    for port in (0, ports.FIRST - 1, ports.LAST + 1):
+        with pytest.raises(InputError):
+            ports.label_of(port)
+
+
+def test_nccl_gets_the_jobs_class(path: Path, tmp_path: Path) -> None:
+    region = PlanRegion.create(path, jobs=4)
+    region.publish([RdmaJob("other", 0x20), RdmaJob("job", 0x68), RdmaJob("none")])
+    assert nccl_host(path, tmp_path) == ["hostcc", "104", "(null)", "0"]
+    assert nccl_host(path, tmp_path, "other", NCCL_DEBUG="INFO")[1:] == ["32", "INFO", "0"]
+    assert nccl_host(path, tmp_path, NCCL_IB_TC="7")[1] == "7"  # the job's own choice stays
+    for job in ("none", "nobody", "", "x" * 200):
+        assert nccl_host(path, tmp_path, job)[1] == "(null)"
+    region.publish([RdmaJob("job", 0xB8)])
+    assert nccl_host(path, tmp_path)[1] == "184"
+    assert nccl_host(path, tmp_path, "other")[1] == "(null)"
+    region.close()
+    assert nccl_host(path, tmp_path)[1] == "(null)"
+
+
+def test_a_stale_agent_has_no_say(path: Path, tmp_path: Path) -> None:
+    region = PlanRegion.create(path, jobs=1, stale_s=0.01)
+    region.publish([RdmaJob("job", 0x68)])
+    time.sleep(0.02)
+    assert nccl_host(path, tmp_path)[1] == "(null)"
+
+
+def test_garbage_is_no_plan(path: Path, tmp_path: Path) -> None:
+    region = PlanRegion.create(path, jobs=2, stale_s=60)
+    region.publish([RdmaJob("job", 0x68)])
+    good = path.read_bytes()
+    rng = random.Random(1)
+    nccl_host(path, tmp_path)
+    for number in range(60):
+        data = bytearray(good)
+        for _ in range(rng.randrange(1, 20)):
+            data[rng.randrange(min(len(data), 300))] = rng.randrange(256)
+        path.write_bytes(data[: rng.randrange(len(data))] if number % 3 == 0 else data)
+        answer = nccl_host(path, tmp_path)[1]
+        assert answer == "(null)" or 0 <= int(answer) < 256
+    path.write_bytes(good)
+    assert nccl_host(path, tmp_path)[1] == "104"
+    path.chmod(0o666)  # anybody could have written it
+    assert nccl_host(path, tmp_path)[1] == "(null)"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        RdmaJob("a b"),
+        RdmaJob("a", traffic_class=0x69),
+        RdmaJob("a", traffic_class=256),
+        RdmaJob("a", ports=(("x", (50000,)),)),
+        RdmaJob("a", ports=(("198.18.0.1", (80,)),)),
+        RdmaJob("a", ports=(("198.18.0.1", ()),)),
+        RdmaJob("a", ports=(("198.18.0.1", (50000,)),) * 33),
+        RdmaJob("a", pacing=Pacing(1e9, 100, (1.0,))),
+        RdmaJob("a", pacing=Pacing(0, 100, (1.0,) * 33)),
+    ],
+)
+def test_bad_wishes_are_refused(job: RdmaJob, path: Path) -> None:
+    region = PlanRegion.create(path, jobs=2)
+    before = path.read_bytes()
+    with pytest.raises(InputError):
+        region.publish([RdmaJob("good"), job])
+    assert path.read_bytes() == before  # nothing half applied
+
+
+def test_gids() -> None:
+    assert plan.gid_of("198.18.0.1").hex() == "00000000000000000000ffffc6120001"
+    assert plan.gid_of("::ffff:198.18.0.1") == plan.gid_of("198.18.0.1")
+
+
+def test_counts_of_odd_files(path: Path) -> None:
+    counts = plan.CountsEntry(magic=plan.MAGIC, version=plan.VERSION, pid=7, name=b"job")
+    counts.qp[5].qpn, counts.qp[5].bytes = 17, 1 << 40
+    places = [path.with_name(f"{path.name}.{end}") for end in ("1", "2", "3")]
+    places[0].write_bytes(bytes(counts))
+    places[1].write_bytes(b"garbage")
+    places[2].write_bytes(bytes(ctypes.sizeof(counts)))
+    try:
+        (found,) = plan.read_counts(path)
+    finally:
+        for place in places:
+            place.unlink()
+    assert (found.job, found.pid) == ("job", 7)
+    assert [(qp.qpn, qp.bytes) for qp in found.qps] == [(17, 1 << 40)]

@@ -1,0 +1,145 @@
+"""In the guest: two Soft-RoCE devices, two routers and two equal paths between them.
+
+    rxa (va) - f1 = p0, p1 = f2 - (vb) rxb
+
+Both ends are in the initial namespace, as Soft-RoCE wants; routing rules force what is local
+onto the wire.  `Capture` sees what crosses each wire.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import socket
+import struct
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ADDRESS = {"rxa": "198.18.1.1", "rxb": "198.18.2.1"}
+IPV4_GID = 1
+PATHS = ("p0", "p1")
+_CLONE_NEWNET = 0x40000000
+_ETH_P_ALL = socket.htons(3)
+
+
+def run(command: str) -> None:
+    subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
+
+
+def _sysctl(namespace: str, **values: int) -> None:
+    inside = f"ip netns exec {namespace} " if namespace else ""
+    for key, value in values.items():
+        run(f"{inside}sysctl -qw net.ipv4.{key.replace('__', '.')}={value}")
+
+
+def build() -> None:
+    """All links, routes and devices."""
+    for module in ("veth", "rdma_rxe"):
+        run(f"modprobe {module}")
+    for name in ("f1", "f2"):
+        run(f"ip netns add {name}")
+        _sysctl(name, ip_forward=1, fib_multipath_hash_policy=1)
+        _sysctl(name, conf__all__rp_filter=0, conf__default__rp_filter=0)
+        run(f"ip -n {name} link set lo up")
+    _sysctl("", conf__all__rp_filter=0, conf__default__rp_filter=0, conf__all__accept_local=1)
+    _sysctl("", conf__all__arp_ignore=1, conf__all__arp_announce=2)
+    for link, router, port, net in (("va", "f1", "a0", 1), ("vb", "f2", "b0", 2)):
+        run(f"ip link add {link} type veth peer name {port} netns {router}")
+        run(f"sysctl -qw net.ipv6.conf.{link}.disable_ipv6=1")
+        run(f"ip addr add 198.18.{net}.1/24 dev {link}")
+        run(f"ip link set {link} up")
+        run(f"ip -n {router} addr add 198.18.{net}.254/24 dev {port}")
+        run(f"ip -n {router} link set {port} up")
+    for index, path in enumerate(PATHS):
+        run(f"ip -n f1 link add {path} type veth peer name {path} netns f2")
+        for side, router in ((1, "f1"), (2, "f2")):
+            run(f"ip -n {router} addr add 198.19.{index}.{side}/24 dev {path}")
+            run(f"ip -n {router} link set {path} up")
+    run("ip -n f1 route add 198.18.2.0/24 nexthop via 198.19.0.2 nexthop via 198.19.1.2")
+    run("ip -n f2 route add 198.18.1.0/24 nexthop via 198.19.0.1 nexthop via 198.19.1.1")
+    run("ip rule add pref 10 iif va lookup local")
+    run("ip rule add pref 11 iif vb lookup local")
+    run("ip route add 198.18.2.1 via 198.18.1.254 dev va src 198.18.1.1 table 100")
+    run("ip route add 198.18.1.1 via 198.18.2.254 dev vb src 198.18.2.1 table 100")
+    run("ip rule add pref 20 lookup 100")
+    run("ip rule add pref 32 lookup local")
+    run("ip rule del pref 0")
+    run("rdma link add rxa type rxe netdev va")
+    run("rdma link add rxb type rxe netdev vb")
+    gid = Path(f"/sys/class/infiniband/rxa/ports/1/gids/{IPV4_GID}")
+    deadline = time.monotonic() + 20
+    while not gid.exists() or "ffff" not in gid.read_text():
+        assert time.monotonic() < deadline, "no IPv4 GID"
+        time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One RoCEv2 packet."""
+
+    path: str
+    source: str
+    port: int
+    traffic_class: int
+
+
+class Capture:
+    """RoCEv2 packets on both paths, seen inside the first router."""
+
+    def __init__(self) -> None:
+        self._sockets = {path: _socket_in("f1", path) for path in PATHS}
+        self._packets: list[Packet] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def take(self, wait_s: float = 0.2) -> list[Packet]:
+        """What came since the last call."""
+        time.sleep(wait_s)
+        with self._lock:
+            packets, self._packets = self._packets, []
+        return packets
+
+    def _read(self) -> None:
+        names = {tap.fileno(): path for path, tap in self._sockets.items()}
+        while not self._stop.is_set():
+            for tap in select.select(list(self._sockets.values()), [], [], 0.5)[0]:
+                for _ in range(500):
+                    try:
+                        data = tap.recv(128)
+                    except BlockingIOError:
+                        break
+                    packet = _parse(names[tap.fileno()], data)
+                    if packet is not None:
+                        with self._lock:
+                            self._packets.append(packet)
+
+
+def _parse(path: str, data: bytes) -> Packet | None:
+    if data[12:14] != b"\x08\x00" or data[23] != socket.IPPROTO_UDP:
+        return None
+    at = 14 + (data[14] & 15) * 4
+    port, to = struct.unpack_from("!HH", data, at)
+    if to != 4791:
+        return None
+    return Packet(path, socket.inet_ntoa(data[26:30]), port, data[15])
+
+
+def _socket_in(namespace: str, link: str) -> socket.socket:
+    """A packet socket in another network namespace; this thread comes back."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/self/ns/net").open() as home, Path(f"/run/netns/{namespace}").open() as away:
+        assert libc.setns(away.fileno(), _CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+        try:
+            tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, _ETH_P_ALL)
+            tap.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+            tap.bind((link, 0))
+        finally:
+            assert libc.setns(home.fileno(), _CLONE_NEWNET) == 0
+    tap.setblocking(False)
+    return tap

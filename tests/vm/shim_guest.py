@@ -1,0 +1,292 @@
+"""In the guest: programs that know nothing of hostcc, with the transport shim preloaded.
+
+`python -m tests.vm.shim_guest PART ...` prints one JSON object: what was on the wire, what
+the programs returned, what the shim counted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostcc.pcie.semaphore import Semaphores, Settings
+from hostcc.verbs.build import SHIM
+from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob, read_counts
+from tests.vm import roce_fabric
+from tests.vm.roce_fabric import ADDRESS, Capture
+
+PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
+CLASS = 0x68
+LIMIT_S = 90
+Sides = tuple[list[str], list[str]]
+
+
+class Agent:
+    """What the agent would do: a plan, and a sign of life."""
+
+    def __init__(self, **wishes: Any) -> None:
+        self.region = PlanRegion.create(PLAN, jobs=4, stale_s=2.0)
+        self.say(**wishes)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+
+    def say(self, ports: tuple[int, ...] = (), **wishes: Any) -> None:
+        both: tuple[tuple[str, tuple[int, ...]], ...] = ()
+        if ports:
+            both = tuple((ADDRESS[end], ports) for end in ("rxa", "rxb"))
+        self.region.publish([RdmaJob("job", ports=both, **wishes)])
+
+    def die(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def close(self) -> None:
+        self.die()
+        self.region.close()
+
+    def _live(self) -> None:
+        while not self._stop.wait(0.1):
+            self.region.beat()
+
+
+def write_bw(count: int, size: int = 16384, *more: str, tool: str = "ib_write_bw") -> Sides:
+    depth = [] if tool.endswith("lat") else ["-t", "8"]  # Soft-RoCE breaks at its 128
+    words = [tool, "-x", "1", "-s", str(size), "-n", str(count), "-F", *depth, *more]
+    return [*words, "-d", "rxb"], [*words, "-d", "rxa", "127.0.0.1"]
+
+
+def pingpong() -> Sides:
+    words = ["ibv_rc_pingpong", "-g", "1", "-n", "50"]
+    return [*words, "-d", "rxb"], [*words, "-d", "rxa", "127.0.0.1"]
+
+
+def allreduce(iterations: int, compute_s: float) -> Sides:
+    words = [sys.executable, "-m", "tests.vm.allreduce"]
+    more = ["18600", str(iterations), str(compute_s)]
+    return [*words, "0", *more], [*words, "1", *more]
+
+
+class Run:
+    """A server and a client, both in the job."""
+
+    def __init__(self, sides: Sides, shim: bool = True, **environment: str) -> None:
+        env = dict(os.environ)
+        if shim:
+            env |= {"LD_PRELOAD": str(SHIM.target), "HOSTCC_JOB": "job", **environment}
+        self.processes = []
+        for words in sides:
+            self.processes.append(
+                subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            )
+            time.sleep(1.5)
+
+    def end(self) -> dict[str, Any]:
+        """Exit statuses and what was printed."""
+        outputs = []
+        for process in self.processes:
+            try:
+                outputs.append(process.communicate(timeout=LIMIT_S)[0].decode(errors="replace"))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                outputs.append("timed out " + process.communicate()[0].decode(errors="replace"))
+        return {
+            "status": [process.returncode for process in self.processes],
+            "output": [text[-1500:] for text in outputs],
+        }
+
+
+def wire(capture: Capture) -> list[list[Any]]:
+    """[path, port, class, packets] of what the client's end sent, the most frequent first."""
+    sent = [p for p in capture.take() if p.source == ADDRESS["rxa"]]
+    found = Counter((p.path, p.port, p.traffic_class) for p in sent)
+    return [[*key, count] for key, count in found.most_common(6)]
+
+
+def ports_of(capture: Capture) -> tuple[int, int]:
+    """A source port for each path, by trying."""
+    from hostcc.verbs.steer import Route
+    from tests.vm.roce_pair import Connection, Device
+
+    near, far = Device("rxa"), Device("rxb")
+    found: dict[str, int] = {}
+    for port in range(0xC200, 0xC240):
+        connection = Connection(near, far, Route(port))
+        capture.take(0)
+        connection.write(64)
+        connection.wait(1)
+        rows = wire(capture)
+        found.setdefault(rows[0][0], port)
+        if len(found) == 2:
+            return found["p0"], found["p1"]
+    raise AssertionError("one path only")
+
+
+def counted() -> list[Any]:
+    return [msgspec.to_builtins(one) for one in read_counts(COUNTS)]
+
+
+def quiet(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
+    """No agent; then a stale one: as without the shim."""
+    report = {}
+    for name, sides in (("plain", write_bw(400)), ("deep", write_bw(400, 65536, "-t", "128"))):
+        run = Run(sides, shim=False)
+        report[name] = {**run.end(), "wire": wire(capture)}
+    run = Run(write_bw(400))
+    report["none"] = {**run.end(), "wire": wire(capture), "counts": counted()}
+    agent = Agent(ports=(ports[0],), traffic_class=CLASS)
+    agent.die()
+    time.sleep(2.5)
+    run = Run(write_bw(400))
+    report["stale"] = {**run.end(), "wire": wire(capture), "counts": counted()}
+    agent.region.close()
+    return report
+
+
+def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
+    """Path and class from the plan; then another path while data flows."""
+    report = {}
+    agent = Agent(ports=(ports[0],), traffic_class=CLASS)
+    for name, sides in (("pingpong", pingpong()), ("write_bw", write_bw(400))):
+        run = Run(sides)
+        report[name] = {**run.end(), "wire": wire(capture)}
+    for name, sides in (
+        ("live", write_bw(6000)),
+        ("old_post", write_bw(6000, 16384, "--use_old_post_send")),
+    ):
+        agent.say(ports=(ports[0],), traffic_class=CLASS)
+        run = Run(sides)
+        before = wire(capture)
+        agent.say(ports=(ports[1],), traffic_class=CLASS)
+        time.sleep(1.0)
+        capture.take(0)
+        time.sleep(1.0)
+        after = wire(capture)
+        counts = counted()
+        report[name] = {**run.end(), "before": before, "after": after, "counts": counts}
+    agent.close()
+    return report
+
+
+def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
+    """A two-process all-reduce moved to and fro, then deserted by its agent."""
+    agent = Agent(ports=(ports[0],), traffic_class=CLASS)
+    run = Run(allreduce(150, 0.02))
+    seen = []
+    for change in range(6):
+        time.sleep(0.4)
+        seen.append(wire(capture)[:1])
+        agent.say(ports=(ports[(change + 1) % 2],), traffic_class=CLASS)
+    counts = counted()
+    agent.die()
+    report = {**run.end(), "seen": seen, "counts": counts}
+    agent.region.close()
+    return report
+
+
+def gated(ports: tuple[int, int]) -> dict[str, Any]:
+    """Posts wait for a PCIe semaphore and for F."""
+    path = Path("/dev/shm/hostcc-pcie")
+    report = {}
+    with Semaphores.create([("gpu", Settings())], path) as region:
+        agent = Agent(gate=(0, 1))
+        run = Run(write_bw(400))
+        state = region.states()[0]
+        report["semaphore"] = {**run.end(), "pids": list(state.pids)}
+        agent.close()
+        path.unlink()
+    slow = Pacing(2e6, 1 << 30, (0.25,) * 33)
+    agent = Agent(pacing=slow)
+    began = time.monotonic()
+    run = Run(write_bw(160))
+    time.sleep(1)
+    report["paced"] = {"counts": counted(), **run.end(), "seconds": time.monotonic() - began}
+    agent.close()
+    return report
+
+
+def fuzzed(rounds: int) -> dict[str, Any]:
+    """The plan's memory changes at random while programs run."""
+    rng = random.Random(3)
+    results = []
+    for _ in range(rounds):
+        agent = Agent(ports=(0xC200,), traffic_class=CLASS, gate=(0, 1))
+        raw = agent.region._mapped
+        run = Run(write_bw(150, 4096))
+        until = time.monotonic() + 2.0
+        while time.monotonic() < until:
+            at = rng.randrange(len(raw) - 8)
+            if rng.random() < 0.5:
+                at = rng.choice([0, 8, 12, 16, 24, 32, 36, *range(64, 260, 4)])
+            raw[at : at + 4] = rng.choice([b"\xff" * 4, b"\0" * 4, rng.randbytes(4)])
+            agent.region._header.generation += 1
+            time.sleep(0.002)
+        ended = run.end()
+        results.append(ended["status"])
+        agent.close()
+    return {"status": results}
+
+
+def latency(text: str) -> float:
+    """The typical (or average) figure of the result line."""
+    rows = [line.split() for line in text.splitlines() if re.match(r"^\s*\d+\s+\d+\s", line)]
+    return float(rows[-1][4 if len(rows[-1]) > 6 else 3])
+
+
+def cost(pairs: int) -> dict[str, Any]:
+    """ib_write_lat and ib_write_bw, without the shim, with it idle, with it at work."""
+    report: dict[str, Any] = {}
+    for tool, sides in (
+        ("ib_write_lat", write_bw(1500, 64, tool="ib_write_lat")),
+        ("ib_write_bw", write_bw(1500)),
+    ):
+        rows: dict[str, list[float]] = {"without": [], "idle": [], "active": []}
+        for _ in range(pairs):
+            for kind, values in rows.items():
+                agent = Agent(ports=(0xC201,), traffic_class=CLASS) if kind == "active" else None
+                ended = Run(sides, shim=kind != "without").end()
+                assert ended["status"] == [0, 0], ended
+                values.append(latency(ended["output"][1]))
+                if agent:
+                    agent.close()
+        report[tool] = rows
+    return report
+
+
+def main() -> None:
+    began = time.monotonic()
+    roce_fabric.build()
+    assert ctypes.sizeof(ctypes.c_void_p) == 8
+    capture = Capture()
+    ports = ports_of(capture)
+    report: dict[str, Any] = {"ports": ports}
+    for part in sys.argv[1:]:
+        name, _, number = part.partition("=")
+        if name == "fuzzed":
+            report[name] = fuzzed(int(number))
+        elif name == "cost":
+            report[name] = cost(int(number))
+        elif name == "gated":
+            report[name] = gated(ports)
+        else:
+            report[name] = {"quiet": quiet, "steered": steered, "two_jobs": two_jobs}[name](
+                capture, ports
+            )
+    report["seconds"] = time.monotonic() - began
+    print("REPORT " + json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""In the guest: path and class of queue pairs, set at the start and changed live.
+
+`python -m tests.vm.verbs_guest CHANGES` prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from typing import Any
+
+from hostcc.verbs import ports, steer
+from hostcc.verbs.steer import Route
+from tests.vm import roce_fabric
+from tests.vm.roce_fabric import ADDRESS, Capture, Packet
+from tests.vm.roce_pair import Connection, Device
+
+SIZE = 16 << 10
+
+
+def seen(packets: list[Packet]) -> list[tuple[str, int, int]]:
+    """(path, port, class) of what the near end sent, each once, in the order of appearance."""
+    sent = [p for p in packets if p.source == ADDRESS["rxa"]]
+    return list(dict.fromkeys((p.path, p.port, p.traffic_class) for p in sent))
+
+
+def at_start(near: Device, far: Device, capture: Capture, rng: random.Random) -> list[Any]:
+    """Routes given at INIT to RTR, and what was on the wire; also what paths ports take."""
+    rows = []
+    wanted = [(0xC000, 0), (0xFFFF, 0xFF), (0xC001, 0x68)]
+    wanted += [(rng.randrange(0xC000, 0x10000), rng.randrange(256)) for _ in range(13)]
+    for port, traffic_class in wanted:
+        connection = Connection(near, far, Route(port, traffic_class))
+        capture.take(0)
+        connection.write(3000)
+        connection.wait(1)
+        known = steer.read(connection.qp)
+        rows.append({
+            "port": port, "class": traffic_class, "seen": seen(capture.take()),
+            "read": [known.route.port, known.route.traffic_class],
+        })  # fmt: skip
+    default = Connection(near, far, Route())
+    capture.take(0)
+    default.write(3000)
+    default.wait(1)
+    label = ports.default_label(default.pairs[0].qp_num, default.pairs[1].qp_num)
+    rows.append({
+        "port": ports.port_of(label), "class": 0, "seen": seen(capture.take()), "read": [None, 0]
+    })  # fmt: skip
+    return rows
+
+
+def live(
+    near: Device, far: Device, capture: Capture, rng: random.Random, changes: int
+) -> dict[str, Any]:
+    """Changes of a busy queue pair, with the data checked after each."""
+    connection = Connection(near, far, Route(0xC111, 0x20))
+    bad, took, wrong, used = 0, [], 0, []
+    for _ in range(changes):
+        data = rng.randbytes(SIZE)
+        near.memory.write(data, SIZE)
+        for number in range(3):
+            connection.write(SIZE, number)
+        route = Route(rng.randrange(0xC000, 0x10000), rng.randrange(64) << 2)
+        used.append((route.port, route.traffic_class))
+        took.append(steer.move(connection.qp, connection.vector(route)))
+        connection.wait(3)  # nothing more is posted: the nudge has to do
+        bad += far.memory.read(SIZE, 0) != data
+        if steer.read(connection.qp).route != route:
+            wrong += 1
+        connection.write(64)
+        connection.wait(1)
+    routes = [(port, traffic_class) for _, port, traffic_class in seen(capture.take(0.5))]
+    took.sort()
+    return {
+        "changes": changes, "bad": bad, "wrong": wrong, "median_ms": took[len(took) // 2] * 1e3,
+        "longest_ms": took[-1] * 1e3,
+        "on_the_wire": sum(route in set(routes) for route in used),
+    }  # fmt: skip
+
+
+def main() -> None:
+    began = time.monotonic()
+    roce_fabric.build()
+    near, far = Device("rxa"), Device("rxb")
+    capture, rng = Capture(), random.Random(1)
+    report = {
+        "start": at_start(near, far, capture, rng),
+        "live": live(near, far, capture, rng, int(sys.argv[1])),
+        "seconds": time.monotonic() - began,
+    }
+    print("REPORT " + json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()
