@@ -27,10 +27,13 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "golden": ("golden", "scheduling cases with known answers"),
     "small-cases": ("small_cases", "generated scheduling cases against the enumerated optimum"),
     "routing": ("routing", "path assignment on published traffic and permutations"),
+    "gossip-sockets": ("gossip_sockets", "members as processes: kill -9, a cut wire, churn"),
+    "gossip": ("gossip", "rounds, bytes and CPU of gossip in 10 to 10,000 simulated hosts"),
+    "gossip-faults": ("gossip_faults", "simulation testing of gossip: seeds of faults"),
     "agent-cost": ("agent_cost", "the agent's CPU and memory, idle and with open flows"),
 }
 """Name on the command line -> module, what it measures."""
-PURE = frozenset({"period", "golden", "small-cases", "routing"})
+PURE = frozenset({"gossip", "gossip-faults", "period", "golden", "small-cases", "routing"})
 """They compute, and leave the kernel alone: no root needed."""
 
 

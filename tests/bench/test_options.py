@@ -46,6 +46,8 @@ def test_anything_else_is_refused_in_one_line(text: str) -> None:
         ["ack-cost", "--controls", "vegas"],
         ["agent-cost", "--seconds", "nan"],
         ["agent-cost", "--open", "-1"],
+        ["gossip-sockets", "--members", "5"],
+        ["gossip-sockets", "--minutes", "nan"],
     ],
 )
 def test_bad_input_through_the_command_line(
@@ -62,4 +64,4 @@ def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names[0] == "mltcp"
-    assert len(names) == len(set(names)) == 12
+    assert len(names) == len(set(names)) == 14

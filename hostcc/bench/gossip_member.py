@@ -1,0 +1,123 @@
+"""`python -m hostcc.bench.gossip_member JSON`: one member of gossip-sockets, as a process.
+
+Takes part until standard input ends, and writes a line of JSON a few times a second: what it
+agrees on with whom, and what it takes of the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+from pathlib import Path
+from random import Random
+from typing import Annotated
+
+import msgspec
+
+from hostcc import log
+from hostcc.coord import address, payloads
+from hostcc.coord.payloads import Profile
+from hostcc.coord.service import GossipService, ServiceSettings
+from hostcc.model import ClusterView, Plan
+
+REPORT_EVERY_S = 0.25
+JOB = "train"
+
+
+class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who to be."""
+
+    name: str
+    listen: str
+    keys: str
+    seeds: Annotated[tuple[str, ...], msgspec.Meta(max_length=64)] = ()
+    """NAME@HOST:PORT."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """How it goes."""
+
+    alive: int
+    """Other members."""
+    held: str
+    active: str
+    agreed: bool
+    cpu_s: float
+    descriptors: int
+    sockets: int
+    """Of the descriptors: connections and the listening socket."""
+    threads: int
+    resident_bytes: int
+    dialled: int
+    accepted: int
+    counters: dict[str, int]
+
+
+def main() -> int:
+    """Take part."""
+    order = msgspec.json.decode(sys.argv[1], type=Order)
+    log.configure("warning", "text")
+    asyncio.run(_take_part(order))
+    return 0
+
+
+async def _take_part(order: Order) -> None:
+    settings = ServiceSettings(
+        name=order.name,
+        listen=address.parse(order.listen, "listen"),
+        keys=Path(order.keys),
+        seeds=tuple(address.parse_seed(seed, "seeds") for seed in order.seeds),
+        software="bench",
+    )
+    service = GossipService(settings, _plan, "bench", rng=Random())
+    await service.start()
+    profile = Profile(compute_s=0.1, comm_start_s=0.1, work=1e12, gpus=8.0, period_s=0.2)
+    service.node.publish(payloads.PROFILE, JOB, profile)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
+    while not ended.is_set():
+        sys.stdout.buffer.write(msgspec.json.encode(_line(service)) + b"\n")
+        sys.stdout.flush()
+        await asyncio.sleep(REPORT_EVERY_S)
+    await service.stop()
+
+
+def _plan(view: ClusterView) -> Plan:
+    return Plan(view.digest)
+
+
+def _line(service: GossipService) -> Line:
+    status = service.status()
+    kinds = _descriptors()
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return Line(
+        alive=status.members.get("alive", 0),
+        held=status.held,
+        active=status.active,
+        agreed=status.agreed,
+        cpu_s=used.ru_utime + used.ru_stime,
+        descriptors=len(kinds),
+        sockets=sum(kind.startswith("socket:") for kind in kinds),
+        threads=sum(1 for _ in Path("/proc/self/task").iterdir()),
+        resident_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
+        dialled=status.dialled,
+        accepted=status.accepted,
+        counters=status.counters,
+    )
+
+
+def _descriptors() -> list[str]:
+    found = []
+    for entry in os.scandir("/proc/self/fd"):
+        try:
+            found.append(str(Path(entry.path).readlink()))
+        except FileNotFoundError:  # the one that lists them
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
