@@ -6,10 +6,11 @@ Everything is drawn from the seed, so a seed that fails fails again in the same 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
 
 import msgspec
+import numpy as np
 
 from hostcc.bench.gossip_world import Faults, Host, Member, World
 from hostcc.coord import codec
@@ -32,12 +33,13 @@ from hostcc.coord.settings import Settings
 from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.plan import Options, plan
+from hostcc.schedule.problem import Problem, build
 
 SETTINGS = Settings(
     sync_s=1.0,
     suspect_s=1.0,
     forget_s=120.0,
-    tombstone_s=15.0,
+    tombstone_s=5.0,
     rejoin_s=3.0,
     agree_s=2.0,
     quarantine_s=5.0,
@@ -75,7 +77,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self._rng = rng = Random(seed)
         self._world = World(rng.getrandbits(64), SETTINGS, make=self._member)
-        self._plans: dict[str, bytes] = {}
+        self._plans: dict[str, tuple[bytes, Plan]] = {}
         self._orders: dict[tuple[str, int, str, str, str], tuple[int, int]] = {}
         self._dead_since: dict[tuple[str, str], float] = {}
         self._trace = hashlib.blake2b(digest_size=8)
@@ -249,9 +251,13 @@ class History:
                 self._violation(f"{name}: a record of {record.writer} is not its own")
 
     def _plan(self, view: ClusterView) -> Plan:
-        made = plan(view, OPTIONS)
-        data = msgspec.msgpack.encode(made)
-        if self._plans.setdefault(view.digest, data) != data:
+        """A plan is a function of its problem and the digest, so two hosts with one digest
+        must have one problem; the plan itself is made once."""
+        problem = _bytes(build(view))
+        if view.digest not in self._plans:
+            self._plans[view.digest] = (problem, plan(view, OPTIONS))
+        before, made = self._plans[view.digest]
+        if before != problem:
             self._violation(f"digest {view.digest}: expected one plan, got two")
         return made
 
@@ -288,7 +294,7 @@ class History:
 
     def _finish(self) -> None:
         """Nothing is left over once everything is told and forgotten."""
-        self._world.run(3 * SETTINGS.tombstone_s)
+        self._world.run(1.5 * SETTINGS.tombstone_s)
         for host in self._live():
             assert isinstance(host.member, Coordinator)
             self.outcome.activations += len(host.member.activations)
@@ -298,6 +304,15 @@ class History:
                 if count > most:
                     self._violation(f"{host.node.name}: {what}: expected at most {most}: {count}")
         self.outcome.trace = self._trace.hexdigest()
+
+
+def _bytes(problem: Problem) -> bytes:
+    """Everything in a problem."""
+    values = (getattr(problem, field.name) for field in fields(problem))
+    return b"".join(
+        value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+        for value in values
+    )
 
 
 def play(seed: int) -> Outcome:

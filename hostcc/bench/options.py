@@ -81,6 +81,24 @@ def wholes(option: str, least: int, greatest: int) -> Callable[[str], tuple[int,
     return parse
 
 
+def span(option: str, least: int, greatest: int) -> Callable[[str], tuple[int, int]]:
+    """A parser of `A:B` with A below B; it raises InputError."""
+
+    def parse(text: str) -> tuple[int, int]:
+        first, colon, end = text.partition(":")
+        try:
+            found = (int(first), int(end)) if colon else (0, 0)
+        except ValueError:
+            found = (0, 0)
+        if not least <= found[0] < found[1] <= greatest:
+            raise InputError(
+                f"{option}: expected A:B with {least} <= A < B <= {greatest}, got {text!r:.40}"
+            )
+        return found
+
+    return parse
+
+
 def add_iterations(parser: argparse.ArgumentParser, default: int = 60) -> None:
     """--iterations and --alone, of every benchmark that runs lab scenarios."""
     parser.add_argument(

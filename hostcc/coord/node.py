@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import ceil
 from random import Random
 
 from hostcc.coord import summary
@@ -138,13 +139,13 @@ class Node:
 
     def sizes(self) -> list[tuple[str, int, int]]:
         """(what, how many, how many at most): everything that grows with what others send."""
-        store = self.store
-        records = sum(1 for _ in store.writers()) * self.settings.writer_records
+        store, settings = self.store, self.settings
+        records = sum(1 for _ in store.writers()) * settings.writer_records
         return [
             ("records", len(store), records),
             ("rumours", len(self._rumors), len(store) + store.notes),
-            ("notes", store.notes, 2 * records),
-            ("reports", len(self.reports), 4 * self.settings.neighbours),
+            ("notes", store.notes, records * (2 + ceil(settings.note_s / settings.tombstone_s))),
+            ("reports", len(self.reports), 4 * settings.neighbours),
             ("contacts", len(self._contacts), MAX_CONTACTS),
         ]
 
@@ -342,8 +343,13 @@ class Node:
                 if stamp < before.stamp or record == before.record:
                     continue
             held = self._admit(peer, record, at)
-            if held is not None and self._take(held, before, at):
-                news += 1
+            if held is None:
+                continue
+            fate = self._take(held, before, at)
+            news += fate is Fate.NEW
+            noted = self.store.noted(held.slot, held.stamp) if fate is Fate.VOID else None
+            if noted is not None and noted is not held and len(corrections) < CORRECTIONS:
+                corrections.append(noted)
         if news >= MANY:
             self._sync_at = min(self._sync_at, at + self.settings.round_s)
         out.records(peer, corrections)
@@ -364,7 +370,7 @@ class Node:
                 self._offenders.tell("refused", record.writer, str(error), at, self._real)
         return None
 
-    def _take(self, held: Held, before: Held | None, at: float) -> bool:
+    def _take(self, held: Held, before: Held | None, at: float) -> Fate:
         record = held.record
         if record.writer == self.name:
             said = self._own.heard(held, at)
@@ -372,15 +378,16 @@ class Node:
                 text = "a record of this name that this host has not written: outdone"
                 self._offenders.tell("name", self.name, text, at, self._real)
             self._spread(said)
-            return False
-        if self.store.put(held, at) is not Fate.NEW:
-            return False
+            return Fate.OLD
+        fate = self.store.put(held, at)
+        if fate is not Fate.NEW:
+            return fate
         self._rumors.add(held)
         if isinstance(held.content, Member):
             self.members.seen(record.writer, new=before is None)
         elif isinstance(held.content, Accusation) and record.key == self.name:
             self._accused |= held.content.incarnation == self.incarnation
-        return True
+        return fate
 
     def _spread(self, said: list[Held]) -> None:
         for held in said:

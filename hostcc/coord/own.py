@@ -65,7 +65,7 @@ class Own:
         """What to say about a record of this name that came from elsewhere.
 
         It is of an earlier life, which this one has to outdo, or a withdrawn record that
-        somebody still had.
+        somebody still had.  Accusations are not withdrawn: their subject refutes them, or not.
         """
         record = held.record
         theirs = (record.incarnation, record.version)
@@ -73,15 +73,13 @@ class Own:
             return self._outdo(record.incarnation, now)
         slot = (record.kind, record.key)
         mine = self._store.get(self.name, slot)
+        if mine is None and record.kind == ACCUSE:
+            self._store.put(held, now)
+            return []
         if mine is None:
             current = record.incarnation >= self._member.birth and not held.withdrawn
-            refuted = isinstance(held.content, Accusation) and (
-                held.content.incarnation < self._store.incarnation(record.key)
-            )
-            return self._write(slot, b"", now) if current and not refuted else []
-        if held.stamp == mine.stamp and held.fingerprint != mine.fingerprint:
-            return self._outdo(record.incarnation, now)
-        return []
+            return self._write(slot, b"", now) if current else []
+        return self._outdo(record.incarnation, now) if held.order > mine.order else []
 
     def _outdo(self, incarnation: int, now: float) -> list[Held]:
         """Begin a new life above an incarnation, and say everything again."""

@@ -60,8 +60,11 @@ class Repair:
         for slot, order in theirs.items():
             held = self._named(slot)
             if held is None:
-                if not self._store.noted(slot, order[0]):
+                noted = self._store.noted(slot, order[0])
+                if noted is None:
                     wanted.append(slot)
+                elif noted.order != order:
+                    push.append(noted)
             elif held.order < order:
                 wanted.append(slot)
             elif held.order > order:

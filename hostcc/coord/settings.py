@@ -44,7 +44,7 @@ class Settings:
     forget_s: float = 3600.0
     """How long a dead member's records are kept, so that it can be found again."""
     tombstone_s: float = 600.0
-    """How long a withdrawn record is passed on; twice as long it is not taken back."""
+    """How long a withdrawn record is passed on."""
     rejoin_s: float = 10.0
     """How often a dead member or a configured contact is tried, plus or minus half."""
     bytes_per_s: float = 100_000.0
@@ -69,6 +69,12 @@ class Settings:
     """How long it waits for them."""
     view_s: float = 1.0
     """How often the view is made anew, when something has changed."""
+
+    @property
+    def note_s(self) -> float:
+        """How long a record that was dropped for its age is not taken back: a member that was
+        cut off from the writer for longer has forgotten it."""
+        return 1.5 * self.forget_s + 2 * self.tombstone_s
 
     def suspicion(self, members: int) -> tuple[float, float]:
         """(Shortest, longest) seconds from the first accusation to death."""

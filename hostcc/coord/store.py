@@ -57,7 +57,7 @@ class Store:
         self._leaves = array("Q", bytes(8 * MAX_LEAVES))
         self._accused: dict[str, dict[str, int]] = {}
         self._withdrawn: deque[tuple[float, str, Slot, int]] = deque()
-        self._notes: dict[int, tuple[int, float]] = {}
+        self._notes: dict[int, tuple[Held, float]] = {}
         self.revision = 0
         """Counts changes."""
 
@@ -114,10 +114,13 @@ class Store:
         """One hash of everything, 8 bytes."""
         return blake2b(self.leaves(), digest_size=8).digest()
 
-    def noted(self, slot: int, stamp: int) -> bool:
-        """Whether a record was dropped for its age and is not to come back."""
+    def noted(self, slot: int, stamp: int) -> Held | None:
+        """The record that was dropped for its age, and keeps one of this stamp from coming back.
+
+        A writer that has lost all memory is shown it, so that it can outdo its earlier life.
+        """
         note = self._notes.get(slot)
-        return note is not None and stamp <= note[0]
+        return note[0] if note is not None and stamp <= note[0].stamp else None
 
     def judge(self, held: Held) -> Fate:
         """What `put` would do."""
@@ -127,7 +130,7 @@ class Store:
         before = slots.get(slot)
         if before is not None and held.order <= before.order:
             return Fate.SAME if held.order == before.order else Fate.OLD
-        if self.noted(held.slot, held.stamp) or self._void(held):
+        if self.noted(held.slot, held.stamp) is not None or self._void(held):
             return Fate.VOID
         if self._full(slots, held, before):
             return Fate.FULL
@@ -235,4 +238,4 @@ class Store:
 
     def _note(self, held: Held, now: float) -> None:
         self._notes.pop(held.slot, None)
-        self._notes[held.slot] = (held.stamp, now + self._settings.tombstone_s)
+        self._notes[held.slot] = (held, now + self._settings.note_s)
