@@ -30,10 +30,13 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "gossip-sockets": ("gossip_sockets", "members as processes: kill -9, a cut wire, churn"),
     "gossip": ("gossip", "rounds, bytes and CPU of gossip in 10 to 10,000 simulated hosts"),
     "gossip-faults": ("gossip_faults", "simulation testing of gossip: seeds of faults"),
+    "pcie": ("pcie", "PCIe semaphores: cost, hand-over, two jobs on one emulated link"),
+    "dcqcn": ("dcqcn", "unequal timers and MLTCP for RoCE in a rate model of DCQCN"),
+    "shim": ("shim", "what the transport shim costs ib_write_lat and ib_write_bw"),
     "agent-cost": ("agent_cost", "the agent's CPU and memory, idle and with open flows"),
 }
 """Name on the command line -> module, what it measures."""
-PURE = frozenset({"gossip", "gossip-faults", "period", "golden", "small-cases", "routing"})
+PURE = frozenset({"dcqcn", "gossip", "gossip-faults", "period", "golden", "small-cases", "routing"})
 """They compute, and leave the kernel alone: no root needed."""
 
 

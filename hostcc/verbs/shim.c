@@ -92,10 +92,14 @@ static void *watch(void *unused)
 		int lives = shim_alive();
 		uint32_t generation = shim_generation();
 
-		if (lives && (generation != seen || !lived) && !shim_job(&job)) {
-			seen = generation;
-			shim_gate_plan(&job);
-			shim_move_all(&job);
+		if (lives && (generation != seen || !lived)) {
+			if (!shim_job(&job)) {
+				seen = generation;
+				shim_gate_plan(&job);
+				shim_move_all(&job);
+			} else {
+				shim_gate_plan(NULL); /* nobody plans for us any more */
+			}
 		} else if (lived && !lives) {
 			shim_gate_plan(NULL);
 		}
@@ -136,6 +140,7 @@ static int make_counts(void)
 static void forget(void)
 {
 	atomic_store(&attached, 0);
+	shim_gate_plan(NULL);
 	counts_path[0] = 0;
 }
 

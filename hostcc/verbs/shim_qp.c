@@ -29,6 +29,8 @@ static uint32_t label_of(uint32_t port)
 
 struct shim_qp *shim_find(const struct ibv_qp *qp)
 {
+	if (qp->qp_type != IBV_QPT_RC)
+		return NULL;
 	/* No lock: a queue pair is not used while it is made or destroyed. */
 	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
 		struct shim_qp *one = &table[(qp->qp_num + index) % HCC_RDMA_QPS];
@@ -145,6 +147,8 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		one->stuck = 1; /* the job's own choice, and nothing more of ours */
 		error = shim_real.modify_qp(qp, attr, mask);
 	}
+	if (error)
+		shim_gate_unhook(one);
 	pthread_mutex_unlock(&one->lock);
 	if (error)
 		drop(one);

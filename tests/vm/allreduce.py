@@ -64,7 +64,8 @@ def main() -> None:
     rng = np.random.default_rng(rank)
     other = np.random.default_rng(1 - rank)
     good = True
-    qp.post_recv(RecvWR())
+    receive = RecvWR(sg=[SGE(memory.buf, 8, memory.lkey)], num_sge=1)
+    qp.post_recv(receive)
     wire.sendall(b"!")
     wire.recv(1)
     for _ in range(iterations):
@@ -86,7 +87,7 @@ def main() -> None:
                 assert done[0].status == verbs.IBV_WC_SUCCESS, done[0].status
                 wanted -= 1
             assert time.monotonic() < deadline, "no completion"
-        qp.post_recv(RecvWR())
+        qp.post_recv(receive)
         received = np.frombuffer(memory.read(SIZE, SIZE), "<i8")
         good &= bool((vector + received == vector + expected).all())
         wire.sendall(b"!")

@@ -40,9 +40,11 @@ def build() -> None:
     """All links, routes and devices."""
     for module in ("veth", "rdma_rxe"):
         run(f"modprobe {module}")
+    # Soft-RoCE breaks queue pairs now and then when it has to send again: lose nothing.
+    run("sysctl -qw net.core.netdev_max_backlog=100000")
     for name in ("f1", "f2"):
         run(f"ip netns add {name}")
-        _sysctl(name, ip_forward=1, fib_multipath_hash_policy=1)
+        _sysctl(name, ip_forward=1, fib_multipath_hash_policy=1, icmp_ratelimit=0)
         _sysctl(name, conf__all__rp_filter=0, conf__default__rp_filter=0)
         run(f"ip -n {name} link set lo up")
     _sysctl("", conf__all__rp_filter=0, conf__default__rp_filter=0, conf__all__accept_local=1)

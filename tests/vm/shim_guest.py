@@ -115,6 +115,16 @@ def wire(capture: Capture) -> list[list[Any]]:
     return [[*key, count] for key, count in found.most_common(6)]
 
 
+def running(capture: Capture) -> list[list[Any]]:
+    """The wire once data flows."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        rows = wire(capture)
+        if sum(row[3] for row in rows) > 50:
+            return rows
+    return []
+
+
 def ports_of(capture: Capture) -> tuple[int, int]:
     """A source port for each path, by trying."""
     from hostcc.verbs.steer import Route
@@ -167,8 +177,9 @@ def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
         ("old_post", write_bw(6000, 16384, "--use_old_post_send")),
     ):
         agent.say(ports=(ports[0],), traffic_class=CLASS)
+        capture.take(0)
         run = Run(sides)
-        before = wire(capture)
+        before = running(capture)
         agent.say(ports=(ports[1],), traffic_class=CLASS)
         time.sleep(1.0)
         capture.take(0)
@@ -183,12 +194,14 @@ def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
 def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """A two-process all-reduce moved to and fro, then deserted by its agent."""
     agent = Agent(ports=(ports[0],), traffic_class=CLASS)
-    run = Run(allreduce(150, 0.02))
-    seen = []
+    capture.take(0)
+    run = Run(allreduce(200, 0.02))
+    seen = [running(capture)[:1]]
     for change in range(6):
-        time.sleep(0.4)
-        seen.append(wire(capture)[:1])
         agent.say(ports=(ports[(change + 1) % 2],), traffic_class=CLASS)
+        time.sleep(0.5)
+        capture.take(0)
+        seen.append(running(capture)[:1])
     counts = counted()
     agent.die()
     report = {**run.end(), "seen": seen, "counts": counts}
@@ -202,9 +215,11 @@ def gated(ports: tuple[int, int]) -> dict[str, Any]:
     report = {}
     with Semaphores.create([("gpu", Settings())], path) as region:
         agent = Agent(gate=(0, 1))
-        run = Run(write_bw(400))
-        state = region.states()[0]
-        report["semaphore"] = {**run.end(), "pids": list(state.pids)}
+        run = Run(write_bw(1000))
+        deadline, pids = time.monotonic() + 30, set()
+        while len(pids) < 2 and time.monotonic() < deadline:
+            pids |= set(region.states()[0].pids)
+        report["semaphore"] = {**run.end(), "participants": len(pids)}
         agent.close()
         path.unlink()
     slow = Pacing(2e6, 1 << 30, (0.25,) * 33)

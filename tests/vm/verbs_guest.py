@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from hostcc.verbs import ports, steer
+from hostcc.verbs import ports, probe, steer
 from hostcc.verbs.steer import Route
 from tests.vm import roce_fabric
 from tests.vm.roce_fabric import ADDRESS, Capture, Packet
@@ -81,12 +81,27 @@ def live(
     }  # fmt: skip
 
 
+def probed(near: Device, far: Device, capture: Capture) -> dict[str, Any]:
+    """What probes say of ports, and the path that queue pairs with those ports take."""
+    table = probe.routes(ADDRESS["rxa"], ADDRESS["rxb"], limit_s=40)
+    ways: dict[str, list[Any]] = {}
+    for hops, found in table.items():
+        for port in found[:3]:
+            connection = Connection(near, far, Route(port))
+            capture.take(0)
+            connection.write(64)
+            connection.wait(1)
+            ways.setdefault("/".join(hops), []).append(seen(capture.take())[0][0])
+    return ways
+
+
 def main() -> None:
     began = time.monotonic()
     roce_fabric.build()
     near, far = Device("rxa"), Device("rxb")
     capture, rng = Capture(), random.Random(1)
     report = {
+        "probed": probed(near, far, capture),
         "start": at_start(near, far, capture, rng),
         "live": live(near, far, capture, rng, int(sys.argv[1])),
         "seconds": time.monotonic() - began,

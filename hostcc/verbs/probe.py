@@ -1,0 +1,47 @@
+"""Which UDP source ports lead RoCE traffic over which path, asked of the network.
+
+RoCEv2 always goes to UDP port 4791, so one table serves all queue pairs between two
+addresses.  Probes are UDP datagrams with a small TTL and too short to be RoCE (hostcc.paths).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hostcc.errors import InputError
+from hostcc.paths import prober
+from hostcc.paths.packets import UDP, Target
+from hostcc.paths.search import Hops, SearchSettings
+from hostcc.verbs.ports import FIRST, LAST
+
+
+def spread(count: int) -> tuple[int, ...]:
+    """`count` source ports that RoCE can have, far apart from each other.  Raises InputError."""
+    size = LAST - FIRST + 1
+    if not 1 <= count <= size:
+        raise InputError(f"ports: expected 1 to {size}, got {count}")
+    # 6257 is coprime to 2^14 and near its golden section: no run of neighbours.
+    return tuple(FIRST + index * 6257 % size for index in range(count))
+
+
+def routes(
+    src: str,
+    dst: str,
+    ports: Iterable[int] | None = None,
+    settings: SearchSettings | None = None,
+    *,
+    traffic_class: int = 0,
+    limit_s: float = 60.0,
+) -> dict[Hops, tuple[int, ...]]:
+    """Path (its routers, in order) -> source ports that take it, the most usual path first.
+
+    Needs CAP_NET_RAW.  Raises HostccError, InputError for a port that RoCE cannot have.
+    """
+    chosen = spread(1024) if ports is None else tuple(ports)
+    for port in chosen:
+        if not FIRST <= port <= LAST:
+            raise InputError(f"UDP source port {port}: expected {FIRST} to {LAST}")
+    target = Target(src, dst, protocol=UDP, tos=traffic_class)
+    found = prober.search(target, chosen, settings, limit_s=limit_s)
+    ordered = sorted(found.paths.items(), key=lambda item: (-len(item[1]), item[0]))
+    return {hops: tuple(sorted(those)) for hops, those in ordered}

@@ -1,0 +1,26 @@
+"""What `hostcc run --rdma` puts into a job's environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostcc.errors import InputError
+from hostcc.verbs import inject
+from hostcc.verbs.build import NCCL_ENV, SHIM
+
+pytestmark = pytest.mark.unit
+
+
+def test_what_was_there_stays() -> None:
+    made = inject.environment("job", {"LD_PRELOAD": "a.so b.so:c.so", "PATH": "/bin"})
+    assert made["LD_PRELOAD"] == f"{SHIM.target}:a.so:b.so:c.so"
+    assert (made["HOSTCC_JOB"], made["PATH"]) == ("job", "/bin")
+    assert made["NCCL_ENV_PLUGIN"] == str(NCCL_ENV.target)
+    assert inject.environment("job", made) == made  # a job within a job
+    kept = inject.environment("job", {"NCCL_ENV_PLUGIN": "mine"})
+    assert kept["NCCL_ENV_PLUGIN"] == "mine"
+
+
+def test_a_bad_name_is_refused() -> None:
+    with pytest.raises(InputError):
+        inject.environment("a b", {})

@@ -1,0 +1,83 @@
+"""The transport shim in programs that know nothing of it, on the Soft-RoCE fabric."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from typing import Any
+
+import pytest
+
+from hostcc.pcie.build import build
+from hostcc.verbs.build import SHIM, VERBS_HEADER
+from tests.vm.test_oldest_kernel import finished
+from tests.vm.test_oldest_kernel import pytestmark as of_the_vm
+
+pytestmark = [
+    *of_the_vm,
+    pytest.mark.skipif(
+        importlib.util.find_spec("pyverbs") is None
+        or not VERBS_HEADER.exists()
+        or not shutil.which("ib_write_bw")
+        or not shutil.which("ibv_rc_pingpong"),
+        reason="no pyverbs, libibverbs-dev, perftest, ibverbs-utils; tools/setup gets them",
+    ),
+]
+CLASS = 0x68
+
+
+def guest(*parts: str) -> dict[str, Any]:
+    build(SHIM)
+    output = finished([sys.executable, "-m", "tests.vm.shim_guest", *parts])
+    report: dict[str, Any] = json.loads(output.partition("REPORT ")[2].splitlines()[0])
+    return report
+
+
+def test_steered_and_left_alone() -> None:
+    report = guest("quiet", "steered")
+    first, second = report["ports"]
+    for name in ("none", "stale"):
+        quiet = report["quiet"][name]
+        assert quiet["status"] == [0, 0], quiet
+        assert quiet["counts"] == []
+        (row,) = quiet["wire"]
+        assert row[2] == 0  # the class as the program left it
+    for name in ("pingpong", "write_bw"):
+        steered = report["steered"][name]
+        assert steered["status"] == [0, 0], steered
+        ((path, port, traffic_class, _),) = steered["wire"]
+        assert (path, port, traffic_class) == ("p0", first, CLASS)
+    for name in ("live", "old_post"):
+        live = report["steered"][name]
+        assert live["status"] == [0, 0], live
+        assert live["before"][0][:3] == ["p0", first, CLASS]
+        ((path, port, traffic_class, _),) = live["after"]
+        assert (path, port, traffic_class) == ("p1", second, CLASS)
+        moved = [qp for one in live["counts"] for qp in one["qps"]]
+        assert sum(qp["moves"] for qp in moved) >= 1
+        assert sum(qp["failed"] for qp in moved) == 0
+
+
+def test_a_job_moved_gated_and_deserted() -> None:
+    report = guest("two_jobs", "gated")
+    job = report["two_jobs"]
+    assert job["status"] == [0, 0], job
+    sums = [json.loads(text.splitlines()[-1]) for text in job["output"]]
+    assert all(one["good"] for one in sums)
+    paths = [rows[0][0] for rows in job["seen"] if rows]
+    assert {"p0", "p1"} <= set(paths)
+    assert {rows[0][2] for rows in job["seen"] if rows} == {CLASS}
+    assert all(0 < qp["bytes"] <= sums[0]["bytes"] for one in job["counts"] for qp in one["qps"])
+    gate = report["gated"]["semaphore"]
+    assert gate["status"] == [0, 0], gate
+    assert gate["participants"] == 2
+    paced = report["gated"]["paced"]
+    assert paced["status"] == [0, 0], paced
+    assert sum(one["paced_s"] for one in paced["counts"]) > 0
+
+
+def test_garbage_in_the_plan_crashes_nobody() -> None:
+    report = guest("fuzzed=6")
+    assert report["fuzzed"]["status"] == [[0, 0]] * 6
