@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Paths of TCP flows, chosen by the source port that switches see.
+ *
+ *   steer_egress   sender: a flow's source port on the wire, or its IPv6 flow label
+ *   steer_ingress  receiver: back to the port that the socket knows
+ *   steer_connect4, steer_connect6   new connections start with a port of the wanted path
+ *
+ * Whatever is in doubt leaves as the socket made it, which is always right: a sender whose
+ * agent is silent rewrites nothing, a reset of a port on the wire ends its rewriting at once.
+ */
+#include "steer_packet.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define TOUCH_NS 100000000ULL
+#define ICMP_UNREACHABLE 3
+#define ICMP6_UNREACHABLE 1
+#define ICMP6_TOO_BIG 2
+#define ICMP_HEADER 8
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STEER_FLOWS);
+	__type(key, struct steer_key);
+	__type(value, struct steer_out);
+} steer_out SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STEER_FLOWS);
+	__type(key, struct steer_key);
+	__type(value, struct steer_in);
+} steer_in SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct steer_conf);
+} steer_conf SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STEER_BINDS);
+	__type(key, struct steer_dest);
+	__type(value, struct steer_ports);
+} steer_binds SEC(".maps");
+
+const enum steer_kind *export_steer_kind __attribute__((unused));
+const enum steer_broken *export_steer_broken __attribute__((unused));
+const enum steer_limits *export_steer_limits __attribute__((unused));
+
+static __always_inline const struct steer_conf *conf(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&steer_conf, &zero);
+}
+
+static __always_inline bool alive(u64 now_ns)
+{
+	const struct steer_conf *c = conf();
+
+	/* now_ns may be a little behind the beat */
+	return c && (s64)(now_ns - c->beat_ns) < (s64)c->stale_ns;
+}
+
+static __always_inline void set_label(struct __sk_buff *skb, const struct packet *p, u32 label)
+{
+	u32 first;
+
+	if (bpf_skb_load_bytes(skb, p->l3, &first, sizeof(first)))
+		return;
+	first = bpf_htonl((bpf_ntohl(first) & ~0xFFFFFU) | (label & 0xFFFFF));
+	bpf_skb_store_bytes(skb, p->l3, &first, sizeof(first), 0);
+}
+
+/* A packet shows that the entry of the flow with this port on the wire is wrong. */
+static __always_inline void give_up(struct steer_key *wire, u32 why)
+{
+	struct steer_out *guard = bpf_map_lookup_elem(&steer_out, wire), *entry;
+	struct steer_key own = *wire;
+
+	if (!guard || guard->kind != STEER_GUARD)
+		return;
+	own.sport = guard->port;
+	entry = bpf_map_lookup_elem(&steer_out, &own);
+	if (entry && entry->kind == STEER_REWRITE && entry->port == wire->sport && !entry->broken)
+		entry->broken = why;
+}
+
+SEC("tc")
+int steer_egress(struct __sk_buff *skb)
+{
+	struct steer_out *entry;
+	struct packet p;
+	u64 now;
+
+	if (!read_packet(skb, &p) || p.proto != IPPROTO_TCP || !read_tcp(skb, &p))
+		return -1;
+	entry = bpf_map_lookup_elem(&steer_out, &p.key);
+	/* Probes have no flag at all and keep the port that they ask about. */
+	if (!entry || !(p.flags & (TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK)))
+		return -1;
+	if (p.flags & TCP_SYN) {
+		if (entry->kind == STEER_GUARD)
+			give_up(&p.key, STEER_COLLISION);
+		else if (!(p.flags & TCP_ACK))
+			entry->broken = STEER_ENDED;
+		return -1;
+	}
+	if (entry->kind == STEER_GUARD || entry->broken)
+		return -1;
+	now = bpf_ktime_get_coarse_ns();
+	if (!alive(now))
+		return -1;
+	if (!entry->packets++)
+		entry->first_ns = bpf_ktime_get_ns();
+	if (entry->kind == STEER_LABEL) {
+		if (p.v6)
+			set_label(skb, &p, entry->label);
+		return -1;
+	}
+	set_port(skb, p.l4, p.l4 + __builtin_offsetof(struct tcp, csum), p.key.sport, entry->port);
+	return -1;
+}
+
+/*
+ * "Too big" and "unreachable" quote what was on the wire; the socket is found by its own port.
+ * "Time exceeded" stays as it is: only probes ask for that, and they know their port.
+ */
+static __always_inline void restore_quoted(struct __sk_buff *skb, const struct packet *p)
+{
+	struct packet quoted;
+	struct steer_out *guard;
+	u8 type;
+	u16 ports[2];
+
+	if (bpf_skb_load_bytes(skb, p->l4, &type, sizeof(type)))
+		return;
+	if (p->v6 ? type != ICMP6_UNREACHABLE && type != ICMP6_TOO_BIG : type != ICMP_UNREACHABLE)
+		return;
+	__builtin_memset(&quoted, 0, sizeof(quoted));
+	quoted.l3 = p->l4 + ICMP_HEADER;
+	if (!(p->v6 ? read_ip6(skb, &quoted) : read_ip4(skb, &quoted)))
+		return;
+	if (quoted.proto != IPPROTO_TCP || bpf_skb_load_bytes(skb, quoted.l4, ports, sizeof(ports)))
+		return;
+	quoted.key.sport = bpf_ntohs(ports[0]);
+	quoted.key.dport = bpf_ntohs(ports[1]);
+	guard = bpf_map_lookup_elem(&steer_out, &quoted.key);
+	if (guard && guard->kind == STEER_GUARD)
+		set_port(skb, quoted.l4, p->l4 + 2, quoted.key.sport, guard->port);
+}
+
+static __always_inline void turn_round(struct steer_key *key)
+{
+	struct steer_key was = *key;
+
+	__builtin_memcpy(key->src, was.dst, 16);
+	__builtin_memcpy(key->dst, was.src, 16);
+	key->sport = was.dport;
+	key->dport = was.sport;
+}
+
+SEC("tc")
+int steer_ingress(struct __sk_buff *skb)
+{
+	const struct steer_conf *c;
+	struct steer_in *entry;
+	struct packet p;
+	u64 now;
+
+	if (!read_packet(skb, &p))
+		return -1;
+	if (p.proto == (p.v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP)) {
+		restore_quoted(skb, &p);
+		return -1;
+	}
+	if (p.proto != IPPROTO_TCP || !read_tcp(skb, &p))
+		return -1;
+	entry = bpf_map_lookup_elem(&steer_in, &p.key);
+	if (!entry) {
+		if (p.flags & TCP_RST) {
+			turn_round(&p.key);
+			give_up(&p.key, STEER_RESET);
+		}
+		return -1;
+	}
+	c = conf();
+	now = bpf_ktime_get_coarse_ns();
+	/* Rewritten flows are past their SYN: here somebody really has this port. */
+	if (p.flags & TCP_SYN || !c || (s64)(now - entry->used_ns) > (s64)c->keep_ns) {
+		bpf_map_delete_elem(&steer_in, &p.key);
+		return -1;
+	}
+	if ((s64)(now - entry->used_ns) > (s64)TOUCH_NS)
+		entry->used_ns = now;
+	entry->packets++;
+	set_port(skb, p.l4, p.l4 + __builtin_offsetof(struct tcp, csum), p.key.sport, entry->port);
+	return -1;
+}
+
+static __always_inline struct steer_ports *ports_for(struct steer_dest *dest)
+{
+	struct steer_ports *ports = bpf_map_lookup_elem(&steer_binds, dest);
+
+	if (ports)
+		return ports;
+	dest->port = 0;
+	return bpf_map_lookup_elem(&steer_binds, dest);
+}
+
+/* Bind to a port of the list; whatever fails, the kernel chooses one and the call goes on. */
+static __always_inline void choose_port(struct bpf_sock_addr *ctx, struct steer_dest *dest,
+					bool v6)
+{
+	struct steer_ports *ports;
+	u32 start, at;
+
+	if (ctx->type != 1 /* SOCK_STREAM */ || !ctx->sk || ctx->sk->src_port ||
+	    !alive(bpf_ktime_get_coarse_ns()))
+		return;
+	ports = ports_for(dest);
+	if (!ports || !ports->count || ports->count > STEER_BIND_PORTS)
+		return;
+	start = __sync_fetch_and_add(&ports->next, 1);
+	for (u32 i = 0; i < STEER_BIND_TRIES && i < ports->count; i++) {
+		int err;
+
+		at = (start + i) % ports->count;
+		if (at >= STEER_BIND_PORTS)
+			break;
+		if (v6) {
+			struct sockaddr_in6_ {
+				u16 family, port;
+				u32 flow;
+				u8 addr[16];
+				u32 scope;
+			} addr = { .family = AF_INET6, .port = bpf_htons(ports->port[at]) };
+
+			err = bpf_bind(ctx, (struct sockaddr *)&addr, sizeof(addr));
+		} else {
+			struct sockaddr_in_ {
+				u16 family, port;
+				u32 addr;
+				u8 pad[8];
+			} addr = { .family = AF_INET, .port = bpf_htons(ports->port[at]) };
+
+			err = bpf_bind(ctx, (struct sockaddr *)&addr, sizeof(addr));
+		}
+		if (!err) {
+			__sync_fetch_and_add(&ports->bound, 1);
+			return;
+		}
+	}
+	__sync_fetch_and_add(&ports->failed, 1);
+}
+
+SEC("cgroup/connect4")
+int steer_connect4(struct bpf_sock_addr *ctx)
+{
+	struct steer_dest dest = { .port = bpf_ntohs(ctx->user_port) };
+
+	map4(dest.addr, ctx->user_ip4);
+	choose_port(ctx, &dest, false);
+	return 1;
+}
+
+SEC("cgroup/connect6")
+int steer_connect6(struct bpf_sock_addr *ctx)
+{
+	struct steer_dest dest = { .port = bpf_ntohs(ctx->user_port) };
+
+	for (int i = 0; i < 4; i++)
+		((u32 *)dest.addr)[i] = ctx->user_ip6[i];
+	choose_port(ctx, &dest, true);
+	return 1;
+}

@@ -1,0 +1,142 @@
+"""What senders and receivers of moved flows say, and what they want done.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import msgspec
+
+MAX_FLOWS = 4096
+"""Flows that a sender moves, and translations that a receiver takes on from one peer."""
+
+
+class Broken(IntEnum):
+    """enum steer_broken: why the kernel stopped rewriting a flow."""
+
+    OK = 0
+    RESET = 1
+    COLLISION = 2
+    ENDED = 3
+
+
+class FlowKey(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A TCP flow in the direction in which it is moved; addresses in their usual spelling."""
+
+    src: str
+    dst: str
+    sport: int
+    dport: int
+
+    def on_wire(self, port: int) -> FlowKey:
+        """The same with the source port that switches see."""
+        return FlowKey(self.src, self.dst, port, self.dport)
+
+
+# Messages
+
+
+class Prepare(msgspec.Struct, frozen=True, array_like=True, tag="p"):
+    """Give `flow` its port back when it arrives with `wire_port`."""
+
+    stamp: int
+    flow: FlowKey
+    wire_port: int
+
+
+class Ready(msgspec.Struct, frozen=True, array_like=True, tag="r"):
+    """Answers the Prepare of that stamp."""
+
+    stamp: int
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag="n"):
+    """Answers the Prepare of that stamp."""
+
+    stamp: int
+    why: str
+
+
+class Release(msgspec.Struct, frozen=True, array_like=True, tag="x"):
+    """`wire` is no longer sent."""
+
+    stamp: int
+    wire: FlowKey
+
+
+class Released(msgspec.Struct, frozen=True, array_like=True, tag="d"):
+    """Answers the Release of that stamp: the translation is gone."""
+
+    stamp: int
+
+
+Message = Prepare | Ready | Refused | Release | Released
+
+# Effects
+
+
+@dataclass(frozen=True)
+class Send:
+    """Tell a host."""
+
+    host: str
+    message: Message
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Sender: let the flow leave with this port."""
+
+    flow: FlowKey
+    wire_port: int
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Sender: let the flow leave as its socket makes it."""
+
+    flow: FlowKey
+
+
+@dataclass(frozen=True)
+class Unguard:
+    """Sender: nothing about this flow on the wire can come back any more."""
+
+    wire: FlowKey
+
+
+@dataclass(frozen=True)
+class Accept:
+    """Receiver: translate `wire` to `port`."""
+
+    wire: FlowKey
+    port: int
+    stamp: int
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Receiver: stop translating."""
+
+    wire: FlowKey
+
+
+Effect = Send | Rewrite | Plain | Unguard | Accept | Forget
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds."""
+
+    retry_s: float = 0.2
+    """Until a message is sent again; doubles each time."""
+    tries: int = 6
+    renew_s: float = 60.0
+    lease_s: float = 200.0
+    """An active flow of which the receiver has not confirmed anything for so long is reverted."""
+    drain_s: float = 1.0
+    """Longer than a packet can be on its way."""
+    quarantine_s: float = 2.0
+    """After a release, until its port may serve another flow."""
+    keep_s: float = 900.0
+    """An unused translation lives as long as this, without any agent."""

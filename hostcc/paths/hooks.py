@@ -1,0 +1,242 @@
+"""Programs at a device's ingress and egress that stay when their agent dies.
+
+The receiver of a moved flow has to go on translating whatever happens to its agent, so these
+are attachments without a link: tcx where the kernel has it (Linux 6.6), clsact filters
+elsewhere.  The next agent finds them by name, takes over their maps and replaces them;
+`hostcc rollback` removes them.  Both hand every packet on to the filters of others.  Device
+numbers belong to the network namespace of the calling thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from hostcc.bpf.errors import BpfError, system_error
+from hostcc.bpf.libbpf import call, lib
+
+INGRESS, EGRESS = "ingress", "egress"
+_TCX = {INGRESS: 46, EGRESS: 47}  # enum bpf_attach_type
+_F_BEFORE = 1 << 3
+_MAX_PROGRAMS = 64
+_CLSACT_PARENT = {INGRESS: 0xFFFFFFF2, EGRESS: 0xFFFFFFF3}
+_RTM_NEWQDISC, _RTM_NEWTFILTER, _RTM_DELTFILTER, _RTM_GETTFILTER = 36, 44, 45, 46
+_REQUEST, _ACK, _DUMP, _CREATE, _EXCL = 0x1, 0x4, 0x300, 0x400, 0x200
+_ETH_P_ALL, _DIRECT_ACTION = 3, 1
+_KIND, _OPTIONS, _BPF_FD, _BPF_NAME, _BPF_FLAGS, _BPF_ID = 1, 2, 6, 7, 8, 11
+PRIORITY = 0xC1C0
+"""Of clsact filters: late and odd, so that it is nobody else's."""
+_INFO_BYTES = 232
+_MAP_INFO = np.dtype(
+    {
+        "names": ["type", "id", "key", "value", "max", "flags", "name"],
+        "formats": ["u4", "u4", "u4", "u4", "u4", "u4", "S16"],
+        "offsets": [0, 4, 8, 12, 16, 20, 24],
+        "itemsize": 88,
+    }
+)
+
+
+class Way(StrEnum):
+    """How programs are attached."""
+
+    TCX = "tcx"
+    CLSACT = "clsact"
+
+
+@dataclass(frozen=True)
+class Attached:
+    """One program at a hook."""
+
+    way: Way
+    hook: str
+    prog_id: int
+    name: str
+    handle: int = 0
+    """Of a clsact filter."""
+
+
+def attach(fd: int, ifindex: int, hook: str, name: str, way: Way | None = None) -> Way:
+    """Attach a loaded program in front of the others; None: tcx if possible, else clsact."""
+    if way is not Way.CLSACT:
+        try:
+            what = f"cannot attach {name} to {hook} of device {ifindex}"
+            call("bpf_prog_attach", fd, ifindex, _TCX[hook], _F_BEFORE, what=what)
+        except BpfError as error:
+            if way is Way.TCX or error.errno not in {errno.EINVAL, errno.EOPNOTSUPP}:
+                raise
+        else:
+            return Way.TCX
+    _add_clsact(ifindex)
+    _add_filter(fd, ifindex, hook, name)
+    return Way.CLSACT
+
+
+def detach(ifindex: int, found: Attached) -> None:
+    """Detach one program; nothing happens when it is gone.  Raises BpfError."""
+    try:
+        if found.way is Way.TCX:
+            fd = _prog_fd(found.prog_id)
+            try:
+                call("bpf_prog_detach2", fd, ifindex, _TCX[found.hook], what="cannot detach")
+            finally:
+                os.close(fd)
+        else:
+            head = _tcmsg(ifindex, found.hook, found.handle)
+            _netlink(_RTM_DELTFILTER, 0, head + _attribute(_KIND, b"bpf\0"))
+    except BpfError as error:
+        if error.errno not in {errno.ENOENT, errno.ENODEV, errno.EINVAL}:
+            raise
+
+
+def attached(ifindex: int, hook: str, names: Sequence[str]) -> list[Attached]:
+    """Programs of these names at a hook, whoever attached them, in the order in which they run."""
+    found = [
+        Attached(Way.TCX, hook, number, _prog_name(number)) for number in _query(ifindex, hook)
+    ]
+    found += _filters(ifindex, hook)
+    return [one for one in found if one.name in names]
+
+
+def map_fds(prog_id: int) -> dict[str, tuple[int, tuple[int, int, int]]]:
+    """Maps of a program: name -> (descriptor, (key bytes, value bytes, entries)).
+
+    The caller closes the descriptors.
+    """
+    fd = _prog_fd(prog_id)
+    try:
+        info = np.zeros(_INFO_BYTES, np.uint8)
+        ids = np.zeros(_MAX_PROGRAMS, np.uint32)
+        info[52:56].view(np.uint32)[0] = len(ids)
+        info[56:64].view(np.uint64)[0] = ids.ctypes.data
+        size = ctypes.c_uint32(_INFO_BYTES)
+        call("bpf_obj_get_info_by_fd", fd, info.ctypes.data, size, what="program: no info")
+        count = int(info[52:56].view(np.uint32)[0])
+    finally:
+        os.close(fd)
+    made = {}
+    for number in ids[:count].tolist():
+        map_fd = call("bpf_map_get_fd_by_id", number, what=f"cannot open map {number}")
+        row = np.zeros((), _MAP_INFO)
+        size = ctypes.c_uint32(row.nbytes)
+        call("bpf_obj_get_info_by_fd", map_fd, row.ctypes.data, size, what="map: no info")
+        shape = (int(row["key"]), int(row["value"]), int(row["max"]))
+        made[row["name"].item().decode()] = (map_fd, shape)
+    return made
+
+
+def _query(ifindex: int, hook: str) -> list[int]:
+    ids = (ctypes.c_uint32 * _MAX_PROGRAMS)()
+    count = ctypes.c_uint32(_MAX_PROGRAMS)
+    result = lib().bpf_prog_query(ifindex, _TCX[hook], 0, None, ids, ctypes.byref(count))
+    return list(ids[: count.value]) if result == 0 else []
+
+
+def _prog_fd(prog_id: int) -> int:
+    return call("bpf_prog_get_fd_by_id", prog_id, what=f"cannot open program {prog_id}")
+
+
+def _prog_name(prog_id: int) -> str:
+    try:
+        fd = _prog_fd(prog_id)
+    except BpfError:
+        return ""
+    try:
+        info = np.zeros(_INFO_BYTES, np.uint8)
+        size = ctypes.c_uint32(_INFO_BYTES)
+        call("bpf_obj_get_info_by_fd", fd, info.ctypes.data, size, what="program: no info")
+        return info[64:80].tobytes().rstrip(b"\0").decode(errors="replace")
+    finally:
+        os.close(fd)
+
+
+# clsact, by rtnetlink: linux/rtnetlink.h, linux/pkt_cls.h
+
+
+def _add_clsact(ifindex: int) -> None:
+    message = struct.pack("BxxxiIII", 0, ifindex, 0xFFFF0000, 0xFFFFFFF1, 0)
+    try:
+        _netlink(_RTM_NEWQDISC, _CREATE | _EXCL, message + _attribute(_KIND, b"clsact\0"))
+    except BpfError as error:
+        if error.errno != errno.EEXIST:
+            raise
+
+
+def _add_filter(fd: int, ifindex: int, hook: str, name: str) -> None:
+    options = (
+        _attribute(_BPF_FD, struct.pack("I", fd))
+        + _attribute(_BPF_NAME, name.encode() + b"\0")
+        + _attribute(_BPF_FLAGS, struct.pack("I", _DIRECT_ACTION))
+    )
+    body = _attribute(_KIND, b"bpf\0") + _attribute(_OPTIONS, options)
+    _netlink(_RTM_NEWTFILTER, _CREATE | _EXCL, _tcmsg(ifindex, hook, 0) + body)
+
+
+def _filters(ifindex: int, hook: str) -> list[Attached]:
+    parent = _CLSACT_PARENT[hook]
+    message = struct.pack("BxxxiIII", 0, ifindex, 0, parent, 0)
+    found = []
+    try:
+        answers = _netlink(_RTM_GETTFILTER, _DUMP, message)
+    except BpfError:
+        return []
+    for answer in answers:
+        index, handle, its_parent, info = struct.unpack_from("iIII", answer, 4)
+        if (index, its_parent, info >> 16) != (ifindex, parent, PRIORITY):
+            continue
+        options = _attributes(_attributes(answer[20:]).get(_OPTIONS, b""))
+        if _BPF_ID in options:
+            number = struct.unpack("I", options[_BPF_ID])[0]
+            found.append(Attached(Way.CLSACT, hook, number, _prog_name(number), handle))
+    return found
+
+
+def _tcmsg(ifindex: int, hook: str, handle: int) -> bytes:
+    info = PRIORITY << 16 | socket.htons(_ETH_P_ALL)
+    return struct.pack("BxxxiIII", 0, ifindex, handle, _CLSACT_PARENT[hook], info)
+
+
+def _attribute(kind: int, data: bytes) -> bytes:
+    size = 4 + len(data)
+    return struct.pack("HH", size, kind) + data + b"\0" * (-size % 4)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        size, kind = struct.unpack_from("HH", data, at)
+        if size < 4:
+            break
+        found[kind & 0x3FFF] = data[at + 4 : at + size]
+        at += (size + 3) & ~3
+    return found
+
+
+def _netlink(kind: int, flags: int, message: bytes) -> list[bytes]:
+    """One request; the bodies of the answers.  Raises BpfError with the kernel's errno."""
+    wants = flags | _REQUEST | (0 if flags & _DUMP == _DUMP else _ACK)
+    answers: list[bytes] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
+        sock.settimeout(5.0)
+        sock.send(struct.pack("IHHII", 16 + len(message), kind, wants, 1, 0) + message)
+        while True:
+            data, at = sock.recv(1 << 18), 0
+            while at + 16 <= len(data):
+                size, answer = struct.unpack_from("IH", data, at)
+                if answer == 2:  # NLMSG_ERROR, also the acknowledgement
+                    number = -struct.unpack_from("i", data, at + 16)[0]
+                    if number:
+                        raise system_error("traffic control refused", number)
+                    return answers
+                if answer == 3:  # NLMSG_DONE
+                    return answers
+                answers.append(data[at + 16 : at + size])
+                at += max(16, (size + 3) & ~3)

@@ -1,0 +1,133 @@
+"""Carries out what the exchange decides, on this host's kernel: the adapter between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from hostcc.bpf.errors import BpfError
+from hostcc.errors import InputError
+from hostcc.paths import sockdiag
+from hostcc.paths.exchange import Receiver, Sender
+from hostcc.paths.exchange_types import (
+    Accept,
+    Broken,
+    Effect,
+    FlowKey,
+    Forget,
+    Message,
+    Plain,
+    Rewrite,
+    Send,
+    Timing,
+    Unguard,
+)
+from hostcc.paths.steer_kernel import SteerKernel
+
+MAX_MESSAGE_BYTES = 512
+Post = Callable[[str, bytes], None]
+"""Hand a message to the transport: host, bytes."""
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+class Steering:
+    """Both ends of this host.  Begins with every flow on its own port.
+
+    `host_of` names the host that has an address, "" for none; `mine` says which are ours.
+    Methods raise BpfError when the kernel refuses; what was under way is then reverted.
+    """
+
+    def __init__(
+        self,
+        kernel: SteerKernel,
+        post: Post,
+        host_of: Callable[[str], str],
+        mine: Callable[[str], bool],
+        timing: Timing | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kernel = kernel
+        self._post = post
+        self._now = now
+        # Nanoseconds since the epoch exceed every stamp of an earlier agent of this host.
+        self.sender = Sender(time.time_ns(), timing)
+        self.receiver = Receiver(
+            lambda host, flow: host_of(flow.src) == host and mine(flow.dst),
+            lambda wire: sockdiag.exists(wire.dst, wire.dport, wire.src, wire.sport),
+            timing,
+        )
+        self.receiver.recover((one.wire, one.port, one.stamp) for one in kernel.arriving())
+        left = self.sender.recover(
+            [one.flow for one in kernel.leaving()], kernel.guards(), host_of, self._now()
+        )
+        self._do(left)
+
+    def move(self, flow: FlowKey, host: str, wire_port: int) -> None:
+        """Begin to move a flow of ours; `sender.refusals` says why when it does not move."""
+        self._do(self.sender.move(flow, host, wire_port, self._now()))
+
+    def revert(self, flow: FlowKey) -> None:
+        """Back to the socket's own port."""
+        self._do(self.sender.revert(flow, self._now()))
+
+    def peer_gone(self, host: str) -> None:
+        """The agent of a host has died or left."""
+        self._do(self.sender.peer_gone(host, self._now()))
+
+    def heard(self, host: str, data: bytes) -> None:
+        """Take a message of a host.  Raises InputError for what is none."""
+        message = decode(data)
+        self._do(self.receiver.heard(host, message))
+        self._do(self.sender.heard(host, message, self._now()))
+
+    def tick(self) -> None:
+        """Some times a second: heartbeat, repetitions, what the kernel has stopped."""
+        self._kernel.beat()
+        now = self._now()
+        for one in self._kernel.leaving():
+            if one.broken is not Broken.OK:
+                self._do(self.sender.broken(one.flow, one.broken, now))
+        self._do(self.sender.tick(now))
+        self._do(self.receiver.tick({one.wire: one.idle_s for one in self._kernel.arriving()}))
+
+    def revert_all(self) -> None:
+        """Before a stop in good order: every flow on its own port, every release asked for."""
+        for one in self._kernel.leaving():
+            self.revert(one.flow)
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(host, message):
+                    self._post(host, msgspec.msgpack.encode(message))
+                case Rewrite(flow, port):
+                    self._rewrite(flow, port)
+                case Plain(flow):
+                    self._kernel.plain(flow)
+                case Unguard(wire):
+                    self._kernel.unguard(wire)
+                case Accept(wire, port, stamp):
+                    # READY comes behind it: when this raises, the sender is told nothing.
+                    self._kernel.accept(wire, port, stamp)
+                case Forget(wire):
+                    self._kernel.forget(wire)
+
+    def _rewrite(self, flow: FlowKey, port: int) -> None:
+        try:
+            self._kernel.rewrite(flow, port)
+        except BpfError:
+            self._do(self.sender.revert(flow, self._now()))
+            raise
+
+
+def decode(data: bytes) -> Message:
+    """A message of a peer.  Raises InputError."""
+    try:
+        if len(data) > MAX_MESSAGE_BYTES:
+            raise InputError(f"steering message: expected at most {MAX_MESSAGE_BYTES} bytes")
+        message = _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"steering message: {error}") from None
+    return message
