@@ -7,21 +7,21 @@ that is gone, and the BPF programs act as the plain algorithm until it turns aga
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hostcc import observe, startup, views
+from hostcc import answers, startup, views
 from hostcc.bpf.errors import BpfError
 from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.changes import ended_with_agent
 from hostcc.config import Config, Wishes
 from hostcc.configfile import load
 from hostcc.control import ControlServer
-from hostcc.engine import Engine, MakeBackend, MakeTree, default_ca, kernel_backend
+from hostcc.engine import Engine, MakeBackend, MakeTree, kernel_backend
 from hostcc.errors import HostccError, InputError
 from hostcc.history import History
 from hostcc.journal import Journal
@@ -30,7 +30,6 @@ from hostcc.log import configure, get_logger
 from hostcc.messages import (
     Changes,
     Flows,
-    Jobs,
     Register,
     Request,
     Rollback,
@@ -41,7 +40,9 @@ from hostcc.messages import (
 from hostcc.mltcp.params import Mode
 from hostcc.model import Difference
 from hostcc.notify import Notifier
+from hostcc.parts import Host
 from hostcc.peer import Peer
+from hostcc.roster import Handlers, Roster
 from hostcc.version import version
 
 log = get_logger("agent")
@@ -69,6 +70,7 @@ class Agent:
         config_path: Path | None = None,
         make_backend: MakeBackend = kernel_backend,
         make_tree: MakeTree = CgroupTree,
+        make_roster: Callable[[Host], Roster] = Roster,
     ) -> None:
         self.config = config
         self._path = config_path
@@ -90,6 +92,8 @@ class Agent:
         self.history = History()
         self.observing = "observe_only is set" if config.agent.observe_only else ""
         """Why nothing is changed on this host; empty while the agent acts."""
+        self.roster = make_roster(self)
+        self._handlers = {**self._own_handlers(), **self.roster.handlers}
 
     async def run(self) -> None:
         """Start, serve until a signal, stop.  Raises HostccError when it cannot start."""
@@ -124,6 +128,7 @@ class Agent:
                 self.engine.restore("the start failed")
             self._lock.release()
             raise
+        self.roster.parts.start()
         self._say_ready()
         log.info(
             "ready",
@@ -139,6 +144,7 @@ class Agent:
             await self._metrics.close()
         if self._server is not None:
             await self._server.close()
+        await self.roster.parts.stop()
         how = "stopped" if self.config.agent.on_exit == "restore" else "kept for the next agent"
         try:
             if self.engine is not None and self.config.agent.on_exit == "restore":
@@ -169,7 +175,7 @@ class Agent:
     def handle(self, request: Request, peer: Peer) -> Any:
         """Carry out one request from the control socket."""
         try:
-            return self._dispatch(request, peer)
+            return self._handlers[type(request)](request, peer)
         except (BpfError, OSError) as error:
             raise HostccError(str(error)) from error
 
@@ -274,7 +280,7 @@ class Agent:
         now = time.monotonic()
         if now >= self._next_check:
             self._next_check = now + CHECK_EVERY_S
-            self._note(self.engine.check())
+            self._note([*self.engine.check(), *self.roster.parts.verify()])
 
     def _note(self, found: list[Difference]) -> None:
         """Record what somebody else edited, once; it is theirs from now on."""
@@ -292,62 +298,28 @@ class Agent:
 
     # Requests.
 
-    def _dispatch(self, request: Request, peer: Peer) -> Any:
-        match request:
-            case Register():
-                return self._register(request, peer)
-            case Unfair():
-                return self._unfair(request, peer)
-            case Rollback():
-                return self._rollback(peer)
-            case Status():
-                return self.status()
-            case Changes():
-                return views.journal(self.journal, request.limit)
-            case Verify():
-                return self._verify()
-            case _:
-                return self._list(request)
-
-    def _list(self, request: Jobs | Flows) -> dict[str, Any]:
-        engine = self.engine
-        if isinstance(request, Jobs):
-            if engine is None:
-                return views.configured_jobs(self.config)
-            return views.job_details(engine.table)
-        if engine is None:
-            return observe.flows(self.config, request.job, request.limit)
-        return engine.flows(request.job, request.limit)
+    def _own_handlers(self) -> Handlers:
+        return {
+            Register: self._register,
+            Unfair: self._unfair,
+            Rollback: lambda _, peer: self._rollback(peer),
+            Status: lambda *_: self.status(),
+            Changes: lambda request, _: views.journal(self.journal, request.limit),
+            Verify: lambda *_: self._verify(),
+            Flows: lambda request, _: answers.flows(self, request),
+        }
 
     def status(self) -> dict[str, Any]:
         """The agent and its jobs, in numbers."""
-        rows = self.engine.job_status() if self.engine else []
-        return {
-            "schema": views.STATUS,
-            "agent": {
-                "version": self._version,
-                "pid": os.getpid(),
-                "instance": self.config.agent.instance,
-                "state": "observing" if self.observing else "active",
-                "reason": self.observing or None,
-                "mode": str(self.engine.table.mode if self.engine else self.config.mltcp.mode),
-                "uptime_s": time.monotonic() - self._started,
-                "config": str(self._path) if self._path else None,
-                "run_dir": str(self._run_dir),
-                "cgroup_root": str(self.engine.table.tree.root) if self.engine else None,
-                "default_congestion_control": default_ca(),
-                "congestion_controls": dict(self.engine.backend.ca_names) if self.engine else {},
-                **views.own_usage(),
-            },
-            "jobs": self.history.annotate(rows),
-            "notes": views.notes(self.journal),
-        }
+        facts = answers.Facts(self._version, self._started, self._path, self.observing)
+        return answers.status(self, facts, self.history, self.roster.parts)
 
     def _verify(self) -> dict[str, Any]:
+        found = self.roster.parts.verify()
         if self.engine is None:
-            return views.verification(0, [], [], self.observing)
+            return views.verification(0, found, [], self.observing)
         odd, others = self.engine.check_flows()
-        found = [*self.engine.check(), *odd]
+        found = [*self.engine.check(), *odd, *found]
         if self._server is not None and not self._server.intact():
             path = str(self.config.socket_path)
             found.append(Difference("control-socket", path, "present", "absent or replaced"))
@@ -357,11 +329,12 @@ class Agent:
     def _register(self, request: Register, peer: Peer) -> dict[str, Any]:
         if self.engine is None:
             raise HostccError(f"the agent only observes: {self.observing}")
-        wishes = Wishes(request.weight, request.bytes_per_iteration)
+        wishes = Wishes(request.weight, request.bytes_per_iteration, request.flops)
         table = self.engine.table
         group = table.register(request.job, wishes, peer.pid)
         joined = request.join and table.enter(request.job, peer.pid)
-        return views.registration(request.job, group, joined)
+        marks = self.roster.measurement.marking.socket
+        return views.registration(request.job, group, joined, marks)
 
     def _unfair(self, request: Unfair, peer: Peer) -> dict[str, Any]:
         who = f"hostcc unfair, by uid {peer.uid}, pid {peer.pid}"

@@ -12,9 +12,12 @@ from hostcc.mltcp.params import JobParams, Mode
 from hostcc.model import Change
 
 GROUP, MEMBER, SOCKETS = "job-cgroup", "job-member", "job-sockets"
+FOLLOWED = "job-followed"
 CA, RULES, BASE, MODE = "congestion-control", "port-rules", "cgroup", "mode"
 
 ENDS_WITH_AGENT = "ends with the agent"
+ENDING = (CA, RULES, SOCKETS, MODE, FOLLOWED)
+"""Changes that cannot outlive the agent that made them."""
 
 
 def base_group(path: Path) -> Change:
@@ -69,7 +72,20 @@ def job_group(job: str, path: Path, wishes: Mapping[str, float | int | None], wh
     )
 
 
-def job_member(job: str, pid: int, origin: str, path: Path) -> Change:
+def followed(job: str, paths: Iterable[Path], why: str) -> Change:
+    """The sockets of cgroups that others made belong to a job."""
+    return Change(
+        id=f"{FOLLOWED}:{job}",
+        what=FOLLOWED,
+        target=f"job {job}",
+        before="not followed",
+        after=" ".join(map(str, paths)),
+        why=why,
+        undo=ENDS_WITH_AGENT,
+    )
+
+
+def job_member(job: str, pid: int, origin: str, path: Path, why: str = "hostcc run") -> Change:
     """A process, and so its children, joins a job's cgroup."""
     return Change(
         id=f"{MEMBER}:{job}:{pid}",
@@ -77,7 +93,7 @@ def job_member(job: str, pid: int, origin: str, path: Path) -> Change:
         target=str(pid),
         before=origin,
         after=str(path),
-        why="hostcc run",
+        why=why,
         undo="move it back",
     )
 
@@ -139,7 +155,7 @@ def job_of_group(change: Change) -> str | None:
 
 def ended_with_agent(active: Iterable[Change]) -> list[str]:
     """Ids of those changes that cannot outlive the process that made them."""
-    return [change.id for change in active if change.what in (CA, RULES, SOCKETS, MODE)]
+    return [change.id for change in active if change.what in ENDING]
 
 
 def origins(changes: Iterable[Change], job: str) -> dict[int, str]:

@@ -15,12 +15,14 @@ from msgspec import Meta, Struct
 from hostcc.limits import (
     BYTES_PER_ITERATION_MAX,
     F_POINTS,
+    FLOP_MAX,
     JOB_NAME,
     JOB_NAME_WORDS,
     MAX_JOBS,
     WEIGHT_MAX,
     WEIGHT_MIN,
 )
+from hostcc.measure.discover.types import Pods, ProcessRule, Rules, UnitRule
 from hostcc.mltcp.params import JobParams, Mode, Scope, Shape, ShapeKind, Variant
 
 DEFAULT_PATH = Path("/etc/hostcc/hostcc.toml")
@@ -28,6 +30,8 @@ DEFAULT_PATH = Path("/etc/hostcc/hostcc.toml")
 JobName = Annotated[str, Meta(pattern=JOB_NAME, description=JOB_NAME_WORDS)]
 Weight = Annotated[float, Meta(ge=WEIGHT_MIN, le=WEIGHT_MAX)]
 Bytes = Annotated[int, Meta(ge=1, le=BYTES_PER_ITERATION_MAX)]
+Flop = Annotated[float, Meta(ge=1, le=FLOP_MAX)]
+Glob = Annotated[str, Meta(min_length=1, max_length=256)]
 Micros = Annotated[int, Meta(ge=10, le=1_000_000)]
 Silence = Annotated[int, Meta(ge=0, le=60_000_000)]
 Slope = Annotated[float, Meta(ge=-100, le=100)]
@@ -115,6 +119,95 @@ class MltcpConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Silence that ends an iteration; 0: learned."""
 
 
+class MeasureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[measure]`: what is learned of each job's traffic."""
+
+    enabled: bool = True
+    """Whether jobs' bytes are counted and their iterations found."""
+    jobs_max: Annotated[int, Meta(ge=1, le=256)] = 32
+    """Jobs that are profiled at a time; each takes up to 0.8 MB of memory."""
+    profiling_max_s: Annotated[float, Meta(ge=0, le=600)] = 30.0
+    """Seconds that a new job goes first, beside others here, until it is known; 0: never."""
+
+
+class UnitConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[discover.unit]]`: systemd units that are jobs."""
+
+    unit: Glob
+    job: Annotated[
+        str, Meta(pattern=f"^$|{JOB_NAME}", description=f"{JOB_NAME_WORDS}, or nothing")
+    ] = ""
+    """The job's name; empty: `unit:NAME`."""
+    user: bool = False
+    """Whether units of users' own managers count, which any user can name as they like."""
+
+
+class ProcessConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[discover.process]]`: plain processes that are a job."""
+
+    job: JobName
+    command: Glob
+    """Glob over the command line, arguments separated by spaces."""
+    uid: Annotated[int, Meta(ge=0, le=2**32 - 2)] | None = None
+    """Whose processes; absent: anybody's, so anybody can join."""
+
+
+class DiscoverConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[discover]`: jobs that nobody started with `hostcc run`."""
+
+    enabled: bool = True
+    every_s: Annotated[float, Meta(ge=1, le=3600)] = 10.0
+    """Seconds between looks; more where a look takes long (a 500th of the time at most)."""
+    manage: bool = True
+    """Whether found jobs are managed like others; else they are only measured."""
+    move: Literal["auto", "never"] = "auto"
+    """Whether processes without a cgroup of their own are moved into one for their job.  auto:
+    where cgroup v2 limits nothing, so that they lose no limit."""
+    slurm: bool = True
+    slurm_cluster: Annotated[
+        str,
+        Meta(pattern=r"^[A-Za-z0-9._-]{0,32}\Z", description="at most 32 of A-Z a-z 0-9 . _ -"),
+    ] = ""
+    """Part of Slurm jobs' names; for networks that several Slurm clusters share."""
+    kubernetes: Pods = Pods.TRAINING
+    """Which pods are jobs; training: those with a process that has RANK and MASTER_ADDR."""
+    environ: bool = True
+    """Whether environments may name jobs, where nothing better does."""
+    unit: Annotated[tuple[UnitConfig, ...], Meta(max_length=256)] = ()
+    process: Annotated[tuple[ProcessConfig, ...], Meta(max_length=256)] = ()
+
+    @property
+    def rules(self) -> Rules:
+        """What to look for."""
+        return Rules(
+            slurm=self.slurm,
+            slurm_cluster=self.slurm_cluster,
+            kubernetes=self.kubernetes,
+            environ=self.environ,
+            units=tuple(UnitRule(one.unit, one.job, one.user) for one in self.unit),
+            processes=tuple(ProcessRule(one.job, one.command, one.uid) for one in self.process),
+        )
+
+
+class GpuConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[gpu]`: work on NVIDIA GPUs."""
+
+    enabled: bool = True
+    """false also lets go of the driver, so that it can be unloaded or MIG mode changed."""
+    interval_s: Annotated[float, Meta(ge=0.1, le=10)] = 0.1
+    """Seconds between looks at the GPUs."""
+
+
+class MarksConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[marks]`: iteration boundaries that jobs tell of their own accord."""
+
+    enabled: bool = True
+    socket: Annotated[
+        str, Meta(pattern=r"^([/@][^\x00]{1,106})?\Z", description="an absolute path or @NAME")
+    ] = ""
+    """Where marks arrive; empty: `marks.sock` in run_dir."""
+
+
 class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[[job]]`: one job's wishes, and how to find its sockets if `hostcc run` did not start it."""
 
@@ -123,6 +216,8 @@ class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Multiplies F; in static mode it is F unless `unfair static` says otherwise."""
     bytes_per_iteration: Bytes | None = None
     """Bytes that this host sends in one iteration; absent: learned."""
+    flops: Flop | None = None
+    """FLOP of one iteration on this host's GPUs; absent: measured."""
     local_ports: Ports = ()
     remote_ports: Ports = ()
     variant: Variant | None = None
@@ -146,12 +241,21 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     agent: AgentConfig = AgentConfig()
     mltcp: MltcpConfig = MltcpConfig()
+    measure: MeasureConfig = MeasureConfig()
+    discover: DiscoverConfig = DiscoverConfig()
+    gpu: GpuConfig = GpuConfig()
+    marks: MarksConfig = MarksConfig()
     job: Annotated[tuple[JobConfig, ...], Meta(max_length=MAX_JOBS - 1)] = ()
 
     @property
     def socket_path(self) -> Path:
         """Where the control socket is."""
         return Path(self.agent.socket or f"{self.agent.run_dir}/control.sock")
+
+    @property
+    def marks_path(self) -> str:
+        """Where marks arrive: a path, or @NAME for an abstract one."""
+        return self.marks.socket or f"{self.agent.run_dir}/marks.sock"
 
     def job_named(self, name: str) -> JobConfig | None:
         """The `[[job]]` of that name."""
@@ -164,6 +268,24 @@ class Wishes:
 
     weight: float | None = None
     bytes_per_iteration: int | None = None
+    flops: float | None = None
+
+    def over(self, earlier: Wishes) -> Wishes:
+        """These, and what was asked earlier where these say nothing."""
+        size, flops = self.bytes_per_iteration, self.flops
+        return Wishes(
+            earlier.weight if self.weight is None else self.weight,
+            earlier.bytes_per_iteration if size is None else size,
+            earlier.flops if flops is None else flops,
+        )
+
+    def shown(self) -> dict[str, float | int | None]:
+        """As the journal keeps them for the next agent."""
+        asked: dict[str, float | int | None] = {
+            "weight": self.weight,
+            "bytes_per_iteration": self.bytes_per_iteration,
+        }
+        return asked if self.flops is None else {**asked, "flops": self.flops}
 
 
 def expand_ports(ports: tuple[int | str, ...]) -> list[range]:

@@ -133,6 +133,8 @@ def check(config: Config) -> Iterator[Problem]:
     if len(str(config.socket_path).encode()) > 107:
         key = "agent.socket" if agent.socket else "agent.run_dir"
         yield key, "a socket path of at most 107 bytes", str(config.socket_path)
+    if not config.marks.socket and len(config.marks_path.encode()) > 107:
+        yield "agent.run_dir", "a marks.sock path of at most 107 bytes", config.marks_path
     port = agent.metrics_listen.rpartition(":")[2]
     if port and not 1 <= int(port) <= 65535:
         yield "agent.metrics_listen", "a port from 1 to 65535", agent.metrics_listen

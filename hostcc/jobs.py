@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from hostcc import changes
@@ -16,7 +17,7 @@ from hostcc.cgroups import CgroupTree
 from hostcc.config import Config, Wishes, job_params, port_rules
 from hostcc.errors import HostccError
 from hostcc.journal import Journal
-from hostcc.limits import MAX_JOBS, is_job_name
+from hostcc.limits import MAX_JOBS, WEIGHT_MAX, is_job_name
 from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.params import JobParams, Mode, Variant
@@ -28,6 +29,8 @@ GRACE_S = 10.0
 """Time that a command has to enter the cgroup made for it, seconds."""
 SWEEP = 64
 """Jobs looked at in one sweep, so that a sweep stays cheap with many."""
+PREFERENCE = 16.0
+"""Weight, over its own, of the job that goes first: as if a 16th of its work were left."""
 
 
 class JobTable:
@@ -46,6 +49,8 @@ class JobTable:
         self.mode = config.mltcp.mode
         self.weights: dict[str, float] = {}
         self.jobs: dict[str, Job] = {}
+        self.preferred = ""
+        """The job that goes first, see `prefer`."""
         self.tree = tree
         self._backend = backend
         self._journal = journal
@@ -85,16 +90,12 @@ class JobTable:
         return group
 
     def _join(self, job: Job, wishes: Wishes, pid: int, why: str) -> Path:
-        given, size = wishes.weight, wishes.bytes_per_iteration
-        job.wishes = Wishes(
-            job.wishes.weight if given is None else given,
-            job.wishes.bytes_per_iteration if size is None else size,
-        )
+        job.wishes = wishes.over(job.wishes)
         told_before = job.params is not None
         group = self._ensure_group(job, why)
         job.keep_until = self._clock() + GRACE_S
         self._journal.undone(self._dead_members(job.name), "the process is gone")
-        self._journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group))
+        self._journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group, why))
         # The group of a job that is new is empty: it has no socket to move yet.
         if self._tell(job, why) and told_before:
             self._switch([job], to_default=self.mode is Mode.OFF)
@@ -106,6 +107,42 @@ class JobTable:
         if there:
             self.jobs[job].keep_until = 0.0
         return there
+
+    def follow(self, name: str, groups: Iterable[Path], why: str) -> None:
+        """Sockets of these cgroups, which others have made for a job, are the job's.
+
+        Those that an earlier call named and this one does not are let go.
+        """
+        job = self.jobs.get(name) or self._new_job(name)
+        there = {path: number for path in groups if (number := self.tree.identity(path))}
+        fresh = {path: n for path, n in there.items() if job.followed.get(path) != n}
+        try:
+            for path in [path for path in job.followed if path not in there]:
+                self._unfollow(job, path)
+            if fresh:
+                self._journal.begin(changes.followed(name, there, why))
+                for path, number in fresh.items():
+                    self._backend.attach_cgroup(job.slot, path)
+                    job.followed[path] = number
+                job.how = job.how or why
+                self._tell(job, why)
+                self._switch([job], to_default=self.mode is Mode.OFF)
+        finally:
+            if not job.groups and not job.rule:
+                self._forget(job)
+
+    def prefer(self, name: str, why: str) -> None:
+        """Let one job go first, in mode mltcp; nobody with an empty name."""
+        before, self.preferred = self.preferred, name
+        for job in map(self.jobs.get, {before, name}):
+            if job is not None:
+                self._tell(job, why)
+
+    def weight_of(self, job: Job) -> float:
+        """Its owner's wish."""
+        configured = self.config.job_named(job.name)
+        own = configured.weight if configured else 1.0
+        return own if job.wishes.weight is None else job.wishes.weight
 
     def configure(self, config: Config, toggled: bool = False, why: str = "reload") -> None:
         """Take over a new configuration; its mode too, unless somebody `toggled` that."""
@@ -139,6 +176,7 @@ class JobTable:
         self._turn += len(turn)
         for name in turn:
             job = self.jobs[name]
+            self._look_at_followed(job)
             if job.group is not None:
                 self._look_at(job, job.group)
 
@@ -196,22 +234,19 @@ class JobTable:
                 self._journal.undone(self._ids_of(group.name), "left behind, removed")
             return
         asked = known.after if known is not None and isinstance(known.after, Mapping) else {}
-        weight, size = asked.get("weight"), asked.get("bytes_per_iteration")
+        weight, size, flops = map(asked.get, ("weight", "bytes_per_iteration", "flops"))
         job = self._new_job(group.name)
         job.wishes = Wishes(
             float(weight) if isinstance(weight, int | float) else None,
             size if isinstance(size, int) else None,
+            float(flops) if isinstance(flops, int | float) else None,
         )
         self._ensure_group(job, "found running")
         log.info("took over a job that was running", job=job.name, slot=job.slot)
 
     def _ensure_group(self, job: Job, why: str) -> Path:
         path = self.tree.path(job.name)
-        asked = {
-            "weight": job.wishes.weight,
-            "bytes_per_iteration": job.wishes.bytes_per_iteration,
-        }
-        change = changes.job_group(job.name, path, asked, why)
+        change = changes.job_group(job.name, path, job.wishes.shown(), why)
         known = self._journal.active.get(change.id)
         if known is None or known.after != change.after:
             self._journal.begin(change)
@@ -231,6 +266,8 @@ class JobTable:
         params = job_params(
             self.config, job.name, self.mode, self.weights.get(job.name), job.wishes
         )
+        if job.name == self.preferred and params.mode is Mode.MLTCP:
+            params = replace(params, weight=min(WEIGHT_MAX, params.weight * PREFERENCE))
         old = job.params
         if params == old:
             return False
@@ -272,19 +309,33 @@ class JobTable:
             text = f"{group} was {'replaced' if now_there else 'removed'} by somebody else"
             log.warning("standing aside", job=job.name, reason=text)
             self._journal.note(f"job {job.name}", text)
-        self._backend.detach_cgroup(job.slot)
+        self._backend.detach_cgroup(job.slot, group)
         job.group = None
         self._journal.undone(self._ids_of(job.name), "the job ended")
-        if not job.rule:
+        if not job.groups and not job.rule:
             log.info("job ended", job=job.name)
             self._forget(job)
+
+    def _look_at_followed(self, job: Job) -> None:
+        gone = [path for path, n in job.followed.items() if self.tree.identity(path) != n]
+        for path in gone:
+            self._unfollow(job, path)
+        if gone and not job.groups and not job.rule:
+            log.info("job ended", job=job.name)
+            self._forget(job)
+
+    def _unfollow(self, job: Job, path: Path) -> None:
+        self._backend.detach_cgroup(job.slot, path)
+        del job.followed[path]
+        if not job.followed:
+            self._journal.undone([f"{changes.FOLLOWED}:{job.name}"], "the job ended")
 
     def _dissolve(self, job: Job, how: str) -> list[str]:
         """Take a job's group away; processes still in it go back where they came from."""
         if job.group is None:
             return []
         group, job.group = job.group, None
-        self._backend.detach_cgroup(job.slot)
+        self._backend.detach_cgroup(job.slot, group)
         origins = changes.origins(self._journal.active.values(), job.name)
         stuck = self.tree.move_out(group, origins) if self.tree.populated(group) else []
         if not self.tree.remove(group):
@@ -294,8 +345,11 @@ class JobTable:
 
     def _forget(self, job: Job) -> None:
         self.jobs.pop(job.name, None)
+        for path in list(job.followed):
+            self._unfollow(job, path)
         self._backend.set_job(job.slot, None)
-        self._journal.undone([f"{changes.SOCKETS}:{job.name}"], "the job ended")
+        kinds = (changes.SOCKETS, changes.FOLLOWED)
+        self._journal.undone((f"{kind}:{job.name}" for kind in kinds), "the job ended")
 
     def _ids_of(self, name: str) -> list[str]:
         prefix = f"{changes.MEMBER}:{name}:"
@@ -320,7 +374,7 @@ class JobTable:
             self._new_job(name)
         for job in list(self.jobs.values()):
             job.rule = job.name in named
-            if not job.rule and job.group is None:
+            if not job.rule and not job.groups:
                 self._switch([job], to_default=True)
                 self._forget(job)
         if rules == self._rules:

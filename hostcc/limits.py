@@ -21,6 +21,8 @@ JOB_NAME = r"^(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}\Z"
 JOB_NAME_WORDS = "1 to 64 characters of A-Z a-z 0-9 . _ : - (and not . or ..)"
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100.0
 BYTES_PER_ITERATION_MAX = 2**60
+FLOP_MAX = 1e30
+"""FLOP of one iteration that can be declared."""
 
 _JOB_NAME = re.compile(JOB_NAME)
 

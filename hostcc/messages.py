@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from hostcc.config import Bytes, JobName, Weight
+from hostcc.config import Bytes, Flop, JobName, Weight
 from hostcc.errors import InputError
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import Mode
@@ -34,6 +34,17 @@ class Status(_Request, frozen=True, tag="status"):
 
 class Jobs(_Request, frozen=True, tag="jobs"):
     """What every job was given, and where its processes are."""
+
+    detail: bool = False
+    """Also what was measured of it."""
+
+
+class Profile(_Request, frozen=True, tag="profile"):
+    """What was measured of one job."""
+
+    job: JobName
+    series: bool = False
+    """Also the bytes over time that it comes from."""
 
 
 class Flows(_Request, frozen=True, tag="flows"):
@@ -59,6 +70,7 @@ class Register(_Request, frozen=True, tag="register"):
     job: JobName
     weight: Weight | None = None
     bytes_per_iteration: Bytes | None = None
+    flops: Flop | None = None
     join: bool = False
     """Also move the asking process into the cgroup, which it may not be able to see."""
 
@@ -74,7 +86,7 @@ class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
 
 
-Request = Status | Jobs | Flows | Changes | Verify | Register | Unfair | Rollback
+Request = Status | Jobs | Profile | Flows | Changes | Verify | Register | Unfair | Rollback
 CHANGING = (Register, Unfair, Rollback)
 """Requests that only root may make."""
 
@@ -99,6 +111,7 @@ def decode(line: bytes) -> Request:
 OPERATIONS: dict[str, type[Request]] = {
     "status": Status,
     "jobs": Jobs,
+    "profile": Profile,
     "flows": Flows,
     "changes": Changes,
     "verify": Verify,

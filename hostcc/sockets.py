@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostcc.cgroups import CgroupTree
@@ -25,12 +25,21 @@ class Job:
     group: Path | None = None
     """Its cgroup, when `hostcc run` started it."""
     group_id: int = 0
+    followed: dict[Path, int] = field(default_factory=dict)
+    """Cgroups of others that hold its processes only, and their ids."""
+    how: str = ""
+    """What it was recognised by, when it was found; empty: by `hostcc run` or a rule."""
     rule: bool = False
     """Whether port rules name it."""
     params: JobParams | None = None
     """What the kernel was told last."""
     keep_until: float = 0.0
     """Monotonic seconds until which an empty cgroup is not removed."""
+
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """All cgroups that hold its processes."""
+        return (*((self.group,) if self.group else ()), *self.followed)
 
 
 class Sockets:
@@ -58,7 +67,10 @@ class Sockets:
     def publish_groups(self, jobs: Iterable[Job]) -> None:
         """Tell the kernel side which cgroups, nested ones included, are whose now."""
         ids = {
-            number: job.slot for job in jobs if job.group for number in self._tree.ids(job.group)
+            number: job.slot
+            for job in jobs
+            for group in job.groups
+            for number in self._tree.ids(group)
         }
         self._backend.set_cgroup_ids(dict(list(ids.items())[:MAX_CGROUPS]))
 
@@ -67,4 +79,4 @@ class Sockets:
             return opened(())
         if any(job.rule for job in jobs):
             return opened(all_pids())
-        return opened(pid for job in jobs if job.group for pid in self._tree.pids(job.group))
+        return opened(pid for job in jobs for group in job.groups for pid in self._tree.pids(group))

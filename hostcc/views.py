@@ -19,6 +19,7 @@ from hostcc.sockets import Job
 from hostcc.verify import FOREIGN, LeftAlone
 
 STATUS, JOBS, FLOWS = "hostcc.status/1", "hostcc.jobs/1", "hostcc.flows/1"
+PROFILE = "hostcc.profile/1"
 CHANGES, VERIFY = "hostcc.changes/1", "hostcc.verify/1"
 REGISTER, UNFAIR, ROLLBACK = "hostcc.register/1", "hostcc.unfair/1", "hostcc.rollback/1"
 
@@ -63,9 +64,10 @@ def _status_of(
         "mode": str(params.mode),
         "variant": str(params.variant),
         "congestion_control": None if params.mode is Mode.OFF else names[params.variant],
-        "weight": params.weight,
+        "weight": table.weight_of(job),
         "static_weight": params.static_weight if params.mode is Mode.STATIC else None,
-        "processes": len(table.tree.pids(job.group)) if job.group else 0,
+        "profiling": table.preferred == job.name,
+        "processes": sum(len(table.tree.pids(group)) for group in job.groups),
         "flows": int(state["flows"]),
         "bytes_acked": int(state["bytes_acked"]),
         "iterations": int(state["iterations"]),
@@ -78,25 +80,24 @@ def _status_of(
     }
 
 
-def job_details(table: JobTable) -> dict[str, Any]:
+def job_details(table: JobTable) -> list[dict[str, Any]]:
     """One row per job: what it was given and how its sockets are found."""
-    rows = [
+    return [
         {
             "name": job.name,
             "slot": job.slot,
-            "cgroup": str(job.group) if job.group else None,
-            "pids": sorted(table.tree.pids(job.group)) if job.group else [],
+            "cgroup": str(job.groups[0]) if job.groups else None,
+            "pids": sorted(pid for group in job.groups for pid in table.tree.pids(group)),
             **rule_ports(table.config.job_named(job.name)),
             "parameters": parameters(job.params) if job.params else None,
         }
         for job in sorted(table.jobs.values(), key=lambda job: job.name)
     ]
-    return {"schema": JOBS, "jobs": rows}
 
 
-def configured_jobs(config: Config) -> dict[str, Any]:
+def configured_jobs(config: Config) -> list[dict[str, Any]]:
     """The jobs of the configuration, for an agent that only observes."""
-    rows: list[dict[str, Any]] = [
+    return [
         {
             "name": job.name,
             "slot": None,
@@ -107,7 +108,6 @@ def configured_jobs(config: Config) -> dict[str, Any]:
         }
         for job in config.job
     ]
-    return {"schema": JOBS, "jobs": rows}
 
 
 def rule_ports(job: JobConfig | None) -> dict[str, list[int | str]]:
@@ -192,9 +192,10 @@ def journal(book: Journal, limit: int) -> dict[str, Any]:
     }
 
 
-def registration(job: str, group: Path, joined: bool) -> dict[str, Any]:
-    """Where a command of a job belongs."""
-    return {"schema": REGISTER, "job": job, "cgroup": str(group), "joined": joined}
+def registration(job: str, group: Path, joined: bool, marks: str) -> dict[str, Any]:
+    """Where a command of a job belongs, and where it may send marks."""
+    answer = {"schema": REGISTER, "job": job, "cgroup": str(group), "joined": joined}
+    return {**answer, "marks": marks or None}
 
 
 def notes(book: Journal) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ class FakeBackend:
         self.beats = 0
         self.told: list[tuple[int, JobParams | None]] = []
         self.jobs: dict[int, JobParams] = {}
-        self.groups: dict[int, Path] = {}
+        self.groups: dict[int, list[Path]] = {}
         self.root: Path | None = None
         self.rules: dict[tuple[int, bool], int] = {}
         self.ids: dict[int, int] = {}
@@ -72,6 +72,10 @@ class FakeBackend:
     def event_fd(self) -> int:
         return -1
 
+    @property
+    def flow_storage(self) -> None:
+        return None
+
     def beat(self) -> None:
         self._maybe_fail("beat")
         self.beats += 1
@@ -87,10 +91,13 @@ class FakeBackend:
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
         self._maybe_fail("attach_cgroup")
-        self.groups[slot] = cgroup
+        self.detach_cgroup(slot, cgroup)
+        self.groups.setdefault(slot, []).append(cgroup)
 
-    def detach_cgroup(self, slot: int) -> None:
-        self.groups.pop(slot, None)
+    def detach_cgroup(self, slot: int, cgroup: Path | None = None) -> None:
+        left = [path for path in self.groups.pop(slot, []) if cgroup not in (None, path)]
+        if left:
+            self.groups[slot] = left
 
     def attach_root(self, cgroup: Path) -> None:
         self.root = cgroup

@@ -9,14 +9,23 @@ from typing import Any
 
 import msgspec
 
+from hostcc import parts
 from hostcc.agent import Agent
 from hostcc.bpf.errors import BpfError
 from hostcc.client import ask
 from hostcc.config import AgentConfig, Config
 from hostcc.journal import Journal
+from hostcc.roster import Roster
 from tests.fakes import FakeBackend, FakeSocket, FakeTree
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def without_parts(host: parts.Host) -> Roster:
+    """A roster of which nothing runs by itself."""
+    made = Roster(host)
+    made.parts = parts.Parts([])
+    return made
 
 
 class Host:
@@ -51,7 +60,9 @@ class Host:
         return backend
 
     def agent(self, config: Config | None = None, path: Path | None = None) -> Agent:
-        return Agent(config or self.config(), path, self.make_backend, lambda root: self.tree)
+        return Agent(
+            config or self.config(), path, self.make_backend, lambda root: self.tree, without_parts
+        )
 
     def join(self, job: str) -> FakeSocket:
         """A process of the job, with one connection."""

@@ -12,7 +12,18 @@ import msgspec
 from hostcc import changes, doctor, views
 from hostcc.cli import dryrun
 from hostcc.cli.main import COMMANDS
-from hostcc.config import AgentConfig, Config, JobConfig, MltcpConfig
+from hostcc.config import (
+    AgentConfig,
+    Config,
+    DiscoverConfig,
+    GpuConfig,
+    JobConfig,
+    MarksConfig,
+    MeasureConfig,
+    MltcpConfig,
+    ProcessConfig,
+    UnitConfig,
+)
 from hostcc.configfile import load
 from hostcc.messages import OPERATIONS
 
@@ -20,6 +31,7 @@ TOP = Path(__file__).parent.parent
 CONTROL = (TOP / "docs/control.md").read_text()
 CONFIG = (TOP / "docs/config.md").read_text()
 MAN = (TOP / "docs/man/hostcc.1").read_text()
+SECTIONS = (AgentConfig, MltcpConfig, MeasureConfig, DiscoverConfig, GpuConfig, MarksConfig)
 
 
 def defaults(kind: type[msgspec.Struct]) -> dict[str, object]:
@@ -31,19 +43,20 @@ def defaults(kind: type[msgspec.Struct]) -> dict[str, object]:
 
 
 def test_every_key_with_its_default() -> None:
-    for kind in (AgentConfig, MltcpConfig):
+    for kind in SECTIONS:
         for key, value in defaults(kind).items():
             shown = msgspec.json.encode(list(value) if isinstance(value, tuple) else value)
             assert f"| `{key}` | `{shown.decode()}` |" in CONFIG, key
-    for field in msgspec.structs.fields(JobConfig):
-        assert f"`{field.name}`" in CONFIG
+    for part in (JobConfig, UnitConfig, ProcessConfig):
+        for field in msgspec.structs.fields(part):
+            assert f"`{field.name}`" in CONFIG
 
 
 def test_the_packaged_file_holds_every_default() -> None:
     path = TOP / "packaging/hostcc.toml"
     assert load(path) == Config()
     text = path.read_text()
-    for kind in (AgentConfig, MltcpConfig):
+    for kind in SECTIONS:
         for key in defaults(kind):
             assert re.search(rf"^{key} = ", text, re.MULTILINE), key
 
@@ -56,7 +69,14 @@ def test_every_operation_schema_and_change() -> None:
     }
     for schema in {*map(str, schemas), doctor.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
-    kinds = (changes.GROUP, changes.MEMBER, changes.SOCKETS, changes.CA, changes.RULES)
+    kinds = (
+        changes.GROUP,
+        changes.MEMBER,
+        changes.SOCKETS,
+        changes.CA,
+        changes.RULES,
+        changes.FOLLOWED,
+    )
     for kind in (*kinds, changes.BASE, changes.MODE):
         assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind
 

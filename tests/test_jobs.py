@@ -11,7 +11,7 @@ from hostcc import changes
 from hostcc.bpf.errors import BpfError
 from hostcc.config import AgentConfig, Config, JobConfig, MltcpConfig, Wishes
 from hostcc.errors import HostccError
-from hostcc.jobs import GRACE_S, JobTable
+from hostcc.jobs import GRACE_S, PREFERENCE, JobTable
 from hostcc.journal import Journal
 from hostcc.mltcp.params import Mode, Variant
 from tests.fakes import FakeBackend, FakeSocket, FakeTree, no_such_pid
@@ -70,7 +70,7 @@ def test_a_job_from_start_to_end(world: World) -> None:
     assert group == world.tree.path("a")
     assert group.is_dir()
     job = table.jobs["a"]
-    assert world.backend.groups == {job.slot: group}
+    assert world.backend.groups == {job.slot: [group]}
     assert world.backend.jobs[job.slot].weight == 2.0
     assert world.active() == [
         "cgroup",
@@ -291,3 +291,67 @@ def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
     for _ in range(4):
         table.sweep()
     assert table.jobs == {}
+
+
+def test_cgroups_of_others_are_followed_and_left_alone(world: World) -> None:
+    table = world.agent()
+    one, two = world.folder / "cg" / "slurm-1", world.folder / "cg" / "slurm-2"
+    for group in (one, two):
+        group.mkdir()
+    table.follow("slurm:7", [one, two], "slurm: cgroup /slurm-1")
+    job = table.jobs["slurm:7"]
+    assert world.backend.groups == {job.slot: [one, two]}
+    assert job.slot in world.backend.jobs
+    assert {"job-followed:slurm:7", "job-sockets:slurm:7"} <= set(world.active())
+    sock = FakeSocket(cgroup_id=world.tree.identity(two))
+    world.backend.sockets.append(sock)
+    table.share(Mode.MLTCP, {}, "test")
+    assert sock.ca.startswith("hcc_")
+    one.rmdir()
+    table.sweep()
+    assert world.backend.groups == {job.slot: [two]}
+    table.follow("slurm:7", [], "no longer found")
+    assert (table.jobs, world.backend.groups) == ({}, {})
+    assert world.active() == ["cgroup", "mode"]
+    assert two.is_dir()
+
+
+def test_a_job_of_which_no_cgroup_is_left_is_not_kept(world: World) -> None:
+    table = world.agent()
+    table.follow("gone", [world.folder / "cg" / "no-such"], "test")
+    assert table.jobs == {}
+    group = world.folder / "cg" / "refused"
+    group.mkdir()
+    world.backend.fail = {"attach_cgroup"}
+    with pytest.raises(BpfError):
+        table.follow("refused", [group], "test")
+    assert (table.jobs, world.active()) == ({}, ["cgroup"])
+
+
+def test_release_gives_back_what_is_followed(world: World) -> None:
+    table = world.agent()
+    group = world.folder / "cg" / "theirs"
+    group.mkdir()
+    table.follow("found", [group], "test")
+    sock = FakeSocket(cgroup_id=world.tree.identity(group))
+    world.backend.sockets.append(sock)
+    table.share(Mode.MLTCP, {}, "test")
+    assert table.release("rolled back") == []
+    assert (sock.ca, world.backend.groups, world.active()) == ("cubic", {}, [])
+    assert group.is_dir()
+
+
+def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: World) -> None:
+    table = world.agent()
+    table.register("a", Wishes(weight=2.0), os.getpid())
+    table.register("b", Wishes(), os.getpid())
+    slot = table.jobs["a"].slot
+    table.prefer("a", "it is profiled")
+    assert world.backend.jobs[slot].weight == 2.0 * PREFERENCE
+    assert table.weight_of(table.jobs["a"]) == 2.0
+    table.prefer("b", "its turn")
+    assert world.backend.jobs[slot].weight == 2.0
+    table.share(Mode.STATIC, {}, "test")
+    assert world.backend.jobs[table.jobs["b"].slot].weight == 1.0
+    table.prefer("", "done")
+    table.prefer("no such job", "test")

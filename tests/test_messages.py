@@ -37,7 +37,7 @@ def test_requests() -> None:
         (b"[]", 'request: expected an object with an "op"'),
         (b"{}", 'request: expected an object with an "op"'),
         (line(op=3), 'request: expected an object with an "op"'),
-        (line(op="reboot"), "request: op: expected one of status, jobs, flows,"),
+        (line(op="reboot"), "request: op: expected one of status, jobs, profile, flows,"),
         (line(op="status", v=2), 'request: v: expected one of "1", got 2'),
         (line(op="status", x=2), "request: x: expected one of the keys op, v, got"),
         (line(op="flows", limit=0), "request: limit: expected a whole number from 1 to 50000"),

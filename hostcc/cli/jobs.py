@@ -10,10 +10,12 @@ from hostcc.cli.common import (
     add_client_options,
     add_parser,
     emit,
+    seconds,
     show,
     size,
     table,
 )
+from hostcc.cli.profile import flop, share
 
 COLUMNS = [
     ("Job", "left"),
@@ -28,11 +30,37 @@ COLUMNS = [
 ]
 
 
+DETAIL = [
+    ("Job", "left"),
+    ("Found by", "left"),
+    ("Period", "right"),
+    ("Spread", "right"),
+    ("Per iter.", "right"),
+    ("Comm.", "right"),
+    ("From", "right"),
+    ("t", "right"),
+    ("Overlap", "right"),
+    ("W", "right"),
+    ("I = W/t", "right"),
+    ("Confidence", "right"),
+]
+
+
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = add_parser(subparsers, "jobs", "the jobs on this host and what they were given")
     add_client_options(parser)
-    parser.set_defaults(func=lambda args: show(args, "jobs", render))
+    parser.add_argument(
+        "--detail", action="store_true", help="what was measured of each job, and why not"
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask and show."""
+    if args.detail:
+        return show(args, "jobs", render_detail, detail=True)
+    return show(args, "jobs", render)
 
 
 def render(answer: dict[str, Any]) -> None:
@@ -41,6 +69,55 @@ def render(answer: dict[str, Any]) -> None:
         emit(table(COLUMNS, map(row, answer["jobs"])))
     else:
         print("no jobs")
+
+
+def render_detail(answer: dict[str, Any]) -> None:
+    """The table of what was measured, and what is not known."""
+    if not answer["jobs"]:
+        print("no jobs")
+        return
+    emit(table(DETAIL, map(detail_row, answer["jobs"])))
+    for job in answer["jobs"]:
+        for remark in remarks(job):
+            print(f"{job['name']}: {remark}")
+
+
+def detail_row(job: dict[str, Any]) -> tuple[str, ...]:
+    """One line of the table."""
+    got, how = job["profile"], (job["how"] or "-").partition(":")[0]
+    if got is None or not got["periodic"]:
+        work = flop(got["flop"]) if got else ""
+        return (job["name"], how, *["-"] * 7, work or "-", "-", "-")
+    return (
+        job["name"],
+        how,
+        seconds(got["period_s"]),
+        f"{100 * got['spread']:.2g} %",
+        size(got["bytes_per_iteration"]),
+        seconds(got["communication_s"]),
+        seconds(got["communication_start_s"]),
+        seconds(got["link_time_s"]),
+        share(got["overlap"]) or "-",
+        flop(got["flop"]) or "-",
+        f"{flop(got['intensity'])}/s" if got["intensity"] is not None else "-",
+        f"{got['confidence']:.2f}",
+    )
+
+
+def remarks(job: dict[str, Any]) -> list[str]:
+    """What is not known of a job, and why."""
+    found, got = [], job["profile"]
+    if job["unmanaged_reason"]:
+        found.append(f"not managed: {job['unmanaged_reason']}")
+    if job["profiling"]:
+        found.append("it is its turn to be profiled")
+    if got is None:
+        return [*found, f"not measured: {job['profile_reason']}"]
+    if not got["periodic"]:
+        found.append(f"no period: {got['reason']}")
+    if got["flop"] is None:
+        found.append(f"W unknown: {got['flop_reason']}")
+    return found
 
 
 def row(job: dict[str, Any]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "run a command as part of a job",
     "status": "what the agent is doing, and how each job fares",
     "jobs": "the jobs on this host and what they were given",
+    "profile": "what was measured of a job",
     "flows": "the jobs' TCP connections",
     "unfair": "choose how jobs share: off, mltcp or static weights",
     "verify": "is every change still in force?",

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from hostcc.cli.common import Subparsers, add_parser
@@ -18,6 +19,7 @@ from hostcc.client import DEFAULT_SOCKET, ask
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.limits import (
     BYTES_PER_ITERATION_MAX,
+    FLOP_MAX,
     JOB_NAME_WORDS,
     WEIGHT_MAX,
     WEIGHT_MIN,
@@ -35,7 +37,8 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = add_parser(subparsers, "run", "run a command as part of a job")
     parser.usage = (
-        "hostcc run --job NAME [--weight W] [--bytes-per-iteration N] [--socket PATH] -- CMD ..."
+        "hostcc run --job NAME [--weight W] [--bytes-per-iteration N] [--flops N] [--mark]\n"
+        "                  [--socket PATH] -- CMD ..."
     )
     parser.epilog = (
         "Without an agent the command runs all the same, after a warning.  The exit status is\n"
@@ -52,6 +55,16 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="N",
         help="bytes that this host sends in one iteration, like 250M (default: learned)",
     )
+    parser.add_argument(
+        "--flops",
+        metavar="N",
+        help="FLOP of one iteration on this host's GPUs, like 2.5e15 (default: measured)",
+    )
+    parser.add_argument(
+        "--mark",
+        action="store_true",
+        help="take the steps of PyTorch's optimiser as iteration boundaries",
+    )
     parser.add_argument("--socket", type=Path, default=DEFAULT_SOCKET, metavar="PATH")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
     parser.set_defaults(func=run)
@@ -64,31 +77,50 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("expected a command after --, got none")
     if not is_job_name(args.job):
         raise InputError(f'--job: expected {JOB_NAME_WORDS}, got "{args.job[:80]}"')
-    weight, total = parse_weight(args.weight), parse_bytes(args.bytes_per_iteration)
+    wishes = {
+        "weight": parse_weight(args.weight),
+        "bytes_per_iteration": parse_bytes(args.bytes_per_iteration),
+        "flops": parse_flops(args.flops),
+    }
     try:
-        enter(args.socket, args.job, weight, total)
+        marks = enter(args.socket, args.job, wishes)
         os.environ["HOSTCC_JOB"] = args.job
+        if marks:
+            os.environ.setdefault("HOSTCC_MARK_SOCKET", marks)
+        if args.mark:
+            mark_steps(os.environ)
     except HostccError as error:
         warn(f"{error}: running {one_line(command[0])} outside of job {args.job}")
     return become(command)
 
 
-def enter(path: Path, job: str, weight: float | None, total: int | None) -> None:
-    """Join the job's cgroup, as made by the agent.  Raises HostccError.
+def mark_steps(environ: MutableMapping[str, str]) -> None:
+    """Have every Python below mark the steps of PyTorch's optimiser (hostcc.mark_torch)."""
+    import hostcc
+
+    site = str(Path(hostcc.__file__).parent / "marksite")
+    before = environ.get("PYTHONPATH")
+    environ["PYTHONPATH"] = site + (os.pathsep + before if before else "")
+    environ["HOSTCC_MARK"] = "1"
+
+
+def enter(path: Path, job: str, wishes: Mapping[str, float | int | None]) -> str:
+    """Join the job's cgroup, as made by the agent; where marks go.  Raises HostccError.
 
     The agent moves us, because `ip netns exec` and containers hide the cgroup tree.  Where
     it cannot name us (another PID namespace) we go ourselves.
     """
-    wishes = {"job": job, "weight": weight, "bytes_per_iteration": total}
-    answer = ask(path, "register", PATIENCE_S, join=True, **wishes)
+    answer = ask(path, "register", PATIENCE_S, join=True, job=job, **wishes)
+    marks = str(answer.get("marks") or "")
     if answer.get("joined"):
-        return
+        return marks
     group = Path(str(answer.get("cgroup", "")))
     try:
         # "0" is the writer itself, whatever PID namespace it lives in.
         (group / "cgroup.procs").write_text("0")
     except OSError as error:
         raise HostccError(f"cannot enter {group}: {error.strerror}") from None
+    return marks
 
 
 def become(command: list[str]) -> int:
@@ -135,6 +167,19 @@ def parse_bytes(text: str | None) -> int | None:
             f'k, M, G, Ki, Mi or Gi may follow, got "{text[:40]}"'
         )
     return total
+
+
+def parse_flops(text: str | None) -> float | None:
+    """FLOP of an iteration, or None for none.  Raises InputError."""
+    if text is None:
+        return None
+    try:
+        flops = float(text)
+    except ValueError:
+        flops = 0.0
+    if not 1 <= flops <= FLOP_MAX:
+        raise InputError(f'--flops: expected a number from 1 to {FLOP_MAX:g}, got "{text[:40]}"')
+    return flops
 
 
 def warn(text: str) -> None:

@@ -102,6 +102,7 @@ def screen(answer: dict[str, Any]) -> Group:
         parts += [Text(""), table(COLUMNS, map(job_row, answer["jobs"]))]
     elif answer["agent"]["state"] == "active":
         parts.append(Text("no jobs; start one: hostcc run --job NAME -- COMMAND"))
+    parts += [Text(line) for line in troubles(answer.get("parts", []))]
     parts += [Text(f"note: {note['target']}: {note['text']}") for note in answer["notes"]]
     return Group(*parts)
 
@@ -118,10 +119,21 @@ def heading(agent: dict[str, Any]) -> list[str]:
     ]
 
 
+def troubles(parts: list[dict[str, Any]]) -> list[str]:
+    """What does not run as it could, and why."""
+    return [
+        f"{part['name']}{' failed' if part['state'] == 'failed' else ''}: {part['reason']}"
+        for part in parts
+        if part["reason"] and part["state"] != "off"
+    ]
+
+
 def job_row(job: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
     weight = job["weight"] if job["static_weight"] is None else job["static_weight"]
     stance = {"off": "off", "static": "static"}.get(job["mode"], job["stance"])
+    if job.get("profiling"):
+        stance = "first"
     return (
         job["name"],
         job["congestion_control"] or "default",

@@ -25,6 +25,9 @@ UNKNOWN_MBIT = 0xFFFFFFFF
 """SPEED_UNKNOWN of linux/ethtool.h, as an unsigned number."""
 SIOCETHTOOL = 0x8946
 ETHTOOL_GDRVINFO, ETHTOOL_GLINKSETTINGS = 0x03, 0x4C
+NLM_F_REQUEST, RTM_NEWROUTE, RTM_GETROUTE, RTA_DST, RTA_OIF = 1, 24, 26, 1, 4
+"""linux/netlink.h, linux/rtnetlink.h."""
+ANSWER_S = 5.0
 _SETTINGS_BYTES, _MASK_WORDS_AT, _SPEED_AT = 48, 15, 4
 _DRVINFO_BYTES, _DRIVER_AT, _BUS_AT = 196, 4, 100
 _DERIVED = frozenset({"bonding", "team", "802.1Q VLAN Support"})
@@ -84,18 +87,36 @@ def carriers(addresses: Iterable[Address], netns: Path | None = None) -> dict[Ad
 
 
 def _carriers(addresses: list[Address]) -> dict[Address, int | None]:
-    from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
+    """By rtnetlink; one request and one answer each."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as sock:
+        sock.bind((0, 0))
+        sock.settimeout(ANSWER_S)
+        return {address: _carrier(sock, address) for address in addresses}
 
-    found: dict[Address, int | None] = {}
-    with IPRoute() as routes:
-        for address in addresses:
-            try:
-                answer = routes.route("get", dst=str(address))
-                found[address] = next((r.get_attr("RTA_OIF") for r in answer), None)
-            except NetlinkError:
-                found[address] = None
-    return found
+
+def _carrier(sock: socket.socket, address: Address) -> int | None:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    route = struct.pack("=BBBBBBBBI", family, address.max_prefixlen, *[0] * 7)
+    to = struct.pack("=HH", 4 + len(address.packed), RTA_DST) + address.packed
+    head = struct.pack("=IHHII", 16 + len(route) + len(to), RTM_GETROUTE, NLM_F_REQUEST, 1, 0)
+    sock.send(head + route + to)
+    return outgoing(sock.recv(1 << 16))
+
+
+def outgoing(answer: bytes) -> int | None:
+    """The interface (RTA_OIF) in a route message; None for any other message."""
+    if len(answer) < 28:
+        return None
+    length, kind = struct.unpack_from("=IH", answer)
+    at, end = 28, min(length, len(answer))
+    while kind == RTM_NEWROUTE and at + 4 <= end:
+        size, name = struct.unpack_from("=HH", answer, at)
+        if size < 4:
+            break
+        if name == RTA_OIF and size == 8 and at + 8 <= end:
+            return int(struct.unpack_from("=I", answer, at + 4)[0])
+        at += (size + 3) & ~3
+    return None
 
 
 def slowest(

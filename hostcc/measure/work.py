@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hostcc.limits import FLOP_MAX
 from hostcc.measure.gpu.flop import flop_of
 from hostcc.measure.gpu.readings import Reading, Source
 from hostcc.measure.gpu.shares import shares
 
 Floats = npt.NDArray[np.float64]
-MAX_FLOP = 1e30
-"""FLOP of one iteration that can be declared."""
 _ORDER = list(Source)
 
 
@@ -116,9 +115,9 @@ def work_per_iteration(
 
 
 def _declared(flop: float, gpus: tuple[str, ...]) -> Work:
-    if np.isfinite(flop) and 0 < flop <= MAX_FLOP:
+    if np.isfinite(flop) and 0 < flop <= FLOP_MAX:
         return Work(float(flop), Source.DECLARED, gpus)
-    why = f"flops: expected more than 0 and at most {MAX_FLOP:g}, got {flop:g}"
+    why = f"flops: expected more than 0 and at most {FLOP_MAX:g}, got {flop:g}"
     return Work(None, Source.UNKNOWN, gpus, why)
 
 

@@ -43,6 +43,10 @@ class MltcpBackend(Protocol):
     def event_fd(self) -> int:
         """Readable when `events` has something."""
 
+    @property
+    def flow_storage(self) -> Any:
+        """The BpfMap that says whose each socket is, for who shares it; None: there is none."""
+
     def beat(self) -> None:
         """The agent is alive: without this for stale_s, sockets act as their plain form."""
 
@@ -50,10 +54,10 @@ class MltcpBackend(Protocol):
         """Write a job's parameters; None clears the slot."""
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
-        """Sockets made below `cgroup` from now on belong to `slot`."""
+        """Sockets made below `cgroup` from now on belong to `slot`, which may have several."""
 
-    def detach_cgroup(self, slot: int) -> None:
-        """Undo `attach_cgroup`."""
+    def detach_cgroup(self, slot: int, cgroup: Path | None = None) -> None:
+        """Undo `attach_cgroup` of one cgroup, or of all that the slot has."""
 
     def attach_root(self, cgroup: Path) -> None:
         """Apply port rules to sockets below `cgroup`."""

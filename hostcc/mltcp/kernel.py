@@ -19,6 +19,7 @@ import numpy as np
 
 from hostcc.bpf.errors import BpfError
 from hostcc.bpf.links import BpfLink
+from hostcc.bpf.maps import BpfMap
 from hostcc.bpf.netns import in_netns
 from hostcc.bpf.object import BpfObject
 from hostcc.bpf.objects import object_path
@@ -42,7 +43,7 @@ class MltcpKernel:
         wanted = [Variant(v) for v in variants]
         self._names = kernel_names(tag, wanted)
         self._jobs: dict[int, JobParams] = {}
-        self._cgroups: dict[int, tuple[Path, BpfLink]] = {}
+        self._cgroups: dict[tuple[int, Path], BpfLink] = {}
         self._root: BpfLink | None = None
         self._stale_ns = int(stale_s * 1e9)
         self._ops: dict[Variant, BpfLink] = {}
@@ -88,6 +89,11 @@ class MltcpKernel:
         """Descriptor of the ring buffer, for epoll."""
         return self._tracker.map("events").fd
 
+    @property
+    def flow_storage(self) -> BpfMap:
+        """Socket storage: whose each socket is."""
+        return self._mltcp.map("flows")
+
     def beat(self) -> None:
         """Write the heartbeat: CLOCK_MONOTONIC now."""
         self._config.update(0, (time.monotonic_ns(), self._stale_ns))
@@ -126,8 +132,8 @@ class MltcpKernel:
         return cast("np.void", conf[()])
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
-        """Follow new sockets below a job's cgroup v2 directory."""
-        self.detach_cgroup(slot)
+        """Follow new sockets below a job's cgroup v2 directory; a job may have several."""
+        self.detach_cgroup(slot, cgroup)
         fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             link = self._tracker.attach_cgroup("job_sockops", fd)
@@ -138,13 +144,12 @@ class MltcpKernel:
                 raise
         finally:
             os.close(fd)
-        self._cgroups[slot] = (cgroup, link)
+        self._cgroups[slot, cgroup] = link
 
-    def detach_cgroup(self, slot: int) -> None:
-        """Stop following a job's cgroup; nothing happens when it was not followed."""
-        entry = self._cgroups.pop(slot, None)
-        if entry:
-            entry[1].close()
+    def detach_cgroup(self, slot: int, cgroup: Path | None = None) -> None:
+        """Stop following a job's cgroup, or all of them; fine when it was not followed."""
+        for key in [key for key in self._cgroups if key[0] == slot and cgroup in (None, key[1])]:
+            self._cgroups.pop(key).close()
 
     def attach_root(self, cgroup: Path) -> None:
         """Apply port rules to new sockets below `cgroup`."""
@@ -216,7 +221,7 @@ class MltcpKernel:
             for variant, link in self._ops.items()
             if not link.alive
         ]
-        for slot, (cgroup, link) in self._cgroups.items():
+        for (slot, cgroup), link in self._cgroups.items():
             if not link.alive or not cgroup.is_dir():
                 problems.append(f"job {self._jobs[slot].name}: {cgroup} is no longer followed")
         if self._root and not self._root.alive:
@@ -225,7 +230,7 @@ class MltcpKernel:
 
     def close(self) -> None:
         """Detach and unregister everything."""
-        for slot in list(self._cgroups):
+        for slot, _ in list(self._cgroups):
             self.detach_cgroup(slot)
         if self._root:
             self._root.close()

@@ -27,7 +27,7 @@ from hostcc.measure.discover.types import (
 )
 
 OWN = "/hostcc/"
-"""Below this v2 path are the groups of `hostcc run`, which need no finding."""
+"""In a v2 path: a group of `hostcc run`, by this agent or another one, which needs no finding."""
 MAX_EVIDENCE = 4
 _STEPD = re.compile(r"slurmstepd: \[([0-9]{1,10})\.[^\]]{1,64}\]")
 _ANCESTORS = 64
@@ -61,7 +61,7 @@ def find(snapshot: Snapshot, rules: Rules) -> tuple[Found, ...]:
     rest: list[Process] = []
     masters = _pod_masters(snapshot, rules)
     for process in snapshot.processes:
-        if f"{process.group}/".startswith(OWN):
+        if OWN in f"{process.group}/":
             continue
         claim = _by_group(process, rules, masters) or _by_rule(process, rules)
         if claim is None:

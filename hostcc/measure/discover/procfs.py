@@ -29,7 +29,8 @@ class Mount(NamedTuple):
 
 
 def stat(raw: bytes) -> Stat | None:
-    """Name, parent and start; None for what does not look like it, or a kernel thread."""
+    """Name, parent and start; None for what does not look like it, a kernel thread, or a
+    process that has ended and whose parent has not asked for its status yet."""
     before, _, after = raw.rpartition(b")")
     fields = after.split()
     try:
@@ -37,7 +38,7 @@ def stat(raw: bytes) -> Stat | None:
     except (IndexError, ValueError):
         return None
     pid, _, comm = before.partition(b"(")
-    if parent == 2 or pid.strip() == b"2":
+    if parent == 2 or pid.strip() == b"2" or fields[0] in (b"Z", b"X"):
         return None
     return Stat(_text(comm[:64]), parent, started)
 

@@ -19,6 +19,8 @@ INTERVAL_S = 0.1
 """Between looks, seconds.  NVIDIA advises at least 0.1 s between two GPM samples."""
 KEEP = 600
 """Samples kept for whoever takes them; the oldest go first."""
+WITHOUT_S = 2.0
+"""Between looks while there is no GPU or no driver, seconds."""
 STALLED_S = 5.0
 """A look that takes longer counts as the driver hanging, seconds."""
 
@@ -111,7 +113,8 @@ class Poller:
                     self.why = sample.why
                 took = self._clock() - began
                 # Never more than half of the time in the driver, however slow it is.
-                quit_now.wait(max(self._interval - took, took, 0.0))
+                rest = self._interval if sample.readings or not sample.why else WITHOUT_S
+                quit_now.wait(max(rest - took, took, 0.0))
         finally:
             driver.close()
 

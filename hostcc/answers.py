@@ -1,0 +1,66 @@
+"""What the agent answers to requests that change nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostcc import observe, views
+from hostcc.engine import default_ca
+from hostcc.history import History
+from hostcc.messages import Flows
+from hostcc.parts import Host, Parts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Who answers."""
+
+    version: str
+    started_s: float
+    """CLOCK_MONOTONIC, seconds."""
+    config: Path | None
+    observing: str
+    """Why nothing is changed on this host; empty while the agent acts."""
+
+
+def status(host: Host, facts: Facts, history: History, parts: Parts) -> dict[str, Any]:
+    """The agent, its parts and its jobs, in numbers."""
+    engine, config = host.engine, host.config
+    return {
+        "schema": views.STATUS,
+        "agent": {
+            "version": facts.version,
+            "pid": os.getpid(),
+            "instance": config.agent.instance,
+            "state": "observing" if facts.observing else "active",
+            "reason": facts.observing or None,
+            "mode": str(engine.table.mode if engine else config.mltcp.mode),
+            "uptime_s": time.monotonic() - facts.started_s,
+            "config": str(facts.config) if facts.config else None,
+            "run_dir": config.agent.run_dir,
+            "cgroup_root": str(engine.table.tree.root) if engine else None,
+            "default_congestion_control": default_ca(),
+            "congestion_controls": dict(engine.backend.ca_names) if engine else {},
+            **views.own_usage(),
+        },
+        "parts": parts.status(),
+        "jobs": history.annotate(engine.job_status() if engine else []),
+        "notes": views.notes(host.journal),
+    }
+
+
+def jobs(host: Host) -> list[dict[str, Any]]:
+    """One row per job: what it was given and how its sockets are found."""
+    engine = host.engine
+    return views.configured_jobs(host.config) if engine is None else views.job_details(engine.table)
+
+
+def flows(host: Host, request: Flows) -> dict[str, Any]:
+    """The jobs' connections."""
+    if host.engine is None:
+        return observe.flows(host.config, request.job, request.limit)
+    return host.engine.flows(request.job, request.limit)

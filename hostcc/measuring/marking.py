@@ -1,0 +1,84 @@
+"""Iteration boundaries that jobs tell of their own accord; nothing depends on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hostcc.measure.discover.owners import Owners
+from hostcc.measure.marks import MarkReceiver, boundaries
+from hostcc.model import Difference
+from hostcc.parts import Host
+
+TICK_S = 1.0
+
+
+class Marking:
+    """Listens for marks.  `owners`: whose each process is now."""
+
+    name = "marks"
+    every_s = TICK_S
+
+    def __init__(self, host: Host, owners: Callable[[], Owners]) -> None:
+        self._host = host
+        self._owners = owners
+        self._receiver: MarkReceiver | None = None
+        self._path = ""
+        self._inode = 0
+
+    def off(self) -> str:
+        """Configured away?"""
+        return "" if self._host.config.marks.enabled else "marks.enabled is false"
+
+    def start(self) -> None:
+        """Listen; anybody on this host may send."""
+        self._path = self._host.config.marks_path
+        receiver = MarkReceiver(self._path, lambda pid: self._owners().of(pid))
+        self._receiver = receiver
+        self._inode = self._found()
+        asyncio.get_running_loop().add_reader(receiver.fileno(), receiver.receive)
+
+    async def tick(self) -> None:
+        """Read what was written."""
+        if self._path != self._host.config.marks_path:
+            self.stop()
+            self.start()
+        assert self._receiver is not None
+        self._receiver.poll()
+
+    def stop(self) -> None:
+        """Close the socket."""
+        if self._receiver is not None:
+            asyncio.get_running_loop().remove_reader(self._receiver.fileno())
+            self._receiver.close()
+        self._receiver = None
+
+    def verify(self) -> list[Difference]:
+        """Whether the socket is still ours."""
+        if self._found() == self._inode:
+            return []
+        return [Difference("marks-socket", self._path, "present", "absent or replaced")]
+
+    def view(self) -> Mapping[str, Any]:
+        """Where it listens, and what it did not take."""
+        refused = self._receiver.refused if self._receiver is not None else 0
+        return {"socket": self._path, "refused": refused}
+
+    @property
+    def socket(self) -> str:
+        """Where jobs' marks arrive; empty: nowhere."""
+        return self._path if self._receiver is not None else ""
+
+    def boundaries(self, job: str) -> list[float]:
+        """When a job's iterations ended, seconds, CLOCK_MONOTONIC; of a job without marks none."""
+        return [] if self._receiver is None else boundaries(self._receiver.times(job))
+
+    def _found(self) -> int:
+        if self._path.startswith("@"):
+            return 0
+        try:
+            return Path(self._path).stat().st_ino
+        except OSError:
+            return -1

@@ -1,0 +1,181 @@
+"""The byte meter kept in line with the jobs: who is counted, and which job a count is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hostcc.limits import MAX_JOBS
+from hostcc.measure.bins import Ints
+from hostcc.measure.destinations import Records
+from hostcc.measure.meter import RX, TX, ByteMeter, Lost
+from hostcc.measure.series import ByteSeries
+from hostcc.measuring.livejobs import LiveJob
+
+Identify = Callable[[Path], int]
+"""The id of a cgroup, 0 when it is gone."""
+
+
+LINGER = 8
+"""Readings after which the slot of a job that ended is forgotten."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """One job's part of a reading."""
+
+    series: ByteSeries
+    who: Records
+    """Its destinations that had a part in it, not over loopback; shape (m,)."""
+    sums: Ints
+    """Bytes sent and received, shape (m, 2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What passed since the one before."""
+
+    silence: ByteSeries
+    """The bins that it covers, without bytes: what those jobs did that are not in `jobs`."""
+    jobs: Mapping[str, Counted]
+
+
+class Metering:
+    """Attaches the meter to jobs' cgroups and names what it reads.
+
+    Each cgroup is counted in a slot of its own: a job's first one in its own slot, others and
+    those of jobs that are not managed in slots from the top.
+    """
+
+    def __init__(self, meter: ByteMeter, identify: Identify) -> None:
+        self._meter = meter
+        self._identify = identify
+        self._attached: dict[Path, tuple[int, int]] = {}
+        """cgroup -> (slot, its id)."""
+        self._jobs: dict[int, str] = {}
+        """Slot -> job; of slots that were given up until they are used again."""
+        self._ended: dict[int, int] = {}
+        """Slot of a job that is no more -> readings since."""
+        self._rules: dict[tuple[int, bool], int] = {}
+        self._rooted = False
+        self.lost = Lost()
+        """All that was lost so far."""
+
+    def sync(
+        self, jobs: Iterable[LiveJob], rules: Mapping[tuple[int, bool], str], root: Path
+    ) -> None:
+        """Count these jobs' cgroups, and sockets by these port rules below `root`; no others."""
+        by_name = {job.name: job for job in jobs}
+        wanted = {group: job for job in by_name.values() for group in job.groups}
+        self._drop(wanted)
+        self._forget(by_name)
+        for job in by_name.values():
+            if job.slot:
+                self._jobs[job.slot] = job.name
+        for group, job in wanted.items():
+            if group not in self._attached:
+                self._attach(group, job)
+        self._apply(rules, by_name, root)
+
+    def read(self) -> Reading:
+        """What passed since the last call."""
+        window = self._meter.read()
+        self._add(window.lost)
+        payload = window.payload()
+        visible = ~window.who["local"]
+        sums = payload.sum(axis=1, dtype=np.int64)
+        slots: dict[str, list[int]] = {}
+        for slot in np.unique(window.who["slot"]).tolist():
+            if slot in self._jobs:
+                slots.setdefault(self._jobs[slot], []).append(slot)
+        found = {}
+        for name, own in slots.items():
+            mine = np.isin(window.who["slot"], own) & visible
+            bins: npt.NDArray[np.int64] = payload[mine].sum(axis=0, dtype=np.int64)
+            series = ByteSeries(window.bin_ns, window.start_ns, bins[:, TX], bins[:, RX])
+            found[name] = Counted(series, window.who[mine], sums[mine])
+        nothing = np.zeros(len(window), dtype=np.int64)
+        return Reading(ByteSeries(window.bin_ns, window.start_ns, nothing, nothing), found)
+
+    def refresh(self) -> None:
+        """Look again whose sockets are that belong to no cgroup of a job."""
+        if self._rooted:
+            self._meter.refresh()
+
+    def check(self) -> list[str]:
+        """What is no longer attached, in words."""
+        return self._meter.check()
+
+    def close(self) -> None:
+        """Detach everything."""
+        self._meter.close()
+
+    def _drop(self, wanted: Mapping[Path, LiveJob]) -> None:
+        """Let go of groups that are nobody's any more, another's, or not the same ones."""
+        for group, (slot, number) in list(self._attached.items()):
+            job = wanted.get(group)
+            if job is None or self._jobs.get(slot) != job.name or self._identify(group) != number:
+                self._meter.detach_cgroup(slot)
+                del self._attached[group]
+
+    def _forget(self, live: Mapping[str, LiveJob]) -> None:
+        """A slot keeps its name until all of its bytes have been read."""
+        gone = {slot for slot, name in self._jobs.items() if name not in live}
+        self._ended = {slot: self._ended.get(slot, 0) + 1 for slot in gone}
+        for slot, readings in list(self._ended.items()):
+            if readings > LINGER:
+                del self._jobs[slot], self._ended[slot]
+
+    def _attach(self, group: Path, job: LiveJob) -> None:
+        number = self._identify(group)
+        taken = {slot for slot, _ in self._attached.values()}
+        slot = job.slot if job.slot and job.slot not in taken else self._spare(taken)
+        if not number or not slot:
+            return
+        try:
+            self._meter.attach_cgroup(slot, group)
+        except FileNotFoundError:  # it ended between the two looks
+            return
+        self._attached[group] = slot, number
+        self._jobs[slot] = job.name
+
+    def _spare(self, taken: set[int]) -> int:
+        """A slot from the top that nobody uses, a fresh one if there is; 0: none."""
+        free = [slot for slot in range(MAX_JOBS - 1, 0, -1) if slot not in taken]
+        return next((slot for slot in free if slot not in self._jobs), free[0] if free else 0)
+
+    def _apply(
+        self, rules: Mapping[tuple[int, bool], str], jobs: Mapping[str, LiveJob], root: Path
+    ) -> None:
+        slots = {}
+        for key, name in rules.items():
+            job = jobs.get(name)
+            if job is not None:
+                slots[key] = job.slot or self._slot_of_rule(name)
+        if slots == self._rules:
+            return
+        if slots and not self._rooted:
+            self._meter.attach_root(root)
+            self._rooted = True
+        self._meter.set_port_rules(slots)
+        self._rules = slots
+
+    def _slot_of_rule(self, name: str) -> int:
+        known = next((slot for slot, job in self._jobs.items() if job == name), 0)
+        slot = known or self._spare({slot for slot, _ in self._attached.values()})
+        self._jobs[slot] = name
+        return slot
+
+    def _add(self, new: Lost) -> None:
+        old = self.lost
+        self.lost = Lost(
+            old.bins + new.bins,
+            old.tx_bytes + new.tx_bytes,
+            old.rx_bytes + new.rx_bytes,
+            old.packets + new.packets,
+            old.refused + new.refused,
+        )

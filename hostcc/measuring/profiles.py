@@ -1,0 +1,126 @@
+"""A job's profile out of what is known of it, as the nouns and as plain data for people.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostcc.measure.destinations import Address
+from hostcc.measure.meter import TX
+from hostcc.measure.plain import plain
+from hostcc.measure.profile import BITS, MeasuredProfile, assemble
+from hostcc.measure.series import NS
+from hostcc.measure.work import Interval, Work, activity, work_per_iteration
+from hostcc.measuring.livejobs import LiveJob
+from hostcc.measuring.routes import Way, used
+from hostcc.measuring.tracks import Track
+from hostcc.model import JobProfile
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is known of a job beside its traffic."""
+
+    intervals: Sequence[Interval] = ()
+    """What it did on GPUs."""
+    why: str = ""
+    """Why that is not known."""
+    boundaries_s: Sequence[float] = ()
+    """When its iterations ended, by its marks; CLOCK_MONOTONIC."""
+    ways: Mapping[Address, Way] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """All that is known of a job now."""
+
+    job: LiveJob
+    track: Track
+    beside: Beside
+    work: Work
+    measured: MeasuredProfile
+
+
+def known(job: LiveJob, track: Track, beside: Beside) -> Known:
+    """Put together what is known of a job."""
+    of, found = track.pattern(beside.boundaries_s)
+    work = work_per_iteration(
+        beside.intervals,
+        period_s=found.period_s,
+        boundaries_s=beside.boundaries_s,
+        declared=job.flops,
+        why=beside.why,
+    )
+    measured = assemble(
+        job.name,
+        of,
+        found,
+        links=used(of, track.shares(), beside.ways),
+        activity=activity(beside.intervals) if beside.intervals else None,
+        flop=work.flop,
+    )
+    return Known(job, track, beside, work, measured)
+
+
+def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
+    """What this host tells others of a job; None before its period is known.
+
+    `work` is 0 while it is unknown.
+    """
+    got = of.measured
+    if got.period_s is None or got.fold is None:
+        return None
+    hidden = got.overlap.ratio or 0.0
+    begin_s = float(got.fold.begins_ns[-1]) / NS + wall_minus_monotonic_s
+    return JobProfile(
+        job=of.job.name,
+        host=host,
+        compute_s=got.fold.communication_start_s + hidden * got.fold.communication_s,
+        comm_start_s=got.fold.communication_start_s,
+        work=of.work.flop or 0.0,
+        gpus=float(len(of.work.gpus)),
+        period_s=got.period_s,
+        comm_s=got.link_time_s or 0.0,
+        bytes_to=tuple(sorted(_bytes_to(of))),
+        link_rates=tuple(
+            (link.name, link.bits_per_s / BITS) for link in got.links if link.bits_per_s
+        ),
+        weight=of.job.weight,
+        slowdown=slowdown(of),
+        phase_s=begin_s % got.period_s,
+        confidence=got.confidence,
+        at=got.measured_ns / NS + wall_minus_monotonic_s,
+    )
+
+
+def slowdown(of: Known) -> float:
+    """Iteration time over that while the job went first; 1 where that is not known."""
+    mean, alone = of.measured.mean_period_s, of.track.alone_s
+    return max(1.0, mean / alone) if mean and alone else 1.0
+
+
+def summary(of: Known) -> dict[str, Any]:
+    """The profile as `hostcc jobs --detail --json` shows it (docs/control.md)."""
+    shown = plain(of.measured)
+    for link in shown["links"]:
+        ways = of.beside.ways.values()
+        link["nominal"] = any(way.nominal for way in ways if way.link == link["name"])
+    watch = of.track.watch
+    return {
+        **shown,
+        "bytes_to": dict(sorted(_bytes_to(of), key=lambda pair: -pair[1])),
+        "flop_source": str(of.work.source),
+        "flop_reason": of.work.why or None,
+        "gpus": list(of.work.gpus),
+        "slowdown": slowdown(of),
+        "marks": len(of.beside.boundaries_s),
+        "changes": watch.changes if watch else 0,
+        "total_tx_bytes": of.track.total[0],
+        "total_rx_bytes": of.track.total[1],
+    }
+
+
+def _bytes_to(of: Known) -> list[tuple[str, float]]:
+    sent = of.measured.tx_bytes or 0.0
+    return [(str(to), sent * share[TX]) for to, share in of.track.shares().items() if share[TX]]

@@ -1,0 +1,154 @@
+"""What is kept of one job's traffic: its pattern, where it goes, and bins still to be looked at.
+
+Pure but for being mutable: bytes come in, nothing is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from hostcc.measure import watch as watching
+from hostcc.measure.bins import Ints
+from hostcc.measure.destinations import Address, Records, address, sum_by
+from hostcc.measure.marked import from_marks
+from hostcc.measure.meter import RX, TX
+from hostcc.measure.period import Period
+from hostcc.measure.series import NS, ByteSeries, joined
+from hostcc.measure.watch import Watch
+
+LEARNING_S, FOLLOWING_S = 1.0, 2.0
+"""Seconds of bins that are taken in at once, while a pattern is learned and afterwards: each
+time costs about the same."""
+LONGEST_S = 10.0
+"""Seconds of bins that wait at most."""
+LATELY_S = 10.0
+"""A job that has sent nothing for so long is not sending."""
+HALF_LIFE_S = 30.0
+"""What went where counts half after so long."""
+DESTINATIONS = 256
+"""Destinations kept."""
+
+
+@dataclass
+class Track:
+    """One job."""
+
+    name: str
+    watch: Watch | None = None
+    """None before its first byte."""
+    first_ns: int = 0
+    """When that was."""
+    last_ns: int = 0
+    """When it last sent."""
+    total: tuple[int, int] = (0, 0)
+    """Bytes sent and received so far."""
+    to: dict[Address, tuple[float, float]] = field(default_factory=dict)
+    """Destination -> (sent, received), older bytes counting less."""
+    alone_s: float = 0.0
+    """The period that was measured while it went first; 0: none was."""
+    _waiting: list[ByteSeries] = field(default_factory=list)
+    _went: list[tuple[Records, Ints]] = field(default_factory=list)
+    _went_ns: int = 0
+
+    def take(self, new: ByteSeries, who: Records | None = None, sums: Ints | None = None) -> None:
+        """Bins that follow the last ones, and where their bytes went."""
+        tx, rx = int(new.tx.sum()), int(new.rx.sum())
+        if not tx and not rx and self.watch is None:
+            return
+        if self.watch is None:
+            self.watch = watching.begin(new.bin_ns, new.start_ns)
+            self.first_ns = new.start_ns
+        self._waiting.append(new)
+        if tx or rx:
+            self.last_ns = new.end_ns
+            self.total = self.total[0] + tx, self.total[1] + rx
+            if who is not None and sums is not None and len(who):
+                self._went.append((who, sums))
+
+    @property
+    def waiting_s(self) -> float:
+        """Seconds of bins that have not been looked at."""
+        if not self._waiting:
+            return 0.0
+        return (self._waiting[-1].end_ns - self._waiting[0].start_ns) / NS
+
+    @property
+    def due(self) -> bool:
+        """Whether it is worth while to look."""
+        known = self.watch is not None and self.watch.known is not None
+        return self.waiting_s >= (FOLLOWING_S if known else LEARNING_S)
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it has to be looked at, or its history will have gaps."""
+        return self.waiting_s >= LONGEST_S
+
+    def collect(self) -> ByteSeries:
+        """The bins that wait, for `look`; they wait no longer."""
+        new, self._waiting = together(self._waiting), []
+        self._account(new.end_ns)
+        return new
+
+    def look(self, new: ByteSeries) -> None:
+        """Take in bins: some milliseconds of work, seldom hundreds.  Fit for another thread."""
+        if self.watch is not None:
+            self.watch = watching.update(self.watch, new)
+
+    def sending(self, now_ns: int) -> bool:
+        """Whether it has sent lately."""
+        return self.watch is not None and now_ns - self.last_ns < LATELY_S * NS
+
+    def pattern(self, boundaries_s: Sequence[float] = ()) -> tuple[ByteSeries, Period]:
+        """The bins that show the pattern best, and the pattern; marks settle it."""
+        if self.watch is None:
+            return ByteSeries(1, 0, *np.zeros((2, 0), np.int64)), NOTHING
+        levels = self.watch.levels
+        if boundaries_s and (marked := from_marks(levels, boundaries_s)) is not None:
+            return marked
+        return self.watch.series or self.history(), self.watch.found
+
+    def history(self) -> ByteSeries:
+        """All bins that are kept, of the length that suits the pattern."""
+        if self.watch is None:
+            return self.pattern()[0]
+        return self.watch.levels[self.watch.level]
+
+    def shares(self) -> dict[Address, tuple[float, float]]:
+        """Destination -> its parts of what is sent and of what is received; each sums to 1."""
+        tx, rx = (max(1.0, sum(pair[way] for pair in self.to.values())) for way in (TX, RX))
+        return {to: (pair[TX] / tx, pair[RX] / rx) for to, pair in self.to.items()}
+
+    def _account(self, now_ns: int) -> None:
+        if not self._went:
+            return
+        elapsed = (now_ns - self._went_ns) / NS if self._went_ns else 0.0
+        fade, self._went_ns = 0.5 ** (elapsed / HALF_LIFE_S), now_ns
+        kept = {to: (tx * fade, rx * fade) for to, (tx, rx) in self.to.items()}
+        who, sums = (np.concatenate(part) for part in zip(*self._went, strict=True))
+        self._went = []
+        named = ~who["other"]
+        addresses = np.ascontiguousarray(who["addr"][named]).view("V16").ravel()
+        for key, pair in zip(*sum_by(addresses, sums[named]), strict=True):
+            to = address(np.frombuffer(key.tobytes(), np.uint8))
+            tx, rx = kept.get(to, (0.0, 0.0))
+            kept[to] = tx + float(pair[TX]), rx + float(pair[RX])
+        most = sorted(kept, key=lambda to: -sum(kept[to]))[:DESTINATIONS]
+        self.to = {to: kept[to] for to in most if sum(kept[to]) >= 1}
+
+
+NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
+
+
+def together(parts: Sequence[ByteSeries]) -> ByteSeries:
+    """One series of several that follow one another; a gap between them is silence."""
+    if all(before.end_ns == after.start_ns for before, after in pairwise(parts)):
+        tx, rx = (np.concatenate([getattr(one, way) for one in parts]) for way in ("tx", "rx"))
+        return ByteSeries(parts[0].bin_ns, parts[0].start_ns, tx, rx)
+    whole = parts[0]
+    for one in parts[1:]:
+        whole = joined(whole, one)
+    return whole

@@ -1,0 +1,265 @@
+"""Jobs' traffic metered and their profiles kept current: the part that the others lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hostcc.cgroups import CgroupTree, resolve_root
+from hostcc.config import port_rules
+from hostcc.engine import Engine
+from hostcc.log import get_logger
+from hostcc.measure.destinations import Address
+from hostcc.measure.meter import ByteMeter
+from hostcc.measure.series import ByteSeries
+from hostcc.measuring import profiles, routes, window
+from hostcc.measuring.livejobs import LiveJob, host_name
+from hostcc.measuring.metering import Metering
+from hostcc.measuring.profiles import Beside, Known
+from hostcc.measuring.routes import Question, Way
+from hostcc.measuring.tracks import Track
+from hostcc.measuring.window import Candidate, Turns
+from hostcc.model import Difference, JobProfile
+from hostcc.parts import Host
+
+log = get_logger("traffic")
+
+READ_S = 0.4
+"""Between readings, seconds: more than twice per ring of the meter."""
+SHARE, CREDIT_S = 0.005, 3.0
+"""Part of a processor that looking at bins may take, and how much may be saved up, seconds: a
+new job is learned at once, and what it costs to follow all of them is bounded."""
+LOOKED_AT = 8
+"""Jobs whose bins are looked at in one turn, those that wait longest."""
+ROUTES_S = 10.0
+"""Between looks at routes and link speeds, seconds."""
+MakeMeter = Callable[[Any], ByteMeter]
+
+
+def kernel_meter(flows: Any) -> ByteMeter:
+    """The real meter; imported only when it is needed."""
+    from hostcc.measure.meter_kernel import KernelMeter
+
+    return KernelMeter(flows=flows)
+
+
+class Traffic:
+    """Counts, looks, profiles; gives each new job its turn to go first.
+
+    `jobs`: who there is now.  `beside`: what else is known of a job.
+    """
+
+    name = "traffic"
+    every_s = READ_S
+
+    def __init__(
+        self,
+        host: Host,
+        jobs: Callable[[], Sequence[LiveJob]],
+        beside: Callable[[str], Beside],
+        make_meter: MakeMeter = kernel_meter,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._host = host
+        self._jobs = jobs
+        self._beside = beside
+        self._make_meter = make_meter
+        self._clock_ns = clock_ns
+        self._metering: Metering | None = None
+        self._engine: Engine | None = None
+        self._live: dict[str, LiveJob] = {}
+        self._tracks: dict[str, Track] = {}
+        self._ways: dict[str, dict[Address, Way]] = {}
+        self._routes: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._routes_due_s = 0.0
+        self._crowded = 0
+        self._credit_s = CREDIT_S
+        self._credited_ns = 0
+        self._root = Path("/")
+        self.turns = Turns()
+
+    def off(self) -> str:
+        """Configured away?"""
+        return "" if self._host.config.measure.enabled else "measure.enabled is false"
+
+    def start(self) -> None:
+        """Load the meter; it shares the flow tracker's knowledge where there is one."""
+        self._engine = self._host.engine
+        flows = self._engine.backend.flow_storage if self._engine is not None else None
+        self._root = resolve_root(self._host.config.agent.cgroup_root)
+        self._metering = Metering(self._make_meter(flows), CgroupTree(self._root).identity)
+
+    async def tick(self) -> None:
+        """Read, look at some jobs, decide whose turn it is."""
+        if self._host.engine is not self._engine:  # another one: the tracker's map is another
+            self._close_meter()
+            self.start()
+        assert self._metering is not None
+        jobs = list(self._jobs())
+        self._live = {job.name: job for job in jobs}
+        self._metering.sync(jobs, port_rules(self._host.config), self._root)
+        self._take()
+        self._look()
+        self._give_turns()
+        self._find_routes()
+
+    def stop(self) -> None:
+        """Detach everything; what was learned is forgotten."""
+        for task in (self._routes, self._looking):
+            if task is not None:
+                task.cancel()
+        if self._host.engine is not None:
+            self._host.engine.table.prefer("", "measuring ended")
+        self._routes = self._looking = None
+        self._close_meter()
+        self._tracks, self._ways, self.turns = {}, {}, Turns()
+
+    def verify(self) -> list[Difference]:
+        """Whether jobs' cgroups are still metered."""
+        found = [] if self._metering is None else self._metering.check()
+        return [Difference("meter", "BPF", "attached", problem) for problem in found]
+
+    def view(self) -> Mapping[str, Any]:
+        """How many jobs are watched, what was lost, whose turn it is."""
+        lost = self._metering.lost if self._metering is not None else None
+        limit = self._host.config.measure.jobs_max
+        crowd = f"{self._crowded} jobs more than measure.jobs_max, {limit}, are not profiled"
+        return {
+            "watched": sum(track.watch is not None for track in self._tracks.values()),
+            "lost_bins": lost.bins if lost else 0,
+            "lost_packets": lost.packets if lost else 0,
+            "profiling": self.turns.job or None,
+            "reason": crowd if self._crowded else None,
+        }
+
+    # What others ask.
+
+    def known(self, name: str) -> Known | None:
+        """All that is known of a job now; None of one that is not profiled."""
+        job, track = self._live.get(name), self._tracks.get(name)
+        if job is None or track is None:
+            return None
+        ways = self._ways.get(name, {})
+        return profiles.known(job, track, replace(self._beside(name), ways=ways))
+
+    def profiles(self) -> list[JobProfile]:
+        """What this host tells others of its jobs."""
+        ahead_s = time.time() - self._clock_ns() / 1e9
+        host = host_name(self._host.config)
+        those = (self.known(name) for name in self._tracks)
+        shared = (profiles.to_share(one, host, ahead_s) for one in those if one is not None)
+        return [profile for profile in shared if profile is not None]
+
+    # One turn.
+
+    def _take(self) -> None:
+        assert self._metering is not None
+        reading = self._metering.read()
+        most = self._host.config.measure.jobs_max
+        for name in list(self._tracks):
+            if name not in self._live:
+                del self._tracks[name]
+        wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
+        wanted.sort(key=lambda name: name not in self._tracks)
+        self._crowded = max(0, len(wanted) - most)
+        for name in wanted[:most]:
+            track = self._tracks.setdefault(name, Track(name))
+            counted = reading.jobs.get(name)
+            if counted is None:
+                track.take(reading.silence)
+            else:
+                track.take(counted.series, counted.who, counted.sums)
+
+    def _look(self) -> None:
+        """Look at some jobs' bins, in a thread: the agent's sign of life must not wait for it."""
+        if self._looking is not None and not self._looking.done():
+            return
+        now_ns = self._clock_ns()
+        if self._credited_ns:
+            earned_s = SHARE * (now_ns - self._credited_ns) / 1e9
+            self._credit_s = min(CREDIT_S, self._credit_s + earned_s)
+        self._credited_ns = now_ns
+        due = sorted(
+            (t for t in self._tracks.values() if t.overdue or (t.due and self._credit_s > 0)),
+            key=lambda track: -track.waiting_s,
+        )
+        if due:
+            batch = [(track, track.collect()) for track in due[:LOOKED_AT]]
+            self._looking = asyncio.get_running_loop().create_task(self._look_at(batch))
+
+    async def _look_at(self, batch: Sequence[tuple[Track, ByteSeries]]) -> None:
+        try:
+            self._credit_s -= await asyncio.to_thread(_look_at_all, batch)
+        except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
+            log.defect("looking at a job's traffic failed", error)
+
+    def _give_turns(self) -> None:
+        now_ns = self._clock_ns()
+        jobs = {
+            name: Candidate(
+                track.sending(now_ns),
+                track.watch.found.confidence if track.watch else 0.0,
+                track.watch.changes if track.watch else 0,
+                track.first_ns / 1e9,
+            )
+            for name, track in self._tracks.items()
+        }
+        before = self.turns.job
+        longest_s = self._host.config.measure.profiling_max_s
+        self.turns = window.step(self.turns, now_ns / 1e9, jobs, longest_s)
+        first = window.preferred(self.turns, jobs)
+        if before and before != self.turns.job and before in self._tracks:
+            self._note_alone(self._tracks[before])
+        engine = self._host.engine
+        if engine is not None and engine.table.preferred != first:
+            engine.table.prefer(first, f"job {first} is profiled" if first else "it is profiled")
+            if first:
+                log.info("job goes first while it is profiled", job=first)
+
+    def _note_alone(self, track: Track) -> None:
+        if track.watch is not None and track.watch.found.period_s is not None:
+            track.alone_s = track.watch.found.period_s
+
+    def _find_routes(self) -> None:
+        """Start a look at routes when it is time; only where there is traffic."""
+        now_s = self._clock_ns() / 1e9
+        if now_s < self._routes_due_s or (self._routes is not None and not self._routes.done()):
+            return
+        questions = [
+            Question(name, self._netns_of(self._live[name]), tuple(track.to))
+            for name, track in self._tracks.items()
+            if track.to
+        ]
+        if questions:
+            self._routes_due_s = now_s + ROUTES_S
+            self._routes = asyncio.get_running_loop().create_task(self._ask(questions))
+
+    async def _ask(self, questions: Sequence[Question]) -> None:
+        try:
+            self._ways = await asyncio.to_thread(routes.answers, questions)
+        except Exception as error:  # noqa: BLE001 - speeds stay unknown, nothing else
+            log.defect("looking at routes failed", error)
+
+    def _netns_of(self, job: LiveJob) -> Path | None:
+        """The network namespace of one of its processes; our own without any."""
+        tree = CgroupTree(Path("/"))
+        pid = next((pid for group in job.groups for pid in tree.pids(group)), 0)
+        return Path(f"/proc/{pid}/ns/net") if pid else None
+
+    def _close_meter(self) -> None:
+        if self._metering is not None:
+            self._metering.close()
+        self._metering = None
+
+
+def _look_at_all(batch: Sequence[tuple[Track, ByteSeries]]) -> float:
+    """CPU time that it took, seconds."""
+    began_s = time.thread_time()
+    for track, new in batch:
+        track.look(new)
+    return time.thread_time() - began_s

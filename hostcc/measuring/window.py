@@ -1,0 +1,96 @@
+"""Whose turn it is to be profiled: one job at a time, each for a bounded time.  Pure.
+
+A job whose traffic mixes with others' on a link is measured wrongly, so a new one goes first
+until it is known (Crux, SIGCOMM'24, section 5); again when it has changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+ENOUGH = 0.7
+"""A job is known from this confidence on."""
+REST = 10.0
+"""After a change, a job's next turn is not before so many longest turns after its last one."""
+UNFINISHED = 3
+"""Turns that a job gets which each time fell silent before it was known."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What the choice depends on, of one job."""
+
+    sending: bool
+    """Whether it has sent anything lately."""
+    confidence: float
+    """Of its profile."""
+    changes: int
+    """How often its pattern has changed."""
+    first_s: float
+    """When it was first seen to send."""
+
+
+@dataclass(frozen=True)
+class Had:
+    """The turns that a job had."""
+
+    changes: int
+    """Of its pattern, when the last one ended."""
+    ended_s: float
+    silent: bool
+    """Whether it ended because the job sent nothing."""
+    count: int
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Whose turn it is, and who had one."""
+
+    job: str = ""
+    since_s: float = 0.0
+    had: Mapping[str, Had] = field(default_factory=dict)
+
+
+def step(turns: Turns, now_s: float, jobs: Mapping[str, Candidate], longest_s: float) -> Turns:
+    """Whose turn it is now; `longest_s` 0: nobody's, ever."""
+    had = {name: last for name, last in turns.had.items() if name in jobs}
+    turns = replace(turns, had=had)
+    current = jobs.get(turns.job)
+    if current is not None:
+        known = current.confidence >= ENOUGH
+        if not known and now_s - turns.since_s < longest_s and current.sending:
+            return turns
+        earlier = had[turns.job].count if turns.job in had else 0
+        ended = Had(current.changes, now_s, not (known or current.sending), earlier + 1)
+        had = {**had, turns.job: ended}
+        turns = Turns(had=had)
+    elif turns.job:
+        turns = Turns(had=had)
+    waiting = [
+        name
+        for name, job in jobs.items()
+        if longest_s > 0
+        and job.sending
+        and job.confidence < ENOUGH
+        and _due(job, had.get(name), now_s, longest_s)
+    ]
+    if not waiting:
+        return turns
+    return replace(
+        turns, job=min(waiting, key=lambda n: (n in had, jobs[n].first_s, n)), since_s=now_s
+    )
+
+
+def _due(job: Candidate, last: Had | None, now_s: float, longest_s: float) -> bool:
+    if last is None:
+        return True
+    if last.silent and last.count < UNFINISHED:
+        return now_s - last.ended_s >= longest_s
+    return job.changes > last.changes and now_s - last.ended_s >= REST * longest_s
+
+
+def preferred(turns: Turns, jobs: Mapping[str, Candidate]) -> str:
+    """The job that goes first because of its turn; nobody where no other job here sends."""
+    others = any(job.sending for name, job in jobs.items() if name != turns.job)
+    return turns.job if others else ""

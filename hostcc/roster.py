@@ -1,0 +1,38 @@
+"""The parts of the agent and what they answer, listed in one place: who adds one, adds it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hostcc import answers, views
+from hostcc.measuring.measurement import Measurement
+from hostcc.messages import Jobs, Profile
+from hostcc.parts import Host, Parts
+from hostcc.peer import Peer
+
+Handlers = Mapping[type[Any], Callable[[Any, Peer], Any]]
+"""Kind of request -> what carries it out."""
+
+
+class Roster:
+    """Every part, and which of them answers to what."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.measurement = Measurement(host)
+        self.parts = Parts([*self.measurement.parts])
+
+    @property
+    def handlers(self) -> Handlers:
+        """Requests that the agent itself does not answer."""
+        return {
+            Jobs: lambda request, _: self._jobs(request),
+            Profile: lambda request, _: self.measurement.profile(request.job, request.series),
+        }
+
+    def _jobs(self, request: Jobs) -> dict[str, Any]:
+        rows = answers.jobs(self._host)
+        if request.detail:
+            rows = self.measurement.details(rows)
+        return {"schema": views.JOBS, "jobs": rows}

@@ -1,0 +1,116 @@
+"""Measurement on the real kernel, used by its command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.measuring.wired import QUIET, THERE, WiredHost
+from tests.real import until
+
+pytestmark = pytest.mark.kernel
+
+PERIOD_S, SIZE = 0.16, 1_000_000
+
+
+@pytest.fixture
+def host(tmp_path: Path, cgroup2: Path) -> Iterator[WiredHost]:
+    made = WiredHost(tmp_path, cgroup2)
+    yield made
+    made.close()
+    assert made.ours() == set()
+
+
+def test_a_job_with_bursts_is_profiled_kept_and_analysed_again(
+    host: WiredHost, tmp_path: Path
+) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "", "train", "--flops", "2e12")
+    got = host.until_known("train", PERIOD_S, SIZE)
+    kept, again = tmp_path / "series.npz", tmp_path / "again.png"
+    recorded = json.loads(host.client("profile", "train", "--record", str(kept), "--json").stdout)
+    assert got["tx_bytes"] == pytest.approx(SIZE, rel=0.05)
+    assert got["bytes_to"] == {THERE: pytest.approx(got["tx_bytes"])}
+    assert (got["flop"], got["flop_source"]) == (2e12, "declared")
+    until(lambda: host.profile("train")["links"] != [], "the link", 30)
+    (link,) = host.profile("train")["links"]
+    assert (link["name"], link["nominal"]) == ("eth0", True)
+    assert link["time_s"] == pytest.approx(8 * SIZE / link["bits_per_s"], rel=0.05)
+    done = host.client("profile", "--replay", str(kept), "--plot", str(again), "--json")
+    replayed = json.loads(done.stdout)
+    assert replayed["analysis"] == recorded["analysis"]
+    assert replayed["analysis"]["period_s"] == pytest.approx(PERIOD_S, rel=0.05)
+    assert again.read_bytes().startswith(b"\x89PNG")
+    shown = host.client("profile", "train").stdout
+    assert "10 Gbit/s (nominal), t " in shown
+    assert "train" in host.client("jobs", "--detail").stdout
+    assert host.json("verify")["differences"] == []
+
+
+def test_a_job_without_a_rhythm_is_reported_as_such(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(0.08, SIZE // 8, 300, "random", "restless")
+    until(lambda: host.profile("restless").get("total_tx_bytes", 0) > 3 * SIZE, "traffic", 60)
+    got = host.profile("restless")
+    assert (got["periodic"], got["period_s"]) == (False, None)
+    assert got["reason"]
+    assert "restless: no period: " in host.client("jobs", "--detail").stdout
+    assert "W unknown: gpu.enabled is false" in host.client("jobs", "--detail").stdout
+
+
+def test_marks_settle_the_period(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "mark", "marked")
+    until(lambda: "marks" in host.profile("marked").get("reason", ""), "marks", 60)
+    got = host.until_known("marked", PERIOD_S, SIZE)
+    assert "iterations by the job's marks" in got["reason"]
+    assert got["marks"] >= 5
+
+
+def test_an_observer_measures_what_it_finds_by_port(host: WiredHost) -> None:
+    rule = f'[[job]]\nname = "ruled"\nremote_ports = [{host.port}]\nflops = 1e9\n'
+    host.start(QUIET + rule, observe_only=True)
+    host.sender(PERIOD_S, SIZE, 300)
+    got = host.until_known("ruled", PERIOD_S, SIZE)
+    assert got["flop"] == 1e9
+    assert host.json("status")["agent"]["state"] == "observing"
+    assert not (host.root / "hostcc").exists()
+
+
+def test_a_job_of_somebody_elses_cgroup_is_found_managed_and_let_go(host: WiredHost) -> None:
+    rule = "[discover]\nevery_s = 1\n[gpu]\nenabled = false\n"
+    rule += '[[discover.unit]]\nunit = "train@*.service"\njob = "found"\n'
+    host.start(rule)
+    job = host.sender(PERIOD_S, SIZE, 300, group="train@1.service")
+    host.until_known("found", PERIOD_S, SIZE)
+    group = host.root / "train@1.service"
+    detail = host.detail("found")
+    assert detail["managed"] is True
+    assert detail["how"].startswith("unit: unit train@1.service matches")
+    assert detail["cgroup"] == str(group)
+    assert "job-followed:found" in [c["id"] for c in host.json("changes")["in_force"]]
+    job.kill()
+    until(lambda: host.detail("found") == {}, "its end", 30)
+    assert "job-followed:found" not in [c["id"] for c in host.json("changes")["in_force"]]
+    assert group.exists()
+    assert host.json("verify")["differences"] == []
+
+
+def test_processes_without_a_cgroup_of_their_own_are_gathered_and_sent_home(
+    host: WiredHost,
+) -> None:
+    home = host.root / "login"
+    home.mkdir()
+    host.start("[discover]\nevery_s = 1\n[gpu]\nenabled = false\n")
+    environment = ["env", "RANK=0", "MASTER_ADDR=198.18.9.7", "MASTER_PORT=29500"]
+    line = 'echo 0 > "$1/cgroup.procs"; exec sleep 60'
+    rank = host.spawn(*environment, "sh", "-c", line, "sh", str(home))
+    name = "rdv:198.18.9.7:uid0:29500"
+    until(lambda: host.detail(name).get("managed") is True, "the job", 30)
+    where = Path(f"/proc/{rank.pid}/cgroup")
+    assert where.read_text().endswith(f"/{host.name}/hostcc/{name}\n")
+    assert host.client("rollback").returncode == 0
+    assert where.read_text().endswith(f"/{host.name}/login\n")

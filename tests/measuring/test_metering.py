@@ -1,0 +1,146 @@
+"""The meter kept in line with the jobs, on a meter in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hostcc.limits import MAX_JOBS
+from hostcc.measure.destinations import DESTINATION, pack_address
+from hostcc.measure.meter import Lost, Window
+from hostcc.measuring.livejobs import LiveJob
+from hostcc.measuring.metering import LINGER, Metering
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path("/cg")
+BINS = 4
+
+
+class FakeMeter:
+    """Remembers what is attached; hands over the rows that a test puts into it."""
+
+    def __init__(self) -> None:
+        self.attached: dict[int, Path] = {}
+        self.root: Path | None = None
+        self.rules: dict[tuple[int, bool], int] = {}
+        self.rows: list[tuple[int, str, bool, int]] = []
+        """(slot, address, local, bytes sent in each bin)."""
+        self.at = 0
+
+    def attach_cgroup(self, slot: int, cgroup: Path) -> None:
+        self.attached[slot] = cgroup
+
+    def detach_cgroup(self, slot: int) -> None:
+        self.attached.pop(slot, None)
+
+    def attach_root(self, cgroup: Path) -> None:
+        self.root = cgroup
+
+    def set_port_rules(self, rules: Mapping[tuple[int, bool], int]) -> None:
+        self.rules = dict(rules)
+
+    def refresh(self) -> None:
+        pass
+
+    def read(self) -> Window:
+        who = np.zeros(len(self.rows), DESTINATION)
+        words = np.zeros((len(self.rows), BINS, 2), np.uint64)
+        for row, (slot, to, local, size) in enumerate(self.rows):
+            who[row] = (slot, local, False, pack_address(to))
+            words[row, :, 0] = size
+        self.at += 1
+        return Window(1000, (self.at - 1) * 1000 * BINS, who, words, Lost(1, packets=2))
+
+    def program_stats(self) -> list[dict[str, Any]]:
+        return []
+
+    def check(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        self.attached.clear()
+
+
+class World:
+    def __init__(self) -> None:
+        self.meter = FakeMeter()
+        self.ids: dict[Path, int] = {}
+        self.metering = Metering(self.meter, lambda path: self.ids.get(path, 0))
+
+    def group(self, name: str, number: int) -> Path:
+        self.ids[ROOT / name] = number
+        return ROOT / name
+
+    def sync(self, *jobs: LiveJob, **rules: int) -> None:
+        self.metering.sync(jobs, {(port, False): job for job, port in rules.items()}, ROOT)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_jobs_own_slot_and_others_from_the_top(world: World) -> None:
+    one, two = world.group("1", 11), world.group("2", 12)
+    world.sync(LiveJob("a", 5, (one, two)), LiveJob("b", 0, (world.group("3", 13),)))
+    assert world.meter.attached[5] == one
+    assert set(world.meter.attached) == {5, MAX_JOBS - 1, MAX_JOBS - 2}
+    to = "198.18.0.2"
+    world.meter.rows = [
+        (5, to, False, 7),
+        (MAX_JOBS - 1, to, False, 1),
+        (MAX_JOBS - 2, to, True, 9),
+    ]
+    counted = world.metering.read().jobs
+    assert counted["a"].series.tx.tolist() == [8] * BINS
+    assert counted["a"].sums.sum() == 8 * BINS
+    assert counted["b"].series.tx.sum() == 0  # loopback
+    world.sync(LiveJob("a", 5, (one,)))
+    assert world.meter.attached == {5: one}
+
+
+def test_a_cgroup_made_anew_is_attached_anew(world: World) -> None:
+    group = world.group("1", 11)
+    world.sync(LiveJob("a", 1, (group,)))
+    world.meter.attached.clear()
+    world.sync(LiveJob("a", 1, (group,)))
+    assert world.meter.attached == {}
+    world.group("1", 99)
+    world.sync(LiveJob("a", 1, (group,)))
+    assert world.meter.attached == {1: group}
+
+
+def test_a_slot_keeps_its_name_until_its_bytes_are_read(world: World) -> None:
+    world.sync(LiveJob("a", 1, (world.group("1", 11),)))
+    world.meter.rows = [(1, "198.18.0.2", False, 3)]
+    world.sync()
+    assert world.meter.attached == {}
+    assert "a" in world.metering.read().jobs
+    for _ in range(LINGER + 1):
+        world.sync()
+    assert world.metering.read().jobs == {}
+
+
+def test_rules_cost_every_packet_so_only_where_there_are_some(world: World) -> None:
+    world.sync(LiveJob("a", 1, (world.group("1", 11),)))
+    assert world.meter.root != ROOT
+    world.sync(LiveJob("a", 1, (world.group("1", 11),)), LiveJob("r", 2), r=5000)
+    assert (world.meter.root, world.meter.rules) == (ROOT, {(5000, False): 2})
+    world.sync(LiveJob("observed", 0), observed=6000)
+    (slot,) = world.meter.rules.values()
+    world.meter.rows = [(slot, "198.18.0.2", False, 3)]
+    assert world.metering.read().jobs["observed"].series.tx.sum() == 3 * BINS
+    world.sync()
+    assert world.meter.rules == {}
+
+
+def test_losses_add_up(world: World) -> None:
+    world.metering.read()
+    silence = world.metering.read().silence
+    assert (world.metering.lost.bins, world.metering.lost.packets) == (2, 4)
+    assert (silence.start_ns, len(silence), silence.total.sum()) == (1000 * BINS, BINS, 0)

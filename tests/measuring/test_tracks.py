@@ -1,0 +1,86 @@
+"""What is kept of one job's traffic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hostcc.measure.destinations import DESTINATION, Records, address, pack_address
+from hostcc.measure.series import ByteSeries, joined, part
+from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LEARNING_S, Track, together
+from tests.measure.jobs import MS, regular
+
+pytestmark = pytest.mark.unit
+
+
+def rows(*to: str) -> Records:
+    found = np.zeros(len(to), DESTINATION)
+    for row, one in zip(found, to, strict=True):
+        row["slot"], row["addr"] = 1, pack_address(one)
+    return found
+
+
+def fed(track: Track, made: ByteSeries, step: int = 400) -> None:
+    for at in range(0, len(made), step):
+        track.take(part(made, at, at + step))
+        if track.due:
+            track.look(track.collect())
+
+
+def test_a_pattern_is_found_and_silence_before_the_first_byte_is_nothing() -> None:
+    track = Track("a")
+    quiet = np.zeros(400, np.int64)
+    track.take(ByteSeries(MS, 0, quiet, quiet))
+    assert track.watch is None
+    made = regular(100, 40, start_ns=400 * MS)
+    fed(track, made)
+    _, found = track.pattern()
+    assert found.period_s == pytest.approx(0.1, rel=0.01)
+    assert track.total == (made.tx.sum(), made.rx.sum())
+    assert track.first_ns == 400 * MS
+    assert track.sending(made.end_ns)
+    assert not track.sending(made.end_ns + int((LATELY_S + 1) * 1e9))
+
+
+def test_marks_settle_it() -> None:
+    track = Track("a")
+    fed(track, regular(100, 40))
+    marks = [0.2 * number for number in range(1, 20)]
+    of, found = track.pattern(marks)
+    assert found.period_s == pytest.approx(0.2)
+    assert found.bytes_per_iteration == pytest.approx(2 * 40_000, rel=0.01)
+    assert of is track.history()
+
+
+def test_shares_by_destination_fade_and_are_bounded() -> None:
+    track, made = Track("a"), regular(100, 40)
+    sums = np.array([[300, 10], [100, 30]])
+    track.take(part(made, 0, 1000), rows("198.18.0.2", "fd00::2"), sums)
+    track.look(track.collect())
+    shares = track.shares()
+    assert shares[address(pack_address("198.18.0.2"))] == (0.75, 0.25)
+    many = rows(*(f"198.18.{n // 200}.{n % 200}" for n in range(400)))
+    track.take(part(made, 1000), many, np.ones((400, 2), np.int64))
+    track.look(track.collect())
+    assert len(track.to) == DESTINATIONS
+    assert sum(tx for tx, _ in track.shares().values()) == pytest.approx(1.0)
+
+
+def test_due_by_how_much_waits() -> None:
+    track, made = Track("a"), regular(100, 40)
+    track.take(part(made, 0, int(LEARNING_S * 1000) - 1))
+    assert track.waiting_s < LEARNING_S
+    track.take(part(made, int(LEARNING_S * 1000) - 1, 1200))
+    assert track.due
+    track.collect()
+    assert track.waiting_s == 0
+
+
+@pytest.mark.parametrize("gap", [0, 7])
+def test_together_is_joined(gap: int) -> None:
+    made = regular(10, 10)
+    parts = [part(made, 0, 30), part(made, 30 + gap, 60), part(made, 60)]
+    whole = together(parts)
+    expected = joined(joined(parts[0], parts[1]), parts[2])
+    assert (whole.start_ns, whole.end_ns) == (0, made.end_ns)
+    assert whole.tx.tolist() == expected.tx.tolist()

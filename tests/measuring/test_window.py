@@ -1,0 +1,93 @@
+"""Whose turn it is to be profiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.measuring.window import ENOUGH, REST, UNFINISHED, Candidate, Turns, preferred, step
+
+pytestmark = pytest.mark.unit
+
+NEW = Candidate(sending=True, confidence=0.0, changes=0, first_s=1.0)
+KNOWN = replace(NEW, confidence=ENOUGH)
+SILENT = replace(NEW, sending=False)
+LONGEST = 30.0
+
+
+def test_one_after_the_other_in_the_order_of_appearance() -> None:
+    jobs = {"b": replace(NEW, first_s=2.0), "a": NEW}
+    turns = step(Turns(), 10.0, jobs, LONGEST)
+    assert (turns.job, turns.since_s) == ("a", 10.0)
+    assert step(turns, 20.0, jobs, LONGEST) is not None
+    assert step(turns, 20.0, jobs, LONGEST).job == "a"
+    turns = step(turns, 21.0, {**jobs, "a": KNOWN}, LONGEST)
+    assert (turns.job, turns.since_s) == ("b", 21.0)
+
+
+def test_a_turn_ends_with_its_time_and_is_not_given_again() -> None:
+    turns = step(Turns(), 0.0, {"a": NEW}, LONGEST)
+    turns = step(turns, LONGEST, {"a": NEW}, LONGEST)
+    assert turns.job == ""
+    assert step(turns, 10_000.0, {"a": NEW}, LONGEST).job == ""
+
+
+def test_a_change_earns_another_turn_after_a_rest() -> None:
+    turns = step(Turns(), 0.0, {"a": NEW}, LONGEST)
+    turns = step(turns, 5.0, {"a": KNOWN}, LONGEST)
+    changed = {"a": replace(NEW, changes=1)}
+    assert step(turns, 5.0 + REST * LONGEST - 1, changed, LONGEST).job == ""
+    assert step(turns, 5.0 + REST * LONGEST, changed, LONGEST).job == "a"
+
+
+def test_who_falls_silent_gets_a_few_more() -> None:
+    turns, now, given_ = Turns(), 0.0, 0
+    for _ in range(10):
+        turns = step(turns, now, {"a": NEW}, LONGEST)
+        given_ += turns.job == "a"
+        now += 1
+        turns = step(turns, now, {"a": SILENT}, LONGEST)
+        assert turns.job == ""
+        now += LONGEST
+    assert given_ == UNFINISHED
+
+
+def test_nobody_goes_first_alone_or_when_it_is_not_wanted() -> None:
+    alone, two = {"a": NEW}, {"a": NEW, "b": KNOWN}
+    turns = step(Turns(), 0.0, two, LONGEST)
+    assert preferred(turns, two) == "a"
+    assert preferred(turns, alone) == ""
+    assert preferred(turns, {"a": NEW, "b": SILENT}) == ""
+    assert step(Turns(), 0.0, two, 0.0).job == ""
+
+
+def test_a_job_that_ended_has_no_turn() -> None:
+    turns = step(Turns(), 0.0, {"a": NEW}, LONGEST)
+    assert step(turns, 1.0, {}, LONGEST) == Turns()
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from("abc"),
+            st.builds(
+                Candidate,
+                sending=st.booleans(),
+                confidence=st.floats(0, 1),
+                changes=st.integers(0, 3),
+                first_s=st.floats(0, 100),
+            ),
+        ),
+        max_size=60,
+    )
+)
+def test_never_longer_than_allowed(moments: list[dict[str, Candidate]]) -> None:
+    turns = Turns()
+    for now, jobs in enumerate(moments):
+        turns = step(turns, float(now), jobs, 5.0)
+        assert not turns.job or (turns.job in jobs and now - turns.since_s < 5.0)
+        assert preferred(turns, jobs) in ("", turns.job)
+        assert set(turns.had) <= set(jobs)

@@ -1,0 +1,129 @@
+"""Parts run by themselves and fail by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hostcc.bpf.errors import BpfError
+from hostcc.model import Difference
+from hostcc.parts import OFF_S, RETRY_S, Part, Parts, _Run
+
+pytestmark = pytest.mark.unit
+
+
+class Toy:
+    """A part that does as it is told."""
+
+    every_s = 0.01
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.why_off = ""
+        self.fail: Exception | None = None
+        self.calls: list[str] = []
+        self.shown: dict[str, Any] = {}
+
+    def off(self) -> str:
+        return self.why_off
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    async def tick(self) -> None:
+        self.calls.append("tick")
+        if self.fail is not None:
+            raise self.fail
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def verify(self) -> list[Difference]:
+        if self.fail is not None:
+            raise self.fail
+        return [Difference(self.name, self.name, "a", "b")]
+
+    def view(self) -> Mapping[str, Any]:
+        return self.shown
+
+
+@pytest.fixture
+def toy() -> Toy:
+    return Toy("toy")
+
+
+def run_of(part: Part) -> _Run:
+    return _Run(part, lambda: 0.0)
+
+
+def turn(run: _Run) -> float:
+    return asyncio.run(run.turn())
+
+
+def test_a_failure_is_logged_once_shown_and_tried_again(
+    toy: Toy, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("hostcc"), "propagate", True)
+    run = run_of(toy)
+    assert turn(run) == toy.every_s
+    toy.fail = BpfError("no BTF here")
+    waits = [turn(run) for _ in range(12)]
+    assert waits[:3] == [RETRY_S[0], 2 * RETRY_S[0], 4 * RETRY_S[0]]
+    assert waits[-1] == RETRY_S[1]
+    assert run.status() == {"name": "toy", "state": "failed", "reason": "no BTF here"}
+    assert [r.getMessage() for r in caplog.records] == ["part failed"]
+    assert toy.calls.count("start") == toy.calls.count("stop") == 12
+    toy.fail = None
+    assert turn(run) == toy.every_s
+    assert run.status()["state"] == "running"
+
+
+def test_what_is_off_is_stopped_and_says_why(toy: Toy) -> None:
+    run = run_of(toy)
+    turn(run)
+    toy.why_off = "toy.enabled is false"
+    assert turn(run) == OFF_S
+    assert run.status() == {"name": "toy", "state": "off", "reason": "toy.enabled is false"}
+    assert turn(run) == OFF_S
+    toy.why_off = ""
+    turn(run)
+    assert toy.calls == ["start", "tick", "stop", "start", "tick"]
+
+
+def test_figures_and_a_reason_of_its_own(toy: Toy) -> None:
+    run = run_of(toy)
+    turn(run)
+    toy.shown = {"gpus": 0, "reason": "no driver"}
+    assert run.status() == {"gpus": 0, "name": "toy", "state": "running", "reason": "no driver"}
+
+
+def test_one_failing_leaves_the_others_alone() -> None:
+    good, bad = Toy("good"), Toy("bad")
+    bad.fail = ValueError("a defect")
+    parts = Parts([bad, good])
+
+    async def scene() -> None:
+        parts.start()
+        for _ in range(500):
+            if good.calls.count("tick") >= 3:
+                break
+            await asyncio.sleep(0.01)
+        assert [d.id for d in parts.verify()] == ["good"]
+        assert [row["state"] for row in parts.status()] == ["failed", "running"]
+        await parts.stop()
+
+    logging.getLogger("hostcc").addHandler(logging.NullHandler())
+    asyncio.run(scene())
+    assert good.calls[-1] == "stop"
+    assert parts.verify() == []
+
+
+def test_a_failing_check_is_a_difference(toy: Toy) -> None:
+    run = run_of(toy)
+    turn(run)
+    toy.fail = OSError(5, "broken")
+    assert "broken" in run.verify()[0].found
