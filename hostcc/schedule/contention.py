@@ -70,3 +70,18 @@ def graph(found: Pairs, rank: Ints, worth: Floats) -> Contention:
     first = np.where(ahead, found.one, found.other)
     second = np.where(ahead, found.other, found.one)
     return Contention.of(len(rank), first, second, worth[first])
+
+
+def nearest(problem: Problem, routing: Ints, rank: Ints, worth: Floats, most: int) -> Contention:
+    """The contention graph of very many pairs: on each link only jobs that are next to each
+    other in rank, so many that at most `most` pairs are looked at, one neighbour at least.
+
+    Levels that respect it respect all pairs, because neighbours are linked to neighbours.
+    """
+    job, link, seconds = link_seconds(problem, routing)
+    by_rank = np.argsort(rank[job], kind="stable")
+    place = rank[job][by_rank]
+    found = on_links(place, link[by_rank], seconds[by_rank], problem.job_count, most)
+    named = np.argsort(rank, kind="stable")
+    first, second = named[found.one], named[found.other]
+    return Contention.of(problem.job_count, first, second, worth[first])

@@ -21,6 +21,8 @@ from hostcc.schedule.problem import Ints
 
 ENDLESS = np.int64(2**61)
 FAR = np.int64(2**40)
+PULSES = 10
+"""Rounds of pushes between two looks at all distances."""
 
 
 def exact(graph: Contention, levels: int) -> Ints:
@@ -38,53 +40,56 @@ def exact(graph: Contention, levels: int) -> Ints:
 class _Flow:
     """x on the edges, and at each job what comes in and does not go out (`left`).
 
-    Arc e < E is edge e forwards (more x), arc E + e is edge e backwards (less x).
+    Every edge is two arcs, forwards (more x) and backwards (less x); arcs stand in the order of
+    their tails, `twin` is the opposite of each.
     """
 
     def __init__(self, graph: Contention) -> None:
-        self.edges, self.jobs = len(graph.first), graph.jobs
-        self.weight = graph.weight
+        edges, self.jobs = len(graph.first), graph.jobs
+        self.first, self.second, self.weight = graph.first, graph.second, graph.weight
         self.x = graph.weight.copy()
         self.level = np.zeros(graph.jobs, np.int64)
         self.left = np.zeros(graph.jobs, np.int64)
         np.add.at(self.left, graph.second, graph.weight)
         np.subtract.at(self.left, graph.first, graph.weight)
-        self.tail = np.concatenate([graph.first, graph.second])
-        self.head = np.concatenate([graph.second, graph.first])
-        self.by_tail = np.argsort(self.tail, kind="stable")
-        self.tail_start = np.searchsorted(self.tail[self.by_tail], np.arange(graph.jobs + 1))
-
-    def _room(self) -> Ints:
-        """What each arc can still take."""
-        first, second = self.tail[: self.edges], self.head[: self.edges]
-        apart = self.level[second] - self.level[first]
-        most = np.where(apart == 0, ENDLESS, np.where(apart == 1, self.weight, 0))
-        least = np.where(apart == 0, self.weight, 0)
-        return np.concatenate([most - self.x, self.x - least])
-
-    def reached(self) -> NDArray[np.bool_]:
-        """(J,) jobs that left-over flow can get to."""
-        return self._search(self.left > 0, self._room() > 0) < FAR
+        tail = np.concatenate([graph.first, graph.second])
+        by_tail = np.argsort(tail, kind="stable")
+        place = np.empty(2 * edges, np.int64)
+        place[by_tail] = np.arange(2 * edges)
+        self.forwards, self.backwards = place[:edges], place[edges:]
+        self.tail = tail[by_tail]
+        self.head = np.concatenate([graph.second, graph.first])[by_tail]
+        self.twin = np.empty(2 * edges, np.int64)
+        self.twin[self.forwards], self.twin[self.backwards] = self.backwards, self.forwards
+        self.start = np.searchsorted(self.tail, np.arange(graph.jobs + 1))
+        self.room = np.zeros(2 * edges, np.int64)
 
     def push_all(self) -> None:
         """Move flow from where it is left over to where it is missing, until no more can."""
+        apart = self.level[self.second] - self.level[self.first]
+        least = np.where(apart == 0, self.weight, 0)
+        most = np.where(apart == 0, ENDLESS, np.where(apart == 1, self.weight, 0))
+        self.room[self.forwards] = most - self.x
+        self.room[self.backwards] = self.x - least
         while True:
-            room = self._room()
-            # Backwards from where flow is missing: arc e is usable where its opposite has room.
-            usable = room > 0
-            opposite = np.concatenate([usable[self.edges :], usable[: self.edges]])
-            distance = self._search(self.left < 0, opposite)
-            active = (self.left > 0) & (distance < FAR)
-            if not active.any():
-                return
-            self._wave(room, distance, int(distance[active].max()))
+            distance = self._search(self.left < 0, self.room[self.twin] > 0)
+            if not ((self.left > 0) & (distance < FAR)).any():
+                break
+            for _ in range(PULSES):
+                if not self._pulse(distance):
+                    break
+        self.x = least + self.room[self.backwards]
+
+    def reached(self) -> NDArray[np.bool_]:
+        """(J,) jobs that left-over flow can get to."""
+        return self._search(self.left > 0, self.room > 0) < FAR
 
     def _search(self, start: NDArray[np.bool_], usable: NDArray[np.bool_]) -> Ints:
         """(J,) hops from `start` over usable arcs, FAR: not at all."""
         distance = np.where(start, 0, FAR)
         frontier = np.flatnonzero(start)
         for hop in range(1, self.jobs + 1):
-            arcs = self.by_tail[spans(self.tail_start[frontier], self.tail_start[frontier + 1])]
+            arcs = spans(self.start[frontier], self.start[frontier + 1])
             target = self.head[arcs[usable[arcs]]]
             target = target[distance[target] == FAR]
             if not len(target):
@@ -93,25 +98,41 @@ class _Flow:
             frontier = np.flatnonzero(distance == hop)
         return distance
 
-    def _wave(self, room: Ints, distance: Ints, farthest: int) -> None:
-        """One sweep, from the farthest jobs down: each pushes all it can one hop nearer."""
-        usable = (room > 0) & (distance[self.tail] == distance[self.head] + 1)
-        usable &= distance[self.tail] < FAR
-        for hop in range(farthest, 0, -1):
-            jobs = np.flatnonzero((self.left > 0) & (distance == hop))
-            if not len(jobs):
-                continue
-            arcs = self.by_tail[spans(self.tail_start[jobs], self.tail_start[jobs + 1])]
-            arcs = arcs[usable[arcs]]
-            tails = self.tail[arcs]
-            # Fill a job's arcs in turn: each takes what those before it have left.
-            space = np.minimum(room[arcs], self.left[tails])
-            before = np.cumsum(space) - space
-            fresh = np.r_[True, tails[1:] != tails[:-1]]
-            before -= before[fresh][np.cumsum(fresh) - 1]
-            given = np.clip(self.left[tails] - before, 0, space)
-            np.subtract.at(self.left, tails, given)
-            np.add.at(self.left, self.head[arcs], given)
-            forwards = arcs < self.edges
-            self.x[arcs[forwards]] += given[forwards]
-            self.x[arcs[~forwards] - self.edges] -= given[~forwards]
+    def _pulse(self, distance: Ints) -> bool:
+        """Every job with flow left over pushes what it can one hop nearer; one that keeps some
+        takes a new distance.  Whether there was any such job."""
+        active = np.flatnonzero((self.left > 0) & (distance < FAR))
+        if not len(active):
+            return False
+        first, last = self.start[active], self.start[active + 1]
+        arcs = spans(first, last)
+        near = distance[self.head[arcs]]
+        owner = np.repeat(np.arange(len(active)), last - first)
+        here = distance[active]
+        room = self.room[arcs]
+        usable = (room > 0) & (near == here[owner] - 1)
+        self._push(arcs[usable], room[usable], owner[usable], active)
+        kept = self.left[active] > 0
+        if kept.any():
+            onward = np.where(self.room[arcs] > 0, near, FAR)
+            least = np.minimum.reduceat(onward, np.cumsum(last - first) - (last - first))
+            stuck = kept & (least >= here)
+            distance[active[stuck]] = np.minimum(least[stuck] + 1, FAR)
+        return True
+
+    def _push(self, arcs: Ints, room: Ints, owner: Ints, active: Ints) -> None:
+        """Fill each job's arcs in turn: each takes what those before it have left."""
+        if not len(arcs):
+            return
+        have = self.left[active][owner]
+        space = np.minimum(room, have)
+        before = np.cumsum(space) - space
+        fresh = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
+        before -= np.repeat(before[fresh], np.diff(np.r_[fresh, len(owner)]))
+        given = np.clip(have - before, 0, space)
+        sent = given > 0
+        arcs, given = arcs[sent], given[sent]
+        np.subtract.at(self.left, self.tail[arcs], given)
+        np.add.at(self.left, self.head[arcs], given)
+        self.room[arcs] -= given
+        self.room[self.twin[arcs]] += given

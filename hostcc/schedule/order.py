@@ -15,13 +15,17 @@ from itertools import permutations
 import numpy as np
 
 from hostcc.schedule.contention import Pairs
-from hostcc.schedule.pairloss import Alone, slowdown
+from hostcc.schedule.pairloss import Alone, estimate, slowdown
 from hostcc.schedule.problem import Floats, Ints
 
 ENUMERATED = 6
 """Jobs up to which every order is tried."""
 SWEEPS = 4
 """Times that every job is looked at."""
+FOLLOWED = 20_000
+"""Losses (two for each pair that meets) that are followed, not estimated."""
+LOOKS = 1500
+"""Jobs looked at, in all sweeps together."""
 GAIN = 1e-9
 """Relative gain below which a move is none."""
 OVERLOAD = 1.5
@@ -42,13 +46,19 @@ class Losses:
 
 
 def losses(jobs: Alone, found: Pairs) -> Losses:
-    """The pairwise model of the pairs that meet."""
+    """The pairwise model of the pairs that meet; of very many, the greatest losses are followed
+    and the others estimated."""
     upper = np.concatenate([found.one, found.other])
     lower = np.concatenate([found.other, found.one])
     up = np.concatenate([found.one_seconds, found.other_seconds])
     down = np.concatenate([found.other_seconds, found.one_seconds])
     phases = 8 if len(up) <= 4000 else 4
-    loss = slowdown(jobs, upper, lower, up, down, phases)
+    if len(up) <= FOLLOWED:
+        loss = slowdown(jobs, upper, lower, up, down, phases)
+    else:
+        loss = estimate(jobs, upper, lower, up, down)
+        most = loss > np.partition(loss, len(loss) - FOLLOWED)[len(loss) - FOLLOWED]
+        loss[most] = slowdown(jobs, upper[most], lower[most], up[most], down[most], phases)
     half = len(found.one)
     return Losses(found.one, found.other, loss[:half], loss[half:])
 
@@ -116,6 +126,7 @@ class _Search:
         self.above = np.concatenate([found.other_below, found.one_below])[by]
         self.starts = np.searchsorted(self.one, np.arange(jobs + 1)).tolist()
         self.position = start.astype(np.float64)
+        self.looks = LOOKS
 
     def run(self) -> Ints:
         best_value, best_rank = -1.0, self._rank()
@@ -158,8 +169,11 @@ class _Search:
         down = value * v * v * self.below * u
         up = theirs * u * u * self.above * v
         under = self.position[self.other] < self.position[self.one]
-        wrong = np.where(under, down - up, up - down) > 0
-        candidates = np.unique(self.one[wrong])
+        wrong = np.maximum(np.where(under, down - up, up - down), 0.0)
+        # The most promising first; the others of a very large cluster stay where they are.
+        hope = np.bincount(self.one, wrong, self.jobs)
+        candidates = np.argsort(-hope, kind="stable")[: min(self.looks, int((hope > 0).sum()))]
+        self.looks -= len(candidates)
         position = self.position.tolist()
         other, change = self.other.tolist(), (up - down).tolist()
         moved = False

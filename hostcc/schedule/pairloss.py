@@ -71,3 +71,21 @@ def slowdown(
     loss = np.maximum(spent.mean(axis=0) / COUNT / alone - 1, 0.0)
     loss = np.where(blocked & (lower_seconds > 0), MOST, loss)
     return np.asarray(np.minimum(np.where(lower_seconds > 0, loss, 0.0), MOST))
+
+
+def estimate(
+    jobs: Alone, upper: Ints, lower: Ints, upper_seconds: Floats, lower_seconds: Floats
+) -> Floats:
+    """(N,) slow-down of `lower[n]` below `upper[n]` when their phases have nothing to do with
+    each other; what slowdown() follows exactly, in a fiftieth of the time."""
+    period = np.maximum(jobs.period[upper], EPS)
+    busy = np.minimum(upper_seconds, period * (1 - 1e-6))
+    idle = period - busy
+    share = busy / period
+    # Begun in an idle part, w seconds of work meet w / idle busy parts on average.
+    rounds = np.ceil(lower_seconds / idle) - 1
+    took = lower_seconds * (1 + share) + share * busy * (0.5 + np.maximum(rounds, 0.0))
+    took = np.maximum(took, jobs.comm[lower])
+    alone = np.maximum(jobs.period[lower], EPS)
+    longer = np.maximum(jobs.compute[lower], jobs.comm_start[lower] + took)
+    return np.asarray(np.maximum(longer / alone - 1, 0.0))

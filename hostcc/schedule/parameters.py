@@ -26,5 +26,7 @@ def weights(level: Ints, owner: Floats, competing: NDArray[np.bool_]) -> Floats:
     factor = np.ones(len(level))
     used, place = np.unique(level[competing], return_inverse=True)
     if len(used) > 1:
-        factor[competing] = SPAN ** (0.5 - place / (len(used) - 1))
+        # Powers differ in their last digit from one machine to another.
+        steps = [round(SPAN ** (0.5 - at / (len(used) - 1)), 4) for at in range(len(used))]
+        factor[competing] = np.array(steps)[place.reshape(-1)]
     return np.clip(owner * factor, LEAST, MOST)

@@ -16,7 +16,7 @@ from hostcc.model import ClusterView, FlowPlan, JobPlan, Plan
 from hostcc.schedule import baselines_order, checked, compression, fairness, methods, parameters
 from hostcc.schedule import order as orders
 from hostcc.schedule.components import Small
-from hostcc.schedule.contention import Pairs, graph, pairs
+from hostcc.schedule.contention import Pairs, graph, nearest, pairs
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import communication_time, intensity
 from hostcc.schedule.paths import disturbance
@@ -24,6 +24,8 @@ from hostcc.schedule.problem import Floats, Ints, Problem, build
 from hostcc.schedule.shifts import Shifts, shifts
 
 DEFAULT = "hostcc"
+MOST_EDGES = 60_000
+"""Pairs that levels are chosen for; of more, those next to each other in rank on their links."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,11 @@ def decide(problem: Problem, options: Options, levels: int) -> Decision:
         jobs = methods.alone(problem, routing)
         rank = fairness.bounded(rank, orders.losses(jobs, met), options.most_loss)
         words.append(f"no job to lose more than {options.most_loss:.0%}")
-    contention = graph(met, rank, intensity(worth, times))
+    value = intensity(worth, times)
+    if len(met.one) <= MOST_EDGES:
+        contention = graph(met, rank, value)
+    else:
+        contention = nearest(problem, routing, rank, value, MOST_EDGES)
     level = compression.METHODS[options.compression](contention, rank, levels)
     words.append(f"levels: {options.compression}")
     return Decision(routing, rank, level, "; ".join(words), moved, met)

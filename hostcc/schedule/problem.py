@@ -7,7 +7,7 @@ flows by (job, name); only elephants with at least one usable path are in it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -106,7 +106,7 @@ def build(view: ClusterView) -> Problem:
     jobs = _by_name(view.jobs, [job.job for job in view.jobs], "job")
     numbers = _job_numbers(jobs)
     links = _links(view.links)
-    tables = _Tables(view.tables, links)
+    tables = _Tables(view.tables, links, {(flow.src, flow.dst) for flow in view.flows})
     job_index = {job.job: index for index, job in enumerate(jobs)}
     names = [flow.id for flow in view.flows]
     if len(set(names)) != len(names):
@@ -135,9 +135,14 @@ def build(view: ClusterView) -> Problem:
 
 
 class _Tables:
-    """Usable paths, in order of (source, destination), then of their names."""
+    """Usable paths of the pairs that are used, by (source, destination), then by name."""
 
-    def __init__(self, tables: Sequence[PathTable], links: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        tables: Sequence[PathTable],
+        links: Mapping[str, float],
+        used: Set[tuple[str, str]],
+    ) -> None:
         self.index: dict[tuple[str, str], int] = {}
         self.alive = {link: i for i, link in enumerate(link for link, c in links.items() if c > 0)}
         number = dict.fromkeys(links, -1) | self.alive
@@ -145,10 +150,12 @@ class _Tables:
         hops: list[int] = []
         sizes: list[int] = []
         counts: list[int] = []
-        for table in sorted(tables, key=lambda table: (table.src, table.dst)):
-            key = (table.src, table.dst)
-            if key in self.index:
-                raise ViewError(f"path table: {table.src} to {table.dst}: expected one, got two")
+        by_ends = {(table.src, table.dst): table for table in tables}
+        if len(by_ends) != len(tables):
+            src, dst = _twice([(table.src, table.dst) for table in tables])
+            raise ViewError(f"path table: {src} to {dst}: expected one, got two")
+        for key in sorted(used & by_ends.keys()):
+            table = by_ends[key]
             self.index[key] = len(counts)
             paths: Sequence[Path] = table.paths
             names = list(map(_path_id, paths))
@@ -261,6 +268,7 @@ def _by_name(items: Sequence[Item], names: Sequence[str], what: str) -> list[Ite
     return [item for _, item in sorted(zip(names, items, strict=True), key=lambda pair: pair[0])]
 
 
-def _twice(names: Sequence[str]) -> str:
-    seen: set[str] = set()
-    return next((name for name in names if name in seen or seen.add(name)), "")  # type: ignore[func-returns-value]
+def _twice(names: Iterable[Item]) -> Item:
+    """The first of `names` that is there a second time."""
+    seen: set[Item] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -11,6 +11,9 @@ from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
 from hostcc.schedule.problem import TINY_S, Problem
 
+TURNS = 24
+"""Flows of a job up to which those of all jobs are placed at once."""
+
 
 @dataclass(frozen=True)
 class Alone:
@@ -37,26 +40,65 @@ def alone(problem: Problem) -> Alone:
 def spread(problem: Problem, fabric: Fabric) -> Ints:
     """Routing (F,): the flows of each job one by one, the largest first, on the path whose
     links have least of the job's own traffic."""
+    order = np.lexsort((problem.flow_table, -problem.flow_bytes, problem.flow_job))
+    job = problem.flow_job[order]
+    turn = np.arange(len(order)) - np.searchsorted(job, job)
+    if int(turn.max(initial=0)) < TURNS:
+        choice = _together(problem, fabric, order, turn)
+    else:
+        choice = _one_by_one(problem, fabric, order)
+    return np.asarray(problem.table_start[problem.flow_table] + choice)
+
+
+def _together(problem: Problem, fabric: Fabric, order: Ints, turn: Ints) -> Ints:
+    """(F,) candidates: the first flows of all jobs at once, then the second ..."""
+    demand = fabrics.whole(problem.flow_bytes)
+    choice = np.zeros(len(order), np.int64)
+    depth = fabric.table.shape[2]
+    held = np.full((problem.job_count, 0), -1, np.int64)
+    sizes = np.zeros((problem.job_count, 0))
+    for number in range(int(turn.max(initial=-1)) + 1):
+        flows = order[turn == number]
+        job = problem.flow_job[flows]
+        paths = fabric.table[problem.flow_table[flows]]
+        load = np.broadcast_to(demand[flows][:, None, None], paths.shape).copy()
+        for column in range(held.shape[1]):
+            load += (paths == held[job, column][:, None, None]) * sizes[job, column, None, None]
+        use = load / fabric.capacity[paths]
+        use[paths == fabric.link_count] = 0.0
+        use[paths > fabric.link_count] = np.inf
+        best = use.max(axis=2).argmin(axis=1)
+        choice[flows] = best
+        links = np.full((problem.job_count, depth), -1, np.int64)
+        links[job] = paths[np.arange(len(flows)), best]
+        links[links >= fabric.link_count] = -1
+        mine = np.zeros((problem.job_count, depth))
+        mine[job] = demand[flows][:, None]
+        held = np.concatenate([held, links], axis=1)
+        sizes = np.concatenate([sizes, mine], axis=1)
+    return choice
+
+
+def _one_by_one(problem: Problem, fabric: Fabric, order: Ints) -> Ints:
+    """(F,) candidates: the same for jobs of very many flows."""
     demand = fabrics.whole(problem.flow_bytes)
     sizes, jobs, tables = demand.tolist(), problem.flow_job.tolist(), problem.flow_table.tolist()
     hops = np.ascontiguousarray(fabric.table.transpose(0, 2, 1))
     load = np.zeros(len(fabric.capacity))
     load[-1] = np.inf
-    inverse = 1.0 / fabric.capacity
-    inverse[-1] = 1.0
     choice = np.zeros(len(sizes), np.int64)
     touched: list[Ints] = []
     last = -1
-    for flow in np.lexsort((problem.flow_table, -demand, problem.flow_job)).tolist():
+    for flow in order.tolist():
         if jobs[flow] != last:
             for links in touched:
                 load[links] = 0.0
             touched, last = [], jobs[flow]
         paths = hops[tables[flow]]
-        use = (load[paths] + sizes[flow]) * inverse[paths]
+        use = (load[paths] + sizes[flow]) / fabric.capacity[paths]
         best = int(use.max(axis=0).argmin())
         links = paths[:, best]
         load[links] += sizes[flow]
         touched.append(links)
         choice[flow] = best
-    return np.asarray(problem.table_start[problem.flow_table] + choice)
+    return choice

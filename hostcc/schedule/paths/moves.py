@@ -12,6 +12,7 @@ import numpy as np
 
 from hostcc.schedule import contention
 from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import prediction
 from hostcc.schedule.paths.alone import Alone
 from hostcc.schedule.paths.fabric import Floats, Ints
@@ -111,24 +112,19 @@ def _links(problem: Problem, path: int) -> set[int]:
 
 def candidates(problem: Problem, now: Occupancy, flows: Ints) -> tuple[Ints, Ints]:
     """(M,) flows and paths to try: the present path of each flow, then the least loaded."""
-    routing, starts = now.routing, problem.table_start
-    tried_flow, tried_path = [], []
-    best: dict[int, Ints] = {}
-    for flow in flows.tolist():
-        table = int(problem.flow_table[flow])
-        if table not in best:
-            low, high = int(starts[table]), int(starts[table + 1])
-            first = problem.path_start[low : high + 1]
-            links = problem.path_links[first[0] : first[-1]]
-            busiest = np.zeros(high - low)
-            owner = np.repeat(np.arange(high - low), np.diff(first))
-            np.maximum.at(busiest, owner, now.load[links])
-            best[table] = low + np.argsort(busiest, kind="stable")[:CANDIDATES]
-        paths = best[table]
-        paths = np.r_[routing[flow], paths[paths != routing[flow]]]
-        tried_flow.append(np.full(len(paths), flow))
-        tried_path.append(paths)
-    return np.concatenate(tried_flow), np.concatenate(tried_path)
+    tables, at = np.unique(problem.flow_table[flows], return_inverse=True)
+    fabric = fabrics.from_problem(problem, tables)
+    load = np.append(now.load, [0.0, np.inf])
+    busiest = load[fabric.table].max(axis=2, initial=0.0)
+    slots = np.argsort(busiest, axis=1, kind="stable")[:, :CANDIDATES][at.reshape(-1)]
+    present = now.routing[flows, None] if len(flows) else np.zeros((0, 1), np.int64)
+    start = problem.table_start[problem.flow_table[flows]]
+    count = problem.table_start[problem.flow_table[flows] + 1] - start
+    tried = start[:, None] + slots
+    kept = (slots < count[:, None]) & (tried != present)
+    paths = np.concatenate([present, tried], axis=1)
+    kept = np.concatenate([np.ones_like(present, np.bool_), kept], axis=1)
+    return np.repeat(flows, kept.sum(axis=1)), paths[kept]
 
 
 def costs(
@@ -152,7 +148,8 @@ def costs(
     slower = np.maximum(longer / reference.period[mine[own]] - 1, 0.0)
     np.maximum.at(cost, row[own], reference.worth[mine[own]] * slower / (1 + slower))
     # Others: each job once per path.
-    key = np.unique(row[~own] * problem.job_count + theirs[~own])
+    key = np.sort(row[~own] * problem.job_count + theirs[~own])
+    key = key[np.append(True, key[1:] != key[:-1])] if len(key) else key
     tried, other = np.divmod(key, max(1, problem.job_count))
     job = problem.flow_job[flow[tried]]
     low, high = np.minimum(job, other), np.maximum(job, other)

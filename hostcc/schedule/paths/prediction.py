@@ -14,14 +14,14 @@ import numpy as np
 from hostcc.schedule import contention
 from hostcc.schedule.intensity import link_seconds
 from hostcc.schedule.pairloss import Alone as Lone
-from hostcc.schedule.pairloss import slowdown
+from hostcc.schedule.pairloss import estimate, slowdown
 from hostcc.schedule.paths.alone import Alone
 from hostcc.schedule.paths.fabric import Floats, Ints
-from hostcc.schedule.problem import TINY_S, Problem
+from hostcc.schedule.problem import Problem
 
 MANY = 4000
 """Pairs above which fewer starting points are followed."""
-ROUGH = 5000
+ROUGH = 2000
 """Pairs that meet above which their losses are estimated, not followed."""
 
 
@@ -50,24 +50,6 @@ def pair_losses(
             slower = slowdown(jobs, upper, lower, above, below, phases)
         lost.append(reference.worth[lower] * _share(slower))
     return np.minimum(lost[0], lost[1])
-
-
-def estimate(
-    jobs: Lone, upper: Ints, lower: Ints, upper_seconds: Floats, lower_seconds: Floats
-) -> Floats:
-    """(N,) slow-down of `lower[n]` below `upper[n]` when their phases have nothing to do with
-    each other; what pairloss.slowdown follows exactly, in a fiftieth of the time."""
-    period = np.maximum(jobs.period[upper], TINY_S)
-    busy = np.minimum(upper_seconds, period * (1 - 1e-6))
-    idle = period - busy
-    share = busy / period
-    # Begun in an idle part, w seconds of work meet w / idle busy parts on average.
-    rounds = np.ceil(lower_seconds / idle) - 1
-    took = lower_seconds * (1 + share) + share * busy * (0.5 + np.maximum(rounds, 0.0))
-    took = np.maximum(took, jobs.comm[lower])
-    alone = np.maximum(jobs.period[lower], TINY_S)
-    longer = np.maximum(jobs.compute[lower], jobs.comm_start[lower] + took)
-    return np.asarray(np.maximum(longer / alone - 1, 0.0))
 
 
 def _share(slower: Floats) -> Floats:
