@@ -10,6 +10,7 @@ import ctypes
 import ipaddress
 import mmap
 import os
+import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -258,16 +259,34 @@ def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
     """What all processes with the shim have counted; what is no such file is skipped."""
     found = []
     for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
-        try:
-            with path.open("rb") as file:
-                data = file.read(ctypes.sizeof(CountsEntry) + 1)
-        except OSError:
-            continue
+        data = _bytes_of(path)
         if len(data) == ctypes.sizeof(CountsEntry):
             counts = CountsEntry.from_buffer_copy(data)
             if (counts.magic, counts.version) == (MAGIC, VERSION):
                 found.append(_process(counts))
     return tuple(found)
+
+
+def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
+    """Remove what processes that were killed have left; how many files."""
+    removed = 0
+    for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
+        pid = path.name.rpartition(".")[2]
+        if pid.isascii() and pid.isdecimal() and not Path("/proc", pid).exists():
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
+
+
+def _bytes_of(path: Path) -> bytes:
+    """A job's file, or nothing: anybody can put a pipe or a link there."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        return file.read(ctypes.sizeof(CountsEntry) + 1) if regular else b""
 
 
 def _process(counts: CountsEntry) -> ProcessCount:

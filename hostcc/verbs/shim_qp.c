@@ -14,7 +14,8 @@
 
 #define DRAIN_NS 2000000000ull
 #define POLL_NS 500000l
-#define RETRIES 20
+#define RETRIES 2000
+#define NUDGE_EVERY 20 /* Soft-RoCE sees that it has drained only when it looks at its queue */
 
 static struct shim_qp table[HCC_RDMA_QPS];
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -214,6 +215,7 @@ static int drained(struct ibv_qp *qp)
 	const struct timespec nap = {.tv_nsec = POLL_NS};
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
+	int poll = 0;
 
 	for (uint64_t waited = 0; waited < DRAIN_NS; waited += POLL_NS) {
 		if (shim_real.query_qp(qp, &attr, IBV_QP_STATE, &init) ||
@@ -221,6 +223,8 @@ static int drained(struct ibv_qp *qp)
 			return 0;
 		if (!attr.sq_draining)
 			return 1;
+		if (++poll % NUDGE_EVERY == 0)
+			shim_nudge(qp);
 		nanosleep(&nap, NULL);
 	}
 	return 0;
@@ -243,6 +247,8 @@ static int move(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t port
 		error = to_state(one->qp, IBV_QPS_SQD, av);
 	for (int attempt = 0; back && attempt < RETRIES; attempt++) {
 		back = to_state(one->qp, IBV_QPS_RTS, NULL);
+		if (back && attempt % NUDGE_EVERY == 0)
+			shim_nudge(one->qp);
 		if (back)
 			nanosleep(&nap, NULL);
 	}

@@ -8,6 +8,7 @@ doorbell, so every change ends with one.
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,9 @@ from hostcc.verbs.ports import label_of, port_of
 
 DRAIN_S = 2.0
 POLL_S = 0.0005
-RETRIES = 20
+RETRIES = 2000
+NUDGE_EVERY = 20
+"""Polls.  Soft-RoCE notices that it has drained only when it looks at its queue."""
 TOO_MANY_SGES = 1024
 
 
@@ -142,7 +145,7 @@ def _to(qp: QP, state: int, vector: AHAttr | None = None) -> None:
 
 def _drained(qp: QP, limit_s: float) -> bool:
     deadline = time.monotonic() + limit_s
-    while True:
+    for poll in itertools.count(1):
         attr, _ = qp.query(verbs.IBV_QP_STATE)
         if attr.qp_state != verbs.IBV_QPS_SQD:
             return False
@@ -150,14 +153,19 @@ def _drained(qp: QP, limit_s: float) -> bool:
             return True
         if time.monotonic() > deadline:
             return False
+        if poll % NUDGE_EVERY == 0:
+            nudge(qp)
         time.sleep(POLL_S)
+    raise AssertionError("unreachable")
 
 
 def _back(qp: QP) -> None:
-    for _ in range(RETRIES):
+    for attempt in range(RETRIES):
         try:
             _to(qp, verbs.IBV_QPS_RTS)
         except PyverbsRDMAError:
+            if attempt % NUDGE_EVERY == 0:
+                nudge(qp)
             time.sleep(POLL_S)
         else:
             return

@@ -147,10 +147,12 @@ def test_gids() -> None:
 def test_counts_of_odd_files(path: Path) -> None:
     counts = plan.CountsEntry(magic=plan.MAGIC, version=plan.VERSION, pid=7, name=b"job")
     counts.qp[5].qpn, counts.qp[5].bytes = 17, 1 << 40
-    places = [path.with_name(f"{path.name}.{end}") for end in ("1", "2", "3")]
+    places = [path.with_name(f"{path.name}.{end}") for end in ("1", "2", "3", "4", "5")]
     places[0].write_bytes(bytes(counts))
     places[1].write_bytes(b"garbage")
     places[2].write_bytes(bytes(ctypes.sizeof(counts)))
+    os.mkfifo(places[3])  # would block who opens it
+    places[4].symlink_to(places[0])
     try:
         (found,) = plan.read_counts(path)
     finally:
@@ -158,3 +160,12 @@ def test_counts_of_odd_files(path: Path) -> None:
             place.unlink()
     assert (found.job, found.pid) == ("job", 7)
     assert [(qp.qpn, qp.bytes) for qp in found.qps] == [(17, 1 << 40)]
+
+
+def test_files_of_the_dead_are_swept(path: Path) -> None:
+    mine, dead = (path.with_name(f"{path.name}.{pid}") for pid in (os.getpid(), 2**22 + 7))
+    for place in (mine, dead):
+        place.write_bytes(b"")
+    assert plan.sweep(path) == 1
+    assert mine.exists()
+    mine.unlink()

@@ -83,7 +83,7 @@ class Connection:
         while count:
             got, done = self.queues[0].poll(1)
             if got:
-                assert done[0].status == verbs.IBV_WC_SUCCESS, done[0].status
+                assert done[0].status == verbs.IBV_WC_SUCCESS, f"status {done[0].status}"
                 count -= 1
             elif time.monotonic() > deadline:
                 raise AssertionError(f"{count} completions are missing")

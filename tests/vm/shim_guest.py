@@ -6,11 +6,11 @@ the programs returned, what the shim counted.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -21,6 +21,8 @@ from typing import Any
 
 import msgspec
 
+from hostcc.bench import shim as bench
+from hostcc.bench.context import Context
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM
 from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob, read_counts
@@ -28,7 +30,7 @@ from tests.vm import roce_fabric
 from tests.vm.roce_fabric import ADDRESS, Capture
 
 PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
-CLASS = 0x68
+CLASS, OTHER_CLASS = 0x68, 0x28
 LIMIT_S = 90
 Sides = tuple[list[str], list[str]]
 
@@ -73,9 +75,9 @@ def pingpong() -> Sides:
     return [*words, "-d", "rxb"], [*words, "-d", "rxa", "127.0.0.1"]
 
 
-def allreduce(iterations: int, compute_s: float) -> Sides:
+def allreduce(iterations: int, compute_s: float, port: int = 18600) -> Sides:
     words = [sys.executable, "-m", "tests.vm.allreduce"]
-    more = ["18600", str(iterations), str(compute_s)]
+    more = [str(port), str(iterations), str(compute_s)]
     return [*words, "0", *more], [*words, "1", *more]
 
 
@@ -191,7 +193,7 @@ def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     return report
 
 
-def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
+def moved(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """A two-process all-reduce moved to and fro, then deserted by its agent."""
     agent = Agent(ports=(ports[0],), traffic_class=CLASS)
     capture.take(0)
@@ -209,6 +211,36 @@ def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     return report
 
 
+def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
+    """Two jobs on one path: one is moved to the other path, live, and both keep their class."""
+    agent = Agent()
+
+    def plan(*choices: tuple[str, int, int]) -> None:
+        agent.region.publish(
+            [
+                RdmaJob(name, cls, tuple((ADDRESS[end], (port,)) for end in ("rxa", "rxb")))
+                for name, cls, port in choices
+            ]
+        )
+
+    plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[0]))
+    runs = [
+        Run(allreduce(150, 0.02, 18600 + index), HOSTCC_JOB=name)
+        for index, name in enumerate(("first", "second"))
+    ]
+    capture.take(0)
+    time.sleep(1.5)
+    before = wire(capture)
+    plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[1]))
+    time.sleep(1.0)
+    capture.take(0)
+    time.sleep(1.5)
+    after = wire(capture)
+    report = {"before": before, "after": after, "runs": [run.end() for run in runs]}
+    agent.close()
+    return report
+
+
 def gated(ports: tuple[int, int]) -> dict[str, Any]:
     """Posts wait for a PCIe semaphore and for F."""
     path = Path("/dev/shm/hostcc-pcie")
@@ -216,7 +248,8 @@ def gated(ports: tuple[int, int]) -> dict[str, Any]:
     with Semaphores.create([("gpu", Settings())], path) as region:
         agent = Agent(gate=(0, 1))
         run = Run(write_bw(1000))
-        deadline, pids = time.monotonic() + 30, set()
+        deadline = time.monotonic() + 30
+        pids: set[int] = set()
         while len(pids) < 2 and time.monotonic() < deadline:
             pids |= set(region.states()[0].pids)
         report["semaphore"] = {**run.end(), "participants": len(pids)}
@@ -254,30 +287,14 @@ def fuzzed(rounds: int) -> dict[str, Any]:
     return {"status": results}
 
 
-def latency(text: str) -> float:
-    """The typical (or average) figure of the result line."""
-    rows = [line.split() for line in text.splitlines() if re.match(r"^\s*\d+\s+\d+\s", line)]
-    return float(rows[-1][4 if len(rows[-1]) > 6 else 3])
+def cost(runs: int) -> dict[str, Any]:
+    """`hostcc bench shim` on the two devices."""
+    args = argparse.Namespace(devices="rxa,rxb", gid_index=1, messages=1500, size=16384, depth=8)
+    record = bench.run(args, Context(runs=runs, out=None))
+    return {"rows": msgspec.to_builtins(record.rows)}
 
 
-def cost(pairs: int) -> dict[str, Any]:
-    """ib_write_lat and ib_write_bw, without the shim, with it idle, with it at work."""
-    report: dict[str, Any] = {}
-    for tool, sides in (
-        ("ib_write_lat", write_bw(1500, 64, tool="ib_write_lat")),
-        ("ib_write_bw", write_bw(1500)),
-    ):
-        rows: dict[str, list[float]] = {"without": [], "idle": [], "active": []}
-        for _ in range(pairs):
-            for kind, values in rows.items():
-                agent = Agent(ports=(0xC201,), traffic_class=CLASS) if kind == "active" else None
-                ended = Run(sides, shim=kind != "without").end()
-                assert ended["status"] == [0, 0], ended
-                values.append(latency(ended["output"][1]))
-                if agent:
-                    agent.close()
-        report[tool] = rows
-    return report
+PARTS = {"quiet": quiet, "steered": steered, "moved": moved, "two_jobs": two_jobs}
 
 
 def main() -> None:
@@ -296,9 +313,7 @@ def main() -> None:
         elif name == "gated":
             report[name] = gated(ports)
         else:
-            report[name] = {"quiet": quiet, "steered": steered, "two_jobs": two_jobs}[name](
-                capture, ports
-            )
+            report[name] = PARTS[name](capture, ports)
     report["seconds"] = time.monotonic() - began
     print("REPORT " + json.dumps(report))
 

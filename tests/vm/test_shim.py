@@ -25,7 +25,7 @@ pytestmark = [
         reason="no pyverbs, libibverbs-dev, perftest, ibverbs-utils; tools/setup gets them",
     ),
 ]
-CLASS = 0x68
+CLASS, OTHER_CLASS = 0x68, 0x28
 
 
 def guest(*parts: str) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def test_steered_and_left_alone() -> None:
 
 
 def test_a_job_moved_gated_and_deserted() -> None:
-    report = guest("two_jobs", "gated")
-    job = report["two_jobs"]
+    report = guest("moved", "gated")
+    job = report["moved"]
     assert job["status"] == [0, 0], job
     sums = [json.loads(text.splitlines()[-1]) for text in job["output"]]
     assert all(one["good"] for one in sums)
@@ -76,6 +76,19 @@ def test_a_job_moved_gated_and_deserted() -> None:
     paced = report["gated"]["paced"]
     assert paced["status"] == [0, 0], paced
     assert sum(one["paced_s"] for one in paced["counts"]) > 0
+
+
+def test_two_jobs_on_one_path() -> None:
+    """One of them is moved to the other path while it trains; both keep their class."""
+    report = guest("two_jobs")
+    jobs, ports = report["two_jobs"], report["ports"]
+    for run in jobs["runs"]:
+        assert run["status"] == [0, 0], run
+        assert all(json.loads(text.splitlines()[-1])["good"] for text in run["output"])
+    before = {(path, port, traffic_class) for path, port, traffic_class, _ in jobs["before"]}
+    after = {(path, port, traffic_class) for path, port, traffic_class, _ in jobs["after"]}
+    assert before == {("p0", ports[0], CLASS), ("p0", ports[0], OTHER_CLASS)}
+    assert after == {("p0", ports[0], CLASS), ("p1", ports[1], OTHER_CLASS)}
 
 
 def test_garbage_in_the_plan_crashes_nobody() -> None:

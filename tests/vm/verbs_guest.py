@@ -9,8 +9,10 @@ import json
 import random
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+from hostcc.errors import HostccError
 from hostcc.verbs import ports, probe, steer
 from hostcc.verbs.steer import Route
 from tests.vm import roce_fabric
@@ -24,6 +26,17 @@ def seen(packets: list[Packet]) -> list[tuple[str, int, int]]:
     """(path, port, class) of what the near end sent, each once, in the order of appearance."""
     sent = [p for p in packets if p.source == ADDRESS["rxa"]]
     return list(dict.fromkeys((p.path, p.port, p.traffic_class) for p in sent))
+
+
+def counters() -> dict[str, int]:
+    """What Soft-RoCE had to repeat or gave up."""
+    found: dict[str, int] = {}
+    for device in ("rxa", "rxb"):
+        for path in Path(f"/sys/class/infiniband/{device}/ports/1/hw_counters").iterdir():
+            value = path.read_text().strip()
+            if value.isdecimal() and int(value) and path.name != "lifespan":
+                found[f"{device} {path.name}"] = int(value)
+    return found
 
 
 def at_start(near: Device, far: Device, capture: Capture, rng: random.Random) -> list[Any]:
@@ -65,7 +78,12 @@ def live(
             connection.write(SIZE, number)
         route = Route(rng.randrange(0xC000, 0x10000), rng.randrange(64) << 2)
         used.append((route.port, route.traffic_class))
-        took.append(steer.move(connection.qp, connection.vector(route)))
+        try:
+            took.append(steer.move(connection.qp, connection.vector(route)))
+        except HostccError as error:
+            _, done = connection.queues[0].poll(8)
+            codes = [one.status for one in done]
+            raise AssertionError(f"change {len(used)}: {error}: {codes} {counters()}") from error
         connection.wait(3)  # nothing more is posted: the nudge has to do
         bad += far.memory.read(SIZE, 0) != data
         if steer.read(connection.qp).route != route:
@@ -104,6 +122,7 @@ def main() -> None:
         "probed": probed(near, far, capture),
         "start": at_start(near, far, capture, rng),
         "live": live(near, far, capture, rng, int(sys.argv[1])),
+        "counters": counters(),
         "seconds": time.monotonic() - began,
     }
     print("REPORT " + json.dumps(report))

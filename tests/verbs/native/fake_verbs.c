@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A stand-in for libibverbs.so.1, for machines without RDMA devices: the functions that the
+ * transport shim asks for, on queue pairs made of plain memory that keep the rules of RTS and
+ * SQD.  It says nothing about real devices; tests/vm does, with Soft-RoCE.
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_qp {
+	struct ibv_qp qp;
+	struct ibv_qp_attr attr;
+	int drains; /* queries until it has drained */
+};
+
+unsigned long fake_posted, fake_polled, fake_moves, fake_errors;
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	for (; wr; wr = wr->next) {
+		if (wr->num_sge > 16) {
+			*bad = wr;
+			return EINVAL;
+		}
+		__atomic_fetch_add(&fake_posted, 1, __ATOMIC_RELAXED);
+	}
+	return 0;
+}
+
+static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+{
+	(void)cq;
+	if (most < 1)
+		return 0;
+	memset(wc, 0, sizeof(*wc));
+	wc->opcode = IBV_WC_RDMA_WRITE;
+	__atomic_fetch_add(&fake_polled, 1, __ATOMIC_RELAXED);
+	return 1;
+}
+
+struct ibv_context *fake_context(void)
+{
+	struct ibv_context *context = calloc(1, sizeof(*context));
+
+	context->ops.post_send = post_send;
+	context->ops.poll_cq = poll_cq;
+	return context;
+}
+
+struct ibv_qp *fake_qp(struct ibv_context *context, uint32_t number)
+{
+	struct fake_qp *made = calloc(1, sizeof(*made));
+
+	made->qp.context = context;
+	made->qp.qp_num = number;
+	made->qp.qp_type = IBV_QPT_RC;
+	return &made->qp;
+}
+
+static int fail(int error)
+{
+	__atomic_fetch_add(&fake_errors, 1, __ATOMIC_RELAXED);
+	return error;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct fake_qp *self = (struct fake_qp *)qp;
+	int from = self->attr.qp_state, to = mask & IBV_QP_STATE ? (int)attr->qp_state : from;
+
+	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+		if (mask != IBV_QP_STATE)
+			return fail(EINVAL);
+		self->drains = 1 + rand() % 3;
+	} else if (to == IBV_QPS_SQD && from == IBV_QPS_SQD) {
+		if (self->drains || mask != (IBV_QP_STATE | IBV_QP_AV))
+			return fail(EINVAL);
+		__atomic_fetch_add(&fake_moves, 1, __ATOMIC_RELAXED);
+	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
+		if (self->drains || mask != IBV_QP_STATE)
+			return fail(EINVAL);
+	}
+	if (mask & IBV_QP_AV)
+		self->attr.ah_attr = attr->ah_attr;
+	self->attr.qp_state = (enum ibv_qp_state)to;
+	return 0;
+}
+
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	struct fake_qp *self = (struct fake_qp *)qp;
+
+	(void)mask;
+	memset(init, 0, sizeof(*init));
+	if (self->drains)
+		self->drains--;
+	*attr = self->attr;
+	attr->sq_draining = self->drains > 0;
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	free(qp);
+	return 0;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	(void)qp;
+	return NULL;
+}

@@ -1,0 +1,170 @@
+"""The shim at full speed in front of a stand-in for libibverbs: garbage, threads, cost.
+
+Absent hardware: the stand-in (native/fake_verbs.c) is plain memory; tests/vm has devices.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostcc.pcie.build import Library, build
+from hostcc.pcie.semaphore import Semaphores, Settings
+from hostcc.verbs.build import SHIM, VERBS_HEADER
+from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob, read_counts
+
+pytestmark = [
+    pytest.mark.unit,
+    pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
+]
+NATIVE = Path(__file__).parent / "native"
+THERE = "198.18.0.1"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fake")
+    build(SHIM)
+    common = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror"]
+    library = folder / "libibverbs.so.1"
+    subprocess.run(
+        [*common, "-shared", "-fPIC", "-Wl,-soname,libibverbs.so.1",
+         f"-Wl,--version-script={NATIVE / 'fake_verbs.map'}", "-o", str(library),
+         str(NATIVE / "fake_verbs.c")],
+        check=True,
+    )  # fmt: skip
+    subprocess.run(
+        [*common, "-pthread", "-o", str(folder / "drive"), str(NATIVE / "drive.c"), str(library),
+         f"-Wl,-rpath,{folder}"],
+        check=True,
+    )  # fmt: skip
+    return folder / "drive"
+
+
+@pytest.fixture
+def places() -> Iterator[tuple[Path, Path, Path]]:
+    made = tuple(Path(f"/dev/shm/hostcc-test-{kind}-{os.getpid()}") for kind in ("p", "c", "s"))
+    yield made[0], made[1], made[2]
+    for path in [*made, *made[1].parent.glob(f"{made[1].name}.*")]:
+        path.unlink(missing_ok=True)
+
+
+def start(
+    program: Path,
+    places: tuple[Path, Path, Path],
+    seconds: float,
+    threads: int,
+    shim: Path = SHIM.target,
+) -> subprocess.Popen[str]:
+    plan, counts, semaphores = map(str, places)
+    env = {
+        **os.environ, "LD_PRELOAD": str(shim), "HOSTCC_JOB": "job", "HOSTCC_RDMA_PLAN": plan,
+        "HOSTCC_RDMA_COUNTS": counts, "HOSTCC_PCIE_SEMAPHORES": semaphores,
+    }  # fmt: skip
+    return subprocess.Popen(
+        [str(program), str(seconds), str(threads)], env=env, stdout=subprocess.PIPE, text=True
+    )
+
+
+def end(process: subprocess.Popen[str]) -> dict[str, Any]:
+    with process:
+        printed = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, process.returncode
+    report: dict[str, Any] = json.loads(printed)
+    return report
+
+
+def test_without_an_agent_nothing_is_touched(
+    program: Path, places: tuple[Path, Path, Path]
+) -> None:
+    report = end(start(program, places, 0.2, 2))
+    assert report["moves"] == report["errors"] == 0
+    assert read_counts(places[1]) == ()
+
+
+def test_moves_and_counts(program: Path, places: tuple[Path, Path, Path]) -> None:
+    region = PlanRegion.create(places[0], jobs=1)
+    region.publish([RdmaJob("job", 0x20, ((THERE, (50000, 50001)),))])
+    process = start(program, places, 2.0, 2)
+    seen = set()
+    for change in range(15):
+        time.sleep(0.1)
+        region.beat()
+        region.publish([RdmaJob("job", 0x20, ((THERE, (51000 + change, 52000)),))])
+        for one in read_counts(places[1]):
+            seen |= {qp.port for qp in one.qps}
+            assert {qp.traffic_class for qp in one.qps} <= {0, 0x20}
+            assert not any(qp.failed for qp in one.qps)
+    report = end(process)
+    assert report["moves"] > 0
+    assert report["errors"] == 0  # only the one order that works
+    assert seen & {*range(51000, 51015)}
+    assert read_counts(places[1]) == ()  # the file goes with the process
+
+
+def test_a_gate_and_a_pace(program: Path, places: tuple[Path, Path, Path]) -> None:
+    region = PlanRegion.create(places[0], jobs=1)
+    with Semaphores.create([("link", Settings())], places[2]) as semaphores:
+        # 4096-byte posts at 4.096 MB/s: one in a millisecond.
+        pacing = Pacing(4.096e6, 1 << 40, (1.0,) * 33)
+        region.publish([RdmaJob("job", pacing=pacing, gate=(0, 2))])
+        process = start(program, places, 0.5, 1)
+        pids: set[int] = set()
+        paced = 0.0
+        for _ in range(10):
+            time.sleep(0.05)
+            region.beat()
+            pids |= set(semaphores.states()[0].pids)
+            paced = max([paced, *(one.paced_s for one in read_counts(places[1]))])
+        region.publish([])  # nobody plans for it any more: full speed
+        report = end(process)
+    assert pids
+    assert paced > 0.01
+    assert report["posted"] >= 1000
+
+
+def test_garbage_in_both_regions(
+    program: Path, places: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    """Also with a sanitizer, which ends the program at the first undefined behaviour."""
+    checked = Library(
+        tmp_path / "checked.so", SHIM.sources,
+        (*SHIM.flags, "-fsanitize=undefined,bounds", "-fno-sanitize-recover"), SHIM.exports,
+    )  # fmt: skip
+    build(checked)
+    rng = random.Random(5)
+    for _ in range(6):
+        region = PlanRegion.create(places[0], jobs=2)
+        region.publish([RdmaJob("job", 0x20, ((THERE, (50000,)),), gate=(0, 1))])
+        with Semaphores.create([("link", Settings(patience_s=0.001))], places[2]) as semaphores:
+            process = start(program, places, 0.5, 2, checked.target)
+            until = time.monotonic() + 0.6
+            plan, gate = memoryview(region._mapped), semaphores.link_address(0)
+            while time.monotonic() < until:
+                at = rng.randrange(0, 400)
+                plan[at : at + 4] = rng.choice([b"\xff" * 4, bytes(4), rng.randbytes(4)])
+                (semaphores._links[0]).owner = rng.choice([0, rng.getrandbits(64), 1 << 8 | 1])
+                semaphores._links[0].waiting = rng.getrandbits(64)
+                region._header.generation = rng.getrandbits(32)
+            plan.release()
+            assert gate
+            report = end(process)
+        assert report["posted"] == report["polled"] > 0
+
+
+def test_an_idle_shim_is_not_in_the_way(program: Path, places: tuple[Path, Path, Path]) -> None:
+    """Posts and polls of a program without a plan do not pass through the shim at all."""
+    region = PlanRegion.create(places[0], jobs=1)
+    region.publish([RdmaJob("somebody-else", 0x20)])
+    process = start(program, places, 0.3, 1)
+    report = end(process)
+    assert report["errors"] == 0
+    assert read_counts(places[1]) == ()
