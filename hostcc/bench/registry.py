@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "meter-churn": ("meter_churn", "whether the byte meter grows as connections come and go"),
     "golden": ("golden", "scheduling cases with known answers"),
     "small-cases": ("small_cases", "generated scheduling cases against the enumerated optimum"),
+    "plan-time": ("plan_time", "how long plans of small and large clusters take"),
     "routing": ("routing", "path assignment on published traffic and permutations"),
     "gossip-sockets": ("gossip_sockets", "members as processes: kill -9, a cut wire, churn"),
     "gossip": ("gossip", "rounds, bytes and CPU of gossip in 10 to 10,000 simulated hosts"),
@@ -36,7 +37,9 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "agent-cost": ("agent_cost", "the agent's CPU and memory, idle and with open flows"),
 }
 """Name on the command line -> module, what it measures."""
-PURE = frozenset({"dcqcn", "gossip", "gossip-faults", "period", "golden", "small-cases", "routing"})
+PURE = frozenset(
+    {"dcqcn", "gossip", "gossip-faults", "period", "golden", "small-cases", "plan-time", "routing"}
+)
 """They compute, and leave the kernel alone: no root needed."""
 
 
