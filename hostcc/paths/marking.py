@@ -1,0 +1,162 @@
+"""The kernel side of marking: programs of mark.bpf.c on jobs' cgroups, and walks over sockets.
+
+Links are held by descriptors of this process: when it dies nothing new is marked.  What is
+marked already keeps its mark, which is harmless, until `clear` or the next agent's walk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from hostcc.bpf.links import BpfLink
+from hostcc.bpf.netns import in_netns
+from hostcc.bpf.object import BpfObject
+from hostcc.bpf.objects import object_path
+
+CGROUP_PROGRAMS = (
+    "mark_sockops", "mark_connect4", "mark_connect6", "mark_sendmsg4", "mark_sendmsg6",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JobMark:
+    """What a job's sockets get."""
+
+    tos: int | None = None
+    """DSCP << 2; None: as it is."""
+    force: bool = False
+    """Also where the application has set one."""
+    pace_bps: float | None = None
+    """Bytes per second of each connection."""
+    clamp_packets: int | None = None
+    """Upper bound of each connection's window."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What a walk over existing sockets came to."""
+
+    seen: int
+    set: int
+    foreign: int
+    """Left alone: marked by their application."""
+    failed: int
+
+
+class MarkKernel:
+    """Loads mark.bpf.c; raises BpfError.  Slots are the caller's job numbers, from 1."""
+
+    def __init__(self) -> None:
+        self._links: dict[int, list[BpfLink]] = {}
+        with contextlib.ExitStack() as stack:
+            self._object = stack.enter_context(BpfObject.open(object_path("mark")))
+            self._object.load()
+            self._confs = self._object.map("mark_confs")
+            self._walks = self._object.map("mark_walk")
+            self._cgroups = self._object.map("mark_cgroups")
+            self._ports = self._object.map("mark_ports")
+            self._slots = self._object.map("mark_slot")
+            stack.pop_all()
+
+    def set_job(self, slot: int, mark: JobMark | None) -> None:
+        """What new sockets of a job get from now on; `walk` brings it to existing ones."""
+        conf = np.zeros((), self._confs.value_dtype)
+        if mark is not None:
+            flags = {
+                "MARK_ON": mark.tos is not None,
+                "MARK_FORCE": mark.force,
+                "MARK_PACE": mark.pace_bps is not None,
+                "MARK_CLAMP": mark.clamp_packets is not None,
+            }
+            conf["flags"] = sum(self._object.enums[name] for name, on in flags.items() if on)
+            conf["tos"] = (mark.tos or 0) & 0xFC
+            conf["pace"] = int(mark.pace_bps or 0)
+            conf["clamp"] = mark.clamp_packets or 0
+        self._confs.update(slot, conf[()])
+
+    def attach(self, slot: int, cgroup: Path) -> None:
+        """Mark new sockets in and below a job's cgroup v2 directory."""
+        self.detach(slot)
+        fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        links: list[BpfLink] = []
+        try:
+            links.extend(self._object.attach_cgroup(name, fd) for name in CGROUP_PROGRAMS)
+            self._slots.update(os.fstat(fd).st_ino, slot)
+        except BaseException:
+            for link in links:
+                link.close()
+            raise
+        finally:
+            os.close(fd)
+        self._links[slot] = links
+
+    def detach(self, slot: int) -> None:
+        """Mark no more new sockets of a job."""
+        for link in self._links.pop(slot, []):
+            link.close()
+
+    def attach_rules(self, root: Path) -> None:
+        """Mark new TCP sockets below `root` by their ports; see set_ports."""
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._links.setdefault(0, []).append(self._object.attach_cgroup("mark_rules", fd))
+        finally:
+            os.close(fd)
+
+    def set_ports(self, rules: Mapping[tuple[int, bool], int]) -> None:
+        """Replace the port rules: (port, is_remote) -> slot."""
+        self._ports.clear()
+        for (port, remote), slot in rules.items():
+            self._ports.update((port, int(remote)), slot)
+
+    def set_cgroup_ids(self, ids: Mapping[int, int]) -> None:
+        """Replace the cgroup ids (inode numbers) of existing sockets: id -> slot."""
+        for key in set(self._cgroups.keys().tolist()) - set(ids):
+            self._cgroups.delete(key)
+        for key, slot in ids.items():
+            self._cgroups.update(key, slot)
+
+    def walk(self, netns: Sequence[Path | None]) -> Walked:
+        """Bring the jobs' marks, paces and bounds to existing TCP sockets of namespaces."""
+        self._walks.update(0, (0, 0, 0, 0))
+        iterator = self._object.attach_iter("mark_tcp")
+        try:
+            for where in netns:
+                in_netns(where, iterator.read)
+        finally:
+            iterator.close()
+        done: Any = self._walks.lookup(0)
+        return Walked(*(int(done[name]) for name in ("seen", "set", "foreign", "failed")))
+
+    def clear(self, netns: Sequence[Path | None]) -> Walked:
+        """Give every TCP socket back what it had before."""
+        for slot in range(1, self._confs.max_entries):
+            value = self._confs.lookup(slot)
+            if int(value["flags"]):
+                self.set_job(slot, None)
+        return self.walk(netns)
+
+    def close(self) -> None:
+        """Detach and unload."""
+        for slot in list(self._links):
+            self.detach(slot)
+        self._object.close()
+
+    def __enter__(self) -> MarkKernel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

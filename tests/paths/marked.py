@@ -1,0 +1,72 @@
+"""A process whose sockets are marked: orders as JSON lines, answers likewise."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from typing import Any
+
+IPV6_TCLASS = 67
+socks: dict[str, socket.socket] = {}
+
+
+def family_of(address: str) -> int:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def tos(name: str) -> int:
+    sock = socks[name]
+    if sock.family == socket.AF_INET6:
+        return sock.getsockopt(socket.IPPROTO_IPV6, IPV6_TCLASS)
+    return sock.getsockopt(socket.IPPROTO_IP, socket.IP_TOS)
+
+
+def set_tos(name: str, value: int) -> None:
+    sock = socks[name]
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_TCLASS, value)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, value)
+
+
+def listen(name: str, address: str) -> int:
+    socks[name] = socket.socket(family_of(address))
+    socks[name].bind((address, 0))
+    socks[name].listen()
+    return int(socks[name].getsockname()[1])
+
+
+def connect(name: str, address: str, port: int, own_tos: int = 0, udp: bool = False) -> int:
+    kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+    socks[name] = socket.socket(family_of(address), kind)
+    if own_tos:
+        set_tos(name, own_tos)
+    socks[name].connect((address, port))
+    return tos(name)
+
+
+def accept(name: str, listener: str) -> int:
+    socks[name] = socks[listener].accept()[0]
+    return tos(name)
+
+
+def sendto(name: str, address: str, port: int) -> int:
+    if name not in socks:
+        socks[name] = socket.socket(family_of(address), socket.SOCK_DGRAM)
+    socks[name].sendto(b"x", (address, port))
+    return tos(name)
+
+
+def pace(name: str) -> int:
+    return socks[name].getsockopt(socket.SOL_SOCKET, 47)  # SO_MAX_PACING_RATE
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order, arguments = json.loads(line)
+        answer: Any = globals()[order](**arguments)
+        print(json.dumps(answer), flush=True)
+
+
+main()

@@ -1,0 +1,153 @@
+"""DSCP of jobs' sockets: new and live, IPv4 and IPv6, TCP and UDP, and never others'."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostcc.bpf.netns import in_netns
+from hostcc.paths.levels import LevelTable
+from hostcc.paths.marking import JobMark, MarkKernel
+from tests.refusals import refusal_of
+
+pytestmark = pytest.mark.kernel
+
+MARKED = Path(__file__).with_name("marked.py")
+HIGH, LOW, OWN = 40 << 2, 8 << 2, 46 << 2
+
+
+class Process:
+    def __init__(self, cgroup: Path) -> None:
+        run = f"{sys.executable} -S -I {MARKED}"
+        join = f"echo $$ > {cgroup}/cgroup.procs"
+        self.process = subprocess.Popen(
+            ["unshare", "-n", "sh", "-c", f"{join}; ip link set lo up; exec {run}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.netns = Path(f"/proc/{self.process.pid}/ns/net")
+
+    def ask(self, order: str, **arguments: Any) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([order, arguments]) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def process(cgroup: Path) -> Iterator[Process]:
+    made = Process(cgroup)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def kernel() -> Iterator[MarkKernel]:
+    with MarkKernel() as loaded:
+        yield loaded
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_tcp(kernel: MarkKernel, process: Process, cgroup: Path, address: str) -> None:
+    port = process.ask("listen", name="listener", address=address)
+    assert process.ask("connect", name="before", address=address, port=port) == 0
+    process.ask("accept", name="before-in", listener="listener")
+    kernel.set_job(1, JobMark(HIGH))
+    kernel.attach(1, cgroup)
+    assert process.ask("connect", name="new", address=address, port=port) == HIGH
+    assert process.ask("accept", name="new-in", listener="listener") == HIGH
+    assert process.ask("connect", name="own", address=address, port=port, own_tos=OWN) == OWN
+    process.ask("accept", name="own-in", listener="listener")
+
+    kernel.set_cgroup_ids({cgroup.stat().st_ino: 1})
+    walked = kernel.walk([process.netns])
+    assert process.ask("tos", name="before") == HIGH
+    assert process.ask("tos", name="before-in") == HIGH
+    assert process.ask("tos", name="own") == OWN
+    assert (walked.seen, walked.set, walked.foreign, walked.failed) == (6, 2, 1, 0)
+
+    kernel.set_job(1, JobMark(LOW))  # a new plan
+    assert kernel.walk([process.netns]).set == 5
+    assert {process.ask("tos", name=n) for n in ("before", "new", "new-in")} == {LOW}
+
+    process.ask("set_tos", name="new", value=OWN)  # its application changes its mind
+    kernel.set_job(1, JobMark(HIGH))
+    kernel.walk([process.netns])
+    assert process.ask("tos", name="new") == OWN
+    kernel.set_job(1, JobMark(HIGH, force=True))
+    kernel.walk([process.netns])
+    assert process.ask("tos", name="own") == HIGH
+
+    kernel.clear([process.netns])
+    after = {n: process.ask("tos", name=n) for n in ("before", "new-in", "own", "new")}
+    assert after == {"before": 0, "new-in": 0, "own": OWN, "new": OWN}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_udp(kernel: MarkKernel, process: Process, cgroup: Path, address: str) -> None:
+    kernel.set_job(1, JobMark(HIGH))
+    kernel.attach(1, cgroup)
+    assert process.ask("connect", name="c", address=address, port=9, udp=True) == HIGH
+    assert process.ask("sendto", name="s", address=address, port=9) == HIGH
+    kernel.set_job(1, JobMark(LOW))
+    assert process.ask("sendto", name="s", address=address, port=9) == LOW
+    own = process.ask("connect", name="o", address=address, port=9, udp=True, own_tos=OWN)
+    assert own == OWN
+    kernel.set_job(1, None)
+    assert process.ask("sendto", name="s", address=address, port=9) == 0
+
+
+def test_others_are_left_alone(kernel: MarkKernel, process: Process, cgroup2: Path) -> None:
+    kernel.set_job(1, JobMark(HIGH))
+    port = process.ask("listen", name="listener", address="127.0.0.1")
+    assert process.ask("connect", name="other", address="127.0.0.1", port=port) == 0
+    walked = kernel.walk([process.netns])
+    assert walked.set == 0
+    assert process.ask("tos", name="other") == 0
+
+
+def test_port_rules(kernel: MarkKernel, process: Process, cgroup: Path) -> None:
+    port = process.ask("listen", name="listener", address="127.0.0.1")
+    kernel.set_job(2, JobMark(LOW))
+    kernel.set_ports({(port, True): 2})
+    kernel.attach_rules(cgroup)
+    assert process.ask("connect", name="new", address="127.0.0.1", port=port) == LOW
+
+
+def test_pace_and_bound(kernel: MarkKernel, process: Process, cgroup: Path) -> None:
+    port = process.ask("listen", name="listener", address="127.0.0.1")
+    process.ask("connect", name="c", address="127.0.0.1", port=port)
+    before = process.ask("pace", name="c")
+    kernel.set_cgroup_ids({cgroup.stat().st_ino: 1})
+    kernel.set_job(1, JobMark(pace_bps=125e6, clamp_packets=20))
+    kernel.walk([process.netns])
+    assert process.ask("pace", name="c") == 125_000_000
+    shown = in_netns(process.netns, _ss)
+    assert "pacing_rate" in shown
+    assert process.ask("tos", name="c") == 0
+    kernel.clear([process.netns])
+    assert process.ask("pace", name="c") == before
+
+
+def _ss() -> str:
+    return subprocess.run(["ss", "-tin"], capture_output=True, text=True, check=True).stdout
+
+
+def test_levels() -> None:
+    table = LevelTable((None, 40, 32, None, 8))
+    assert [table.tos(level) >> 2 for level in range(5)] == [40, 32, 8, 8, 8]
+    assert LevelTable().tos(0) == 40 << 2
+    assert "1 to 16" in refusal_of(LevelTable, ())
+    assert "0 to 63" in refusal_of(LevelTable, (64,))
+    assert "not reserved" in refusal_of(LevelTable, (None,))
+    assert "each DSCP once" in refusal_of(LevelTable, (8, 8))
