@@ -32,7 +32,8 @@ DECODER = msgspec.json.Decoder(Line)
 class Cluster:
     """A context manager; everything in it ends with it.  Methods raise LabError."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, quick: bool = False) -> None:
+        self._quick = quick
         self.names = [f"m{number:03d}" for number in range(count)]
         self.lines: dict[str, Line] = {}
         """The latest of each member that runs."""
@@ -81,6 +82,7 @@ class Cluster:
                 listen=self._address(name),
                 keys=str(self._keys / name),
                 seeds=tuple(f"{s}@{self._address(s)}" for s in self.names[:SEEDS] if s != name),
+                quick=self._quick,
             )
             process = netns.spawn(
                 [sys.executable, "-m", "hostcc.bench.gossip_member", _text(order)],

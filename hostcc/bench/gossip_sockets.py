@@ -169,13 +169,15 @@ def measure(count: int, churn_s: float, context: Context) -> Outcome:
     return Outcome(events, growth, deaths, cpu)
 
 
-def _at_rest(cluster: Cluster, seconds: float = 10.0) -> float:
-    before = dict(cluster.lines)
-    start = time.monotonic()
-    _listen(cluster, start + seconds)
-    took = time.monotonic() - start
-    used = [cluster.lines[name].cpu_s - before[name].cpu_s for name in before]
-    return 100 * statistics.median(used) / took
+def _at_rest(cluster: Cluster, seconds: float = 12.0) -> float:
+    before = {name: line.taken for name, line in cluster.lines.items()}
+    _listen(cluster, time.monotonic() + seconds)
+    used = [
+        (after.cpu_s - before[name].cpu_s) / (after.at - before[name].at)
+        for name, after in ((name, line.taken) for name, line in cluster.lines.items())
+        if after.at > before[name].at
+    ]
+    return 100 * statistics.median(used) if used else 0.0
 
 
 def _churn(
@@ -202,7 +204,7 @@ def _churn(
             next_cut += CUT_FOR_S if apart else CUT_EVERY_S
         _listen(cluster, time.monotonic() + CHURN_EVERY_S)
         if passed >= min(SETTLE_S, churn_s / 4):
-            lines = [cluster.lines[member] for member in steady]
+            lines = [cluster.lines[member].taken for member in steady]
             samples.append(
                 {what: statistics.median(getattr(x, what) for x in lines) for what in GROWTH}
             )

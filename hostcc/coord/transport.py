@@ -156,6 +156,10 @@ class Transport:
         if self.offenders.note(peer, reason, self._clock(), strikes):
             self._end_connections(peer)
 
+    def hang_up(self, peer: str) -> None:
+        """End our connection to a peer; the next message makes a new one."""
+        self._dealers.drop(peer)
+
     def link(self, peer: str) -> Link:
         """How a peer is reached."""
         now = self._clock()
