@@ -117,7 +117,7 @@ class History:
 
     def _start(self, name: str) -> None:
         node = self._world.add(name)
-        for other in self._rng.sample(self._names, min(2, len(self._names))):
+        for other in self._names[:3]:
             node.meet(other)
         self._work(node)
 

@@ -131,6 +131,8 @@ class World:
 
     def settle(self) -> None:
         """Everybody knows everything that anybody has said."""
+        for host in self.hosts.values():
+            host.node.begin()
         store = Store(self.settings)
         for host in self.hosts.values():
             for held in host.node.store.of(host.node.name).values():

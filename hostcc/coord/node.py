@@ -10,19 +10,19 @@ from hostcc.coord import summary
 from hostcc.coord.budget import Allowances, Budget
 from hostcc.coord.clock import Clock
 from hostcc.coord.health import Health
-from hostcc.coord.intake import Held, Intake, StrangerError, UnsignedError, stamp_of
+from hostcc.coord.intake import Held, Intake, StrangerError, UnsignedError, slot_of, stamp_of
 from hostcc.coord.membership import Membership, State
 from hostcc.coord.message import MAX_RECORDS, Holding, Message, Outgoing, Record
 from hostcc.coord.offenders import Event, Offenders
 from hostcc.coord.outbox import Outbox
 from hostcc.coord.own import Own
-from hostcc.coord.payloads import ACCUSE, Accusation, Content, Member, PayloadError
+from hostcc.coord.payloads import ACCUSE, Content, Member, PayloadError
 from hostcc.coord.probing import Prober
 from hostcc.coord.repair import Exchange, Repair
 from hostcc.coord.rumors import Rumors
 from hostcc.coord.settings import Settings
 from hostcc.coord.signing import Signer
-from hostcc.coord.store import Fate, Store
+from hostcc.coord.store import MEMBER_SLOT, Fate, Store
 
 MANY = 32
 """Records from one message that show that there is more to catch up with."""
@@ -63,7 +63,8 @@ class Node:
         self._rng = rng
         self._clock = Clock(2 * settings.round_s)
         self._intake = intake
-        self._own = Own(name, address, software, self.store, intake, signer)
+        member = Member(address, 1, software, rng.getrandbits(32))
+        self._own = Own(name, member, self.store, intake, signer)
         self._prober = Prober(self.members, self.health, settings, rng)
         self._rumors = Rumors(self.store, settings)
         self._repair = Repair(self.store, intake, rng)
@@ -72,14 +73,13 @@ class Node:
         self._repairs = Budget(REPAIRS_PER_S, REPAIRS_BURST)
         self._budget = Budget(settings.bytes_per_s, settings.burst_bytes)
         self._contacts: dict[str, None] = {}
-        self._accused = False
+        self._answered = False
         self._refute_at = 0.0
         self._sync_at = 0.0
         self._rejoin_at = rng.uniform(0, settings.rejoin_s)
         self._last_tick: float | None = None
         self._real = 0.0
         self._to_tell: dict[str, bool] = {}
-        self._spread(self._own.begin(0.0))
 
     # What the caller says.
 
@@ -87,6 +87,13 @@ class Node:
         """A member that can be reached, from the configuration or because it connected."""
         if peer != self.name and len(self._contacts) < MAX_CONTACTS:
             self._contacts[peer] = None
+
+    def begin(self) -> None:
+        """Speak at once: for callers that know that the name is new.  Others wait join_s, or
+        until they have caught up, so that they outdo an earlier life that they have forgotten.
+        """
+        if self._own.silent:
+            self._spread(self._own.begin(self._clock.now))
 
     def publish(self, kind: str, key: str, content: Content) -> None:
         """Say something to everybody.  Raises payloads.PayloadError when it is out of bounds."""
@@ -169,8 +176,10 @@ class Node:
         self.store.expire(at)
         for member in self.members.tick(at):
             self.store.forget(member, at)
-        if self._accused and at >= self._refute_at:
-            self._accused = False
+        alone = 1 if self._answered else 5
+        if self._own.silent and at >= alone * self.settings.join_s:
+            self.begin()
+        if at >= self._refute_at and self.incarnation in self._accusations():
             self._refute_at = at + self.settings.probe_s
             self.health.worse()
             self._spread(self._own.refute(at))
@@ -187,6 +196,7 @@ class Node:
         at = self._clock.advance(now)
         if peer == self.name or not self._offenders.heard(peer, at):
             return []
+        self._answered = True
         out = Outbox()
         self._answer_probes(out, peer, message, at)
         if message.records:
@@ -231,7 +241,11 @@ class Node:
             out.announce(peer, names)
 
     def _synchronise(self, out: Outbox, at: float) -> None:
-        if at >= self._sync_at:
+        if self._own.silent:
+            opening = self._repair.open(slot_of(self.name, *MEMBER_SLOT))
+            for peer in self._pick(self.settings.fanout):
+                out.exchange(peer, opening)
+        elif at >= self._sync_at:
             self._sync_at = at + self.settings.sync_s * self._rng.uniform(0.5, 1.5)
             for peer in self._pick(1):
                 out.exchange(peer, self._repair.open())
@@ -243,6 +257,10 @@ class Node:
             away = [*self.members.dead(), *filter(self._unknown, self._contacts)]
             if away:
                 out.exchange(self._rng.choice(away), self._repair.open())
+
+    def _accusations(self) -> Iterable[int]:
+        """Which of this member's incarnations are accused."""
+        return () if self._own.silent else self.store.accusers(self.name).values()
 
     def _unknown(self, peer: str) -> bool:
         return self.store.incarnation(peer) < 0
@@ -385,8 +403,6 @@ class Node:
         self._rumors.add(held)
         if isinstance(held.content, Member):
             self.members.seen(record.writer, new=before is None)
-        elif isinstance(held.content, Accusation) and record.key == self.name:
-            self._accused |= held.content.incarnation == self.incarnation
         return fate
 
     def _spread(self, said: list[Held]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from hostcc.coord import codec, payloads
 from hostcc.coord.intake import Held, Intake, Slot
 from hostcc.coord.message import COUNTER_MAX, Record
@@ -14,26 +16,41 @@ MAX_ACCUSED = 128
 
 
 class Own:
-    """Writes into the store under this member's name; returns what is new for the others."""
+    """Writes into the store under this member's name; returns what is new for the others.
+
+    It is silent at first, until `begin`: what a new life says must not meet what is left of the
+    last one before this host knows that there was one.
+    """
 
     def __init__(
-        self, name: str, address: str, software: str, store: Store, intake: Intake, signer: Signer
+        self, name: str, member: Member, store: Store, intake: Intake, signer: Signer
     ) -> None:
         self.name = name
         self.incarnation = 1
+        self.silent = True
+        self._wishes: dict[Slot, bytes] = {}
         self._version = 0
-        self._member = Member(address, 1, software)
+        self._member = member
         self._store = store
         self._intake = intake
         self._signer = signer
 
     def begin(self, now: float) -> list[Held]:
-        """Say that this member takes part."""
-        return self._write(MEMBER_SLOT, payloads.encode(self._member), now)
+        """Say that this member takes part, and what has waited for it."""
+        self.silent = False
+        said = self._write(MEMBER_SLOT, payloads.encode(self._member), now)
+        for slot, payload in self._wishes.items():
+            said += self._write(slot, payload, now)
+        self._wishes = {}
+        return said
 
     def publish(self, slot: Slot, content: Content, now: float) -> list[Held]:
         """Say something new; nothing is sent when it is not.  Raises payloads.PayloadError."""
         payload = payloads.encode(content)
+        if self.silent:
+            payloads.decode(Record(self.name, 1, 1, *slot, payload, b""))
+            self._wishes[slot] = payload
+            return []
         held = self._store.get(self.name, slot)
         if held is not None and held.record.payload == payload:
             return []
@@ -41,11 +58,14 @@ class Own:
 
     def withdraw(self, slot: Slot, now: float) -> list[Held]:
         """Say that there is nothing of the kind any more."""
+        self._wishes.pop(slot, None)
         held = self._store.get(self.name, slot)
         return [] if held is None or held.withdrawn else self._write(slot, b"", now)
 
     def accuse(self, member: str, now: float) -> list[Held]:
         """Say that a member does not answer."""
+        if self.silent:
+            return []
         mine = [slot for slot in self._store.of(self.name) if slot[0] == ACCUSE]
         if len(mine) >= MAX_ACCUSED and (ACCUSE, member) not in mine:
             return []
@@ -68,6 +88,10 @@ class Own:
         somebody still had.  Accusations are not withdrawn: their subject refutes them, or not.
         """
         record = held.record
+        if self.silent:
+            self.incarnation = max(self.incarnation, min(record.incarnation + 1, COUNTER_MAX))
+            self._member = replace(self._member, birth=self.incarnation)
+            return []
         theirs = (record.incarnation, record.version)
         if theirs > (self.incarnation, self._version):
             return self._outdo(record.incarnation, now)
@@ -79,7 +103,9 @@ class Own:
         if mine is None:
             current = record.incarnation >= self._member.birth and not held.withdrawn
             return self._write(slot, b"", now) if current else []
-        return self._outdo(record.incarnation, now) if held.order > mine.order else []
+        foreign = held.stamp == mine.stamp and held.fingerprint != mine.fingerprint
+        newer = held.order > mine.order
+        return self._outdo(record.incarnation, now) if newer or foreign else []
 
     def _outdo(self, incarnation: int, now: float) -> list[Held]:
         """Begin a new life above an incarnation, and say everything again."""
@@ -89,7 +115,7 @@ class Own:
             for slot, held in self._store.of(self.name).items()
             if slot != MEMBER_SLOT and not held.withdrawn
         ]
-        self._member = Member(self._member.address, self.incarnation, self._member.software)
+        self._member = replace(self._member, birth=self.incarnation)
         said = self.begin(now)
         for slot, payload in kept:
             said += self._write(slot, payload, now)

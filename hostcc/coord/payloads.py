@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from hostcc.coord.message import Counter, Name, Record
+from hostcc.coord.message import MAX_PAYLOAD, Counter, Name, Record
 from hostcc.errors import InputError
 from hostcc.limits import BYTES_PER_ITERATION_MAX, WEIGHT_MAX, WEIGHT_MIN
 
@@ -25,12 +25,12 @@ MAX_FLOP_PER_S = 4e16
 MAX_CAPACITY = 1e12
 """Bytes per second of a link: 8 Tbit/s."""
 MAX_SLOWDOWN = 10.0
-MAX_DESTINATIONS = 256
-MAX_FLOWS = 96
+MAX_DESTINATIONS = 192
+MAX_FLOWS = 64
 MAX_PATHS = 64
 MAX_HOPS = 12
 MAX_PORTS = 16
-MAX_LINKS = 192
+MAX_LINKS = 144
 
 LinkName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:>/@-]{1,96}\Z")]
 Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:%\[\]-]{0,128}\Z")]
@@ -50,6 +50,8 @@ class Member(Struct, frozen=True, array_like=True):
     birth: Counter
     """The incarnation in which this life of the host began: records of earlier ones are void."""
     software: Annotated[str, Meta(max_length=32)] = ""
+    life: Counter = 0
+    """Drawn anew at every start, so that no two lives say the same."""
 
 
 class Accusation(Struct, frozen=True, array_like=True):
@@ -152,6 +154,9 @@ def decode(record: Record) -> Content | None:
     if decoder is None:
         return None
     where = f"{record.kind} {record.key}".rstrip()
+    if len(record.payload) > MAX_PAYLOAD:
+        size = len(record.payload)
+        raise PayloadError(f"{where}: expected at most {MAX_PAYLOAD} bytes, got {size}")
     if bool(record.key) == (record.kind in _KEYLESS):
         raise PayloadError(f"{where}: key: expected {'none' if record.key else 'one'}")
     if not record.payload:

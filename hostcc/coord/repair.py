@@ -38,9 +38,9 @@ class Repair:
         self._intake = intake
         self._rng = rng
 
-    def open(self) -> Exchange:
-        """The first word."""
-        return Exchange(leaves=self._store.root())
+    def open(self, *wanted: int) -> Exchange:
+        """The first word, and slots that are wanted in any case."""
+        return Exchange(leaves=self._store.root(), wanted=summary.pack_slots(wanted))
 
     def compare(self, leaves: bytes) -> Exchange | None:
         """An answer to hashes; None: nothing differs."""
@@ -77,7 +77,11 @@ class Repair:
 
     def deliver(self, wanted: bytes) -> Exchange | None:
         """An answer to a request."""
-        found = [held for slot in summary.unpack_slots(wanted) if (held := self._named(slot))]
+        found = [
+            held
+            for slot in summary.unpack_slots(wanted)
+            if (held := self._named(slot) or self._store.noted(slot, 0))
+        ]
         return Exchange(records=tuple(found)) if found else None
 
     def _summary(self, differing: list[int]) -> Exchange:

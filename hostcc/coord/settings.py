@@ -23,6 +23,8 @@ class Settings:
     announced: float = 2.0
     """...and are reached by announcements of 24 bytes, of which each member makes this many
     times ln(members): what is missing is asked for."""
+    join_s: float = 1.0
+    """How long a member that has just started listens before it speaks, at most."""
     sync_s: float = 2.0
     """How often one random member's whole store is compared, by its hash."""
     probe_s: float = 1.0
@@ -38,9 +40,6 @@ class Settings:
     """The same with one accuser only, as a multiple (Lifeguard's beta)."""
     confirmations: int = 3
     """Accusers beside the first that shorten the wait all the way (Lifeguard's K)."""
-    least_members: int = 3
-    """A member that has itself refuted, or missed rounds, this often doubts itself: see
-    health.py."""
     forget_s: float = 3600.0
     """How long a dead member's records are kept, so that it can be found again."""
     tombstone_s: float = 600.0

@@ -1,0 +1,124 @@
+"""Agreement among hosts: partition, healing, different rules, and what is logged of it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from hostcc.bench.gossip_world import Member, World
+from hostcc.coord.coordinator import Coordinator
+from hostcc.coord.node import Node
+from hostcc.coord.payloads import FlowEntry, Flows, Profile
+from hostcc.coord.settings import Settings
+from hostcc.errors import InputError
+from hostcc.model import ClusterView, Plan
+from hostcc.schedule.plan import Options, plan
+
+pytestmark = pytest.mark.unit
+
+SETTINGS = Settings(suspect_s=1.0, suspect_factor=2.0, rejoin_s=2.0, agree_s=2.0)
+NAMES = ("a", "b", "c", "d")
+
+
+def planner(view: ClusterView) -> Plan:
+    return plan(view, Options(simulations=0))
+
+
+def world(rules: dict[str, str] | None = None) -> World:
+    """Four hosts in one job."""
+
+    def make(node: Node, rng: Random) -> Member:
+        return Coordinator(node, planner, (rules or {}).get(node.name, "r"), rng)
+
+    made = World(1, SETTINGS, make=make)
+    for index, name in enumerate(NAMES):
+        node, after = made.add(name), NAMES[(index + 1) % 4]
+        node.meet("a")
+        node.publish("profile", "j", Profile(1.0, 0.5, 1e12, 8.0, to=((after, 1e9),)))
+        node.publish("flows", "j", Flows((FlowEntry("f", after, 1e9),)))
+    return made
+
+
+def of(made: World, name: str) -> Coordinator:
+    found = made.hosts[name].member
+    assert isinstance(found, Coordinator)
+    return found
+
+
+def actives(made: World) -> dict[str, str]:
+    return {name: of(made, name).state.active for name in NAMES}
+
+
+def agreed(made: World) -> bool:
+    states = [of(made, name).state for name in NAMES]
+    return all(one.agreed for one in states) and len({one.active for one in states}) == 1
+
+
+def test_all_follow_one_plan() -> None:
+    made = world()
+    made.run(15)
+    assert agreed(made)
+    plans = [of(made, name).plan for name in NAMES]
+    assert plans[0] is not None
+    assert all(one == plans[0] for one in plans)
+    assert plans[0].digest == of(made, "a").state.active
+    events = made.hosts["a"].node.take_events()
+    activations = of(made, "a").activations
+    assert [event.text.split()[2] for event in events if event.what == "activation"] == [
+        activation.digest for activation in activations
+    ]
+
+
+def test_two_sides_go_on_and_heal() -> None:
+    made = world()
+    made.run(15)
+    whole = actives(made)["a"]
+    made.disturb(side={"a": 0, "b": 0, "c": 1, "d": 1})
+    made.run(40)
+    sides = actives(made)
+    assert sides["a"] == sides["b"] != whole
+    assert sides["c"] == sides["d"] != whole
+    assert all(of(made, name).state.agreed for name in NAMES)
+    assert of(made, "a").snapshot.view.members == ("a", "b")
+    made.disturb(side={})
+    made.run(40)
+    assert agreed(made)
+    assert actives(made)["a"] == whole
+
+
+def test_hosts_of_other_rules_are_waited_for_in_vain() -> None:
+    made = world({"d": "other"})
+    made.run(20)
+    state = of(made, "a").state
+    assert not state.agreed
+    assert "d" in state.missing
+    assert state.active == state.held
+    last = of(made, "a").activations[-1]
+    assert not last.agreed
+    assert "d" in last.missing
+
+
+def test_a_new_job_changes_the_plan_of_all() -> None:
+    made = world()
+    made.run(15)
+    before = actives(made)["a"]
+    made.hosts["c"].node.publish("profile", "k", Profile(2.0, 1.0, 1e13, 4.0))
+    made.run(10)
+    assert agreed(made)
+    assert actives(made)["a"] != before
+    made.hosts["c"].node.withdraw("profile", "k")
+    made.run(10)
+    assert set(actives(made).values()) == {before}
+
+
+def test_a_plan_that_cannot_be_made_means_defaults() -> None:
+    def refuse(view: ClusterView) -> Plan:
+        raise InputError("view: expected something else")
+
+    made = World(1, SETTINGS, make=lambda node, rng: Coordinator(node, refuse, "r", rng))
+    made.add("a")
+    made.run(5)
+    assert of(made, "a").plan is None
+    events = made.hosts["a"].node.take_events()
+    assert any(event.what == "plan" for event in events)

@@ -1,0 +1,196 @@
+"""From records to a view: the same bytes everywhere, and nothing that a plan would refuse."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostcc.coord.message import Record
+from hostcc.coord.payloads import FlowEntry, Flows, Links, PathEntry, Paths
+from hostcc.coord.settings import Settings
+from hostcc.coord.store import Store
+from hostcc.coord.view import Snapshot, build, neighbours
+from hostcc.schedule.plan import Options, plan
+from tests.coord.records import held, member, profile, record
+
+pytestmark = pytest.mark.unit
+
+
+def view(*records: Record, dead: str = "", rules: str = "r") -> Snapshot:
+    store = Store(Settings())
+    for one in records:
+        store.put(held(one), 0.0)
+    return build(store, lambda name: name == dead, rules)
+
+
+def ring(*hosts: str, job: str = "j", **more: object) -> list[Record]:
+    """Members that run a job, each sending to the next over two paths."""
+    made = []
+    for index, host in enumerate(hosts):
+        after = hosts[(index + 1) % len(hosts)]
+        ways = tuple(PathEntry(f"p{s}", (f"{host}-s{s}", f"s{s}-{after}")) for s in (0, 1))
+        links = tuple(sorted((link, 1.25e9) for way in ways for link in way.links))
+        made += [
+            member(host),
+            profile(host, job, to=((after, 1e9),), **more),
+            record(host, "flows", job, Flows((FlowEntry("f", after, 1e9),))),
+            record(host, "paths", after, Paths(ways)),
+            record(host, "links", "", Links(links)),
+        ]
+    return made
+
+
+def test_work_is_summed_and_times_are_the_longest() -> None:
+    records = [
+        member("a"),
+        member("b"),
+        record("a", "profile", "j", _profile(compute_s=1.0, comm_s=0.2, work=1e12)),
+        record("b", "profile", "j", _profile(compute_s=2.0, comm_s=0.1, work=3e12)),
+    ]
+    (job,) = view(*records).view.jobs
+    assert (job.work, job.gpus, job.compute_s, job.comm_s) == (4e12, 16.0, 2.0, 0.2)
+
+
+def _profile(**values: float) -> msgspec.Struct:
+    content = msgspec.msgpack.decode(
+        profile("a", "j").payload, type=type(held(profile("a", "j")).content)
+    )
+    return msgspec.structs.replace(content, **values)
+
+
+def test_any_order_gives_the_same_view() -> None:
+    records = [*ring("a", "b", "c"), *ring("d", "e", job="k")]
+    expected = view(*records)
+    assert expected.view.digest
+    for seed in range(10):
+        Random(seed).shuffle(records)
+        assert msgspec.msgpack.encode(view(*records).view) == msgspec.msgpack.encode(expected.view)
+
+
+def test_the_digest_covers_what_a_plan_depends_on_and_nothing_else() -> None:
+    base = ring("a", "b")
+    same = view(*base).view.digest
+    assert view(*base, member("z")).view.digest == same
+    assert view(*base, record("a", "links", "", Links((("other", 1.0),)), version=0)).view.digest
+    renamed = record("a", "member", "", held(member("a")).content, version=7)  # type: ignore[arg-type]
+    assert view(*base, renamed).view.digest == same
+    for other in (
+        view(*base, rules="q"),
+        view(*base, dead="b"),
+        view(*base, profile("a", "j", 2e12, version=9, to=(("b", 1e9),))),
+        view(*base, record("a", "flows", "j", b"", version=9)),
+        view(*base, record("a", "paths", "b", Paths(()), version=9)),
+    ):
+        assert other.view.digest != same
+
+
+def test_the_dead_have_no_part() -> None:
+    found = view(*ring("a", "b"), *ring("c", "d", job="k"), dead="c")
+    assert found.view.members == ("a", "b", "d")
+    assert found.hosts["k"] == {"d"}
+    assert {flow.src for flow in found.view.flows} == {"a", "b", "d"}
+
+
+def test_records_of_nobody_have_none_either() -> None:
+    assert view(profile("ghost", "j")).view.jobs == ()
+
+
+def test_a_claimant_that_nobody_talks_to_changes_nothing() -> None:
+    base = ring("a", "b", "c")
+    liar = [
+        member("z"),
+        profile("z", "j", 8 * 4e16 * 0.5, to=(("a", 1e18), ("b", 1e18))),
+        record("z", "flows", "j", Flows((FlowEntry("f", "a", 1e18),))),
+    ]
+    assert view(*base, *liar).view.digest == view(*base).view.digest
+
+
+def test_one_host_does_not_decide_a_links_capacity() -> None:
+    shared = [record(name, "links", "", Links((("up", 5.0),))) for name in ("x", "y")]
+    low = record("z", "links", "", Links((("up", 0.0),)))
+    base = [
+        *(member(name) for name in "axyz"),
+        profile("a", "j"),
+        record("a", "flows", "j", Flows((FlowEntry("f", "b", 1e9),))),
+        record("a", "paths", "b", Paths((PathEntry("p", ("up",)),))),
+    ]
+    third = record("a", "links", "", Links((("up", 6.0),)))
+    assert view(*base, third, *shared, low).view.links == (("up", 5.0),)
+
+
+def test_paths_over_unknown_links_are_left_out() -> None:
+    base = [
+        member("a"),
+        profile("a", "j"),
+        record("a", "flows", "j", Flows((FlowEntry("f", "b", 1e9),))),
+        record("a", "paths", "b", Paths((PathEntry("p", ("up",)), PathEntry("q", ("no",))))),
+        record("a", "links", "", Links((("up", 1e9), ("unused", 1e9)))),
+    ]
+    found = view(*base).view
+    assert [path.id for path in found.tables[0].paths] == ["p"]
+    assert found.links == (("up", 1e9),)
+    assert plan(found, Options(simulations=0)).flows[0].path == "p"
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+JOBS = st.sampled_from(["j", "k"])
+LINKS = st.sampled_from(["l0", "l1", "l2"])
+VOLUMES = st.floats(0, 1e18)
+CLAIMS = st.one_of(
+    st.builds(
+        lambda host, job, work, to: profile(host, job, work, to=tuple(to.items())),
+        NAMES,
+        JOBS,
+        st.floats(0, 1e17),
+        st.dictionaries(NAMES, VOLUMES, max_size=3),
+    ),
+    st.builds(
+        lambda host, job, flows: record(
+            host, "flows", job, Flows(tuple(FlowEntry(i, d, v) for i, (d, v) in flows.items()))
+        ),
+        NAMES,
+        JOBS,
+        st.dictionaries(st.sampled_from(["f", "g"]), st.tuples(NAMES, VOLUMES)),
+    ),
+    st.builds(
+        lambda host, to, paths: record(
+            host, "paths", to, Paths(tuple(PathEntry(i, tuple(w)) for i, w in paths.items()))
+        ),
+        NAMES,
+        NAMES,
+        st.dictionaries(st.sampled_from(["p", "q"]), st.lists(LINKS, max_size=3)),
+    ),
+    st.builds(
+        lambda host, links: record(host, "links", "", Links(tuple(links.items()))),
+        NAMES,
+        st.dictionaries(LINKS, st.floats(0, 1e12)),
+    ),
+)
+
+
+@given(st.lists(CLAIMS, max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_whatever_members_claim_there_is_a_plan(claims: list[Record]) -> None:
+    found = view(*(member(name) for name in "abcd"), *claims)
+    made = plan(found.view, Options(simulations=0))
+    assert made.digest == found.view.digest
+    assert {one.job for one in made.jobs} == {job.job for job in found.view.jobs}
+
+
+def test_neighbours_share_jobs_or_links() -> None:
+    found = view(*ring("a", "b"), *ring("c", "d", job="k"), *ring("e", "f", "a", job="m"))
+    assert neighbours(found, "c", 10) == ("d",)
+    assert set(neighbours(found, "a", 10)) >= {"b", "e", "f"}
+    shared = view(*ring("a", "b"), *ring("c", "b", job="k"))
+    assert "c" in neighbours(shared, "a", 10)
+
+
+def test_too_many_neighbours_are_thinned_out_in_the_same_way() -> None:
+    hosts = [f"h{index:02}" for index in range(40)]
+    found = view(*ring(*hosts))
+    assert len(neighbours(found, "h00", 8)) == 8
+    assert neighbours(found, "h00", 8) == neighbours(view(*reversed(ring(*hosts))), "h00", 8)
