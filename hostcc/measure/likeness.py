@@ -14,6 +14,9 @@ GAIN_RANGE = (0.5, 1.3)
 FEWEST_GAPS = 4
 """Gaps of one length that make shorter intervals a part of something longer."""
 
+TURN_ENERGY, TURN_LENGTH = 0.01, 0.02
+"""Differences of so much of the energy, and of the period, are none."""
+
 
 def explained(pieces: Floats, starts: Floats, period: float, squares: Floats) -> float:
     """Share of each iteration's variance that the others predict, in the four fifths with most.
@@ -69,3 +72,23 @@ def gaps(starts: Floats, period: float, mean_rate: float, sums: Floats) -> float
     if sent.sum() > 0.2 * mean_rate * (intervals[alike] - period).sum():
         return 0.0
     return float(alike.mean())
+
+
+def alternation(pieces: Floats, intervals: Floats, period: float, parts: int) -> float:
+    """How much more an iteration resembles that `parts` later than those in between.
+
+    1: not at all, so they are iterations; towards 0: they take turns, so they are parts of
+    something longer.  Both what is sent and how long it takes can take turns.  Medians, so that
+    a straggler or a checkpoint does not matter; 1 when there are too few to say.
+    """
+    if min(len(pieces), len(intervals)) < 2 * parts + 1:
+        return 1.0
+    sent = np.array([
+        np.median(((pieces[step:] - pieces[:-step]) ** 2).mean(axis=1))
+        for step in range(1, parts + 1)
+    ]) + TURN_ENERGY * float((pieces * pieces).mean())  # fmt: skip
+    took = np.array([
+        np.median(np.abs(intervals[step:] - intervals[:-step])) / period
+        for step in range(1, parts + 1)
+    ]) + TURN_LENGTH  # fmt: skip
+    return float(min(of[-1] / max(of[:-1].min(), 1e-300) for of in (sent, took)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcc.measure import likeness
 from hostcc.measure.pattern import mean_of, quiet_phases, sampled
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative
 from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
@@ -26,8 +27,16 @@ THRESHOLD_FEW = 0.3
 """... this over the number of iterations is added, because few resemble each other by chance."""
 SAME = 0.93
 """A shorter period is preferred while its score is at least so much of the best one's."""
-SAME_PART = 0.86
-"""The same for a half or a third of the best one."""
+SAME_FEW = 0.86
+"""The same for a half or a third of the best one, when that has few iterations, and ..."""
+SAME_FEW_EQUAL = 0.7
+"""... moreover the halves or thirds do not take turns."""
+SAME_TURNS = 0.96
+"""The same, when the best one has many iterations and its parts take turns."""
+FEW = 6
+"""Starts of iterations up to which these are few."""
+EQUAL_TURNS = 0.55
+"""Parts whose alternation is at least so much do not take turns."""
 RIPPLE = 0.1
 """Share of the bytes that has to be in bursts: a steady transfer has a rhythm of its own."""
 PHASES = 96
@@ -66,11 +75,14 @@ def detect(of: ByteSeries) -> Period:
         return _not("no traffic" if not of.total.any() else "traffic at a constant rate")
     if len(values) < FEWEST_ITERATIONS * SHORTEST:
         return _not(f"only {len(values)} bins")
-    tracks = [track(values, lag.bins) for lag in repeating_lags(values)]
-    best = chosen([one for one in tracks if one is not None])
-    if best is None:
-        return _not("nothing comes again often enough")
-    return judged(of, best)
+    found = (track(values, lag.bins) for lag in repeating_lags(values))
+    tracks = [one for one in found if one is not None]
+    answer = _not("nothing comes again often enough")
+    # What was preferred for being shorter may not do: then what scored better may.
+    while not answer.periodic and (best := chosen(tracks)) is not None:
+        answer = judged(of, best)
+        tracks = [one for one in tracks if one.score > best.score]
+    return answer
 
 
 def judged(of: ByteSeries, best: Track) -> Period:
@@ -121,11 +133,18 @@ def chosen(tracks: Sequence[Track]) -> Track | None:
 def _needed(shorter: Track, best: Track) -> float:
     """Share of the best score that a shorter period needs.
 
-    Two or three iterations at once can look more alike than single ones, because there are
-    fewer of them and delays weigh less.
+    Two or three iterations at once look more alike than single ones when there are few of
+    them.  Bursts of one iteration look like iterations, but they take turns.
     """
     ratio = best.period / shorter.period
-    return SAME_PART if min(abs(ratio / 2 - 1), abs(ratio / 3 - 1)) < 0.04 else SAME
+    parts = round(ratio)
+    if not 2 <= parts <= 3 or abs(ratio / parts - 1) > 0.04:
+        return SAME
+    turns = likeness.alternation(shorter.pieces, np.diff(shorter.starts), shorter.period, parts)
+    equal = turns >= EQUAL_TURNS
+    if len(best.starts) <= FEW:
+        return SAME_FEW_EQUAL if equal else SAME_FEW
+    return SAME if equal else SAME_TURNS
 
 
 def regular_interval(starts: Floats, period: float) -> float:

@@ -32,6 +32,8 @@ STEP_COST = 0.5
 """What a step out of rhythm costs, in energies of the pattern."""
 COVERAGE = 0.8
 """So much of the time has to be filled with iterations: stragglers leave some of it empty."""
+REACH = 0.6
+"""The iterations have to hold so much of the series; it begins and ends within others."""
 ODD_END = 0.04
 """By so many intervals the first and the last one may differ from the median."""
 ROUNDS = 2
@@ -48,6 +50,8 @@ class Track:
     """Median interval, bins."""
     pattern: Floats
     """Mean of the iterations from `starts` on, one period long, in coarser bins."""
+    pieces: Floats
+    """Each whole iteration in such bins, shape (iterations, width)."""
     silence: float
     """Length of the longest silence over the period; `starts` are in the middle of it."""
     explained: float
@@ -57,13 +61,15 @@ class Track:
 
     coverage: float
     """Share of the time from the first to the last start that the iterations' periods fill."""
+    reach: float
+    """Share of the series' bytes from the first iteration to the end of the last."""
     gaps: float
     """Share of the intervals that make this a part of a longer period."""
 
     @property
     def score(self) -> float:
         """How much of the series is one pattern that comes again and again; 0 to 1."""
-        covered = min(1.0, self.coverage / COVERAGE)
+        covered = min(1.0, self.coverage / COVERAGE) * min(1.0, self.reach / REACH)
         return self.explained * self.regularity * (1 - self.gaps) * covered
 
 
@@ -112,12 +118,19 @@ def _measured(
         starts=moved[(moved >= 0) & (moved <= len(values))] + offset,
         period=period,
         pattern=np.roll(pattern, -shift),
+        pieces=pieces,
         silence=silence / width,
         explained=likeness.explained(pieces, starts[whole], period, squares),
         regularity=likeness.regularity(np.diff(starts), period),
         coverage=(len(starts) - 1) * period / max(float(starts[-1] - starts[0]), period),
+        reach=_reach(sums, starts, period),
         gaps=likeness.gaps(starts, period, float(pattern.mean()), sums),
     )
+
+
+def _reach(sums: Floats, starts: Floats, period: float) -> float:
+    first, last = np.interp((starts[0], starts[-1] + period), np.arange(len(sums)), sums)
+    return float((last - first) / max(sums[-1], 1e-300))
 
 
 def smoothed(values: Floats, width: int) -> Floats:
