@@ -185,7 +185,6 @@ class _Cluster:
         self.world = World(seed, wire=hosts <= DECODED)
         self.names = [f"host-{index:05}" for index in range(hosts)]
         self.seen: dict[tuple[str, str, float], dict[str, float]] = {}
-        self.taken = 0
         for name in self.names:
             self.world.add(name)
         for index, name in enumerate(self.names):
@@ -220,7 +219,7 @@ class _Cluster:
         """Changes at the usual rate: bytes/s, CPU share, microseconds a round, records/s."""
         per_round = len(self.names) / CHANGE_EVERY_S * self.world.settings.round_s
         rounds = round(STEADY_S / self.world.settings.round_s)
-        owed, sent, seconds, taken = 0.0, *self.totals(), self.taken
+        owed, sent, seconds, taken = 0.0, *self.totals(), self.taken()
         for number in range(rounds):
             owed += per_round
             while owed >= 1:
@@ -231,7 +230,7 @@ class _Cluster:
         bytes_, cpu = after[0] - sent, after[1] - seconds
         per_s = len(self.names) * STEADY_S
         tick_us = cpu / (len(self.names) * rounds) * 1e6
-        return bytes_ / per_s, cpu / per_s, tick_us, (self.taken - taken) / per_s
+        return bytes_ / per_s, cpu / per_s, tick_us, (self.taken() - taken) / per_s
 
     def cost(self, seconds: float) -> tuple[float, float]:
         """(bytes, CPU seconds) per host and second of the time that passes."""
@@ -241,7 +240,12 @@ class _Cluster:
         after = self.totals()
         return (after[0] - before[0]) / scale, (after[1] - before[1]) / scale
 
+    def taken(self) -> int:
+        """Changes of all stores so far."""
+        return sum(host.node.store.revision for host in self.world.hosts.values())
+
     def totals(self) -> tuple[float, float]:
+        """(bytes, CPU seconds) of all hosts so far."""
         hosts = self.world.hosts.values()
         return float(sum(h.sent for h in hosts)), sum(h.seconds for h in hosts)
 
@@ -290,8 +294,6 @@ class _Cluster:
             held = store.get(record.writer, (record.kind, record.key))
             if held is None:
                 continue
-            if held.record is record:
-                self.taken += 1
             if record.kind == PROFILE and isinstance(held.content, Profile):
                 seen = self.seen.get((record.writer, record.key, held.content.work))
                 if seen is not None:

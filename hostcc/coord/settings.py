@@ -20,7 +20,7 @@ class Settings:
     """Members that fresh records go to in a round (memberlist's LAN preset)."""
     eager: int = 5
     """Members that are sent a fresh record as it is: e^-5 of all are left over..."""
-    announced: float = 2.0
+    announced: float = 3.0
     """...and are reached by announcements of 24 bytes, of which each member makes this many
     times ln(members): what is missing is asked for."""
     join_s: float = 1.0
