@@ -34,6 +34,8 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "pcie": ("pcie", "PCIe semaphores: cost, hand-over, two jobs on one emulated link"),
     "dcqcn": ("dcqcn", "unequal timers and MLTCP for RoCE in a rate model of DCQCN"),
     "shim": ("shim", "what the transport shim costs ib_write_lat and ib_write_bw"),
+    "repath": ("repath", "live TCP flows moved between paths: errors, time, cost per packet"),
+    "probe-paths": ("probe_paths", "paths found by probing: how many ports, packets, seconds"),
     "agent-cost": ("agent_cost", "the agent's CPU and memory, idle and with open flows"),
 }
 """Name on the command line -> module, what it measures."""

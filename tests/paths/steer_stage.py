@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from hostcc.bench import repath_stream
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.paths.exchange_types import FlowKey, Timing
@@ -17,7 +18,7 @@ from hostcc.paths.hooks import Way
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
 
-STREAM = Path(__file__).with_name("stream.py")
+STREAM = Path(repath_stream.__file__)
 TIMING = Timing(retry_s=0.05, drain_s=0.1, quarantine_s=0.1, keep_s=900.0)
 GIVE_UP_S = 30.0
 PORT = 5301

@@ -17,6 +17,7 @@ BLOCK = 1 << 16
 
 
 def serve(address: str, port: int) -> tuple[int, str]:
+    """Receive one stream."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -34,6 +35,7 @@ def serve(address: str, port: int) -> tuple[int, str]:
 
 
 def send(address: str, port: int, source: int) -> tuple[int, str]:
+    """Send one until told to stop."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     digest, count = hashlib.blake2b(), 0
     block = bytearray(os.urandom(BLOCK))
