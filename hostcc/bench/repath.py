@@ -123,7 +123,8 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 def measure(v6: bool, moves: int, pairs: int) -> Figures:
     """One run; raises LabError, BpfError or OSError."""
     with RepathStage(4, v6) as stage:
-        times, ports = [], itertools.cycle(WIRE)
+        times: list[float] = []
+        ports = itertools.cycle(WIRE)
         while len(times) < moves:
             port = next(ports)
             if stage.free(port):

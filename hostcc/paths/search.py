@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hostcc.paths import counts
 from hostcc.paths.packets import MAX_TOKEN, Kind, Reply
+from hostcc.paths.search_state import Depth, Port
 
 Hops = tuple[str, ...]
 """Routers in order, SILENT where none ever answers."""
@@ -96,43 +97,19 @@ class Found:
         return 0.0 if self.sprayed else (1 - self.missed_risk) * self.answered
 
 
-@dataclass
-class _Depth:
-    """One distance from the source."""
-
-    gap_s: float
-    next_s: float = 0.0
-    streak: int = 0
-    routers: Counter[str] = field(default_factory=Counter)
-    silent: bool = False
-    """Nobody has ever answered there."""
-    unanswered: int = 0
-    """Ports that gave up there although others get answers."""
-
-
-@dataclass
-class _Port:
-    """One source port under way."""
-
-    number: int
-    whole: bool
-    known: dict[int, str] = field(default_factory=dict)
-    asked: set[int] = field(default_factory=set)
-
-
 class Search:
     """See the module's text.  `ports` is what may be tried, in order."""
 
     def __init__(self, ports: Iterable[int], settings: SearchSettings | None = None) -> None:
         self._set = settings or SearchSettings()
         self._source = iter(ports)
-        self._depths: dict[int, _Depth] = {}
+        self._depths: dict[int, Depth] = {}
         self._queue: deque[tuple[int, int, int]] = deque()
         """(port, ttl, attempt) to be sent."""
         self._flying: dict[int, tuple[int, int, int, float]] = {}
         """token -> the same and when it was sent."""
-        self._under_way: dict[int, _Port] = {}
-        self._complete: dict[int, _Port] = {}
+        self._under_way: dict[int, Port] = {}
+        self._complete: dict[int, Port] = {}
         self._tried = 0
         self._token = 0
         self._probes = self._lost = 0
@@ -261,7 +238,7 @@ class Search:
                 break
             self._tried += 1
             whole = self._tried <= self._set.whole_ports or not self._tried % self._set.recheck
-            self._under_way[number] = _Port(number, whole)
+            self._under_way[number] = Port(number, whole)
             self._settle(number)
         if not (self._under_way or self._verified):
             self._verified = True
@@ -291,10 +268,10 @@ class Search:
             del self._under_way[number]
             self._complete[number] = entry
 
-    def _entry(self, number: int) -> _Port:
+    def _entry(self, number: int) -> Port:
         return self._under_way.get(number) or self._complete[number]
 
-    def _wanted(self, entry: _Port) -> list[int]:
+    def _wanted(self, entry: Port) -> list[int]:
         end = self._last_hop
         if not self._distance:
             end = min(end, self._silent_from() - 1)
@@ -371,7 +348,7 @@ class Search:
             else:
                 self._gave_up(port, ttl)
 
-    def _patience(self, port: int, depth: _Depth) -> int:
+    def _patience(self, port: int, depth: Depth) -> int:
         """Attempts: few where nobody has answered yet, many where somebody does."""
         return self._set.attempts if port and depth.routers else min(3, self._set.attempts)
 
@@ -390,17 +367,17 @@ class Search:
         for number in list(self._under_way):
             self._settle(number)
 
-    def _depth(self, ttl: int) -> _Depth:
+    def _depth(self, ttl: int) -> Depth:
         if ttl not in self._depths:
-            self._depths[ttl] = _Depth(1 / self._set.per_hop_pps)
+            self._depths[ttl] = Depth(1 / self._set.per_hop_pps)
         return self._depths[ttl]
 
-    def _hops(self, entry: _Port) -> Hops:
+    def _hops(self, entry: Port) -> Hops:
         answering = (ttl for ttl, depth in self._depths.items() if depth.routers)
         end = min(self._last_hop, max(answering, default=0))
         return tuple(self._hop(entry, ttl) for ttl in range(1, end + 1))
 
-    def _hop(self, entry: _Port, ttl: int) -> str:
+    def _hop(self, entry: Port, ttl: int) -> str:
         """Whom the port met, or would have: where all meet the same router most do not ask."""
         routers = self._depth(ttl).routers
         common = next(iter(routers)) if self._shared(ttl) else SILENT

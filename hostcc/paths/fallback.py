@@ -1,0 +1,84 @@
+"""When a moved flow goes back to ECMP.  Pure.
+
+A path was chosen on what was known then.  It is left when the flow fares badly on it, when the
+plan is older than allowed, or when the peer's agent is gone; and not tried again at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FallbackSettings:
+    """Thresholds."""
+
+    rtt_factor: float = 4.0
+    """Smoothed RTT over the flow's least, for `bad_s` seconds."""
+    loss_share: float = 0.02
+    """Segments sent again, over those sent."""
+    bad_s: float = 1.0
+    plan_age_s: float = 30.0
+    again_s: float = 30.0
+    """After a fall back, until the flow may move again."""
+    least_segments: int = 100
+    """Between two looks; fewer say nothing about loss."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A moved flow as its host sees it; counters since the connection began."""
+
+    at_s: float
+    srtt_s: float
+    min_rtt_s: float
+    segments: int
+    retransmitted: int
+
+
+class FlowWatch:
+    """One moved flow."""
+
+    def __init__(self, settings: FallbackSettings | None = None) -> None:
+        self._set = settings or FallbackSettings()
+        self._last: Sample | None = None
+        self._bad_since: float | None = None
+        self._not_before = 0.0
+
+    def may_move(self, now: float) -> bool:
+        """Whether it has stayed on ECMP for long enough."""
+        return now >= self._not_before
+
+    def judge(self, sample: Sample, plan_at_s: float, peer_alive: bool) -> str:
+        """Why the flow has to go back to ECMP, in words; empty: it need not."""
+        why = self._reason(sample, plan_at_s, peer_alive)
+        self._last = sample
+        if why:
+            self._bad_since = self._last = None
+            self._not_before = sample.at_s + self._set.again_s
+        return why
+
+    def _reason(self, sample: Sample, plan_at_s: float, peer_alive: bool) -> str:
+        if not peer_alive:
+            return "the peer's agent is gone"
+        age = sample.at_s - plan_at_s
+        if age > self._set.plan_age_s:
+            return f"the plan is {age:.0f} s old"
+        ill = self._ill(sample)
+        if not ill:
+            self._bad_since = None
+            return ""
+        if self._bad_since is None:
+            self._bad_since = sample.at_s
+        return ill if sample.at_s - self._bad_since >= self._set.bad_s else ""
+
+    def _ill(self, sample: Sample) -> str:
+        if sample.min_rtt_s > 0 and sample.srtt_s > self._set.rtt_factor * sample.min_rtt_s:
+            return f"RTT {sample.srtt_s * 1e3:.1f} ms, {sample.min_rtt_s * 1e3:.1f} ms at best"
+        if self._last is None:
+            return ""
+        sent = sample.segments - self._last.segments
+        again = sample.retransmitted - self._last.retransmitted
+        if sent >= self._set.least_segments and again > self._set.loss_share * sent:
+            return f"{100 * again / sent:.1f} % of the segments sent again"
+        return ""
