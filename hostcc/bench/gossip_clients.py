@@ -22,6 +22,7 @@ def main() -> int:
     (server,) = keyring.curves_of("server")
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.set(zmq.MAX_SOCKETS, count + 8)
+    held = []  # a socket that nobody refers to is closed
     for _ in range(count):
         socket = context.socket(zmq.DEALER)
         socket.linger = 0
@@ -30,6 +31,7 @@ def main() -> int:
         socket.curve_secretkey = bytes.fromhex(keyring.current.curve)
         socket.connect(at.endpoint)
         socket.send(b"hello")
+        held.append(socket)
     sys.stdin.read()
     context.destroy(linger=0)
     return 0

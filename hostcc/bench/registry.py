@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "plan-time": ("plan_time", "how long plans of small and large clusters take"),
     "routing": ("routing", "path assignment on published traffic and permutations"),
     "gossip-sockets": ("gossip_sockets", "members as processes: kill -9, a cut wire, churn"),
+    "gossip-transport": ("gossip_transport", "handshakes, messages, round trips over CURVE"),
     "gossip": ("gossip", "rounds, bytes and CPU of gossip in 10 to 10,000 simulated hosts"),
     "gossip-faults": ("gossip_faults", "simulation testing of gossip: seeds of faults"),
     "pcie": ("pcie", "PCIe semaphores: cost, hand-over, two jobs on one emulated link"),
