@@ -141,7 +141,7 @@ class Sender:
     def broken(self, flow: FlowKey, why: Broken, now: float) -> list[Effect]:
         """The kernel has stopped rewriting a flow."""
         self.refusals[flow] = f"stopped by the kernel: {why.name.lower()}"
-        return self.revert(flow, now)
+        return self.revert(flow, now) or [Plain(flow)]
 
     def peer_gone(self, host: str, now: float) -> list[Effect]:
         """The receiver's agent is gone: its flows go back to their own ports."""

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Stamp = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+Address = Annotated[str, msgspec.Meta(max_length=45)]
 
 MAX_FLOWS = 4096
 """Flows that a sender moves, and translations that a receiver takes on from one peer."""
@@ -23,10 +28,10 @@ class Broken(IntEnum):
 class FlowKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     """A TCP flow in the direction in which it is moved; addresses in their usual spelling."""
 
-    src: str
-    dst: str
-    sport: int
-    dport: int
+    src: Address
+    dst: Address
+    sport: Port
+    dport: Port
 
     def on_wire(self, port: int) -> FlowKey:
         """The same with the source port that switches see."""
@@ -39,35 +44,35 @@ class FlowKey(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Prepare(msgspec.Struct, frozen=True, array_like=True, tag="p"):
     """Give `flow` its port back when it arrives with `wire_port`."""
 
-    stamp: int
+    stamp: Stamp
     flow: FlowKey
-    wire_port: int
+    wire_port: Port
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True, tag="r"):
     """Answers the Prepare of that stamp."""
 
-    stamp: int
+    stamp: Stamp
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="n"):
     """Answers the Prepare of that stamp."""
 
-    stamp: int
-    why: str
+    stamp: Stamp
+    why: Annotated[str, msgspec.Meta(max_length=128)]
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag="x"):
     """`wire` is no longer sent."""
 
-    stamp: int
+    stamp: Stamp
     wire: FlowKey
 
 
 class Released(msgspec.Struct, frozen=True, array_like=True, tag="d"):
     """Answers the Release of that stamp: the translation is gone."""
 
-    stamp: int
+    stamp: Stamp
 
 
 Message = Prepare | Ready | Refused | Release | Released

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections.abc import Callable
 
@@ -19,6 +20,8 @@ from hostcc.paths.exchange_types import (
     Forget,
     Message,
     Plain,
+    Prepare,
+    Release,
     Rewrite,
     Send,
     Timing,
@@ -68,9 +71,13 @@ class Steering:
         """Begin to move a flow of ours; `sender.refusals` says why when it does not move."""
         self._do(self.sender.move(flow, host, wire_port, self._now()))
 
+    def relabel(self, flow: FlowKey, label: int) -> None:
+        """Move an IPv6 flow of ours by its flow label: that needs no peer."""
+        self._kernel.label(flow, label)
+
     def revert(self, flow: FlowKey) -> None:
-        """Back to the socket's own port."""
-        self._do(self.sender.revert(flow, self._now()))
+        """Back to the socket's own port or label; also when a connection has ended."""
+        self._do(self.sender.revert(flow, self._now()) or [Plain(flow)])
 
     def peer_gone(self, host: str) -> None:
         """The agent of a host has died or left."""
@@ -128,6 +135,23 @@ def decode(data: bytes) -> Message:
         if len(data) > MAX_MESSAGE_BYTES:
             raise InputError(f"steering message: expected at most {MAX_MESSAGE_BYTES} bytes")
         message = _DECODER.decode(data)
+        if isinstance(message, Prepare | Release):
+            _check(message.flow if isinstance(message, Prepare) else message.wire)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"steering message: {error}") from None
     return message
+
+
+def _check(flow: FlowKey) -> None:
+    """Tables are looked up by these words, so each address has to have one spelling."""
+    families = set()
+    for text in (flow.src, flow.dst):
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            address = None
+        if address is None or str(address) != text:
+            raise InputError(f"steering message: expected an IP address, got {text!r:.60}")
+        families.add(address.version)
+    if len(families) > 1:
+        raise InputError("steering message: expected addresses of one family")
