@@ -129,6 +129,30 @@ def permutations(seed: int) -> Iterator[Case]:
             )
 
 
+def uneven(seed: int) -> Iterator[Case]:
+    """Fabrics that are not regular: single links have failed, or half of the spines are faster."""
+    tors, spines, flows = 16, 8, 200
+    for kind in ("links failed", "links of two rates"):
+        for unequal in (False, True):
+            generator = np.random.default_rng([seed, len(kind), unequal])
+            clos = closes.uniform(tors, spines)
+            if kind == "links failed":
+                failed = generator.permutation(tors * spines)[: tors * spines // 10]
+                clos = closes.without_links(clos, [divmod(int(one), spines) for one in failed])
+            else:
+                rate = np.where(np.arange(spines) % 2, 2.5, 1.0)
+                clos = closes.make(np.tile(rate, (tors, 1)), np.tile(rate, (tors, 1)))
+            src = generator.integers(0, tors, flows)
+            dst = (src + generator.integers(1, tors, flows)) % tors
+            demand = generator.integers(1, 11, flows) if unequal else np.ones(flows)
+            yield Case(
+                f"{tors} x {spines}, {kind}",
+                UNEQUAL if unequal else EQUAL,
+                clos,
+                Flows(src, dst, demand.astype(np.float64), np.arange(flows)),
+            )
+
+
 def arrival(jobs: int, seed: int, each: int = 4) -> Problem:
     """Jobs of `each` flows on 64 ToRs and 32 spines; all but the last know their paths."""
     tors, spines = 64, 32

@@ -137,7 +137,7 @@ def bound(clos: Clos, flows: Flows) -> float:
     The largest of: each ToR's traffic over its capacity; each flow over its widest path; flows
     whose far ends share few spines with a ToR over the links to those; and, where a ToR has m
     equal links, every sum of k + 1 flows that must share one of them because there are more
-    than k m at least as large.  Whole demands on equal links: rounded up to what can occur.
+    than k m at least as large.  Whole demands: rounded up to what can occur.
     """
     sent = flows.src != flows.dst
     src, dst, demand = flows.src[sent], flows.dst[sent], flows.demand[sent]
@@ -150,13 +150,24 @@ def bound(clos: Clos, flows: Flows) -> float:
     src, dst = np.divmod(pairs, clos.tors)
     widest = np.minimum(clos.up[src], clos.down[dst]).max(axis=1)
     best = max(best, float((demand / widest[at]).max()))
-    links = np.unique(np.concatenate([clos.up[np.unique(src)], clos.down[np.unique(dst)]]))
-    links = links[links > 0]
-    if len(links) == 1 and float(demand.sum()) < fabrics.EXACT and np.all(demand % 1 == 0):
-        step = float(np.gcd.reduce(demand.astype(np.int64))) / float(links[0])
-        if step > 0:  # every load is a multiple of it
-            best = float(np.ceil(best / step * (1 - 1e-12))) * step
-    return best
+    return attainable(clos, flows, best)
+
+
+def attainable(clos: Clos, flows: Flows, least: float) -> float:
+    """The least load over capacity from `least` on that a link can have: whole demands make
+    whole multiples of their common divisor, over the capacity of one of the links."""
+    sent = flows.src != flows.dst
+    demand = flows.demand[sent]
+    if not len(demand) or not np.all(demand % 1 == 0) or float(demand.sum()) >= fabrics.EXACT:
+        return least
+    unit = float(np.gcd.reduce(demand.astype(np.int64)))
+    ends = [clos.up[np.unique(flows.src[sent])], clos.down[np.unique(flows.dst[sent])]]
+    capacities = np.unique(np.concatenate(ends))
+    capacities = capacities[capacities > 0]
+    if unit <= 0 or not len(capacities):
+        return least
+    values = np.ceil(least * capacities / unit * (1 - 1e-12)) * unit / capacities
+    return max(least, float(values.min()))
 
 
 def _side(ends: Ints, far: Ints, demand: Floats, capacity: Floats, other: Floats) -> float:

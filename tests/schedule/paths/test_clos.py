@@ -81,6 +81,16 @@ def test_the_bound_never_passes_the_optimum(seed: int) -> None:
     assert closes.bound(clos, traffic) <= best.found * (1 + 1e-6)
 
 
+def test_whole_demands_make_few_loads() -> None:
+    rate = np.tile([1.0, 2.5], (3, 1))
+    clos = closes.make(rate, rate)
+    six = flows(*[(0, 1, 1.0)] * 6)
+    assert closes.attainable(clos, six, 1.65) == 2.0
+    assert closes.attainable(clos, six, 1.6) == 1.6
+    assert closes.bound(clos, six) == 2.0
+    assert closes.attainable(clos, flows((0, 1, 0.3)), 1.65) == 1.65
+
+
 def test_no_flows_need_nothing() -> None:
     assert closes.bound(closes.uniform(2, 2), flows()) == 0.0
     assert closes.bound(closes.uniform(2, 2), flows((1, 1, 7.0))) == 0.0
