@@ -12,7 +12,7 @@ from hostcc.mltcp.params import JobParams, Mode
 from hostcc.model import Change
 
 GROUP, MEMBER, SOCKETS = "job-cgroup", "job-member", "job-sockets"
-FOLLOWED = "job-followed"
+FOLLOWED, RDMA = "job-followed", "rdma-counters"
 CA, RULES, BASE, MODE = "congestion-control", "port-rules", "cgroup", "mode"
 
 ENDS_WITH_AGENT = "ends with the agent"
@@ -130,6 +130,25 @@ def port_rules(rules: Mapping[tuple[int, bool], str], root: Path) -> Change:
         why="[[job]] in the configuration",
         undo=ENDS_WITH_AGENT,
     )
+
+
+def rdma_counters(device: str, port: int) -> Change:
+    """Queue pairs of an RDMA port get counters by process.  It outlives the agent."""
+    return Change(
+        id=f"{RDMA}:{device}/{port}",
+        what=RDMA,
+        target=f"{device}/{port}",
+        before="not bound",
+        after="bound by process",
+        why="bytes of jobs that bypass sockets",
+        undo=f"rdma statistic qp set link {device}/{port} auto off",
+    )
+
+
+def port_of(change_id: str) -> tuple[str, int]:
+    """Device and port of an `rdma-counters` change."""
+    device, _, port = change_id.removeprefix(f"{RDMA}:").rpartition("/")
+    return device, int(port) if port.isdecimal() else 0
 
 
 def mode(before: Mode, after: Mode, weights: Mapping[str, float], who: str) -> Change:

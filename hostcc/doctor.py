@@ -27,6 +27,16 @@ NEWER_KERNEL = "a kernel from 6.1 on: apt-get install linux-image-amd64 (Debian 
 NEWER_KERNEL += "linux-image-generic (Ubuntu 24.04)"
 
 
+PARTS = {
+    "discovery": "jobs that nobody started with hostcc run",
+    "gpu": "work per iteration",
+    "marks": "exact iteration boundaries",
+    "traffic": "jobs' periods and bytes",
+    "rdma": "bytes that bypass sockets",
+}
+"""What the parts of a running agent are good for."""
+
+
 class State(StrEnum):
     """What came of a trial."""
 
@@ -66,7 +76,7 @@ def examine(socket: Path) -> list[Finding]:
         rdma(),
         pyverbs(),
         nvml(),
-        agent(socket),
+        *agent(socket),
     ]
 
 
@@ -242,15 +252,26 @@ def nvml() -> Finding:
     return Finding("NVML", State.OK, f"{count} GPUs", serves, required=False)
 
 
-def agent(socket: Path) -> Finding:
-    """Does an agent answer?"""
+def agent(socket: Path) -> list[Finding]:
+    """Does an agent answer, and do all of its parts run?"""
     serves = "all of it"
     try:
-        state = ask(socket, "status", 5.0)["agent"]
+        answer = ask(socket, "status", 5.0)
+        state, parts = answer["agent"], answer.get("parts", [])
+        detail = f"pid {state['pid']}, {state['state']}"
+        found = [Finding("agent", State.OK, detail, serves, required=False)]
+        return found + [part(row["name"], row["state"], row["reason"]) for row in parts]
     except NoAgentError as error:
         remedy = "systemctl start hostcc, or: hostcc agent"
-        return Finding("agent", State.MISSING, str(error), serves, False, remedy)
+        return [Finding("agent", State.MISSING, str(error), serves, False, remedy)]
     except (HostccError, KeyError) as error:
-        return Finding("agent", State.UNKNOWN, str(error), serves, False)
-    detail = f"pid {state['pid']}, {state['state']}"
-    return Finding("agent", State.OK, detail, serves, required=False)
+        return [Finding("agent", State.UNKNOWN, str(error), serves, False)]
+
+
+def part(name: str, state: str, reason: str | None) -> Finding:
+    """One part of a running agent."""
+    words = {"running": State.OK, "failed": State.MISSING}
+    serves = PARTS.get(name, "the agent")
+    return Finding(
+        f"part {name}", words.get(state, State.UNKNOWN), reason or state, serves, required=False
+    )

@@ -14,6 +14,7 @@ from hostcc.engine import MakeBackend, MakeTree, kernel_backend
 from hostcc.errors import HostccError, NoAgentError
 from hostcc.journal import Journal
 from hostcc.lockfile import AgentLock
+from hostcc.measure.rdma import HostRdma
 from hostcc.model import Change
 from hostcc.namespaces import all_pids, opened
 from hostcc.version import version
@@ -56,6 +57,7 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
     tree = make_tree(Path(base.target).parent if base else Path("/"))
     problems = _restore_sockets(active, groups, tree, make_backend)
     how = "rolled back"
+    problems += _unbind_counters(journal, active)
     journal.undone(changes.ended_with_agent(active.values()), how)
     for job, path in groups.items():
         origins = changes.origins(active.values(), job)
@@ -70,6 +72,19 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
             journal.undone([changes.BASE], how)
         else:
             problems.append(f"{base.target}: somebody else uses it, left in place")
+    return problems
+
+
+def _unbind_counters(journal: Journal, active: Mapping[str, Change]) -> list[str]:
+    """RDMA ports get back to counting as they did."""
+    problems = []
+    for change in active.values():
+        if change.what == changes.RDMA:
+            why = HostRdma().unbind(*changes.port_of(change.id))
+            if why:
+                problems.append(f"{change.target}: counters stay bound by process: {why}")
+            else:
+                journal.undone([change.id], "rolled back")
     return problems
 
 

@@ -76,6 +76,7 @@ def test_every_operation_schema_and_change() -> None:
         changes.CA,
         changes.RULES,
         changes.FOLLOWED,
+        changes.RDMA,
     )
     for kind in (*kinds, changes.BASE, changes.MODE):
         assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind

@@ -57,7 +57,7 @@ def test_missing_things_come_with_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_
         doctor.clsact(),
         doctor.bpffs(),
         doctor.congestion_controls(),
-        doctor.agent(tmp_path / "none"),
+        *doctor.agent(tmp_path / "none"),
     ]
     assert {finding.state for finding in found} == {State.MISSING}
     assert all(finding.remedy for finding in found)

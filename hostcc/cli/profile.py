@@ -20,6 +20,8 @@ from hostcc.limits import JOB_NAME_WORDS, is_job_name
 
 BARS = " ▁▂▃▄▅▆▇█"
 SCHEMA = "hostcc.profile/1"
+SHOWN = 8
+"""Destinations."""
 
 
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -155,8 +157,9 @@ def beside(got: dict[str, Any]) -> list[tuple[str, str]]:
         speed = bits(link["bits_per_s"]) + (" (nominal)" if link.get("nominal") else "")
         needs = "" if link["time_s"] is None else f", t {seconds(link['time_s'])}"
         facts.append((f"link {link['name']}", speed + needs))
-    for to, sent in list(got.get("bytes_to", {}).items())[:8]:
-        facts.append((f"to {to}", size(sent)))
+    if got["periodic"]:
+        going = list(got.get("bytes_to", {}).items())[:SHOWN]
+        facts += [(f"to {to}", size(sent)) for to, sent in going]
     facts.append(("overlap", share(got["overlap"]) or f"unknown: {got['overlap_reason']}"))
     work = flop(got["flop"])
     source = got.get("flop_source")

@@ -54,7 +54,10 @@ def configuration(fabric: Fabric, host: Host, over: Mapping[str, Any]) -> dict[s
             "run_dir": str(fabric.run_dir / host.name),
             "cgroup_root": str(fabric.cgroup_of(host)),
             "network_namespaces": "own",
-        }
+        },
+        # The lab starts its jobs itself; many agents on one machine need not all look for more.
+        "discover": {"enabled": False},
+        "gpu": {"enabled": False},
     }
     return merge(base, over)
 

@@ -183,6 +183,40 @@ def _first(raw: Mapping[str, int], names: Iterable[tuple[str, int]]) -> int | No
     return next((raw[name] * unit for name, unit in names if name in raw), None)
 
 
+class ByteFiles(msgspec.Struct, frozen=True):
+    """Where a port counts bytes: for who reads nothing but these, often."""
+
+    device: str
+    port: int
+    rate_bps: int | None
+    tx: tuple[Path, int]
+    """File, and the bytes that one count stands for."""
+    rx: tuple[Path, int]
+
+    def read(self) -> tuple[int, int] | None:
+        """Bytes sent and received since some moment; None when the port is gone."""
+        values = [(_line(path), unit) for path, unit in (self.tx, self.rx)]
+        if not all(text.isascii() and text.isdecimal() for text, _ in values):
+            return None
+        sent, taken = (int(text) * unit for text, unit in values)
+        return sent, taken
+
+
+def byte_files(sysfs: Path = SYSFS) -> Iterable[ByteFiles]:
+    """The ports that count bytes in both directions."""
+    for port in read_ports(sysfs):
+        base = sysfs / port.device / "ports" / str(port.port)
+        tx, rx = (_file(base, names) for names in (_TX_BYTES, _RX_BYTES))
+        if tx is not None and rx is not None:
+            yield ByteFiles(port.device, port.port, port.rate_bps, tx, rx)
+
+
+def _file(port: Path, names: Iterable[tuple[str, int]]) -> tuple[Path, int] | None:
+    places = ((port / folder / name, unit) for name, unit in names
+              for folder in ("counters", "hw_counters"))  # fmt: skip
+    return next(((path, unit) for path, unit in places if _line(path).isdecimal()), None)
+
+
 def parse_rate(text: str) -> int | None:
     """Bits per second from a line such as `100 Gb/sec (4X EDR)` or `2.5 Gb/sec (1X SDR)`."""
     match = _RATE.match(text)

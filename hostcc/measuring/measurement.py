@@ -20,6 +20,7 @@ from hostcc.measuring.gpus import Gpus
 from hostcc.measuring.livejobs import LiveJob, Seen, live_jobs, owners
 from hostcc.measuring.marking import Marking
 from hostcc.measuring.profiles import Beside, Known
+from hostcc.measuring.rdma import Rdma
 from hostcc.measuring.traffic import MakeMeter, Traffic, kernel_meter
 from hostcc.model import JobProfile
 from hostcc.parts import Host, Part
@@ -39,12 +40,13 @@ class Measurement:
         self.discovery = Discovery(host, self._seen)
         self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
         self.marking = Marking(host, self.owners)
-        self.traffic = Traffic(host, self.jobs, self._beside, make_meter)
+        self.rdma = Rdma(host, self.owners)
+        self.traffic = Traffic(host, self.jobs, self._beside, self.rdma.track, make_meter)
 
     @property
     def parts(self) -> list[Part]:
         """In the order in which they begin."""
-        return [self.discovery, self.gpus, self.marking, self.traffic]
+        return [self.discovery, self.gpus, self.marking, self.rdma, self.traffic]
 
     def jobs(self) -> list[LiveJob]:
         """Every job of this host."""

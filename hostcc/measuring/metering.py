@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from hostcc.limits import MAX_JOBS
 from hostcc.measure.bins import Ints
 from hostcc.measure.destinations import Records
-from hostcc.measure.meter import RX, TX, ByteMeter, Lost
+from hostcc.measure.meter import ByteMeter, Lost
 from hostcc.measure.series import ByteSeries
 from hostcc.measuring.livejobs import LiveJob
 
@@ -85,19 +84,19 @@ class Metering:
         """What passed since the last call."""
         window = self._meter.read()
         self._add(window.lost)
-        payload = window.payload()
-        visible = ~window.who["local"]
-        sums = payload.sum(axis=1, dtype=np.int64)
+        parts = window.jobs()
+        who, sums = window.totals()
+        visible = ~who["local"]
         slots: dict[str, list[int]] = {}
-        for slot in np.unique(window.who["slot"]).tolist():
+        for slot in parts:
             if slot in self._jobs:
                 slots.setdefault(self._jobs[slot], []).append(slot)
         found = {}
         for name, own in slots.items():
-            mine = np.isin(window.who["slot"], own) & visible
-            bins: npt.NDArray[np.int64] = payload[mine].sum(axis=0, dtype=np.int64)
-            series = ByteSeries(window.bin_ns, window.start_ns, bins[:, TX], bins[:, RX])
-            found[name] = Counted(series, window.who[mine], sums[mine])
+            mine = np.isin(who["slot"], own) & visible
+            tx, rx = (sum(getattr(parts[slot], way) for slot in own) for way in ("tx", "rx"))
+            series = ByteSeries(window.bin_ns, window.start_ns, tx, rx)
+            found[name] = Counted(series, who[mine], sums[mine])
         nothing = np.zeros(len(window), dtype=np.int64)
         return Reading(ByteSeries(window.bin_ns, window.start_ns, nothing, nothing), found)
 

@@ -9,7 +9,7 @@ from typing import Any
 from hostcc.measure.destinations import Address
 from hostcc.measure.meter import TX
 from hostcc.measure.plain import plain
-from hostcc.measure.profile import BITS, MeasuredProfile, assemble
+from hostcc.measure.profile import BITS, Link, MeasuredProfile, assemble
 from hostcc.measure.series import NS
 from hostcc.measure.work import Interval, Work, activity, work_per_iteration
 from hostcc.measuring.livejobs import LiveJob
@@ -29,6 +29,8 @@ class Beside:
     boundaries_s: Sequence[float] = ()
     """When its iterations ended, by its marks; CLOCK_MONOTONIC."""
     ways: Mapping[Address, Way] = field(default_factory=dict)
+    links: Sequence[Link] = ()
+    """Where its traffic has no addresses (RDMA): the links that it is on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ def known(job: LiveJob, track: Track, beside: Beside) -> Known:
         job.name,
         of,
         found,
-        links=used(of, track.shares(), beside.ways),
+        links=beside.links or used(of, track.shares(), beside.ways),
         activity=activity(beside.intervals) if beside.intervals else None,
         flop=work.flop,
     )

@@ -15,6 +15,7 @@ from hostcc.engine import Engine
 from hostcc.log import get_logger
 from hostcc.measure.destinations import Address
 from hostcc.measure.meter import ByteMeter
+from hostcc.measure.profile import Link
 from hostcc.measure.series import ByteSeries
 from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.livejobs import LiveJob, host_name
@@ -50,7 +51,8 @@ def kernel_meter(flows: Any) -> ByteMeter:
 class Traffic:
     """Counts, looks, profiles; gives each new job its turn to go first.
 
-    `jobs`: who there is now.  `beside`: what else is known of a job.
+    `jobs`: who there is now.  `beside`: what else is known of a job.  `other`: its traffic that
+    the meter does not see, and the links of that; the profile is of what is more.
     """
 
     name = "traffic"
@@ -61,12 +63,14 @@ class Traffic:
         host: Host,
         jobs: Callable[[], Sequence[LiveJob]],
         beside: Callable[[str], Beside],
+        other: Callable[[str], tuple[Track, list[Link]] | None] = lambda _: None,
         make_meter: MakeMeter = kernel_meter,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._host = host
         self._jobs = jobs
         self._beside = beside
+        self._other = other
         self._make_meter = make_meter
         self._clock_ns = clock_ns
         self._metering: Metering | None = None
@@ -142,6 +146,9 @@ class Traffic:
     def known(self, name: str) -> Known | None:
         """All that is known of a job now; None of one that is not profiled."""
         job, track = self._live.get(name), self._tracks.get(name)
+        other = self._other(name)
+        if job is not None and other is not None and sum(other[0].total) > sum(_total(track)):
+            return profiles.known(job, other[0], replace(self._beside(name), links=other[1]))
         if job is None or track is None:
             return None
         ways = self._ways.get(name, {})
@@ -255,6 +262,10 @@ class Traffic:
         if self._metering is not None:
             self._metering.close()
         self._metering = None
+
+
+def _total(track: Track | None) -> tuple[int, int]:
+    return track.total if track is not None else (0, 0)
 
 
 def _look_at_all(batch: Sequence[tuple[Track, ByteSeries]]) -> float:

@@ -1,0 +1,197 @@
+"""Bytes that bypass sockets: of RDMA ports, given to the job whose processes use them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hostcc import changes
+from hostcc.log import get_logger
+from hostcc.measure.discover.owners import Owners
+from hostcc.measure.profile import Link
+from hostcc.measure.rdma import SYSFS, ByteFiles, HostRdma, Process, RdmaCounters, byte_files
+from hostcc.measure.series import ByteSeries
+from hostcc.measuring.tracks import Track
+from hostcc.model import Difference
+from hostcc.parts import Host
+
+log = get_logger("rdma")
+
+TICK_S = 0.05
+BIN_NS = 1 << 26
+"""67 ms: the kernel keeps counters for some milliseconds, and reading them costs."""
+WHOSE_S = 10.0
+"""Between looks whose queue pairs there are, seconds."""
+Key = tuple[str, int]
+"""Device, port."""
+
+
+class Rdma:
+    """Reads ports' counters; binds queue pairs to counters by process, to learn whose they are.
+
+    `owners`: whose each process is now.
+    """
+
+    name = "rdma"
+    every_s = TICK_S
+
+    def __init__(
+        self,
+        host: Host,
+        owners: Callable[[], Owners],
+        counters: Callable[[], RdmaCounters] = HostRdma,
+        sysfs: Path = SYSFS,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._host = host
+        self._owners = owners
+        self._make = counters
+        self._sysfs = sysfs
+        self._clock_ns = clock_ns
+        self._counters: RdmaCounters | None = None
+        self._files: tuple[ByteFiles, ...] = ()
+        self._why: dict[Key, str] = {}
+        """Why a port's queue pairs are not told apart by process."""
+        self._whose: dict[Key, frozenset[str]] = {}
+        self._whose_due_ns = 0
+        self._last: dict[Key, tuple[int, int]] = {}
+        self._bins: dict[str, list[int]] = {}
+        """Job -> bytes sent and received in the bin that is not over."""
+        self._bin = 0
+        self._tracks: dict[str, Track] = {}
+        self._ports: dict[str, set[Key]] = {}
+
+    def off(self) -> str:
+        """Is there anything to read?"""
+        if not self._host.config.measure.enabled:
+            return "measure.enabled is false"
+        return "" if self._sysfs.is_dir() and any(self._sysfs.iterdir()) else "no RDMA device"
+
+    def start(self) -> None:
+        """Find the counters of bytes."""
+        self._counters = self._make()
+        self._files = tuple(byte_files(self._sysfs))
+        self._last, self._whose_due_ns = {}, 0
+        self._bin = self._clock_ns() // BIN_NS
+
+    async def tick(self) -> None:
+        """Read; close bins that are over; now and then ask whose they are."""
+        now_ns = self._clock_ns()
+        if now_ns >= self._whose_due_ns:
+            self._whose_due_ns = now_ns + int(WHOSE_S * 1e9)
+            await self._ask_whose()
+        read = {(one.device, one.port): one.read() for one in self._files}
+        self._close_bins(now_ns // BIN_NS)
+        for key, now in read.items():
+            before, jobs = self._last.get(key), self._whose.get(key, frozenset())
+            if now is None:
+                continue
+            self._last[key] = now
+            if before is not None and len(jobs) == 1:
+                self._add(next(iter(jobs)), key, before, now)
+
+    def stop(self) -> None:
+        """Undo the bindings."""
+        for change_id in [id_ for id_ in self._host.journal.active if _is_ours(id_)]:
+            self._unbind(change_id)
+        self._counters, self._files, self._tracks, self._bins = None, (), {}, {}
+
+    def verify(self) -> list[Difference]:
+        """Counters tell nobody who else has changed the mode of a port."""
+        return []
+
+    def view(self) -> Mapping[str, Any]:
+        """Ports that count bytes, and why not more is known."""
+        shared = {
+            f"{device}/{port}": "several jobs use it: their bytes cannot be told apart"
+            for (device, port), jobs in self._whose.items()
+            if len(jobs) > 1
+        }
+        why = {f"{device}/{port}": words for (device, port), words in self._why.items()}
+        return {"ports": len(self._files), "unknown": {**why, **shared}}
+
+    def track(self, job: str) -> tuple[Track, list[Link]] | None:
+        """What is known of a job's RDMA traffic, and its ports; None without any."""
+        track = self._tracks.get(job)
+        if track is None:
+            return None
+        speeds = {(one.device, one.port): one.rate_bps for one in self._files}
+        ports = sorted(self._ports.get(job, ()))
+        links = [Link(f"{key[0]}/{key[1]}", speeds.get(key)) for key in ports]
+        return track, links if len(links) == 1 else []
+
+    # Whose.
+
+    async def _ask_whose(self) -> None:
+        assert self._counters is not None
+        if self._host.engine is not None:
+            for one in self._files:
+                self._bind(one.device, one.port)
+        reading = await asyncio.to_thread(self._counters.read)
+        self._whose = self._jobs_of(reading.processes or ())
+        gone = [name for name in self._tracks if not self._tracks[name].sending(self._clock_ns())]
+        for name in gone:
+            if name not in self._bins:
+                del self._tracks[name]
+
+    def _jobs_of(self, processes: tuple[Process, ...]) -> dict[Key, frozenset[str]]:
+        whose = self._owners().of_all({process.pid for process in processes})
+        found: dict[Key, set[str]] = {}
+        for process in processes:
+            name = whose.get(process.pid, f"process {process.pid}")
+            found.setdefault((process.device, process.port), set()).add(name)
+        return {key: frozenset(names) for key, names in found.items()}
+
+    def _bind(self, device: str, port: int) -> None:
+        assert self._counters is not None
+        change = changes.rdma_counters(device, port)
+        if change.id in self._host.journal.active or (device, port) in self._why:
+            return
+        self._host.journal.begin(change)
+        why = self._counters.bind_by_process(device, port)
+        if why:
+            self._host.journal.undone([change.id], f"failed: {why}")
+            self._why[device, port] = why
+            log.info("queue pairs are not told apart", device=device, port=port, reason=why)
+
+    def _unbind(self, change_id: str) -> None:
+        device, port = changes.port_of(change_id)
+        counters = self._counters or self._make()
+        why = counters.unbind(device, port)
+        if why:
+            log.warning("not undone", device=device, port=port, reason=why)
+        else:
+            self._host.journal.undone([change_id], "measuring ended")
+
+    # Bytes.
+
+    def _add(self, job: str, key: Key, before: tuple[int, int], now: tuple[int, int]) -> None:
+        sent, taken = (max(0, new - old) for old, new in zip(before, now, strict=True))
+        bins = self._bins.setdefault(job, [0, 0])
+        bins[0] += sent
+        bins[1] += taken
+        self._ports.setdefault(job, set()).add(key)
+
+    def _close_bins(self, now_bin: int) -> None:
+        """Hand the bins that are over to the tracks; what was read late is in the first of them."""
+        count = now_bin - self._bin
+        if count <= 0:
+            return
+        for job in [job for job, sums in self._bins.items() if any(sums) or job in self._tracks]:
+            tx, rx = np.zeros((2, count), np.int64)
+            tx[0], rx[0] = self._bins[job]
+            self._bins[job] = [0, 0]
+            track = self._tracks.setdefault(job, Track(job))
+            track.take(ByteSeries(BIN_NS, self._bin * BIN_NS, tx, rx))
+            if track.due:
+                track.look(track.collect())
+        self._bin = now_bin
+
+
+def _is_ours(change_id: str) -> bool:
+    return change_id.startswith(f"{changes.RDMA}:")

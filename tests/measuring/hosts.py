@@ -1,0 +1,45 @@
+"""What parts see of an agent, in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostcc.config import AgentConfig, Config
+from hostcc.jobs import JobTable
+from hostcc.journal import Journal
+from tests.fakes import FakeBackend, FakeTree
+
+OWN = AgentConfig(network_namespaces="own")
+
+
+@dataclass
+class Acting:
+    """As much of an engine as parts look at."""
+
+    table: JobTable
+    backend: FakeBackend
+
+
+@dataclass
+class ToyHost:
+    """`engine` is None while it only observes."""
+
+    folder: Path
+    config: Config = field(default_factory=lambda: Config(agent=OWN))
+    engine: Any = None
+
+    def __post_init__(self) -> None:
+        (self.folder / "run").mkdir()
+        (self.folder / "cg").mkdir()
+        self.journal = Journal(self.folder / "run")
+        self.journal.open()
+        self.tree = FakeTree(self.folder / "cg")
+
+    def act(self) -> JobTable:
+        backend = FakeBackend()
+        table = JobTable(self.config, backend, self.tree, self.journal, "cubic")
+        table.start()
+        self.engine = Acting(table, backend)
+        return table

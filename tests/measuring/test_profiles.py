@@ -1,0 +1,87 @@
+"""A job's profile as others are told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hostcc.measure.destinations import DESTINATION, address, pack_address
+from hostcc.measure.gpu.readings import Source
+from hostcc.measure.meter import RX, TX
+from hostcc.measure.series import part
+from hostcc.measure.work import Interval
+from hostcc.measuring import profiles
+from hostcc.measuring.livejobs import LiveJob
+from hostcc.measuring.profiles import Beside, known, summary, to_share
+from hostcc.measuring.routes import Way, used
+from hostcc.measuring.tracks import Track
+from tests.measure.jobs import regular
+
+pytestmark = pytest.mark.unit
+
+NEAR, FAR = (address(pack_address(f"198.18.0.{n}")) for n in (2, 3))
+WAYS = {NEAR: Way("eth0", 10**9, nominal=False), FAR: Way("eth1", 10**9, nominal=True)}
+
+
+@pytest.fixture
+def track() -> Track:
+    """100 ms; 20,000 bytes each way, three quarters of what is sent goes NEAR."""
+    made, who = Track("a"), np.zeros(2, DESTINATION)
+    who["addr"][0], who["addr"][1] = pack_address(str(NEAR)), pack_address(str(FAR))
+    for at in range(0, 4000, 1000):
+        made.take(part(regular(100, 40), at, at + 1000), who, np.array([[3, 1], [1, 1]]))
+        made.look(made.collect())
+    return made
+
+
+def test_what_others_are_told(track: Track) -> None:
+    intervals = [
+        Interval(0.1 * n, 0.1 * n + 0.1, 5e11, 0.5, Source.COUNTERS, ("GPU-1", "GPU-2"))
+        for n in range(40)
+    ]
+    got = to_share(known(LiveJob("a", weight=3.0), track, Beside(intervals, ways=WAYS)), "h", 1000)
+    assert got is not None
+    assert (got.job, got.host, got.gpus, got.weight, got.slowdown) == ("a", "h", 2.0, 3.0, 1.0)
+    assert got.period_s == pytest.approx(0.1, rel=0.01)
+    assert got.work == pytest.approx(5e11, rel=0.01)
+    assert dict(got.bytes_to) == pytest.approx({str(NEAR): 15_000, str(FAR): 5_000}, rel=0.01)
+    assert got.comm_s == pytest.approx(8 * 15_000 / 1e9, rel=0.01)
+    assert dict(got.link_rates) == {"eth0": 1.25e8, "eth1": 1.25e8}
+    assert got.comm_start_s <= got.compute_s <= got.period_s
+    assert 0 <= got.phase_s < got.period_s
+    assert got.at == pytest.approx(1004, abs=0.2)
+
+
+def test_slower_than_alone(track: Track) -> None:
+    track.alone_s = 0.08
+    assert profiles.slowdown(known(LiveJob("a"), track, Beside())) == pytest.approx(1.25, rel=0.01)
+
+
+def test_unknown_is_said_with_the_reason(track: Track) -> None:
+    got = summary(known(LiveJob("a"), track, Beside(why="no NVIDIA driver")))
+    assert (got["flop"], got["flop_reason"]) == (None, "no NVIDIA driver")
+    assert (got["links"], got["link_time_s"], got["intensity"]) == ([], None, None)
+    nobody = known(LiveJob("b"), Track("b"), Beside())
+    assert to_share(nobody, "h", 0.0) is None
+    assert summary(nobody)["reason"] == "no traffic yet"
+
+
+def test_a_virtual_links_speed_is_nominal(track: Track) -> None:
+    links = summary(known(LiveJob("a"), track, Beside(ways=WAYS)))["links"]
+    assert [(link["name"], link["nominal"]) for link in links] == [("eth0", False), ("eth1", True)]
+
+
+def test_links_have_their_part_of_the_series() -> None:
+    of = regular(100, 5)
+    shares = {NEAR: (0.75, 0.5), FAR: (0.25, 0.5)}
+    near, far = used(of, shares, WAYS)
+    assert near.traffic is not None
+    assert far.traffic is not None
+    assert near.traffic.tx.sum() == pytest.approx(0.75 * of.tx.sum())
+    assert far.traffic.rx.sum() == pytest.approx(0.5 * of.rx.sum())
+    (only,) = used(of, {NEAR: (1.0, 1.0)}, WAYS)
+    assert only.traffic is None
+    assert (TX, RX) == (0, 1)
+    assert Path(only.name).name == "eth0"
