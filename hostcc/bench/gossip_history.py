@@ -78,7 +78,7 @@ class History:
         self._rng = rng = Random(seed)
         self._world = World(rng.getrandbits(64), SETTINGS, make=self._member)
         self._plans: dict[str, tuple[bytes, Plan]] = {}
-        self._orders: dict[tuple[str, int, str, str, str], tuple[int, int]] = {}
+        self._seen: dict[tuple[str, int, str, str, str], list[tuple[int, int]]] = {}
         self._dead_since: dict[tuple[str, str], float] = {}
         self._trace = hashlib.blake2b(digest_size=8)
         self._names = [f"h{index}" for index in range(rng.randint(3, 10))]
@@ -239,13 +239,15 @@ class History:
         host = self._world.hosts[name]
         for record in message.records:
             held = host.node.store.get(record.writer, (record.kind, record.key))
-            if held is None:
-                continue
             key = (name, host.life, record.writer, record.kind, record.key)
-            before = self._orders.get(key, (0, 0))
-            if held.order < before:
+            seen = self._seen.setdefault(key, [])
+            if held is None:
+                seen.append((0, 0))
+                continue
+            if held.order < (seen[-1] if seen else held.order) or held.order in seen[:-1]:
                 self._violation(f"{name}: a record of {record.writer} was replaced by an older one")
-            self._orders[key] = held.order
+            if seen[-1:] != [held.order]:
+                seen.append(held.order)
             signed = codec.signed_bytes(held.record)
             if not SimulatedVerifier().verify(record.writer, signed, held.record.signature):
                 self._violation(f"{name}: a record of {record.writer} is not its own")

@@ -49,7 +49,10 @@ class Node:
         rng: Random,
         settings: Settings | None = None,
         software: str = "",
+        incarnation: int = 1,
     ) -> None:
+        """`incarnation`: to begin with, such as the time in seconds; a higher one is found
+        where it is needed."""
         self.name = name
         self.settings = settings = Settings() if settings is None else settings
         self.store = Store(settings)
@@ -63,7 +66,7 @@ class Node:
         self._rng = rng
         self._clock = Clock(2 * settings.round_s)
         self._intake = intake
-        member = Member(address, 1, software, rng.getrandbits(32))
+        member = Member(address, incarnation, software, rng.getrandbits(32))
         self._own = Own(name, member, self.store, intake, signer)
         self._prober = Prober(self.members, self.health, settings, rng)
         self._rumors = Rumors(self.store, settings)

@@ -26,7 +26,7 @@ class Own:
         self, name: str, member: Member, store: Store, intake: Intake, signer: Signer
     ) -> None:
         self.name = name
-        self.incarnation = 1
+        self.incarnation = member.birth
         self.silent = True
         self._wishes: dict[Slot, bytes] = {}
         self._version = 0
