@@ -20,7 +20,7 @@ def test_ratios_are_to_the_time_alone() -> None:
 
 def test_timers_and_goals() -> None:
     assert dcqcn.timers_of(2) == (125, 100)
-    assert dcqcn.timers_of(3) == (125, 100, 156)
+    assert dcqcn.timers_of(3) == (125, 100, 80)
     assert dcqcn.linear(0.0) == 0.25
     assert dcqcn.gain([1.23], [1.0]) == [1.23]
     good, bad = dcqcn.MIXES[0], dcqcn.MIXES[-1]

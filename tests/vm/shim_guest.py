@@ -211,6 +211,16 @@ def moved(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     return report
 
 
+def of_both(capture: Capture) -> list[list[Any]]:
+    """The wire, from now on until both jobs were seen sending."""
+    capture.take(0)
+    rows: list[list[Any]] = []
+    deadline = time.monotonic() + 30
+    while {row[2] for row in rows} != {CLASS, OTHER_CLASS} and time.monotonic() < deadline:
+        rows += wire(capture)
+    return rows
+
+
 def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """Two jobs on one path: one is moved to the other path, live, and both keep their class."""
     agent = Agent()
@@ -225,17 +235,13 @@ def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
 
     plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[0]))
     runs = [
-        Run(allreduce(150, 0.02, 18600 + index), HOSTCC_JOB=name)
+        Run(allreduce(400, 0.02, 18600 + index), HOSTCC_JOB=name)
         for index, name in enumerate(("first", "second"))
     ]
-    capture.take(0)
-    time.sleep(1.5)
-    before = wire(capture)
+    before = of_both(capture)
     plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[1]))
     time.sleep(1.0)
-    capture.take(0)
-    time.sleep(1.5)
-    after = wire(capture)
+    after = of_both(capture)
     report = {"before": before, "after": after, "runs": [run.end() for run in runs]}
     agent.close()
     return report
