@@ -19,6 +19,7 @@ from hostcc.coord.own import Own
 from hostcc.coord.payloads import ACCUSE, Content, Member, PayloadError
 from hostcc.coord.probing import Prober
 from hostcc.coord.repair import Exchange, Repair
+from hostcc.coord.reports import Reports
 from hostcc.coord.rumors import Rumors
 from hostcc.coord.settings import Settings
 from hostcc.coord.signing import Signer
@@ -60,9 +61,7 @@ class Node:
         self.health = Health()
         self.neighbours: tuple[str, ...] = ()
         """Members that share links or jobs, for whoever knows the view to set."""
-        self.reports: dict[str, Holding] = {}
-        """What neighbours said last about the view that they hold."""
-        self._holding: Holding | None = None
+        self._reports = Reports(4 * settings.neighbours)
         self._rng = rng
         self._clock = Clock(2 * settings.round_s)
         self._intake = intake
@@ -82,7 +81,6 @@ class Node:
         self._rejoin_at = rng.uniform(0, settings.rejoin_s)
         self._last_tick: float | None = None
         self._real = 0.0
-        self._to_tell: dict[str, bool] = {}
 
     # What the caller says.
 
@@ -108,8 +106,7 @@ class Node:
 
     def hold(self, holding: Holding, peers: Iterable[str], *, ask: bool = False) -> None:
         """Tell peers which view this member holds, with the next round; `ask`: and ask them."""
-        self._holding = holding
-        self._to_tell.update(dict.fromkeys(peers, ask))
+        self._reports.say(holding, peers, ask=ask)
 
     def renew(self) -> None:
         """Sign everything anew: the signer has another key, and the old one will end."""
@@ -127,6 +124,11 @@ class Node:
         self.members.adopt(others)
 
     # What the caller asks.
+
+    @property
+    def reports(self) -> dict[str, Holding]:
+        """What neighbours said last about the view that they hold."""
+        return self._reports.heard
 
     def heard(self, peer: str, now: float) -> bool:
         """Whether to listen to a peer: ask before decoding, so that a hostile one costs little."""
@@ -182,7 +184,8 @@ class Node:
         alone = 1 if self._answered else 5
         if self._own.silent and at >= alone * self.settings.join_s:
             self.begin()
-        if at >= self._refute_at and self.incarnation in self._accusations():
+        accused = self.incarnation in self.store.accusers(self.name).values()
+        if accused and at >= self._refute_at and not self._own.silent:
             self._refute_at = at + self.settings.probe_s
             self.health.worse()
             self._spread(self._own.refute(at))
@@ -190,7 +193,7 @@ class Node:
         self._probe(out, at)
         self._gossip(out)
         self._synchronise(out, at)
-        self._tell(out)
+        self._reports.tell(out)
         return out.take()
 
     def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
@@ -205,7 +208,7 @@ class Node:
         if message.records:
             self._take_all(out, peer, message.records, at)
         self._answer_repair(out, peer, message, at)
-        self._hear_holding(out, peer, message.holding)
+        self._reports.hear(out, peer, message.holding)
         if (message.pings or message.leaves) and self.members.state(peer) is not State.ALIVE:
             self._tell_accused(out, peer)
         return out.take()
@@ -261,18 +264,8 @@ class Node:
             if away:
                 out.exchange(self._rng.choice(away), self._repair.open())
 
-    def _accusations(self) -> Iterable[int]:
-        """Which of this member's incarnations are accused."""
-        return () if self._own.silent else self.store.accusers(self.name).values()
-
     def _unknown(self, peer: str) -> bool:
         return self.store.incarnation(peer) < 0
-
-    def _tell(self, out: Outbox) -> None:
-        if self._holding is not None:
-            for peer in list(self._to_tell)[:MANY]:
-                ask = self._to_tell.pop(peer)
-                out.holding(peer, Holding(self._holding.held, self._holding.active, ask))
 
     def _pick(self, count: int) -> list[str]:
         """Members to talk to: one that matters, if there are any, the others at random."""
@@ -331,14 +324,6 @@ class Node:
             kept.append(held)
         self._budget.take(len(step.leaves) + len(step.entries) + len(step.wanted))
         return Exchange(step.leaves, step.buckets, step.entries, step.wanted, tuple(kept))
-
-    def _hear_holding(self, out: Outbox, peer: str, holding: Holding | None) -> None:
-        if holding is None:
-            return
-        if peer in self.reports or len(self.reports) < 4 * self.settings.neighbours:
-            self.reports[peer] = holding
-        if holding.ask and self._holding is not None:
-            out.holding(peer, Holding(self._holding.held, self._holding.active))
 
     def _tell_accused(self, out: Outbox, peer: str) -> None:
         """Somebody talks to us who is accused: let it know, so that it can refute."""
