@@ -218,7 +218,7 @@ def act(world: World, action: tuple[str, int, int]) -> None:
                 world.step()
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32),
     loss=st.sampled_from([0.0, 0.2, 0.6]),
@@ -343,3 +343,21 @@ def test_messages_of_strangers(data: bytes) -> None:
         return
     receiver().heard("A", message)
     Sender(0, TIMING).heard("A", message, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_flows_that_move_all_the_time(seed: int) -> None:
+    """Again and again, before the last move is over, with deaths in between."""
+    world = World(seed, loss=0.1, repeat=0.3)
+    draw = random.Random(seed)
+    for _ in range(60):
+        act(world, ("move", draw.randrange(2), draw.randrange(len(PORTS))))
+        for _ in range(draw.choice([1, 5, 12, 25])):
+            world.step()
+        if draw.random() < 0.1:
+            victim = draw.randrange(2)
+            act(world, ("kill", victim, 0))
+            for _ in range(draw.choice([2, 20, 45])):
+                world.step()
+            act(world, ("start", victim, 0))
+    assert world.rewritten > 100
