@@ -51,6 +51,9 @@ ROUND_TRIPS = 2000
 BYTES = 500
 """Of a message: a few records' worth of announcements."""
 FLOOD_S = 3.0
+SETTLE_S = 1.0
+MOST = 0.95
+"""Of the connections; on a busy machine some handshakes begin anew."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -216,6 +219,7 @@ async def _flood(ends: Ends) -> tuple[float, float]:
 
 
 async def _memory(ends: Ends, directory: Path, count: int) -> float:
+    await asyncio.sleep(SETTLE_S)  # what the flood has left in the queues
     before, had = _resident(), ends.server.connections()[1]
     command = [sys.executable, "-m", "hostcc.bench.gossip_clients", str(directory)]
     with subprocess.Popen(  # noqa: ASYNC220 - the loop has nothing else to do meanwhile
@@ -226,8 +230,9 @@ async def _memory(ends: Ends, directory: Path, count: int) -> float:
         try:
             first = ends.arrived
             async with asyncio.timeout(WITHIN_S):
-                while ends.arrived - first < count:  # noqa: ASYNC110 - counted elsewhere
+                while ends.arrived - first < MOST * count:  # noqa: ASYNC110 - counted elsewhere
                     await asyncio.sleep(0.05)
+            await asyncio.sleep(SETTLE_S)
             more = _resident() - before
             held = ends.server.connections()[1] - had
         finally:
