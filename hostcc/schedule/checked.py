@@ -27,8 +27,9 @@ from hostcc.schedule.problem import Floats, Ints, Problem
 MOST_ROUTINGS = 1024
 ORDERS = 8
 """Per component, the best of the model; more where the budget is for few components."""
-MARGIN = 0.01
-"""Simulated gain over the maximum cut (a fraction) that counts."""
+MARGIN, SPARE_MARGIN = 0.01, 0.02
+"""Simulated gain over the maximum cut (a fraction) that counts: where jobs have to share levels,
+and where there is one for each."""
 KEPT = 3
 """Orders per component that are tried with fewer levels."""
 WINDOW = (5.0, 30.0)
@@ -170,14 +171,15 @@ def compress(
     """An order of `ranks` and its levels, at most `levels`, that never fall along the order.
 
     The maximum cut of the first order, unless something else does better in the simulation by
-    more than MARGIN: what wins by less may win by an error of measurement alone.
+    more than a margin: what wins by less may win by an error of measurement alone.
     """
     start = _cut(judge, part, ranks[0], levels)
     options = [(rank, fitted) for rank in ranks for fitted in _steps(rank, levels)]
     judge.learn([(part, np.array([start, *(fitted for _, fitted in options)], np.int64))])
     values = [judge.value(part, fitted) for _, fitted in options]
     top = max(values)
-    if top <= judge.value(part, start) * (1 + MARGIN):
+    margin = MARGIN if len(ranks[0]) > levels else SPARE_MARGIN
+    if top <= judge.value(part, start) * (1 + margin):
         return ranks[0], start
     # Of those as good, the first with the fewest levels: what is not needed stays free.
     equal = [one for one, value in zip(options, values, strict=True) if value >= top * (1 - 1e-9)]

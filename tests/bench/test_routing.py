@@ -39,6 +39,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing_cases, "ARRIVAL_JOBS", 30)
     monkeypatch.setattr(routing, "ANNEALING_STEPS", 200)
     monkeypatch.setattr(routing_cases, "permutations", lambda seed: iter(()))
+    monkeypatch.setattr(routing_cases, "uneven", lambda seed: iter(()))
 
 
 @pytest.mark.usefixtures("few")
@@ -56,6 +57,15 @@ def test_the_record_has_a_row_per_case_and_ratios_of_at_least_one(tmp_path: Path
         "a job arrives in 30",
     ]
     assert record.failures == []
+
+
+def test_irregular_fabrics() -> None:
+    found = list(routing_cases.uneven(0))
+    assert [case.demands for case in found] == ["equal", "unequal"] * 2
+    for case in found:
+        closes.check(case.clos, case.flows)
+    assert (found[0].clos.up == 0).any()
+    assert len(np.unique(found[2].clos.up)) == 2
 
 
 @pytest.mark.usefixtures("few")
