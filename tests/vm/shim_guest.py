@@ -27,6 +27,7 @@ from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM
 from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob, read_counts
 from tests.vm import roce_fabric
+from tests.vm.allreduce import STOP
 from tests.vm.roce_fabric import ADDRESS, Capture
 
 PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
@@ -215,7 +216,7 @@ def of_both(capture: Capture) -> list[list[Any]]:
     """The wire, from now on until both jobs were seen sending."""
     capture.take(0)
     rows: list[list[Any]] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while {row[2] for row in rows} != {CLASS, OTHER_CLASS} and time.monotonic() < deadline:
         rows += wire(capture)
     return rows
@@ -235,13 +236,14 @@ def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
 
     plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[0]))
     runs = [
-        Run(allreduce(400, 0.02, 18600 + index), HOSTCC_JOB=name)
+        Run(allreduce(10_000, 0.05, 18600 + index), HOSTCC_JOB=name)
         for index, name in enumerate(("first", "second"))
     ]
     before = of_both(capture)
     plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[1]))
     time.sleep(1.0)
     after = of_both(capture)
+    STOP.touch()
     report = {"before": before, "after": after, "runs": [run.end() for run in runs]}
     agent.close()
     return report
