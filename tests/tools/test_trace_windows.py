@@ -39,6 +39,28 @@ def test_ratio_and_f_of_a_job(host: RealHost) -> None:
     assert all(0 <= event["bytes_ratio"] <= 1 for event in events)
 
 
+def test_ratio_of_each_flow(host: RealHost) -> None:
+    """With ratio_scope "flow" a socket's own bytes count, whatever its job has sent besides."""
+    host.start(SILENCE + 'ratio_scope = "flow"\n')
+    first, second = (host.talker("train", port) for port in (7001, 7002))
+    options = ("--socket", str(host.socket), "--json", "--idle", "--interval", "0.05")
+    with Tracer("windows", *options, "--job", "train") as tracer:
+        for _ in range(2):
+            assert first.ask(f"send {ITERATION}") == "sent"
+            assert second.ask(f"send {3 * ITERATION}") == "sent"
+            time.sleep(0.5)
+        assert first.ask(f"send {ITERATION * 9 // 10}") == "sent"
+        time.sleep(0.5)
+        flows = host.json("flows", "--job", "train")["flows"]
+        (sender,) = [flow for flow in flows if flow["remote"].endswith(":7001")]
+        seen = len(tracer.events)
+        tracer.wait(lambda: len(tracer.events) > seen + 4)
+        sample = tracer.matching(1, local=sender["local"])[-1]
+    # Of its own iteration 0.9, less what the last ACK was about; of the job's it is 0.225.
+    assert 0.75 <= sample["bytes_ratio"] <= 0.9
+    assert sample["f"] == pytest.approx(1.75 * sample["bytes_ratio"] + 0.25, abs=2e-3)
+
+
 def test_f_follows_the_toggle(host: RealHost) -> None:
     host.start(SILENCE)
     talker = host.talker("train", 7001)
