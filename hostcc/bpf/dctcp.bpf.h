@@ -203,6 +203,7 @@ void BPF_PROG(hcc_dctcp_state, struct sock *sk, u8 new_state)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct dctcp_priv *d = dctcp_priv(sk);
 
+	mend(sk, new_state, tcp_reno_ssthresh);
 	/* A loss is answered by halving, as in reno, whatever alpha says. */
 	if (d->up && new_state == TCP_CA_Recovery && new_state != ca_state(sk))
 		tp->snd_ssthresh = dctcp_halve(tp, d);

@@ -111,6 +111,8 @@ static __always_inline bool delay_mode(struct sock *sk, const struct flow_priv *
 		return false;
 	if (s->iterations && s->total_bytes < HCC_MIN_ITERATION_BYTES)
 		return false;
+	if (hcc_overrun(s))
+		return false;
 	if (s->yield_ns > hcc_patience_ns(s) || hcc_path_too_long(s, tcp_sk(sk)->rtt_min.s[0].v))
 		return false;
 	return agent_alive(now_ns(tcp_sk(sk)));
@@ -351,6 +353,38 @@ void BPF_PROG(hcc_host_event, struct sock *sk, enum tcp_ca_event ev)
 	}
 }
 
+static __always_inline u32 host_ssthresh(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow_priv *f = priv(sk);
+	struct hcc_job_state *s = job_state(f->slot);
+	const struct hcc_job_conf *c = job_conf(f->slot);
+	struct hcc_path_state *p = path_state(sk, f);
+	u32 keep, w;
+	u64 now = now_ns(tp);
+
+	/* Packets beside the lost one saw almost all of the buffer, those before it less. */
+	if (s && p && p->q_peak_us > 100 && f->flags & FLOW_AWAKE) {
+		if (!s->q_loss_us)
+			s->q_loss_us = p->q_peak_us;
+		else if (p->q_peak_us > s->q_loss_us)
+			s->q_loss_us += (p->q_peak_us - s->q_loss_us) / 16;
+		else
+			s->q_loss_us -= (s->q_loss_us - p->q_peak_us) / 8;
+	}
+	if (!p || !delay_mode(sk, f, c, s))
+		return cubictcp_recalc_ssthresh(sk);
+	keep = HCC_ONE / 2 + hcc_urgency_q10(s, c, flow_ratio_q10(f, s, c)) / 4;
+	/* Several flows lose packets of one overflow: the window is cut once. */
+	if (now >= p->next_step_ns || p->flags & PATH_RAMP) {
+		p->next_step_ns = now + (u64)(tp->srtt_us >> 3) * 1000;
+		p->window_q10 = (u64)p->window_q10 * keep / HCC_ONE;
+		p->flags &= ~PATH_RAMP;
+	}
+	w = tp->snd_cwnd * keep / HCC_ONE;
+	return w > 2 ? w : 2;
+}
+
 SEC("struct_ops/hcc_host_acked")
 void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 {
@@ -364,6 +398,7 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	u32 pause, turn;
 	bool usable;
 
+	mend(sk, ca_state(sk), host_ssthresh);
 	cubictcp_acked(sk, sample);
 	if (!s || !c || !p)
 		return;
@@ -426,39 +461,13 @@ void BPF_PROG(hcc_host_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops/hcc_host_ssthresh")
 u32 BPF_PROG(hcc_host_ssthresh, struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct flow_priv *f = priv(sk);
-	struct hcc_job_state *s = job_state(f->slot);
-	const struct hcc_job_conf *c = job_conf(f->slot);
-	struct hcc_path_state *p = path_state(sk, f);
-	u32 keep, w;
-	u64 now = now_ns(tp);
-
-	/* Packets beside the lost one saw almost all of the buffer, those before it less. */
-	if (s && p && p->q_peak_us > 100 && f->flags & FLOW_AWAKE) {
-		if (!s->q_loss_us)
-			s->q_loss_us = p->q_peak_us;
-		else if (p->q_peak_us > s->q_loss_us)
-			s->q_loss_us += (p->q_peak_us - s->q_loss_us) / 16;
-		else
-			s->q_loss_us -= (s->q_loss_us - p->q_peak_us) / 8;
-	}
-	if (!p || !delay_mode(sk, f, c, s))
-		return cubictcp_recalc_ssthresh(sk);
-	keep = HCC_ONE / 2 + hcc_urgency_q10(s, c, flow_ratio_q10(f, s, c)) / 4;
-	/* Several flows lose packets of one overflow: the window is cut once. */
-	if (now >= p->next_step_ns || p->flags & PATH_RAMP) {
-		p->next_step_ns = now + (u64)(tp->srtt_us >> 3) * 1000;
-		p->window_q10 = (u64)p->window_q10 * keep / HCC_ONE;
-		p->flags &= ~PATH_RAMP;
-	}
-	w = tp->snd_cwnd * keep / HCC_ONE;
-	return w > 2 ? w : 2;
+	return host_ssthresh(sk);
 }
 
 SEC("struct_ops/hcc_host_state")
 void BPF_PROG(hcc_host_state, struct sock *sk, u8 new_state)
 {
+	mend(sk, new_state, host_ssthresh);
 	cubictcp_state(sk, new_state);
 	if (new_state == TCP_CA_Loss)
 		set_pacing(sk, priv(sk), 0);

@@ -24,6 +24,7 @@ enum hcc_iteration {
 	HCC_DEAF_NS = 100000000,
 	HCC_SETTLING = 3,		/* iterations in which everybody still sorts out */
 	HCC_FIRST_COMM_NS = 50000000,	/* supposed until the first iteration is over */
+	HCC_LEAST_PAUSE = 8,		/* a pause is at least this part of the communication */
 	HCC_BACKOFF_FIRST = 4,
 	HCC_BACKOFF_MAX = 64,
 	HCC_FAST_COMM_SHIFT = 6,	/* best_comm_ns and ns_per_mib grow by 1/64 an iteration */
@@ -186,6 +187,24 @@ HCC_INLINE __u64 hcc_work_ns(const struct hcc_job_state *s)
 	return s->best_comm_ns && s->best_comm_ns < ns ? s->best_comm_ns : ns;
 }
 
+/*
+ * A job that sends nearly all the time leaves no gap for others to move into, and finds
+ * none: yielding would only make it slow.
+ */
+HCC_INLINE int hcc_hardly_pauses(const struct hcc_job_state *s)
+{
+	return s->gap_ref_ns && s->gap_ref_ns < s->best_comm_ns / HCC_LEAST_PAUSE;
+}
+
+/*
+ * More was sent than an iteration has: the end was missed, or the job is not what it was.
+ * This is not the end of an iteration, and must not be urgent for ever.
+ */
+HCC_INLINE int hcc_overrun(const struct hcc_job_state *s)
+{
+	return s->total_bytes && s->iteration_bytes > s->total_bytes + s->total_bytes / 4;
+}
+
 /* An iteration is over: learn its size, and decide how the next one is sent. */
 HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 				  const struct hcc_job_conf *c, __u64 now_ns)
@@ -222,7 +241,9 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 	if (s->ns_per_mib < HCC_SLOWEST_NS_PER_MIB)
 		s->ns_per_mib += s->ns_per_mib >> HCC_FAST_COMM_SHIFT;
 
-	if (s->stance == HCC_STANCE_LEARN) {
+	if (hcc_hardly_pauses(s)) {
+		s->stance = HCC_STANCE_LEARN;
+	} else if (s->stance == HCC_STANCE_LEARN) {
 		/* The first whole iteration is believed; a liar has to prove itself. */
 		if (s->trust >= 2 || s->iterations <= 2)
 			s->stance = HCC_STANCE_SCALED;

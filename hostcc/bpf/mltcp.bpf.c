@@ -13,6 +13,7 @@
  */
 #include "maps.bpf.h"
 #include "iteration.h"
+#include "mend.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -227,7 +228,7 @@ static __always_inline u32 flow_f_q10(struct sock *sk, struct flow_priv *f)
 		return HCC_ONE;
 	if (c->mode == HCC_MODE_STATIC)
 		return c->static_f_q10;
-	if (s->stance == HCC_STANCE_LEARN)
+	if (s->stance == HCC_STANCE_LEARN || hcc_overrun(s))
 		return HCC_ONE;
 	return hcc_f_q10(c, flow_ratio_q10(f, s, c));
 }
@@ -283,6 +284,7 @@ void BPF_PROG(hcc_reno_acked, struct sock *sk, const struct ack_sample *sample)
 	struct flow_priv *f = priv(sk);
 	struct hcc_job_state *s = job_state(f->slot);
 
+	mend(sk, ca_state(sk), tcp_reno_ssthresh);
 	if (s)
 		flow_count(sk, f, s);
 }
@@ -303,6 +305,12 @@ u32 BPF_PROG(hcc_reno_ssthresh, struct sock *sk)
 	return tcp_reno_ssthresh(sk);
 }
 
+SEC("struct_ops/hcc_reno_state")
+void BPF_PROG(hcc_reno_state, struct sock *sk, u8 new_state)
+{
+	mend(sk, new_state, tcp_reno_ssthresh);
+}
+
 SEC("struct_ops/hcc_reno_undo")
 u32 BPF_PROG(hcc_reno_undo, struct sock *sk)
 {
@@ -315,6 +323,7 @@ struct tcp_congestion_ops hcc_reno = {
 	.release = (void *)hcc_release,
 	.ssthresh = (void *)hcc_reno_ssthresh,
 	.cong_avoid = (void *)hcc_reno_avoid,
+	.set_state = (void *)hcc_reno_state,
 	.cwnd_event = (void *)hcc_reno_event,
 	.pkts_acked = (void *)hcc_reno_acked,
 	.undo_cwnd = (void *)hcc_reno_undo,
@@ -344,6 +353,7 @@ void BPF_PROG(hcc_cubic_acked, struct sock *sk, const struct ack_sample *sample)
 	struct flow_priv *f = priv(sk);
 	struct hcc_job_state *s = job_state(f->slot);
 
+	mend(sk, ca_state(sk), cubictcp_recalc_ssthresh);
 	cubictcp_acked(sk, sample);
 	if (s)
 		flow_count(sk, f, s);
@@ -368,6 +378,7 @@ u32 BPF_PROG(hcc_cubic_ssthresh, struct sock *sk)
 SEC("struct_ops/hcc_cubic_state")
 void BPF_PROG(hcc_cubic_state, struct sock *sk, u8 new_state)
 {
+	mend(sk, new_state, cubictcp_recalc_ssthresh);
 	cubictcp_state(sk, new_state);
 }
 

@@ -117,7 +117,7 @@ def test_what_is_too_little(native: Native, gap_windows: int, size: int) -> None
     assert state["ns_per_mib"] == state["last_ns_per_mib"] == 0
 
 
-@given(COST, st.integers(1, 60))
+@given(st.integers(10**4, 2**27), st.integers(1, 60))
 def test_best_rate_is_forgotten_slowly(native: Native, cost: int, count: int) -> None:
     state = native.state(ns_per_mib=cost)
     for number in range(count):

@@ -183,6 +183,39 @@ void native_take(u32 flow, u64 at_us, u32 packets, s32 rtt_us)
 
 __u32 native_lose(u32 flow) { return hcc_host_ssthresh(sock_of(flow)); }
 
+/* A time-out on a kernel that gets `wrong` for an answer; returns ssthresh afterwards. */
+__u32 native_time_out(u32 flow, u32 variant, u32 wrong)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+
+	tp->prior_cwnd = 10;
+	tp->snd_cwnd = 1;
+	tp->snd_ssthresh = wrong;
+	variant ? hcc_host_state(sock_of(flow), TCP_CA_Loss) :
+		  hcc_reno_state(sock_of(flow), TCP_CA_Loss);
+	return tp->snd_ssthresh;
+}
+
+/* Back to normal. */
+__u32 native_leave_state(u32 flow, u32 ssthresh)
+{
+	tcp_sk(sock_of(flow))->snd_ssthresh = ssthresh;
+	hcc_reno_state(sock_of(flow), TCP_CA_Open);
+	return tcp_sk(sock_of(flow))->snd_ssthresh;
+}
+
+/* A reduction is undone, on such a kernel; returns cwnd afterwards. */
+__u32 native_undo(u32 flow, u32 variant, u32 wrong)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+
+	tp->prior_cwnd = 10;
+	tp->snd_cwnd = wrong;
+	variant ? hcc_host_state(sock_of(flow), TCP_CA_Open) :
+		  hcc_reno_state(sock_of(flow), TCP_CA_Open);
+	return tp->snd_cwnd;
+}
+
 /* Congestion avoidance; returns the window. */
 __u32 native_grow(u32 flow, u32 acked)
 {

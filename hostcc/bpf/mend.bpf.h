@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Answers that the kernel has lost.  Some kernels (seen: 6.18 in a virtual machine) take, now
+ * and then, a part of an address for what ssthresh and undo_cwnd of a BPF congestion control
+ * return, without having asked: after time-outs always.  ssthresh or cwnd is then in the
+ * millions, and the flow floods the path.  A value that cannot be is put right where BPF is
+ * next asked: at the change of state, or at the next acknowledgement.
+ */
+#ifndef HOSTCC_MEND_BPF_H
+#define HOSTCC_MEND_BPF_H
+
+#define ABSURD_CWND (1u << 20)		/* packets: above every bandwidth-delay product */
+
+#define NO_SSTHRESH 0x7fffffff		/* TCP_INFINITE_SSTHRESH */
+
+/* While a loss is dealt with ssthresh is at most the window before it, or two packets. */
+static __always_inline bool lost_ssthresh(const struct tcp_sock *tp, u8 state)
+{
+	u32 ssthresh = tp->snd_ssthresh;
+
+	if (ssthresh <= tp->prior_cwnd || ssthresh <= 2)
+		return false;
+	return state >= TCP_CA_CWR || (ssthresh > ABSURD_CWND && ssthresh != NO_SSTHRESH);
+}
+
+/* `ssthresh` is the variant's own answer, for the window before the loss. */
+static __always_inline void mend(struct sock *sk, u8 state, u32 (*ssthresh)(struct sock *))
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tp->snd_cwnd, before = tp->prior_cwnd > 2 ? tp->prior_cwnd : 2;
+
+	if (before > ABSURD_CWND)
+		before = 2;
+	if (lost_ssthresh(tp, state)) {
+		tp->snd_cwnd = before;
+		tp->snd_ssthresh = ssthresh(sk);
+		tp->snd_cwnd = cwnd;
+	}
+	if (cwnd > ABSURD_CWND)
+		tp->snd_cwnd = state >= TCP_CA_CWR ? tp->snd_ssthresh : before;
+}
+
+#endif
