@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from hostcc.coord.names import MEMBER_NAME, MEMBER_NAME_WORDS
 from hostcc.limits import (
     BYTES_PER_ITERATION_MAX,
     F_POINTS,
@@ -45,6 +46,7 @@ PortOrRange = (
         Meta(pattern=r"^[0-9]{1,5}-[0-9]{1,5}\Z", description='a range of ports like "5000-5010"'),
     ]
 )
+Endpoint = Annotated[str, Meta(max_length=300)]
 Ports = Annotated[tuple[PortOrRange, ...], Meta(max_length=1024)]
 
 
@@ -208,6 +210,30 @@ class MarksConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Where marks arrive; empty: `marks.sock` in run_dir."""
 
 
+class GossipConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[gossip]`: what agents tell each other.  Addresses are checked in configfile.py."""
+
+    enabled: bool = False
+    """Whether this host takes part; if not, nothing listens."""
+    name: Annotated[
+        str,
+        Meta(pattern=f"^$|{MEMBER_NAME}", description=f"{MEMBER_NAME_WORDS}, or nothing"),
+    ] = ""
+    """Among the members; empty: `instance` if it is set, else the host name."""
+    listen: Endpoint = ""
+    """Empty: port 7471 of all IPv4 addresses, without keys of loopback only."""
+    keys: Annotated[
+        str, Meta(pattern=r"^(/[^\x00]{0,4000})?\Z", description="an absolute path or nothing")
+    ] = "/etc/hostcc/keys"
+    """Directory of `hostcc keys`; empty, or no host.key in it: without keys."""
+    insecure: bool = False
+    """Without keys, listen where others can reach it: for networks trusted as a whole."""
+    seeds: Annotated[tuple[Annotated[str, Meta(max_length=400)], ...], Meta(max_length=64)] = ()
+    """NAME@HOST:PORT of members to begin with; the others are learned."""
+    advertise: Endpoint = ""
+    """Where the others reach this host; empty: worked out from `listen`."""
+
+
 class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[[job]]`: one job's wishes, and how to find its sockets if `hostcc run` did not start it."""
 
@@ -245,6 +271,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     discover: DiscoverConfig = DiscoverConfig()
     gpu: GpuConfig = GpuConfig()
     marks: MarksConfig = MarksConfig()
+    gossip: GossipConfig = GossipConfig()
     job: Annotated[tuple[JobConfig, ...], Meta(max_length=MAX_JOBS - 1)] = ()
 
     @property

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostcc.config import Config, JobConfig, expand_ports, shape_of
+from hostcc.config import Config, GossipConfig, JobConfig, expand_ports, shape_of
+from hostcc.coord import address
 from hostcc.errors import InputError
 from hostcc.limits import MAX_PORTS, WEIGHT_MAX, WEIGHT_MIN
 from hostcc.mltcp.params import Shape, ShapeKind
@@ -150,6 +151,7 @@ def check(config: Config) -> Iterator[Problem]:
         yield from _check_targets(at, low, high, key)
         yield from _check_shape(at, shape_of(mltcp, job))
     yield from _check_ports(config.job)
+    yield from _check_gossip(config.gossip)
 
 
 def _check_targets(at: str, low: int, high: int, key: str) -> Iterator[Problem]:
@@ -189,3 +191,29 @@ def _check_ports(jobs: tuple[JobConfig, ...]) -> Iterator[Problem]:
                 if len(taken) > MAX_PORTS:
                     yield key, f"at most {MAX_PORTS} ports in all rules", item
                     return
+
+
+def _check_gossip(gossip: GossipConfig) -> Iterator[Problem]:
+    """Addresses that can be bound and dialled; without keys only loopback, unless it is meant."""
+    numbers = "ADDRESS:PORT or [IPV6]:PORT, in numbers"
+    listen = _numeric(gossip.listen)
+    if gossip.listen and listen is None:
+        yield "gossip.listen", numbers, gossip.listen
+    elif listen and not (gossip.keys or gossip.insecure or listen.is_loopback):
+        words = "a loopback address without keys, unless insecure = true"
+        yield "gossip.listen", words, gossip.listen
+    if gossip.advertise and address.parse_numeric(gossip.advertise) is None:
+        yield "gossip.advertise", numbers, gossip.advertise
+    for seed in gossip.seeds:
+        try:
+            address.parse_seed(seed, "")
+        except InputError:
+            yield "gossip.seeds", "NAME@HOST:PORT of each member, with a port from 1 to 65535", seed
+
+
+def _numeric(text: str) -> address.Address | None:
+    try:
+        found = address.parse(text, "")
+    except InputError:
+        return None
+    return found if found.is_numeric else None

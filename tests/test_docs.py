@@ -16,6 +16,7 @@ from hostcc.config import (
     AgentConfig,
     Config,
     DiscoverConfig,
+    GossipConfig,
     GpuConfig,
     JobConfig,
     MarksConfig,
@@ -31,7 +32,15 @@ TOP = Path(__file__).parent.parent
 CONTROL = (TOP / "docs/control.md").read_text()
 CONFIG = (TOP / "docs/config.md").read_text()
 MAN = (TOP / "docs/man/hostcc.1").read_text()
-SECTIONS = (AgentConfig, MltcpConfig, MeasureConfig, DiscoverConfig, GpuConfig, MarksConfig)
+SECTIONS = (
+    AgentConfig,
+    MltcpConfig,
+    MeasureConfig,
+    DiscoverConfig,
+    GpuConfig,
+    MarksConfig,
+    GossipConfig,
+)
 
 
 def defaults(kind: type[msgspec.Struct]) -> dict[str, object]:

@@ -56,11 +56,11 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_new(args: argparse.Namespace) -> int:
     """Make keys, once."""
-    from hostcc.coord import keys, keys_file
+    from hostcc.coord import keys, keys_file, names
 
     name = socket.gethostname().split(".")[0] if args.name is None else args.name
-    if not keys.is_member_name(name):
-        raise InputError(f"--name: expected {keys.MEMBER_NAME_WORDS}, got {name!r:.80}")
+    if not names.is_member_name(name):
+        raise InputError(f"--name: expected {names.MEMBER_NAME_WORDS}, got {name!r:.80}")
     if (args.dir / keys_file.HOST_FILE).exists():
         raise InputError(
             f"{args.dir / keys_file.HOST_FILE}: expected no keys yet; `hostcc keys rotate` "
@@ -124,10 +124,10 @@ def run_allow(args: argparse.Namespace) -> int:
 
 def run_revoke(args: argparse.Namespace) -> int:
     """Take a member off the list."""
-    from hostcc.coord import keys, keys_file
+    from hostcc.coord import keys_file, names
 
-    if not keys.is_member_name(args.name):
-        raise InputError(f"NAME: expected {keys.MEMBER_NAME_WORDS}, got {args.name!r:.80}")
+    if not names.is_member_name(args.name):
+        raise InputError(f"NAME: expected {names.MEMBER_NAME_WORDS}, got {args.name!r:.80}")
     keys_file.revoke(args.dir, args.name)
     _say(f"{args.name} has no rights on this host any more; do the same on every other one")
     return Exit.OK

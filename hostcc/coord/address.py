@@ -6,7 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from hostcc.coord.keys import is_member_name
+from hostcc.coord.names import is_member_name
 from hostcc.errors import InputError
 
 _HOST = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")

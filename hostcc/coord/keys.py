@@ -8,7 +8,6 @@ it can change them while both are known everywhere.
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 import tomllib
 from collections.abc import Sequence
@@ -22,24 +21,17 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 from zmq.utils import z85
 
+from hostcc.coord.names import MEMBER_NAME, MEMBER_NAME_WORDS
 from hostcc.errors import InputError
 from hostcc.validate import convert
 
-MEMBER_NAME = r"^(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z"
-MEMBER_NAME_WORDS = "1 to 64 characters of A-Z a-z 0-9 . _ - (and not . or ..)"
 MAX_KEYS = 4
 """Of one member at a time: the one in use, its successor, and room for a second thought."""
 MAX_FILE_BYTES = 8192
 OVERLAP_MAX_S = 400 * 86400.0
 
-_MEMBER_NAME = re.compile(MEMBER_NAME)
 Name = Annotated[str, Meta(pattern=MEMBER_NAME, description=MEMBER_NAME_WORDS)]
 Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", description="64 hexadecimal digits")]
-
-
-def is_member_name(text: str) -> bool:
-    """Whether `text` can name a member; it is also a file name."""
-    return _MEMBER_NAME.match(text) is not None
 
 
 @dataclass(frozen=True)

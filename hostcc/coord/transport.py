@@ -22,7 +22,7 @@ from hostcc.coord.address import Address
 from hostcc.coord.connections import Connection
 from hostcc.coord.dealers import Dealers
 from hostcc.coord.keyring import Keyring
-from hostcc.coord.keys import is_member_name
+from hostcc.coord.names import is_member_name
 from hostcc.coord.rate import FATAL, Allowances, Offenders, TokenBucket
 from hostcc.coord.router import Router, user_of
 from hostcc.coord.transport_settings import TransportSettings
