@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import secrets
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from hostcc.lab.errors import LabError
 from hostcc.lab.variants import FALL_BACK
 
 PORT = 7201
+SPARE_FILES = 50
+"""Of the process that has both ends of every connection, beside those."""
 HOSTS = 64
 """Addresses of the other end: so many different destinations."""
 NEAR = "198.18.5.1"
@@ -89,6 +92,12 @@ class Stage:
 
     def open(self, flows: int) -> None:
         """Make so many connections over loopback; `throughput` sends over them."""
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if 2 * flows + SPARE_FILES > files:
+            raise LabError(
+                f"{flows} flows: expected a hard limit of open files of "
+                f"{2 * flows + SPARE_FILES}, got {files}"
+            )
         self._load = self._start(self._spaces[0], self._jobs[0], "meter_load", "pump", _CPUS[0])
         ask(self._load, self._what(flows, LOOPBACK), f"open {flows}")
 

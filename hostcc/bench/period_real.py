@@ -127,7 +127,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         if measured is None and not context.report_only:
             context.tell(f"{name}, {variant} #{number}", done, len(steps))
             try:
-                keep = None if context.out is None else context.out / "series"
+                keep = None if context.out is None else context.out / "series" / name
                 wanted = scenario.load(scenario.find(name))
                 measured = measure(wanted, variant, args.iterations, number, keep)
             except (LabError, BpfError, OSError) as error:
@@ -192,7 +192,7 @@ def measure(
             inside = between(watcher.series[job.name], some[0].start, some[-1].start)
             if keep is not None:
                 name = f"{job.name}-{variant}-{number}-{stretch.replace(' ', '-')}.npz"
-                _save(keep / wanted.title.replace(" ", "-") / name, job.name, inside)
+                _save(keep / name, job.name, inside)
             found.append(compare(job, wanted, inside, stretch, some))
     return found
 
