@@ -30,6 +30,8 @@ class Facts:
 def status(host: Host, facts: Facts, history: History, parts: Parts) -> dict[str, Any]:
     """The agent, its parts and its jobs, in numbers."""
     engine, config = host.engine, host.config
+    rows = parts.status()
+    gossip = next((row.pop("gossip") for row in rows if "gossip" in row), None)
     return {
         "schema": views.STATUS,
         "agent": {
@@ -47,7 +49,8 @@ def status(host: Host, facts: Facts, history: History, parts: Parts) -> dict[str
             "congestion_controls": dict(engine.backend.ca_names) if engine else {},
             **views.own_usage(),
         },
-        "parts": parts.status(),
+        "gossip": gossip,
+        "parts": rows,
         "jobs": history.annotate(engine.job_status() if engine else []),
         "notes": views.notes(host.journal),
     }

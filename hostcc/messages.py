@@ -47,6 +47,10 @@ class Profile(_Request, frozen=True, tag="profile"):
     """Also the bytes over time that it comes from."""
 
 
+class Peers(_Request, frozen=True, tag="peers"):
+    """The other members of the gossip."""
+
+
 class Flows(_Request, frozen=True, tag="flows"):
     """The jobs' connections."""
 
@@ -86,7 +90,7 @@ class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
 
 
-Request = Status | Jobs | Profile | Flows | Changes | Verify | Register | Unfair | Rollback
+Request = Status | Jobs | Profile | Peers | Flows | Changes | Verify | Register | Unfair | Rollback
 CHANGING = (Register, Unfair, Rollback)
 """Requests that only root may make."""
 
@@ -113,6 +117,7 @@ OPERATIONS: dict[str, type[Request]] = {
     "jobs": Jobs,
     "profile": Profile,
     "flows": Flows,
+    "peers": Peers,
     "changes": Changes,
     "verify": Verify,
     "register": Register,

@@ -7,9 +7,10 @@ from typing import Any
 
 from hostcc import answers, views
 from hostcc.measuring.measurement import Measurement
-from hostcc.messages import Jobs, Profile
+from hostcc.messages import Jobs, Peers, Profile
 from hostcc.parts import Host, Parts
 from hostcc.peer import Peer
+from hostcc.sharing.gossip import Gossip
 
 Handlers = Mapping[type[Any], Callable[[Any, Peer], Any]]
 """Kind of request -> what carries it out."""
@@ -21,15 +22,20 @@ class Roster:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.measurement = Measurement(host)
-        self.parts = Parts([*self.measurement.parts])
+        self.gossip = Gossip(host, self.measurement.profiles, self._names)
+        self.parts = Parts([*self.measurement.parts, self.gossip])
 
     @property
     def handlers(self) -> Handlers:
         """Requests that the agent itself does not answer."""
         return {
             Jobs: lambda request, _: self._jobs(request),
+            Peers: lambda *_: self.gossip.peers(),
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
+
+    def _names(self) -> set[str]:
+        return {job.name for job in self.measurement.jobs()}
 
     def _jobs(self, request: Jobs) -> dict[str, Any]:
         rows = answers.jobs(self._host)

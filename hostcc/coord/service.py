@@ -163,6 +163,8 @@ class GossipService:
             rng=self._rng,
             settings=self.settings.gossip,
             software=self.settings.software,
+            # Above any earlier life, even where nobody is left who remembers it.
+            incarnation=int(time.time()),
         )
         self.coordinator = Coordinator(self.node, self._planner, self._rules, self._rng)
         self._key_in_use = self._fingerprint()

@@ -1,0 +1,118 @@
+"""The agent's part that gossips, and what it answers about it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hostcc.config import Config
+from hostcc.errors import HostccError
+from hostcc.model import Difference, JobProfile
+from hostcc.parts import Host
+from hostcc.version import version
+from hostcc.views import PEERS
+
+if TYPE_CHECKING:
+    from hostcc.sharing.member import Member
+
+TICK_S = 1.0
+
+
+class Gossip:
+    """Tells the others of this host's jobs, and knows what they say.
+
+    `profiles`: what is measured; `jobs`: names of the jobs that there are.
+    """
+
+    name = "gossip"
+    every_s = TICK_S
+
+    def __init__(
+        self,
+        host: Host,
+        profiles: Callable[[], Sequence[JobProfile]],
+        jobs: Callable[[], Collection[str]],
+    ) -> None:
+        self._host = host
+        self._profiles = profiles
+        self._jobs = jobs
+        self._member: Member | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._basis: tuple[object, ...] = ()
+
+    def off(self) -> str:
+        """Configured away?"""
+        return "" if self._host.config.gossip.enabled else "gossip.enabled is false"
+
+    def start(self) -> None:
+        """The first tick does it, because it has to wait."""
+
+    async def tick(self) -> None:
+        """Take part, as it is configured now, and tell what is new."""
+        if self._member is not None and self._basis != _basis(self._host.config):
+            self.stop()
+        if self._member is None:
+            await self._take_part()
+        assert self._member is not None
+        self._member.publish(self._profiles(), self._jobs(), time.monotonic())
+
+    def stop(self) -> None:
+        """Take part no more."""
+        if self._member is not None:
+            self._ending = self._member.end()
+        self._member = None
+
+    def verify(self) -> list[Difference]:
+        """Nothing of the host is changed."""
+        return []
+
+    def view(self) -> Mapping[str, Any]:
+        """Who this host is among the others, and what they agree on."""
+        if self._member is None:
+            return {}
+        return {
+            "gossip": {
+                **asdict(self._member.status()),
+                "unpublished": dict(self._member.unpublished),
+            }
+        }
+
+    def peers(self) -> dict[str, Any]:
+        """All other members.  Raises HostccError while this host does not take part."""
+        if self._member is None:
+            why = self.off() or "it is not running: see `hostcc status`"
+            raise HostccError(f"no gossip: {why}")
+        status = self._member.status()
+        return {
+            "schema": PEERS,
+            "name": status.name,
+            "held": status.held,
+            "active": status.active,
+            "peers": [asdict(peer) for peer in self._member.peers()],
+        }
+
+    async def _take_part(self) -> None:
+        from hostcc.sharing.member import Member
+        from hostcc.sharing.settings import settings
+
+        if self._ending is not None:  # it may still have the address
+            await asyncio.wait([self._ending])
+        config, software = self._host.config, version()
+        self._basis = _basis(config)
+        member = Member(settings(config, software), software)
+        try:
+            await member.start()
+        except BaseException:
+            self._ending = member.end()
+            raise
+        self._member = member
+
+
+def _basis(config: Config) -> tuple[object, ...]:
+    """What a member is made from: when it is another one, so is the member."""
+    from hostcc.sharing.settings import key_directory
+
+    return config.gossip, config.agent.instance, key_directory(config)

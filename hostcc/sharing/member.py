@@ -1,0 +1,116 @@
+"""This host as a member: the gossip service from start to stop, and what it is told.
+
+Only imported where gossip is enabled: it loads ZeroMQ, cryptography and the scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from hostcc.coord.payloads import PROFILE, PayloadError, Profile
+from hostcc.coord.service import GossipService, GossipStatus, PeerStatus, ServiceSettings
+from hostcc.errors import HostccError, one_line
+from hostcc.model import ClusterView, JobProfile, Plan
+from hostcc.schedule.plan import Options
+from hostcc.schedule.plan import plan as schedule
+from hostcc.sharing import publishing
+
+OPTIONS = Options()
+"""Of the scheduler."""
+
+
+def rules(version: str) -> str:
+    """Everything but the view that plans depend on; hosts agree only if it is the same."""
+    return f"hostcc {version} {OPTIONS}"
+
+
+def plan(view: ClusterView) -> Plan:
+    """The plan of a view.  Raises HostccError, whatever is wrong with the view."""
+    try:
+        return schedule(view, OPTIONS)
+    except HostccError:
+        raise
+    except Exception as error:
+        raise HostccError(f"no plan: {one_line(repr(error))}") from error
+
+
+class Member:
+    """One life of this host among the others."""
+
+    def __init__(self, settings: ServiceSettings, version: str) -> None:
+        """Raises HostccError (keys that cannot be read, an address that needs keys)."""
+        self.service = GossipService(settings, plan, rules(version))
+        self.unpublished: dict[str, str] = {}
+        """Job -> why the others would not take its profile."""
+        self._published: dict[str, Profile] = {}
+        self._seen: dict[str, float] = {}
+        self._members: tuple[int, dict[str, str]] = (-1, {})
+        self._ready: asyncio.Future[None]
+        self._life: asyncio.Task[None]
+
+    async def start(self) -> None:
+        """Take part.  Raises HostccError when the address cannot be taken."""
+        loop = asyncio.get_running_loop()
+        self._ready = loop.create_future()
+        # A task, so that cancelling is all that is needed to stop, from wherever.
+        self._life = loop.create_task(self._live())
+        await asyncio.shield(self._ready)
+
+    def end(self) -> asyncio.Task[None]:
+        """Take part no more; the task is done when all is closed."""
+        self._life.cancel()
+        return self._life
+
+    def publish(self, profiles: Iterable[JobProfile], live: Collection[str], now: float) -> None:
+        """Tell what was measured of jobs, and withdraw those that are not among `live`."""
+        node = self.service.node
+        for measured in profiles:
+            job = measured.job
+            self._seen[job] = now
+            told = publishing.content(measured, self._published.get(job), self._addresses())
+            if told == self._published.get(job):
+                continue
+            try:
+                node.publish(PROFILE, job, told)
+            except PayloadError as error:
+                self.unpublished[job] = one_line(str(error))
+                continue
+            self._published[job] = told
+            self.unpublished.pop(job, None)
+        for job in publishing.ended(self._seen, live, now):
+            del self._seen[job]
+            self.unpublished.pop(job, None)
+            if self._published.pop(job, None) is not None:
+                node.withdraw(PROFILE, job)
+
+    def status(self) -> GossipStatus:
+        """As the service says it."""
+        return self.service.status()
+
+    def peers(self) -> list[PeerStatus]:
+        """The same of all others."""
+        return self.service.peers()
+
+    async def _live(self) -> None:
+        try:
+            await self.service.start()
+            self._ready.set_result(None)
+            await asyncio.Event().wait()
+        except Exception as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+        finally:
+            with suppress(asyncio.CancelledError):
+                await self.service.stop()
+
+    def _addresses(self) -> dict[str, str]:
+        """Who listens where; worked out anew when somebody's records have changed."""
+        node = self.service.node
+        if self._members[0] != node.store.revision:
+            names = node.store.writers()
+            pairs = [(name, node.address(name)) for name in names]
+            self._members = node.store.revision, publishing.by_address(pairs)
+        return self._members[1]

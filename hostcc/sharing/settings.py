@@ -1,0 +1,54 @@
+"""`[gossip]` as the settings of a member: names, addresses and keys worked out."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from hostcc.config import AgentConfig, Config
+from hostcc.coord import address
+from hostcc.coord.address import Address
+from hostcc.coord.keys_file import HOST_FILE, read_secret
+from hostcc.coord.names import MEMBER_NAME_WORDS, is_member_name
+from hostcc.coord.service import DEFAULT_PORT, ServiceSettings
+from hostcc.errors import HostccError
+
+EVERYWHERE, LOOPBACK = "0.0.0.0", "127.0.0.1"
+SOFTWARE_MAX = 32
+
+
+def settings(config: Config, software: str) -> ServiceSettings:
+    """How this host takes part; looks whether there are keys.
+
+    Raises HostccError for a name that no member can have, and keys that cannot be read.
+    """
+    gossip, keys = config.gossip, key_directory(config)
+    host = EVERYWHERE if keys is not None or gossip.insecure else LOOPBACK
+    return ServiceSettings(
+        name=gossip.name or _name(config.agent, keys),
+        listen=address.parse(gossip.listen, "gossip.listen")
+        if gossip.listen
+        else Address(host, DEFAULT_PORT),
+        keys=keys,
+        insecure=gossip.insecure,
+        seeds=tuple(address.parse_seed(seed, "gossip.seeds") for seed in gossip.seeds),
+        advertise=gossip.advertise,
+        software=software[:SOFTWARE_MAX],
+    )
+
+
+def key_directory(config: Config) -> Path | None:
+    """Where this host's keys are; None: it has none."""
+    keys = Path(config.gossip.keys)
+    return keys if config.gossip.keys and (keys / HOST_FILE).exists() else None
+
+
+def _name(agent: AgentConfig, keys: Path | None) -> str:
+    """As `hostcc keys new` would call this host, or has called it."""
+    if keys is not None:
+        return read_secret(keys).name
+    alone = agent.instance == AgentConfig().instance
+    found = socket.gethostname().split(".")[0] if alone else agent.instance
+    if not is_member_name(found):
+        raise HostccError(f"gossip.name: expected {MEMBER_NAME_WORDS}, got {found!r:.80}: set it")
+    return found
