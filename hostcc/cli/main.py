@@ -33,6 +33,7 @@ COMMANDS = {
     "plan": "paths, priorities and time-shifts of a cluster's jobs",
     "rank": "placements by how well their jobs' bursts fit together",
     "pcie": "the PCIe tree, and which jobs share its links",
+    "peers": "the hosts that this one gossips with",
     "keys": "this host's keys for gossip, and who may take part",
     "bench": "measurements behind the claims",
 }

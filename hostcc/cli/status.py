@@ -18,11 +18,13 @@ from hostcc.cli.common import (
     size,
     table,
 )
+from hostcc.cli.peers import short
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.text import Text
 
 COLUMNS = [
     ("Job", "left"),
@@ -38,6 +40,9 @@ COLUMNS = [
     ("Per iter.", "right"),
     ("Sent", "right"),
 ]
+
+MISSING_SHOWN = 8
+"""Members that are waited for."""
 
 
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -102,6 +107,7 @@ def screen(answer: dict[str, Any]) -> Group:
         parts += [Text(""), table(COLUMNS, map(job_row, answer["jobs"]))]
     elif answer["agent"]["state"] == "active":
         parts.append(Text("no jobs; start one: hostcc run --job NAME -- COMMAND"))
+    parts += gossip(answer.get("gossip"))
     parts += [Text(line) for line in troubles(answer.get("parts", []))]
     parts += [Text(f"note: {note['target']}: {note['text']}") for note in answer["notes"]]
     return Group(*parts)
@@ -126,6 +132,32 @@ def troubles(parts: list[dict[str, Any]]) -> list[str]:
         for part in parts
         if part["reason"] and part["state"] != "off"
     ]
+
+
+def gossip(block: dict[str, Any] | None) -> list[Text]:
+    """Who else there is, what they agree on, and in red that anybody may say anything."""
+    from rich.text import Text
+
+    if block is None:
+        return []
+    counts = [f"{count} {state}" for state, count in sorted(block["members"].items())]
+    line = f"gossip as {block['name']}: {', '.join(counts) or 'nobody else'}; "
+    if block["active"]:
+        agreed = "agreed" if block["agreed"] else "not agreed"
+        line += f"follows view {short(block['active'])}, {agreed}"
+    else:
+        line += "follows no view yet"
+    if block["held"] != block["active"]:
+        line += f"; holds view {short(block['held'])}"
+    if block["missing"]:
+        more = ", ..." if len(block["missing"]) > MISSING_SHOWN else ""
+        line += f"; waits for {', '.join(block['missing'][:MISSING_SHOWN])}{more}"
+    lines = [Text(line)]
+    if block["insecure"]:
+        words = f"INSECURE: no keys, whoever reaches {block['listen']} may say anything"
+        lines.append(Text(f"gossip is {words}", style="bold red"))
+    lines += [Text(f"gossip: job {job}: {why}") for job, why in block["unpublished"].items()]
+    return lines
 
 
 def job_row(job: dict[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostcc.cli import changes, common, doctor, dryrun, flows, jobs, status, unfair, verify
+from hostcc.cli import changes, common, doctor, dryrun, flows, jobs, peers, status, unfair, verify
 from hostcc.doctor import Finding, State
 
 JOB: dict[str, Any] = {
@@ -85,6 +85,63 @@ def test_status(capsys: pytest.CaptureFixture[str]) -> None:
     observing = {**AGENT, "state": "observing", "reason": "rolled back"}
     common.emit(status.screen({"agent": observing, "jobs": [], "notes": []}))
     assert "observing only: rolled back" in lines(capsys)[0]
+
+
+GOSSIP: dict[str, Any] = {
+    "name": "a",
+    "listen": "0.0.0.0:7471",
+    "insecure": False,
+    "members": {"dead": 1, "alive": 2},
+    "held": "ab" * 16,
+    "active": "ab" * 16,
+    "agreed": True,
+    "missing": [],
+    "unpublished": {},
+}
+
+
+def test_status_shows_agreement_and_in_red_that_there_are_no_keys() -> None:
+    (line,) = status.gossip(GOSSIP)
+    assert line.plain == "gossip as a: 2 alive, 1 dead; follows view abababababab, agreed"
+    waiting = {
+        **GOSSIP,
+        "insecure": True,
+        "members": {},
+        "active": "",
+        "missing": [f"m{number}" for number in range(9)],
+        "unpublished": {"j": "too much"},
+    }
+    line, warning, job = status.gossip(waiting)
+    assert line.plain.startswith("gossip as a: nobody else; follows no view yet; holds view abab")
+    assert line.plain.endswith("; waits for m0, m1, m2, m3, m4, m5, m6, m7, ...")
+    assert warning.plain.startswith("gossip is INSECURE: no keys, whoever reaches 0.0.0.0:7471")
+    assert warning.style == "bold red"
+    assert job.plain == "gossip: job j: too much"
+    assert status.gossip(None) == []
+
+
+def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
+    known = {
+        "name": "b",
+        "address": "10.0.0.2:7471",
+        "state": "alive",
+        "link": "dialled",
+        "rtt_s": 0.0004,
+        "version": "0.1.0",
+        "held": "cd" * 16,
+        "active": "cd" * 16,
+        "heard_s": 0.31,
+        "shut_out": False,
+    }
+    silent = {"rtt_s": None, "version": "", "held": "", "heard_s": None, "address": ""}
+    unknown = {**known, **silent, "name": "c", "state": "dead", "link": "none", "shut_out": True}
+    peers.render({"name": "a", "held": "ab" * 16, "peers": [known, unknown]})
+    out = [" ".join(line.split()) for line in lines(capsys)]
+    assert out[0] == "a (this host) holds view abababababab"
+    assert out[2] == "b alive 400 us 0.1.0 cdcdcdcdcdcd 310 ms ago dialled 10.0.0.2:7471"
+    assert out[3] == "c dead, shut out - - - never none -"
+    peers.render({"name": "a", "held": "", "peers": []})
+    assert lines(capsys)[-1] == "no other members are known"
 
 
 def test_status_of_other_modes() -> None:

@@ -1,0 +1,70 @@
+"""`hostcc peers`: the other members of the gossip."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from hostcc.cli.common import (
+    Subparsers,
+    add_client_options,
+    add_parser,
+    emit,
+    seconds,
+    show,
+    table,
+)
+
+DIGEST_SHOWN = 12
+"""Digits of a digest that tell two apart for a person."""
+COLUMNS = [
+    ("Member", "left"),
+    ("State", "left"),
+    ("Round trip", "right"),
+    ("Version", "left"),
+    ("View", "left"),
+    ("Last heard", "right"),
+    ("Link", "left"),
+    ("Address", "left"),
+]
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = add_parser(subparsers, "peers", "the hosts that this one gossips with")
+    add_client_options(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask and show."""
+    return show(args, "peers", render)
+
+
+def render(answer: dict[str, Any]) -> None:
+    """The table, and which view this host itself holds."""
+    print(f"{answer['name']} (this host) holds view {short(answer['held'])}")
+    if answer["peers"]:
+        emit(table(COLUMNS, map(row, answer["peers"])))
+    else:
+        print("no other members are known")
+
+
+def row(peer: dict[str, Any]) -> tuple[str, ...]:
+    """One line of the table."""
+    heard = peer["heard_s"]
+    return (
+        peer["name"],
+        f"{peer['state']}, shut out" if peer["shut_out"] else peer["state"],
+        seconds(peer["rtt_s"]),
+        peer["version"] or "-",
+        short(peer["held"]),
+        "never" if heard is None else f"{seconds(heard)} ago",
+        peer["link"],
+        peer["address"] or "-",
+    )
+
+
+def short(digest: str) -> str:
+    """As much of a digest as a person compares."""
+    return digest[:DIGEST_SHOWN] or "-"
