@@ -220,6 +220,9 @@ class Search:
             for entry in [*self._under_way.values(), *self._complete.values()]:
                 entry.known = {t: hop for t, hop in entry.known.items() if t < ttl}
             self._queue = deque(ask for ask in self._queue if ask[1] < ttl)
+            # What was missing of some may have been beyond the end.
+            for number in list(self._under_way):
+                self._settle(number)
 
     @property
     def _last_hop(self) -> int:

@@ -76,6 +76,12 @@ def test_what_is_reported_is_true(
     assert 0 <= found.confidence <= 1
 
 
+def test_the_end_that_one_port_finds_completes_the_others() -> None:
+    network = Network(clos(3), seed=266, loss=0.2, echo=False, udp=True)
+    found, _ = play(network, range(100, 400), SearchSettings(risk=1e-7))
+    assert set(found.paths) == set(clos(3))
+
+
 def test_limited_routers_are_paced_not_lost() -> None:
     network = Network(clos(4), seed=5, errors_per_s=5.0)
     found, seconds = play(network)
