@@ -27,6 +27,8 @@ CELLS = 1 << 22
 CHECKED = 12
 """Of them, how many are looked at closely."""
 PARTS = 2.0**36
+LEAST_WORTH = float(np.finfo(np.float64).tiny)
+"""Below it division is no longer exact, or not possible."""
 ROUNDS = 3
 FLOWS = 800
 """Flows looked at in a round, those whose jobs lose most."""
@@ -83,7 +85,7 @@ def _nominal(problem: Problem, reference: Alone, routings: Ints) -> Floats:
     seconds /= problem.capacity
     period = np.maximum(problem.compute, problem.comm_start + seconds.max(axis=2, initial=0.0))
     longer = np.maximum(period / reference.period - 1, 0.0)
-    unit = (float(reference.worth.sum()) or 1.0) / PARTS
+    unit = max(float(reference.worth.sum()) / PARTS, LEAST_WORTH)
     total = np.rint(longer / (1 + longer) * reference.worth / unit).sum(axis=1)
     present = (seconds > 0).astype(np.float64)
     meet = (present @ present.transpose(0, 2, 1)) > 0
