@@ -35,17 +35,29 @@ class Allowances:
         self._budgets: dict[str, Budget] = {}
 
     def take(self, name: str, now: float) -> bool:
-        """Whether one more is allowed."""
-        budget = self._budgets.get(name)
-        if budget is None:
+        """Whether one more is allowed; if so, it is spent."""
+        if not self.left(name, now):
+            return False
+        if name not in self._budgets:
             if len(self._budgets) >= self._most:
                 self._sweep(now)
-            budget = self._budgets[name] = Budget(self._rate, self._burst)
-        budget.refill(now)
-        if budget.left < 1:
-            return False
-        budget.left -= 1
+            self._budgets[name] = Budget(self._rate, self._burst)
+            self._budgets[name].refill(now)
+        self._budgets[name].left -= 1
         return True
+
+    def left(self, name: str, now: float) -> bool:
+        """Whether one more would be allowed."""
+        budget = self._budgets.get(name)
+        if budget is None:
+            return self._burst >= 1
+        budget.refill(now)
+        return budget.left >= 1
+
+    def give_back(self, name: str) -> None:
+        """What was taken last turned out to be somebody else's doing."""
+        if name in self._budgets:
+            self._budgets[name].left += 1
 
     def _sweep(self, now: float) -> None:
         """Make room: those that are full again, else the oldest."""

@@ -51,7 +51,7 @@ class Held(Struct, frozen=True):
 
 
 class UnsignedError(HostccError):
-    """The signature is not the writer's: whoever passed it on is at fault."""
+    """The signature is not by a key of the writer that is known here."""
 
 
 class StrangerError(HostccError):

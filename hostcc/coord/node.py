@@ -52,8 +52,7 @@ class Node:
         software: str = "",
         incarnation: int = 1,
     ) -> None:
-        """`incarnation`: to begin with, such as the time in seconds; a higher one is found
-        where it is needed."""
+        """`incarnation`: to begin with, such as the time; a higher one is found if needed."""
         self.name = name
         self.settings = settings = Settings() if settings is None else settings
         self.store = Store(settings)
@@ -72,6 +71,7 @@ class Node:
         self._repair = Repair(self.store, intake, rng)
         self._offenders = Offenders(settings)
         self._writers = Allowances(settings.writer_per_s, settings.writer_burst)
+        self._unsigned = Allowances(settings.writer_per_s, settings.writer_burst)
         self._repairs = Budget(REPAIRS_PER_S, REPAIRS_BURST)
         self._budget = Budget(settings.bytes_per_s, settings.burst_bytes)
         self._contacts: dict[str, None] = {}
@@ -361,15 +361,16 @@ class Node:
         out.records(peer, corrections)
 
     def _admit(self, peer: str, record: Record, at: float) -> Held | None:
-        if not self._writers.take(record.writer, at):
+        if not (self._unsigned.left(peer, at) and self._writers.take(record.writer, at)):
             return None
         try:
             return self._intake.admit(record)
         except StrangerError as error:
             self._offenders.tell("stranger", record.writer, str(error), at, self._real)
-        except UnsignedError as error:
-            self._offenders.strike(peer, str(error), at, self._real)
-        except PayloadError as error:
+        except (UnsignedError, PayloadError) as error:
+            # A relay may know another key of the writer than this host: honest, but its cost.
+            if isinstance(error, UnsignedError) and self._unsigned.take(peer, at):
+                self._writers.give_back(record.writer)
             if peer == record.writer:
                 self._offenders.strike(peer, str(error), at, self._real)
             else:

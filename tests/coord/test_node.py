@@ -185,10 +185,9 @@ def test_a_forger_is_logged_once_and_not_heard_for_a_while() -> None:
     nodes = cluster("a", "b")
     now = rounds(nodes, 10)
     root = nodes["a"].store.root()
-    forged = [profile("c", "job", version=v + 2) for v in range(10)]
-    for one in forged:
-        stolen = record("c", "profile", "job", WORK, version=one.version, signer="b")
-        nodes["a"].receive("b", saying(stolen), now)
+    for version in range(2, 12):
+        forged = record("b", "profile", "job", WORK, version=version, signer="c")
+        nodes["a"].receive("b", saying(forged), now)
     assert nodes["a"].store.root() == root
     assert not nodes["a"].heard("b", now)
     assert [event.what for event in nodes["a"].take_events()] == ["offender"]
@@ -196,6 +195,23 @@ def test_a_forger_is_logged_once_and_not_heard_for_a_while() -> None:
         now += 0.25
         nodes["a"].tick(now)
     assert nodes["a"].heard("b", now)
+
+
+def test_passing_on_what_only_another_key_explains_is_told_and_costs_the_relay_alone() -> None:
+    nodes = {name: node(name, Settings(writer_burst=10)) for name in "abc"}
+    for name in "bc":
+        nodes[name].meet("a")
+    now = rounds(nodes, 10) + 60.0
+    for version in range(100, 150):
+        stolen = record("c", "profile", "job", WORK, version=version, signer="b")
+        nodes["a"].receive("b", saying(stolen), now)
+    assert nodes["a"].heard("b", now)
+    assert [(event.what, event.who) for event in nodes["a"].take_events()] == [("refused", "c")]
+    # Neither the writer's own allowance is used up, nor does the relay get another word in.
+    nodes["a"].receive("b", saying(profile("c", "job", version=200)), now)
+    assert nodes["a"].store.get("c", ("profile", "job")) is None
+    nodes["a"].receive("c", saying(profile("c", "job", version=200)), now)
+    assert nodes["a"].store.get("c", ("profile", "job")) is not None
 
 
 def test_other_hosts_records_cannot_be_replaced() -> None:
