@@ -24,6 +24,9 @@ HOSTCC = (sys.executable, "-m", "hostcc")
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 10.0
 CLIENT_PATIENCE_S = 30.0
+GOSSIP_PORT = 7471
+SEEDS = 4
+"""Members that an agent is told of; it learns of the others from them."""
 
 
 @dataclass
@@ -46,8 +49,10 @@ class Agent:
         return True
 
 
-def configuration(fabric: Fabric, host: Host, over: Mapping[str, Any]) -> dict[str, Any]:
-    """hostcc.toml of one lab host, as a document."""
+def configuration(
+    fabric: Fabric, host: Host, over: Mapping[str, Any], members: Sequence[Host] = ()
+) -> dict[str, Any]:
+    """hostcc.toml of one lab host, as a document; it gossips with `members`, if there are any."""
     base = {
         "agent": {
             "instance": host.name,
@@ -58,18 +63,36 @@ def configuration(fabric: Fabric, host: Host, over: Mapping[str, Any]) -> dict[s
         # The lab starts its jobs itself; many agents on one machine need not all look for more.
         "discover": {"enabled": False},
         "gpu": {"enabled": False},
+        **({"gossip": gossip(host, members)} if members else {}),
     }
     return merge(base, over)
 
 
-def start(fabric: Fabric, hosts: Sequence[Host], over: Mapping[str, Any]) -> list[Agent]:
+def gossip(host: Host, members: Sequence[Host]) -> dict[str, Any]:
+    """`[gossip]` of one lab host: without keys, as nobody else reaches the lab's network."""
+    seeds = [f"{one.name}@{one.address}:{GOSSIP_PORT}" for one in members if one != host]
+    return {
+        "enabled": True,
+        "listen": f"{host.address}:{GOSSIP_PORT}",
+        "keys": "",
+        "insecure": True,
+        "seeds": seeds[:SEEDS],
+    }
+
+
+def start(
+    fabric: Fabric, hosts: Sequence[Host], over: Mapping[str, Any], *, gossiping: bool = False
+) -> list[Agent]:
     """Start an agent on each of the hosts and wait until all answer.
 
     Raises LabError with the end of its log when one does not.
     """
     agents: list[Agent] = []
     try:
-        agents.extend(_start_one(fabric, host, over) for host in hosts)
+        members = hosts if gossiping else ()
+        agents.extend(
+            _start_one(fabric, host, configuration(fabric, host, over, members)) for host in hosts
+        )
         deadline = time.monotonic() + START_PATIENCE_S
         for agent in agents:
             while not agent.ready:
@@ -82,11 +105,11 @@ def start(fabric: Fabric, hosts: Sequence[Host], over: Mapping[str, Any]) -> lis
     return agents
 
 
-def _start_one(fabric: Fabric, host: Host, over: Mapping[str, Any]) -> Agent:
+def _start_one(fabric: Fabric, host: Host, document: Mapping[str, Any]) -> Agent:
     run_dir = fabric.run_dir / host.name
     run_dir.mkdir(exist_ok=True)
     config = fabric.run_dir / f"{host.name}.toml"
-    config.write_text(dump(configuration(fabric, host, over)))
+    config.write_text(dump(document))
     log = fabric.run_dir / f"{host.name}.agent.log"
     with log.open("ab") as file:
         process = netns.spawn(

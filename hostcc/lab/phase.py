@@ -72,7 +72,8 @@ def run(fabric: Fabric, plan: PhasePlan, progress: Progress) -> PhaseResult:
     fabric.set_congestion_control(plan.variant.default_control)
     running: list[agents.Agent] = []
     if plan.variant.agent is not None:
-        running = agents.start(fabric, hosts, plan.variant.agent)
+        over, gossiping = plan.variant.agent, plan.scenario.gossip
+        running = agents.start(fabric, hosts, over, gossiping=gossiping)
     ranks: list[Rank] = []
     try:
         ranks = _start_traffic(fabric, plan, running)

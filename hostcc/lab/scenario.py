@@ -133,6 +133,8 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     background: Annotated[tuple[BackgroundSpec, ...], Meta(max_length=16)] = ()
     variant: Annotated[tuple[VariantSpec, ...], Meta(max_length=32)] = ()
     action: Annotated[tuple[ActionSpec, ...], Meta(max_length=64)] = ()
+    gossip: bool = False
+    """Whether the agents gossip with each other, over the lab's own network."""
     agent: dict[str, Any] = {}
     """Laid over the configuration of every agent; its sub-tables are those of hostcc.toml."""
 

@@ -1,0 +1,57 @@
+"""Agents on the lab's hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostcc.client import ask
+from hostcc.config import Config
+from hostcc.configfile import check
+from hostcc.errors import HostccError
+from hostcc.lab import agents
+from hostcc.lab.fabric import Fabric
+from hostcc.lab.plan import hosts_of
+from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
+from hostcc.validate import convert
+from tests.real import until
+
+HOSTS = hosts_of(Scenario(job=(JobSpec(name="a", comm_ms=1, hosts=4),)))
+
+
+@pytest.mark.unit
+def test_members_know_some_others_by_the_labs_addresses() -> None:
+    config = convert({"gossip": agents.gossip(HOSTS[1], HOSTS)}, Config, "h2")
+    assert list(check(config)) == []
+    assert config.gossip.listen == "198.18.2.2:7471"
+    assert config.gossip.seeds == tuple(f"h{n}@198.18.{n}.2:7471" for n in (1, 3, 4))
+    assert config.gossip.insecure
+    assert config.gossip.keys == ""
+
+
+@pytest.mark.kernel
+def test_agents_gossip_over_the_labs_network() -> None:
+    def peers(agent: agents.Agent) -> dict[str, str]:
+        try:
+            answer = ask(agent.socket, "peers")
+        except HostccError:  # it has not begun yet
+            return {}
+        return {one["name"]: one["state"] for one in answer["peers"]}
+
+    def agreed(agent: agents.Agent) -> str:
+        block = ask(agent.socket, "status")["gossip"]
+        return str(block["active"]) if block and block["agreed"] else ""
+
+    with Fabric(FabricSpec(), HOSTS) as fabric:
+        running = agents.start(fabric, HOSTS[:2], {}, gossiping=True)
+        try:
+            one, two = running
+            until(lambda: peers(one) == {"h2": "alive"}, one.log.read_text, 40)
+            until(lambda: peers(two) == {"h1": "alive"}, two.log.read_text, 40)
+            until(lambda: agreed(one) == agreed(two) != "", one.log.read_text, 40)
+        finally:
+            agents.stop(running)
+        running = agents.start(fabric, HOSTS[:1], {})
+        try:
+            assert ask(running[0].socket, "status")["gossip"] is None
+        finally:
+            agents.stop(running)
