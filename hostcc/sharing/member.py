@@ -70,10 +70,9 @@ class Member:
             job = measured.job
             self._seen[job] = now
             told = publishing.content(measured, self._published.get(job), self._addresses())
-            if told == self._published.get(job):
-                continue
             try:
-                node.publish(PROFILE, job, told)
+                if told != self._published.get(job):
+                    node.publish(PROFILE, job, told)
             except PayloadError as error:
                 self.unpublished[job] = one_line(str(error))
                 continue

@@ -20,7 +20,7 @@ from hostcc.errors import HostccError
 from hostcc.model import JobProfile
 from hostcc.parts import Parts
 from hostcc.sharing.gossip import Gossip
-from tests.coord.members import until
+from tests.coord.members import make_keys, until
 from tests.measuring.hosts import OWN, ToyHost
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
@@ -160,6 +160,22 @@ async def test_a_profile_that_nobody_would_take_is_named(pair: tuple[Site, Site]
         assert one.gossip["unpublished"]["train"].startswith("profile train: work: expected")
         one.measured = [MEASURED]
         await until(lambda: one.gossip["unpublished"] == {})
+        one.measured = [replace(MEASURED, work=1e30)]
+        await until(lambda: one.gossip["unpublished"] != {})
+        one.measured = [MEASURED]
+        await until(lambda: one.gossip["unpublished"] == {})
+
+
+async def test_keys_that_appear_are_used(pair: tuple[Site, Site], tmp_path: Path) -> None:
+    one, other = pair
+    for site in pair:
+        site.configure(keys=str(tmp_path / "keys" / site.name))
+    async with running(one, other):
+        await until(both(pair, lambda site: site.gossip.get("insecure") is True))
+        make_keys(tmp_path / "keys", ["a", "b"])
+        await until(both(pair, lambda site: site.gossip.get("insecure") is False))
+        await until(lambda: one.states() == {"b": "alive"} and other.states() == {"a": "alive"})
+        assert one.gossip["key"] != other.gossip["key"] != ""
 
 
 async def test_nothing_is_loaded_before_it_is_enabled() -> None:
