@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.bench import options
+from hostcc.bench.registry import BENCHMARKS
 from hostcc.cli.main import main
 from hostcc.errors import InputError
 
@@ -65,3 +68,11 @@ def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names[0] == "mltcp"
     assert len(names) == len(set(names)) == 24
+
+
+def test_every_benchmark_has_a_script() -> None:
+    scripts = Path(__file__).parents[2] / "benchmarks"
+    found = {path.stem.replace("_", "-") for path in scripts.glob("[a-z]*.py")}
+    assert found == set(BENCHMARKS)
+    for name in BENCHMARKS:
+        assert f'["bench", "{name}", ' in (scripts / f"{name.replace('-', '_')}.py").read_text()
