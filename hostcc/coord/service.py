@@ -240,6 +240,8 @@ class GossipService:
                 self.tick()
             except HostccError as error:
                 log.failure("gossip round", reason=str(error))
+            except Exception as error:  # noqa: BLE001 - the rounds go on, whatever happens in one
+                log.defect("gossip round", error)
 
     def _received(self, peer: str, data: bytes) -> None:
         now = self._clock()

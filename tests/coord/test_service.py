@@ -14,7 +14,7 @@ import pytest
 from hostcc.coord import codec, keys, keys_file, payloads
 from hostcc.coord.address import Address
 from hostcc.coord.keys import SecretKey
-from hostcc.coord.message import COUNTER_MAX, PROTOCOL, Message, Record
+from hostcc.coord.message import COUNTER_MAX, PROTOCOL, Message, Outgoing, Record
 from hostcc.coord.payloads import Links, Profile
 from hostcc.coord.seeds import Seeds, advertised
 from hostcc.coord.service import GossipService
@@ -70,6 +70,23 @@ async def test_members_find_each_other_and_agree(tmp_path: Path) -> None:
         again = member("n4", tmp_path / "n4", services[0])
         async with running(again):
             await until(lambda: agree([*left, again]))
+
+
+async def test_a_defect_in_a_round_does_not_end_the_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: list[str]
+) -> None:
+    async with cluster(tmp_path, 2) as (first, second):
+        await until(lambda: bool(first.node.members.others))
+        tick = first.node.tick
+
+        def broken(now: float) -> list[Outgoing]:
+            monkeypatch.setattr(first.node, "tick", tick)
+            raise ZeroDivisionError(f"at {now}")
+
+        monkeypatch.setattr(first.node, "tick", broken)
+        await until(lambda: any(line.startswith("gossip round") for line in logged))
+        first.node.publish(payloads.PROFILE, "job", PROFILE)
+        await until(lambda: second.node.store.get("n0", (payloads.PROFILE, "job")) is not None)
 
 
 async def test_a_new_key_signs_everything_anew(tmp_path: Path) -> None:
