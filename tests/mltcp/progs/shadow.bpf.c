@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Every operation twice: first the kernel's own, whose result is noted and undone, then the
- * product's.  With F = 1 the two must agree to the bit; what differs is counted.
+ * product's.  With F = 1 the two must agree to the bit; what differs is counted.  What the
+ * kernel has lost (mend.bpf.h) is put right before: it is no part of the comparison.
  */
 #include "mltcp.bpf.c"
 
@@ -161,6 +162,7 @@ static __always_inline void compare(struct sock *sk, const struct window *want, 
 	SEC("struct_ops/shadow_" #name "_state")                                                  \
 	void BPF_PROG(shadow_##name##_state, struct sock *sk, u8 state)                           \
 	{                                                                                         \
+		mend(sk, state, cubictcp_recalc_ssthresh);                                        \
 		TWICE(SHADOW_STATE, sk, DONE(cubictcp_state(sk, state)),                          \
 		      DONE(____##state_(ctx, sk, state)));                                        \
 	}                                                                                         \
@@ -173,6 +175,7 @@ static __always_inline void compare(struct sock *sk, const struct window *want, 
 	SEC("struct_ops/shadow_" #name "_acked")                                                  \
 	void BPF_PROG(shadow_##name##_acked, struct sock *sk, const struct ack_sample *sample)    \
 	{                                                                                         \
+		mend(sk, ca_state(sk), cubictcp_recalc_ssthresh);                                 \
 		TWICE(SHADOW_ACKED, sk, DONE(cubictcp_acked(sk, sample)),                         \
 		      DONE(____##acked_(ctx, sk, sample)));                                       \
 	}
