@@ -11,13 +11,12 @@ route out of the lab.
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from pathlib import Path
-from types import TracebackType
 
-from hostcc.lab import cgroup, delay, ecn, netns, shaping, state
+from hostcc.lab import cgroup, delay, ecn, netns, shaping
 from hostcc.lab.allowed import allowing
+from hostcc.lab.built import HOST_SYSCTLS, Built
 from hostcc.lab.errors import LabError
 from hostcc.lab.offload import disable_segmentation
 from hostcc.lab.plan import MAX_SOCKET_RTT_US, Host
@@ -27,12 +26,6 @@ MID_LEFT, MID_RIGHT = "198.19.255.1", "198.19.255.2"
 MID_LEFT6, MID_RIGHT6 = "fd00:4843:ffff::1", "fd00:4843:ffff::2"
 LEFT, RIGHT, MID = "left", "right", "mid"
 
-HOST_SYSCTLS = {
-    "net/ipv4/tcp_no_metrics_save": "1",
-    "net/ipv4/tcp_rmem": "4096 1048576 16777216",
-    "net/ipv4/tcp_wmem": "4096 262144 16777216",
-}
-"""Larger first buffers than the kernel's: fewer wake-ups of senders and receivers."""
 SWITCH_SYSCTLS = {
     "net/ipv4/ip_forward": "1",
     "net/ipv6/conf/all/forwarding": "1",
@@ -41,48 +34,25 @@ SWITCH_SYSCTLS = {
 }
 
 
-class Fabric:
+class Fabric(Built):
     """The built lab network; a context manager that removes it whatever happens."""
 
     def __init__(self, spec: FabricSpec, hosts: tuple[Host, ...]) -> None:
+        super().__init__()
         self.spec = spec
         self.hosts = hosts
-        self.state = state.new_state()
         self.run_dir = Path(self.state.run_dir)
         self.delay_line: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Fabric:
-        parts = [LEFT, RIGHT, *(host.name for host in self.hosts)]
-        try:
-            self.state = state.record(self.state, parts)
-            self._build()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Remove everything; safe to call twice.  Signals wait until it is done."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
-            state.remove(self.state)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        super().close()
         if self.delay_line is not None:
             self.delay_line.communicate()
             self.delay_line = None
 
-    def namespace(self, part: str) -> str:
-        """Name of the namespace of a host or switch."""
-        return self.state.namespace(part)
+    def _parts(self) -> list[str]:
+        return [LEFT, RIGHT, *(host.name for host in self.hosts)]
 
     def cgroup_of(self, host: Host) -> Path:
         """The group that all processes of a host live in."""

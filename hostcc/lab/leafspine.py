@@ -6,14 +6,13 @@ in leafspine_plan.  Nothing has a route out of the lab.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
-from hostcc.lab import cgroup, netns, state
+from hostcc.lab import cgroup, netns
 from hostcc.lab import compile as compiler
+from hostcc.lab.built import HOST_SYSCTLS, Built
 from hostcc.lab.leafspine_plan import (
     FabricHost,
     FabricLink,
@@ -27,52 +26,18 @@ from hostcc.lab.leafspine_plan import (
     prefix6,
 )
 
-HOST_SYSCTLS = {
-    "net/ipv4/tcp_no_metrics_save": "1",
-    "net/ipv4/tcp_rmem": "4096 1048576 16777216",
-    "net/ipv4/tcp_wmem": "4096 262144 16777216",
-}
 
-
-class LeafSpine:
+class LeafSpine(Built):
     """The built fabric; a context manager that removes it whatever happens."""
 
     def __init__(self, spec: LeafSpineSpec) -> None:
+        super().__init__()
         self.spec = spec
         self.hosts = hosts_of(spec)
         self.links = links_of(spec)
-        self.state = state.new_state()
 
-    def __enter__(self) -> LeafSpine:
-        try:
-            self.state = state.record(
-                self.state, [*self._switches(), *(h.name for h in self.hosts)]
-            )
-            self._build()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove everything; safe to call twice.  Signals wait until it is done."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
-            state.remove(self.state)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def namespace(self, part: str) -> str:
-        """Name of the namespace of a host or switch."""
-        return self.state.namespace(part)
+    def _parts(self) -> list[str]:
+        return [*self._switches(), *(host.name for host in self.hosts)]
 
     def namespace_path(self, part: str) -> Path:
         """Path of the same."""

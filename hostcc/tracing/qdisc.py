@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hostcc.bpf.testrun import run_raw_tracepoint
 from hostcc.cli.common import seconds, size
 from hostcc.tracing.histogram import quantiles_us
 from hostcc.tracing.layout import drop_reasons
 from hostcc.tracing.load import Program, kernel_btf, text_of
 from hostcc.tracing.netns import Namespaces
 from hostcc.tracing.script import Output, Until, make_parser, positive_seconds, ready, run
-from hostcc.tracing.testrun import run_raw_tracepoint
 
 TC_H_ROOT = 0xFFFFFFFF
 QUANTILES = (0.5, 0.99, 1.0)

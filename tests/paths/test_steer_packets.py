@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from hostcc.bpf import testrun
 from hostcc.bpf.object import BpfObject
 from hostcc.bpf.objects import object_path
-from hostcc.paths import testrun
 from hostcc.paths.packets import ICMP, ICMP6, TCP, UDP, checksum
 
 pytestmark = pytest.mark.kernel
@@ -43,7 +43,7 @@ class Programs:
         self.into.update(key(*ends, WIRE), (used, 0, 1, OWN, (0, 0, 0)))
 
     def run(self, hook: str, packet: bytes) -> bytes:
-        after, verdict, _ = testrun.run(self.obj.program_fd(f"steer_{hook}"), packet)
+        after, verdict, _ = testrun.run_packet(self.obj.program_fd(f"steer_{hook}"), packet)
         assert verdict == -1  # others' filters still run
         return after
 
