@@ -18,7 +18,7 @@ from hostcc import answers, startup, views
 from hostcc.bpf.errors import BpfError
 from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.changes import ended_with_agent
-from hostcc.config import Config, Wishes
+from hostcc.config import Config
 from hostcc.configfile import load
 from hostcc.control import ControlServer
 from hostcc.engine import Engine, MakeBackend, MakeTree, kernel_backend
@@ -43,6 +43,7 @@ from hostcc.notify import Notifier
 from hostcc.parts import Host
 from hostcc.peer import Peer
 from hostcc.roster import Handlers, Roster
+from hostcc.sections.job import Wishes
 from hostcc.version import version
 
 log = get_logger("agent")

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostcc.config import Config, GossipConfig, JobConfig, expand_ports, shape_of
+from hostcc.config import Config, expand_ports, shape_of
 from hostcc.coord import address
 from hostcc.errors import InputError
 from hostcc.limits import MAX_PORTS, WEIGHT_MAX, WEIGHT_MIN
 from hostcc.mltcp.params import Shape, ShapeKind
+from hostcc.sections.gossip import GossipConfig
+from hostcc.sections.job import JobConfig
 from hostcc.validate import convert, refusal
 
 MAX_FILE_BYTES = 1 << 20

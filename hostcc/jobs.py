@@ -14,13 +14,14 @@ from pathlib import Path
 
 from hostcc import changes
 from hostcc.cgroups import CgroupTree
-from hostcc.config import Config, Wishes, job_params, port_rules
+from hostcc.config import Config, job_params, port_rules
 from hostcc.errors import HostccError
 from hostcc.journal import Journal
 from hostcc.limits import MAX_JOBS, WEIGHT_MAX, is_job_name
 from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.params import JobParams, Mode, Variant
+from hostcc.sections.job import Wishes
 from hostcc.sockets import Job, Sockets
 
 log = get_logger("jobs")

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from hostcc.config import Bytes, Flop, JobName, Weight
 from hostcc.errors import InputError
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import Mode
+from hostcc.sections.words import Bytes, Flop, JobName, Weight
 from hostcc.validate import convert
 
 PROTOCOL = 1

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostcc.cgroups import CgroupTree
-from hostcc.config import Wishes
 from hostcc.limits import MAX_CGROUPS
 from hostcc.mltcp.backend import MltcpBackend, Records, SwitchResult
 from hostcc.mltcp.params import JobParams
 from hostcc.namespaces import all_pids, opened
+from hostcc.sections.job import Wishes
 
 
 @dataclass

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hostcc.config import Config, JobConfig
+from hostcc.config import Config
 from hostcc.jobs import JobTable
 from hostcc.journal import Journal, change_json
 from hostcc.mltcp.backend import MltcpBackend, Records
 from hostcc.mltcp.params import JobParams, Mode
 from hostcc.model import Difference
+from hostcc.sections.job import JobConfig
 from hostcc.sockets import Job
 from hostcc.verify import FOREIGN, LeftAlone
 

@@ -13,9 +13,10 @@ from hostcc import parts
 from hostcc.agent import Agent
 from hostcc.bpf.errors import BpfError
 from hostcc.client import ask
-from hostcc.config import AgentConfig, Config
+from hostcc.config import Config
 from hostcc.journal import Journal
 from hostcc.roster import Roster
+from hostcc.sections.agent import AgentConfig
 from tests.fakes import FakeBackend, FakeSocket, FakeTree
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]

@@ -14,9 +14,10 @@ import pytest
 
 from hostcc import startup
 from hostcc.client import RefusedError
-from hostcc.config import JobConfig, MltcpConfig, Wishes
 from hostcc.errors import HostccError, InputError
 from hostcc.mltcp.params import Mode
+from hostcc.sections.job import JobConfig, Wishes
+from hostcc.sections.mltcp import MltcpConfig
 from tests.hosts import Ask, Host, play
 
 

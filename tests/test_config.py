@@ -8,18 +8,11 @@ from pathlib import Path
 import msgspec
 
 from hostcc import limits
-from hostcc.config import (
-    AgentConfig,
-    Config,
-    JobConfig,
-    MltcpConfig,
-    Wishes,
-    expand_ports,
-    job_params,
-    port_rules,
-    variants,
-)
+from hostcc.config import Config, expand_ports, job_params, port_rules, variants
 from hostcc.mltcp.params import Mode, Scope, ShapeKind, Variant
+from hostcc.sections.agent import AgentConfig
+from hostcc.sections.job import JobConfig, Wishes
+from hostcc.sections.mltcp import MltcpConfig
 
 HEADER = Path(limits.__file__).parent / "bpf" / "intf.h"
 

@@ -12,21 +12,15 @@ import msgspec
 from hostcc import changes, doctor, views
 from hostcc.cli import dryrun
 from hostcc.cli.main import COMMANDS
-from hostcc.config import (
-    AgentConfig,
-    Config,
-    DiscoverConfig,
-    GossipConfig,
-    GpuConfig,
-    JobConfig,
-    MarksConfig,
-    MeasureConfig,
-    MltcpConfig,
-    ProcessConfig,
-    UnitConfig,
-)
+from hostcc.config import Config
 from hostcc.configfile import load
 from hostcc.messages import OPERATIONS
+from hostcc.sections.agent import AgentConfig
+from hostcc.sections.discover import DiscoverConfig, ProcessConfig, UnitConfig
+from hostcc.sections.gossip import GossipConfig
+from hostcc.sections.job import JobConfig
+from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
+from hostcc.sections.mltcp import MltcpConfig
 
 TOP = Path(__file__).parent.parent
 CONTROL = (TOP / "docs/control.md").read_text()

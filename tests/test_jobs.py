@@ -9,11 +9,14 @@ import pytest
 
 from hostcc import changes
 from hostcc.bpf.errors import BpfError
-from hostcc.config import AgentConfig, Config, JobConfig, MltcpConfig, Wishes
+from hostcc.config import Config
 from hostcc.errors import HostccError
 from hostcc.jobs import GRACE_S, PREFERENCE, JobTable
 from hostcc.journal import Journal
 from hostcc.mltcp.params import Mode, Variant
+from hostcc.sections.agent import AgentConfig
+from hostcc.sections.job import JobConfig, Wishes
+from hostcc.sections.mltcp import MltcpConfig
 from tests.fakes import FakeBackend, FakeSocket, FakeTree, no_such_pid
 
 OWN = AgentConfig(network_namespaces="own")

@@ -6,7 +6,9 @@ import socket
 from pathlib import Path
 
 from hostcc import observe
-from hostcc.config import AgentConfig, Config, JobConfig
+from hostcc.config import Config
+from hostcc.sections.agent import AgentConfig
+from hostcc.sections.job import JobConfig
 
 TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue

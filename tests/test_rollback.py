@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hostcc import startup
-from hostcc.config import Wishes
 from hostcc.errors import HostccError, NoAgentError
 from hostcc.lockfile import AgentLock
 from hostcc.rollback import offline
+from hostcc.sections.job import Wishes
 from tests.hosts import Host
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from hostcc import limits, verify
-from hostcc.config import Wishes
 from hostcc.mltcp.params import JobParams, Mode, Variant
+from hostcc.sections.job import Wishes
 from hostcc.sockets import Job
 from tests.fakes import FLOW
 

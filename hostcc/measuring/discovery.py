@@ -11,7 +11,6 @@ from typing import Any
 
 from hostcc.bpf.errors import BpfError
 from hostcc.cgroups import find_mount, resolve_root
-from hostcc.config import Wishes
 from hostcc.errors import HostccError, one_line
 from hostcc.jobs import JobTable
 from hostcc.log import get_logger
@@ -22,6 +21,7 @@ from hostcc.measure.discover.types import Found, ProcessRef, Rules, Snapshot
 from hostcc.measuring.livejobs import Seen, host_name
 from hostcc.model import Difference
 from hostcc.parts import Host
+from hostcc.sections.job import Wishes
 
 log = get_logger("discovery")
 

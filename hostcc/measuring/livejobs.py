@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostcc.cgroups import CgroupTree, find_mount, resolve_root
-from hostcc.config import AgentConfig, Config, port_rules
+from hostcc.config import Config, port_rules
 from hostcc.errors import HostccError
 from hostcc.jobs import JobTable
 from hostcc.limits import MAX_JOBS, is_job_name
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.discover.types import Found, ProcessRef
 from hostcc.parts import Host
+from hostcc.sections.agent import AgentConfig
 
 
 @dataclass(frozen=True)

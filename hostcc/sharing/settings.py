@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from hostcc.config import AgentConfig, Config
+from hostcc.config import Config
 from hostcc.coord import address
 from hostcc.coord.address import Address
 from hostcc.coord.keys_file import HOST_FILE, read_secret
 from hostcc.coord.names import MEMBER_NAME_WORDS, is_member_name
 from hostcc.coord.service import DEFAULT_PORT, ServiceSettings
 from hostcc.errors import HostccError
+from hostcc.sections.agent import AgentConfig
 
 EVERYWHERE, LOOPBACK = "0.0.0.0", "127.0.0.1"
 SOFTWARE_MAX = 32

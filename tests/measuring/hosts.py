@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostcc.config import AgentConfig, Config
+from hostcc.config import Config
 from hostcc.jobs import JobTable
 from hostcc.journal import Journal
+from hostcc.sections.agent import AgentConfig
 from tests.fakes import FakeBackend, FakeTree
 
 OWN = AgentConfig(network_namespaces="own")

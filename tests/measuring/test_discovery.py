@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from hostcc.bpf.errors import BpfError
-from hostcc.config import Config, DiscoverConfig
+from hostcc.config import Config
 from hostcc.measure.discover.procfs import stat
 from hostcc.measure.discover.scan import read
 from hostcc.measure.discover.types import Found, Kind, Process, ProcessRef, Snapshot
 from hostcc.measuring.discovery import BUSY_GROUP, Discovery, limits_nothing, within
 from hostcc.measuring.livejobs import Seen, live_jobs, owners
+from hostcc.sections.discover import DiscoverConfig
 from tests.measuring.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.config import Config, GpuConfig
+from hostcc.config import Config
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.gpu.readings import Gpu, Reading, Sample
 from hostcc.measuring.gpus import Gpus
+from hostcc.sections.measure import GpuConfig
 from tests.measuring.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit

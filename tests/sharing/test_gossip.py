@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostcc.config import Config, GossipConfig
+from hostcc.config import Config
 from hostcc.coord.payloads import PROFILE
 from hostcc.errors import HostccError
 from hostcc.model import JobProfile
 from hostcc.parts import Parts
+from hostcc.sections.gossip import GossipConfig
 from hostcc.sharing.gossip import Gossip
 from tests.coord.members import make_keys, until
 from tests.measuring.hosts import OWN, ToyHost

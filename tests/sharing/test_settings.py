@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.config import AgentConfig, Config, GossipConfig
+from hostcc.config import Config
 from hostcc.coord import keys, keys_file
 from hostcc.coord.address import Address
 from hostcc.coord.keys import HostKeys
 from hostcc.errors import HostccError
+from hostcc.sections.agent import AgentConfig
+from hostcc.sections.gossip import GossipConfig
 from hostcc.sharing.settings import settings
 
 pytestmark = pytest.mark.unit
