@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from typing import Protocol
 
 from hostcc.coord import view as views
 from hostcc.coord.agreement import Activation, Agreement, step
@@ -23,22 +24,66 @@ REMIND_ROUNDS = 5
 Planner = Callable[[ClusterView], Plan]
 
 
+class Pending(Protocol):
+    """A plan that is being made."""
+
+    def done(self) -> bool:
+        """Whether `result` would not wait."""
+
+    def result(self) -> Plan:
+        """The plan, or whatever the planner raised."""
+
+
+class AtOnce:
+    """Makes it where it is asked for: the same plan at the same tick in every run."""
+
+    def __init__(self, work: Callable[[], Plan]) -> None:
+        self._work = work
+
+    def done(self) -> bool:
+        """It takes no waiting."""
+        return True
+
+    def result(self) -> Plan:
+        """The plan, or whatever the planner raised."""
+        return self._work()
+
+
+Executor = Callable[[Callable[[], Plan]], Pending]
+
+
 class Coordinator:
     """A node that knows what it gossips about.
 
     `tick` and `receive` as of the node; afterwards `plan` is what to follow.  `planner` is a
-    pure function of the view; `rules` names it and its options (view.build).
+    pure function of the view; `rules` names it and its options (view.build).  `executor` makes
+    plans elsewhere, so that a round does not wait for one.
     """
 
-    def __init__(self, node: Node, planner: Planner, rules: str, rng: Random) -> None:
+    def __init__(
+        self,
+        node: Node,
+        planner: Planner,
+        rules: str,
+        rng: Random,
+        executor: Executor = AtOnce,
+    ) -> None:
         self.node = node
         self.snapshot = Snapshot(ClusterView(), {})
         self.plan: Plan | None = None
-        """Of the active view; None: defaults."""
+        """Of the active view, or of one before it until that is made; None: defaults."""
+        self.trouble = ""
+        """Why there is none of the active view."""
         self.state = Agreement()
         self.activations: deque[Activation] = deque(maxlen=LOGGED)
         self._planner = planner
         self._rules = rules
+        self._executor = executor
+        self._wanted = ClusterView()
+        """The active view."""
+        self._begun = ""
+        """Digest of the view whose plan was begun last."""
+        self._pending: Pending | None = None
         self._revision = (-1, -1)
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._rounds = 0
@@ -57,6 +102,7 @@ class Coordinator:
             self._look()
         if self.snapshot.view.digest:
             self._agree(now, at)
+            self._make(now)
         return self.node.tick(now)
 
     def _look(self) -> None:
@@ -87,14 +133,26 @@ class Coordinator:
             node.hold(holding, self.state.missing, ask=True)
 
     def _activate(self, activation: Activation, now: float) -> None:
-        if self.plan is None or self.plan.digest != activation.digest:
-            try:
-                self.plan = self._planner(self.snapshot.view)
-            except HostccError as error:
-                self.plan = None
-                self.node.note(Event(now, "plan", self.node.name, str(error)))
+        self._wanted = self.snapshot.view
         self.activations.append(activation)
         missing = f", without {', '.join(activation.missing[:8])}" if activation.missing else ""
         how = "agreed" if activation.agreed else f"after waiting{missing}"
         text = f"{activation.number}: view {activation.digest} {how}"
         self.node.note(Event(now, "activation", self.node.name, text))
+
+    def _make(self, now: float) -> None:
+        """Begin the plan of the active view; take over the one that is ready."""
+        view = self._wanted
+        if self._pending is None and self._begun != view.digest:
+            self._begun = view.digest
+            self._pending = self._executor(lambda: self._planner(view))
+        if self._pending is None or not self._pending.done():
+            return
+        ready, self._pending = self._pending, None
+        made, self.trouble = None, ""
+        try:
+            made = ready.result()
+        except HostccError as error:
+            self.trouble = str(error)
+            self.node.note(Event(now, "plan", self.node.name, self.trouble))
+        self.plan = made

@@ -28,6 +28,10 @@ ENTRY_BYTES = 24
 MAX_ENTRIES = 2048
 """Summary entries, or wanted slots, in one message."""
 MAX_PROBES = 16
+MAX_NOTES = 32
+"""Notes in one message."""
+MAX_NOTE = 256
+"""Bytes of a note."""
 COUNTER_MAX = 2**32 - 1
 """Of incarnations and versions."""
 NONCE_MAX = 2**62
@@ -78,6 +82,17 @@ class Holding(Struct, frozen=True, array_like=True):
     """The sender wants to know the same of the receiver."""
 
 
+class Note(Struct, frozen=True, array_like=True):
+    """Something small from one host to another, that gossip itself has no part in.
+
+    It may be lost, and nobody passes it on: whoever sends it repeats what has to arrive.
+    """
+
+    topic: Kind
+    """Whom at the receiver it is for; unknown there: dropped."""
+    data: Annotated[bytes, Meta(max_length=MAX_NOTE)]
+
+
 class Message(
     Struct,
     frozen=True,
@@ -93,6 +108,7 @@ class Message(
         "entries": "e",
         "wanted": "w",
         "holding": "h",
+        "notes": "n",
     },
 ):
     """Everything that one member has to tell another at this moment."""
@@ -112,6 +128,7 @@ class Message(
     wanted: Annotated[bytes, Meta(max_length=HASH_BYTES * MAX_ENTRIES)] = b""
     """Slots whose records the sender asks for."""
     holding: Holding | None = None
+    notes: Annotated[tuple[Note, ...], Meta(max_length=MAX_NOTES)] = ()
 
 
 class Outgoing(Struct, frozen=True):

@@ -31,6 +31,7 @@ MAX_PATHS = 64
 MAX_HOPS = 12
 MAX_PORTS = 16
 MAX_LINKS = 144
+MAX_ADDRESSES = 32
 
 LinkName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:>/@-]{1,96}\Z")]
 Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:%\[\]-]{0,128}\Z")]
@@ -40,6 +41,7 @@ Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 MEMBER, ACCUSE = "member", "accuse"
 PROFILE, FLOWS, PATHS, LINKS = "profile", "flows", "paths", "links"
+ADDRESSES = "addresses"
 
 
 class Member(Struct, frozen=True, array_like=True):
@@ -121,7 +123,16 @@ class Links(Struct, frozen=True, array_like=True):
     """(Directed link, bytes per second); 0: it has failed."""
 
 
-Content = Member | Accusation | Profile | Flows | Paths | Links
+class Addresses(Struct, frozen=True, array_like=True):
+    """Where jobs' traffic to the writer goes, beside the address that it gossips at."""
+
+    addresses: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[0-9a-f:.]{2,45}\Z")], ...],
+        Meta(max_length=MAX_ADDRESSES),
+    ]
+
+
+Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses
 
 KINDS: dict[str, type[Content]] = {
     MEMBER: Member,
@@ -130,8 +141,9 @@ KINDS: dict[str, type[Content]] = {
     FLOWS: Flows,
     PATHS: Paths,
     LINKS: Links,
+    ADDRESSES: Addresses,
 }
-_KEYLESS = frozenset({MEMBER, LINKS})
+_KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES})
 _decoders = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in KINDS.items()}
 _encoder = msgspec.msgpack.Encoder()
 
@@ -212,4 +224,6 @@ def _names(content: Content) -> list[tuple[str, list[str]]]:
         return [("paths", [path.id for path in content.paths])]
     if isinstance(content, Links):
         return [("links", [name for name, _ in content.links])]
+    if isinstance(content, Addresses):
+        return [("addresses", list(content.addresses))]
     return []

@@ -13,12 +13,13 @@ from random import Random
 
 from hostcc.coord import codec
 from hostcc.coord.address import Address, parse_numeric
-from hostcc.coord.coordinator import Coordinator, Planner
+from hostcc.coord.coordinator import AtOnce, Coordinator, Executor, Planner
 from hostcc.coord.intake import Intake
 from hostcc.coord.keyring import Keyring
 from hostcc.coord.message import Message, Outgoing
 from hostcc.coord.node import Node
 from hostcc.coord.nokeys import NoKeys
+from hostcc.coord.notes import Notes
 from hostcc.coord.seeds import Seeds, advertised
 from hostcc.coord.settings import Settings
 from hostcc.coord.transport import Transport
@@ -116,10 +117,12 @@ class GossipService:
         planner: Planner,
         rules: str,
         *,
+        executor: Executor = AtOnce,
         rng: Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`planner` makes plans of views, `rules` names it and its options (Coordinator).
+        """`planner` makes plans of views, `rules` names it and its options, `executor` where it
+        runs (Coordinator).
 
         Raises HostccError (keys that cannot be read, an address that needs keys).
         """
@@ -128,7 +131,7 @@ class GossipService:
         self._keys = self.keyring if self.keyring is not None else NoKeys()
         self._rng = rng or Random()
         self._clock = clock
-        self._planner, self._rules = planner, rules
+        self._planner, self._rules, self._executor = planner, rules, executor
         self._seeds = Seeds(settings.seeds)
         self._pings: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._rtts: OrderedDict[str, float] = OrderedDict()
@@ -145,6 +148,8 @@ class GossipService:
             clock=clock,
             rng=self._rng,
         )
+        self.notes = Notes(self._send_all, clock, self.transport.counters, self.transport.offence)
+        """What hosts tell each other beside gossip; to be used while the service runs."""
         self.node: Node
         self.coordinator: Coordinator
 
@@ -166,7 +171,9 @@ class GossipService:
             # Above any earlier life, even where nobody is left who remembers it.
             incarnation=int(time.time()),
         )
-        self.coordinator = Coordinator(self.node, self._planner, self._rules, self._rng)
+        self.coordinator = Coordinator(
+            self.node, self._planner, self._rules, self._rng, self._executor
+        )
         self._key_in_use = self._fingerprint()
         for name in self._seeds:
             self.node.meet(name)
@@ -257,6 +264,7 @@ class GossipService:
             self._met.add(peer)
             self.node.meet(peer)
         self._time_answers(peer, message, now)
+        self.notes.heard(peer, message.notes)
         self._send_all(self.coordinator.receive(peer, message, now), now)
 
     def _send_all(self, messages: Iterable[Outgoing], now: float) -> None:
