@@ -90,12 +90,12 @@ def live(
             wrong += 1
         connection.write(64)
         connection.wait(1)
-    routes = [(port, traffic_class) for _, port, traffic_class in seen(capture.take(0.5))]
+    seen_routes = {(port, traffic_class) for _, port, traffic_class in seen(capture.take(0.5))}
     took.sort()
     return {
         "changes": changes, "bad": bad, "wrong": wrong, "median_ms": took[len(took) // 2] * 1e3,
         "longest_ms": took[-1] * 1e3,
-        "on_the_wire": sum(route in set(routes) for route in used),
+        "on_the_wire": sum(route in seen_routes for route in used), "lost": capture.lost(),
     }  # fmt: skip
 
 
