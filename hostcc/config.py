@@ -19,6 +19,7 @@ from hostcc.sections.gossip import GossipConfig
 from hostcc.sections.job import JobConfig, Wishes
 from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.sections.mltcp import MltcpConfig
+from hostcc.sections.plan import PlanConfig
 
 DEFAULT_PATH = Path("/etc/hostcc/hostcc.toml")
 
@@ -33,6 +34,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     gpu: GpuConfig = GpuConfig()
     marks: MarksConfig = MarksConfig()
     gossip: GossipConfig = GossipConfig()
+    plan: PlanConfig = PlanConfig()
     job: Annotated[tuple[JobConfig, ...], Meta(max_length=MAX_JOBS - 1)] = ()
 
     @property

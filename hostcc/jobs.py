@@ -17,9 +17,10 @@ from hostcc.cgroups import CgroupTree
 from hostcc.config import Config, job_params, port_rules
 from hostcc.errors import HostccError
 from hostcc.journal import Journal
-from hostcc.limits import MAX_JOBS, WEIGHT_MAX, is_job_name
+from hostcc.limits import MAX_JOBS, is_job_name
 from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
+from hostcc.mltcp.favour import Favour
 from hostcc.mltcp.params import JobParams, Mode, Variant
 from hostcc.sections.job import Wishes
 from hostcc.sockets import Job, Sockets
@@ -30,8 +31,6 @@ GRACE_S = 10.0
 """Time that a command has to enter the cgroup made for it, seconds."""
 SWEEP = 64
 """Jobs looked at in one sweep, so that a sweep stays cheap with many."""
-PREFERENCE = 16.0
-"""Weight, over its own, of the job that goes first: as if a 16th of its work were left."""
 
 
 class JobTable:
@@ -50,8 +49,7 @@ class JobTable:
         self.mode = config.mltcp.mode
         self.weights: dict[str, float] = {}
         self.jobs: dict[str, Job] = {}
-        self.preferred = ""
-        """The job that goes first, see `prefer`."""
+        self.favour = Favour()
         self.tree = tree
         self._backend = backend
         self._journal = journal
@@ -134,10 +132,11 @@ class JobTable:
 
     def prefer(self, name: str, why: str) -> None:
         """Let one job go first, in mode mltcp; nobody with an empty name."""
-        before, self.preferred = self.preferred, name
-        for job in map(self.jobs.get, {before, name}):
-            if job is not None:
-                self._tell(job, why)
+        self._favour(replace(self.favour, first=name), why)
+
+    def weigh(self, factors: Mapping[str, float], why: str) -> None:
+        """Multiply jobs' weights, in mode mltcp; the others' are as their owners wish."""
+        self._favour(replace(self.favour, planned=factors), why)
 
     def weight_of(self, job: Job) -> float:
         """Its owner's wish."""
@@ -223,8 +222,7 @@ class JobTable:
         if not slot:
             raise HostccError(f"all {MAX_JOBS - 1} job slots of this host are in use")
         self._last_slot = slot
-        job = self.jobs[name] = Job(name, slot, Wishes())
-        return job
+        return self.jobs.setdefault(name, Job(name, slot, Wishes()))
 
     def _adopt(self, group: Path) -> None:
         """A group that was here before us: dead ones go, live ones become jobs again."""
@@ -264,11 +262,9 @@ class JobTable:
 
     def _tell(self, job: Job, why: str) -> bool:
         """Write a job's parameters if they are new; whether its sockets have to move."""
-        params = job_params(
-            self.config, job.name, self.mode, self.weights.get(job.name), job.wishes
-        )
-        if job.name == self.preferred and params.mode is Mode.MLTCP:
-            params = replace(params, weight=min(WEIGHT_MAX, params.weight * PREFERENCE))
+        static = self.weights.get(job.name)
+        wished = job_params(self.config, job.name, self.mode, static, job.wishes)
+        params = self.favour.applied(wished)
         old = job.params
         if params == old:
             return False
@@ -281,6 +277,12 @@ class JobTable:
         if params.mode is Mode.OFF:
             self._journal.undone([change_id], why)
         return _runs(old) is not _runs(params)
+
+    def _favour(self, favour: Favour, why: str) -> None:
+        before, self.favour = self.favour, favour
+        for job in self.jobs.values():
+            if before.factor(job.name) != favour.factor(job.name):
+                self._tell(job, why)
 
     def _switch(self, those: list[Job], to_default: bool) -> None:
         if not those:

@@ -10,6 +10,7 @@ from hostcc.measuring.measurement import Measurement
 from hostcc.messages import Jobs, Peers, Profile
 from hostcc.parts import Host, Parts
 from hostcc.peer import Peer
+from hostcc.planning.planning import Planning
 from hostcc.sharing.gossip import Gossip
 
 Handlers = Mapping[type[Any], Callable[[Any, Peer], Any]]
@@ -23,7 +24,8 @@ class Roster:
         self._host = host
         self.measurement = Measurement(host)
         self.gossip = Gossip(host, self.measurement.profiles, self._names)
-        self.parts = Parts([*self.measurement.parts, self.gossip])
+        self.planning = Planning(host, self.gossip.standing)
+        self.parts = Parts([*self.measurement.parts, self.gossip, self.planning])
 
     @property
     def handlers(self) -> Handlers:

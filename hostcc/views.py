@@ -67,7 +67,7 @@ def _status_of(
         "congestion_control": None if params.mode is Mode.OFF else names[params.variant],
         "weight": table.weight_of(job),
         "static_weight": params.static_weight if params.mode is Mode.STATIC else None,
-        "profiling": table.preferred == job.name,
+        "profiling": table.favour.first == job.name,
         "processes": sum(len(table.tree.pids(group)) for group in job.groups),
         "flows": int(state["flows"]),
         "bytes_acked": int(state["bytes_acked"]),

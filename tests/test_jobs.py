@@ -11,8 +11,9 @@ from hostcc import changes
 from hostcc.bpf.errors import BpfError
 from hostcc.config import Config
 from hostcc.errors import HostccError
-from hostcc.jobs import GRACE_S, PREFERENCE, JobTable
+from hostcc.jobs import GRACE_S, JobTable
 from hostcc.journal import Journal
+from hostcc.mltcp.favour import PREFERENCE
 from hostcc.mltcp.params import Mode, Variant
 from hostcc.sections.agent import AgentConfig
 from hostcc.sections.job import JobConfig, Wishes

@@ -74,6 +74,8 @@ class Coordinator:
         """Of the active view, or of one before it until that is made; None: defaults."""
         self.trouble = ""
         """Why there is none of the active view."""
+        self.ticked = 0.0
+        """When the last round began."""
         self.state = Agreement()
         self.activations: deque[Activation] = deque(maxlen=LOGGED)
         self._planner = planner
@@ -96,6 +98,7 @@ class Coordinator:
     def tick(self, now: float) -> list[Outgoing]:
         """One round; `plan` may be another one afterwards."""
         self._rounds += 1
+        self.ticked = now
         at = self.node.experienced
         if at >= self._view_at:
             self._view_at = at + self.node.settings.view_s

@@ -223,7 +223,7 @@ class Traffic:
         if before and before != self.turns.job and before in self._tracks:
             self._note_alone(self._tracks[before])
         engine = self._host.engine
-        if engine is not None and engine.table.preferred != first:
+        if engine is not None and engine.table.favour.first != first:
             engine.table.prefer(first, f"job {first} is profiled" if first else "it is profiled")
             if first:
                 log.info("job goes first while it is profiled", job=first)

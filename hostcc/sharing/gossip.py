@@ -16,6 +16,7 @@ from hostcc.version import version
 from hostcc.views import PEERS
 
 if TYPE_CHECKING:
+    from hostcc.planning.standing import Standing
     from hostcc.sharing.member import Member
 
 TICK_S = 1.0
@@ -80,6 +81,10 @@ class Gossip:
             }
         }
 
+    def standing(self) -> Standing | None:
+        """Which plan this host is to follow; None while it does not take part."""
+        return self._member.standing() if self._member is not None else None
+
     def peers(self) -> dict[str, Any]:
         """All other members.  Raises HostccError while this host does not take part."""
         if self._member is None:
@@ -102,7 +107,7 @@ class Gossip:
             await asyncio.wait([self._ending])
         config, software = self._host.config, version()
         self._basis = _basis(config)
-        member = Member(settings(config, software), software)
+        member = Member(settings(config, software), software, config.plan)
         try:
             await member.start()
         except BaseException:
@@ -115,4 +120,4 @@ def _basis(config: Config) -> tuple[object, ...]:
     """What a member is made from: when it is another one, so is the member."""
     from hostcc.sharing.settings import key_directory
 
-    return config.gossip, config.agent.instance, key_directory(config)
+    return config.gossip, config.plan, config.agent.instance, key_directory(config)

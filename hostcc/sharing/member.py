@@ -7,41 +7,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from hostcc.coord.payloads import PROFILE, PayloadError, Profile
 from hostcc.coord.service import GossipService, GossipStatus, PeerStatus, ServiceSettings
-from hostcc.errors import HostccError, one_line
-from hostcc.model import ClusterView, JobProfile, Plan
-from hostcc.schedule.plan import Options
-from hostcc.schedule.plan import plan as schedule
+from hostcc.errors import one_line
+from hostcc.model import JobProfile
+from hostcc.planning.planner import Planner, rules
+from hostcc.planning.standing import Standing
+from hostcc.sections.plan import PlanConfig
 from hostcc.sharing import publishing
-
-OPTIONS = Options()
-"""Of the scheduler."""
-
-
-def rules(version: str) -> str:
-    """Everything but the view that plans depend on; hosts agree only if it is the same."""
-    return f"hostcc {version} {OPTIONS}"
-
-
-def plan(view: ClusterView) -> Plan:
-    """The plan of a view.  Raises HostccError, whatever is wrong with the view."""
-    try:
-        return schedule(view, OPTIONS)
-    except HostccError:
-        raise
-    except Exception as error:
-        raise HostccError(f"no plan: {one_line(repr(error))}") from error
 
 
 class Member:
     """One life of this host among the others."""
 
-    def __init__(self, settings: ServiceSettings, version: str) -> None:
+    def __init__(self, settings: ServiceSettings, version: str, plan: PlanConfig) -> None:
         """Raises HostccError (keys that cannot be read, an address that needs keys)."""
-        self.service = GossipService(settings, plan, rules(version))
+        self.planner = Planner(plan)
+        # A plan of thousands of jobs takes a second: neither a round nor a heartbeat waits for it.
+        self._thread = ThreadPoolExecutor(1, "plan")
+        self.service = GossipService(
+            settings, self.planner, rules(version, plan), executor=self._thread.submit
+        )
         self.unpublished: dict[str, str] = {}
         """Job -> why the others would not take its profile."""
         self._published: dict[str, Profile] = {}
@@ -84,6 +73,21 @@ class Member:
             if self._published.pop(job, None) is not None:
                 node.withdraw(PROFILE, job)
 
+    def standing(self) -> Standing:
+        """Which plan this host is to follow."""
+        coordinator = self.service.coordinator
+        at = coordinator.state
+        return Standing(
+            held=at.held,
+            active=at.active,
+            agreed=at.agreed,
+            missing=at.missing,
+            number=at.number,
+            made=self.planner.made(coordinator.plan),
+            trouble=coordinator.trouble,
+            at=coordinator.ticked,
+        )
+
     def status(self) -> GossipStatus:
         """As the service says it."""
         return self.service.status()
@@ -102,6 +106,7 @@ class Member:
                 raise
             self._ready.set_exception(error)
         finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
             with suppress(asyncio.CancelledError):
                 await self.service.stop()
 

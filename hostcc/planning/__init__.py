@@ -1,0 +1,1 @@
+"""Plans in the agent: which one holds, and what it changes on this host."""

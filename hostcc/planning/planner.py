@@ -1,0 +1,82 @@
+"""The scheduler as the gossip calls it: options from the configuration, every failure named.
+
+Only imported where gossip is enabled: it loads the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hostcc.errors import HostccError, one_line
+from hostcc.model import ClusterView, Plan
+from hostcc.planning.standing import Made
+from hostcc.schedule.parameters import WEIGHT
+from hostcc.schedule.plan import Options, Solution, solve, written
+from hostcc.sections.plan import PlanConfig
+
+KEPT = 2
+"""Plans: the one in force and the one that was just made."""
+
+
+def options(config: PlanConfig) -> Options:
+    """What the operator decides."""
+    return Options(
+        levels=config.levels,
+        reserved=tuple(sorted(set(config.reserved))),
+        paths=config.paths,
+        order=config.order,
+        compression=config.compression,
+        fairness=config.fairness,
+        most_loss=config.loss_bound,
+    )
+
+
+def rules(version: str, config: PlanConfig) -> str:
+    """Everything but the view that plans depend on; hosts agree only if it is the same."""
+    return f"hostcc {version} {options(config)}"
+
+
+class Planner:
+    """Makes plans, and keeps the latest with what they were made from.
+
+    A plan may be made in another thread than `made` is asked in.
+    """
+
+    def __init__(self, config: PlanConfig) -> None:
+        self._options = options(config)
+        self._enabled = config.enabled
+        self._latest: deque[Made] = deque(maxlen=KEPT)
+
+    def __call__(self, view: ClusterView) -> Plan:
+        """The plan of a view; one without content where planning is not enabled.
+
+        Raises HostccError, whatever is wrong with the view.
+        """
+        if not self._enabled:
+            return Plan(view.digest, reason="plan.enabled is false")
+        try:
+            found = solve(view, self._options)
+            made = _made(written(view.digest, found), found)
+        except HostccError:
+            raise
+        except Exception as error:
+            raise HostccError(f"no plan: {one_line(repr(error))}") from error
+        self._latest.append(made)
+        return made.plan
+
+    def made(self, plan: Plan | None) -> Made | None:
+        """What a plan was made from; None if it is none of the latest."""
+        return next((made for made in list(self._latest) if made.plan is plan), None)
+
+
+def _made(plan: Plan, found: Solution) -> Made:
+    problem = found.problem
+    owners = dict(zip(problem.job_ids, problem.weight.tolist(), strict=True))
+    weights = {one.job: dict(one.parameters).get(WEIGHT) for one in plan.jobs}
+    factors = {
+        job: weight / owners[job]
+        for job, weight in weights.items()
+        if weight is not None and owners[job] > 0
+    }
+    blind = zip(problem.job_ids, problem.blind.tolist(), strict=True)
+    return Made(plan, found, factors, frozenset(job for job, unknown in blind if unknown))

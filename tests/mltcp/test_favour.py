@@ -1,0 +1,36 @@
+"""What a plan and profiling do to a job's weight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hostcc.mltcp.favour import PREFERENCE, Favour
+from hostcc.mltcp.params import JobParams, Mode
+
+pytestmark = pytest.mark.unit
+
+WISHED = JobParams("a", weight=2.0, static_weight=3.0)
+
+
+def test_a_plan_multiplies_the_owners_weight_once() -> None:
+    assert Favour(planned={"a": 1.5}).applied(WISHED) == replace(WISHED, weight=3.0)
+    assert Favour(planned={"b": 1.5}).applied(WISHED) == WISHED
+
+
+def test_both_count() -> None:
+    both = Favour("a", {"a": 0.5})
+    assert both.applied(WISHED).weight == PREFERENCE
+    assert both.factor("b") == 1.0
+
+
+@pytest.mark.parametrize("mode", [Mode.STATIC, Mode.OFF])
+def test_other_modes_are_what_somebody_asked_for(mode: Mode) -> None:
+    wished = replace(WISHED, mode=mode)
+    assert Favour("a", {"a": 2.0}).applied(wished) == wished
+
+
+def test_bounds() -> None:
+    assert Favour(planned={"a": 1000.0}).applied(WISHED).weight == 100.0
+    assert Favour(planned={"a": 1e-9}).applied(WISHED).weight == 0.01
