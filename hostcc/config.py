@@ -15,8 +15,10 @@ from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
 from hostcc.sections.agent import AgentConfig
 from hostcc.sections.discover import DiscoverConfig
+from hostcc.sections.egress import EgressConfig
 from hostcc.sections.gossip import GossipConfig
 from hostcc.sections.job import JobConfig, Wishes
+from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.sections.mltcp import MltcpConfig
 from hostcc.sections.plan import PlanConfig
@@ -35,6 +37,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     marks: MarksConfig = MarksConfig()
     gossip: GossipConfig = GossipConfig()
     plan: PlanConfig = PlanConfig()
+    marking: MarkingConfig = MarkingConfig()
+    egress: EgressConfig = EgressConfig()
     job: Annotated[tuple[JobConfig, ...], Meta(max_length=MAX_JOBS - 1)] = ()
 
     @property

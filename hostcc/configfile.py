@@ -17,6 +17,7 @@ from hostcc.coord import address
 from hostcc.errors import InputError
 from hostcc.limits import MAX_PORTS, WEIGHT_MAX, WEIGHT_MIN
 from hostcc.mltcp.params import Shape, ShapeKind
+from hostcc.paths.egress import MAX_CLASSES
 from hostcc.sections.gossip import GossipConfig
 from hostcc.sections.job import JobConfig
 from hostcc.validate import convert, refusal
@@ -154,6 +155,7 @@ def check(config: Config) -> Iterator[Problem]:
         yield from _check_shape(at, shape_of(mltcp, job))
     yield from _check_ports(config.job)
     yield from _check_gossip(config.gossip)
+    yield from _check_levels(config)
 
 
 def _check_targets(at: str, low: int, high: int, key: str) -> Iterator[Problem]:
@@ -193,6 +195,29 @@ def _check_ports(jobs: tuple[JobConfig, ...]) -> Iterator[Problem]:
                 if len(taken) > MAX_PORTS:
                     yield key, f"at most {MAX_PORTS} ports in all rules", item
                     return
+
+
+def _check_levels(config: Config) -> Iterator[Problem]:
+    """Levels that are there, with a mark each; queues by marks that somebody sets."""
+    plan, marking, egress = config.plan, config.marking, config.egress
+    left = set(range(plan.levels)) - set(plan.reserved)
+    if not left or max(plan.reserved, default=0) >= plan.levels:
+        words = f"levels from 0 to {plan.levels - 1}, and one left for jobs"
+        yield "plan.reserved", words, plan.reserved
+        return
+    if marking.enabled and len(marking.dscp) != plan.levels:
+        yield "marking.dscp", f"a DSCP for each of plan.levels, {plan.levels}", marking.dscp
+    elif marking.enabled and len({marking.dscp[level] for level in left}) < len(left):
+        yield "marking.dscp", "each DSCP once among the levels not reserved", marking.dscp
+    if egress.queues == "off":
+        return
+    if not marking.enabled:
+        yield "egress.queues", "off without marking.enabled, there would be no marks", egress.queues
+    if not egress.devices:
+        yield "egress.devices", "at least one device", egress.devices
+    if len(left) >= MAX_CLASSES:
+        words = f"levels that leave jobs less than {MAX_CLASSES} of them, for [egress]"
+        yield "plan.levels", words, plan.levels
 
 
 def _check_gossip(gossip: GossipConfig) -> Iterator[Problem]:

@@ -17,10 +17,13 @@ from hostcc.configfile import load
 from hostcc.messages import OPERATIONS
 from hostcc.sections.agent import AgentConfig
 from hostcc.sections.discover import DiscoverConfig, ProcessConfig, UnitConfig
+from hostcc.sections.egress import EgressConfig
 from hostcc.sections.gossip import GossipConfig
 from hostcc.sections.job import JobConfig
+from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.sections.mltcp import MltcpConfig
+from hostcc.sections.plan import PlanConfig
 
 TOP = Path(__file__).parent.parent
 CONTROL = (TOP / "docs/control.md").read_text()
@@ -34,6 +37,9 @@ SECTIONS = (
     GpuConfig,
     MarksConfig,
     GossipConfig,
+    PlanConfig,
+    MarkingConfig,
+    EgressConfig,
 )
 
 
