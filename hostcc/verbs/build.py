@@ -16,8 +16,8 @@ HERE = Path(__file__).resolve().parent
 PCIE_SOURCES = PCIE.sources
 SHIM = Library(
     HERE / "libhostcc-rdma.so",
-    (HERE / "shim.c", HERE / "shim_qp.c", HERE / "shim_gate.c", HERE / "plan.c",
-     *PCIE_SOURCES),
+    (HERE / "shim.c", HERE / "shim_qp.c", HERE / "shim_gate.c", HERE / "shim_turn.c",
+     HERE / "plan.c", *PCIE_SOURCES),
     ("-ldl", "-pthread"),
     ("ibv_modify_qp", "ibv_destroy_qp", "dlvsym", "hcc_plan_layout"),
 )  # fmt: skip

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading the agent's plan out of shared memory that may hold anything. */
+#define _GNU_SOURCE
 #include "plan.h"
 
 #include <fcntl.h>
@@ -20,11 +21,14 @@ const uint32_t hcc_plan_layout[] = {
 	offsetof(struct hcc_rdma_job, rate), offsetof(struct hcc_rdma_job, f_milli),
 	offsetof(struct hcc_rdma_job, path), offsetof(struct hcc_rdma_path, ports),
 	offsetof(struct hcc_rdma_path, count),
+	offsetof(struct hcc_rdma_job, gates), offsetof(struct hcc_rdma_job, gate),
+	sizeof(struct hcc_rdma_gate),
 	sizeof(struct hcc_rdma_count), sizeof(struct hcc_rdma_counts),
 	offsetof(struct hcc_rdma_counts, iterations), offsetof(struct hcc_rdma_counts, qp),
-	offsetof(struct hcc_rdma_count, bytes),
+	offsetof(struct hcc_rdma_count, bytes), offsetof(struct hcc_rdma_count, dgid),
+	offsetof(struct hcc_rdma_count, device), offsetof(struct hcc_rdma_counts, iteration),
 	HCC_RDMA_VERSION, HCC_RDMA_MAX_JOBS, HCC_RDMA_NAME, HCC_RDMA_PATHS, HCC_RDMA_PORTS,
-	HCC_RDMA_F_POINTS, HCC_RDMA_QPS, 0,
+	HCC_RDMA_F_POINTS, HCC_RDMA_QPS, HCC_RDMA_GATES, HCC_RDMA_DEVICE, 0,
 };
 
 static uint64_t size_of(uint32_t jobs)
@@ -61,8 +65,29 @@ int hcc_plan_map(const char *path, struct hcc_plan_map *map)
 		return -1;
 	}
 	*map = (struct hcc_plan_map){
-		.plan = plan, .size = (uint64_t)facts.st_size, .jobs = jobs};
+		.plan = plan, .size = (uint64_t)facts.st_size, .jobs = jobs,
+		.device = facts.st_dev, .inode = facts.st_ino};
 	return 0;
+}
+
+void hcc_plan_renew(const char *path, struct hcc_plan_map *map)
+{
+	struct hcc_plan_map fresh;
+	struct stat facts;
+
+	if (!map->plan || lstat(path, &facts) ||
+	    (facts.st_dev == map->device && facts.st_ino == map->inode) ||
+	    hcc_plan_map(path, &fresh))
+		return;
+	/* In one step: whoever reads meanwhile reads the one or the other. */
+	if (fresh.size != map->size || fresh.jobs != map->jobs ||
+	    mremap((void *)fresh.plan, fresh.size, fresh.size, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   (void *)map->plan) == MAP_FAILED) {
+		munmap((void *)fresh.plan, fresh.size);
+		return;
+	}
+	map->device = fresh.device;
+	map->inode = fresh.inode;
 }
 
 int hcc_plan_alive(const struct hcc_plan_map *map)
@@ -90,6 +115,10 @@ static void bound(struct hcc_rdma_job *job)
 		job->flags &= ~HCC_RDMA_RATE;
 	if (job->paths > HCC_RDMA_PATHS)
 		job->paths = 0;
+	if (job->gates > HCC_RDMA_GATES)
+		job->gates = 0;
+	for (uint32_t index = 0; index < job->gates; index++)
+		job->gate[index].device[HCC_RDMA_DEVICE - 1] = 0;
 	for (uint32_t index = 0; index < job->paths; index++)
 		if (job->path[index].count > HCC_RDMA_PORTS)
 			job->path[index].count = 0;

@@ -13,16 +13,18 @@
 #include <stdint.h>
 
 #define HCC_RDMA_MAGIC 0x6d64726363736f68ull
-#define HCC_RDMA_VERSION 1u
+#define HCC_RDMA_VERSION 2u
 #define HCC_RDMA_MAX_JOBS 256u
 #define HCC_RDMA_NAME 72u
 #define HCC_RDMA_PATHS 32u
 #define HCC_RDMA_PORTS 8u
 #define HCC_RDMA_F_POINTS 33u
+#define HCC_RDMA_GATES 16u
+#define HCC_RDMA_DEVICE 28u
 
 #define HCC_RDMA_CLASS 1u /* traffic_class holds */
 #define HCC_RDMA_RATE 2u  /* rate, iteration_bytes and f_milli hold */
-#define HCC_RDMA_GATE 4u  /* pcie_link and level hold */
+#define HCC_RDMA_GATE 4u  /* gates and level hold */
 
 /* Source ports for the queue pairs to one destination, taken in turn. */
 struct hcc_rdma_path {
@@ -32,19 +34,26 @@ struct hcc_rdma_path {
 	uint16_t reserved[3];
 };
 
+/* Queue pairs on a device take turns at a PCIe link. */
+struct hcc_rdma_gate {
+	char device[HCC_RDMA_DEVICE]; /* ends in 0; empty: any */
+	uint32_t link;                /* index in the region of PCIe semaphores */
+};
+
 struct hcc_rdma_job {
 	_Atomic uint32_t sequence;
 	uint32_t flags;
 	char name[HCC_RDMA_NAME]; /* ends in 0; empty: no job */
 	uint32_t traffic_class;   /* the whole byte: DSCP << 2, ECN bits 0 */
 	uint32_t level;           /* of PCIe semaphores, 0 the highest */
-	uint32_t pcie_link;       /* index in the region of PCIe semaphores */
+	uint32_t gates;
 	uint32_t silence_us;      /* without a post for so long: a new iteration */
 	uint64_t rate;            /* bytes per second at F = 1 */
 	uint64_t iteration_bytes; /* of this process */
 	uint32_t f_milli[HCC_RDMA_F_POINTS]; /* F over bytes_ratio, thousandths */
 	uint32_t paths;
 	struct hcc_rdma_path path[HCC_RDMA_PATHS];
+	struct hcc_rdma_gate gate[HCC_RDMA_GATES];
 };
 
 struct hcc_rdma_plan {
@@ -68,10 +77,12 @@ struct hcc_rdma_count {
 	uint32_t traffic_class;
 	uint32_t moves;  /* live changes of path or class that worked */
 	uint32_t failed; /* and that did not */
-	uint32_t reserved;
+	uint32_t source; /* the device's port << 16 | index of its own GID */
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t iteration; /* bytes in the current one */
-	uint64_t padding[3];
+	uint8_t dgid[16];
+	char device[HCC_RDMA_DEVICE];
+	uint32_t padding[11];
 };
 
 struct hcc_rdma_counts {
@@ -80,8 +91,9 @@ struct hcc_rdma_counts {
 	uint32_t pid;
 	char name[HCC_RDMA_NAME];
 	_Atomic uint64_t iterations;
-	_Atomic uint64_t paced_ns; /* that posts were held back for, by F and by semaphores */
-	uint64_t padding[3];
+	_Atomic uint64_t paced_ns;  /* that posts were held back for by F */
+	_Atomic uint64_t iteration; /* bytes in the current one, of all queue pairs */
+	uint64_t padding[2];
 	struct hcc_rdma_count qp[HCC_RDMA_QPS];
 };
 
@@ -90,10 +102,13 @@ struct hcc_plan_map {
 	const struct hcc_rdma_plan *plan;
 	uint64_t size;
 	uint32_t jobs;
+	uint64_t device, inode; /* of the file */
 };
 
 /* Map a plan; 0, or -1: there is none that can be trusted to be one. */
 int hcc_plan_map(const char *path, struct hcc_plan_map *map);
+/* After an agent started anew: put its plan where the old one is mapped, if it is as large. */
+void hcc_plan_renew(const char *path, struct hcc_plan_map *map);
 /* Whether an agent lives. */
 int hcc_plan_alive(const struct hcc_plan_map *map);
 /* A consistent copy of a job's entry; 0, or -1: no such job, or it is being changed. */

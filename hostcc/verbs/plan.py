@@ -1,4 +1,4 @@
-"""The agent's side of plan.h: says what jobs with RDMA should do, reads what they counted.
+"""The agent's side of plan.h: says what jobs with RDMA should do.
 
 `PlanRegion.create` makes the shared memory, `publish` changes jobs' entries, `beat` keeps it
 alive: without a beat for `stale_s` the shims of the jobs go out of the way.
@@ -18,15 +18,15 @@ from pathlib import Path
 
 from hostcc.errors import HostccError, InputError
 from hostcc.limits import is_job_name
+from hostcc.pcie.layout import LEVELS, MAX_LINKS
 from hostcc.verbs.ports import FIRST, LAST
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-rdma")
-DEFAULT_COUNTS = Path("/dev/shm/hostcc-qp")
 STALE_S = 3.0
-MAGIC, VERSION = 0x6D64726363736F68, 1
+MAGIC, VERSION = 0x6D64726363736F68, 2
 MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS = 256, 72, 32, 8, 33, 1024
+GATES, DEVICE_BYTES = 16, 28
 CLASS, RATE, GATE = 1, 2, 4
-MAX_COUNT_FILES = 4096
 _u8, _u16, _u32, _u64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 
 
@@ -38,14 +38,20 @@ class PathEntry(ctypes.Structure):
     )  # fmt: skip
 
 
+class GateEntry(ctypes.Structure):
+    """struct hcc_rdma_gate."""
+
+    _fields_ = (("device", ctypes.c_char * DEVICE_BYTES), ("link", _u32))
+
+
 class JobEntry(ctypes.Structure):
     """struct hcc_rdma_job."""
 
     _fields_ = (
         ("sequence", _u32), ("flags", _u32), ("name", ctypes.c_char * NAME_BYTES),
-        ("traffic_class", _u32), ("level", _u32), ("pcie_link", _u32), ("silence_us", _u32),
+        ("traffic_class", _u32), ("level", _u32), ("gates", _u32), ("silence_us", _u32),
         ("rate", _u64), ("iteration_bytes", _u64), ("f_milli", _u32 * F_POINTS),
-        ("paths", _u32), ("path", PathEntry * PATHS),
+        ("paths", _u32), ("path", PathEntry * PATHS), ("gate", GateEntry * GATES),
     )  # fmt: skip
 
 
@@ -63,8 +69,8 @@ class CountEntry(ctypes.Structure):
 
     _fields_ = (
         ("qpn", _u32), ("port", _u32), ("traffic_class", _u32), ("moves", _u32),
-        ("failed", _u32), ("reserved", _u32), ("bytes", _u64), ("iteration", _u64),
-        ("padding", _u64 * 3),
+        ("failed", _u32), ("source", _u32), ("bytes", _u64), ("iteration", _u64),
+        ("dgid", _u8 * 16), ("device", ctypes.c_char * DEVICE_BYTES), ("padding", _u32 * 11),
     )  # fmt: skip
 
 
@@ -73,7 +79,8 @@ class CountsEntry(ctypes.Structure):
 
     _fields_ = (
         ("magic", _u64), ("version", _u32), ("pid", _u32), ("name", ctypes.c_char * NAME_BYTES),
-        ("iterations", _u64), ("paced_ns", _u64), ("padding", _u64 * 3), ("qp", CountEntry * QPS),
+        ("iterations", _u64), ("paced_ns", _u64), ("iteration", _u64), ("padding", _u64 * 2),
+        ("qp", CountEntry * QPS),
     )  # fmt: skip
 
 
@@ -84,9 +91,11 @@ def expected_layout() -> tuple[int, ...]:
         Header.beat.offset, Header.generation.offset, JobEntry.name.offset,
         JobEntry.traffic_class.offset, JobEntry.rate.offset, JobEntry.f_milli.offset,
         JobEntry.path.offset, PathEntry.ports.offset, PathEntry.count.offset,
+        JobEntry.gates.offset, JobEntry.gate.offset, ctypes.sizeof(GateEntry),
         ctypes.sizeof(CountEntry), ctypes.sizeof(CountsEntry), CountsEntry.iterations.offset,
-        CountsEntry.qp.offset, CountEntry.bytes.offset,
-        VERSION, MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS,
+        CountsEntry.qp.offset, CountEntry.bytes.offset, CountEntry.dgid.offset,
+        CountEntry.device.offset, CountsEntry.iteration.offset,
+        VERSION, MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS, GATES, DEVICE_BYTES,
     )  # fmt: skip
 
 
@@ -112,43 +121,20 @@ class RdmaJob:
     ports: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(Destination address or GID, UDP source ports of its queue pairs, in turn)."""
     pacing: Pacing | None = None
-    gate: tuple[int, int] | None = None
-    """(Link in the region of PCIe semaphores, level)."""
+    level: int = 0
+    """Of the semaphores, 0 the highest."""
+    gates: tuple[tuple[str, int], ...] = ()
+    """(RDMA device or empty: any, link in the region of PCIe semaphores) of its queue pairs."""
     silence_s: float = 1e-3
     """Without a post for so long a new iteration begins."""
-
-
-@dataclass(frozen=True)
-class QpCount:
-    """One queue pair as its process counts it."""
-
-    qpn: int
-    port: int
-    """UDP source port that was asked for; 0: none."""
-    traffic_class: int
-    moves: int
-    failed: int
-    bytes: int
-    iteration: int
-    """Bytes in the current iteration."""
-
-
-@dataclass(frozen=True)
-class ProcessCount:
-    """One process of a job."""
-
-    job: str
-    pid: int
-    iterations: int
-    paced_s: float
-    qps: tuple[QpCount, ...]
 
 
 class PlanRegion:
     """The plan in shared memory; one writer."""
 
-    def __init__(self, path: Path, mapped: mmap.mmap, jobs: int) -> None:
+    def __init__(self, path: Path, mapped: mmap.mmap, jobs: int, file: tuple[int, int]) -> None:
         self.path = path
+        self._file = file
         self._mapped = mapped
         self._header = Header.from_buffer(mapped)
         self._jobs = (JobEntry * jobs).from_buffer(mapped, ctypes.sizeof(Header))
@@ -168,10 +154,11 @@ class PlanRegion:
             os.fchmod(fd, 0o644)
             os.ftruncate(fd, size)
             mapped = mmap.mmap(fd, size)
+            facts = os.fstat(fd)
             os.close(fd)
         except OSError as error:
             raise HostccError(f"{path}: {error.strerror}") from None
-        region = cls(path, mapped, jobs)
+        region = cls(path, mapped, jobs, (facts.st_dev, facts.st_ino))
         header = region._header
         header.version, header.jobs, header.size = VERSION, jobs, size
         header.stale_us = round(stale_s * 1e6)
@@ -207,9 +194,21 @@ class PlanRegion:
         ctypes.memmove(ctypes.byref(slot), ctypes.byref(entry), ctypes.sizeof(entry))
         slot.sequence = (sequence + 1) & 0xFFFFFFFF
 
+    def problem(self) -> str:
+        """What is wrong with the file that jobs would open now; empty: it is this region."""
+        try:
+            facts = self.path.lstat()
+        except OSError as error:
+            return str(error.strerror)
+        if (facts.st_dev, facts.st_ino) != self._file:
+            return "another file"
+        return "others may write it" if facts.st_mode & 0o022 else ""
+
     def close(self) -> None:
-        """Remove it: the shims see the beat stop."""
-        self.path.unlink(missing_ok=True)
+        """Remove it; the shims go out of the way at once."""
+        self._header.beat = 0
+        if self.problem() != "another file":
+            self.path.unlink(missing_ok=True)
         del self._header, self._jobs
         self._mapped.close()
 
@@ -229,9 +228,7 @@ def _entry(job: RdmaJob) -> JobEntry:
         entry.flags |= RATE
         entry.rate, entry.iteration_bytes = int(job.pacing.rate), job.pacing.iteration_bytes
         entry.f_milli[:] = [min(max(round(value * 1000), 10), 100_000) for value in job.pacing.f]
-    if job.gate is not None:
-        entry.flags |= GATE
-        entry.pcie_link, entry.level = job.gate
+    _add_gates(entry, job)
     if len(job.ports) > PATHS:
         raise InputError(f"{job.name}: ports: expected at most {PATHS} destinations")
     entry.paths = len(job.ports)
@@ -244,6 +241,32 @@ def _entry(job: RdmaJob) -> JobEntry:
     return entry
 
 
+def _add_gates(entry: JobEntry, job: RdmaJob) -> None:
+    """Raises InputError."""
+    if len(job.gates) > GATES or not 0 <= job.level < LEVELS:
+        raise InputError(f"{job.name}: gates: expected at most {GATES}, a level below {LEVELS}")
+    entry.level, entry.gates = job.level, len(job.gates)
+    entry.flags |= GATE if job.gates else 0
+    for place, (device, link) in enumerate(job.gates):
+        if len(device.encode()) >= DEVICE_BYTES or not 0 <= link < MAX_LINKS:
+            raise InputError(f"{job.name}: gates: expected a device's short name and a link")
+        entry.gate[place].device, entry.gate[place].link = device.encode(), link
+
+
+def remove(path: Path) -> bool:
+    """Take away what an agent that died has left; whether it was a plan."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    with os.fdopen(fd, "rb") as file:
+        regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        ours = regular and file.read(8) == MAGIC.to_bytes(8, "little")
+    if ours:
+        path.unlink(missing_ok=True)
+    return ours
+
+
 def gid_of(address: str) -> bytes:
     """The RoCEv2 GID of an address: IPv4 is mapped into IPv6.  Raises InputError."""
     try:
@@ -253,52 +276,3 @@ def gid_of(address: str) -> bytes:
     if isinstance(parsed, ipaddress.IPv4Address):
         return bytes(10) + b"\xff\xff" + parsed.packed
     return parsed.packed
-
-
-def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
-    """What all processes with the shim have counted; what is no such file is skipped."""
-    found = []
-    for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
-        data = _bytes_of(path)
-        if len(data) == ctypes.sizeof(CountsEntry):
-            counts = CountsEntry.from_buffer_copy(data)
-            if (counts.magic, counts.version) == (MAGIC, VERSION):
-                found.append(_process(counts))
-    return tuple(found)
-
-
-def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
-    """Remove what processes that were killed have left; how many files."""
-    removed = 0
-    for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
-        pid = path.name.rpartition(".")[2]
-        if pid.isascii() and pid.isdecimal() and not Path("/proc", pid).exists():
-            path.unlink(missing_ok=True)
-            removed += 1
-    return removed
-
-
-def _bytes_of(path: Path) -> bytes:
-    """A job's file, or nothing: anybody can put a pipe or a link there."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    with os.fdopen(fd, "rb") as file:
-        regular = stat.S_ISREG(os.fstat(fd).st_mode)
-        return file.read(ctypes.sizeof(CountsEntry) + 1) if regular else b""
-
-
-def _process(counts: CountsEntry) -> ProcessCount:
-    name = bytes(counts.name).decode(errors="replace")
-    return ProcessCount(
-        name if is_job_name(name) else "",
-        int(counts.pid),
-        int(counts.iterations),
-        counts.paced_ns / 1e9,
-        tuple(
-            QpCount(qp.qpn, qp.port, qp.traffic_class, qp.moves, qp.failed, qp.bytes, qp.iteration)
-            for qp in counts.qp
-            if qp.qpn
-        ),
-    )

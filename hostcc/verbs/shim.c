@@ -22,13 +22,14 @@
 
 #define PLAN_PATH "/dev/shm/hostcc-rdma"
 #define LOOK_NS 10000000l /* how often the thread looks for a new plan */
+#define LOOKS_ANEW 50u    /* looks between two for another agent's plan */
 #define EXPORT __attribute__((visibility("default")))
 
 struct shim_real shim_real;
 struct hcc_rdma_counts *shim_counts;
 
 static struct hcc_plan_map plan;
-static char job_name[HCC_RDMA_NAME], counts_path[64];
+static char job_name[HCC_RDMA_NAME], counts_path[64], plan_path[256];
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t resolved = PTHREAD_ONCE_INIT;
 static _Atomic int attached; /* 1: plan and counters are mapped, the thread runs */
@@ -84,7 +85,7 @@ static void *watch(void *unused)
 {
 	const struct timespec nap = {.tv_nsec = LOOK_NS};
 	struct hcc_rdma_job job;
-	uint32_t seen = 0;
+	uint32_t seen = 0, looks = 0;
 	int lived = 0;
 
 	(void)unused;
@@ -103,6 +104,8 @@ static void *watch(void *unused)
 		} else if (lived && !lives) {
 			shim_gate_plan(NULL);
 		}
+		if (!lives && ++looks % LOOKS_ANEW == 0)
+			hcc_plan_renew(plan_path, &plan);
 		lived = lives;
 		nanosleep(&nap, NULL);
 	}
@@ -159,10 +162,11 @@ static int attach(void)
 	if (!name || !*name || strlen(name) >= HCC_RDMA_NAME)
 		return -1;
 	pthread_mutex_lock(&once);
+	if (!plan.plan)
+		snprintf(plan_path, sizeof(plan_path), "%s", path && *path ? path : PLAN_PATH);
 	if (attached) {
 		failed = 0;
-	} else if ((plan.plan || !hcc_plan_map(path && *path ? path : PLAN_PATH, &plan)) &&
-		   hcc_plan_alive(&plan)) {
+	} else if ((plan.plan || !hcc_plan_map(plan_path, &plan)) && hcc_plan_alive(&plan)) {
 		strcpy(job_name, name);
 		if (!hcc_plan_read(&plan, job_name, &job) && (shim_counts || !make_counts())) {
 			shim_gate_plan(&job);

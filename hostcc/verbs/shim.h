@@ -29,6 +29,7 @@ struct shim_qp {
 	int our_port, our_class; /* the job left them to us */
 	int ready, stuck;  /* is in RTS; cannot be moved */
 	int all_signalled;
+	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
 	/* The extended interface, where it is in use: what was there before. */
 	struct ibv_qp_ex *ex;
 	void (*ex_start)(struct ibv_qp_ex *);
@@ -50,6 +51,9 @@ extern struct hcc_rdma_counts *shim_counts; /* NULL before an agent was seen */
 int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int shim_destroy(struct ibv_qp *qp);
 struct shim_qp *shim_find(const struct ibv_qp *qp);
+/* The one of that number that posts to `context`. */
+struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t number);
+void shim_each(void (*visit)(struct shim_qp *));
 void shim_move_all(const struct hcc_rdma_job *job);
 
 /* shim_gate.c: posts and completions. */
@@ -58,5 +62,16 @@ void shim_gate_hook(struct shim_qp *one);
 void shim_gate_unhook(struct shim_qp *one);
 /* After SQD queued work waits for a doorbell: rings one without posting anything. */
 void shim_nudge(struct ibv_qp *qp);
+
+/* shim_turn.c: PCIe links. */
+extern _Atomic int shim_turns; /* whether posts have to take turns at any */
+void shim_turn_plan(const struct hcc_rdma_job *job);
+/* Find out which link a queue pair uses. */
+void shim_turn_assign(struct shim_qp *one);
+/* Its turn to post `bytes`; whether there was anything to wait for. */
+int shim_turn_wait(struct shim_qp *one, uint64_t bytes);
+void shim_turn_posted(const struct shim_qp *one, int64_t signalled);
+/* Completions of sends came in: with the last one the link is free again. */
+void shim_turn_completed(const struct shim_qp *one, int64_t count);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Posts and completions of the job's queue pairs: bytes per queue pair and iteration, the
- * rate scaled by F(bytes_ratio), and the turns at a shared PCIe link.
+ * rate scaled by F(bytes_ratio), and when it is a queue pair's turn (shim_turn.c).
  *
  * libibverbs calls its providers through tables of functions; the entries that post and poll
  * are replaced in the job's own copies, and only once an agent has a plan for it.
@@ -9,13 +9,9 @@
 #include "shim.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
 #include <time.h>
-#include <unistd.h>
 
-#define SEMAPHORES "/dev/shm/hostcc-pcie"
 #define CONTEXTS 64
 #define LONGEST_PAUSE_NS 10000000ull /* no post is held back for longer by F */
 #define MANY_SGES 1024
@@ -30,13 +26,7 @@ static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 /* What the plan says, read by every post. */
 static _Atomic uint32_t pacing, silence_us = 1000, f_milli[HCC_RDMA_F_POINTS];
 static _Atomic uint64_t rate, iteration_bytes;
-static _Atomic uint64_t last_post, next_post, sent_in_iteration;
-static _Atomic(struct hcc_sem *) semaphore;
-static _Atomic int gated;
-static _Atomic int64_t outstanding; /* signalled sends that have not been completed */
-static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hcc_sem_map region;
-static uint32_t joined_link;
+static _Atomic uint64_t last_post, next_post;
 
 static uint64_t now_ns(void)
 {
@@ -46,35 +36,11 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-static void join(uint32_t link, uint32_t level)
-{
-	struct hcc_sem *sem = atomic_load(&semaphore);
-	const char *path = getenv("HOSTCC_PCIE_SEMAPHORES");
-	int fd;
-
-	if (sem && joined_link == link) {
-		hcc_sem_set_level(sem, level);
-		return;
-	}
-	if (sem)
-		return; /* another link for a process that runs: not before it starts again */
-	if (!region.region) {
-		fd = open(path && *path ? path : SEMAPHORES,
-			  O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-		if (fd < 0)
-			return;
-		hcc_sem_map(fd, &region);
-		close(fd);
-	}
-	joined_link = link;
-	atomic_store(&semaphore, hcc_sem_join(&region, link, level));
-}
-
 void shim_gate_plan(const struct hcc_rdma_job *job)
 {
 	if (!job) {
 		atomic_store(&pacing, 0);
-		atomic_store(&gated, 0);
+		shim_turn_plan(NULL);
 		return;
 	}
 	atomic_store(&silence_us, job->silence_us ? job->silence_us : 1000);
@@ -83,11 +49,7 @@ void shim_gate_plan(const struct hcc_rdma_job *job)
 	for (uint32_t index = 0; index < HCC_RDMA_F_POINTS; index++)
 		atomic_store(&f_milli[index], job->f_milli[index]);
 	atomic_store(&pacing, job->flags & HCC_RDMA_RATE);
-	pthread_mutex_lock(&gate_lock);
-	if (job->flags & HCC_RDMA_GATE)
-		join(job->pcie_link, job->level);
-	pthread_mutex_unlock(&gate_lock);
-	atomic_store(&gated, job->flags & HCC_RDMA_GATE && atomic_load(&semaphore));
+	shim_turn_plan(job);
 }
 
 static void pause_until(uint64_t when, uint64_t now)
@@ -124,18 +86,14 @@ static void before_post(struct shim_qp *one, uint64_t bytes)
 	uint64_t last = atomic_exchange_explicit(&last_post, now, memory_order_relaxed);
 
 	if (now > last && now - last > atomic_load(&silence_us) * 1000ull) {
-		atomic_store(&sent_in_iteration, 0);
+		atomic_store(&shim_counts->iteration, 0);
 		atomic_store(&one->count->iteration, 0);
 		atomic_fetch_add_explicit(&shim_counts->iterations, 1, memory_order_relaxed);
 	}
-	sent = atomic_fetch_add(&sent_in_iteration, bytes);
+	sent = atomic_fetch_add(&shim_counts->iteration, bytes);
 	atomic_fetch_add_explicit(&one->count->bytes, bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&one->count->iteration, bytes, memory_order_relaxed);
-	if (atomic_load_explicit(&gated, memory_order_relaxed)) {
-		pthread_mutex_lock(&gate_lock);
-		if (shim_alive())
-			hcc_sem_boundary(atomic_load(&semaphore), bytes);
-		pthread_mutex_unlock(&gate_lock);
+	if (shim_turn_wait(one, bytes)) {
 		now = now_ns();
 		atomic_store_explicit(&last_post, now, memory_order_relaxed);
 	}
@@ -151,26 +109,6 @@ static void before_post(struct shim_qp *one, uint64_t bytes)
 		atomic_store(&next_post, (next > now ? next : now) +
 						 (uint64_t)((double)bytes * 1e9 / (double)speed));
 	atomic_store_explicit(&last_post, now_ns(), memory_order_relaxed);
-}
-
-static void posted(int64_t signalled)
-{
-	atomic_fetch_add(&outstanding, signalled);
-}
-
-/* Completions of sends came in: with the last one the link is free again. */
-static void completed(int64_t count)
-{
-	int64_t left = atomic_fetch_sub(&outstanding, count) - count;
-
-	if (left < 0)
-		atomic_compare_exchange_strong(&outstanding, &left, 0);
-	if (left > 0 || !atomic_load_explicit(&gated, memory_order_relaxed))
-		return;
-	pthread_mutex_lock(&gate_lock);
-	if (atomic_load(&outstanding) <= 0)
-		hcc_sem_leave(atomic_load(&semaphore));
-	pthread_mutex_unlock(&gate_lock);
 }
 
 static int place_of(const struct ibv_context *context)
@@ -198,28 +136,34 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 		signalled += one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED;
 	}
 	before_post(one, bytes);
-	posted(signalled);
+	shim_turn_posted(one, signalled);
 	error = contexts[place].post_send(qp, list, bad);
 	if (error) {
 		for (const struct ibv_send_wr *wr = bad ? *bad : list; wr; wr = wr->next)
 			if (one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED)
-				completed(1);
+				shim_turn_completed(one, 1);
 	}
 	return error;
 }
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
-	int place = place_of(cq->context), got, sends = 0;
+	int place = place_of(cq->context), got;
 
 	if (place < 0)
 		return -1;
 	got = contexts[place].poll_cq(cq, most, wc);
 	/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
-	for (int index = 0; index < got; index++)
-		sends += wc[index].status == IBV_WC_SUCCESS && !(wc[index].opcode & IBV_WC_RECV);
-	if (sends)
-		completed(sends);
+	if (!atomic_load_explicit(&shim_turns, memory_order_relaxed))
+		return got;
+	for (int index = 0; index < got; index++) {
+		struct shim_qp *one = NULL;
+
+		if (wc[index].status == IBV_WC_SUCCESS && !(wc[index].opcode & IBV_WC_RECV))
+			one = shim_find_number(cq->context, wc[index].qp_num);
+		if (one)
+			shim_turn_completed(one, 1);
+	}
 	return got;
 }
 
@@ -271,7 +215,7 @@ static int ex_complete(struct ibv_qp_ex *ex)
 
 	/* The provider holds the queue's lock by now: a pause here is one before the doorbell. */
 	before_post(one, one->ex_bytes);
-	posted(one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED);
+	shim_turn_posted(one, one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED);
 	return one->ex_complete(ex);
 }
 
@@ -319,6 +263,7 @@ void shim_gate_hook(struct shim_qp *one)
 		}
 	}
 	pthread_mutex_unlock(&contexts_lock);
+	shim_turn_assign(one);
 	if (!one->ex)
 		hook_ex(one);
 }

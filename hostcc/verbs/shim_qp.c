@@ -42,6 +42,27 @@ struct shim_qp *shim_find(const struct ibv_qp *qp)
 	return NULL;
 }
 
+struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t number)
+{
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
+		struct shim_qp *one = &table[(number + index) % HCC_RDMA_QPS];
+		const struct ibv_qp *qp = __atomic_load_n(&one->qp, __ATOMIC_ACQUIRE);
+
+		if (!qp && !one->count)
+			return NULL; /* nobody ever was here, so nobody was pushed further */
+		if (qp && qp->qp_num == number && qp->context == context)
+			return one;
+	}
+	return NULL;
+}
+
+void shim_each(void (*visit)(struct shim_qp *))
+{
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++)
+		if (__atomic_load_n(&table[index].qp, __ATOMIC_ACQUIRE))
+			visit(&table[index]);
+}
+
 static struct shim_qp *add(struct ibv_qp *qp)
 {
 	struct shim_qp *found = shim_find(qp);
@@ -57,6 +78,9 @@ static struct shim_qp *add(struct ibv_qp *qp)
 		pthread_mutex_init(&one->lock, NULL);
 		one->count = &shim_counts->qp[place];
 		memset(one->count, 0, sizeof(*one->count));
+		if (qp->context->device)
+			memcpy(one->count->device, qp->context->device->name,
+			       strnlen(qp->context->device->name, HCC_RDMA_DEVICE - 1));
 		one->count->qpn = qp->qp_num;
 		__atomic_store_n(&one->qp, qp, __ATOMIC_RELEASE);
 		found = one;
@@ -140,6 +164,8 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	one->our_port = !attr->ah_attr.grh.flow_label;
 	one->our_class = !attr->ah_attr.grh.traffic_class;
 	one->turn = turn_of(one);
+	memcpy(one->count->dgid, attr->ah_attr.grh.dgid.raw, 16);
+	one->count->source = (uint32_t)attr->ah_attr.port_num << 16 | attr->ah_attr.grh.sgid_index;
 	changed = wanted(one, &job, &ours.ah_attr, &port);
 	error = shim_real.modify_qp(qp, &ours, mask);
 	if (!error) {

@@ -129,6 +129,10 @@ def test_garbage_is_no_plan(path: Path, tmp_path: Path) -> None:
         RdmaJob("a", ports=(("198.18.0.1", (50000,)),) * 33),
         RdmaJob("a", pacing=Pacing(1e9, 100, (1.0,))),
         RdmaJob("a", pacing=Pacing(0, 100, (1.0,) * 33)),
+        RdmaJob("a", level=8),
+        RdmaJob("a", gates=(("d" * 28, 0),)),
+        RdmaJob("a", gates=(("d", 64),)),
+        RdmaJob("a", gates=(("d", 0),) * 17),
     ],
 )
 def test_bad_wishes_are_refused(job: RdmaJob, path: Path) -> None:
@@ -144,28 +148,25 @@ def test_gids() -> None:
     assert plan.gid_of("::ffff:198.18.0.1") == plan.gid_of("198.18.0.1")
 
 
-def test_counts_of_odd_files(path: Path) -> None:
-    counts = plan.CountsEntry(magic=plan.MAGIC, version=plan.VERSION, pid=7, name=b"job")
-    counts.qp[5].qpn, counts.qp[5].bytes = 17, 1 << 40
-    places = [path.with_name(f"{path.name}.{end}") for end in ("1", "2", "3", "4", "5")]
-    places[0].write_bytes(bytes(counts))
-    places[1].write_bytes(b"garbage")
-    places[2].write_bytes(bytes(ctypes.sizeof(counts)))
-    os.mkfifo(places[3])  # would block who opens it
-    places[4].symlink_to(places[0])
-    try:
-        (found,) = plan.read_counts(path)
-    finally:
-        for place in places:
-            place.unlink()
-    assert (found.job, found.pid) == ("job", 7)
-    assert [(qp.qpn, qp.bytes) for qp in found.qps] == [(17, 1 << 40)]
+def test_what_has_happened_to_the_file(path: Path) -> None:
+    region = PlanRegion.create(path, jobs=1)
+    assert region.problem() == ""
+    path.chmod(0o666)
+    assert region.problem() == "others may write it"
+    path.rename(path.with_name(f"{path.name}-moved"))
+    assert region.problem() == "No such file or directory"
+    path.write_bytes(b"somebody's")
+    assert region.problem() == "another file"
+    region.close()
+    assert path.read_bytes() == b"somebody's"  # not ours to remove
+    path.with_name(f"{path.name}-moved").unlink()
 
 
-def test_files_of_the_dead_are_swept(path: Path) -> None:
-    mine, dead = (path.with_name(f"{path.name}.{pid}") for pid in (os.getpid(), 2**22 + 7))
-    for place in (mine, dead):
-        place.write_bytes(b"")
-    assert plan.sweep(path) == 1
-    assert mine.exists()
-    mine.unlink()
+def test_only_plans_are_removed(path: Path) -> None:
+    path.write_bytes(b"somebody's own file")
+    assert not plan.remove(path)
+    assert path.exists()
+    PlanRegion.create(path, jobs=1)
+    assert plan.remove(path)
+    assert not path.exists()
+    assert not plan.remove(path)

@@ -19,7 +19,8 @@ import pytest
 from hostcc.pcie.build import Library, build
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM, VERBS_HEADER
-from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob, read_counts
+from hostcc.verbs.counts import read_counts
+from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
 
 pytestmark = [
     pytest.mark.unit,
@@ -115,7 +116,7 @@ def test_a_gate_and_a_pace(program: Path, places: tuple[Path, Path, Path]) -> No
     with Semaphores.create([("link", Settings())], places[2]) as semaphores:
         # 4096-byte posts at 4.096 MB/s: one in a millisecond.
         pacing = Pacing(4.096e6, 1 << 40, (1.0,) * 33)
-        region.publish([RdmaJob("job", pacing=pacing, gate=(0, 2))])
+        region.publish([RdmaJob("job", pacing=pacing, level=2, gates=(("", 0),))])
         process = start(program, places, 0.5, 1)
         pids: set[int] = set()
         paced = 0.0
@@ -131,6 +132,35 @@ def test_a_gate_and_a_pace(program: Path, places: tuple[Path, Path, Path]) -> No
     assert report["posted"] >= 1000
 
 
+def test_another_agent_goes_on_where_the_last_one_ended(
+    program: Path, places: tuple[Path, Path, Path]
+) -> None:
+    """Plan and semaphores are new files: the process that runs takes them."""
+    process, seen = None, []
+    for life in range(2):
+        region = PlanRegion.create(places[0], jobs=1)
+        with Semaphores.create([("link", Settings())] * (life + 1), places[2]) as semaphores:
+            region.publish([
+                RdmaJob("job", 0x20 + 4 * life, level=1, gates=(("", life),))
+            ])  # fmt: skip
+            process = process or start(program, places, 4.0, 1)
+            until = time.monotonic() + 10
+            pids: tuple[int, ...] = ()
+            classes: set[int] = set()
+            while time.monotonic() < until and process.poll() is None:
+                region.beat()
+                classes = {qp.traffic_class for c in read_counts(places[1]) for qp in c.qps}
+                pids = semaphores.states()[life].pids
+                if 0x20 + 4 * life in classes and pids:
+                    break
+                time.sleep(0.02)
+            seen.append((0x20 + 4 * life in classes, bool(pids)))
+        del region  # as if killed: both files stay
+    assert process is not None
+    end(process)
+    assert seen == [(True, True)] * 2
+
+
 def test_garbage_in_both_regions(
     program: Path, places: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
@@ -143,7 +173,7 @@ def test_garbage_in_both_regions(
     rng = random.Random(5)
     for _ in range(6):
         region = PlanRegion.create(places[0], jobs=2)
-        region.publish([RdmaJob("job", 0x20, ((THERE, (50000,)),), gate=(0, 1))])
+        region.publish([RdmaJob("job", 0x20, ((THERE, (50000,)),), level=1, gates=(("", 0),))])
         with Semaphores.create([("link", Settings(patience_s=0.001))], places[2]) as semaphores:
             process = start(program, places, 0.5, 2, checked.target)
             until = time.monotonic() + 0.6

@@ -25,7 +25,8 @@ from hostcc.bench import shim as bench
 from hostcc.bench.context import Context
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM
-from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob, read_counts
+from hostcc.verbs.counts import read_counts
+from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
 from tests.vm import roce_fabric
 from tests.vm.allreduce import STOP
 from tests.vm.roce_fabric import ADDRESS, Capture
@@ -254,7 +255,7 @@ def gated(ports: tuple[int, int]) -> dict[str, Any]:
     path = Path("/dev/shm/hostcc-pcie")
     report = {}
     with Semaphores.create([("gpu", Settings())], path) as region:
-        agent = Agent(gate=(0, 1))
+        agent = Agent(level=1, gates=(("", 0),))
         run = Run(write_bw(1000))
         deadline = time.monotonic() + 30
         pids: set[int] = set()
@@ -278,7 +279,7 @@ def fuzzed(rounds: int) -> dict[str, Any]:
     rng = random.Random(3)
     results = []
     for _ in range(rounds):
-        agent = Agent(ports=(0xC200,), traffic_class=CLASS, gate=(0, 1))
+        agent = Agent(ports=(0xC200,), traffic_class=CLASS, level=1, gates=(("", 0),))
         raw = agent.region._mapped
         run = Run(write_bw(150, 4096))
         until = time.monotonic() + 2.0

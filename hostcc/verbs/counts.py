@@ -1,0 +1,148 @@
+"""What processes with the transport shim have counted, read out of files that they own.
+
+A process makes `hostcc-qp.PID` (plan.h: struct hcc_rdma_counts).  Anybody can put anything
+there, so files are bounded and checked, and say who owns them: whom to believe is the caller's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hostcc.limits import is_job_name
+from hostcc.verbs.plan import MAGIC, VERSION, CountEntry, CountsEntry
+
+DEFAULT_COUNTS = Path("/dev/shm/hostcc-qp")
+MAX_COUNT_FILES = 4096
+_HEAD = CountsEntry.qp.offset
+_ENTRY = np.dtype(CountEntry)
+
+
+@dataclass(frozen=True)
+class QpCount:
+    """One queue pair as its process counts it."""
+
+    qpn: int
+    port: int
+    """UDP source port that was asked for; 0: none."""
+    traffic_class: int
+    moves: int
+    failed: int
+    bytes: int
+    iteration: int
+    """Bytes in the current iteration."""
+    device: str = ""
+    device_port: int = 0
+    gid_index: int = 0
+    """Of the device's own GID."""
+    destination: str = ""
+    """Address (RoCE over IPv4) or GID."""
+
+
+@dataclass(frozen=True)
+class ProcessCount:
+    """One process of a job."""
+
+    job: str
+    """As the process says."""
+    pid: int
+    """As the file is called."""
+    iterations: int
+    paced_s: float
+    qps: tuple[QpCount, ...]
+    iteration: int = 0
+    """Bytes in the current iteration."""
+    uid: int = 0
+    """Who owns the file."""
+
+
+def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
+    """What all processes with the shim have counted; what is no such file is skipped."""
+    found = []
+    for path, pid in _files(prefix):
+        data, uid = _bytes_of(path)
+        if len(data) == ctypes.sizeof(CountsEntry):
+            one = _process(data, pid, uid)
+            if one is not None:
+                found.append(one)
+    return tuple(found)
+
+
+def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
+    """Remove what processes that were killed have left; how many files."""
+    removed = 0
+    for path, pid in _files(prefix):
+        if not Path("/proc", str(pid)).exists():
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
+
+
+def _files(prefix: Path) -> list[tuple[Path, int]]:
+    """(File, process), by name."""
+    found = []
+    for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
+        pid = path.name.rpartition(".")[2]
+        if pid.isascii() and pid.isdecimal() and len(pid) < 10:
+            found.append((path, int(pid)))
+    return found
+
+
+def _bytes_of(path: Path) -> tuple[bytes, int]:
+    """A job's file and whose it is, or nothing: anybody can put a pipe or a link there."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b"", 0
+    with os.fdopen(fd, "rb") as file:
+        facts = os.fstat(fd)
+        size = ctypes.sizeof(CountsEntry) + 1
+        return (file.read(size) if stat.S_ISREG(facts.st_mode) else b""), facts.st_uid
+
+
+def _process(data: bytes, pid: int, uid: int) -> ProcessCount | None:
+    head = CountsEntry.from_buffer_copy(data)
+    if (head.magic, head.version) != (MAGIC, VERSION):
+        return None
+    entries = np.frombuffer(data, _ENTRY, offset=_HEAD)
+    name = bytes(head.name).decode(errors="replace")
+    return ProcessCount(
+        name if is_job_name(name) else "",
+        pid,
+        int(head.iterations),
+        head.paced_ns / 1e9,
+        tuple(_pair(row) for row in entries[entries["qpn"] != 0]),
+        int(head.iteration),
+        uid,
+    )
+
+
+def _pair(row: np.void) -> QpCount:
+    source = int(row["source"])
+    return QpCount(
+        int(row["qpn"]),
+        int(row["port"]),
+        int(row["traffic_class"]),
+        int(row["moves"]),
+        int(row["failed"]),
+        int(row["bytes"]),
+        int(row["iteration"]),
+        row["device"].tobytes().partition(b"\0")[0].decode(errors="replace"),
+        source >> 16,
+        source & 0xFFFF,
+        address_of(row["dgid"].tobytes()),
+    )
+
+
+def address_of(gid: bytes) -> str:
+    """The address that a RoCEv2 GID (16 bytes) stands for; empty for no GID."""
+    if not any(gid):
+        return ""
+    address = ipaddress.IPv6Address(gid)
+    return str(address.ipv4_mapped or address)

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Turns at shared PCIe links: which queue pairs take part in the use of which link, by their
+ * devices, and when they have to wait.  All that pairs do on one device is one participant.
+ */
+#include "shim.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEMAPHORES "/dev/shm/hostcc-pcie"
+#define LINKS 8 /* PCIe links that one process takes part in */
+
+_Atomic int shim_turns;
+
+/* Part in the use of one PCIe link; all queue pairs on its devices share it. */
+static struct gate {
+	pthread_mutex_t lock;
+	struct hcc_sem *sem;          /* under the lock; NULL: no part */
+	uint32_t link;
+	_Atomic int64_t outstanding; /* signalled sends that have not been completed */
+} gates[LINKS] = {[0 ... LINKS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+/* Which link each device's queue pairs use, as the plan has it. */
+static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hcc_sem_map region;
+static dev_t region_device;
+static ino_t region_inode;
+static struct hcc_rdma_gate planned[HCC_RDMA_GATES];
+static uint32_t planned_count;
+
+static void part(struct gate *gate)
+{
+	pthread_mutex_lock(&gate->lock);
+	if (gate->sem)
+		hcc_sem_part(gate->sem);
+	gate->sem = NULL;
+	pthread_mutex_unlock(&gate->lock);
+}
+
+/* Map the region of semaphores, anew where another agent has made another one. */
+static void find_region(void)
+{
+	const char *path = getenv("HOSTCC_PCIE_SEMAPHORES");
+	struct stat facts;
+	int fd = open(path && *path ? path : SEMAPHORES,
+		      O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &facts) && (!region.region || facts.st_dev != region_device ||
+				   facts.st_ino != region_inode)) {
+		for (uint32_t index = 0; index < LINKS; index++)
+			part(&gates[index]);
+		hcc_sem_unmap(&region);
+		hcc_sem_map(fd, &region);
+		region_device = facts.st_dev;
+		region_inode = facts.st_ino;
+	}
+	close(fd);
+}
+
+static int is_planned(uint32_t link)
+{
+	for (uint32_t index = 0; index < planned_count; index++)
+		if (planned[index].link == link)
+			return 1;
+	return 0;
+}
+
+static void join(uint32_t link, uint32_t level)
+{
+	struct gate *spare = NULL;
+
+	for (uint32_t index = 0; index < LINKS; index++) {
+		struct gate *gate = &gates[index];
+
+		if (gate->sem && gate->link == link) {
+			pthread_mutex_lock(&gate->lock);
+			hcc_sem_set_level(gate->sem, level);
+			pthread_mutex_unlock(&gate->lock);
+			return;
+		}
+		if (!gate->sem && !spare)
+			spare = gate;
+	}
+	if (!spare)
+		return;
+	pthread_mutex_lock(&spare->lock);
+	spare->link = link;
+	atomic_store(&spare->outstanding, 0);
+	spare->sem = hcc_sem_join(&region, link, level);
+	pthread_mutex_unlock(&spare->lock);
+}
+
+/* The number of the gate that a queue pair's posts go through, from 1. */
+static void assign(struct shim_qp *one)
+{
+	int found = 0;
+
+	for (uint32_t index = 0; !found && index < planned_count; index++) {
+		const char *device = planned[index].device;
+
+		if (*device && strncmp(device, one->count->device, HCC_RDMA_DEVICE))
+			continue;
+		for (int number = 0; !found && number < LINKS; number++)
+			if (gates[number].sem && gates[number].link == planned[index].link)
+				found = number + 1;
+	}
+	atomic_store(&one->gate, found);
+}
+
+void shim_turn_plan(const struct hcc_rdma_job *job)
+{
+	int any = 0;
+
+	if (!job) { /* maybe in a child of fork: no lock */
+		atomic_store(&shim_turns, 0);
+		return;
+	}
+	pthread_mutex_lock(&plan_lock);
+	planned_count = job->flags & HCC_RDMA_GATE ? job->gates : 0;
+	memcpy(planned, job->gate, sizeof(planned));
+	if (planned_count)
+		find_region();
+	for (uint32_t index = 0; index < LINKS; index++)
+		if (!is_planned(gates[index].link))
+			part(&gates[index]);
+	for (uint32_t index = 0; region.region && index < planned_count; index++)
+		join(planned[index].link, job->level);
+	for (uint32_t index = 0; index < LINKS; index++)
+		any |= gates[index].sem != NULL;
+	shim_each(assign);
+	pthread_mutex_unlock(&plan_lock);
+	atomic_store(&shim_turns, any);
+}
+
+void shim_turn_assign(struct shim_qp *one)
+{
+	pthread_mutex_lock(&plan_lock);
+	assign(one);
+	pthread_mutex_unlock(&plan_lock);
+}
+
+int shim_turn_wait(struct shim_qp *one, uint64_t bytes)
+{
+	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);
+	struct gate *gate;
+
+	if (!number || !atomic_load_explicit(&shim_turns, memory_order_relaxed))
+		return 0;
+	gate = &gates[number - 1];
+	pthread_mutex_lock(&gate->lock);
+	if (shim_alive())
+		hcc_sem_boundary(gate->sem, bytes);
+	pthread_mutex_unlock(&gate->lock);
+	return 1;
+}
+
+void shim_turn_posted(const struct shim_qp *one, int64_t signalled)
+{
+	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);
+
+	if (number && signalled)
+		atomic_fetch_add(&gates[number - 1].outstanding, signalled);
+}
+
+void shim_turn_completed(const struct shim_qp *one, int64_t count)
+{
+	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);
+	struct gate *gate;
+	int64_t left;
+
+	if (!number || !atomic_load_explicit(&shim_turns, memory_order_relaxed))
+		return;
+	gate = &gates[number - 1];
+	left = atomic_fetch_sub(&gate->outstanding, count) - count;
+	if (left < 0)
+		atomic_compare_exchange_strong(&gate->outstanding, &left, 0);
+	if (left > 0)
+		return;
+	pthread_mutex_lock(&gate->lock);
+	if (atomic_load(&gate->outstanding) <= 0)
+		hcc_sem_leave(gate->sem);
+	pthread_mutex_unlock(&gate->lock);
+}
