@@ -15,7 +15,7 @@ import numpy as np
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
-from hostcc.measure.series import ByteSeries, Floats, cumulative
+from hostcc.measure.series import ByteSeries, Floats, cumulative, part
 from hostcc.measure.spectrum import taming_of
 from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution, smoothed
 
@@ -117,7 +117,8 @@ def following(
     `doubtful`: the iteration before deviated, so that the next may well come early.
     """
     found: list[Iteration] = []
-    while (one := _next(of, start, known, doubtful)) is not None:
+    ahead = _Ahead.of(of, start, known)
+    while ahead is not None and (one := _next(ahead, start, known, doubtful)) is not None:
         found.append(one)
         doubtful = one.deviates
         start = one.start + one.length * known.period
@@ -144,34 +145,58 @@ def _alike(one: float, other: float) -> bool:
     return abs(one - other) <= ALIKE * max(one, other)
 
 
-def _next(of: ByteSeries, start: float, known: Reference, doubtful: bool) -> Iteration | None:
+@dataclass(frozen=True, eq=False)
+class _Ahead:
+    """What came after an iteration's start, compared with the reference once for all."""
+
+    first: int
+    """Bin of the series that it begins with."""
+    bins: int
+    sums: Floats
+    """Bytes before each edge, shape (bins + 1,)."""
+    gains: Floats
+    """How much the pattern explains at each place, shape (places,)."""
+    factor: float
+    """Bins from one place to the next."""
+
+    @classmethod
+    def of(cls, series: ByteSeries, start: float, known: Reference) -> _Ahead | None:
+        """From `start` on; None when it is too short to say anything."""
+        first = max(0, int(start))
+        if len(series) - first < SEEN_FIRST * known.period:
+            return None
+        values = part(series, first).total
+        tamed = np.minimum(np.maximum(values - known.floor, 0.0), known.cap)
+        fine, factor = at_resolution(smoothed(tamed, _width(known.period)), known.period)
+        return cls(first, len(values), cumulative(values), _gains(fine, known.pattern), factor)
+
+
+def _next(ahead: _Ahead, start: float, known: Reference, doubtful: bool) -> Iteration | None:
     """The iteration that begins at `start`, when there is enough to see where it ends."""
-    first = max(0, int(start))
-    last = min(len(of), int(start + (SILENT + 1.0) * known.period) + 1)
-    if last - first < SEEN_FIRST * known.period:
+    begin = start - ahead.first
+    if ahead.bins - max(0, int(begin)) < SEEN_FIRST * known.period:
         return None
-    values = of.total[first:last]
-    tamed = np.minimum(np.maximum(values - known.floor, 0.0), known.cap)
-    fine, factor = at_resolution(smoothed(tamed, _width(known.period)), known.period)
-    gains = _gains(fine, known.pattern)
-    steps = (np.arange(len(gains)) * factor + first - start) / known.period
-    sums = cumulative(values)
-    latest = _latest(sums, first - start, known)
-    inside = (steps >= EARLIEST) & (steps <= latest)
-    if not inside.any():
+    latest = _latest(ahead.sums, begin, known)
+    near = max(0, int(np.ceil((begin + EARLIEST * known.period) / ahead.factor)))
+    far = max(0, int((begin + latest * known.period) / ahead.factor))
+    gains = ahead.gains[near : far + 1]
+    if not len(gains):
         return None
+    steps = ((near + np.arange(len(gains))) * ahead.factor - begin) / known.period
     away = (steps - 1) / TOLERANCE
-    worth = np.where(inside, gains - STEP_COST * np.minimum(away * away, 1.0), -np.inf)
+    worth = gains - STEP_COST * np.minimum(away * away, 1.0)
     best = int(worth.argmax())
     lost = bool(gains[best] < LEAST_GAIN)
-    if (lost or best >= len(gains) - 2) and steps[-1] < latest:
+    last = len(ahead.gains) - 1
+    seen = (last * ahead.factor - begin) / known.period
+    if (lost or near + best >= last - 1) and seen < latest:
         return None  # what comes may be a better match
     early = steps[best] < 1 - known.interval_tolerance
-    if early and not doubtful and steps[-1] < 1:
+    if early and not doubtful and seen < 1:
         return None  # what would be on time cannot be seen yet
     length = 1.0 if lost else float(steps[best])  # when the thread is lost, go by the clock
-    edges = np.array([start, start + length * known.period]) - first
-    sent = float(np.diff(between(sums, edges))[0]) / max(known.sent, 1.0)
+    edges = np.array([begin, begin + length * known.period])
+    sent = float(np.diff(between(ahead.sums, edges))[0]) / max(known.sent, 1.0)
     return Iteration(
         start,
         length,
@@ -182,12 +207,12 @@ def _next(of: ByteSeries, start: float, known: Reference, doubtful: bool) -> Ite
     )
 
 
-def _latest(sums: Floats, ahead: float, known: Reference) -> float:
+def _latest(sums: Floats, begin: float, known: Reference) -> float:
     """Until when the next iteration is looked for: longer, when nothing has been sent meanwhile.
 
-    `sums`: bytes from `ahead` bins after the iteration's start on.
+    `sums`: bytes before each edge; the iteration starts at edge `begin`.
     """
-    edges = np.array([1.0, LATEST]) * known.period - ahead
+    edges = begin + np.array([1.0, LATEST]) * known.period
     idle = known.floor * (LATEST - 1.0) * known.period
     sent = float(np.diff(between(sums, edges))[0]) - idle
     return SILENT if sent < SILENCE * known.sent else LATEST

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hostcc.measure import likeness
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
@@ -38,6 +39,8 @@ ODD_END = 0.04
 """By so many intervals the first and the last one may differ from the median."""
 ROUNDS = 2
 SEEDS = 8
+
+_Complex = npt.NDArray[np.complex128]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +87,10 @@ def track(values: Floats, lag: float) -> Track | None:
     period = lag / factor
     if len(coarse) < FEWEST * round(period) or not coarse.any():
         return None
-    pattern = _seed(coarse, round(period))
+    series = _Matched.of(coarse, 2 * round(period))
+    pattern = _seed(series, round(period))
     for _ in range(ROUNDS):
-        places = _placed(coarse, pattern, period)
+        places = _placed(series.gain(pattern), period)
         if len(places) < FEWEST:
             return None
         period = typical_interval(np.diff(places), period)
@@ -94,10 +98,11 @@ def track(values: Floats, lag: float) -> Track | None:
         pattern = mean_of(_pieces(coarse, _inside(places, len(coarse), width), width))
         shift = longest_silence(pattern)[0]
         pattern = mean_of(_pieces(coarse, _inside(places + shift, len(coarse), width), width))
-    places = _placed(coarse, pattern, period)
+    gains = series.gain(pattern)
+    places = _placed(gains, period)
     if len(places) < FEWEST:
         return None
-    starts = _without_odd_ends(_between_bins(coarse, pattern, places))
+    starts = _without_odd_ends(_between_bins(gains, places))
     return _measured(values, starts * factor, period * factor, len(pattern), tail)
 
 
@@ -164,8 +169,45 @@ def typical_interval(intervals: Floats, period: float) -> float:
     return float(np.median(single)) if len(single) else period
 
 
-def _seed(values: Floats, width: int) -> Floats:
+@dataclass(frozen=True, eq=False)
+class _Matched:
+    """A series that patterns are compared with: its transform is made once."""
+
+    values: Floats
+    spectrum: _Complex
+    length: int
+    """Of the transform."""
+
+    @classmethod
+    def of(cls, values: Floats, widest: int) -> _Matched:
+        """`widest`: bins of a pattern at most."""
+        length = 1 << (len(values) + widest).bit_length()
+        return cls(values, np.fft.rfft(values, length), length)
+
+    def match(self, pattern: Floats) -> Floats:
+        """How strong the pattern is at each place by least squares, 1: as it is itself.
+
+        Shape (n - width + 1,).
+        """
+        product = self.spectrum * np.conj(np.fft.rfft(pattern, self.length))
+        places = len(self.values) - len(pattern) + 1
+        found: Floats = np.fft.irfft(product, self.length)[:places]
+        return found / max(float(pattern @ pattern), 1e-300)
+
+    def gain(self, pattern: Floats) -> Floats:
+        """Energy that the pattern explains where it is put, over its own.
+
+        Shape (n - width + 1,).
+        """
+        match = self.match(pattern)
+        scale = np.clip(match, *GAIN_RANGE)
+        result: Floats = scale * (2 * match - scale)
+        return result
+
+
+def _seed(series: _Matched, width: int) -> Floats:
     """The piece of the series that looks most like the rest, of a few pieces."""
+    values = series.values
     begins = np.linspace(0, len(values) - width, SEEDS).astype(np.int64)
     sums = cumulative(values * values)
     energy = sums[width:] - sums[:-width]
@@ -176,7 +218,7 @@ def _seed(values: Floats, width: int) -> Floats:
         if energy[begin] <= least:
             continue
         piece = values[begin : begin + width]
-        match = np.maximum(_match(values, piece), 0.0)
+        match = np.maximum(series.match(piece), 0.0)
         likeness = match * match * (energy[begin] / np.maximum(energy, least))
         total = float(likeness[: slots * width].reshape(slots, width).max(axis=1).mean())
         if total > best:
@@ -184,58 +226,37 @@ def _seed(values: Floats, width: int) -> Floats:
     return chosen
 
 
-def _match(values: Floats, pattern: Floats) -> Floats:
-    """How strong the pattern is at each place by least squares, 1: as it is itself.
-
-    Shape (n - width + 1,).
-    """
-    size = len(values)
-    length = 1 << (size + len(pattern)).bit_length()
-    product = np.fft.rfft(values, length) * np.conj(np.fft.rfft(pattern, length))
-    found: Floats = np.fft.irfft(product, length)[: size - len(pattern) + 1]
-    return found / max(float(pattern @ pattern), 1e-300)
-
-
-def gain(values: Floats, pattern: Floats) -> Floats:
-    """Energy that the pattern explains where it is put, over its own; shape (n - width + 1,)."""
-    match = _match(values, pattern)
-    scale = np.clip(match, *GAIN_RANGE)
-    result: Floats = scale * (2 * match - scale)
-    return result
-
-
-def _placed(values: Floats, pattern: Floats, period: float) -> Ints:
-    """The places of the pattern that explain most, with a rhythm of about `period` bins."""
-    gains = gain(values, pattern)
+def _placed(gains: Floats, period: float) -> Ints:
+    """The places of a pattern that explain most, with a rhythm of about `period` bins."""
     padded = np.concatenate(((-np.inf,), gains, (-np.inf,)))
     peaks = np.flatnonzero((gains > 0.1) & (gains >= padded[:-2]) & (gains > padded[2:]))
     if not len(peaks):
         return peaks
+    near = np.searchsorted(peaks, peaks - SHORTEST * period, side="right").tolist()
+    far = np.searchsorted(peaks, peaks - LONGEST * period, side="left").tolist()
+    places = (peaks / period).tolist()
     # Best sum of a chain that ends at each peak, and the best up to and including each peak.
-    best, before = np.minimum(gains[peaks], 1.0), np.full(len(peaks), -1)
-    leader = np.zeros(len(peaks), dtype=np.int64)
-    near = np.searchsorted(peaks, peaks - SHORTEST * period, side="right")
-    far = np.searchsorted(peaks, peaks - LONGEST * period, side="left")
-    for index in range(len(peaks)):
-        first, last = int(far[index]), int(near[index])
+    best: list[float] = np.minimum(gains[peaks], 1.0).tolist()
+    before, leader = [-1] * len(best), [0] * len(best)
+    for index, (first, last) in enumerate(zip(far, near, strict=True)):
         sums, origin = 0.0, -1
-        if last > first:
-            steps = (peaks[index] - peaks[first:last]) / period
-            cost = STEP_COST * np.minimum(((steps - 1) / TOLERANCE) ** 2, 1.0)
-            reached = best[first:last] - cost
-            at = int(reached.argmax())
-            sums, origin = float(reached[at]), first + at
+        for earlier in range(first, last):
+            away = (places[index] - places[earlier] - 1) / TOLERANCE
+            cost = away * away if -1.0 < away < 1.0 else 1.0
+            reached = best[earlier] - STEP_COST * cost
+            if reached > sums:
+                sums, origin = reached, earlier
         if first > 0 and best[leader[first - 1]] - 2 * STEP_COST > sums:
-            origin = int(leader[first - 1])
-            sums = float(best[origin]) - 2 * STEP_COST
+            origin = leader[first - 1]
+            sums = best[origin] - 2 * STEP_COST
         if sums > 0:
             best[index] += sums
             before[index] = origin
         ahead = leader[index - 1] if index else 0
         leader[index] = index if best[index] > best[ahead] else ahead
-    chain = [int(best.argmax())]
+    chain = [leader[-1]]
     while before[chain[-1]] >= 0:
-        chain.append(int(before[chain[-1]]))
+        chain.append(before[chain[-1]])
     return peaks[chain[::-1]]
 
 
@@ -260,9 +281,8 @@ def _inside(places: Ints, size: int, width: int) -> Ints:
     return kept if len(kept) else np.clip(places, 0, size - width)
 
 
-def _between_bins(values: Floats, pattern: Floats, places: Ints) -> Floats:
+def _between_bins(gains: Floats, places: Ints) -> Floats:
     """The places, moved to where the match is best between bins."""
-    gains = gain(values, pattern)
     inner = np.clip(places, 1, max(1, len(gains) - 2))
     if len(gains) < 3:
         return places.astype(np.float64)

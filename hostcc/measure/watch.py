@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from hostcc.measure.changes import Iteration, Reference, changed, following, reference
 from hostcc.measure.period import Period, detect, judged
-from hostcc.measure.series import ByteSeries, empty, joined, part, rebinned
+from hostcc.measure.series import NS, ByteSeries, empty, joined, part, rebinned
 from hostcc.measure.spectrum import tamed
 from hostcc.measure.tracking import track
 
@@ -21,18 +21,19 @@ KEPT = 16384
 """Bins kept of each level: with 1 ms the last 16 s, 2 minutes, 17 minutes; 0.8 MB a job."""
 FEWEST_BINS = 24
 """Bins without which nothing is tried."""
-PATIENCE = 0.1
-"""The next attempt at learning is made when the history has grown by so much."""
+PATIENCE, PATIENCE_LATER = 0.1, 0.25
+"""The next attempt at learning is made when the history has grown by so much; the second, when
+it is longer than the shortest bins go back."""
 FINER = 0.85
 """Shorter bins are preferred while their confidence is so much of the best one."""
-LOOK = 0.06
+LOOK = 0.04
 """Periods between two looks for the next iteration."""
-REFRESH = 8
-"""Iterations after which the figures are measured again."""
-GROWTH = 0.25
-"""When the history has grown by so much, it is asked again whether this is the fundamental ..."""
-REPEAT = 8
-"""... and at the latest when the shortest bins have been replaced so often."""
+REFRESH, REFRESH_NS = 8, 10 * NS
+"""The figures are measured again after so many iterations and, once these are as many as figures
+are taken from, not before so long."""
+GROWTH, GROWTH_LATER = 0.25, 1.0
+"""When the history has grown by so much, it is asked again whether this is the fundamental; the
+second, once so many iterations have been seen as figures are taken from."""
 OTHER = 0.05
 """Periods that differ by more are not the same."""
 CALM = 16
@@ -110,7 +111,9 @@ def _extended(levels: tuple[ByteSeries, ...], new: ByteSeries) -> tuple[ByteSeri
 
 def _learned(watch: Watch) -> Watch:
     """Look for a pattern, when there is enough new to look at."""
-    if not _due(watch, PATIENCE):
+    finest = watch.levels[0]
+    long = min(level.start_ns for level in watch.levels if len(level)) < finest.start_ns
+    if not _due(watch, PATIENCE_LATER if long else PATIENCE):
         return watch
     number, found = _best(watch)
     watch = replace(watch, tried_ns=watch.levels[0].end_ns)
@@ -123,8 +126,8 @@ def _due(watch: Watch, growth: float) -> bool:
     """Whether the history has grown by so much since it was last looked at as a whole."""
     finest = watch.levels[0]
     start_ns = min(level.start_ns for level in watch.levels if len(level))
-    needed = min(growth * (finest.end_ns - start_ns), REPEAT * KEPT * finest.bin_ns)
-    return len(finest) >= FEWEST_BINS and finest.end_ns - max(watch.tried_ns, start_ns) >= needed
+    new_ns = finest.end_ns - max(watch.tried_ns, start_ns)
+    return len(finest) >= FEWEST_BINS and new_ns >= growth * (finest.end_ns - new_ns - start_ns)
 
 
 def _best(watch: Watch) -> tuple[int, Period]:
@@ -200,15 +203,26 @@ def _followed(watch: Watch) -> Watch:
             if watch.seen < ESTABLISHED:
                 return _doubted(watch)
             return _forgotten(watch, int(first.start))
-    if _due(watch, GROWTH):
+    if _due(watch, GROWTH if watch.seen < WINDOW else GROWTH_LATER):
         again = _reconsidered(watch)
         if again.found is not watch.found:
             return again
         watch = again
     deviating = bool(watch.recent) and watch.recent[-1].deviates
-    if watch.seen - watch.refreshed < REFRESH or deviating:
+    if watch.seen - watch.refreshed < REFRESH or deviating or _fresh(watch, of.end_ns):
         return watch
     return _refreshed(watch, of)
+
+
+def _fresh(watch: Watch, now_ns: int) -> bool:
+    """Whether figures that many iterations have gone into are not old."""
+    of = watch.series
+    return (
+        of is not None
+        and watch.seen > WINDOW
+        and not watch.doubts
+        and now_ns - of.end_ns < REFRESH_NS
+    )
 
 
 def _calm(watch: Watch, recent: list[Iteration]) -> int:

@@ -20,9 +20,9 @@ from hostcc.measure.period import Period
 from hostcc.measure.series import NS, ByteSeries, joined
 from hostcc.measure.watch import Watch
 
-LEARNING_S, FOLLOWING_S = 1.0, 2.0
-"""Seconds of bins that are taken in at once, while a pattern is learned and afterwards: each
-time costs about the same."""
+LOOK_S, LOOK_PERIODS, SELDOM_S = 1.0, 2.0, 5.0
+"""Seconds of bins, and iterations, that are taken in at once, whichever is longer, since each time
+costs about the same; but not more seconds than the last."""
 LONGEST_S = 10.0
 """Seconds of bins that wait at most."""
 LATELY_S = 10.0
@@ -79,8 +79,8 @@ class Track:
     @property
     def due(self) -> bool:
         """Whether it is worth while to look."""
-        known = self.watch is not None and self.watch.known is not None
-        return self.waiting_s >= (FOLLOWING_S if known else LEARNING_S)
+        period_s = (self.watch.found.period_s if self.watch is not None else None) or 0.0
+        return self.waiting_s >= min(max(LOOK_S, LOOK_PERIODS * period_s), SELDOM_S)
 
     @property
     def overdue(self) -> bool:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from hostcc.bench import synthetic
 from hostcc.bench.synthetic import Dirt, Sample, Shape
 from hostcc.measure import watch as w
-from hostcc.measure.series import ByteSeries, part, rebinned, series
+from hostcc.measure.period import Period, detect
+from hostcc.measure.series import NS, ByteSeries, Floats, part, rebinned, series
+from hostcc.measure.tracking import Track, track
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit
@@ -153,3 +155,27 @@ def test_no_period_no_number() -> None:
     assert not watch.found.periodic
     assert watch.found.period_s is None
     assert watch.found.reason
+
+
+def test_a_job_that_goes_on_is_analysed_as_a_whole_ever_more_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = regular(240, 400)
+    whole: list[int] = []
+    again: list[float] = []
+
+    def counted(of: ByteSeries) -> Period:
+        whole.append(of.end_ns)
+        return detect(of)
+
+    def tracked(values: Floats, lag: float) -> Track | None:
+        again.append(lag)
+        return track(values, lag)
+
+    monkeypatch.setattr(w, "detect", counted)
+    monkeypatch.setattr(w, "track", tracked)
+    watch = fed(made, 1000)
+    assert watch.found.period_s == pytest.approx(0.24, rel=0.005)
+    assert len({end for end in whole if end > 20 * NS}) <= 3
+    # A few times at first, then once in ten seconds.
+    assert 8 <= len(again) <= 16

@@ -7,7 +7,7 @@ import pytest
 
 from hostcc.measure.destinations import DESTINATION, Records, address, pack_address
 from hostcc.measure.series import ByteSeries, joined, part
-from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LEARNING_S, Track, together
+from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LOOK_S, Track, together
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit
@@ -68,9 +68,9 @@ def test_shares_by_destination_fade_and_are_bounded() -> None:
 
 def test_due_by_how_much_waits() -> None:
     track, made = Track("a"), regular(100, 40)
-    track.take(part(made, 0, int(LEARNING_S * 1000) - 1))
-    assert track.waiting_s < LEARNING_S
-    track.take(part(made, int(LEARNING_S * 1000) - 1, 1200))
+    track.take(part(made, 0, int(LOOK_S * 1000) - 1))
+    assert track.waiting_s < LOOK_S
+    track.take(part(made, int(LOOK_S * 1000) - 1, 1200))
     assert track.due
     track.collect()
     assert track.waiting_s == 0
