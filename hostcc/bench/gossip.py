@@ -182,7 +182,7 @@ def measure(hosts: int, loss: float, seed: int) -> Measured:
 
 class _Cluster:
     def __init__(self, hosts: int, loss: float, seed: int) -> None:
-        self.world = World(seed, wire=hosts <= DECODED)
+        self.world = World(seed, wire=hosts <= DECODED, timed=True)
         self.names = [f"host-{index:05}" for index in range(hosts)]
         self.seen: dict[tuple[str, str, float], dict[str, float]] = {}
         for name in self.names:
@@ -287,7 +287,7 @@ class _Cluster:
             return None
         return (max(seen.values()) - begun) / self.world.settings.round_s
 
-    def delivered(self, name: str, message: Message) -> None:
+    def delivered(self, name: str, message: Message, _data: bytes) -> None:
         """Note who has which change."""
         store = self.world.hosts[name].node.store
         for record in message.records:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
+from functools import partial
 from random import Random
 
 import msgspec
@@ -18,10 +19,12 @@ from hostcc.coord.coordinator import Coordinator
 from hostcc.coord.message import PROTOCOL, Message, Outgoing, Record
 from hostcc.coord.node import Node
 from hostcc.coord.payloads import (
+    ACCUSE,
     FLOWS,
     LINKS,
     PATHS,
     PROFILE,
+    Accusation,
     FlowEntry,
     Flows,
     Links,
@@ -53,6 +56,7 @@ FAULTY_S = (15.0, 40.0)
 LOOK_S = 0.5
 OPTIONS = Options(simulations=0)
 JOBS = 3
+REFUSALS = frozenset({"offender", "refused", "name"})
 
 
 @dataclass
@@ -64,8 +68,12 @@ class Outcome:
     settled_s: float | None = None
     """From the end of the faults until all views were equal and agreed upon."""
     activations: int = 0
-    quarantined: int = 0
-    """Events about offenders."""
+    refusals: int = 0
+    """Events about what was refused, and from whom."""
+    liar: bool = False
+    """Whether one member said false things."""
+    protocol: int = PROTOCOL
+    """Of one of the members; the others' is this code's."""
     violations: list[str] = field(default_factory=list)
     trace: str = ""
     """Hash of every message that was delivered: the same in every run of a seed."""
@@ -77,14 +85,16 @@ class History:
     def __init__(self, seed: int) -> None:
         self._rng = rng = Random(seed)
         self._world = World(rng.getrandbits(64), SETTINGS, make=self._member)
-        self._plans: dict[str, tuple[bytes, Plan]] = {}
+        self._problems: dict[str, bytes] = {}
         self._seen: dict[tuple[str, int, str, str, str], list[tuple[int, int]]] = {}
         self._dead_since: dict[tuple[str, str], float] = {}
         self._trace = hashlib.blake2b(digest_size=8)
         self._names = [f"h{index}" for index in range(rng.randint(3, 10))]
         self._liar = rng.choice(self._names) if rng.random() < 0.5 else ""
+        self._kept: list[Record] = []
         self._away: dict[str, float] = {}
-        self.outcome = Outcome(seed, len(self._names))
+        protocol = rng.choice((PROTOCOL - 1, PROTOCOL, PROTOCOL, PROTOCOL + 1))
+        self.outcome = Outcome(seed, len(self._names), liar=bool(self._liar), protocol=protocol)
 
     def play(self) -> Outcome:
         """Faults for a while, then none."""
@@ -96,6 +106,7 @@ class History:
         while world.now < until:
             world.run(LOOK_S)
             self._check_dead()
+            self._check_sizes()
             self._return()
             if rng.random() < 0.5:
                 self._mischief()
@@ -119,6 +130,9 @@ class History:
         node = self._world.add(name)
         for other in self._names[:3]:
             node.meet(other)
+        if name == self._names[-1] and self.outcome.protocol != PROTOCOL:
+            self._world.hosts[name].dialect = partial(speak, self.outcome.protocol)
+            node.publish("weather", "", Links(()))
         self._work(node)
 
     def _member(self, node: Node, rng: Random) -> Member:
@@ -210,7 +224,12 @@ class History:
         held = rng.choice(list(node.store.of(victim).values()) or [None])
         if held is None or victim == node.name:
             return
-        record = self._forged(held.record)
+        self._kept.append(held.record)
+        what = rng.randrange(6)
+        if what == 0:
+            node.publish(ACCUSE, victim, Accusation(node.store.incarnation(victim)))
+            return
+        record = rng.choice(self._kept) if what == 1 else self._forged(held.record)
         peers = rng.sample(self._names, min(3, len(self._names)))
         forged = Message(PROTOCOL, records=(record,), entries=rng.randbytes(24))
         self._world.send(node.name, [Outgoing(peer, forged) for peer in peers])
@@ -234,8 +253,8 @@ class History:
         if len(self.outcome.violations) < 10:
             self.outcome.violations.append(f"{self._world.now:.1f} s: {text}")
 
-    def _delivered(self, name: str, message: Message) -> None:
-        self._trace.update(codec.encode(message) + name.encode())
+    def _delivered(self, name: str, message: Message, data: bytes) -> None:
+        self._trace.update(data + name.encode())
         host = self._world.hosts[name]
         for record in message.records:
             held = host.node.store.get(record.writer, (record.kind, record.key))
@@ -253,15 +272,18 @@ class History:
                 self._violation(f"{name}: a record of {record.writer} is not its own")
 
     def _plan(self, view: ClusterView) -> Plan:
-        """A plan is a function of its problem and the digest, so two hosts with one digest
-        must have one problem; the plan itself is made once."""
+        """A plan is a function of its problem and the digest: two hosts with one digest must
+        have one problem.  Plans themselves are made and compared at the end, for their cost."""
         problem = _bytes(build(view))
-        if view.digest not in self._plans:
-            self._plans[view.digest] = (problem, plan(view, OPTIONS))
-        before, made = self._plans[view.digest]
-        if before != problem:
-            self._violation(f"digest {view.digest}: expected one plan, got two")
-        return made
+        if self._problems.setdefault(view.digest, problem) != problem:
+            self._violation(f"digest {view.digest}: expected one problem, got two")
+        return Plan(view.digest)
+
+    def _check_plans(self) -> None:
+        hosts = self._live()
+        first, last = (_coordinator(host).snapshot.view for host in (hosts[0], hosts[-1]))
+        if first.digest == last.digest and plan(first, OPTIONS) != plan(last, OPTIONS):
+            self._violation(f"digest {first.digest}: expected one plan, got two")
 
     def _check_dead(self) -> None:
         """No live member that can be reached both ways is taken for dead for long."""
@@ -277,6 +299,12 @@ class History:
                 elif world.now - self._dead_since.setdefault(pair, world.now) > DEAD_S:
                     self._violation(f"{pair[0]}: expected {pair[1]} to live again")
 
+    def _check_sizes(self) -> None:
+        for host in self._live():
+            for what, count, most in host.node.sizes():
+                if count > most:
+                    self._violation(f"{host.node.name}: {what}: expected at most {most}: {count}")
+
     def _live(self) -> list[Host]:
         return [host for host in self._world.hosts.values() if host.alive]
 
@@ -285,27 +313,40 @@ class History:
         names = {host.node.name for host in live}
         stores, views, plans = set(), set(), set()
         for host in live:
-            assert isinstance(host.member, Coordinator)
-            state = host.member.state
+            state, view = _coordinator(host).state, _coordinator(host).snapshot.view
             stores.add(host.node.store.root())
-            views.add(host.member.snapshot.view.digest)
+            views.add(view.digest)
             plans.add(state.active if state.agreed else "")
-            if set(host.member.snapshot.view.members) != names:
+            if set(view.members) != names:
                 return False
         return len(stores) == len(views) == 1 and plans == views
 
     def _finish(self) -> None:
         """Nothing is left over once everything is told and forgotten."""
         self._world.run(1.5 * SETTINGS.tombstone_s)
+        self._check_sizes()
+        self._check_plans()
         for host in self._live():
-            assert isinstance(host.member, Coordinator)
-            self.outcome.activations += len(host.member.activations)
+            self.outcome.activations += len(_coordinator(host).activations)
             events = host.node.take_events()
-            self.outcome.quarantined += sum(event.what == "offender" for event in events)
-            for what, count, most in host.node.sizes():
-                if count > most:
-                    self._violation(f"{host.node.name}: {what}: expected at most {most}: {count}")
+            self.outcome.refusals += sum(event.what in REFUSALS for event in events)
         self.outcome.trace = self._trace.hexdigest()
+
+
+def speak(protocol: int, data: bytes) -> bytes:
+    """A message as a member of another version would say it: with its number, and, if that is
+    newer, with a section and fields of records that are unknown here."""
+    fields = msgspec.msgpack.decode(data)
+    fields["v"] = protocol
+    if protocol > PROTOCOL:
+        fields["unknown"] = [1, {"x": b"y"}]
+        fields["r"] = [[*record, b"more"] for record in fields.get("r", ())]
+    return msgspec.msgpack.encode(fields)
+
+
+def _coordinator(host: Host) -> Coordinator:
+    assert isinstance(host.member, Coordinator)
+    return host.member
 
 
 def _bytes(problem: Problem) -> bytes:

@@ -23,7 +23,10 @@ from hostcc.coord.store import Store
 
 FRAME = 120
 """Bytes of Ethernet, IP, TCP, ZeroMQ and CURVE around a message."""
-Deliver = Callable[[str, Message], None]
+Deliver = Callable[[str, Message, bytes], None]
+"""(Who received it, the message, its bytes; none where messages are not decoded again)."""
+Dialect = Callable[[bytes], bytes]
+"""What a member of another protocol version makes of a message that it sends."""
 
 
 class Member(Protocol):
@@ -77,7 +80,8 @@ class Host:
     """Bytes."""
     messages: int = 0
     seconds: float = 0.0
-    """Of CPU in its core."""
+    """Of CPU in its core, where the world is timed."""
+    dialect: Dialect | None = None
     life: int = 0
     """Ticks of an earlier life find that it is over."""
     alive: bool = True
@@ -92,16 +96,18 @@ class World:
         settings: Settings | None = None,
         *,
         wire: bool = True,
+        timed: bool = False,
         make: Callable[[Node, Random], Member] = bare,
     ) -> None:
         self.settings = Settings() if settings is None else settings
         self.now = 0.0
         self.faults = Faults()
         self.hosts: dict[str, Host] = {}
-        self.intake = Intake(SimulatedVerifier())
+        self.intake = Intake(SimulatedVerifier(), cached=8192)
         self.rng = Random(seed)
         self.on_deliver: Deliver | None = None
         self._wire = wire
+        self._timed = timed
         self._make = make
         self._queue: list[tuple[float, int, str, str, object]] = []
         self._count = 0
@@ -162,6 +168,8 @@ class World:
         host = self.hosts[source]
         for one in outgoing:
             data = codec.encode(one.payload)
+            if host.dialect is not None:
+                data = host.dialect(data)
             host.sent += len(data) + FRAME
             host.messages += 1
             target = self.hosts.get(one.peer)
@@ -183,21 +191,24 @@ class World:
     def _tick(self, host: Host) -> None:
         late = host.slow_s * self.rng.random() if host.slow_s else 0.0
         self._push(self.now + self.settings.round_s + late, host.node.name, "", host.life)
-        began = time.thread_time()
+        began = time.thread_time() if self._timed else 0.0
         outgoing = host.member.tick(self.now + host.offset)
-        host.seconds += time.thread_time() - began
+        if self._timed:
+            host.seconds += time.thread_time() - began
         self.send(host.node.name, outgoing)
 
     def _deliver(self, host: Host, source: str, what: object) -> None:
         if not host.alive or not self.faults.passes(source, host.node.name):
             return
-        began = time.thread_time()
-        message = codec.decode(what) if isinstance(what, bytes) else what
+        began = time.thread_time() if self._timed else 0.0
+        data = what if isinstance(what, bytes) else b""
+        message = codec.decode(data) if data else what
         assert isinstance(message, Message)
         outgoing = host.member.receive(source, message, self.now + host.offset)
-        host.seconds += time.thread_time() - began
+        if self._timed:
+            host.seconds += time.thread_time() - began
         if self.on_deliver is not None:
-            self.on_deliver(host.node.name, message)
+            self.on_deliver(host.node.name, message, data)
         self.send(host.node.name, outgoing)
 
     def _push(self, at: float, name: str, source: str, what: object) -> None:

@@ -13,8 +13,9 @@ from hostcc.coord.payloads import Content
 from hostcc.coord.signing import Verifier
 from hostcc.errors import HostccError
 
-CACHED = 8192
-"""Records that stay checked; a second generation of as many is kept beside them."""
+CACHED = 512
+"""Records that stay checked; a second generation of as many is kept beside them, which is
+16 MiB of the largest."""
 NAMED = 131_072
 """Slots whose names are known, likewise."""
 
@@ -88,9 +89,10 @@ class Bounded(Generic[K, V]):
 class Intake:
     """Checks records.  Members of one process may share one: a record is then checked once."""
 
-    def __init__(self, verifier: Verifier) -> None:
+    def __init__(self, verifier: Verifier, cached: int = CACHED) -> None:
+        """`cached`: more where members share it."""
         self._verifier = verifier
-        self._checked: Bounded[Record, Held] = Bounded(CACHED)
+        self._checked: Bounded[Record, Held] = Bounded(cached)
         self._names: Bounded[int, tuple[str, Slot]] = Bounded(NAMED)
 
     def admit(self, record: Record) -> Held:

@@ -7,31 +7,30 @@ from math import ceil
 from random import Random
 
 from hostcc.coord import summary
-from hostcc.coord.budget import Allowances, Budget
+from hostcc.coord.answers import Answers
+from hostcc.coord.budget import Budget
+from hostcc.coord.circle import Circle
 from hostcc.coord.clock import Clock
 from hostcc.coord.health import Health
-from hostcc.coord.intake import Held, Intake, StrangerError, UnsignedError, slot_of, stamp_of
+from hostcc.coord.intake import Held, Intake, slot_of
 from hostcc.coord.membership import Membership, State
-from hostcc.coord.message import MAX_RECORDS, Holding, Message, Outgoing, Record
+from hostcc.coord.message import MAX_RECORDS, Holding, Message, Outgoing
 from hostcc.coord.offenders import Event, Offenders
 from hostcc.coord.outbox import Outbox
 from hostcc.coord.own import Own
-from hostcc.coord.payloads import ACCUSE, Content, Member, PayloadError
+from hostcc.coord.payloads import ACCUSE, Content, Member
 from hostcc.coord.probing import Prober
-from hostcc.coord.repair import Exchange, Repair
+from hostcc.coord.reception import Reception
+from hostcc.coord.repair import Repair
 from hostcc.coord.reports import Reports
 from hostcc.coord.rumors import Rumors
 from hostcc.coord.settings import Settings
 from hostcc.coord.signing import Signer
-from hostcc.coord.store import MEMBER_SLOT, Fate, Store
+from hostcc.coord.store import MEMBER_SLOT, Store
 
 MANY = 32
 """Records from one message that show that there is more to catch up with."""
-CORRECTIONS = 16
-"""Newer records that are sent back for old ones in one message."""
 MAX_CONTACTS = 256
-REPAIRS_PER_S, REPAIRS_BURST = 20.0, 60.0
-"""Comparisons that are answered: each looks at every writer."""
 
 
 class Node:
@@ -58,31 +57,38 @@ class Node:
         self.store = Store(settings)
         self.members = Membership(name, self.store, settings, rng)
         self.health = Health()
-        self.neighbours: tuple[str, ...] = ()
-        """Members that share links or jobs, for whoever knows the view to set."""
         self._reports = Reports(4 * settings.neighbours)
         self._rng = rng
         self._clock = Clock(2 * settings.round_s)
-        self._intake = intake
         member = Member(address, incarnation, software, rng.getrandbits(32))
         self._own = Own(name, member, self.store, intake, signer)
         self._prober = Prober(self.members, self.health, settings, rng)
         self._rumors = Rumors(self.store, settings)
         self._repair = Repair(self.store, intake, rng)
         self._offenders = Offenders(settings)
-        self._writers = Allowances(settings.writer_per_s, settings.writer_burst)
-        self._unsigned = Allowances(settings.writer_per_s, settings.writer_burst)
-        self._repairs = Budget(REPAIRS_PER_S, REPAIRS_BURST)
+        self._reception = Reception(
+            self._own, self.store, self.members, intake, self._offenders, settings, self._spread
+        )
         self._budget = Budget(settings.bytes_per_s, settings.burst_bytes)
+        self._answers = Answers(self._repair, self._budget)
+        self._circle = Circle(self.members, settings, rng)
         self._contacts: dict[str, None] = {}
         self._answered = False
         self._refute_at = 0.0
         self._sync_at = 0.0
         self._rejoin_at = rng.uniform(0, settings.rejoin_s)
         self._last_tick: float | None = None
-        self._real = 0.0
 
     # What the caller says.
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        """Members that share links or jobs, for whoever knows the view to set."""
+        return self._circle.neighbours
+
+    @neighbours.setter
+    def neighbours(self, members: tuple[str, ...]) -> None:
+        self._circle.neighbours = members
 
     def meet(self, peer: str) -> None:
         """A member that can be reached, from the configuration or because it connected."""
@@ -155,7 +161,7 @@ class Node:
         records = sum(1 for _ in store.writers()) * settings.writer_records
         return [
             ("records", len(store), records),
-            ("rumours", len(self._rumors), len(store) + store.notes),
+            ("rumours", len(self._rumors), self._rumors.most),
             ("notes", store.notes, records * (2 + ceil(settings.note_s / settings.tombstone_s))),
             ("reports", len(self.reports), 4 * settings.neighbours),
             ("contacts", len(self._contacts), MAX_CONTACTS),
@@ -174,7 +180,6 @@ class Node:
 
     def tick(self, now: float) -> list[Outgoing]:
         """One round: what to send."""
-        self._real = now
         self._notice_absence(now)
         at = self._clock.advance(now)
         self._budget.refill(at)
@@ -189,6 +194,7 @@ class Node:
             self._refute_at = at + self.settings.probe_s
             self.health.worse()
             self._spread(self._own.refute(at))
+        self._circle.refresh(at)
         out = Outbox()
         self._probe(out, at)
         self._gossip(out)
@@ -198,7 +204,6 @@ class Node:
 
     def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
         """What an authenticated peer said, decoded: what to send in return."""
-        self._real = now
         at = self._clock.advance(now)
         if peer == self.name or not self._offenders.heard(peer, at):
             return []
@@ -206,8 +211,11 @@ class Node:
         out = Outbox()
         self._answer_probes(out, peer, message, at)
         if message.records:
-            self._take_all(out, peer, message.records, at)
-        self._answer_repair(out, peer, message, at)
+            news, corrections = self._reception.take(peer, message.records, at, now)
+            out.records(peer, corrections)
+            if news >= MANY:
+                self._sync_at = min(self._sync_at, at + self.settings.round_s)
+        self._answers.answer(out, peer, message, at)
         self._reports.hear(out, peer, message.holding)
         if (message.pings or message.leaves) and self.members.state(peer) is not State.ALIVE:
             self._tell_accused(out, peer)
@@ -239,7 +247,7 @@ class Node:
             return
         share = min(self._budget.left / self.settings.fanout, self.settings.burst_bytes)
         count = self.members.count
-        for peer in self._pick(self.settings.fanout):
+        for peer in self._circle.pick(self.settings.fanout, self._contacts):
             records = list(self._rumors.records(share, count))
             names = summary.pack(self._rumors.announcements(MAX_RECORDS))
             self._budget.take(sum(held.size for held in records) + len(names))
@@ -249,11 +257,12 @@ class Node:
     def _synchronise(self, out: Outbox, at: float) -> None:
         if self._own.silent:
             opening = self._repair.open(slot_of(self.name, *MEMBER_SLOT))
-            for peer in self._pick(self.settings.fanout):
+            for peer in self._circle.pick(self.settings.fanout, self._contacts):
                 out.exchange(peer, opening)
         elif at >= self._sync_at:
             self._sync_at = at + self.settings.sync_s * self._rng.uniform(0.5, 1.5)
-            for peer in self._pick(1):
+            peer = self._circle.pick_any(self._contacts)
+            if peer:
                 out.exchange(peer, self._repair.open())
             for member in self.members.unfounded():
                 if self._rng.random() < 3 / self.members.count:
@@ -266,20 +275,6 @@ class Node:
 
     def _unknown(self, peer: str) -> bool:
         return self.store.incarnation(peer) < 0
-
-    def _pick(self, count: int) -> list[str]:
-        """Members to talk to: one that matters, if there are any, the others at random."""
-        others = self.members.others or list(self._contacts)
-        if not others:
-            return []
-        chosen: dict[str, None] = {}
-        if self.neighbours:
-            chosen[self._rng.choice(self.neighbours)] = None
-        for _ in range(2 * count):
-            if len(chosen) >= min(count, len(others)):
-                break
-            chosen[self._rng.choice(others)] = None
-        return [peer for peer in chosen if not self.members.is_dead(peer)]
 
     def _answer_probes(self, out: Outbox, peer: str, message: Message, at: float) -> None:
         for nonce in message.pings:
@@ -296,35 +291,6 @@ class Node:
                 if relayed is not None:
                     out.ping(probe.target, relayed)
 
-    def _answer_repair(self, out: Outbox, peer: str, message: Message, at: float) -> None:
-        if not (message.leaves or message.buckets or message.entries or message.wanted):
-            return
-        self._repairs.refill(at)
-        steps = []
-        if message.leaves and self._repairs.take(1):
-            steps.append(self._repair.compare(message.leaves))
-        # Announcements are frequent and cost little; whole leaves are neither.
-        if message.buckets:
-            if self._repairs.take(1):
-                steps.append(self._repair.reconcile(message.buckets, message.entries))
-        elif message.entries:
-            steps.append(self._repair.reconcile(b"", message.entries))
-        if message.wanted and self._repairs.take(0.1):
-            steps.append(self._repair.deliver(message.wanted))
-        for step in steps:
-            if step is not None:
-                out.exchange(peer, self._affordable(step))
-
-    def _affordable(self, step: Exchange) -> Exchange:
-        """As much of an answer as may be sent now; the rest comes with the next comparison."""
-        kept = []
-        for held in step.records:
-            if not self._budget.take(held.size):
-                break
-            kept.append(held)
-        self._budget.take(len(step.leaves) + len(step.entries) + len(step.wanted))
-        return Exchange(step.leaves, step.buckets, step.entries, step.wanted, tuple(kept))
-
     def _tell_accused(self, out: Outbox, peer: str) -> None:
         """Somebody talks to us who is accused: let it know, so that it can refute."""
         incarnation = self.store.incarnation(peer)
@@ -333,66 +299,6 @@ class Node:
             if accused == incarnation and held is not None:
                 out.records(peer, (held,))
                 return
-
-    # Records that come in.
-
-    def _take_all(self, out: Outbox, peer: str, records: tuple[Record, ...], at: float) -> None:
-        corrections: list[Held] = []
-        news = 0
-        for record in records:
-            slot = (record.kind, record.key)
-            before = self.store.get(record.writer, slot)
-            stamp = stamp_of(record)
-            if before is not None and stamp <= before.stamp:
-                if stamp < before.stamp and len(corrections) < CORRECTIONS:
-                    corrections.append(before)
-                if stamp < before.stamp or record == before.record:
-                    continue
-            held = self._admit(peer, record, at)
-            if held is None:
-                continue
-            fate = self._take(held, before, at)
-            news += fate is Fate.NEW
-            noted = self.store.noted(held.slot, held.stamp) if fate is Fate.VOID else None
-            if noted is not None and noted is not held and len(corrections) < CORRECTIONS:
-                corrections.append(noted)
-        if news >= MANY:
-            self._sync_at = min(self._sync_at, at + self.settings.round_s)
-        out.records(peer, corrections)
-
-    def _admit(self, peer: str, record: Record, at: float) -> Held | None:
-        if not (self._unsigned.left(peer, at) and self._writers.take(record.writer, at)):
-            return None
-        try:
-            return self._intake.admit(record)
-        except StrangerError as error:
-            self._offenders.tell("stranger", record.writer, str(error), at, self._real)
-        except (UnsignedError, PayloadError) as error:
-            # A relay may know another key of the writer than this host: honest, but its cost.
-            if isinstance(error, UnsignedError) and self._unsigned.take(peer, at):
-                self._writers.give_back(record.writer)
-            if peer == record.writer:
-                self._offenders.strike(peer, str(error), at, self._real)
-            else:
-                self._offenders.tell("refused", record.writer, str(error), at, self._real)
-        return None
-
-    def _take(self, held: Held, before: Held | None, at: float) -> Fate:
-        record = held.record
-        if record.writer == self.name:
-            said = self._own.heard(held, at)
-            if said and record.incarnation >= self._own.incarnation - 1:
-                text = "a record of this name that this host has not written: outdone"
-                self._offenders.tell("name", self.name, text, at, self._real)
-            self._spread(said)
-            return Fate.OLD
-        fate = self.store.put(held, at)
-        if fate is not Fate.NEW:
-            return fate
-        self._rumors.add(held)
-        if isinstance(held.content, Member):
-            self.members.seen(record.writer, new=before is None)
-        return fate
 
     def _spread(self, said: list[Held]) -> None:
         for held in said:

@@ -15,6 +15,8 @@ from hostcc.coord.store import Store
 
 EXAMINED = 512
 """Records looked at for one message, so that a flood costs a round no more than this."""
+SWEPT = 256
+"""Records above twice what was current at the last sweep, from which on there is another."""
 
 
 class Rumors:
@@ -25,6 +27,8 @@ class Rumors:
         self._settings = settings
         self._eager: dict[int, tuple[Held, int]] = {}
         self._announced: dict[int, tuple[Held, int]] = {}
+        self.most = SWEPT
+        """When there are more, those that are no longer current are dropped."""
 
     def __len__(self) -> int:
         return len(self._eager) + len(self._announced)
@@ -34,6 +38,10 @@ class Rumors:
         self._announced.pop(held.slot, None)
         self._eager.pop(held.slot, None)
         self._eager[held.slot] = (held, self._settings.eager)
+        if len(self) > self.most:
+            self._eager = {k: v for k, v in self._eager.items() if self._current(v[0])}
+            self._announced = {k: v for k, v in self._announced.items() if self._current(v[0])}
+            self.most = SWEPT + 2 * len(self)
 
     def records(self, most_bytes: float, members: int) -> Iterator[Held]:
         """Records for one member, within a number of bytes."""

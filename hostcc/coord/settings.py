@@ -18,6 +18,10 @@ class Settings:
     """How often tick is called (memberlist's LAN preset: 200 ms)."""
     fanout: int = 3
     """Members that fresh records go to in a round (memberlist's LAN preset)."""
+    circle: int = 24
+    """Members that these are chosen from: fewer than connections (transport_settings.py)."""
+    circle_s: float = 5.0
+    """How often another member takes the place of one of them."""
     eager: int = 5
     """Members that are sent a fresh record as it is: e^-5 of all are left over..."""
     announced: float = 3.0

@@ -16,8 +16,8 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from hostcc.coord.intake import Held, Slot
-from hostcc.coord.message import MAX_LEAVES
-from hostcc.coord.payloads import ACCUSE, MEMBER, Accusation, Member
+from hostcc.coord.message import MAX_LEAVES, Record
+from hostcc.coord.payloads import ACCUSE, MEMBER, Accusation, Content, Member
 from hostcc.coord.settings import Settings
 
 MEMBER_SLOT: Slot = (MEMBER, "")
@@ -130,11 +130,21 @@ class Store:
         before = slots.get(slot)
         if before is not None and held.order <= before.order:
             return Fate.SAME if held.order == before.order else Fate.OLD
-        if self.noted(held.slot, held.stamp) is not None or self._void(held):
+        if self.noted(held.slot, held.stamp) is not None or self.voids(record, held.content):
             return Fate.VOID
         if self._full(slots, held, before):
             return Fate.FULL
         return Fate.NEW
+
+    def voids(self, record: Record, content: Content | None) -> bool:
+        """Whether records of this store say that another one no longer counts."""
+        member = self.member(record.writer)
+        if member is not None and record.kind != MEMBER and record.incarnation < member.birth:
+            return True
+        if isinstance(content, Accusation):
+            known = self.incarnation(record.key)
+            return known < 0 or content.incarnation < known
+        return False
 
     def put(self, held: Held, now: float) -> Fate:
         """Take a record if it is news."""
@@ -169,16 +179,6 @@ class Store:
             self._note(held, now)
             self._drop(held)
         self._drop_accusations(writer, below=None)
-
-    def _void(self, held: Held) -> bool:
-        record = held.record
-        member = self.member(record.writer)
-        if member is not None and record.kind != MEMBER and record.incarnation < member.birth:
-            return True
-        if isinstance(held.content, Accusation):
-            known = self.incarnation(record.key)
-            return known < 0 or held.content.incarnation < known
-        return False
 
     def _full(self, slots: Mapping[Slot, Held], held: Held, before: Held | None) -> bool:
         if not slots:

@@ -70,17 +70,12 @@ def build(store: Store, is_dead: Callable[[str], bool], rules: str) -> Snapshot:
         hosts[job] = participants(claims)
         jobs.append(merge(job, {host: parts[host] for host in hosts[job]}))
     capacities = {link: capacity(values) for link, values in said.links.items()}
-    flows = [
-        _flow(entry, job, writer)
-        for (job, writer), content in sorted(said.flows.items())
-        if writer in hosts.get(job, ())
-        for entry in sorted(content.flows, key=lambda entry: entry.id)
-    ]
+    flows = _flows(said, hosts)
     tables = _tables(said, {(flow.src, flow.dst) for flow in flows}, capacities)
     used = sorted({link for table in tables for path in table.paths for link in path.links})
     view = ClusterView(
         jobs=tuple(jobs),
-        flows=tuple(flows),
+        flows=flows,
         tables=tables,
         links=tuple((link, capacities[link]) for link in used),
         members=tuple(sorted(said.members)),
@@ -167,6 +162,17 @@ def _gather(store: Store, is_dead: Callable[[str], bool]) -> _Said:
                 for link, value in content.links:
                     said.links.setdefault(link, []).append(value)
     return said
+
+
+def _flows(said: _Said, hosts: Mapping[str, frozenset[str]]) -> tuple[Flow, ...]:
+    """Of the hosts that take part in a job; of two of one name those of the first job."""
+    found: dict[str, Flow] = {}
+    for (job, writer), content in sorted(said.flows.items()):
+        if writer in hosts.get(job, ()):
+            for entry in sorted(content.flows, key=lambda entry: entry.id):
+                flow = _flow(entry, job, writer)
+                found.setdefault(flow.id, flow)
+    return tuple(found.values())
 
 
 def _flow(entry: FlowEntry, job: str, writer: str) -> Flow:

@@ -319,3 +319,18 @@ def test_what_is_sent_is_bounded() -> None:
             again = one.receive(answer.peer, summary, 1.0)
             sent += sum(len(r.payload) for out in again for r in out.payload.records)
     assert sent < 60_000
+
+
+def test_groups_that_share_nothing_hear_of_each_other_all_the_same() -> None:
+    """News that its first telling has lost is found by comparing stores with anybody."""
+    nodes = cluster(*"abcdef")
+    now = rounds(nodes, 15)
+    for name in nodes:
+        group = "abc" if name in "abc" else "def"
+        nodes[name].neighbours = tuple(other for other in group if other != name)
+    nodes["a"].publish("profile", "job", WORK)
+    for _ in range(200):  # everything that a says for a while is lost
+        nodes["a"].tick(now)
+    assert nodes["f"].store.get("a", ("profile", "job")) is None
+    rounds(nodes, 150, now)
+    assert together(nodes)

@@ -134,6 +134,18 @@ def test_paths_over_unknown_links_are_left_out() -> None:
     assert plan(found, Options(simulations=0)).flows[0].path == "p"
 
 
+def test_a_flow_that_two_jobs_claim_keeps_nobody_from_planning() -> None:
+    twice = Flows((FlowEntry("f", "b", 1e9),))
+    base = [
+        *(member(name) for name in "ab"),
+        *(profile("a", job, to=(("b", 1e9),)) for job in ("j", "k")),
+        *(record("a", "flows", job, twice) for job in ("j", "k")),
+    ]
+    found = view(*base).view
+    assert [(flow.id, flow.job) for flow in found.flows] == [("a/f", "j")]
+    assert plan(found, Options(simulations=0)).digest == found.digest
+
+
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 JOBS = st.sampled_from(["j", "k"])
 LINKS = st.sampled_from(["l0", "l1", "l2"])

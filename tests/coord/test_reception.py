@@ -1,0 +1,65 @@
+"""What records cost whom: saying old ones again silences nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostcc.coord.message import Record
+from hostcc.coord.node import Node
+from hostcc.coord.settings import Settings
+from tests.coord.records import accusation, member, node, profile, record, saying
+
+pytestmark = pytest.mark.unit
+
+TIGHT = Settings(writer_per_s=1.0, writer_burst=10)
+
+
+def listener() -> Node:
+    one = node("a", TIGHT)
+    one.begin()
+    for name in ("b", "c"):
+        one.receive("b", saying(member(name, 5, birth=5)), 0.0)
+    return one
+
+
+def still_heard(one: Node, replayed: list[Record]) -> bool:
+    """Whether c's news gets through although b says old records of c again and again."""
+    for _ in range(10):
+        for old in replayed:
+            one.receive("b", saying(old), 1.0)
+    fresh = record("c", "profile", "new", profile("c", "new").payload, incarnation=9, version=99)
+    one.receive("b", saying(fresh), 1.0)
+    return one.store.get("c", ("profile", "new")) is not None
+
+
+def test_records_of_an_earlier_life() -> None:
+    assert still_heard(listener(), [profile("c", f"job{i}", version=i + 2) for i in range(20)])
+
+
+def test_refuted_accusations() -> None:
+    one = listener()
+    old = [accusation("c", "b", accused=1, version=v) for v in range(10, 30)]
+    current = [
+        record("c", "accuse", "b", item.payload, incarnation=5, version=item.version)
+        for item in old
+    ]
+    assert still_heard(one, current)
+
+
+def test_what_was_dropped_for_its_age_is_answered_with_what_is_remembered() -> None:
+    one = listener()
+    payload = profile("c", "job").payload
+    said = [
+        record("c", "profile", f"job{i}", payload, incarnation=5, version=i + 1) for i in range(3)
+    ]
+    gone = [record("c", "profile", f"job{i}", b"", incarnation=5, version=i + 11) for i in range(3)]
+    for item in (*said, *gone):
+        one.receive("c", saying(item), 0.0)
+    at = 0.0
+    while one.store.of("c").keys() != {("member", "")}:
+        at += 0.4
+        assert at < 2 * TIGHT.tombstone_s
+        one.tick(at)
+    (answer,) = one.receive("b", saying(said[0]), at)
+    assert answer.payload.records == (gone[0],)
+    assert still_heard(one, said)

@@ -1,0 +1,46 @@
+"""Fresh records: so many times each, and none that no longer counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostcc.coord.payloads import Links
+from hostcc.coord.rumors import SWEPT, Rumors
+from hostcc.coord.settings import Settings
+from hostcc.coord.store import Store
+from tests.coord.records import held, member, record
+
+pytestmark = pytest.mark.unit
+
+
+def rumors(**changes: int) -> tuple[Store, Rumors]:
+    settings = Settings(**changes)
+    store = Store(settings)
+    return store, Rumors(store, settings)
+
+
+def test_a_record_is_told_to_a_few_then_named_to_more() -> None:
+    store, told = rumors(eager=2)
+    one = held(member("a"))
+    store.put(one, 0.0)
+    told.add(one)
+    assert [len(list(told.records(1e6, 10))) for _ in range(4)] == [1, 1, 0, 0]
+    named = [len(list(told.announcements(512))) for _ in range(20)]
+    assert sum(named) == Settings().announcements(10)
+    assert len(told) == 0
+
+
+def test_what_does_not_fit_waits() -> None:
+    store, told = rumors()
+    one = held(member("a"))
+    store.put(one, 0.0)
+    told.add(one)
+    assert not list(told.records(one.size - 1, 10))
+    assert list(told.records(one.size, 10)) == [one]
+
+
+def test_what_is_held_no_more_is_swept_out() -> None:
+    _, told = rumors()
+    for number in range(3 * SWEPT):
+        told.add(held(record(f"h{number}", "links", "", Links(()))))
+        assert len(told) <= told.most == SWEPT
