@@ -7,7 +7,7 @@ schedules, never by a clock, so that every host finds the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -98,11 +98,11 @@ def search(
     chosen, gain = _chosen(small.problem, judge, layouts, best, worth)
     rank, level = np.zeros(len(worth), np.int64), np.zeros(len(worth), np.int64)
     place = []
-    for part in chosen.components:
-        order: Sequence[int] = best[part][0]
-        fitted = order
-        if levels is not None:
-            order, fitted = compress(judge, part, best[part][:KEPT], levels)
+    if levels is None:
+        decided = [(best[part][0], best[part][0]) for part in chosen.components]
+    else:
+        decided = compress(judge, {part: best[part][:KEPT] for part in chosen.components}, levels)
+    for part, (order, fitted) in zip(chosen.components, decided, strict=True):
         for member, own, its in zip(part.members, order, fitted, strict=True):
             level[member] = its
             place.append((its, own, member))
@@ -166,21 +166,44 @@ def _tolls(problem: Problem, worth: Floats) -> list[float]:
 
 
 def compress(
-    judge: Oracle, part: Component, ranks: Sequence[Sequence[int]], levels: int
-) -> tuple[Sequence[int], Sequence[int]]:
-    """An order of `ranks` and its levels, at most `levels`, that never fall along the order.
+    judge: Oracle, ranks: Mapping[Component, Sequence[list[int]]], levels: int
+) -> list[tuple[list[int], list[int]]]:
+    """For each component an order of its `ranks` and its levels, at most `levels`, that never
+    fall along the order.
 
     The maximum cut of the first order, unless something else does better in the simulation by
     more than a margin: what wins by less may win by an error of measurement alone.
     """
-    start = _cut(judge, part, ranks[0], levels)
-    options = [(rank, fitted) for rank in ranks for fitted in _steps(rank, levels)]
-    judge.learn([(part, np.array([start, *(fitted for _, fitted in options)], np.int64))])
+    starts = {part: _cut(judge, part, own[0], levels) for part, own in ranks.items()}
+    options = {
+        part: [(rank, fitted) for rank in own for fitted in _steps(rank, levels)]
+        for part, own in ranks.items()
+    }
+    judge.learn(
+        [
+            (part, np.array([starts[part], *(fitted for _, fitted in own)], np.int64))
+            for part, own in options.items()
+        ]
+    )
+    return [
+        _compressed(judge, part, (ranks[part][0], starts[part]), own, levels)
+        for part, own in options.items()
+    ]
+
+
+def _compressed(
+    judge: Oracle,
+    part: Component,
+    start: tuple[list[int], list[int]],
+    options: Sequence[tuple[list[int], list[int]]],
+    levels: int,
+) -> tuple[list[int], list[int]]:
+    """`start`, or what of (order, levels) does better by more than the margin."""
     values = [judge.value(part, fitted) for _, fitted in options]
     top = max(values)
-    margin = MARGIN if len(ranks[0]) > levels else SPARE_MARGIN
-    if top <= judge.value(part, start) * (1 + margin):
-        return ranks[0], start
+    margin = MARGIN if len(start[0]) > levels else SPARE_MARGIN
+    if top <= judge.value(part, start[1]) * (1 + margin):
+        return start
     # Of those as good, the first with the fewest levels: what is not needed stays free.
     equal = [one for one, value in zip(options, values, strict=True) if value >= top * (1 - 1e-9)]
     return min(equal, key=lambda one: max(one[1]))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hostcc.schedule.memory import MOST_ROWS, Memory
 from hostcc.schedule.problem import Floats, Ints
 from hostcc.schedule.rows import Rows
 from hostcc.schedule.waterfill import Sharing
@@ -26,6 +27,8 @@ TIME_EPS = 1e-9
 """Events so many seconds apart are one."""
 COMPACT_STEPS = 64
 """Variants that have ended are dropped so often."""
+TOGETHER = 4
+"""Rates are computed as soon as one of so many variants waits for some."""
 
 
 @dataclass(frozen=True)
@@ -90,22 +93,25 @@ class _Batch:
             order,
             np.take_along_axis(np.concatenate(levels), np.concatenate(order), 1).T,
         )
-        self.size = self.sharing.size
+        size = self.sharing.size
         self.compute = np.append(cycle.compute, 0.0)[self.order]
         self.comm_start = np.append(cycle.comm_start, 0.0)[self.order]
         begun = np.append(cycle.start, np.inf)[self.order]
-        empty = self.size.reshape(self.jobs, self.width, -1).max(axis=1) <= 0
+        empty = size.reshape(self.jobs, self.width, -1).max(axis=1) <= 0
         begun[empty & (self.compute <= TIME_EPS)] = np.inf
         self.compute_end = begun + self.compute
         self.comm_at = np.maximum(begun + self.comm_start, 0.0)
         self.sending = np.zeros(begun.shape, np.bool_)
-        self.left = np.zeros(self.size.shape)
-        self.active = np.zeros(self.size.shape, np.bool_)
+        self.bytes = np.where(size > 0, size, np.inf)
+        self.left = np.full(size.shape, np.inf)
+        self.active = np.zeros(size.shape, np.bool_)
         self.busy = np.zeros(begun.shape, np.bool_)
         self.now = np.zeros(begun.shape[1])
         self.seconds = self._within(begun)
         self.ended = np.zeros(begun.shape, np.int64)
         self.place = np.arange(begun.shape[1])
+        rows, count = size.shape
+        self.memory = Memory(rows, count) if rows <= MOST_ROWS else None
 
     def _names(self, group: Group) -> Ints:
         """The jobs by their place in a group; places that nobody has: job J, which never runs."""
@@ -138,28 +144,52 @@ class _Batch:
         return Outcome(seconds[:, :-1], ended[:, :-1])
 
     def _keep(self, which: NDArray[np.bool_]) -> None:
-        names = "order size compute comm_start compute_end comm_at sending left seconds ended"
+        names = "order bytes compute comm_start compute_end comm_at sending left seconds ended"
         for name in [*names.split(), "active", "busy"]:
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, which]))
         self.now, self.place = self.now[which], self.place[which]
-        self.sharing = self.sharing.kept(which)
+        self.sharing = self.sharing.kept(np.flatnonzero(which))
 
     def _step(self) -> None:
-        rates = self.sharing.rates(self.active)
-        shape = self.jobs, self.width, -1
-        waits = np.where(self.busy, np.inf, np.where(self.sending, self.compute_end, self.comm_at))
-        need = self.left / rates  # 0 / 0, not a number, where nothing is sent
-        soonest = np.minimum(
-            waits.min(axis=0) - self.now, np.fmin.reduce(need, axis=0, initial=np.inf)
-        )
+        rates, waiting = self._rates()
+        waits = np.where(self.sending, self.compute_end, self.comm_at)
+        waits[self.busy] = np.inf
+        need = self.left / rates
+        soonest = np.minimum(waits.min(axis=0) - self.now, need.min(axis=0))
         ahead = np.minimum(np.maximum(soonest, 0.0), self.t1 - self.now)
+        if waiting is not None:
+            ahead[waiting] = 0.0
         self.now = self.now + ahead
         rates *= ahead
         self.left -= rates
-        self.left[need <= ahead + TIME_EPS] = 0.0
-        self.active = self.left > 0
-        self.busy = np.any(self.active.reshape(shape), axis=1)
+        np.copyto(self.left, np.inf, where=need <= ahead + TIME_EPS)
+        self._look()
         self._turn()
+
+    def _look(self) -> None:
+        """Which rows and jobs are sending."""
+        self.active = self.left < np.inf
+        self.busy = np.any(self.active.reshape(self.jobs, self.width, -1), axis=1)
+
+    def _rates(self) -> tuple[Floats, Ints | None]:
+        """(R, B) bytes/s, and the variants that have to wait: rates that are not known yet are
+        computed for many at once."""
+        if self.memory is None:
+            return self.sharing.rates(self.active), None
+        place, code = self.memory.place(self.active, self.place)
+        running = self.now < self.t1
+        fresh = np.flatnonzero((self.memory.code[place] != code) & running)
+        late = None
+        if len(fresh) * TOGETHER >= np.count_nonzero(running):
+            if len(fresh):
+                rates = self.sharing.kept(fresh).rates(self.active[:, fresh])
+                self.memory.learn(place[fresh], code[fresh], rates)
+        elif len(fresh):
+            late = fresh
+        rates = self.memory.at(place)
+        if late is not None:
+            rates[:, late] = 0.0
+        return rates, late
 
     def _turn(self) -> None:
         """Iterations that end here, communications that start here."""
@@ -175,10 +205,9 @@ class _Batch:
         if starts.any():
             self.sending |= starts
             shape = (self.jobs, self.width, -1)
-            left, size = self.left.reshape(shape), self.size.reshape(shape)
-            np.copyto(left, size, where=starts[:, None, :])
-            self.active = self.left > 0
-            self.busy = np.any(self.active.reshape(shape), axis=1)
+            left, bytes_ = self.left.reshape(shape), self.bytes.reshape(shape)
+            np.copyto(left, bytes_, where=starts[:, None, :])
+            self._look()
 
 
 def _filled(levels: Ints, jobs: int) -> Ints:

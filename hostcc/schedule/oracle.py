@@ -10,8 +10,11 @@ from hostcc.schedule.components import Component, Small
 from hostcc.schedule.fluid import Cycle, Group, simulate
 from hostcc.schedule.problem import Floats, Ints
 
-BATCH = 4096
+BATCH = 2048
 """Variants simulated at a time."""
+FEW = 192
+"""Variants up to which components of different sizes are simulated together: a step of a few
+costs as much as one of a hundred."""
 Levels = tuple[int, ...]
 
 
@@ -41,37 +44,41 @@ class Oracle:
 
     def learn(self, wanted: Sequence[tuple[Component, Ints]]) -> None:
         """Simulate all (component, levels (N, members)) that are not known, in large batches."""
-        todo: list[tuple[Component, list[Levels], list[list[int]]]] = []
+        todo: dict[Component, dict[Levels, list[int]]] = {}
         for component, levels in wanted:
-            fresh: dict[Levels, list[int]] = {}
+            fresh = todo.setdefault(component, {})
             for one in levels.tolist():
                 key = self.plain(component, one)
                 if (component, key) not in self._known:
-                    fresh[key] = one
-            if fresh:
-                todo.append((component, list(fresh), list(fresh.values())))
+                    fresh.setdefault(key, one)
         # Alike in size, so that what is simulated together takes as many steps.
-        todo.sort(key=lambda item: (len(item[0].members), item[0].members))
-        batch: list[tuple[Component, list[Levels], list[list[int]]]] = []
-        for item in todo:
-            if batch and (
-                len(item[0].members) != len(batch[0][0].members)
-                or sum(len(one[1]) for one in batch) >= BATCH
-            ):
+        batch: list[tuple[Component, dict[Levels, list[int]]]] = []
+        waiting, jobs = 0, 0
+        for component, fresh in sorted(
+            todo.items(), key=lambda item: (len(item[0].members), item[0].members)
+        ):
+            if not fresh:
+                continue
+            if waiting >= BATCH or (waiting > FEW and len(component.members) != jobs):
                 self._run(batch)
-                batch = []
-            batch.append(item)
+                batch, waiting = [], 0
+            batch.append((component, fresh))
+            waiting, jobs = waiting + len(fresh), len(component.members)
         if batch:
             self._run(batch)
 
-    def _run(self, batch: Sequence[tuple[Component, list[Levels], list[list[int]]]]) -> None:
+    def _run(self, batch: Sequence[tuple[Component, dict[Levels, list[int]]]]) -> None:
         groups = [
-            Group(self.small.rows(component), np.array(levels), np.array(component.members))
-            for component, _, levels in batch
+            Group(
+                self.small.rows(component),
+                np.array(list(fresh.values())),
+                np.array(component.members),
+            )
+            for component, fresh in batch
         ]
         found = simulate(self.cycle, groups, *self.window)
         worth = self.worth / (self.window[1] - self.window[0])
         seconds = (found.compute_seconds * worth).sum(axis=1)
-        keys = [(component, key) for component, names, _ in batch for key in names]
+        keys = [(component, key) for component, fresh in batch for key in fresh]
         self._known.update(zip(keys, seconds.tolist(), strict=True))
         self.simulated += len(keys)

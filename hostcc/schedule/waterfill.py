@@ -18,6 +18,8 @@ from hostcc.schedule.rows import Rows
 
 Number = TypeVar("Number", np.float64, np.int64)
 
+NARROW = 256
+"""Variants up to which all rows of a block are served at once, their padding included."""
 SAME = 1 + 1e-12
 """Shares closer than this are one."""
 
@@ -45,6 +47,8 @@ class Sharing:
     weight: Floats
     level: Ints
     """(R, B)."""
+    link: Ints
+    """(R, H, B): into the first axis of `capacity`."""
     place: Ints
     """(R, H, B): flat index into the link capacities (C + 1, B); the last link is endless."""
     capacity: Floats
@@ -77,20 +81,22 @@ class Sharing:
             cap,
             weight,
             np.repeat(level, width, axis=0),
+            stacked,
             stacked * count + np.arange(count),
             capacity,
             _blocks(level, size > 0, stacked, most, width),
         )
 
-    def kept(self, which: NDArray[np.bool_]) -> Sharing:
-        """Only some of the variants."""
-        count, left = len(which), int(which.sum())
-        links = self.place[:, :, which] // count
+    def kept(self, which: Ints) -> Sharing:
+        """Only some of the variants, by their indices."""
+        links = self.link[:, :, which]
+        left = len(which)
         return Sharing(
             np.ascontiguousarray(self.size[:, which]),
             np.ascontiguousarray(self.cap[:, which]),
             np.ascontiguousarray(self.weight[:, which]),
             np.ascontiguousarray(self.level[:, which]),
+            links,
             links * left + np.arange(left),
             np.ascontiguousarray(self.capacity[:, which]),
             self.blocks,
@@ -108,6 +114,16 @@ class Sharing:
         return rates
 
     def _take(self, block: Block, active: NDArray[np.bool_], left: Floats, rates: Floats) -> None:
+        if active.shape[1] <= NARROW:
+            rows = slice(block.rows[0], block.rows[-1] + 1)
+            place = self.place[rows]
+            free = left.take(place, mode="clip")
+            rate = rates[rows]
+            np.multiply(self.cap[rows], active[rows], out=rate)
+            np.minimum(rate, free.min(axis=1), out=rate)
+            # Rows that do not meet have only the endless link in common.
+            left[place] = free - rate[:, None]
+            return
         for row, hops in zip(block.rows, block.hops, strict=True):
             rate = rates[row]
             np.multiply(self.cap[row], active[row], out=rate)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,10 +22,11 @@ from hostcc.schedule import checked, compression, methods
 from hostcc.schedule.components import Component, Layout, Small
 from hostcc.schedule.contention import graph, pairs
 from hostcc.schedule.intensity import communication_time, intensity
-from hostcc.schedule.oracle import Oracle
 from hostcc.schedule.plan import Options, decide
 from hostcc.schedule.problem import Floats, Ints, Problem, build
 from hostcc.sim.small import WINDOW, measured, small_case
+
+Answer = TypeVar("Answer")
 
 LEVELS = 3
 """That five jobs have to share, in compression and in the whole pipeline."""
@@ -88,7 +91,10 @@ class Truth:
 
     def value(self, layout: Layout, levels: Ints) -> float:
         """What a routing is worth with these levels (J,)."""
-        return score(self.oracle, layout, levels)
+        return sum(
+            self.oracle.value(part, levels[list(part.members)].tolist())
+            for part in layout.components
+        )
 
     def routed(self, routing: Ints) -> Layout:
         """A routing (F,) taken apart."""
@@ -122,13 +128,6 @@ class Truth:
         return total
 
 
-def score(oracle: Oracle, layout: Layout, levels: Ints) -> float:
-    """Worth per second of a layout under levels (J,)."""
-    return sum(
-        oracle.value(part, levels[list(part.members)].tolist()) for part in layout.components
-    )
-
-
 def study(seed: int, index: int, errors: Sequence[float]) -> CaseResult:
     """One case, the algorithms with each error of measurement (fractions; 0: exact)."""
     view = small_case(seed, index)
@@ -143,41 +142,68 @@ def study(seed: int, index: int, errors: Sequence[float]) -> CaseResult:
         truth.oracle.simulated,
         time.perf_counter() - begun,
     )
+    judged = _Judged(truth, result)
     for error in errors:
         seen = build(view if not error else measured(view, error, seed, index))
-        _paths(truth, seen, error, result)
-        _orders(truth, seen, error, result)
-        _levels(truth, seen, error, result, enough)
-        _pipelines(truth, seen, error, result)
+        _paths(judged, seen, error)
+        _orders(judged, seen, error)
+        _levels(judged, seen, error, enough)
+        _pipelines(judged, seen, error)
+    judged.score()
     return result
 
 
-def _note(
-    result: CaseResult,
-    where: tuple[float, str, str],
-    method: Callable[[], Ints],
-    worth: Callable[[Ints], float],
-    best: float,
-) -> None:
-    begun = time.perf_counter()
-    found = method()
-    result.took[where] = time.perf_counter() - begun
-    result.shares[where] = worth(found) / best
+@dataclass
+class _Judged:
+    """What the algorithms have found for a case; scored at the end, in one simulation."""
+
+    truth: Truth
+    result: CaseResult
+    found: list[tuple[tuple[float, str, str], Layout, Ints | None, float]] = field(
+        default_factory=list
+    )
+    """Where, the layout and levels (None: at its best), and the value that is 1."""
+
+    def time(self, where: tuple[float, str, str], method: Callable[[], Answer]) -> Answer:
+        """What a method answers; its time is noted."""
+        begun = time.perf_counter()
+        answer = method()
+        self.result.took[where] = time.perf_counter() - begun
+        return answer
+
+    def note(
+        self, where: tuple[float, str, str], layout: Layout, levels: Ints | None, best: float
+    ) -> None:
+        """Score a layout under levels (J,), as a share of `best`."""
+        self.found.append((where, layout, levels, best))
+
+    def score(self) -> None:
+        """Simulate what is not known yet, and note all shares."""
+        self.truth.oracle.learn(
+            [
+                (part, levels[None, list(part.members)])
+                for _, layout, levels, _ in self.found
+                if levels is not None
+                for part in layout.components
+            ]
+        )
+        for where, layout, levels, best in self.found:
+            if levels is None:
+                value = self.truth.at_best(layout)
+            else:
+                value = self.truth.value(layout, levels)
+            self.result.shares[where] = value / best
 
 
-def _paths(truth: Truth, seen: Problem, error: float, result: CaseResult) -> None:
+def _paths(judged: _Judged, seen: Problem, error: float) -> None:
     options: Mapping[str, Callable[[], Ints]] = {
         "hostcc, no simulation": lambda: methods.ROUTES["hostcc"](seen),
         **{name: _bound(methods.ROUTES[name], seen) for name in RIVALS},
     }
+    truth = judged.truth
     for name, method in options.items():
-        _note(
-            result,
-            (error, "paths", name),
-            method,
-            lambda routing: truth.at_best(truth.routed(routing)),
-            truth.optimum,
-        )
+        where = (error, "paths", name)
+        judged.note(where, truth.routed(judged.time(where, method)), None, truth.optimum)
 
 
 def _bound(route: methods.Route, seen: Problem) -> Callable[[], Ints]:
@@ -192,7 +218,8 @@ def _ordered(truth: Truth, seen: Problem) -> Ints:
     return checked.search(small, judge, seen.work, None, Options().simulations, [layout]).rank
 
 
-def _orders(truth: Truth, seen: Problem, error: float, result: CaseResult) -> None:
+def _orders(judged: _Judged, seen: Problem, error: float) -> None:
+    truth = judged.truth
     routing = np.array(truth.layout.routing, np.int64)
     options: dict[str, Callable[[], Ints]] = {
         "hostcc": lambda: _ordered(truth, seen),
@@ -202,16 +229,13 @@ def _orders(truth: Truth, seen: Problem, error: float, result: CaseResult) -> No
         if name != "hostcc":
             options[name] = lambda order=order: order(seen, routing)  # type: ignore[misc]
     for name, method in options.items():
-        _note(
-            result,
-            (error, "order", name),
-            method,
-            lambda rank: truth.value(truth.layout, rank),
-            truth.at_best(truth.layout),
-        )
+        where = (error, "order", name)
+        rank = judged.time(where, method)
+        judged.note(where, truth.layout, rank, truth.at_best(truth.layout))
 
 
-def _levels(truth: Truth, seen: Problem, error: float, result: CaseResult, best: float) -> None:
+def _levels(judged: _Judged, seen: Problem, error: float, best: float) -> None:
+    truth = judged.truth
     routing = np.array(truth.layout.routing, np.int64)
     worth: Floats = intensity(seen.work, communication_time(seen, routing))
     contention = graph(pairs(seen, routing), truth.order, worth)
@@ -221,13 +245,8 @@ def _levels(truth: Truth, seen: Problem, error: float, result: CaseResult, best:
             lambda compress=compress: compress(contention, truth.order, LEVELS)  # type: ignore[misc]
         )
     for name, method in options.items():
-        _note(
-            result,
-            (error, "levels", name),
-            method,
-            lambda levels: truth.value(truth.layout, levels),
-            best,
-        )
+        where = (error, "levels", name)
+        judged.note(where, truth.layout, judged.time(where, method), best)
 
 
 def _compressed(truth: Truth, seen: Problem) -> Ints:
@@ -235,22 +254,23 @@ def _compressed(truth: Truth, seen: Problem) -> Ints:
     small = Small(seen)
     judge = checked.oracle(small, seen.work)
     level = np.zeros(seen.job_count, np.int64)
-    for part in small.layout(truth.layout.routing).components:
-        own = np.argsort(np.argsort(truth.order[list(part.members)])).tolist()
-        _, fitted = checked.compress(judge, part, [own], LEVELS)
+    ranks = {
+        part: [np.argsort(np.argsort(truth.order[list(part.members)])).tolist()]
+        for part in small.layout(truth.layout.routing).components
+    }
+    found = checked.compress(judge, ranks, LEVELS)
+    for part, (_, fitted) in zip(ranks, found, strict=True):
         level[list(part.members)] = fitted
     return level
 
 
-def _pipelines(truth: Truth, seen: Problem, error: float, result: CaseResult) -> None:
+def _pipelines(judged: _Judged, seen: Problem, error: float) -> None:
+    truth = judged.truth
     for name, options in PIPELINES.items():
-        begun = time.perf_counter()
-        found = decide(seen, options, LEVELS)
-        took = time.perf_counter() - begun
+        where = (error, "pipeline", name)
+        found = judged.time(where, partial(decide, seen, options, LEVELS))
         layout = truth.routed(found.routing)
-        worth = {"pipeline": truth.value(layout, found.level)}
+        judged.note(where, layout, found.level, truth.optimum)
         if name == "hostcc":  # which chooses paths and order together
-            worth["paths"] = truth.at_best(layout)
-        for stage, value in worth.items():
-            result.took[error, stage, name] = took
-            result.shares[error, stage, name] = value / truth.optimum
+            judged.note((error, "paths", name), layout, None, truth.optimum)
+            judged.result.took[error, "paths", name] = judged.result.took[where]

@@ -1,0 +1,53 @@
+"""What the simulation remembers: never another set's rates, and the same results as without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hostcc.schedule import checked, fluid
+from hostcc.schedule.components import Small
+from hostcc.schedule.fluid import Group, simulate
+from hostcc.schedule.memory import BITS, Memory
+from hostcc.schedule.problem import build
+from hostcc.sim.small import small_case
+
+pytestmark = pytest.mark.unit
+
+
+def test_a_set_is_never_taken_for_another() -> None:
+    rows, variants = 12, 3
+    memory = Memory(rows, variants)
+    rng = np.random.default_rng(0)
+    for _ in range(2 << BITS):
+        active = rng.random((rows, variants)) < 0.5
+        expected = active * np.arange(1.0, rows + 1)[:, None]
+        place, code = memory.place(active, np.arange(variants))
+        known = memory.code[place] == code
+        assert (memory.at(place)[:, known] == expected[:, known]).all()
+        memory.learn(place, code, expected)
+        assert (memory.at(place) == expected).all()
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_the_same_to_the_last_digit_as_without_a_memory(
+    index: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = build(small_case(7, index))
+    small = Small(problem)
+    judge = checked.oracle(small, problem.work, (1.0, 6.0))
+    layout = small.layout(tuple(choice[0] for choice in small.choices))
+    rng = np.random.default_rng(index)
+    groups = [
+        Group(
+            small.rows(part),
+            rng.integers(0, 3, (40, len(part.members))),
+            np.array(part.members),
+        )
+        for part in layout.components
+    ]
+    found = simulate(judge.cycle, groups, *judge.window)
+    monkeypatch.setattr(fluid, "MOST_ROWS", 0)
+    plain = simulate(judge.cycle, groups, *judge.window)
+    assert np.array_equal(found.compute_seconds, plain.compute_seconds)
+    assert np.array_equal(found.iterations, plain.iterations)
