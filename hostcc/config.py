@@ -21,6 +21,7 @@ from hostcc.sections.job import JobConfig, Wishes
 from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.sections.mltcp import MltcpConfig
+from hostcc.sections.paths import PathsConfig
 from hostcc.sections.plan import PlanConfig
 
 DEFAULT_PATH = Path("/etc/hostcc/hostcc.toml")
@@ -39,6 +40,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     plan: PlanConfig = PlanConfig()
     marking: MarkingConfig = MarkingConfig()
     egress: EgressConfig = EgressConfig()
+    paths: PathsConfig = PathsConfig()
     job: Annotated[tuple[JobConfig, ...], Meta(max_length=MAX_JOBS - 1)] = ()
 
     @property

@@ -6,6 +6,7 @@ file wins key by key; `[[job]]` entries of one name are merged.
 
 from __future__ import annotations
 
+import ipaddress
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from hostcc.mltcp.params import Shape, ShapeKind
 from hostcc.paths.egress import MAX_CLASSES
 from hostcc.sections.gossip import GossipConfig
 from hostcc.sections.job import JobConfig
+from hostcc.sections.paths import PathsConfig
 from hostcc.validate import convert, refusal
 
 MAX_FILE_BYTES = 1 << 20
@@ -155,6 +157,7 @@ def check(config: Config) -> Iterator[Problem]:
         yield from _check_shape(at, shape_of(mltcp, job))
     yield from _check_ports(config.job)
     yield from _check_gossip(config.gossip)
+    yield from _check_paths(config.paths)
     yield from _check_levels(config)
 
 
@@ -236,6 +239,21 @@ def _check_gossip(gossip: GossipConfig) -> Iterator[Problem]:
             address.parse_seed(seed, "")
         except InputError:
             yield "gossip.seeds", "NAME@HOST:PORT of each member, with a port from 1 to 65535", seed
+
+
+def _check_paths(paths: PathsConfig) -> Iterator[Problem]:
+    """Ports in order, a file where the source is one, addresses as the kernel writes them."""
+    if paths.first_port > paths.last_port:
+        yield "paths.last_port", f"at least first_port ({paths.first_port})", paths.last_port
+    if paths.source != "probe" and not paths.file:
+        yield "paths.file", f'an absolute path, for source = "{paths.source}"', paths.file
+    for one in paths.addresses:
+        try:
+            good = str(ipaddress.ip_address(one)) == one
+        except ValueError:
+            good = False
+        if not good:
+            yield "paths.addresses", "IP addresses, as the kernel writes them", one
 
 
 def _numeric(text: str) -> address.Address | None:

@@ -17,6 +17,7 @@ from hostcc.lockfile import AgentLock
 from hostcc.measure.rdma import HostRdma
 from hostcc.model import Change
 from hostcc.namespaces import all_pids, opened
+from hostcc.paths import undo
 from hostcc.version import version
 from hostcc.views import ROLLBACK
 
@@ -58,6 +59,7 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
     problems = _restore_sockets(active, groups, tree, make_backend)
     how = "rolled back"
     problems += _unbind_counters(journal, active)
+    problems += _unsteer(journal, active)
     journal.undone(changes.ended_with_agent(active.values()), how)
     for job, path in groups.items():
         origins = changes.origins(active.values(), job)
@@ -83,6 +85,19 @@ def _unbind_counters(journal: Journal, active: Mapping[str, Change]) -> list[str
             why = HostRdma().unbind(*changes.port_of(change.id))
             if why:
                 problems.append(f"{change.target}: counters stay bound by process: {why}")
+            else:
+                journal.undone([change.id], "rolled back")
+    return problems
+
+
+def _unsteer(journal: Journal, active: Mapping[str, Change]) -> list[str]:
+    """Flows leave as their sockets make them, and the kernel gives out all ports again."""
+    problems = []
+    for change in reversed(list(active.values())):
+        if change.what in undo.KINDS:
+            why = undo.undo(change)
+            if why:
+                problems.append(f"{change.target}: {why}")
             else:
                 journal.undone([change.id], "rolled back")
     return problems

@@ -11,6 +11,8 @@ from hostcc.messages import Jobs, Peers, Profile
 from hostcc.parts import Host, Parts
 from hostcc.peer import Peer
 from hostcc.planning.planning import Planning
+from hostcc.routing.routing import Routing
+from hostcc.sharing.cluster import Cluster
 from hostcc.sharing.gossip import Gossip
 
 Handlers = Mapping[type[Any], Callable[[Any, Peer], Any]]
@@ -25,7 +27,11 @@ class Roster:
         self.measurement = Measurement(host)
         self.gossip = Gossip(host, self.measurement.profiles, self._names)
         self.planning = Planning(host, self.gossip.standing)
-        self.parts = Parts([*self.measurement.parts, self.gossip, self.planning])
+        cluster = Cluster(lambda: self.gossip.member)
+        self.routing = Routing(host, cluster, self.measurement.profiles, self.planning.plan)
+        self.parts = Parts(
+            [*self.measurement.parts, self.gossip, self.planning, *self.routing.parts]
+        )
 
     @property
     def handlers(self) -> Handlers:

@@ -14,6 +14,7 @@ from hostcc.engine import plan
 from hostcc.errors import Exit
 from hostcc.journal import change_json
 from hostcc.model import Change
+from hostcc.routing.routing import planned as paths
 
 SCHEMA = "hostcc.dry-run/1"
 
@@ -24,6 +25,7 @@ def show(config: Config, as_json: bool) -> int:
     planned: list[Change] = []
     if not config.agent.observe_only and not any("cgroup" in text for text in problems):
         planned = plan(config, CgroupTree(resolve_root(config.agent.cgroup_root)))
+        planned += paths(config.paths)
     rows = [without_time(change) for change in planned]
     if as_json:
         print_json({"schema": SCHEMA, "changes": rows, "missing": problems})

@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hostcc.model import Change
 
 HOOKS, PORTS, MARKS = "steer-hooks", "reserved-ports", "job-mark"
 
 
-def hooks(device: str, way: str) -> Change:
-    """Programs at a device's ingress and egress; they outlive the agent (see hooks.py)."""
+def hooks(device: str, netns: int) -> Change:
+    """Programs at a device's ingress and egress; they outlive the agent (see hooks.py).
+
+    `netns`: the number of the network namespace that the device is in.
+    """
     return Change(
         id=f"{HOOKS}:{device}",
         what=HOOKS,
         target=device,
         before="none",
-        after=f"steer_egress, steer_ingress by {way}",
+        after={"programs": "steer_egress, steer_ingress", "netns": netns},
         why="TCP flows are moved between paths",
         undo="detach both, egress first",
     )
 
 
-def reserved_ports(before: str, after: str) -> Change:
+def reserved_ports(before: str, after: str, netns: int) -> Change:
     """The kernel gives out no port of the range that steering uses."""
     return Change(
         id=PORTS,
         what=PORTS,
         target="net.ipv4.ip_local_reserved_ports",
         before=before,
-        after=after,
+        after={"ports": after, "netns": netns},
         why="ports on the wire must be nobody's own",
         undo="write it back",
     )
+
+
+def job_of(change: Change) -> str:
+    """The job of a `job-mark` change."""
+    return change.id.removeprefix(f"{MARKS}:")
+
+
+def tos_of(change: Change) -> int:
+    """The ToS byte of a `job-mark` change; 0 if it names none."""
+    dscp = change.after.get("dscp") if isinstance(change.after, Mapping) else None
+    return dscp << 2 if isinstance(dscp, int) and 0 <= dscp <= 63 else 0
 
 
 def mark(job: str, tos: int, why: str) -> Change:

@@ -87,7 +87,7 @@ class SteerKernel:
         self._netns = netns
         self._times = (int(stale_s * 1e9), int(keep_s * 1e9))
         self._devices = {name: self._here(partial(_ifindex, name)) for name in devices}
-        self._links: list[BpfLink] = []
+        self._links: dict[Path, list[BpfLink]] = {}
         self.adopted = False
         """Whether an earlier agent's tables were taken over."""
         with contextlib.ExitStack() as stack:
@@ -127,9 +127,8 @@ class SteerKernel:
 
     def close(self) -> None:
         """Let go; programs on devices stay, those on cgroups do not."""
-        for link in self._links:
-            link.close()
-        self._links.clear()
+        for cgroup in list(self._links):
+            self.detach_connect(cgroup)
         self._object.close()
 
     def __enter__(self) -> SteerKernel:
@@ -213,9 +212,15 @@ class SteerKernel:
         fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for program in ("steer_connect4", "steer_connect6"):
-                self._links.append(self._object.attach_cgroup(program, fd))
+                links = self._links.setdefault(cgroup, [])
+                links.append(self._object.attach_cgroup(program, fd))
         finally:
             os.close(fd)
+
+    def detach_connect(self, cgroup: Path) -> None:
+        """Choose ports there no longer."""
+        for link in self._links.pop(cgroup, ()):
+            link.close()
 
     def set_ports(self, dst: str, dst_port: int, ports: Iterable[int]) -> None:
         """Source ports for new connections to a destination (port 0: any); none: the kernel's."""

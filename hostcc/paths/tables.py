@@ -40,7 +40,7 @@ def links_of(
     for at in range(1, len(hops)):
         before, here = hops[at - 1], hops[at]
         if here == SILENT or (names is LinkNames.ROUTER and before == SILENT):
-            made.append(f"{src}>{dst}#{at + 1}")
+            made.append(f"{src}>{dst}@{at + 1}")
         else:
             made.append(f">{here}" if names is LinkNames.INTERFACE else f"{before}>{here}")
     made.append(f">{dst}")

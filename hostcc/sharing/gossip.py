@@ -85,6 +85,11 @@ class Gossip:
         """Which plan this host is to follow; None while it does not take part."""
         return self._member.standing() if self._member is not None else None
 
+    @property
+    def member(self) -> Member | None:
+        """What this host is among the others; None while it is nothing."""
+        return self._member
+
     def peers(self) -> dict[str, Any]:
         """All other members.  Raises HostccError while this host does not take part."""
         if self._member is None:

@@ -32,5 +32,5 @@ def by_address(addresses: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str | None] = {}
     for name, at in addresses:
         host = at.rpartition(":")[0].strip("[]")
-        found[host] = None if host in found else name
+        found[host] = name if found.get(host, name) == name else None
     return {host: name for host, name in found.items() if host and name is not None}

@@ -136,6 +136,6 @@ def test_htb_classes_are_made_and_undone() -> None:
 
 
 def test_changes_have_stable_names() -> None:
-    assert changes.hooks("eth0", "tcx").id == "steer-hooks:eth0"
+    assert changes.hooks("eth0", 1).id == "steer-hooks:eth0"
     assert changes.mark("job1", 160, "plan").after == {"dscp": 40}
-    assert changes.reserved_ports("", "61000-65535").id == "reserved-ports"
+    assert changes.reserved_ports("", "61000-65535", 1).id == "reserved-ports"

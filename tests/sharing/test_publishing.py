@@ -52,3 +52,5 @@ def test_an_address_of_several_is_nobodys() -> None:
     assert by_address(pairs) == {"10.0.0.1": "a", "fd00::1": "b"}
     several = [("a", "10.0.0.1:1"), ("b", "10.0.0.1:2"), ("c", "10.0.0.1:3")]
     assert by_address(several) == {}
+    same = [("a", "10.0.0.1:1"), ("a", "[10.0.0.1]:0"), ("a", "10.0.0.2:0")]
+    assert by_address(same) == {"10.0.0.1": "a", "10.0.0.2": "a"}

@@ -1,0 +1,112 @@
+"""The switches' hash functions as a file (TOML, docs/paths.md).
+
+[[fabric]]
+src = "198.18.0.0/24"
+dst = "198.18.1.0/24"
+[[fabric.stage]]
+function = "crc32"
+ways = [["leaf1>spine1", "spine1>leaf2"], ["leaf1>spine2", "spine2>leaf2"]]
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+from typing import Annotated
+
+import msgspec
+
+from hostcc import validate
+from hostcc.errors import InputError
+from hostcc.model import Path, PathTable
+from hostcc.paths import tables
+from hostcc.paths.hash_model import HashSource, Stage
+from hostcc.paths.packets import Target
+from hostcc.paths.sources import MAX_FILE_BYTES, Name, Net, network
+
+_Way = Annotated[tuple[Name, ...], msgspec.Meta(max_length=12)]
+
+
+class StageFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One choice on the way."""
+
+    function: str
+    ways: Annotated[tuple[_Way, ...], msgspec.Meta(min_length=1, max_length=256)]
+    seed: Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)] = 0
+
+
+class FabricFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The choices between two networks."""
+
+    src: Net
+    dst: Net
+    stage: Annotated[tuple[StageFile, ...], msgspec.Meta(min_length=1, max_length=8)]
+
+
+class HashFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All of them; the first that fits counts."""
+
+    fabric: Annotated[tuple[FabricFile, ...], msgspec.Meta(max_length=1024)] = ()
+
+
+class HashFileSource:
+    """A PathSource; the ends of a path are links of the hosts themselves."""
+
+    def __init__(self, content: HashFile, ports: range, where: str = "hash file") -> None:
+        self._rows = []
+        for number, one in enumerate(content.fabric):
+            at = f"{where}: fabric[{number}]"
+            nets = network(one.src, f"{at}.src"), network(one.dst, f"{at}.dst")
+            stages = [Stage(x.function, x.ways, x.seed) for x in one.stage]
+            try:
+                HashSource(stages)
+            except InputError as error:
+                raise InputError(f"{at}.{error}") from None
+            self._rows.append((*nets, stages))
+        self._ports = ports
+
+    def table(self, target: Target) -> PathTable | None:
+        """See sources.PathSource."""
+        src, dst = ipaddress.ip_address(target.src), ipaddress.ip_address(target.dst)
+        for from_net, to_net, stages in self._rows:
+            if src in from_net and dst in to_net:
+                ends = Stage("xor", ((f"{target.src}>",),)), Stage("xor", ((f">{target.dst}",),))
+                whole: Sequence[Stage] = (ends[0], *stages, ends[1])
+                low, high = self._ports.start, self._ports.stop - 1
+                spans = [(low, high), (EPHEMERAL.start, EPHEMERAL.stop - 1)]
+                return _joined([HashSource(whole, *span).table(target) for span in spans])
+        return None
+
+
+EPHEMERAL = range(32768, 61000)
+"""The kernel's usual ports of sockets: those that flows have before they are moved."""
+
+
+def read(file: FilePath, ports: range) -> HashFileSource:
+    """Read a file; `ports` are those for the wire.  Raises InputError."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise InputError(f"{file}: expected at most {MAX_FILE_BYTES} bytes")
+    try:
+        parsed = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{file}: expected TOML: {error}") from None
+    return HashFileSource(validate.convert(parsed, HashFile, str(file)), ports, str(file))
+
+
+def _joined(those: Sequence[PathTable | None]) -> PathTable:
+    """One table of the ports of several."""
+    known = [table for table in those if table is not None]
+    ports: dict[tuple[str, ...], set[int]] = {}
+    for path in itertools.chain.from_iterable(table.paths for table in known):
+        ports.setdefault(path.links, set()).update(path.ports)
+    made = [Path(tables.path_id(links), links, tuple(sorted(p))) for links, p in ports.items()]
+    made.sort(key=lambda path: path.id)
+    return PathTable(known[0].src, known[0].dst, tuple(made))

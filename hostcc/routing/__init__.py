@@ -1,0 +1,1 @@
+"""Paths as parts of the agent: finding them, telling the others, moving flows onto them."""

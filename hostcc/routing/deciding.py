@@ -1,0 +1,99 @@
+"""What is done with each large flow of this host, from the plan and what is known.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from hostcc.model import PathTable
+from hostcc.paths import choose
+
+ON_PLAN, ON_ECMP, MOVING, ELSEWHERE = "planned", "ecmp", "moving", "elsewhere"
+"""Where a flow is: on its planned path, where ECMP puts it, on its way, where a plan put it
+that no longer says so."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One flow, and everything that decides about it."""
+
+    planned: str
+    """Id of the path that the plan gives it; empty: none."""
+    table: PathTable | None
+    own: str
+    """Path of its own port; empty: unknown."""
+    wire: str
+    """Path of its port on the wire, as `own` while it has none."""
+    port: int
+    """On the wire; 0: its own."""
+    moving: bool
+    peer_gone: bool
+    held_back: str = ""
+    """Why it must stay on ECMP for now."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do with a flow now, and where it stands."""
+
+    state: str
+    why: str = ""
+    """Why it is not on its planned path."""
+    revert: bool = False
+    port: int = 0
+    """Move it to this port."""
+
+
+def step(now: Situation, free: Callable[[int], bool], ports: tuple[int, int]) -> Step:
+    """The next step of a flow; `free`: may it take a port; `ports`: first and last for the wire."""
+    if why := _impossible(now):
+        return Step(ON_ECMP, why, revert=bool(now.port or now.moving))
+    if not now.planned:
+        # An active flow stays until the plan that moved it is too old: see fallback.py.
+        return Step(ELSEWHERE if now.port else ON_ECMP, "the plan does not name it")
+    if now.own == now.planned:
+        return Step(ON_PLAN, revert=bool(now.port or now.moving))
+    if now.port and now.wire == now.planned:
+        return Step(ON_PLAN)
+    if now.moving:
+        return Step(MOVING)
+    assert now.table is not None
+    if now.planned not in {path.id for path in now.table.paths}:
+        return Step(ON_ECMP, "the planned path is not among those found", revert=bool(now.port))
+    port = choose.port_for(now.table, now.planned, free, *ports)
+    if port:
+        return Step(MOVING, port=port)
+    return Step(ELSEWHERE if now.port else ON_ECMP, "no free source port of the planned path yet")
+
+
+def _impossible(now: Situation) -> str:
+    if now.peer_gone:
+        return "the agent at the other end is gone"
+    if now.held_back:
+        return now.held_back
+    return "" if now.table is not None else "its paths are not known"
+
+
+def new_connections(
+    flows: Iterable[tuple[tuple[str, int], str, PathTable]],
+    taken: frozenset[int],
+    most: int,
+    ports: tuple[int, int],
+) -> Mapping[tuple[str, int], tuple[int, ...]]:
+    """(Destination, port) -> source ports for new connections there.
+
+    `flows`: where each planned flow goes, its planned path, the table.  Where flows of several
+    paths go to one port, the kernel chooses as always, and what follows is moved.
+    """
+    wanted: dict[tuple[str, int], set[str]] = {}
+    tables: dict[tuple[str, int], PathTable] = {}
+    for at, path, table in flows:
+        wanted.setdefault(at, set()).add(path)
+        tables[at] = table
+    made = {}
+    for at, paths in wanted.items():
+        if len(paths) == 1:
+            found = choose.new_ports(tables[at], next(iter(paths)), taken, most, *ports)
+            if found:
+                made[at] = found
+    return made

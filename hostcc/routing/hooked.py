@@ -1,0 +1,107 @@
+"""Steering as it is in force on this host: hooks and reserved ports, journalled, and undone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from hostcc.bpf.errors import BpfError
+from hostcc.errors import HostccError
+from hostcc.journal import Journal
+from hostcc.model import Change, Difference
+from hostcc.paths import changes, reserve
+from hostcc.paths.steer_kernel import SteerKernel
+from hostcc.paths.steering import Steering
+from hostcc.paths.undo import KINDS, network_namespace, undo
+from hostcc.sections.paths import PathsConfig
+
+DRAIN_S = 0.3
+"""At a stop in good order: for peers to stop sending with ports of ours."""
+
+
+def left_behind(journal: Journal) -> list[Change]:
+    """What steering has in force, by the journal."""
+    return [change for change in journal.active.values() if change.what in KINDS]
+
+
+def clean_up(journal: Journal, how: str) -> list[str]:
+    """Undo that; what could not be undone, in words."""
+    problems = []
+    for change in reversed(left_behind(journal)):
+        if why := undo(change):
+            problems.append(f"{change.target}: {why}")
+        else:
+            journal.undone([change.id], how)
+    return problems
+
+
+def planned(config: PathsConfig, devices: Sequence[str]) -> list[Change]:
+    """What putting it up changes.  Raises HostccError."""
+    netns = network_namespace()
+    found = [changes.hooks(device, netns) for device in devices]
+    before, after = reserve.planned(config.first_port, config.last_port)
+    if before != after:
+        found.insert(0, changes.reserved_ports(before, after, netns))
+    return found
+
+
+class Hooked:
+    """Hooks on `devices`, the range of ports, and the exchange with other hosts on top."""
+
+    def __init__(
+        self,
+        config: PathsConfig,
+        devices: Sequence[str],
+        journal: Journal,
+        post: Callable[[str, bytes], None],
+        host_of: Callable[[str], str],
+        mine: Callable[[str], bool],
+    ) -> None:
+        """Raises BpfError and HostccError; nothing is in force then."""
+        self.devices = tuple(devices)
+        self._journal = journal
+        self._ports = (config.first_port, config.last_port)
+        journal.begin(*planned(config, devices))
+        try:
+            reserve.write(reserve.planned(*self._ports)[1])
+            self.kernel = SteerKernel(devices, stale_s=config.stale_s)
+            try:
+                self.steering = Steering(self.kernel, post, host_of, mine)
+            except BaseException:
+                self.kernel.close()
+                raise
+        except BaseException as error:
+            clean_up(journal, f"failed: {error}")
+            raise
+
+    def check(self) -> list[Difference]:
+        """What is no longer as it was made."""
+        found = [
+            Difference(f"{changes.HOOKS}:{problem.rpartition(' ')[2]}", "BPF", "attached", problem)
+            for problem in self.kernel.check()
+        ]
+        now, wanted = reserve.planned(*self._ports)
+        if now != wanted:
+            found.append(Difference(changes.PORTS, str(reserve.SYSCTL), wanted, now))
+        return found
+
+    def down(self, say_goodbye: Callable[[], None], *, keep: bool = False) -> list[str]:
+        """Every flow on its own port, peers told, everything undone; problems in words.
+
+        `keep`: hooks stay, and go on translating for peers until the next agent takes over.
+        Blocks for DRAIN_S where something is translated.
+        """
+        with suppress(BpfError):
+            self.steering.revert_all()
+        with suppress(BpfError):
+            if self.kernel.arriving() and not keep:
+                say_goodbye()
+                time.sleep(DRAIN_S)
+        self.kernel.close()
+        if keep:
+            return []
+        try:
+            return clean_up(self._journal, "the agent stopped")
+        except (BpfError, HostccError, OSError) as error:
+            return [str(error)]

@@ -1,0 +1,239 @@
+"""Looking for paths: what one look asks, and what is known afterwards.  Blocks; in a thread."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from hostcc.model import PathTable
+from hostcc.paths import prober, tables
+from hostcc.paths.packets import Target
+from hostcc.paths.refresh import Look, Refresh, RefreshSettings, spot_ports, spot_settings
+from hostcc.paths.search import SILENT, Found, SearchSettings
+from hostcc.paths.sources import PathSource
+from hostcc.paths.tables import LinkNames
+
+LIMIT_S = 20.0
+"""Of one look."""
+RISK = 0.01
+MORE_PORTS = 16
+"""Asked for at a time when a path has run out of them."""
+MOST_PORTS = 512
+"""Known of a target; flows that want more stay where they are."""
+RETRY_S = 10.0
+"""After a look that came to nothing, and until a port that gave no answer is asked again."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted of a target's paths."""
+
+    ports: tuple[int, ...] = ()
+    """Source ports of which the path is wanted: the flows' own, and those on the wire."""
+    flows: int = 1
+    """Flows that may need a port of one path at the same time."""
+
+
+@dataclass
+class Known:
+    """What is known of the paths to a target."""
+
+    target: Target
+    table: PathTable | None = None
+    confidence: float = 0.0
+    at: float | None = None
+    """When that was last confirmed, CLOCK_MONOTONIC."""
+    why: str = "not looked for yet"
+    """Why there is no table; empty when there is one."""
+    asked: Asked = field(default_factory=Asked)
+    wanted_at: float = 0.0
+    """When somebody last wanted it, CLOCK_MONOTONIC."""
+    _by_port: dict[int, str] = field(default_factory=dict)
+
+    def path_of(self, port: int) -> str:
+        """Id of the path of a source port; empty: unknown."""
+        return self._by_port.get(port, "")
+
+    def take(self, table: PathTable | None, confidence: float, now: float, why: str) -> None:
+        """A look has ended."""
+        self.table, self.confidence, self.at, self.why = table, confidence, now, why
+        paths = table.paths if table is not None else ()
+        self._by_port = {port: path.id for path in paths for port in path.ports}
+
+
+class Explorer(Protocol):
+    """Finds the paths of targets, keeps in mind when to look again.
+
+    `look` is called in a thread; nothing else is of the same target meanwhile.
+    """
+
+    def due(self, known: Known, now: float) -> bool:
+        """Whether it is time for a look."""
+
+    def look(self, known: Known) -> None:
+        """Look; blocks.  Raises HostccError."""
+
+    def hint(self, target: Target, reason: str) -> None:
+        """Something makes what is known doubtful."""
+
+    def forget(self, target: Target) -> None:
+        """Nobody wants to know it any more."""
+
+
+@dataclass
+class _Target:
+    """What is kept in mind of one target between looks."""
+
+    refresh: Refresh
+    not_before: float | None = None
+    """The last look came to nothing: when to try again."""
+    silent: dict[int, float] = field(default_factory=dict)
+    """Ports that gave no answer, and when to ask again."""
+
+
+class Probes:
+    """By probing the network."""
+
+    def __init__(
+        self,
+        candidates: Iterable[int],
+        pace: SearchSettings,
+        fresh: RefreshSettings,
+        names: LinkNames,
+        search: Callable[..., Found] = prober.search,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`candidates`: source ports that may be put on the wire, in the order to try them."""
+        self._candidates = tuple(candidates)
+        self._pace, self._fresh, self._names = pace, fresh, names
+        self._search, self._clock = search, clock
+        self._targets: dict[Target, _Target] = {}
+
+    def due(self, known: Known, now: float) -> bool:
+        """See Explorer."""
+        of = self._of(known.target)
+        if of.not_before is not None:
+            return now >= of.not_before
+        if of.refresh.due(now) is not Look.NOT:
+            return True
+        return of.refresh.found is not None and bool(self._unknown(known, of.refresh.found))
+
+    def look(self, known: Known) -> None:
+        """See Explorer."""
+        of, target = self._of(known.target), known.target
+        refresh = of.refresh
+        how = refresh.due(self._clock())
+        if how is Look.FULL or refresh.found is None or of.not_before is not None:
+            found = self._full(target, known.asked)
+            refresh.searched(found, self._clock())
+        elif more := self._unknown(known, refresh.found):
+            found = _merged(refresh.found, self._asked(target, more))
+            refresh.found = found
+            until = self._clock() + RETRY_S
+            of.silent.update({port: until for port in more if port not in found.ports})
+        else:
+            found = refresh.found
+            refresh.spotted(self._asked(target, spot_ports(found)), self._clock())
+            if refresh.reasons:
+                known.why = refresh.reasons[0]
+                return
+        self._tell(known, found)
+
+    def hint(self, target: Target, reason: str) -> None:
+        """See Explorer."""
+        self._of(target).refresh.hint([reason])
+
+    def forget(self, target: Target) -> None:
+        """See Explorer."""
+        self._targets.pop(target, None)
+
+    def _of(self, target: Target) -> _Target:
+        if target not in self._targets:
+            self._targets[target] = _Target(Refresh(self._fresh))
+        return self._targets[target]
+
+    def _full(self, target: Target, asked: Asked) -> Found:
+        """All paths, with ports for so many flows: each factor e in the risk is one more port
+        of every path, about."""
+        ports = dict.fromkeys((*asked.ports, *self._candidates))
+        risk = RISK * math.exp(-min(asked.flows - 1, 64))
+        pace = replace(self._pace, risk=risk)
+        return self._search(target, ports, pace, limit_s=LIMIT_S)
+
+    def _asked(self, target: Target, ports: tuple[int, ...]) -> Found:
+        return self._search(
+            target, ports, spot_settings(self._pace, len(ports)), limit_s=LIMIT_S
+        )  # fmt: skip
+
+    def _unknown(self, known: Known, found: Found) -> tuple[int, ...]:
+        """Ports that are asked for and unknown, and more where a path has too few."""
+        now = self._clock()
+        silent = {p for p, until in self._of(known.target).silent.items() if until > now}
+        asked = tuple(p for p in known.asked.ports if p not in found.ports and p not in silent)
+        if found.sprayed or not found.paths:
+            return ()
+        wire = set(self._candidates)
+        fewest = min(len(wire.intersection(ports)) for ports in found.paths.values())
+        if fewest >= known.asked.flows or len(found.ports) >= MOST_PORTS:
+            return asked
+        fresh = (p for p in self._candidates if p not in found.ports and p not in silent)
+        return asked + tuple(port for port, _ in zip(fresh, range(MORE_PORTS), strict=False))
+
+    def _tell(self, known: Known, found: Found) -> None:
+        why = ""
+        if found.sprayed:
+            why = "packets of one source port take several ways"
+        elif not found.ports:
+            why = "no router answers"
+        target = known.target
+        self._of(target).not_before = self._clock() + RETRY_S if why else None
+        table = None
+        if not why:
+            table = tables.table_of(
+                target.src, target.dst, found.paths, time.time(), self._names
+            )  # fmt: skip
+        known.take(table, found.confidence, self._clock(), why)
+
+
+class Given:
+    """By another source, asked again from time to time."""
+
+    def __init__(
+        self,
+        source: Callable[[], PathSource],
+        every_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`source` gives it as it is now: a file that is read again, records that have come."""
+        self._source, self._every_s, self._clock = source, every_s, clock
+        self._due: dict[Target, float] = {}
+
+    def due(self, known: Known, now: float) -> bool:
+        """See Explorer."""
+        return now >= self._due.get(known.target, 0.0)
+
+    def look(self, known: Known) -> None:
+        """See Explorer."""
+        now = self._clock()
+        self._due[known.target] = now + self._every_s
+        table = self._source().table(known.target)
+        why = "" if table is not None else "the source knows nothing of it"
+        known.take(table, 1.0 if table is not None else 0.0, now, why)
+
+    def hint(self, target: Target, reason: str) -> None:  # noqa: ARG002 - as Explorer has it
+        """See Explorer."""
+        self._due.pop(target, None)
+
+    def forget(self, target: Target) -> None:
+        """See Explorer."""
+        self._due.pop(target, None)
+
+
+def _merged(found: Found, more: Found) -> Found:
+    """Ways with more ports; a lost answer makes no new way."""
+    ways = set(found.paths)
+    new = {p: way for p, way in more.ports.items() if way in ways or SILENT not in way}
+    return replace(found, ports={**found.ports, **new}, probes=found.probes + more.probes)

@@ -1,0 +1,95 @@
+"""All that finds and chooses paths on this host, as the agent's parts, and what it shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hostcc.model import Change, JobProfile, Plan
+from hostcc.parts import Host, Part
+from hostcc.paths.exchange_types import FlowKey
+from hostcc.routing.elephants import flow_id
+from hostcc.routing.finding import Finding
+from hostcc.routing.hooked import planned as planned_changes
+from hostcc.routing.looks import Known
+from hostcc.routing.nics import nics
+from hostcc.routing.picture import Picture
+from hostcc.routing.steer import Steer
+from hostcc.sections.paths import PathsConfig
+from hostcc.sharing.cluster import Cluster
+
+SHOWN = 1000
+"""Flows, and targets, in status."""
+
+
+class Routing:
+    """The parts, wired to each other."""
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster,
+        profiles: Callable[[], Sequence[JobProfile]],
+        plan: Callable[[], Plan | None],
+    ) -> None:
+        self.picture = Picture()
+        self.finding = Finding(host, cluster, self.picture, profiles, self.shown)
+        self.steer = Steer(host, cluster, self.finding, self.picture, plan)
+
+    @property
+    def parts(self) -> list[Part]:
+        """In the order in which they begin."""
+        return [self.finding, self.steer]
+
+    def shown(self) -> dict[str, Any]:
+        """For status: paths by destination, flows and where they are."""
+        now, picture = time.monotonic(), self.picture
+        steps = self.steer.states()
+        return {
+            "destinations": [_destination(one, now) for one in [*picture.known.values()][:SHOWN]],
+            "flows": [
+                {
+                    "id": flow_id(key),
+                    "job": one.connection.job,
+                    "local": _end(key.src, key.sport),
+                    "remote": _end(key.dst, key.dport),
+                    "host": one.host,
+                    "bytes_per_iteration": one.bytes,
+                    "path": picture.path_of(key) or None,
+                    "wire_port": picture.wire_ports.get(key, key.sport),
+                    "state": steps[key].state if key in steps else "ecmp",
+                    "reason": (steps[key].why if key in steps else self.steer.off()) or None,
+                }
+                for key, one in sorted(picture.elephants.items())[:SHOWN]
+            ],
+        }
+
+    def wire(self, key: FlowKey) -> tuple[str, int]:
+        """(Path, source port on the wire) of a connection, ("", its own) where nothing is known."""
+        return self.picture.path_of(key), self.picture.wire_ports.get(key, key.sport)
+
+
+def planned(config: PathsConfig) -> list[Change]:
+    """The changes that enabling it makes when the agent starts.  Raises HostccError."""
+    if not (config.enabled and config.steer):
+        return []
+    return planned_changes(config, [nic.name for nic in nics(config.devices)])
+
+
+def _destination(known: Known, now: float) -> Mapping[str, Any]:
+    paths = known.table.paths if known.table is not None else ()
+    return {
+        "src": known.target.src,
+        "dst": known.target.dst,
+        "dst_port": known.target.dst_port,
+        "paths": len(paths),
+        "ports": sum(len(path.ports) for path in paths),
+        "confidence": known.confidence,
+        "age_s": None if known.at is None else now - known.at,
+        "reason": known.why or None,
+    }
+
+
+def _end(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

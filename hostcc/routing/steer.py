@@ -1,0 +1,364 @@
+"""The part that moves this host's large flows onto the paths of the plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostcc.bpf.errors import BpfError
+from hostcc.errors import HostccError, InputError, one_line
+from hostcc.log import get_logger
+from hostcc.model import Difference, Plan
+from hostcc.parts import Host
+from hostcc.paths import reserve
+from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
+from hostcc.routing import deciding, finding
+from hostcc.routing.binding import Binding
+from hostcc.routing.deciding import ELSEWHERE, MOVING, ON_ECMP, ON_PLAN, Situation, Step
+from hostcc.routing.elephants import Connection, Elephant, flow_id
+from hostcc.routing.finding import Finding
+from hostcc.routing.hooked import Hooked, clean_up, left_behind
+from hostcc.routing.picture import Picture, target_of
+from hostcc.sections.paths import PathsConfig
+from hostcc.sharing.cluster import Cluster
+
+log = get_logger("steering")
+
+TICK_S = 0.1
+DECIDE_S = 0.5
+"""Without a new plan or a new survey."""
+CHECK_S = 10.0
+WAIT_S = 3.0
+"""For gossip to say who the others are, before flows of an earlier agent are released."""
+REFUSED_S = (1.0, 60.0)
+"""First and longest wait after a move that did not come about."""
+TOPIC, GOODBYE = "steer", "steerbye"
+
+
+@dataclass
+class _Flow:
+    """What is kept in mind of one flow."""
+
+    watch: FlowWatch
+    named_at: float
+    """When a valid plan last named its path, or when it was first seen; CLOCK_MONOTONIC."""
+    before_s: float = 0.0
+    """Its RTT before it was moved."""
+    held: str = ""
+    """Why it went back to ECMP."""
+    not_before: float = 0.0
+    wait_s: float = REFUSED_S[0]
+    asked: bool = False
+    """It was told to move, and has not arrived yet."""
+    step: Step = field(default_factory=lambda: Step(ON_ECMP, "new"))
+
+
+class Steer:
+    """Carries out `plan` for the flows in `picture`."""
+
+    name = "steering"
+    every_s = TICK_S
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster,
+        finding: Finding,
+        picture: Picture,
+        plan: Callable[[], Plan | None],
+    ) -> None:
+        self._host, self._cluster, self._picture = host, cluster, picture
+        self._finding, self._plan = finding, plan
+        self._hooked: Hooked | None = None
+        self._config: PathsConfig | None = None
+        self._binding: Binding | None = None
+        self._flows: dict[FlowKey, _Flow] = {}
+        self._began = self._decide_at = self._check_at = 0.0
+        self._basis: tuple[object, ...] = ()
+        self._mine: tuple[Plan | None, dict[str, str]] = (None, {})
+        self._aside = ""
+        self._counts = {"moved": 0, "fell_back": 0, "refused": 0, "goodbyes": 0}
+
+    # A part.
+
+    def off(self) -> str:
+        """Configured away, or somebody else's now?"""
+        config = self._host.config.paths
+        why = finding.off(self._host)
+        if not why and not config.steer:
+            why = "paths.steer is false"
+        if not why and self._aside and config == self._config:
+            why = self._aside
+        if why and self._host.engine is not None and self._hooked is None:
+            for problem in clean_up(self._host.journal, "left behind, not wanted"):
+                log.warning("not undone", reason=problem)
+        return why
+
+    def start(self) -> None:
+        """The first ticks do it, once the others are known."""
+        self._config, self._aside = self._host.config.paths, ""
+        self._began = time.monotonic()
+        self._check_at = self._began + CHECK_S
+
+    async def tick(self) -> None:
+        """Sign of life, messages, and now and then what to do with each flow."""
+        now = time.monotonic()
+        if self._hooked is not None and not self._fits():
+            self._down(keep=False)
+            self.start()
+        if self._hooked is None:
+            self._up(now)
+            return
+        self._hooked.steering.tick()
+        self._note_ports()
+        plan = self._plan()
+        basis = (plan.digest if plan is not None else "", self._picture.surveys)
+        if basis != self._basis or now >= self._decide_at:
+            self._basis, self._decide_at = basis, now + DECIDE_S
+            self._decide(plan, now)
+        if now >= self._check_at:
+            self._check_at = now + CHECK_S
+            self._look_for_others()
+
+    def stop(self) -> None:
+        """Flows go back to their own ports, and everything of ours goes."""
+        self._down(keep=self._host.config.agent.on_exit == "keep" and not finding.off(self._host))
+
+    def verify(self) -> list[Difference]:
+        """Hooks and reserved ports."""
+        return self._hooked.check() if self._hooked is not None else []
+
+    def view(self) -> Mapping[str, Any]:
+        """How many flows are where."""
+        states = [flow.step.state for flow in self._flows.values()]
+        return {
+            "devices": list(self._hooked.devices) if self._hooked is not None else [],
+            "on_planned_paths": states.count(ON_PLAN),
+            "on_ecmp": states.count(ON_ECMP),
+            "moving": states.count(MOVING),
+            "elsewhere": states.count(ELSEWHERE),
+            "translated": len(self._hooked.kernel.arriving()) if self._hooked is not None else 0,
+            "new_connections": self._binding.counts() if self._binding is not None else {},
+            **self._counts,
+        }
+
+    def states(self) -> dict[FlowKey, Step]:
+        """Where each flow stands, and why."""
+        return {key: flow.step for key, flow in self._flows.items()}
+
+    # Up and down.
+
+    def _fits(self) -> bool:
+        assert self._hooked is not None
+        names = tuple(nic.name for nic in self._picture.nics)
+        return self._config == self._host.config.paths and names == self._hooked.devices
+
+    def _up(self, now: float) -> None:
+        cluster, picture = self._cluster, self._picture
+        waited = now - self._began >= WAIT_S or len(set(cluster.owners().values())) > 1
+        if not (cluster.name and picture.nics and waited):
+            return
+        assert self._config is not None
+        left = bool(left_behind(self._host.journal))
+        self._hooked = Hooked(
+            self._config,
+            [nic.name for nic in picture.nics],
+            self._host.journal,
+            self._post,
+            lambda address: cluster.owners().get(address, ""),
+            lambda address: address in picture.addresses,
+        )
+        if self._config.connect:
+            self._binding = Binding(self._hooked.kernel)
+        cluster.listen(TOPIC, self._heard)
+        cluster.listen(GOODBYE, self._goodbye)
+        log.info("steering", devices=" ".join(self._hooked.devices), taken_over=left)
+
+    def _down(self, *, keep: bool) -> None:
+        self._cluster.listen(TOPIC, None)
+        self._cluster.listen(GOODBYE, None)
+        if self._hooked is not None:
+            if self._binding is not None:
+                self._binding.close()
+            for problem in self._hooked.down(self._say_goodbye, keep=keep):
+                log.warning("not undone", reason=problem)
+                self._host.journal.note("steering", problem)
+        self._hooked, self._binding, self._flows, self._basis = None, None, {}, ()
+        self._picture.wire_ports = {}
+
+    def _say_goodbye(self) -> None:
+        """Have the senders of what is translated here stop that."""
+        assert self._hooked is not None
+        owners = self._cluster.owners()
+        peers = {owners.get(one.wire.src, "") for one in self._hooked.kernel.arriving()} - {""}
+        for peer in peers:
+            self._cluster.say(peer, GOODBYE, b"")
+        self._cluster.flush()
+
+    def _look_for_others(self) -> None:
+        """Who undoes what we did has a reason: it is not done again until the next reload."""
+        found = self.verify()
+        if found:
+            self._aside = f"stands aside: {found[0].found}"
+            log.warning("standing aside", target=found[0].target, reason=found[0].found)
+            self._host.journal.note(found[0].target, self._aside)
+
+    # Messages.
+
+    def _post(self, peer: str, data: bytes) -> None:
+        if peer:
+            self._cluster.say(peer, TOPIC, data)
+
+    def _heard(self, peer: str, data: bytes) -> None:
+        if self._hooked is None:
+            return
+        try:
+            self._hooked.steering.heard(peer, data)
+        except InputError:
+            raise
+        except (BpfError, HostccError) as error:
+            log.failure("steering message", peer=peer, reason=one_line(str(error)))
+        self._note_ports()
+
+    def _goodbye(self, peer: str, _: bytes) -> None:
+        if self._hooked is not None:
+            self._counts["goodbyes"] += 1
+            self._hooked.steering.peer_gone(peer)
+
+    # Flows.
+
+    def _decide(self, plan: Plan | None, now: float) -> None:
+        assert self._hooked is not None
+        assert self._config is not None
+        elephants, sender = self._picture.elephants, self._hooked.steering.sender
+        self._end_closed()
+        paths = self._planned(plan)
+        ports = (self._config.first_port, self._config.last_port)
+        taken = reserve.in_use(*ports) if elephants else set()
+        for key, one in sorted(elephants.items()):
+            planned = paths.get(flow_id(key), "")
+            flow = self._flow(key, planned, now)
+            self._judge(one.connection, flow, now)
+            situation = self._situation(one, flow, planned, now)
+
+            def free(port: int, key: FlowKey = key) -> bool:
+                return port not in taken and sender.free(key, port)
+
+            flow.step = deciding.step(situation, free, ports)
+            self._carry_out(one, flow)
+        if self._binding is not None:
+            self._bind(paths, frozenset(self._picture.wire_ports.values()), ports)
+
+    def _planned(self, plan: Plan | None) -> Mapping[str, str]:
+        """Own flow -> path; a plan is gone through once."""
+        if plan is None:
+            return {}
+        if self._mine[0] is not plan:
+            own = f"{self._cluster.name}/"
+            mine = {f.flow.removeprefix(own): f.path for f in plan.flows if f.flow.startswith(own)}
+            self._mine = plan, mine
+        return self._mine[1]
+
+    def _flow(self, key: FlowKey, planned: str, now: float) -> _Flow:
+        flow = self._flows.get(key)
+        if flow is None:
+            assert self._config is not None
+            c = self._config
+            watch = FallbackSettings(c.rtt_factor, c.loss_share, c.bad_s, c.plan_age_s, c.again_s)
+            flow = self._flows[key] = _Flow(FlowWatch(watch), now)
+        if planned:
+            flow.named_at = now
+        return flow
+
+    def _judge(self, one: Connection, flow: _Flow, now: float) -> None:
+        """Note a refusal; send a flow back that fares badly."""
+        assert self._hooked is not None
+        sender = self._hooked.steering.sender
+        active = sender.active(one.key)
+        if flow.asked and not sender.moving(one.key):
+            flow.asked = False
+            if active:
+                self._counts["moved"] += 1
+                flow.wait_s = REFUSED_S[0]
+            else:
+                self._counts["refused"] += 1
+                flow.not_before, flow.wait_s = now + flow.wait_s, min(2 * flow.wait_s, REFUSED_S[1])
+                flow.held = sender.refusals.get(one.key, "the move did not come about")
+        if not active:
+            return
+        gone = self._gone(one.key)
+        # What the path was like before is no fault of the new one.
+        least = max(one.min_rtt_s, flow.before_s)
+        sample = Sample(now, one.srtt_s, least, one.segments, one.retransmitted)
+        if why := flow.watch.judge(sample, flow.named_at, not gone):
+            self._counts["fell_back"] += 1
+            flow.held = f"went back: {why}"
+            log.warning("flow goes back", flow=flow_id(one.key), job=one.job, reason=why)
+            self._finding.doubt([target_of(one.key)], why)
+
+    def _situation(self, one: Elephant, flow: _Flow, planned: str, now: float) -> Situation:
+        assert self._hooked is not None
+        key, sender = one.key, self._hooked.steering.sender
+        known, port = self._picture.paths_of(key), sender.active(key)
+        own = known.path_of(key.sport) if known is not None else ""
+        held = not flow.watch.may_move(now) or now < flow.not_before
+        return Situation(
+            planned=planned,
+            table=known.table if known is not None else None,
+            own=own,
+            wire=known.path_of(port) if known is not None and port else own,
+            port=port,
+            moving=sender.moving(key),
+            peer_gone=self._gone(key),
+            held_back=flow.held if held else "",
+        )
+
+    def _carry_out(self, one: Elephant, flow: _Flow) -> None:
+        assert self._hooked is not None
+        steering, key = self._hooked.steering, one.key
+        if flow.step.revert:
+            steering.revert(key)
+        elif flow.step.port:
+            if not steering.sender.active(key):
+                flow.before_s = one.connection.srtt_s
+            flow.asked = True
+            steering.move(key, one.host, flow.step.port)
+        self._note_ports()
+
+    def _gone(self, key: FlowKey) -> bool:
+        assert self._config is not None
+        host = self._cluster.owners().get(key.dst, "")
+        return not host or self._cluster.gone(host, self._config.peer_silent_s)
+
+    def _end_closed(self) -> None:
+        """Flows that are gone, or no longer large, are nobody's business any more."""
+        assert self._hooked is not None
+        steering, there = self._hooked.steering, self._picture.elephants
+        for key in [key for key in self._flows if key not in there]:
+            steering.revert(key)
+            del self._flows[key]
+        for key in [key for key in steering.sender.refusals if key not in there]:
+            del steering.sender.refusals[key]
+
+    def _note_ports(self) -> None:
+        """Which flows have another port on the wire."""
+        assert self._hooked is not None
+        active = self._hooked.steering.sender.active
+        self._picture.wire_ports = {key: port for key in self._flows if (port := active(key))}
+
+    def _bind(
+        self, paths: Mapping[str, str], taken: frozenset[int], ports: tuple[int, int]
+    ) -> None:
+        assert self._binding is not None
+        assert self._host.engine is not None
+        flows = []
+        for key in self._picture.elephants:
+            known = self._picture.paths_of(key)
+            path = paths.get(flow_id(key))
+            if path and known is not None and known.table is not None:
+                flows.append(((key.dst, key.dport), path, known.table))
+        groups = [group for job in self._host.engine.table.jobs.values() for group in job.groups]
+        self._binding.sync(groups, flows, taken, ports)

@@ -1,0 +1,133 @@
+"""What the others are told: this host's large flows, their paths, links' capacities.  Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from hostcc.coord import quantise
+from hostcc.coord.payloads import (
+    MAX_CAPACITY,
+    MAX_FLOWS,
+    MAX_HOPS,
+    MAX_LINKS,
+    MAX_PATHS,
+    FlowEntry,
+    Flows,
+    Links,
+    PathEntry,
+    Paths,
+)
+from hostcc.routing.elephants import Elephant, flow_id
+from hostcc.routing.looks import Known
+from hostcc.routing.nics import Nic
+from hostcc.routing.picture import Picture
+from hostcc.sections.paths import PathsConfig
+
+MBIT = 125_000.0
+"""Bytes per second."""
+UNKNOWN = 10_000 * MBIT
+"""Of links of which nothing is known: all the same, so that they count alike."""
+PORTS_TOLD = 4
+"""Of each path, as examples."""
+_NAME_MAX = 64
+
+Pair = tuple[str, str]
+"""(Own address, address of the other end)."""
+
+
+class Ends:
+    """What the far end of a pair of addresses is called: the member, as long as there is one pair
+    of them only; paths between other addresses of the same hosts are others."""
+
+    def __init__(self) -> None:
+        self._names: dict[Pair, str] = {}
+
+    def update(self, pairs: Mapping[Pair, str]) -> Mapping[Pair, str]:
+        """Names for these pairs (pair -> member); those that had one keep it."""
+        kept = {p: n for p, n in self._names.items() if pairs.get(p) in (n, n.rpartition(":")[0])}
+        for pair in sorted(pairs.keys() - kept.keys()):
+            member = pairs[pair]
+            kept[pair] = member if member not in kept.values() else _longer(member, pair)
+        self._names = kept
+        return kept
+
+
+def flows(
+    picture: Picture, ends: Mapping[Pair, str], before: Mapping[str, Flows]
+) -> dict[str, Flows]:
+    """Job -> its large flows; `before`: as told last.  Of too many, the largest."""
+    jobs: dict[str, list[Elephant]] = {}
+    for one in picture.elephants.values():
+        jobs.setdefault(one.connection.job, []).append(one)
+    return {
+        job: quantise.flows(
+            tuple(
+                FlowEntry(
+                    id=flow_id(one.key),
+                    dst=ends[one.key.src, one.key.dst],
+                    bytes=one.bytes,
+                    src_port=one.key.sport,
+                    dst_port=one.key.dport,
+                    path=picture.path_of(one.key),
+                )
+                for one in sorted(those, key=lambda one: (-one.bytes, one.key))[:MAX_FLOWS]
+            ),
+            before.get(job),
+        )
+        for job, those in jobs.items()
+    }
+
+
+def paths(known: Iterable[Known], ends: Mapping[Pair, str]) -> dict[str, Paths]:
+    """End -> all ways to it, whatever the destination port.  Of too many, those of most ports."""
+    ways: dict[str, dict[str, PathEntry]] = {}
+    for one in sorted(known, key=lambda one: one.target.dst_port):
+        end = ends.get((one.target.src, one.target.dst))
+        if end is None or one.table is None:
+            continue
+        for path in one.table.paths:
+            if len(path.links) <= MAX_HOPS:
+                entry = PathEntry(path.id, path.links, path.ports[:PORTS_TOLD])
+                ways.setdefault(end, {}).setdefault(path.id, entry)
+    return {
+        end: Paths(tuple(sorted(found.values(), key=lambda path: path.id)[:MAX_PATHS]))
+        for end, found in ways.items()
+    }
+
+
+def links(told: Iterable[Paths], nics: Sequence[Nic], config: PathsConfig) -> Links:
+    """Capacities of this host's own links and of those on the paths that are told."""
+    own: dict[str, float] = {}
+    for nic in nics:
+        for address in nic.addresses:
+            own[f"{address}>"] = own[f">{address}"] = nic.bytes_per_s or UNKNOWN
+    uses: Counter[str] = Counter()
+    beside: dict[str, float] = {}
+    for one in told:
+        for path in one.paths:
+            uses.update(path.links)
+            first = own.get(path.links[0], UNKNOWN) if path.links else UNKNOWN
+            for link in path.links:
+                beside[link] = min(first, beside.get(link, first))
+    names = [*own, *(link for link, _ in uses.most_common() if link not in own)]
+    return Links(
+        tuple(sorted((link, _capacity(link, own, beside, config)) for link in names[:MAX_LINKS]))
+    )
+
+
+def _capacity(
+    link: str, own: Mapping[str, float], beside: Mapping[str, float], config: PathsConfig
+) -> float:
+    given = next((x.mbit_per_s for x in config.link if fnmatchcase(link, x.link)), None)
+    if given is None and link not in own:
+        given = config.fabric_mbit_per_s or None
+    speed = own.get(link) or beside.get(link, UNKNOWN)
+    return min(MAX_CAPACITY, speed if given is None else given * MBIT)
+
+
+def _longer(member: str, pair: Pair) -> str:
+    short = hashlib.blake2s("\0".join(pair).encode(), digest_size=3).hexdigest()
+    return f"{member[: _NAME_MAX - 7]}:{short}"
