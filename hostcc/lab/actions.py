@@ -66,11 +66,11 @@ def select(targets: Sequence[str], running: Sequence[agents.Agent]) -> list[agen
     chosen = [
         agent
         for agent in running
-        if "all" in targets or agent.host.name in targets or agent.host.owner in targets
+        if "all" in targets or agent.host.name in targets or agent.jobs & set(targets)
     ]
     if not chosen:
         known = ", ".join(agent.host.name for agent in running)
-        raise InputError(f"kill-agent {' '.join(targets)}: expected all, a job, or {known}")
+        raise InputError(f"{' '.join(targets)}: expected all, a job, or {known}")
     return chosen
 
 

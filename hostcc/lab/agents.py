@@ -10,12 +10,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from hostcc.lab import netns
+from hostcc.lab import gossip, netns
 from hostcc.lab.errors import LabError
-from hostcc.lab.fabric import Fabric
-from hostcc.lab.plan import Host, bytes_per_iteration
+from hostcc.lab.leafspine_scenario import PlacedJobSpec
+from hostcc.lab.network import LabHost, Network
+from hostcc.lab.plan import bytes_per_iteration
 from hostcc.lab.scenario import JobSpec
 from hostcc.lab.toml import dump
 from hostcc.lab.variants import merge
@@ -24,19 +26,18 @@ HOSTCC = (sys.executable, "-m", "hostcc")
 START_PATIENCE_S = 30.0
 STOP_PATIENCE_S = 10.0
 CLIENT_PATIENCE_S = 30.0
-GOSSIP_PORT = 7471
-SEEDS = 4
-"""Members that an agent is told of; it learns of the others from them."""
 
 
 @dataclass
 class Agent:
     """One running agent."""
 
-    host: Host
+    host: LabHost
     process: subprocess.Popen[bytes]
     socket: Path
     log: Path
+    jobs: frozenset[str] = frozenset()
+    """That its host runs a part of."""
 
     @property
     def ready(self) -> bool:
@@ -50,76 +51,85 @@ class Agent:
 
 
 def configuration(
-    fabric: Fabric, host: Host, over: Mapping[str, Any], members: Sequence[Host] = ()
+    network: Network, host: LabHost, over: Mapping[str, Any], members: Sequence[LabHost] = ()
 ) -> dict[str, Any]:
     """hostcc.toml of one lab host, as a document; it gossips with `members`, if there are any."""
     base = {
         "agent": {
             "instance": host.name,
-            "run_dir": str(fabric.run_dir / host.name),
-            "cgroup_root": str(fabric.cgroup_of(host)),
+            "run_dir": str(network.run_dir / host.name),
+            "cgroup_root": str(network.cgroup_of(host)),
             "network_namespaces": "own",
         },
         # The lab starts its jobs itself; many agents on one machine need not all look for more.
         "discover": {"enabled": False},
         "gpu": {"enabled": False},
-        **({"gossip": gossip(host, members)} if members else {}),
+        **({"gossip": gossip.section(network, host, members)} if members else {}),
     }
     return merge(base, over)
 
 
-def gossip(host: Host, members: Sequence[Host]) -> dict[str, Any]:
-    """`[gossip]` of one lab host: without keys, as nobody else reaches the lab's network."""
-    seeds = [f"{one.name}@{one.address}:{GOSSIP_PORT}" for one in members if one != host]
-    return {
-        "enabled": True,
-        "listen": f"{host.address}:{GOSSIP_PORT}",
-        "keys": "",
-        "insecure": True,
-        "seeds": seeds[:SEEDS],
-    }
-
-
 def start(
-    fabric: Fabric, hosts: Sequence[Host], over: Mapping[str, Any], *, gossiping: bool = False
+    network: Network,
+    hosts: Sequence[LabHost],
+    over: Mapping[str, Any],
+    *,
+    gossiping: bool = False,
+    jobs: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> list[Agent]:
-    """Start an agent on each of the hosts and wait until all answer.
+    """Start an agent on each of the hosts and wait until all answer; `jobs` of each, by name.
 
     Raises LabError with the end of its log when one does not.
     """
     agents: list[Agent] = []
     try:
         members = hosts if gossiping else ()
-        agents.extend(
-            _start_one(fabric, host, configuration(fabric, host, over, members)) for host in hosts
-        )
-        deadline = time.monotonic() + START_PATIENCE_S
-        for agent in agents:
-            while not agent.ready:
-                if agent.process.poll() is not None or time.monotonic() > deadline:
-                    raise LabError(f"agent of {agent.host.name}: {_last_words(agent.log)}")
-                time.sleep(0.05)
+        if members and network.secured:
+            gossip.make_keys(network, members)
+        for host in hosts:
+            (network.run_dir / host.name).mkdir(exist_ok=True)
+            document = configuration(network, host, over, members)
+            _config(network, host).write_text(dump(document))
+            agents.append(_spawn(network, host, jobs.get(host.name, frozenset())))
+        _wait(agents)
     except BaseException:
         kill(agents)
         raise
     return agents
 
 
-def _start_one(fabric: Fabric, host: Host, document: Mapping[str, Any]) -> Agent:
-    run_dir = fabric.run_dir / host.name
-    run_dir.mkdir(exist_ok=True)
-    config = fabric.run_dir / f"{host.name}.toml"
-    config.write_text(dump(document))
-    log = fabric.run_dir / f"{host.name}.agent.log"
+def restart(network: Network, agents: Sequence[Agent]) -> None:
+    """Start those that have ended again, as they were configured.  Raises LabError."""
+    dead = [agent for agent in agents if agent.process.poll() is not None]
+    for agent in dead:
+        agent.process = _spawn(network, agent.host, agent.jobs).process
+    _wait(dead)
+
+
+def _spawn(network: Network, host: LabHost, jobs: frozenset[str]) -> Agent:
+    log = network.run_dir / f"{host.name}.agent.log"
     with log.open("ab") as file:
         process = netns.spawn(
-            [*HOSTCC, "agent", "--config", str(config)],
-            namespace=fabric.namespace(host.name),
-            cgroup=fabric.cgroup_of(host),
+            [*HOSTCC, "agent", "--config", str(_config(network, host))],
+            namespace=network.namespace(host.name),
+            cgroup=network.cgroup_of(host),
             stdout=file,
             stderr=file,
         )
-    return Agent(host, process, run_dir / "control.sock", log)
+    return Agent(host, process, network.run_dir / host.name / "control.sock", log, jobs)
+
+
+def _config(network: Network, host: LabHost) -> Path:
+    return network.run_dir / f"{host.name}.toml"
+
+
+def _wait(agents: Sequence[Agent]) -> None:
+    deadline = time.monotonic() + START_PATIENCE_S
+    for agent in agents:
+        while not agent.ready:
+            if agent.process.poll() is not None or time.monotonic() > deadline:
+                raise LabError(f"agent of {agent.host.name}: {_last_words(agent.log)}")
+            time.sleep(0.05)
 
 
 def stop(agents: Sequence[Agent]) -> None:
@@ -143,12 +153,14 @@ def kill(agents: Sequence[Agent]) -> None:
         agent.process.wait()
 
 
-def wrapper(agent: Agent, job: JobSpec, fabric: Fabric) -> list[str]:
+def wrapper(agent: Agent, job: JobSpec, network: Network) -> list[str]:
     """`hostcc run ... --` for a job's command on an agent's host."""
     command = [*HOSTCC, "run", "--job", job.name, "--socket", str(agent.socket)]
-    total = bytes_per_iteration(job, fabric.spec)
+    total = bytes_per_iteration(job, network.wire)
     if job.declare_bytes and total:
         command += ["--bytes-per-iteration", str(total)]
+    if isinstance(job, PlacedJobSpec) and job.flops:
+        command += ["--flops", f"{job.flops / job.hosts:g}"]
     return [*command, "--"]
 
 

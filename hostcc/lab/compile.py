@@ -1,4 +1,4 @@
-"""Compile the lab's two small C programs, once per content of the source."""
+"""Compile the lab's small C programs, once per content of the source."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from hostcc.bpf.build import BuildError, compile_object
 from hostcc.lab.errors import LabError
 
 SOURCES = Path(__file__).parent
+BPF_FLAGS = (
+    "-target", "bpf", "-O2", "-g", "-I/usr/include/x86_64-linux-gnu",
+    "-I/usr/include/aarch64-linux-gnu",
+)  # fmt: skip
 CACHE = Path("/run/hostcc-lab/build")
 
 
@@ -39,4 +44,22 @@ def compiled(source: str, compilers: Sequence[str], flags: Sequence[str]) -> Pat
     if done.returncode:
         raise LabError(f"{compiler} {source}: {' '.join(done.stderr.split())[:300]}")
     temporary.rename(target)
+    return target
+
+
+def compiled_bpf(source: str, *flags: str) -> Path:
+    """Path of the BPF object built from a source beside this file.  Raises LabError."""
+    return compiled(source, ("clang",), (*BPF_FLAGS, *flags, "-c"))
+
+
+def loadable(source: str) -> Path:
+    """Path of the object of a source beside this file, as hostcc.bpf.object takes it.
+
+    Raises LabError.
+    """
+    target = CACHE / f"{source.removesuffix('.c')}.o"
+    try:
+        compile_object(SOURCES / source, target)
+    except (BuildError, OSError) as error:
+        raise LabError(f"{source}: {' '.join(str(error).split())[:300]}") from error
     return target

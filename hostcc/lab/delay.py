@@ -24,13 +24,14 @@ def netem_commands(ports: Sequence[str], extra_us: int) -> list[str]:
 
 
 def start(
-    namespace: str, group: Path, device: str, mtu: int, extra_us: int, run_dir: Path
+    namespace: str, group: Path, devices: Sequence[str], mtu: int, extra_us: int, run_dir: Path
 ) -> subprocess.Popen[bytes]:
-    """Route what arrives by `device` through a delay line; returns its process."""
+    """Route what arrives by the devices through a delay line; returns its process."""
     program = compiler.compiled("delayline.c", ("cc", "gcc", "clang"), ("-O2", "-Wall"))
     netns.batch("ip", [f"tuntap add dev {DEVICE} mode tun"], namespace)
     netns.batch("ip", [f"link set {DEVICE} mtu {mtu} txqueuelen 10000 up"], namespace)
-    with (run_dir / "delayline.log").open("wb") as log:
+    log_file = run_dir / f"{namespace}.delayline.log"
+    with log_file.open("wb") as log:
         process = netns.spawn(
             [str(program), DEVICE, str(extra_us)],
             namespace=namespace,
@@ -42,14 +43,14 @@ def start(
     if process.stdout.readline() != b"ready\n":
         process.kill()
         process.communicate()
-        words = " ".join((run_dir / "delayline.log").read_text().split())
+        words = " ".join(log_file.read_text().split())
         raise LabError(f"delay line: {words or 'did not start'}")
     for family in ("-4", "-6"):
         netns.batch(
             "ip",
             [
                 f"route add default dev {DEVICE} table {TABLE}",
-                f"rule add iif {device} lookup {TABLE} priority 100",
+                *(f"rule add iif {one} lookup {TABLE} priority 100" for one in devices),
             ],
             namespace,
             family,

@@ -10,20 +10,7 @@ from hostcc.lab import netns
 
 def attach(namespace: str, device: str, threshold_packets: int) -> None:
     """Mark CE what leaves a device while its queue has `threshold_packets` or more."""
-    program = compiler.compiled(
-        "ecn.bpf.c",
-        ("clang",),
-        (
-            "-target",
-            "bpf",
-            "-O2",
-            "-g",
-            "-I/usr/include/x86_64-linux-gnu",
-            "-I/usr/include/aarch64-linux-gnu",
-            f"-DTHRESHOLD={threshold_packets}",
-            "-c",
-        ),
-    )
+    program = compiler.compiled_bpf("ecn.bpf.c", f"-DTHRESHOLD={threshold_packets}")
     netns.batch(
         "tc",
         [

@@ -15,12 +15,12 @@ import subprocess
 from pathlib import Path
 
 from hostcc.lab import cgroup, delay, ecn, netns, shaping
-from hostcc.lab.allowed import allowing
-from hostcc.lab.built import HOST_SYSCTLS, Built
+from hostcc.lab.built import HOST_SYSCTLS
 from hostcc.lab.errors import LabError
+from hostcc.lab.network import Network
 from hostcc.lab.offload import disable_segmentation
 from hostcc.lab.plan import MAX_SOCKET_RTT_US, Host
-from hostcc.lab.scenario import FabricSpec
+from hostcc.lab.scenario import BackgroundSpec, FabricSpec, JobSpec
 
 MID_LEFT, MID_RIGHT = "198.19.255.1", "198.19.255.2"
 MID_LEFT6, MID_RIGHT6 = "fd00:4843:ffff::1", "fd00:4843:ffff::2"
@@ -34,14 +34,13 @@ SWITCH_SYSCTLS = {
 }
 
 
-class Fabric(Built):
+class Fabric(Network):
     """The built lab network; a context manager that removes it whatever happens."""
 
     def __init__(self, spec: FabricSpec, hosts: tuple[Host, ...]) -> None:
         super().__init__()
         self.spec = spec
         self.hosts = hosts
-        self.run_dir = Path(self.state.run_dir)
         self.delay_line: subprocess.Popen[bytes] | None = None
 
     def close(self) -> None:
@@ -54,18 +53,34 @@ class Fabric(Built):
     def _parts(self) -> list[str]:
         return [LEFT, RIGHT, *(host.name for host in self.hosts)]
 
-    def cgroup_of(self, host: Host) -> Path:
-        """The group that all processes of a host live in."""
-        return self.state.host_cgroup(host.name)
+    @property
+    def wire(self) -> FabricSpec:
+        """The bottleneck."""
+        return self.spec
 
-    def set_congestion_control(self, name: str) -> None:
-        """Set every job host's default congestion control; background hosts keep theirs."""
-        with allowing(name):
-            for host in self.hosts:
-                if not host.background:
-                    netns.set_sysctls(
-                        self.namespace(host.name), {"net/ipv4/tcp_congestion_control": name}
-                    )
+    def members(self, job: JobSpec) -> tuple[Host, ...]:
+        """Hosts of a job, by rank."""
+        return tuple(host for host in self.job_hosts() if host.owner == job.name)
+
+    def pair(self, number: int, background: BackgroundSpec) -> tuple[Host, Host]:
+        """Background traffic has hosts of its own."""
+        owner = f"{background.name}.{number}"
+        left, right = (host for host in self.hosts if host.background and host.owner == owner)
+        return left, right
+
+    def job_hosts(self) -> tuple[Host, ...]:
+        """All hosts but those of background traffic, which keep their congestion control."""
+        return tuple(host for host in self.hosts if not host.background)
+
+    def sampled(self) -> tuple[str, ...]:
+        """Both switches."""
+        return LEFT, RIGHT
+
+    def marked(self) -> int:
+        """Packets that arrived with CE so far."""
+        if not self.spec.ecn_threshold_packets:
+            return 0
+        return sum(ecn.marked_packets(self.namespace(host.name)) for host in self.hosts)
 
     def counters(self) -> dict[str, shaping.QueueCounters]:
         """Counters of the bottleneck queues by direction (`right`: left to right)."""
@@ -163,5 +178,5 @@ class Fabric(Built):
             netns.batch("tc", delay.netem_commands(ports, extra_us), left)
         except LabError:
             self.delay_line = delay.start(
-                left, self.state.host_cgroup(LEFT), MID, self.spec.mtu, extra_us, self.run_dir
+                left, self.state.host_cgroup(LEFT), [MID], self.spec.mtu, extra_us, self.run_dir
             )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hostcc.lab import netns
 from hostcc.lab.errors import LabError
-from hostcc.lab.fabric import Fabric
-from hostcc.lab.plan import Host, bytes_per_iteration
+from hostcc.lab.network import LabHost, Network
+from hostcc.lab.plan import bytes_per_iteration
 from hostcc.lab.scenario import BackgroundSpec, JobSpec
 
 FIRST_PORT = 5000
@@ -38,11 +38,12 @@ class Rank:
     """One started process of a job or of background traffic."""
 
     job: str
-    host: Host
+    host: LabHost
     process: subprocess.Popen[bytes]
     log: Path
     waits: bool
     """Whether it says `ready` and waits to be released."""
+    background: bool = False
     ready: bool = False
     finished: bool = False
     iterations: list[Iteration] = field(default_factory=list)
@@ -102,22 +103,29 @@ class Options:
     """Iterations that a command is told to do."""
     socket_control: str = ""
     seed: int = 1
+    fixed_ports: bool = False
+
+
+def port_of(number: int) -> int:
+    """Where the ranks of the job with this place in the scenario listen."""
+    return FIRST_PORT + PORTS_PER_JOB * number
 
 
 def environment(
     job: JobSpec,
     number: int,
-    host: Host,
-    peers: tuple[Host, ...],
+    host: LabHost,
+    peers: tuple[LabHost, ...],
     options: Options,
     total_bytes: int,
 ) -> dict[str, str]:
     """The environment contract of a job's processes; docs/lab.md lists it for users."""
-    port = FIRST_PORT + PORTS_PER_JOB * number
+    port = port_of(number)
     addresses = [peer.address for peer in peers]
+    rank = str(peers.index(host))
     return {
         "HOSTCC_JOB": job.name,
-        "HOSTCC_RANK": str(host.rank),
+        "HOSTCC_RANK": rank,
         "HOSTCC_WORLD_SIZE": str(len(peers)),
         "HOSTCC_PEERS": ",".join(addresses),
         "HOSTCC_ADDRESS": host.address,
@@ -127,7 +135,7 @@ def environment(
         "HOSTCC_ITERATIONS": str(job.iterations or options.iterations),
         "HOSTCC_BYTES": str(total_bytes),
         "HOSTCC_COMPUTE_MS": f"{job.compute_ms:g}",
-        "RANK": str(host.rank),
+        "RANK": rank,
         "LOCAL_RANK": "0",
         "WORLD_SIZE": str(len(peers)),
         "MASTER_ADDR": addresses[0],
@@ -157,20 +165,21 @@ def worker_orders(job: JobSpec, total_bytes: int, options: Options) -> str:
             "stop_after_s": job.stop_after_ms / 1e3,
             "congestion_control": options.socket_control,
             "seed": options.seed,
+            "fixed_ports": options.fixed_ports,
         }
     )
 
 
 def start_job(
-    fabric: Fabric,
+    network: Network,
     job: JobSpec,
     number: int,
     options: Options,
     wrappers: Mapping[str, list[str]],
 ) -> list[Rank]:
     """Start every rank of a job; `wrappers` maps a host's name to what runs its commands."""
-    peers = tuple(host for host in fabric.hosts if host.owner == job.name and not host.background)
-    total = bytes_per_iteration(job, fabric.spec)
+    peers = network.members(job)
+    total = bytes_per_iteration(job, network.wire)
     ranks = []
     for host in peers:
         extra = environment(job, number, host, peers, options, total)
@@ -180,15 +189,15 @@ def start_job(
             extra["HOSTCC_LAB_WORKER"] = worker_orders(job, total, options)
         wrapped = [*wrappers.get(host.name, []), *command]
         ranks.append(
-            _start(fabric, host, job.name, wrapped, extra, waits=job.barrier or not job.command)
+            _start(network, host, job.name, wrapped, extra, waits=job.barrier or not job.command)
         )
     return ranks
 
 
-def start_background(fabric: Fabric, spec: BackgroundSpec, number: int) -> list[Rank]:
+def start_background(network: Network, spec: BackgroundSpec, number: int) -> list[Rank]:
     """Start both ends of background traffic."""
     owner = f"{spec.name}.{number}"
-    pair = tuple(host for host in fabric.hosts if host.background and host.owner == owner)
+    pair = network.pair(number, spec)
     orders = json.dumps(
         {
             "kind": spec.kind,
@@ -197,29 +206,30 @@ def start_background(fabric: Fabric, spec: BackgroundSpec, number: int) -> list[
             "start_s": spec.start_ms / 1e3,
             "stop_s": spec.stop_ms / 1e3,
             "congestion_control": spec.congestion_control,
-            "mtu": fabric.spec.mtu,
+            "mtu": network.wire.mtu,
             "peer": pair[1].address,
             "port": FIRST_PORT,
         }
     )
     ranks = []
-    for host in reversed(pair):
-        command = [sys.executable, "-m", "hostcc.lab.background", str(host.rank)]
-        ranks.append(
-            _start(fabric, host, owner, command, {"HOSTCC_LAB_BACKGROUND": orders}, waits=True)
-        )
+    for end in (1, 0):
+        command = [sys.executable, "-m", "hostcc.lab.background", str(end)]
+        extra = {"HOSTCC_LAB_BACKGROUND": orders}
+        rank = _start(network, pair[end], owner, command, extra, waits=True)
+        rank.background = True
+        ranks.append(rank)
     return ranks
 
 
 def _start(
-    fabric: Fabric,
-    host: Host,
+    network: Network,
+    host: LabHost,
     job: str,
     command: list[str],
     extra: dict[str, str],
     waits: bool,
 ) -> Rank:
-    log = fabric.run_dir / f"{host.name}.{job}.stderr"
+    log = network.run_dir / f"{host.name}.{job}.stderr"
     try:
         stderr = log.open("wb")
     except OSError as error:
@@ -227,8 +237,8 @@ def _start(
     with stderr:
         process = netns.spawn(
             command,
-            namespace=fabric.namespace(host.name),
-            cgroup=fabric.cgroup_of(host),
+            namespace=network.namespace(host.name),
+            cgroup=network.cgroup_of(host),
             nice=WORKER_NICE,
             env={**os.environ, "PATH": search_path(), **extra},
             stdin=subprocess.PIPE,

@@ -19,6 +19,9 @@ from enum import StrEnum
 from hostcc.lab.errors import LabError
 
 MAX_LEAVES, MAX_SPINES, MAX_HOSTS = 32, 60, 60
+MANAGEMENT = 128
+"""Third byte of the agents' network in 198.19.0.0/16, from here on by leaf."""
+MANAGEMENT_NETWORK = f"198.19.{MANAGEMENT}.0/17"
 
 
 class Ipv6Hash(StrEnum):
@@ -27,6 +30,16 @@ class Ipv6Hash(StrEnum):
     PORTS = "ports"
     LABEL = "label"
     """Addresses and flow label."""
+
+
+class Queueing(StrEnum):
+    """What waits in front of a link between leaf and spine."""
+
+    FIFO = "fifo"
+    STRICT = "strict"
+    """A queue for each level, the higher first."""
+    SHARES = "shares"
+    """A queue for each level, each with its share."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,22 @@ class LeafSpineSpec:
     icmp_interval_ms: int = 10
     """A switch sends errors to one host this far apart, after a burst of six; 0: no limit."""
     ipv6_hash: Ipv6Hash = Ipv6Hash.PORTS
+    host_mbit: float = 0.0
+    """Of each direction of each host's link; 0: not shaped."""
+    queues: Queueing = Queueing.FIFO
+    levels: tuple[int, ...] = ()
+    """DSCP of each queue, the highest first; what is not marked has one more."""
+    hash_seed: int = 0
+    """Of the switches' ECMP, where the kernel lets it be chosen (Linux 6.11); 0: by chance."""
+    management: bool = False
+    """Whether hosts have a second interface, `mgmt0`, to a network of their own."""
+    single_packets: int = 0
+    """Segmentation offload is off and a host sends at most so many packets at once; 0: as the
+    kernel likes, which is faster but makes queues move in steps of 64 kB."""
+    rto_min_us: int = 0
+    """Minimum retransmission timeout of hosts; 0: the kernel's."""
+    base_rtt_us: int = 0
+    """Round-trip time without queueing; up to 50: what the namespaces have by themselves."""
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -72,6 +101,16 @@ class FabricHost:
     def gateway(self) -> str:
         """The leaf's side of that."""
         return f"198.18.{self.leaf}.{4 * self.port + 1}"
+
+    @property
+    def management(self) -> str:
+        """IPv4 on the network of the agents, in a /30 with its switch."""
+        return f"198.19.{MANAGEMENT + self.leaf}.{4 * self.port + 2}"
+
+    @property
+    def management_gateway(self) -> str:
+        """The switch's side of that."""
+        return f"198.19.{MANAGEMENT + self.leaf}.{4 * self.port + 1}"
 
     @property
     def address6(self) -> str:

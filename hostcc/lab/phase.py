@@ -1,26 +1,30 @@
-"""One phase: some jobs of a scenario, on a fabric, under one variant, from start to end."""
+"""One phase: some jobs of a scenario, on a network, under one variant, from start to end."""
 
 from __future__ import annotations
 
-import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostcc.lab import actions, agents, cgroup, ecn, netns
+from hostcc.lab import actions, agents, cgroup, events, netns, tcp_counts
 from hostcc.lab.errors import LabError
-from hostcc.lab.fabric import LEFT, RIGHT, Fabric
 from hostcc.lab.launch import Iteration, Options, Rank, start_background, start_job
+from hostcc.lab.network import LabHost, Network
 from hostcc.lab.plan import ideal_seconds
 from hostcc.lab.scenario import JobSpec, Scenario
+from hostcc.lab.segments import Segment
 from hostcc.lab.shaping import QueueCounters
+from hostcc.lab.tcp_counts import TcpCounts
 from hostcc.lab.variants import Variant
+from hostcc.lab.watch import Watch
 
 SAMPLE_MS = 5
+LOOK_S = 0.25
+"""Between two looks at which way flows go."""
 READY_PATIENCE_S = 60.0
 LEAD_S = 0.1
 """From the release of the barrier to the common start time."""
@@ -48,6 +52,11 @@ class PhaseResult:
     events: list[tuple[float, str, str]] = field(default_factory=list)
     """Actions: seconds since the start, what, what went wrong."""
     series: Path | None = None
+    tcp: TcpCounts = field(default_factory=TcpCounts)
+    resets: int = 0
+    """Of jobs' connections before the jobs were told to leave."""
+    looks: list[tuple[float, tuple[Segment, ...]]] = field(default_factory=list)
+    """When, CLOCK_MONOTONIC seconds, and which way every flow had gone until then."""
 
 
 @dataclass(frozen=True)
@@ -65,167 +74,158 @@ class PhasePlan:
     """Where to record bandwidth; None: do not."""
 
 
-def run(fabric: Fabric, plan: PhasePlan, progress: Progress) -> PhaseResult:
+def run(network: Network, plan: PhasePlan, progress: Progress) -> PhaseResult:
     """Run a phase to its end; raises LabError when a job fails or takes far too long."""
-    names = {job.name for job in plan.jobs}
-    hosts = [host for host in fabric.hosts if host.owner in names and not host.background]
-    fabric.set_congestion_control(plan.variant.default_control)
-    running: list[agents.Agent] = []
-    if plan.variant.agent is not None:
-        over, gossiping = plan.variant.agent, plan.scenario.gossip
-        running = agents.start(fabric, hosts, over, gossiping=gossiping)
-    ranks: list[Rank] = []
+    phase = _Phase(network, plan, progress)
+    network.set_congestion_control(plan.variant.default_control)
     try:
-        ranks = _start_traffic(fabric, plan, running)
-        return _measure(fabric, plan, ranks, running, progress)
+        phase.start()
+        return phase.measure()
     finally:
-        for rank in ranks:
+        phase.end()
+
+
+class _Phase:
+    """What runs, and what has been measured of it so far."""
+
+    def __init__(self, network: Network, plan: PhasePlan, progress: Progress) -> None:
+        self.network, self.plan, self.progress = network, plan, progress
+        self.result = PhaseResult()
+        self.agents: list[agents.Agent] = []
+        self.ranks: list[Rank] = []
+        on = [(host, job.name) for job in plan.jobs for host in network.members(job)]
+        self.hosts: dict[str, LabHost] = {host.name: host for host, _ in on}
+        self.jobs_of = {
+            name: frozenset(job for host, job in on if host.name == name) for name in self.hosts
+        }
+        self.later = events.started_later(plan.scenario) if plan.actions else frozenset()
+        self.looked = 0.0
+        self.resets = 0
+
+    def start(self) -> None:
+        """Agents, then jobs and background; they wait to be released."""
+        plan, hosts = self.plan, list(self.hosts.values())
+        if plan.variant.agent is not None:
+            over, gossiping = plan.variant.agent, plan.scenario.gossip
+            self.agents = agents.start(
+                self.network, hosts, over, gossiping=gossiping, jobs=self.jobs_of
+            )
+        for job in plan.jobs:
+            if job.name not in self.later:
+                self._start_job(job)
+        if plan.background:
+            for number, background in enumerate(plan.scenario.background):
+                self.ranks += start_background(self.network, background, number)
+        self.watch = Watch(plan.jobs, self.ranks, self.later)
+        self.watch.wait_ready(self.ranks, READY_PATIENCE_S)
+
+    def _start_job(self, job: JobSpec) -> list[Rank]:
+        number = self.plan.scenario.job.index(job)
+        options = Options(
+            self.plan.iterations,
+            self.plan.variant.socket_control,
+            self.plan.seed,
+            fixed_ports=self.network.fixed_ports,
+        )
+        wrappers = {
+            agent.host.name: agents.wrapper(agent, job, self.network) for agent in self.agents
+        }
+        made = start_job(self.network, job, number, options, wrappers)
+        self.ranks += made
+        return made
+
+    def arrive(self, name: str) -> None:
+        """Start a job in mid-run, and release it at once."""
+        job = next(job for job in self.plan.jobs if job.name == name)
+        made = self._start_job(job)
+        self.watch.add(made)
+        self.watch.wait_ready(made, READY_PATIENCE_S)
+        _release(made, time.monotonic())
+
+    def measure(self) -> PhaseResult:
+        """From the common start to the end of all jobs."""
+        network, plan, result = self.network, self.plan, self.result
+        namespaces = [network.namespace(name) for name in self.hosts]
+        network.forget()
+        queues, marked = network.counters(), network.marked()
+        counted, self.resets = tcp_counts.read(namespaces), network.resets()
+        sampler = _start_sampler(network, plan.series) if plan.series else None
+        result.start = time.monotonic() + LEAD_S
+        _release(self.ranks, result.start)
+        try:
+            self._follow()
+        finally:
+            if sampler is not None:
+                _stop_sampler(sampler)
+        self._look()
+        for name, counters in network.counters().items():
+            result.queues[name] = counters - queues[name]
+        result.marked = network.marked() - marked
+        result.tcp = tcp_counts.read(namespaces) - counted
+        result.series = plan.series
+        for agent in self.agents:
+            result.agents[agent.host.name] = agents.usage(agent)
+        for job in plan.jobs:
+            result.iterations[job.name] = tuple(self.watch.iterations(job))
+            mine = [rank for rank in self.ranks if rank.job == job.name]
+            result.retransmitted[job.name] = (
+                sum(rank.retransmitted for rank in mine),
+                sum(rank.sent for rank in mine),
+            )
+        return result
+
+    def _look(self) -> None:
+        seen = self.network.segments()
+        if seen:
+            self.result.looks.append((time.monotonic(), seen))
+        self.looked = time.monotonic()
+
+    def _follow(self) -> None:
+        """Watch until every job has left or been told to."""
+        plan, watch, result = self.plan, self.watch, self.result
+        pending = actions.Pending(list(plan.scenario.action) if plan.actions else [])
+        stage = events.Stage(self.network, self.agents, watch, self.arrive)
+        limit = result.start + _patience_s(plan)
+        stopping = False
+        while not watch.finished:
+            elapsed = time.monotonic() - result.start
+            wait = pending.next_in(elapsed)
+            watch.poll(LOOK_S if wait is None else min(LOOK_S, wait))
+            if time.monotonic() - self.looked >= LOOK_S:
+                self._look()
+            self.progress(watch.least)
+            done = len(watch.iterations(plan.jobs[0])) if plan.jobs else 0
+            for spec in pending.due(time.monotonic() - result.start, done):
+                at = time.monotonic() - result.start
+                result.events.append((at, actions.label(spec), events.perform(spec, stage)))
+            if not stopping and watch.staying and watch.least >= plan.iterations:
+                stopping = True
+                result.resets = self.network.resets() - self.resets
+                watch.stop([job.name for job in plan.jobs])
+            if time.monotonic() > limit:
+                raise LabError(f"gave up after {limit - result.start:.0f} s: too slow to be useful")
+            if not plan.jobs and elapsed > plan.iterations:
+                return
+
+    def end(self) -> None:
+        """End everything that was started."""
+        for rank in self.ranks:
             rank.process.kill()
             rank.process.wait()
             for stream in (rank.process.stdin, rank.process.stdout):
                 if stream is not None:
                     with suppress(OSError):
                         stream.close()
-        agents.stop(running)
-        for host in hosts:
-            cgroup.empty(fabric.cgroup_of(host))
+        agents.stop(self.agents)
+        for host in self.hosts.values():
+            cgroup.empty(self.network.cgroup_of(host))
+        self.network.restore()
 
 
-def _start_traffic(fabric: Fabric, plan: PhasePlan, running: Sequence[agents.Agent]) -> list[Rank]:
-    options = Options(plan.iterations, plan.variant.socket_control, plan.seed)
-    by_host: Mapping[str, agents.Agent] = {agent.host.name: agent for agent in running}
-    ranks: list[Rank] = []
-    for number, job in enumerate(plan.scenario.job):
-        if job not in plan.jobs:
-            continue
-        wrappers = {name: agents.wrapper(agent, job, fabric) for name, agent in by_host.items()}
-        ranks += start_job(fabric, job, number, options, wrappers)
-    if plan.background:
-        for number, background in enumerate(plan.scenario.background):
-            ranks += start_background(fabric, background, number)
-    return ranks
-
-
-class _Watch:
-    """Reads all ranks' output; knows when the phase is over."""
-
-    def __init__(self, plan: PhasePlan, ranks: list[Rank]) -> None:
-        self.ranks = ranks
-        self.plan = plan
-        self.selector = selectors.DefaultSelector()
-        for rank in ranks:
-            self.selector.register(rank.stdout_fd, selectors.EVENT_READ, rank)
-        self.job_ranks = [rank for rank in ranks if not rank.host.background]
-
-    def poll(self, timeout: float) -> None:
-        for key, _ in self.selector.select(timeout):
-            rank: Rank = key.data
-            rank.read(time.monotonic())
-            if rank.finished:
-                self.selector.unregister(rank.stdout_fd)
-                self._check(rank)
-
-    def _check(self, rank: Rank) -> None:
-        status = rank.process.wait()
-        if status:
-            words = " ".join(rank.log.read_text(errors="replace").split())[-400:]
-            raise LabError(f"job {rank.job} on {rank.host.name}: exit status {status}: {words}")
-
-    def iterations(self, job: JobSpec) -> list[Iteration]:
-        """Those of the lowest rank that reports any."""
-        for rank in self.job_ranks:
-            if rank.job == job.name and rank.iterations:
-                return rank.iterations
-        return []
-
-    @property
-    def least(self) -> int:
-        """Iterations of the job that is farthest from its aim, among those that stay."""
-        counts = [len(self.iterations(job)) for job in self.plan.jobs if not _leaves(job)]
-        return min(counts, default=0)
-
-    @property
-    def finished(self) -> bool:
-        return all(rank.finished for rank in self.job_ranks)
-
-
-def _leaves(job: JobSpec) -> bool:
-    """Whether a job ends by itself."""
-    return bool(job.iterations or job.stop_after_ms or job.command)
-
-
-def _measure(
-    fabric: Fabric,
-    plan: PhasePlan,
-    ranks: list[Rank],
-    running: list[agents.Agent],
-    progress: Progress,
-) -> PhaseResult:
-    watch = _Watch(plan, ranks)
-    deadline = time.monotonic() + READY_PATIENCE_S
-    while any(rank.waits and not rank.ready for rank in ranks):
-        watch.poll(0.5)
-        if time.monotonic() > deadline:
-            late = ", ".join(rank.host.name for rank in ranks if rank.waits and not rank.ready)
-            raise LabError(f"not ready after {READY_PATIENCE_S:g} s: {late}")
-    result = PhaseResult()
-    queues = fabric.counters()
-    marked = _marked(fabric)
-    sampler = _start_sampler(fabric, plan.series) if plan.series else None
-    result.start = time.monotonic() + LEAD_S
+def _release(ranks: Sequence[Rank], at: float) -> None:
     for rank in ranks:
         if rank.waits:
-            rank.tell(f"start {round(result.start * 1e9)}")
-    try:
-        _follow(watch, plan, running, result, progress)
-    finally:
-        if sampler is not None:
-            _stop_sampler(sampler)
-    for direction, counters in fabric.counters().items():
-        result.queues[direction] = counters - queues[direction]
-    result.marked = _marked(fabric) - marked
-    result.series = plan.series
-    for agent in running:
-        result.agents[agent.host.name] = agents.usage(agent)
-    for job in plan.jobs:
-        result.iterations[job.name] = tuple(watch.iterations(job))
-        mine = [rank for rank in ranks if rank.job == job.name]
-        result.retransmitted[job.name] = (
-            sum(rank.retransmitted for rank in mine),
-            sum(rank.sent for rank in mine),
-        )
-    return result
-
-
-def _follow(
-    watch: _Watch,
-    plan: PhasePlan,
-    running: list[agents.Agent],
-    result: PhaseResult,
-    progress: Progress,
-) -> None:
-    """Watch until every job has left or been told to."""
-    pending = actions.Pending(list(plan.scenario.action) if plan.actions else [])
-    limit = result.start + _patience_s(plan)
-    stopping = False
-    while not watch.finished:
-        elapsed = time.monotonic() - result.start
-        wait = pending.next_in(elapsed)
-        watch.poll(0.5 if wait is None else min(0.5, wait))
-        progress(watch.least)
-        done = len(watch.iterations(plan.jobs[0])) if plan.jobs else 0
-        for spec in pending.due(time.monotonic() - result.start, done):
-            at = time.monotonic() - result.start
-            result.events.append((at, actions.label(spec), actions.perform(spec, running)))
-        staying = [job for job in plan.jobs if not _leaves(job)]
-        if not stopping and staying and watch.least >= plan.iterations:
-            stopping = True
-            for rank in watch.job_ranks:
-                rank.tell("stop")
-        if time.monotonic() > limit:
-            raise LabError(f"gave up after {limit - result.start:.0f} s: too slow to be useful")
-        if not plan.jobs and elapsed > plan.iterations:
-            return
+            rank.tell(f"start {round(at * 1e9)}")
 
 
 def _patience_s(plan: PhasePlan) -> float:
@@ -235,16 +235,12 @@ def _patience_s(plan: PhasePlan) -> float:
         count = max(job.iterations, plan.iterations)
         each = ideal_seconds(job, fabric) or COMMAND_ITERATION_S
         longest = max(longest, job.start_ms / 1e3 + count * each)
-    return READY_PATIENCE_S + SLOWEST * longest * max(1, len(plan.jobs) // 2)
+    last = max((spec.at_ms or 0.0 for spec in plan.scenario.action), default=0.0) / 1e3
+    return READY_PATIENCE_S + SLOWEST * longest * max(1, len(plan.jobs) // 2) + last
 
 
-def _marked(fabric: Fabric) -> int:
-    if not fabric.spec.ecn_threshold_packets:
-        return 0
-    return sum(ecn.marked_packets(fabric.namespace(host.name)) for host in fabric.hosts)
-
-
-def _start_sampler(fabric: Fabric, out: Path) -> subprocess.Popen[bytes]:
+def _start_sampler(network: Network, out: Path) -> subprocess.Popen[bytes]:
+    switches = network.sampled()
     return netns.spawn(
         [
             sys.executable,
@@ -252,11 +248,10 @@ def _start_sampler(fabric: Fabric, out: Path) -> subprocess.Popen[bytes]:
             "hostcc.lab.sampler",
             str(out),
             str(SAMPLE_MS),
-            fabric.namespace(LEFT),
-            fabric.namespace(RIGHT),
+            *(network.namespace(switch) for switch in switches),
         ],
-        namespace=fabric.namespace(RIGHT),
-        cgroup=fabric.state.host_cgroup(RIGHT),
+        namespace=network.namespace(switches[-1]),
+        cgroup=network.state.host_cgroup(switches[-1]),
         nice=-10,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

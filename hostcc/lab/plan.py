@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 
@@ -11,6 +12,18 @@ TCP_OVERHEAD_BYTES = 52
 """IPv4 header, TCP header, time stamps."""
 MAX_SOCKET_RTT_US = 50
 """Base RTT that the bare namespaces have about, microseconds."""
+
+
+class Wire(Protocol):
+    """What a job's bytes and times follow from."""
+
+    @property
+    def rate_mbit(self) -> float:
+        """Of the narrowest link of a path."""
+
+    @property
+    def mtu(self) -> int:
+        """Largest packet."""
 
 
 @dataclass(frozen=True)
@@ -64,17 +77,17 @@ def hosts_of(scenario: Scenario) -> tuple[Host, ...]:
     return tuple(hosts)
 
 
-def packet_bytes(fabric: FabricSpec) -> int:
+def packet_bytes(fabric: Wire) -> int:
     """A full packet as the bottleneck counts it."""
     return fabric.mtu + ETHERNET_BYTES
 
 
-def goodput_fraction(fabric: FabricSpec) -> float:
+def goodput_fraction(fabric: Wire) -> float:
     """Payload's part of the wire rate with full packets."""
     return (fabric.mtu - TCP_OVERHEAD_BYTES) / packet_bytes(fabric)
 
 
-def bytes_per_iteration(job: JobSpec, fabric: FabricSpec) -> int:
+def bytes_per_iteration(job: JobSpec, fabric: Wire) -> int:
     """Bytes that each sending host of the job sends in one iteration."""
     if job.bytes:
         return job.bytes
@@ -84,8 +97,11 @@ def bytes_per_iteration(job: JobSpec, fabric: FabricSpec) -> int:
 def ideal_seconds(job: JobSpec, fabric: FabricSpec) -> float:
     """Iteration time with the bottleneck to itself and no protocol losses.
 
-    For commands it is what the scenario says of them, and 0 when that is nothing.
+    A ring's hosts share the one bottleneck of a dumbbell; of a leaf-spine fabric each is taken
+    to have a path of its own.  For commands it is what the scenario says of them, and 0 when
+    that is nothing.
     """
     rate = fabric.rate_mbit * 1e6 / 8 * goodput_fraction(fabric)
-    senders = job.hosts // 2 if job.pattern == "allreduce" else 1
+    shared = job.pattern == "allreduce" and fabric.kind == "dumbbell"
+    senders = job.hosts // 2 if shared else 1
     return job.compute_ms / 1e3 + senders * bytes_per_iteration(job, fabric) / rate

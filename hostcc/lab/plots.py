@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hostcc.lab import flowplots
 from hostcc.lab.plan import hosts_of
 from hostcc.lab.results import Results, VariantResult
 from hostcc.lab.statistics import Floats, bandwidth_mbit
@@ -34,6 +35,9 @@ def draw(results: Results, out: Path) -> list[Path]:
     if results.scenario.job:
         paths.append(_distribution(plt, results, out))
         paths.append(_history(plt, results, out))
+    ways = flowplots.draw(plt, results, out)
+    if ways is not None:
+        paths.append(ways)
     return paths
 
 

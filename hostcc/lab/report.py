@@ -6,6 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from hostcc.lab import flowtable
 from hostcc.lab.results import Results, RunResult, VariantResult
 from hostcc.lab.statistics import spread
 
@@ -20,6 +21,8 @@ def show(results: Results, console: Console) -> None:
     """Print a row per variant and job, then a row per variant."""
     console.print(job_table(results))
     console.print(variant_table(results))
+    for table in flowtable.tables(results):
+        console.print(table)
     console.print(LEGEND)
     for problem in problems(results):
         console.print(problem, style="yellow", highlight=False)

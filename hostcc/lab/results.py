@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from hostcc.lab.flowreport import FlowResult, SettledResult
+from hostcc.lab.leafspine_scenario import LeafSpineScenario
 from hostcc.lab.scenario import Scenario
 from hostcc.lab.statistics import TimeSummary
 
@@ -78,6 +80,14 @@ class RunResult(msgspec.Struct, frozen=True):
     events: list[EventResult]
     series: str | None
     """File of the bandwidth over time, beside results.json."""
+    resets: int = 0
+    """Of jobs' connections between leaves, before the jobs were told to leave."""
+    out_of_order: int = 0
+    """Segments that arrived before an earlier one."""
+    flows: list[FlowResult] = []
+    """On a leaf-spine fabric: who went which way."""
+    settled: list[SettledResult] = []
+    """On a leaf-spine fabric: after each arrival and event."""
 
 
 class VariantResult(msgspec.Struct, frozen=True):
@@ -109,6 +119,12 @@ class Results(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
+class LeafSpineResults(Results, frozen=True):
+    """The same of a scenario on a leaf-spine fabric."""
+
+    scenario: LeafSpineScenario
+
+
 def this_machine() -> Machine:
     """Kernel, architecture, number of processors."""
     return Machine(platform.release(), platform.machine(), os.cpu_count() or 1)
@@ -126,4 +142,6 @@ def decode(data: bytes) -> Results:
         head.get("schema") != SCHEMA or head.get("version") != VERSION
     ):
         raise ValueError(f"expected {SCHEMA} version {VERSION}")
-    return msgspec.json.decode(data, type=Results)
+    fabric = head.get("scenario", {}).get("fabric", {})
+    leafspine = isinstance(fabric, dict) and fabric.get("kind") == "leaf-spine"
+    return msgspec.json.decode(data, type=LeafSpineResults if leafspine else Results)

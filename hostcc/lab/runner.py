@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from hostcc.lab import phase, plan, results, statistics
+from hostcc.lab.assignment import best
 from hostcc.lab.errors import LabError
+from hostcc.lab.events import started_later
 from hostcc.lab.fabric import Fabric
+from hostcc.lab.flowreport import flow_results, settled_results
+from hostcc.lab.launch import port_of
+from hostcc.lab.leafspine_lab import LeafSpineLab
+from hostcc.lab.leafspine_scenario import LeafSpineScenario
+from hostcc.lab.network import Network
 from hostcc.lab.scenario import JobSpec, Scenario
 from hostcc.lab.shaping import QueueCounters
 from hostcc.lab.variants import Variant
@@ -30,6 +38,8 @@ class Comparison:
     repeat: int = 1
     out: Path | None = None
     """Where series are kept; None: they are not."""
+    seed: int = 1
+    """Of the first run; each further one has the next."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +78,16 @@ def run(comparison: Comparison, report: Report) -> results.Results:
 
 def _run_variant(comparison: Comparison, variant: Variant, report: Report) -> _Raw:
     scenario = comparison.scenario
-    hosts = plan.hosts_of(scenario)
-    with Fabric(scenario.fabric, hosts) as fabric:
+    with network_of(scenario) as fabric:
+        if variant.pinned:
+            _pin(fabric, scenario)
         alone = _run_alone(fabric, scenario, variant, report)
         runs = []
         for number in range(comparison.repeat):
             what = variant.name + (f" #{number + 1}" if comparison.repeat > 1 else "")
             out = comparison.out or fabric.run_dir
-            series = out / f"{variant.name}-{number + 1}.npz"
+            wanted = not isinstance(scenario, LeafSpineScenario)
+            series = out / f"{variant.name}-{number + 1}.npz" if wanted else None
             measured = phase.run(
                 fabric,
                 phase.PhasePlan(
@@ -83,17 +95,33 @@ def _run_variant(comparison: Comparison, variant: Variant, report: Report) -> _R
                     scenario.job,
                     variant,
                     scenario.iterations,
-                    seed=number + 1,
+                    seed=comparison.seed + number,
                     series=series,
                 ),
                 lambda done, what=what: report(what, done, scenario.iterations),  # type: ignore[misc]
             )
-            runs.append((measured, _background_rates(scenario, hosts, measured)))
+            runs.append((measured, _background_rates(scenario, measured)))
     return _Raw(variant, alone, runs)
 
 
+def network_of(scenario: Scenario) -> Network:
+    """The network that a scenario describes, not built yet."""
+    if isinstance(scenario, LeafSpineScenario):
+        return LeafSpineLab(scenario.fabric)
+    return Fabric(scenario.fabric, plan.hosts_of(scenario))
+
+
+def _pin(network: Network, scenario: Scenario) -> None:
+    if not isinstance(network, LeafSpineLab) or not isinstance(scenario, LeafSpineScenario):
+        raise LabError('variant best: only with kind = "leaf-spine"')
+    found = best(scenario)
+    if found is None:
+        raise LabError("variant best: too many assignments to try all")
+    network.pin(found.spines)
+
+
 def _run_alone(
-    fabric: Fabric, scenario: Scenario, variant: Variant, report: Report
+    fabric: Network, scenario: Scenario, variant: Variant, report: Report
 ) -> dict[str, list[float]]:
     """Each job by itself, without background, actions, arrival time and jitter.
 
@@ -186,7 +214,38 @@ def _run_result(
         ],
         events=[results.EventResult(*event) for event in measured.events],
         series=measured.series.name if measured.series and comparison.out else None,
+        resets=measured.resets,
+        out_of_order=measured.tcp.out_of_order,
+        **_flows(comparison.scenario, measured),
     )
+
+
+def _flows(scenario: Scenario, measured: phase.PhaseResult) -> dict[str, Any]:
+    """Fields that only a leaf-spine fabric has."""
+    if not isinstance(scenario, LeafSpineScenario) or not measured.looks:
+        return {}
+    hosts = {host.address: host.name for host in LeafSpineLab(scenario.fabric).hosts}
+    jobs = {port_of(number): (job.name, job.flows) for number, job in enumerate(scenario.job)}
+    late = started_later(scenario)
+    arrived: dict[float, list[str]] = {}
+    for job in scenario.job:
+        if job.name not in late:
+            arrived.setdefault(job.start_ms / 1e3, []).append(job.name)
+    happened = [(at, ", ".join(names) + " begins") for at, names in arrived.items()]
+    happened += [(at, what) for at, what, _ in measured.events]
+    return {
+        "flows": flow_results(measured.looks[-1][1], measured.start, hosts, jobs),
+        "settled": settled_results(
+            measured.looks,
+            measured.start,
+            sorted(happened),
+            {port: count for port, (_, count) in jobs.items()},
+            {
+                port: max((step.end for step in measured.iterations[name]), default=0.0)
+                for port, (name, _) in jobs.items()
+            },
+        ),
+    }
 
 
 def _queue_result(counters: QueueCounters) -> results.QueueResult:
@@ -195,14 +254,13 @@ def _queue_result(counters: QueueCounters) -> results.QueueResult:
     )
 
 
-def _background_rates(
-    scenario: Scenario, hosts: Sequence[plan.Host], measured: phase.PhaseResult
-) -> dict[str, float]:
+def _background_rates(scenario: Scenario, measured: phase.PhaseResult) -> dict[str, float]:
     """Mean rate of each background at its receiver while it was active and the jobs ran."""
     if not scenario.background or measured.series is None:
         return {}
     with np.load(measured.series) as data:
         times, ports, counters = data["times"], list(data["ports"]), data["bytes"]
+    hosts = plan.hosts_of(scenario)
     end_of_run = times[-1]
     rates = {}
     for number, spec in enumerate(scenario.background):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -18,6 +19,7 @@ from hostcc.limits import JOB_NAME, JOB_NAME_WORDS
 from hostcc.validate import convert, refusal
 
 MAX_HOSTS = 64
+KINDS = ("dumbbell", "leaf-spine")
 BUILTIN_DIRECTORY = Path(__file__).parent / "scenarios"
 
 Name = Annotated[str, Meta(pattern=JOB_NAME, description=JOB_NAME_WORDS)]
@@ -146,36 +148,56 @@ def load(path: Path) -> Scenario:
 
 def from_document(document: Mapping[str, Any], where: str) -> Scenario:
     """Turn parsed TOML into a Scenario; raises InputError that begins with `where`."""
+    from hostcc.lab import leafspine_scenario
+
+    if _kind(document, where) == "leaf-spine":
+        placed = convert(document, leafspine_scenario.LeafSpineScenario, where)
+        _refuse(leafspine_scenario.check(placed), where)
+        return leafspine_scenario.completed(placed)
     scenario = convert(document, Scenario, where)
-    for key, expected, got in check(scenario):
-        raise refusal(where, key, expected, got)
+    _refuse(check(scenario), where)
     return scenario
+
+
+def _refuse(problems: Iterator[Problem], where: str) -> None:
+    for key, expected, got in problems:
+        raise refusal(where, key, expected, got)
 
 
 def check(scenario: Scenario) -> Iterator[Problem]:
     """What is wrong with keys that are fine one by one."""
     if not scenario.job and not scenario.background:
         yield "job", "at least one [[job]] or [[background]]", "none"
-    yield from _check_names("job", [job.name for job in scenario.job])
-    yield from _check_names("variant", [variant.name for variant in scenario.variant])
+    yield from check_names("job", [job.name for job in scenario.job])
+    yield from check_names("variant", [variant.name for variant in scenario.variant])
     for index, job in enumerate(scenario.job):
-        yield from _check_job(f"job[{index}]", job)
+        yield from check_job(f"job[{index}]", job)
     for index, background in enumerate(scenario.background):
-        yield from _check_background(f"background[{index}]", background)
-    for index, action in enumerate(scenario.action):
-        yield from _check_action(f"action[{index}]", action)
+        yield from check_background(f"background[{index}]", background)
+    yield from check_actions(scenario.action)
     hosts = sum(job.hosts for job in scenario.job) + 2 * len(scenario.background)
     if hosts > MAX_HOSTS:
         yield "job", f"at most {MAX_HOSTS} hosts in all, two for each background", hosts
 
 
-def _check_names(key: str, names: Sequence[str]) -> Iterator[Problem]:
+def _kind(document: Mapping[str, Any], where: str) -> str:
+    """Of the fabric."""
+    fabric = document.get("fabric")
+    kind = fabric.get("kind", KINDS[0]) if isinstance(fabric, Mapping) else KINDS[0]
+    if kind not in KINDS:
+        raise refusal(where, "fabric.kind", f"one of {', '.join(KINDS)}", kind)
+    return str(kind)
+
+
+def check_names(key: str, names: Sequence[str]) -> Iterator[Problem]:
+    """Names that are used twice."""
     for index, name in enumerate(names):
         if names.index(name) != index:
             yield f"{key}[{index}].name", "a name used once", name
 
 
-def _check_job(key: str, job: JobSpec) -> Iterator[Problem]:
+def check_job(key: str, job: JobSpec, *, even: bool = True) -> Iterator[Problem]:
+    """What is wrong with a job; `even`: half of a ring's hosts have to be on each side."""
     if job.command:
         return
     if bool(job.bytes) == bool(job.comm_ms):
@@ -184,22 +206,35 @@ def _check_job(key: str, job: JobSpec) -> Iterator[Problem]:
         yield f"{key}.hosts", '2 with pattern = "push"', job.hosts
     if job.bytes_jitter_percent and job.pattern != "push":
         yield f"{key}.bytes_jitter_percent", '0, or pattern = "push"', job.bytes_jitter_percent
-    if job.hosts % 2:
+    if even and job.hosts % 2:
         yield f"{key}.hosts", "an even number, half of them on each side", job.hosts
 
 
-def _check_background(key: str, background: BackgroundSpec) -> Iterator[Problem]:
+def check_background(key: str, background: BackgroundSpec) -> Iterator[Problem]:
+    """What is wrong with background traffic."""
     if background.kind == "udp" and background.rate_mbit <= 0:
         yield f"{key}.rate_mbit", 'a rate above 0 with kind = "udp"', background.rate_mbit
     if background.stop_ms and background.stop_ms <= background.start_ms:
         yield f"{key}.stop_ms", "0 or more than start_ms", background.stop_ms
 
 
-def _check_action(key: str, action: ActionSpec) -> Iterator[Problem]:
-    if (action.at_ms is None) == (action.at_iteration is None):
-        yield f"{key}.at_ms", "either at_ms or at_iteration", action.at_ms
-    if isinstance(action.run, str) and action.run.split()[:1] not in (["unfair"], ["kill-agent"]):
-        yield f"{key}.run", '"unfair ...", "kill-agent ..." or a list', action.run
+def check_actions(
+    actions: Sequence[ActionSpec], events: Mapping[str, int | None] = MappingProxyType({})
+) -> Iterator[Problem]:
+    """What is wrong with actions; `events`: verbs of the fabric's own, and their words."""
+    for index, action in enumerate(actions):
+        key = f"action[{index}]"
+        if (action.at_ms is None) == (action.at_iteration is None):
+            yield f"{key}.at_ms", "either at_ms or at_iteration", action.at_ms
+        if not isinstance(action.run, str):
+            continue
+        verb, *words = action.run.split() or [""]
+        known = {"unfair": None, "kill-agent": None, **events}
+        if verb not in known:
+            verbs = ", ".join(f'"{name} ..."' for name in known)
+            yield f"{key}.run", f"{verbs} or a list", action.run
+        elif (len(words) != known[verb]) if known[verb] is not None else not words:
+            yield f"{key}.run", f'"{verb}" and {known[verb] or "one or more"} words', action.run
 
 
 def find(name: str) -> Path:

@@ -62,7 +62,7 @@ def bottleneck_commands(device: str, fabric: FabricSpec) -> list[str]:
 
 
 def read_counters(namespace: str, device: str) -> QueueCounters:
-    """Counters of a device's FIFO since it was made."""
+    """Counters of a device's FIFOs since it was made."""
     done = subprocess.run(
         ["tc", "-n", namespace, "-s", "-j", "qdisc", "show", "dev", device],
         capture_output=True,
@@ -75,12 +75,8 @@ def read_counters(namespace: str, device: str) -> QueueCounters:
 
 
 def parse_counters(text: str) -> QueueCounters:
-    """Counters of the FIFO in the output of `tc -s -j qdisc show`."""
-    for entry in json.loads(text or "[]"):
-        if entry.get("kind") in ("bfifo", "pfifo"):
-            return QueueCounters(
-                int(entry.get("packets", 0)),
-                int(entry.get("bytes", 0)),
-                int(entry.get("drops", 0)),
-            )
-    return QueueCounters()
+    """Counters of all FIFOs together in the output of `tc -s -j qdisc show`."""
+    fifos = [one for one in json.loads(text or "[]") if one.get("kind") in ("bfifo", "pfifo")]
+    return QueueCounters(
+        *(sum(int(one.get(key, 0)) for one in fifos) for key in ("packets", "bytes", "drops"))
+    )

@@ -26,6 +26,8 @@ class Variant:
     """Set per socket by the built-in traffic; for controls that may not be a default."""
     agent: Mapping[str, Any] | None = field(default=None)
     """Configuration of the agents; None: no agents."""
+    pinned: bool = False
+    """On a leaf-spine fabric: flows are routed as the best assignment says."""
 
 
 def _mltcp(variant: str, scope: str = "job") -> dict[str, Any]:
@@ -42,6 +44,7 @@ BUILTIN: dict[str, Variant] = {
             for name in ("reno", "cubic", "dctcp")
         ),
         *(Variant(name, default_control=name) for name in ("cubic", "reno", "bbr")),
+        Variant("best", pinned=True),
     )
 }
 """`published-*` keep a bytes ratio per flow, as in the paper; `mltcp-*` share it in the job."""

@@ -25,6 +25,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,9 @@ from hostcc.lab.exchange import Exchange, PeerGoneError, shares
 
 TCP_INFO_BYTES = 256
 CONNECT_PATIENCE_S = 20.0
+FIXED_PORTS = range(33000, 45000)
+"""Within what kernels choose from by themselves, or they would not take it."""
+IP_LOCAL_PORT_RANGE = 51  # linux/in.h
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Work:
     congestion_control: str
     """Empty: the host's default."""
     seed: int
+    fixed_ports: bool
+    """Source ports follow from the seed, so that switches hash them alike in every run."""
 
     @property
     def successor(self) -> int:
@@ -114,10 +120,12 @@ def connect(work: Work) -> list[socket.socket]:
     """Open the connections to the successor; waits for it to listen."""
     links = []
     deadline = time.monotonic() + CONNECT_PATIENCE_S
-    for _ in range(work.flows):
+    for port in source_ports(work):
         while True:
             link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             configure(link, work.congestion_control)
+            if port:
+                suggest_port(link, port)
             try:
                 link.connect((work.peers[work.successor], work.port))
                 break
@@ -128,6 +136,20 @@ def connect(work: Work) -> list[socket.socket]:
                 time.sleep(0.02)
         links.append(link)
     return sorted(links, key=lambda link: int(link.getsockname()[1]))
+
+
+def source_ports(work: Work) -> list[int]:
+    """Of each connection to the successor; 0: the kernel's choice."""
+    if not work.fixed_ports:
+        return [0] * work.flows
+    chance = random.Random(f"{work.seed}/{work.job}/{work.rank}/ports")
+    return chance.sample(FIXED_PORTS, work.flows)
+
+
+def suggest_port(link: socket.socket, port: int) -> None:
+    """The port to take where nobody else chooses one; kernels before 6.3 choose another."""
+    with suppress(OSError):
+        link.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, struct.pack("=HH", port, port))
 
 
 class Orders:

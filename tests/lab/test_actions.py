@@ -17,7 +17,7 @@ from hostcc.lab.scenario import ActionSpec
 
 def agent(index: int, job: str) -> Agent:
     process: Any = SimpleNamespace(poll=lambda: None)
-    return Agent(Host(index, job, 0, True), process, Path("s"), Path("l"))
+    return Agent(Host(index, job, 0, True), process, Path("s"), Path("l"), frozenset({job}))
 
 
 AGENTS = [agent(1, "a"), agent(2, "a"), agent(3, "b")]
@@ -39,7 +39,8 @@ def test_actions_come_due_once_by_time_or_iteration() -> None:
     ("targets", "hosts"), [(["all"], [1, 2, 3]), (["a"], [1, 2]), (["h3"], [3])]
 )
 def test_agents_are_named_by_host_job_or_all(targets: list[str], hosts: list[int]) -> None:
-    assert [entry.host.index for entry in actions.select(targets, AGENTS)] == hosts
+    found = [entry.host.name for entry in actions.select(targets, AGENTS)]
+    assert found == [f"h{index}" for index in hosts]
 
 
 def test_an_unknown_target_is_refused_but_no_agents_are_fine() -> None:

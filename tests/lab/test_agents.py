@@ -8,7 +8,7 @@ from hostcc.client import ask
 from hostcc.config import Config
 from hostcc.configfile import check
 from hostcc.errors import HostccError
-from hostcc.lab import agents
+from hostcc.lab import agents, gossip
 from hostcc.lab.fabric import Fabric
 from hostcc.lab.plan import hosts_of
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
@@ -20,7 +20,8 @@ HOSTS = hosts_of(Scenario(job=(JobSpec(name="a", comm_ms=1, hosts=4),)))
 
 @pytest.mark.unit
 def test_members_know_some_others_by_the_labs_addresses() -> None:
-    config = convert({"gossip": agents.gossip(HOSTS[1], HOSTS)}, Config, "h2")
+    section = gossip.section(Fabric(FabricSpec(), HOSTS), HOSTS[1], HOSTS)
+    config = convert({"gossip": section}, Config, "h2")
     assert list(check(config)) == []
     assert config.gossip.listen == "198.18.2.2:7471"
     assert config.gossip.seeds == tuple(f"h{n}@198.18.{n}.2:7471" for n in (1, 3, 4))

@@ -1,0 +1,140 @@
+"""Scenarios on a leaf-spine fabric, on the real kernel: agents, events, cleaning up."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostcc.lab import down, results, state
+from tests.lab.test_run import things
+from tests.real import until
+
+pytestmark = pytest.mark.kernel
+
+FABRIC = """
+gossip = true
+alone_iterations = 0
+[fabric]
+kind = "leaf-spine"
+spines = 2
+hosts_per_leaf = 2
+rate_mbit = 50
+queues = "strict"
+management = true
+[[job]]
+name = "a"
+on = ["h1", "h3"]
+compute_ms = 30
+comm_ms = 20
+flops = 1e9
+[[job]]
+name = "ring"
+on = ["h2", "h4", "h1"]
+pattern = "allreduce"
+compute_ms = 30
+comm_ms = 20
+[[variant]]
+name = "agents"
+agent = {}
+"""
+
+
+def action(at_ms: int, run: str) -> str:
+    return f'[[action]]\nat_ms = {at_ms}\nrun = "{run}"\n'
+
+
+EVENTS = "".join(
+    (
+        action(300, "spine-down 2"),
+        action(600, "spine-up 2"),
+        action(700, "uplink leaf1 1 25"),
+        action(800, "cut-gossip h1 h3"),
+        action(900, "kill-agent a"),
+        action(1000, "heal-gossip"),
+        action(1100, "start-agent a"),
+        action(1200, "start-job ring"),
+    )
+)
+
+
+def run(tmp_path: Path, text: str, *extra: str) -> dict[str, Any]:
+    path = tmp_path / "tiny.toml"
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "hostcc", "lab", "run", str(path), "--json", *extra],
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr == b""
+    results.decode(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_agents_events_and_the_way_of_every_flow(tmp_path: Path) -> None:
+    before = things()
+    out = tmp_path / "out"
+    found = run(
+        tmp_path, "iterations = 20\n" + FABRIC + EVENTS, "--compare", "agents", "--out", str(out)
+    )
+    assert not things() - before
+    (measured,) = found["variants"][0]["runs"]
+    assert [event["problem"] for event in measured["events"]] == [""] * 8
+    assert {agent["host"] for agent in measured["agents"]} == {"h1", "h2", "h3", "h4"}
+    assert all(len(job["seconds"]) >= 20 for job in measured["jobs"])
+    assert measured["resets"] == 0
+    flows = {(flow["job"], flow["src"], flow["dst"]): flow for flow in measured["flows"]}
+    assert set(flows) == {("a", "h1", "h3"), ("ring", "h2", "h4"), ("ring", "h4", "h1")}
+    seen = [entry["what"] for entry in measured["settled"]]
+    assert seen[:2] == ["a begins", "spine-down 2"]
+    assert (out / "paths.png").stat().st_size > 1000
+
+
+def test_the_best_assignment_keeps_flows_apart(tmp_path: Path) -> None:
+    text = "iterations = 5\n" + FABRIC.replace('"h2", "h4", "h1"', '"h2", "h4"').replace(
+        '"allreduce"', '"push"'
+    )
+    found = run(tmp_path, text, "--compare", "best")
+    (measured,) = found["variants"][0]["runs"]
+    spines = [flow["spines"] for flow in measured["flows"]]
+    assert sorted(spines) == [[1], [2]]
+    assert {flow["job"] for flow in measured["flows"]} == {"a", "ring"}
+
+
+def test_a_killed_lab_is_removed_by_down(tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text("iterations = 100000\n" + FABRIC)
+    before = things()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hostcc", "lab", "run", str(path), "--compare", "agents"],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+
+        def mine() -> list[state.LabState]:
+            return [one for one in state.recorded() if one.pid == process.pid]
+
+        until(lambda: bool(mine()), "a record", 30)
+        (lab,) = mine()
+        agents = Path(lab.run_dir)
+        until((agents / "h4" / "control.sock").exists, "the agents", 60)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert things() - before
+        assert lab.id in down.down()
+        deadline = time.monotonic() + 10
+        while lab.id in str(things()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert lab.id not in str(things())
+    finally:
+        process.kill()
+        process.wait()
