@@ -2,7 +2,8 @@
 
 An agent runs in a network namespace as a user would start it; a job of its host holds
 connections to another host open.  Nothing is sent over them: what is measured is what the
-agent does for having them.
+agent does for having them.  Then jobs that exchange every period are added: what it takes to
+meter and follow them.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ from hostcc.lab.plan import Host
 from hostcc.lab.scenario import FabricSpec
 
 JOB = "holder"
-PORT = 5000
-SETTLE_S = 2.0
-"""Between a change and the measurement."""
+PORT, LOAD_PORT = 5000, 5001
+SETTLE_S, LEARN_S = 2.0, 12.0
+"""Between a change and the measurement; the same for jobs, which have to be learned."""
+HOLDER, LOAD = "hostcc.bench.holder", "hostcc.bench.agent_cost_load"
+BURST_BYTES = 1_000_000
+"""What a job sends each period."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -39,6 +43,8 @@ class Figures(msgspec.Struct, frozen=True):
 
     flows_seen: int
     """What the agent says the job has."""
+    jobs_known: int
+    """Other jobs whose period has been found."""
     cpu_percent: float
     """Of one CPU."""
     resident_bytes: int
@@ -59,6 +65,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="open flows, in this order (default: 0,100,10000)",
     )
     parser.add_argument(
+        "--jobs",
+        type=options.wholes("--jobs", 0, 100),
+        default=(0,),
+        metavar="N,N,...",
+        help="then, with the most flows, jobs that exchange every period (default: 0)",
+    )
+    parser.add_argument(
+        "--period",
+        type=options.fraction("--period", 0.01, 60),
+        default=0.24,
+        metavar="S",
+        help="of those jobs (default: %(default)s)",
+    )
+    parser.add_argument(
         "--seconds",
         type=options.fraction("--seconds", 0.5, 600),
         default=20.0,
@@ -69,9 +89,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    counts = tuple(sorted(args.open))
+    counts, jobs = tuple(sorted(args.open)), tuple(sorted(set(args.jobs) - {0}))
+    steps = [*((count, 0) for count in counts), *((counts[-1], number) for number in jobs)]
     store = CaseStore(context.out, list[Figures], context.fresh, any_programs=context.report_only)
-    identity = identity_of({"open": counts, "seconds": args.seconds}, programs=True)
+    parameters = {
+        "open": list(counts), "jobs": list(jobs), "period": args.period, "seconds": args.seconds,
+    }  # fmt: skip
+    identity = identity_of(parameters, programs=True)
     runs: list[list[Figures]] = []
     failures: list[str] = []
     for number in range(1, context.runs + 1):
@@ -79,7 +103,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         found = store.load(name, identity)
         if found is None and not context.report_only:
             try:
-                found = measure(counts, args.seconds, context, number)
+                found = measure(steps, args.period, args.seconds, context, number)
             except (LabError, NoAgentError) as error:
                 failures.append(f"run {number}: {error}")
                 continue
@@ -90,10 +114,12 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     return Record(
         benchmark="agent-cost",
         title="the agent's own use of the machine",
-        parameters={"open": list(counts), "seconds": args.seconds, "runs": context.runs},
+        parameters={**parameters, "runs": context.runs},
         columns=[
             Column("flows", "open flows", digits=0),
             Column("flows_seen", "seen by the agent", digits=0),
+            Column("jobs", "jobs that exchange", digits=0),
+            Column("jobs_known", "of known period", digits=0),
             Column("cpu_percent", "CPU %", digits=2),
             Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
             Column("open_cpu_us", "CPU us / flow opened", digits=1),
@@ -103,12 +129,13 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         rows=[
             {
                 "flows": count,
+                "jobs": others,
                 **{
                     field: spread([getattr(found[index], field) for found in runs])
                     for field in Figures.__struct_fields__
                 },
             }
-            for index, count in enumerate(counts)
+            for index, (count, others) in enumerate(steps)
             if runs
         ],
         notes=[f"per cent of one CPU over {args.seconds:g} s, on the scheduler's own clock"],
@@ -116,28 +143,43 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     )
 
 
-def measure(counts: Sequence[int], seconds: float, context: Context, number: int) -> list[Figures]:
-    """One run: the same agent with more and more flows; raises LabError."""
+def measure(
+    steps: Sequence[tuple[int, int]],
+    period_s: float,
+    seconds: float,
+    context: Context,
+    number: int,
+) -> list[Figures]:
+    """One run: the same agent with more and more (flows, jobs that exchange); raises LabError."""
     hosts = (Host(1, JOB, 0, left=True), Host(2, JOB, 1, left=False))
-    with Fabric(FabricSpec(), hosts) as fabric:
+    with Fabric(FabricSpec(rate_mbit=1000.0, gso_max_segs=64), hosts) as fabric:
         running = agents.start(fabric, hosts[:1], {})
         started: list[subprocess.Popen[bytes]] = []
         try:
-            wrapped = [*agents.HOSTCC, "run", "--job", JOB, "--socket", str(running[0].socket)]
-            server = _start(fabric, hosts[1], [], "listen", hosts[1].address)
+            server = _start(fabric, hosts[1], [], HOLDER, "listen", hosts[1].address, PORT)
             started.append(server)
             _answer(server, "listening")
-            client = _start(fabric, hosts[0], [*wrapped, "--"], "connect", hosts[1].address)
+            wrapped = _wrapped(running[0], JOB)
+            client = _start(fabric, hosts[0], wrapped, HOLDER, "connect", hosts[1].address, PORT)
             started.append(client)
-            found = []
-            for step, count in enumerate(counts):
-                context.tell(
-                    f"{count} flows #{number}",
-                    number - 1 + step / len(counts),
-                    context.runs,
-                )
-                more = count - (counts[step - 1] if step else 0)
-                found.append(_with_flows(client, running[0], count, more, seconds))
+            found, before = [], (0, 0)
+            for step, (count, jobs) in enumerate(steps):
+                context.tell(f"{count} flows, {jobs} jobs #{number}", step, len(steps))
+                if jobs > before[1] == 0:
+                    server = _start(fabric, hosts[1], [], LOAD, "take", hosts[1].address, LOAD_PORT)
+                    started.append(server)
+                    _answer(server, "listening")
+                for index in range(before[1], jobs):
+                    wrapped = _wrapped(running[0], f"load-{index}")
+                    job = _start(
+                        fabric, hosts[0], wrapped, LOAD, "send", hosts[1].address, LOAD_PORT,
+                        period_s, BURST_BYTES,
+                    )  # fmt: skip
+                    started.append(job)
+                    _answer(job, "sending")
+                time.sleep(LEARN_S if jobs else 0.0)
+                found.append(_with_flows(client, running[0], count, count - before[0], seconds))
+                before = count, jobs
             return found
         finally:
             for process in started:
@@ -171,6 +213,7 @@ def _with_flows(
     opening_s = first.process_s - before.process_s
     return Figures(
         _flows_seen(agent),
+        _jobs_known(agent),
         used.process_percent,
         last.resident_bytes,
         1e6 * opening_s / more if more else 0.0,
@@ -185,11 +228,20 @@ def _flows_seen(agent: agents.Agent) -> int:
     return sum(int(job["flows"]) for job in jobs if job["name"] == JOB)
 
 
+def _jobs_known(agent: agents.Agent) -> int:
+    rows = ask(agent.socket, "jobs", detail=True)["jobs"]
+    return sum((row.get("profile") or {}).get("period_s") is not None for row in rows)
+
+
+def _wrapped(agent: agents.Agent, job: str) -> list[str]:
+    return [*agents.HOSTCC, "run", "--job", job, "--socket", str(agent.socket), "--"]
+
+
 def _start(
-    fabric: Fabric, host: Host, wrapper: list[str], role: str, address: str
+    fabric: Fabric, host: Host, wrapper: list[str], module: str, *words: object
 ) -> subprocess.Popen[bytes]:
     return netns.spawn(
-        [*wrapper, sys.executable, "-m", "hostcc.bench.holder", role, address, str(PORT)],
+        [*wrapper, sys.executable, "-m", module, *map(str, words)],
         namespace=fabric.namespace(host.name),
         cgroup=fabric.cgroup_of(host),
         stdin=subprocess.PIPE,

@@ -75,8 +75,15 @@ def detect(of: ByteSeries) -> Period:
         return _not("no traffic" if not of.total.any() else "traffic at a constant rate")
     if len(values) < FEWEST_ITERATIONS * SHORTEST:
         return _not(f"only {len(values)} bins")
-    found = (track(values, lag.bins) for lag in repeating_lags(values))
-    tracks = [one for one in found if one is not None]
+    tracks: list[Track] = []
+    for lag in sorted(repeating_lags(values), key=lambda lag: lag.bins):
+        one = track(values, lag.bins)
+        if one is None:
+            continue
+        tracks.append(one)
+        # No longer period can be so much better that it would be preferred.
+        if one.score >= SAME_TURNS and len(one.starts) > FEW:
+            break
     answer = _not("nothing comes again often enough")
     # What was preferred for being shorter may not do: then what scored better may.
     while not answer.periodic and (best := chosen(tracks)) is not None:

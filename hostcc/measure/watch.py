@@ -31,9 +31,10 @@ LOOK = 0.04
 REFRESH, REFRESH_NS = 8, 10 * NS
 """The figures are measured again after so many iterations and, once these are as many as figures
 are taken from, not before so long."""
-GROWTH, GROWTH_LATER = 0.25, 1.0
+GROWTH, GROWTH_LATER = 0.5, 1.0
 """When the history has grown by so much, it is asked again whether this is the fundamental; the
-second, once so many iterations have been seen as figures are taken from."""
+second, after `MANY` iterations."""
+MANY = 96
 OTHER = 0.05
 """Periods that differ by more are not the same."""
 CALM = 16
@@ -203,7 +204,7 @@ def _followed(watch: Watch) -> Watch:
             if watch.seen < ESTABLISHED:
                 return _doubted(watch)
             return _forgotten(watch, int(first.start))
-    if _due(watch, GROWTH if watch.seen < WINDOW else GROWTH_LATER):
+    if _due(watch, GROWTH if watch.seen < MANY else GROWTH_LATER):
         again = _reconsidered(watch)
         if again.found is not watch.found:
             return again
