@@ -38,6 +38,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "shim": ("shim", "what the transport shim costs ib_write_lat and ib_write_bw"),
     "repath": ("repath", "live TCP flows moved between paths: errors, time, cost per packet"),
     "probe-paths": ("probe_paths", "paths found by probing: how many ports, packets, seconds"),
+    "leafspine": ("leafspine", "jobs on a leaf-spine fabric against the best assignment"),
     "agent-cost": ("agent_cost", "the agent's CPU and memory, idle and with open flows"),
 }
 """Name on the command line -> module, what it measures."""

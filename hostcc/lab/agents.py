@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from hostcc.client import ask
+from hostcc.errors import HostccError
 from hostcc.lab import gossip, netns
 from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine_scenario import PlacedJobSpec
@@ -66,7 +68,7 @@ def configuration(
         "gpu": {"enabled": False},
         **({"gossip": gossip.section(network, host, members)} if members else {}),
     }
-    return merge(base, over)
+    return merge(merge(base, network.agent_settings()), over)
 
 
 def start(
@@ -186,6 +188,17 @@ def control(agents: Sequence[Agent], words: Sequence[str]) -> list[str]:
         if client.returncode:
             problems.append(f"{agent.host.name}: {' '.join(error.split())}")
     return problems
+
+
+def statuses(agents: Sequence[Agent]) -> dict[str, Any]:
+    """What each agent says of itself, by host; of one that does not answer, why."""
+    found: dict[str, Any] = {}
+    for agent in agents:
+        try:
+            found[agent.host.name] = ask(agent.socket, "status")
+        except HostccError as error:
+            found[agent.host.name] = {"error": str(error)}
+    return found
 
 
 def usage(agent: Agent) -> dict[str, float]:

@@ -20,7 +20,7 @@ MOST = 300_000
 """Assignments looked at; more are refused."""
 MOST_SIMULATED = 2000
 """Of those that differ, the ones with the least load in common are simulated."""
-WINDOW = (3.0, 15.0)
+WINDOW = (3.0, 33.0)
 """Simulated time that counts, in iterations of the slowest job."""
 
 
@@ -108,8 +108,13 @@ def judge(
     ]
     longest, latest = max(alone), max(job.start for job in jobs)
     t0, t1 = (latest + part * longest for part in WINDOW)
-    done = simulate(jobs, [rate] * len(numbers), constant([0] * len(jobs)), t0, t1).iterations
-    seconds = tuple((t1 - t0) / count if count else float("inf") for count in done)
+    done = simulate(jobs, [rate] * len(numbers), constant([0] * len(jobs)), t0, t1)
+    # Computation within the window counts parts of iterations, too.
+    counts = [
+        busy / job.compute if job.compute else float(ended)
+        for job, busy, ended in zip(jobs, done.compute_seconds, done.iterations, strict=True)
+    ]
+    seconds = tuple((t1 - t0) / count if count else float("inf") for count in counts)
     speed = sum(a / s for a, s in zip(alone, seconds, strict=True)) / len(jobs)
     return utilisation(scenario.job, alone, seconds), speed, seconds
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hostcc.lab import netns
 from hostcc.lab.errors import LabError
+from hostcc.lab.leafspine_scenario import PlacedJobSpec
 from hostcc.lab.network import LabHost, Network
 from hostcc.lab.plan import bytes_per_iteration
 from hostcc.lab.scenario import BackgroundSpec, JobSpec
@@ -166,6 +167,7 @@ def worker_orders(job: JobSpec, total_bytes: int, options: Options) -> str:
             "congestion_control": options.socket_control,
             "seed": options.seed,
             "fixed_ports": options.fixed_ports,
+            "marks": isinstance(job, PlacedJobSpec) and job.marks,
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from hostcc.lab import delay, netns, shaping
 from hostcc.lab.errors import LabError
@@ -26,6 +27,9 @@ from hostcc.lab.plan import MAX_SOCKET_RTT_US
 from hostcc.lab.scenario import BackgroundSpec, JobSpec
 from hostcc.lab.segments import Segment
 
+ELEPHANT_BYTES = 100_000.0
+"""Per iteration: rates are a hundredth of a real network's, and so are bytes."""
+SPOT_S = 2.0
 PIN_TABLE = 200
 """Routing table of the first spine; one for each."""
 PIN_PRIORITY, CUT_PRIORITY = 50, 30
@@ -132,6 +136,17 @@ class LeafSpineLab(LeafSpine, Network):
         """Begin anew with what is seen of flows."""
         if self._flows is not None:
             self._flows.clear()
+
+    def agent_settings(self) -> dict[str, Any]:
+        """What links carry, and which flows are heavy at such a rate."""
+        return {
+            "paths": {
+                "fabric_mbit_per_s": self.spec.rate_mbit,
+                "elephant_bytes": ELEPHANT_BYTES,
+                "spot_s": SPOT_S,
+                "devices": ["eth0"],
+            }
+        }
 
     def gossip_address(self, host: object) -> str:
         """On the network of the agents, where there is one."""

@@ -69,6 +69,8 @@ class PlacedJobSpec(JobSpec, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """By rank."""
     flops: Annotated[float, Meta(ge=0, le=1e30)] = 0.0
     """W: FLOP per iteration of all its hosts together, told to the agents; 0: nothing is told."""
+    marks: bool = False
+    """Whether the built-in traffic tells the agents its iteration boundaries (hostcc.mark)."""
 
 
 class PlacedBackgroundSpec(BackgroundSpec, frozen=True, forbid_unknown_fields=True, kw_only=True):

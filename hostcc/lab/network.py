@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from hostcc.lab import netns
 from hostcc.lab.allowed import allowing
@@ -84,6 +84,10 @@ class Network(Built):
 
     def forget(self) -> None:
         """Begin anew with what is seen of flows."""
+
+    def agent_settings(self) -> dict[str, Any]:
+        """What agents have to be told of this network; a variant's configuration goes over it."""
+        return {}
 
     def gossip_address(self, host: LabHost) -> str:
         """Where a host's agent listens for the others."""

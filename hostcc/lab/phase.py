@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from hostcc.lab.segments import Segment
 from hostcc.lab.shaping import QueueCounters
 from hostcc.lab.tcp_counts import TcpCounts
 from hostcc.lab.variants import Variant
-from hostcc.lab.watch import Watch
+from hostcc.lab.watch import Watch, leaves
 
 SAMPLE_MS = 5
 LOOK_S = 0.25
@@ -72,6 +73,8 @@ class PhasePlan:
     seed: int = 1
     series: Path | None = None
     """Where to record bandwidth; None: do not."""
+    status: Path | None = None
+    """Where to keep what the agents say of themselves at the end; None: do not."""
 
 
 def run(network: Network, plan: PhasePlan, progress: Progress) -> PhaseResult:
@@ -165,6 +168,8 @@ class _Phase:
         result.series = plan.series
         for agent in self.agents:
             result.agents[agent.host.name] = agents.usage(agent)
+        if plan.status is not None:
+            plan.status.write_text(json.dumps(agents.statuses(self.agents)))
         for job in plan.jobs:
             result.iterations[job.name] = tuple(self.watch.iterations(job))
             mine = [rank for rank in self.ranks if rank.job == job.name]
@@ -173,6 +178,11 @@ class _Phase:
                 sum(rank.sent for rank in mine),
             )
         return result
+
+    def _count_resets(self) -> None:
+        """Unless a job has been told to leave, which may reset its connections."""
+        if self.watch.staying == [job for job in self.plan.jobs if not leaves(job)]:
+            self.result.resets = self.network.resets() - self.resets
 
     def _look(self) -> None:
         seen = self.network.segments()
@@ -196,11 +206,13 @@ class _Phase:
             self.progress(watch.least)
             done = len(watch.iterations(plan.jobs[0])) if plan.jobs else 0
             for spec in pending.due(time.monotonic() - result.start, done):
+                if actions.label(spec).startswith("stop-job"):
+                    self._count_resets()
                 at = time.monotonic() - result.start
                 result.events.append((at, actions.label(spec), events.perform(spec, stage)))
             if not stopping and watch.staying and watch.least >= plan.iterations:
                 stopping = True
-                result.resets = self.network.resets() - self.resets
+                self._count_resets()
                 watch.stop([job.name for job in plan.jobs])
             if time.monotonic() > limit:
                 raise LabError(f"gave up after {limit - result.start:.0f} s: too slow to be useful")

@@ -97,6 +97,9 @@ def _run_variant(comparison: Comparison, variant: Variant, report: Report) -> _R
                     scenario.iterations,
                     seed=comparison.seed + number,
                     series=series,
+                    status=out / f"{variant.name}-{number + 1}.status.json"
+                    if comparison.out and variant.agent is not None
+                    else None,
                 ),
                 lambda done, what=what: report(what, done, scenario.iterations),  # type: ignore[misc]
             )

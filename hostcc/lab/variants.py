@@ -34,6 +34,15 @@ def _mltcp(variant: str, scope: str = "job") -> dict[str, Any]:
     return {"mltcp": {"mode": "mltcp", "variant": variant, "ratio_scope": scope}}
 
 
+def _plan(*, marks: bool = False, paths: str = "hostcc") -> dict[str, Any]:
+    return {"plan": {"paths": paths}, "marking": {"enabled": marks}}
+
+
+def _paths(*, move: bool = True) -> dict[str, Any]:
+    return {"paths": {"enabled": True, "steer": move, "connect": move}}
+
+
+PLAIN: dict[str, Any] = {"mltcp": {"mode": "off"}}
 BUILTIN: dict[str, Variant] = {
     variant.name: variant
     for variant in (
@@ -45,9 +54,24 @@ BUILTIN: dict[str, Variant] = {
         ),
         *(Variant(name, default_control=name) for name in ("cubic", "reno", "bbr")),
         Variant("best", pinned=True),
+        Variant("mltcp", agent={**_mltcp("hostcc"), "plan": {"enabled": False}}),
+        Variant("paths", agent={**PLAIN, **_plan(), **_paths()}),
+        Variant(
+            "priorities",
+            agent={
+                **PLAIN,
+                **_plan(marks=True, paths="stay"),
+                **_paths(move=False),
+            },
+        ),
+        Variant("all", agent={**_mltcp("hostcc"), **_plan(marks=True), **_paths()}),
     )
 }
-"""`published-*` keep a bytes ratio per flow, as in the paper; `mltcp-*` share it in the job."""
+"""`published-*` keep a bytes ratio per flow, as in the paper; `mltcp-*` share it in the job.
+
+From `best` on they are for leaf-spine fabrics with gossip, and each but `all` has one part of
+hostcc alone: `mltcp`, `paths`, `priorities`.
+"""
 
 
 def resolve(names: Sequence[str], scenario: Scenario) -> tuple[Variant, ...]:

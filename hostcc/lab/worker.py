@@ -29,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostcc import mark
 from hostcc.lab.exchange import Exchange, PeerGoneError, shares
 
 TCP_INFO_BYTES = 256
@@ -62,6 +63,8 @@ class Work:
     seed: int
     fixed_ports: bool
     """Source ports follow from the seed, so that switches hash them alike in every run."""
+    marks: bool
+    """Whether the agent is told where iterations end."""
 
     @property
     def successor(self) -> int:
@@ -272,6 +275,8 @@ def iterate(work: Work, orders: Orders, communicate: Callable[[], None], report:
         communicate()
         now = time.monotonic()
         count += 1
+        if work.marks:
+            mark.iteration()
         if report:
             say(f"iteration {count} {now - start:.6f} {int(start * 1e9)} {int(now * 1e9)}")
 
