@@ -366,6 +366,7 @@ class Agent:
             engine, self.engine = self.engine, None
             self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
             self._toggle = None
+            self.roster.parts.settle()
             problems = engine.restore("rolled back")
             self._report(problems)
         self._say_ready()

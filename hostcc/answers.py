@@ -14,6 +14,9 @@ from hostcc.history import History
 from hostcc.messages import Flows
 from hostcc.parts import Host, Parts
 
+BLOCKS = ("gossip", "plan")
+"""What of a part's view stands beside the agent and the jobs."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -31,7 +34,7 @@ def status(host: Host, facts: Facts, history: History, parts: Parts) -> dict[str
     """The agent, its parts and its jobs, in numbers."""
     engine, config = host.engine, host.config
     rows = parts.status()
-    gossip = next((row.pop("gossip") for row in rows if "gossip" in row), None)
+    blocks = {key: next((row.pop(key) for row in rows if key in row), None) for key in BLOCKS}
     return {
         "schema": views.STATUS,
         "agent": {
@@ -49,7 +52,7 @@ def status(host: Host, facts: Facts, history: History, parts: Parts) -> dict[str
             "congestion_controls": dict(engine.backend.ca_names) if engine else {},
             **views.own_usage(),
         },
-        "gossip": gossip,
+        **blocks,
         "parts": rows,
         "jobs": history.annotate(engine.job_status() if engine else []),
         "notes": views.notes(host.journal),

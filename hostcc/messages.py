@@ -51,6 +51,13 @@ class Peers(_Request, frozen=True, tag="peers"):
     """The other members of the gossip."""
 
 
+class Plan(_Request, frozen=True, tag="plan"):
+    """What is decided for the jobs of all hosts, and how that stands."""
+
+    explain: JobName | None = None
+    """Also why this job is treated as it is."""
+
+
 class Flows(_Request, frozen=True, tag="flows"):
     """The jobs' connections."""
 
@@ -90,7 +97,8 @@ class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
 
 
-Request = Status | Jobs | Profile | Peers | Flows | Changes | Verify | Register | Unfair | Rollback
+Asking = Status | Jobs | Profile | Peers | Plan | Flows | Changes | Verify
+Request = Asking | Register | Unfair | Rollback
 CHANGING = (Register, Unfair, Rollback)
 """Requests that only root may make."""
 
@@ -118,6 +126,7 @@ OPERATIONS: dict[str, type[Request]] = {
     "profile": Profile,
     "flows": Flows,
     "peers": Peers,
+    "plan": Plan,
     "changes": Changes,
     "verify": Verify,
     "register": Register,

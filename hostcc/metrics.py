@@ -20,9 +20,23 @@ JOB_GAUGES = {
     "communication_s": "Communication time of the last iteration, seconds",
     "yielded_s": "Time spent yielding in this iteration, seconds",
 }
+PLAN_GAUGES = {
+    "rank": "Place in the plan's order, 0 the first",
+    "level": "Priority level, 0 the highest",
+    "dscp": "DSCP of its connections",
+    "factor": "What the plan multiplies its owner's weight by",
+}
 JOB_COUNTERS = {
     "iterations": "Iterations seen",
     "bytes_acked": "Bytes acknowledged",
+}
+
+
+FLOW_STATES = ("planned", "moving", "ecmp", "elsewhere")
+STEERING_COUNTERS = {
+    "moved": "Moves of flows to another path that came about",
+    "fell_back": "Flows that went back to ECMP because they fared badly",
+    "refused": "Moves that did not come about",
 }
 
 
@@ -88,6 +102,59 @@ class MetricsServer:
                     if job[key] is not None:
                         family.add_metric([job["name"]], job[key])
                 yield family
+        yield from self._plan(status.get("plan"))
+        yield from self._routing(status.get("routing"), status["parts"])
+
+    def _plan(self, plan: dict[str, Any] | None) -> Iterator[Any]:
+        """Nothing of jobs while no plan holds."""
+        if plan is None:
+            return
+        gauge = self._core.GaugeMetricFamily
+        held = gauge("hostcc_plan_followed", "1 while a plan holds, 0 while defaults are in force")
+        held.add_metric([], float(plan["follows"] is not None))
+        yield held
+        agreed = gauge("hostcc_plan_agreed", "1 if the members that matter agreed on it")
+        agreed.add_metric([], float(bool(plan["agreed"])))
+        yield agreed
+        number = "Activations of plans by this host"
+        yield self._core.CounterMetricFamily(
+            "hostcc_plan_activations", number, value=plan["number"]
+        )
+        if plan["age_s"] is not None:
+            age = gauge("hostcc_plan_age_seconds", "Since the plan was the one to follow")
+            age.add_metric([], plan["age_s"])
+            yield age
+        for key, words in PLAN_GAUGES.items():
+            family = gauge(f"hostcc_job_planned_{key}", words, labels=["job"])
+            for job in plan["jobs"]:
+                if job[key] is not None:
+                    family.add_metric([job["name"]], job[key])
+            yield family
+
+    def _routing(
+        self, routing: dict[str, Any] | None, parts: list[dict[str, Any]]
+    ) -> Iterator[Any]:
+        """Nothing while no paths are looked for."""
+        if routing is None:
+            return
+        flows = self._core.GaugeMetricFamily(
+            "hostcc_large_flows", "Flows worth a path, by where they are", labels=["state"]
+        )
+        for state in FLOW_STATES:
+            count = sum(flow["state"] == state for flow in routing["flows"])
+            flows.add_metric([state], float(count))
+        yield flows
+        known = self._core.GaugeMetricFamily(
+            "hostcc_paths_known", "Destinations of which the paths are known",
+            value=sum(one["paths"] > 0 for one in routing["destinations"]),
+        )  # fmt: skip
+        yield known
+        steering: dict[str, Any] = next((row for row in parts if row["name"] == "steering"), {})
+        for key, words in STEERING_COUNTERS.items():
+            if key in steering:
+                yield self._core.CounterMetricFamily(
+                    f"hostcc_flows_{key}", words, value=steering[key]
+                )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients += 1

@@ -94,6 +94,11 @@ class Parts:
                 run.task = None
             run.halt()
 
+    def settle(self) -> None:
+        """Stop those that are to be off now, the last one first; does not wait for their turn."""
+        for run in reversed(self._runs):
+            run.settle()
+
     def verify(self) -> list[Difference]:
         """What is no longer as the parts made it."""
         return [one for run in self._runs if run.running for one in run.verify()]
@@ -140,6 +145,12 @@ class _Run:
         if self._clock() - self._good_since > RETRY_S[1]:
             self._retry_s, self._logged = RETRY_S[0], ""
         return self.part.every_s
+
+    def settle(self) -> None:
+        """Stop the part, if it is to be off."""
+        self._off = self.part.off()
+        if self._off:
+            self.halt()
 
     def halt(self) -> None:
         """Stop the part, if it runs."""

@@ -17,7 +17,9 @@ from hostcc.lockfile import AgentLock
 from hostcc.measure.rdma import HostRdma
 from hostcc.model import Change
 from hostcc.namespaces import all_pids, opened
-from hostcc.paths import undo
+from hostcc.paths import changes as paths
+from hostcc.paths import egress, egress_kernel, undo
+from hostcc.paths.marking import JobMark, MarkKernel
 from hostcc.version import version
 from hostcc.views import ROLLBACK
 
@@ -60,6 +62,8 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
     how = "rolled back"
     problems += _unbind_counters(journal, active)
     problems += _unsteer(journal, active)
+    problems += _take_marks(journal, groups, tree)
+    problems += _remove_queues(journal)
     journal.undone(changes.ended_with_agent(active.values()), how)
     for job, path in groups.items():
         origins = changes.origins(active.values(), job)
@@ -100,6 +104,44 @@ def _unsteer(journal: Journal, active: Mapping[str, Change]) -> list[str]:
                 problems.append(f"{change.target}: {why}")
             else:
                 journal.undone([change.id], "rolled back")
+    return problems
+
+
+def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
+    """Sockets of jobs lose the marks of an agent whose guard was killed, too."""
+    left = [change for change in journal.active.values() if change.what == paths.MARKS]
+    marks = {paths.job_of(change): paths.tos_of(change) for change in left}
+    if not left:
+        return []
+    try:
+        with MarkKernel() as kernel, opened(all_pids()) as where:
+            slots = {job: slot for slot, job in enumerate(sorted(marks), 1)}
+            for job, slot in slots.items():
+                kernel.set_job(slot, JobMark(stray=marks[job]))
+            kernel.set_cgroup_ids(
+                {
+                    number: slots[job]
+                    for job, path in groups.items()
+                    if job in slots
+                    for number in tree.ids(path)
+                }
+            )
+            kernel.walk(where)
+    except (BpfError, OSError) as error:
+        return [f"open sockets keep the marks of the dead agent: {error}"]
+    journal.undone([change.id for change in left], "rolled back")
+    return []
+
+
+def _remove_queues(journal: Journal) -> list[str]:
+    """Devices get the kernel's default queue again."""
+    problems = []
+    for change in [one for one in journal.active.values() if one.what == egress.QUEUES]:
+        why = egress_kernel.remove(change.target)
+        if why:
+            problems.append(f"{change.target}: queues stay: {why}")
+        else:
+            journal.undone([change.id], "rolled back")
     return problems
 
 

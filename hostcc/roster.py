@@ -7,10 +7,12 @@ from typing import Any
 
 from hostcc import answers, views
 from hostcc.measuring.measurement import Measurement
-from hostcc.messages import Jobs, Peers, Profile
-from hostcc.parts import Host, Parts
+from hostcc.messages import Jobs, Peers, Plan, Profile
+from hostcc.parts import Host, Part, Parts
 from hostcc.peer import Peer
+from hostcc.planning.level_marks import LevelMarks
 from hostcc.planning.planning import Planning
+from hostcc.planning.queues import LevelQueues
 from hostcc.routing.routing import Routing
 from hostcc.sharing.cluster import Cluster
 from hostcc.sharing.gossip import Gossip
@@ -29,8 +31,13 @@ class Roster:
         self.planning = Planning(host, self.gossip.standing)
         cluster = Cluster(lambda: self.gossip.member)
         self.routing = Routing(host, cluster, self.measurement.profiles, self.planning.plan)
+        acting: list[Part] = [
+            self.planning,
+            LevelQueues(host),
+            LevelMarks(host, self.planning.made),
+        ]
         self.parts = Parts(
-            [*self.measurement.parts, self.gossip, self.planning, *self.routing.parts]
+            [*self.measurement.parts, self.gossip, *acting, *self.routing.parts]
         )
 
     @property
@@ -39,6 +46,7 @@ class Roster:
         return {
             Jobs: lambda request, _: self._jobs(request),
             Peers: lambda *_: self.gossip.peers(),
+            Plan: lambda request, _: self.planning.answer(request.explain),
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
 

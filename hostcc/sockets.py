@@ -55,26 +55,31 @@ class Sockets:
     ) -> SwitchResult:
         """Give the sockets of `only`, or of all `jobs`, their congestion control."""
         self.publish_groups(jobs)
-        with self._namespaces([only] if only else jobs) as where:
+        with self.namespaces([only] if only else jobs) as where:
             return self._backend.switch_sockets(where, only.slot if only else 0, to_default)
 
     def flows(self, jobs: Collection[Job]) -> Records:
         """One row per connection of `jobs`, struct hcc_flow_record."""
         self.publish_groups(jobs)
-        with self._namespaces(jobs) as where:
+        with self.namespaces(jobs) as where:
             return self._backend.flows(where)
 
     def publish_groups(self, jobs: Iterable[Job]) -> None:
         """Tell the kernel side which cgroups, nested ones included, are whose now."""
+        self._backend.set_cgroup_ids(self.groups(jobs))
+
+    def groups(self, jobs: Iterable[Job]) -> dict[int, int]:
+        """Ids of the jobs' cgroups, nested ones included -> slot."""
         ids = {
             number: job.slot
             for job in jobs
             for group in job.groups
             for number in self._tree.ids(group)
         }
-        self._backend.set_cgroup_ids(dict(list(ids.items())[:MAX_CGROUPS]))
+        return dict(list(ids.items())[:MAX_CGROUPS])
 
-    def _namespaces(self, jobs: Iterable[Job]) -> AbstractContextManager[list[Path | None]]:
+    def namespaces(self, jobs: Iterable[Job]) -> AbstractContextManager[list[Path | None]]:
+        """Those in which the jobs' sockets are, our own first; open while it is entered."""
         if not self._everywhere:
             return opened(())
         if any(job.rule for job in jobs):

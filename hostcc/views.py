@@ -21,6 +21,7 @@ from hostcc.verify import FOREIGN, LeftAlone
 
 STATUS, JOBS, FLOWS = "hostcc.status/1", "hostcc.jobs/1", "hostcc.flows/1"
 PROFILE, PEERS = "hostcc.profile/1", "hostcc.peers/1"
+PLAN, EXPLANATION = "hostcc.plan/1", "hostcc.explanation/1"
 CHANGES, VERIFY = "hostcc.changes/1", "hostcc.verify/1"
 REGISTER, UNFAIR, ROLLBACK = "hostcc.register/1", "hostcc.unfair/1", "hostcc.rollback/1"
 

@@ -15,6 +15,8 @@ from hostcc.cli.main import COMMANDS
 from hostcc.config import Config
 from hostcc.configfile import load
 from hostcc.messages import OPERATIONS
+from hostcc.paths import changes as paths
+from hostcc.paths import egress
 from hostcc.sections.agent import AgentConfig
 from hostcc.sections.discover import DiscoverConfig, ProcessConfig, UnitConfig
 from hostcc.sections.egress import EgressConfig
@@ -87,7 +89,7 @@ def test_every_operation_schema_and_change() -> None:
         changes.FOLLOWED,
         changes.RDMA,
     )
-    for kind in (*kinds, changes.BASE, changes.MODE):
+    for kind in (*kinds, changes.BASE, changes.MODE, paths.MARKS, egress.QUEUES):
         assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind
 
 

@@ -102,6 +102,12 @@ static __always_inline enum outcome mark(void *ctx, struct mark_sock *its, const
 	bool on = c && c->flags & MARK_ON, ours = its->flags & MARK_ON;
 	u32 now = get_tos(ctx, v6);
 
+	if (!ours && c && c->stray && now == c->stray) {	/* an earlier agent's */
+		its->tos = now;
+		its->own_tos = 0;
+		its->flags |= MARK_ON;
+		ours = true;
+	}
 	if (ours && now != its->tos) {	/* its application has marked it since */
 		its->flags &= ~MARK_ON;
 		ours = false;
@@ -287,7 +293,7 @@ int mark_tcp(struct bpf_iter__tcp *ctx)
 	slot = slot_of(tp, skc);
 	c = conf_of(slot);
 	its = bpf_sk_storage_get(&mark_socks, tp, 0,
-				 c && c->flags ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+				 c && (c->flags || c->stray) ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!its)
 		return 0;
 	its->slot = slot;

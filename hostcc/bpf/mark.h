@@ -21,7 +21,7 @@ struct mark_conf {
 	__u32 flags;		/* enum mark_flags; 0: as the sockets' owners want */
 	__u32 tos;		/* DSCP << 2 */
 	__u32 clamp;		/* packets */
-	__u32 pad;
+	__u32 stray;		/* DSCP << 2 that an agent which died has left on sockets, or 0 */
 	__u64 pace;		/* bytes per second of each socket */
 };
 

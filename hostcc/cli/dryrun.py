@@ -14,6 +14,7 @@ from hostcc.engine import plan
 from hostcc.errors import Exit
 from hostcc.journal import change_json
 from hostcc.model import Change
+from hostcc.planning.dryrun import by_plans
 from hostcc.routing.routing import planned as paths
 
 SCHEMA = "hostcc.dry-run/1"
@@ -25,6 +26,9 @@ def show(config: Config, as_json: bool) -> int:
     planned: list[Change] = []
     if not config.agent.observe_only and not any("cgroup" in text for text in problems):
         planned = plan(config, CgroupTree(resolve_root(config.agent.cgroup_root)))
+        later, trouble = by_plans(config)
+        planned += later
+        problems += trouble
         planned += paths(config.paths)
     rows = [without_time(change) for change in planned]
     if as_json:

@@ -1,4 +1,4 @@
-"""`hostcc plan VIEW.json`: the plan of a cluster, and why a job is treated as it is."""
+"""`hostcc plan [VIEW.json]`: the plan that the agent follows, or the one of a view; and why."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from typing import Any
 
 import msgspec
 
-from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds, table
+from hostcc.cli.common import (
+    Subparsers,
+    add_client_options,
+    add_parser,
+    emit,
+    print_json,
+    seconds,
+    table,
+)
+from hostcc.cli.planned import heading
 from hostcc.cli.viewfile import MAX_BYTES, view_of
+from hostcc.client import ask
 from hostcc.errors import Exit, InputError
+from hostcc.model import JobPlan, Plan
 from hostcc.schedule import compression, methods
 from hostcc.schedule.explain import Explanation, explain
 from hostcc.schedule.plan import Options, Solution, solve, written
+from hostcc.views import EXPLANATION, PLAN
 
-PLAN, EXPLANATION = "hostcc.plan/1", "hostcc.explanation/1"
 COLUMNS = [
     ("Rank", "right"),
     ("Job", "left"),
@@ -34,6 +45,7 @@ FLOW_COLUMNS = [
     ("Load", "right"),
     ("Reason", "left"),
 ]
+FLOWS_SHOWN = 100
 CONTENDER_COLUMNS = [
     ("Shares links with", "left"),
     ("Rank", "right"),
@@ -46,9 +58,20 @@ CONTENDER_COLUMNS = [
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = add_parser(subparsers, "plan", "paths, priorities and time-shifts of a cluster's jobs")
-    parser.add_argument("file", metavar="VIEW", help="a cluster view as JSON (docs/schedule.md)")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="VIEW",
+        help="a cluster view as JSON (docs/schedule.md); absent: the plan that the agent follows",
+    )
     parser.add_argument("--explain", metavar="JOB", help="why this job is treated as it is")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_client_options(parser)
+    _add_options(parser)
+    parser.set_defaults(func=run)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """How a VIEW is planned; the agent has its own in `[plan]`."""
     default = Options()
     parser.add_argument(
         "--levels",
@@ -85,11 +108,37 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             metavar="NAME",
             help=f"one of {', '.join(known)} (default: %(default)s)",
         )
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, and print the plan or the explanation."""
+    """Print the plan or the explanation, of the agent or of a view."""
+    return _agents(args) if args.file is None else _of_view(args)
+
+
+def _agents(args: argparse.Namespace) -> int:
+    default, given = Options(), vars(args)
+    for name in ("levels", "fairness", "most_loss", "paths", "order", "compression"):
+        if given[name] != getattr(default, name):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option}: expected together with VIEW; the agent has [plan]")
+    if args.reserved:
+        raise InputError("--reserved: expected together with VIEW; the agent has [plan]")
+    answer = ask(args.socket, "plan", explain=args.explain)
+    why = answer.pop("explanation")
+    if why is not None:
+        shown = {"schema": EXPLANATION, **why}
+        print_json(shown) if args.json else _explain(msgspec.convert(why, Explanation))
+    elif args.json:
+        print_json(answer)
+    else:
+        print("\n".join(heading(answer["state"])))
+        if answer["jobs"]:
+            _list(msgspec.convert(answer, Plan))
+            _flows(answer["flows"])
+    return Exit.OK
+
+
+def _of_view(args: argparse.Namespace) -> int:
     options = Options(
         levels=_bounded("--levels", args.levels, 1, 4096),
         reserved=_levels(args.reserved),
@@ -116,26 +165,43 @@ def _show_plan(digest: str, found: Solution, *, as_json: bool) -> None:
     made = written(digest, found)
     if as_json:
         print_json({"schema": PLAN, **msgspec.to_builtins(made)})
-        return
-    rows = [
-        (
-            str(one.rank),
-            one.job,
-            str(one.level),
-            f"{one.priority:.4g}",
-            f"{dict(one.parameters).get('weight', 1.0):.3g}",
-            seconds(one.shift_s) if one.shift_s else "-",
-            one.reason,
-        )
-        for one in sorted(made.jobs, key=lambda one: one.rank)
-    ]
-    emit(table(COLUMNS, rows), made.reason)
+    else:
+        _list(made)
+
+
+def _list(plan: Plan) -> None:
+    rows = [_row(one) for one in sorted(plan.jobs, key=lambda one: one.rank)]
+    emit(table(COLUMNS, rows), plan.reason)
+
+
+def _flows(flows: list[dict[str, str]]) -> None:
+    """The first of them; `--explain` says more of one job's."""
+    if flows:
+        rows = [(one["flow"], one["path"]) for one in flows[:FLOWS_SHOWN]]
+        more = [f"and {len(flows) - len(rows)} more flows"] if len(flows) > len(rows) else []
+        emit(table(FLOW_COLUMNS[:2], rows), *more)
+
+
+def _row(one: JobPlan) -> tuple[str, ...]:
+    return (
+        str(one.rank),
+        one.job,
+        str(one.level),
+        f"{one.priority:.4g}",
+        f"{dict(one.parameters).get('weight', 1.0):.3g}",
+        seconds(one.shift_s) if one.shift_s else "-",
+        one.reason,
+    )
 
 
 def _show_explanation(why: Explanation, *, as_json: bool) -> None:
     if as_json:
         print_json({"schema": EXPLANATION, **msgspec.to_builtins(why)})
-        return
+    else:
+        _explain(why)
+
+
+def _explain(why: Explanation) -> None:
     lines = {
         "Job": why.job,
         "Rank": f"{why.rank}, predicted to run at {why.speed:.1%} of its speed alone",

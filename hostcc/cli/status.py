@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from hostcc.cli import routed
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -19,6 +20,8 @@ from hostcc.cli.common import (
     table,
 )
 from hostcc.cli.peers import short
+from hostcc.cli.planned import heading as plan_heading
+from hostcc.cli.planned import here
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
 
@@ -108,6 +111,8 @@ def screen(answer: dict[str, Any]) -> Group:
     elif answer["agent"]["state"] == "active":
         parts.append(Text("no jobs; start one: hostcc run --job NAME -- COMMAND"))
     parts += gossip(answer.get("gossip"))
+    parts += [Text(line) for line in plan(answer.get("plan"))]
+    parts += [Text(line) for line in routed.lines(answer.get("routing"))]
     parts += [Text(line) for line in troubles(answer.get("parts", []))]
     parts += [Text(f"note: {note['target']}: {note['text']}") for note in answer["notes"]]
     return Group(*parts)
@@ -158,6 +163,11 @@ def gossip(block: dict[str, Any] | None) -> list[Text]:
         lines.append(Text(f"gossip is {words}", style="bold red"))
     lines += [Text(f"gossip: job {job}: {why}") for job, why in block["unpublished"].items()]
     return lines
+
+
+def plan(block: dict[str, Any] | None) -> list[str]:
+    """Which plan is followed, and what it says of the jobs here."""
+    return [] if block is None else [*plan_heading(block), *here(block["jobs"])]
 
 
 def job_row(job: dict[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from hostcc.errors import InputError
 from hostcc.model import Change
 
+QUEUES = "egress-queues"
 MAJOR = 0xC1C
 """Handle of our root qdisc: c1c:, so that it is known again."""
 DEFAULT_KINDS = frozenset({"noqueue", "pfifo_fast", "mq", "fq_codel", "fq"})
@@ -69,8 +70,8 @@ def change(kind: Queues, device: str, found: str, levels: int) -> Change:
     if found not in DEFAULT_KINDS:
         raise InputError(f"egress {device}: its root qdisc is {found}, which somebody chose")
     return Change(
-        id=f"egress:{device}",
-        what="egress-queues",
+        id=f"{QUEUES}:{device}",
+        what=QUEUES,
         target=device,
         before=found,
         after={"qdisc": str(kind), "levels": levels},

@@ -1,7 +1,7 @@
 """The kernel side of marking: programs of mark.bpf.c on jobs' cgroups, and walks over sockets.
 
 Links are held by descriptors of this process: when it dies nothing new is marked.  What is
-marked already keeps its mark, which is harmless, until `clear` or the next agent's walk.
+marked already keeps its mark until `clear`, or until whoever was given `remains` takes it away.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class JobMark:
     """Bytes per second of each connection."""
     clamp_packets: int | None = None
     """Upper bound of each connection's window."""
+    stray: int = 0
+    """DSCP << 2 that an agent which died has left on sockets; 0: none.  Those are ours."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class MarkKernel:
     """Loads mark.bpf.c; raises BpfError.  Slots are the caller's job numbers, from 1."""
 
     def __init__(self) -> None:
-        self._links: dict[int, list[BpfLink]] = {}
+        self._links: dict[tuple[int, Path], list[BpfLink]] = {}
         with contextlib.ExitStack() as stack:
             self._object = stack.enter_context(BpfObject.open(object_path("mark")))
             self._object.load()
@@ -64,6 +66,7 @@ class MarkKernel:
             self._cgroups = self._object.map("mark_cgroups")
             self._ports = self._object.map("mark_ports")
             self._slots = self._object.map("mark_slot")
+            self._iterator = self._object.attach_iter("mark_tcp")
             stack.pop_all()
 
     def set_job(self, slot: int, mark: JobMark | None) -> None:
@@ -80,11 +83,12 @@ class MarkKernel:
             conf["tos"] = (mark.tos or 0) & 0xFC
             conf["pace"] = int(mark.pace_bps or 0)
             conf["clamp"] = mark.clamp_packets or 0
+            conf["stray"] = mark.stray & 0xFC
         self._confs.update(slot, conf[()])
 
     def attach(self, slot: int, cgroup: Path) -> None:
-        """Mark new sockets in and below a job's cgroup v2 directory."""
-        self.detach(slot)
+        """Mark new sockets in and below one of a job's cgroup v2 directories."""
+        self.detach(slot, cgroup)
         fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         links: list[BpfLink] = []
         try:
@@ -96,18 +100,31 @@ class MarkKernel:
             raise
         finally:
             os.close(fd)
-        self._links[slot] = links
+        self._links[slot, cgroup] = links
 
-    def detach(self, slot: int) -> None:
-        """Mark no more new sockets of a job."""
-        for link in self._links.pop(slot, []):
+    def detach(self, slot: int, cgroup: Path) -> None:
+        """Mark no more new sockets of one of a job's directories."""
+        for link in self._links.pop((slot, cgroup), []):
             link.close()
+
+    def attached(self, slot: int, cgroup: Path) -> bool:
+        """Whether the programs are still there."""
+        links = self._links.get((slot, cgroup), [])
+        return bool(links) and all(link.alive for link in links)
+
+    @property
+    def remains(self) -> tuple[int, int, int, int]:
+        """What another process needs to take all marks away: the descriptors of the table of
+        jobs and of the walk over sockets; the table's length and the bytes of an entry."""
+        size = self._confs.value_dtype.itemsize
+        return self._confs.fd, self._iterator.link.fd, self._confs.max_entries, size
 
     def attach_rules(self, root: Path) -> None:
         """Mark new TCP sockets below `root` by their ports; see set_ports."""
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            self._links.setdefault(0, []).append(self._object.attach_cgroup("mark_rules", fd))
+            links = self._links.setdefault((0, root), [])
+            links.append(self._object.attach_cgroup("mark_rules", fd))
         finally:
             os.close(fd)
 
@@ -127,12 +144,8 @@ class MarkKernel:
     def walk(self, netns: Sequence[Path | None]) -> Walked:
         """Bring the jobs' marks, paces and bounds to existing TCP sockets of namespaces."""
         self._walks.update(0, (0, 0, 0, 0))
-        iterator = self._object.attach_iter("mark_tcp")
-        try:
-            for where in netns:
-                in_netns(where, iterator.read)
-        finally:
-            iterator.close()
+        for where in netns:
+            in_netns(where, self._iterator.read)
         done: Any = self._walks.lookup(0)
         return Walked(*(int(done[name]) for name in ("seen", "set", "foreign", "failed")))
 
@@ -146,8 +159,9 @@ class MarkKernel:
 
     def close(self) -> None:
         """Detach and unload."""
-        for slot in list(self._links):
-            self.detach(slot)
+        for slot, cgroup in list(self._links):
+            self.detach(slot, cgroup)
+        self._iterator.close()
         self._object.close()
 
     def __enter__(self) -> MarkKernel:

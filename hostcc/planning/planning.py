@@ -6,8 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
+from hostcc import views
+from hostcc.errors import HostccError
 from hostcc.model import Difference, Plan
 from hostcc.parts import Host
+from hostcc.planning import levels
 from hostcc.planning.following import Following, step
 from hostcc.planning.standing import Made, Standing
 
@@ -58,8 +63,18 @@ class Planning:
         return []
 
     def view(self) -> Mapping[str, Any]:
-        """Nothing beside what `hostcc plan` shows."""
-        return {}
+        """How the plan stands, and what it says of this host's jobs."""
+        made = self.made()
+        return {"plan": {**self._state(), "jobs": self._jobs(made)}}
+
+    def answer(self, explain: str | None) -> dict[str, Any]:
+        """What `hostcc plan` shows.  Raises HostccError for a job that is in no plan."""
+        made = self.made()
+        shown = msgspec.to_builtins(made.plan if made is not None else Plan(""))
+        answer = {"schema": views.PLAN, **shown, "state": self._state(), "explanation": None}
+        if explain is not None:
+            answer["explanation"] = self._explain(made, explain)
+        return answer
 
     def plan(self) -> Plan | None:
         """The plan that holds now; None: defaults."""
@@ -73,6 +88,50 @@ class Planning:
         config, now = self._host.config.plan, self._clock()
         self._following = step(self._following, now, self._standing(), config.max_age_s)
         return self._following.made
+
+    def _state(self) -> dict[str, Any]:
+        """As of the last call of `made`."""
+        standing, now, of = self._standing(), self._clock(), self._following
+        there = of.made is not None
+        return {
+            "follows": of.digest if there else None,
+            "reason": self.off() or of.why or None,
+            "held": standing.held if standing is not None else None,
+            "active": standing.active if standing is not None else None,
+            "agreed": standing.agreed if standing is not None else None,
+            "missing": list(standing.missing) if standing is not None else [],
+            "number": standing.number if standing is not None else 0,
+            "age_s": now - of.current if there else None,
+            "in_force_s": now - of.since if there else None,
+        }
+
+    def _jobs(self, made: Made | None) -> list[dict[str, Any]]:
+        engine, config = self._host.engine, self._host.config
+        if made is None or engine is None:
+            return []
+        dscp = levels.marks(made, levels.table(config.plan, config.marking))
+        table = engine.table
+        return [
+            {
+                "name": one.job,
+                "rank": one.rank,
+                "level": one.level,
+                "dscp": dscp.get(one.job) if config.marking.enabled else None,
+                "weight": params.weight,
+                "factor": made.factors.get(one.job, 1.0),
+                "start_later_s": one.shift_s,
+            }
+            for one in made.plan.jobs
+            if one.job in table.jobs and (params := table.jobs[one.job].params) is not None
+        ]
+
+    def _explain(self, made: Made | None, job: str) -> dict[str, Any]:
+        from hostcc.schedule.explain import explain
+
+        if made is None:
+            raise HostccError(f"no plan: {self.off() or self._following.why}")
+        shown: dict[str, Any] = msgspec.to_builtins(explain(made.solution, job))
+        return shown
 
     def _weigh(self, made: Made | None) -> None:
         engine = self._host.engine

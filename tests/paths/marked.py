@@ -58,6 +58,10 @@ def sendto(name: str, address: str, port: int) -> int:
     return tos(name)
 
 
+def send(name: str) -> int:
+    return socks[name].send(b"x")
+
+
 def pace(name: str) -> int:
     return socks[name].getsockopt(socket.SOL_SOCKET, 47)  # SO_MAX_PACING_RATE
 

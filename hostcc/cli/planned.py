@@ -1,0 +1,53 @@
+"""How the plan that an agent follows is told to a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostcc.cli.common import seconds
+from hostcc.cli.peers import short
+
+MISSING_SHOWN = 8
+
+
+def heading(state: dict[str, Any]) -> list[str]:
+    """Which plan is followed and since when, or why none is."""
+    if state["follows"] is None:
+        return [f"no plan, defaults are in force: {state['reason']}"]
+    line = f"plan of view {short(state['follows'])}, {_how(state)}"
+    line += f", in force for {seconds(state['in_force_s'])}"
+    lines = [line]
+    if state["active"] != state["follows"]:
+        lines.append(f"the plan of view {short(state['active'])} is being made")
+    if state["held"] != state["active"]:
+        lines.append(f"view {short(state['held'])} is held and waits for {_names(state)}")
+    if state["age_s"] >= 1:
+        lines.append(f"it was the one to follow {seconds(state['age_s'])} ago")
+    return lines
+
+
+def here(jobs: list[dict[str, Any]]) -> list[str]:
+    """What it says of this host's jobs."""
+    return [f"plan: job {_job(one)}" for one in sorted(jobs, key=lambda one: one["rank"])]
+
+
+def _job(one: dict[str, Any]) -> str:
+    words = f"{one['name']}: rank {one['rank']}, level {one['level']}"
+    if one["dscp"] is not None:
+        words += f", DSCP {one['dscp']}"
+    words += f", weight {one['weight']:.3g} ({one['factor']:.3g} times its owner's)"
+    if one["start_later_s"]:
+        words += f", to start {seconds(one['start_later_s'])} later"
+    return words
+
+
+def _how(state: dict[str, Any]) -> str:
+    if state["agreed"]:
+        return "agreed"
+    return f"after waiting for {_names(state)}" if state["missing"] else "after waiting"
+
+
+def _names(state: dict[str, Any]) -> str:
+    missing = state["missing"]
+    more = ", ..." if len(missing) > MISSING_SHOWN else ""
+    return f"{', '.join(missing[:MISSING_SHOWN])}{more}" or "nobody"
