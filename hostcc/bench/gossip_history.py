@@ -16,6 +16,7 @@ import numpy as np
 from hostcc.bench.gossip_world import Faults, Host, Member, World
 from hostcc.coord import codec
 from hostcc.coord.coordinator import Coordinator
+from hostcc.coord.intake import Held
 from hostcc.coord.message import PROTOCOL, Message, Outgoing, Record
 from hostcc.coord.node import Node
 from hostcc.coord.payloads import (
@@ -34,6 +35,7 @@ from hostcc.coord.payloads import (
 )
 from hostcc.coord.settings import Settings
 from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.coord.store import Store
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.plan import Options, plan
 from hostcc.schedule.problem import Problem, build
@@ -86,7 +88,7 @@ class History:
         self._rng = rng = Random(seed)
         self._world = World(rng.getrandbits(64), SETTINGS, make=self._member)
         self._problems: dict[str, bytes] = {}
-        self._seen: dict[tuple[str, int, str, str, str], list[tuple[int, int]]] = {}
+        self._seen: dict[tuple[str, int, str, str, str], list[Held]] = {}
         self._dead_since: dict[tuple[str, str], float] = {}
         self._trace = hashlib.blake2b(digest_size=8)
         self._names = [f"h{index}" for index in range(rng.randint(3, 10))]
@@ -258,15 +260,14 @@ class History:
         host = self._world.hosts[name]
         for record in message.records:
             held = host.node.store.get(record.writer, (record.kind, record.key))
-            key = (name, host.life, record.writer, record.kind, record.key)
-            seen = self._seen.setdefault(key, [])
             if held is None:
-                seen.append((0, 0))
                 continue
-            if held.order < (seen[-1] if seen else held.order) or held.order in seen[:-1]:
+            seen = self._seen.setdefault((name, host.life, record.writer, *_slot(record)), [])
+            if seen and held.order == seen[-1].order:
+                continue
+            if seen and _older(host.node.store, held, seen):
                 self._violation(f"{name}: a record of {record.writer} was replaced by an older one")
-            if seen[-1:] != [held.order]:
-                seen.append(held.order)
+            seen.append(held)
             signed = codec.signed_bytes(held.record)
             if not SimulatedVerifier().verify(record.writer, signed, held.record.signature):
                 self._violation(f"{name}: a record of {record.writer} is not its own")
@@ -342,6 +343,25 @@ def speak(protocol: int, data: bytes) -> bytes:
         fields["unknown"] = [1, {"x": b"y"}]
         fields["r"] = [[*record, b"more"] for record in fields.get("r", ())]
     return msgspec.msgpack.encode(fields)
+
+
+def _slot(record: Record) -> tuple[str, str]:
+    return record.kind, record.key
+
+
+def _older(store: Store, held: Held, seen: list[Held]) -> bool:
+    """Whether what is held now was replaced before, or is older than what was held last.
+
+    An accusation that was refuted has ended; another one of a writer that has lost its memory
+    may be of a smaller number.
+    """
+    last = seen[-1]
+    if any(held.order == before.order for before in seen[:-1]):
+        return True
+    ended = isinstance(last.content, Accusation) and last.content.incarnation < store.incarnation(
+        last.record.key
+    )
+    return held.order < last.order and not ended
 
 
 def _coordinator(host: Host) -> Coordinator:

@@ -186,9 +186,11 @@ class Transport:
         if self.offenders.shut_out(peer, now):
             return "shut out"
         dealer = self._dealers.get(peer)
-        if dealer is not None and dealer.up:
+        accepted = self._may(peer, self._router.connection_of(peer))
+        # Of two connections both ends use the same one, so that the other falls into disuse.
+        if dealer is not None and dealer.up and not (accepted and peer < self.name):
             return "" if self._dealers.send(peer, payload, now) else "queue full"
-        if self._may(peer, self._router.connection_of(peer)):
+        if accepted:
             outcome = self._router.send(peer, payload)
             if outcome is not None:
                 return outcome

@@ -46,6 +46,28 @@ async def test_both_dial_and_both_hear(tmp_path: Path) -> None:
         await until(lambda: ("a", b"a0") in b.got and ("b", b"b0") in a.got)
 
 
+async def test_of_two_connections_one_falls_into_disuse(tmp_path: Path) -> None:
+    make_keys(tmp_path, "ab")
+    short = TransportSettings(idle_s=0.4)
+    async with End("a", tmp_path / "a", short) as a, End("b", tmp_path / "b", short) as b:
+        assert a.send(b, b"x")
+        assert b.send(a, b"y")
+        ends = (a.transport, b.transport)
+        await until(lambda: [end.connections() for end in ends] == [(1, 1), (1, 1)])
+
+        def one_left() -> bool:
+            a.send(b, b"x")
+            b.send(a, b"y")
+            return [end.connections() for end in ends] == [(1, 0), (0, 1)]
+
+        await until(one_left)
+        a.got.clear()
+        b.got.clear()
+        await b.said(a, b"still here")
+        await a.said(b, b"still here")
+        assert [end.connections() for end in ends] == [(1, 0), (0, 1)]
+
+
 async def test_ipv6(tmp_path: Path) -> None:
     make_keys(tmp_path, "ab")
     everywhere = Address("::", 0)
