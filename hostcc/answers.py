@@ -14,7 +14,7 @@ from hostcc.history import History
 from hostcc.messages import Flows
 from hostcc.parts import Host, Parts
 
-BLOCKS = ("gossip", "plan")
+BLOCKS = ("gossip", "plan", "routing")
 """What of a part's view stands beside the agent and the jobs."""
 
 
