@@ -335,7 +335,8 @@ class Agent:
         group = table.register(request.job, wishes, peer.pid)
         joined = request.join and table.enter(request.job, peer.pid)
         marks = self.roster.measurement.marking.socket
-        return views.registration(request.job, group, joined, marks)
+        rdma = self.roster.rdma.joined()
+        return views.registration(request.job, group, joined, marks, rdma)
 
     def _unfair(self, request: Unfair, peer: Peer) -> dict[str, Any]:
         who = f"hostcc unfair, by uid {peer.uid}, pid {peer.pid}"

@@ -13,10 +13,11 @@ from hostcc.model import Change
 
 GROUP, MEMBER, SOCKETS = "job-cgroup", "job-member", "job-sockets"
 FOLLOWED, RDMA = "job-followed", "rdma-counters"
+RDMA_PLAN, RDMA_JOB, SEMAPHORES = "rdma-plan", "rdma-job", "pcie-semaphores"
 CA, RULES, BASE, MODE = "congestion-control", "port-rules", "cgroup", "mode"
 
 ENDS_WITH_AGENT = "ends with the agent"
-ENDING = (CA, RULES, SOCKETS, MODE, FOLLOWED)
+ENDING = (CA, RULES, SOCKETS, MODE, FOLLOWED, RDMA_JOB)
 """Changes that cannot outlive the agent that made them."""
 
 
@@ -185,3 +186,43 @@ def origins(changes: Iterable[Change], job: str) -> dict[int, str]:
         for change in changes
         if change.id.startswith(prefix) and change.target.isdigit()
     }
+
+
+def rdma_plan(path: Path) -> Change:
+    """A file of shared memory that jobs read.  It outlives the agent, but jobs see it go stale."""
+    return _shared(RDMA_PLAN, path, "jobs of `hostcc run --rdma` read it")
+
+
+def semaphores(path: Path) -> Change:
+    """The same, in which jobs take turns."""
+    return _shared(SEMAPHORES, path, "jobs take turns at PCIe links that they share")
+
+
+def _shared(what: str, path: Path, why: str) -> Change:
+    return Change(
+        id=shared_id(what, path),
+        what=what,
+        target=str(path),
+        before="absent",
+        after="present",
+        why=why,
+        undo=f"rm {path}",
+    )
+
+
+def shared_id(what: str, path: Path) -> str:
+    """Of a change that makes shared memory."""
+    return f"{what}:{path}"
+
+
+def rdma_job(job: str, after: Mapping[str, str | int | None], why: str) -> Change:
+    """What the transport shim of a job's processes is told."""
+    return Change(
+        id=f"{RDMA_JOB}:{job}",
+        what=RDMA_JOB,
+        target=f"job {job}",
+        before="as the job has it",
+        after=after,
+        why=why,
+        undo=ENDS_WITH_AGENT,
+    )

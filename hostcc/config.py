@@ -22,7 +22,9 @@ from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.sections.mltcp import MltcpConfig
 from hostcc.sections.paths import PathsConfig
+from hostcc.sections.pcie import PcieConfig
 from hostcc.sections.plan import PlanConfig
+from hostcc.sections.rdma import RdmaConfig
 
 DEFAULT_PATH = Path("/etc/hostcc/hostcc.toml")
 
@@ -40,6 +42,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     plan: PlanConfig = PlanConfig()
     marking: MarkingConfig = MarkingConfig()
     egress: EgressConfig = EgressConfig()
+    rdma: RdmaConfig = RdmaConfig()
+    pcie: PcieConfig = PcieConfig()
     paths: PathsConfig = PathsConfig()
     job: Annotated[tuple[JobConfig, ...], Meta(max_length=MAX_JOBS - 1)] = ()
 

@@ -212,6 +212,8 @@ def _check_levels(config: Config) -> Iterator[Problem]:
         yield "marking.dscp", f"a DSCP for each of plan.levels, {plan.levels}", marking.dscp
     elif marking.enabled and len({marking.dscp[level] for level in left}) < len(left):
         yield "marking.dscp", "each DSCP once among the levels not reserved", marking.dscp
+    if config.rdma.dscp and len(config.rdma.dscp) != plan.levels:
+        yield "rdma.dscp", f"a DSCP for each of plan.levels, {plan.levels}", config.rdma.dscp
     if egress.queues == "off":
         return
     if not marking.enabled:

@@ -11,6 +11,7 @@ from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.config import Config, job_params, port_rules, variants
 from hostcc.jobs import JobTable
 from hostcc.journal import Journal
+from hostcc.measure.rdma import read_ports
 from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.names import kernel_names
 from hostcc.mltcp.params import Mode
@@ -123,6 +124,8 @@ def plan(config: Config, tree: CgroupTree) -> list[Change]:
             live.append(group.name)
         else:
             planned.append(changes.leftover(group))
+    if config.rdma.enabled and any(read_ports()):
+        planned.append(changes.rdma_plan(Path(config.rdma.plan)))
     rules = port_rules(config)
     if rules:
         planned.append(changes.port_rules(rules, tree.root))

@@ -15,11 +15,15 @@ from hostcc.errors import HostccError, NoAgentError
 from hostcc.journal import Journal
 from hostcc.lockfile import AgentLock
 from hostcc.measure.rdma import HostRdma
+from hostcc.mltcp.dcqcn import KIND as DCQCN
+from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.model import Change
 from hostcc.namespaces import all_pids, opened
 from hostcc.paths import changes as paths
 from hostcc.paths import egress, egress_kernel, undo
 from hostcc.paths.marking import JobMark, MarkKernel
+from hostcc.pcie import keeper
+from hostcc.verbs import plan
 from hostcc.version import version
 from hostcc.views import ROLLBACK
 
@@ -61,6 +65,7 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
     problems = _restore_sockets(active, groups, tree, make_backend)
     how = "rolled back"
     problems += _unbind_counters(journal, active)
+    problems += _end_rdma(journal)
     problems += _unsteer(journal, active)
     problems += _take_marks(journal, groups, tree)
     problems += _remove_queues(journal)
@@ -79,6 +84,18 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
         else:
             problems.append(f"{base.target}: somebody else uses it, left in place")
     return problems
+
+
+def _end_rdma(journal: Journal) -> list[str]:
+    """Shared memory goes; NICs get back the parameters that they had."""
+    those = list(journal.active.values())
+    for change in those:
+        if change.what in (changes.RDMA_PLAN, changes.SEMAPHORES):
+            gone = plan.remove if change.what == changes.RDMA_PLAN else keeper.remove
+            gone(Path(change.target))
+            journal.undone([change.id], "rolled back")
+    left = Knobs().undo([change for change in those if change.what == DCQCN], journal)
+    return [f"{change.target}: {change.before} could not be written back" for change in left]
 
 
 def _unbind_counters(journal: Journal, active: Mapping[str, Change]) -> list[str]:

@@ -13,6 +13,7 @@ from hostcc.peer import Peer
 from hostcc.planning.level_marks import LevelMarks
 from hostcc.planning.planning import Planning
 from hostcc.planning.queues import LevelQueues
+from hostcc.rdma.rdma import Rdma
 from hostcc.routing.routing import Routing
 from hostcc.sharing.cluster import Cluster
 from hostcc.sharing.gossip import Gossip
@@ -29,6 +30,8 @@ class Roster:
         self.measurement = Measurement(host)
         self.gossip = Gossip(host, self.measurement.profiles, self._names)
         self.planning = Planning(host, self.gossip.standing)
+        measured = self.measurement
+        self.rdma = Rdma(host, measured.owners, measured.profiles, self.planning.plan)
         cluster = Cluster(lambda: self.gossip.member)
         self.routing = Routing(host, cluster, self.measurement.profiles, self.planning.plan)
         acting: list[Part] = [
@@ -37,7 +40,7 @@ class Roster:
             LevelMarks(host, self.planning.made),
         ]
         self.parts = Parts(
-            [*self.measurement.parts, self.gossip, *acting, *self.routing.parts]
+            [*measured.parts, *self.rdma.parts, self.gossip, *acting, *self.routing.parts]
         )
 
     @property

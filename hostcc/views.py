@@ -194,10 +194,12 @@ def journal(book: Journal, limit: int) -> dict[str, Any]:
     }
 
 
-def registration(job: str, group: Path, joined: bool, marks: str) -> dict[str, Any]:
-    """Where a command of a job belongs, and where it may send marks."""
+def registration(
+    job: str, group: Path, joined: bool, marks: str, rdma: Mapping[str, str]
+) -> dict[str, Any]:
+    """Where a command of a job belongs, where it may send marks, what its RDMA needs."""
     answer = {"schema": REGISTER, "job": job, "cgroup": str(group), "joined": joined}
-    return {**answer, "marks": marks or None}
+    return {**answer, "marks": marks or None, "rdma": dict(rdma)}
 
 
 def notes(book: Journal) -> list[dict[str, Any]]:

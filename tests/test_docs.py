@@ -15,6 +15,7 @@ from hostcc.cli.main import COMMANDS
 from hostcc.config import Config
 from hostcc.configfile import load
 from hostcc.messages import OPERATIONS
+from hostcc.mltcp import dcqcn
 from hostcc.paths import changes as paths
 from hostcc.paths import egress
 from hostcc.sections.agent import AgentConfig
@@ -25,7 +26,9 @@ from hostcc.sections.job import JobConfig
 from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.sections.mltcp import MltcpConfig
+from hostcc.sections.pcie import PcieConfig
 from hostcc.sections.plan import PlanConfig
+from hostcc.sections.rdma import RdmaConfig
 
 TOP = Path(__file__).parent.parent
 CONTROL = (TOP / "docs/control.md").read_text()
@@ -42,6 +45,8 @@ SECTIONS = (
     PlanConfig,
     MarkingConfig,
     EgressConfig,
+    RdmaConfig,
+    PcieConfig,
 )
 
 
@@ -88,6 +93,10 @@ def test_every_operation_schema_and_change() -> None:
         changes.RULES,
         changes.FOLLOWED,
         changes.RDMA,
+        changes.RDMA_PLAN,
+        changes.RDMA_JOB,
+        changes.SEMAPHORES,
+        dcqcn.KIND,
     )
     for kind in (*kinds, changes.BASE, changes.MODE, paths.MARKS, egress.QUEUES):
         assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
+from typing import Any
 
 from hostcc.cli.common import Subparsers, add_parser
 from hostcc.client import DEFAULT_SOCKET, ask
@@ -38,7 +39,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = add_parser(subparsers, "run", "run a command as part of a job")
     parser.usage = (
         "hostcc run --job NAME [--weight W] [--bytes-per-iteration N] [--flops N] [--mark]\n"
-        "                  [--socket PATH] -- CMD ..."
+        "                  [--rdma] [--socket PATH] -- CMD ..."
     )
     parser.epilog = (
         "Without an agent the command runs all the same, after a warning.  The exit status is\n"
@@ -65,6 +66,11 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="take the steps of PyTorch's optimiser as iteration boundaries",
     )
+    parser.add_argument(
+        "--rdma",
+        action="store_true",
+        help="let the agent choose path, class and PCIe turns of its RDMA (docs/shim.md)",
+    )
     parser.add_argument("--socket", type=Path, default=DEFAULT_SOCKET, metavar="PATH")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
     parser.set_defaults(func=run)
@@ -82,16 +88,35 @@ def run(args: argparse.Namespace) -> int:
         "bytes_per_iteration": parse_bytes(args.bytes_per_iteration),
         "flops": parse_flops(args.flops),
     }
+    told: Mapping[str, str] = {}
     try:
-        marks = enter(args.socket, args.job, wishes)
+        answer = enter(args.socket, args.job, wishes)
         os.environ["HOSTCC_JOB"] = args.job
-        if marks:
-            os.environ.setdefault("HOSTCC_MARK_SOCKET", marks)
+        if answer.get("marks"):
+            os.environ.setdefault("HOSTCC_MARK_SOCKET", str(answer["marks"]))
         if args.mark:
             mark_steps(os.environ)
+        told = answer["rdma"] if isinstance(answer.get("rdma"), dict) else {}
     except HostccError as error:
         warn(f"{error}: running {one_line(command[0])} outside of job {args.job}")
+    if args.rdma:
+        prepare_rdma(os.environ, args.job, told)
     return become(command)
+
+
+def prepare_rdma(environ: MutableMapping[str, str], job: str, told: Mapping[str, str]) -> None:
+    """Bring the transport shim and NCCL's plugin into the job; `told`: where the agent's memory is.
+
+    Without an agent they do nothing until there is one.
+    """
+    from hostcc.verbs import inject
+
+    try:
+        inject.check()
+    except HostccError as error:
+        warn(f"{error}: its RDMA runs as without --rdma")
+        return
+    environ.update(inject.environment(job, environ, told))
 
 
 def mark_steps(environ: MutableMapping[str, str]) -> None:
@@ -104,23 +129,22 @@ def mark_steps(environ: MutableMapping[str, str]) -> None:
     environ["HOSTCC_MARK"] = "1"
 
 
-def enter(path: Path, job: str, wishes: Mapping[str, float | int | None]) -> str:
-    """Join the job's cgroup, as made by the agent; where marks go.  Raises HostccError.
+def enter(path: Path, job: str, wishes: Mapping[str, float | int | None]) -> dict[str, Any]:
+    """Join the job's cgroup, as made by the agent, whose answer this is.  Raises HostccError.
 
     The agent moves us, because `ip netns exec` and containers hide the cgroup tree.  Where
     it cannot name us (another PID namespace) we go ourselves.
     """
     answer = ask(path, "register", PATIENCE_S, join=True, job=job, **wishes)
-    marks = str(answer.get("marks") or "")
     if answer.get("joined"):
-        return marks
+        return answer
     group = Path(str(answer.get("cgroup", "")))
     try:
         # "0" is the writer itself, whatever PID namespace it lives in.
         (group / "cgroup.procs").write_text("0")
     except OSError as error:
         raise HostccError(f"cannot enter {group}: {error.strerror}") from None
-    return marks
+    return answer
 
 
 def become(command: list[str]) -> int:

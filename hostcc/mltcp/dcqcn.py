@@ -9,7 +9,7 @@ steered this way only while one job uses it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -96,11 +96,7 @@ def changes(
 
     `active`: ids of changes that are in force: those are replaced, whatever they say.
     """
-    if len(port.jobs) > 1:
-        raise InputError(
-            f"{port.name}: DCQCN's parameters are the port's: expected one job, "
-            f"got {', '.join(port.jobs[:4])}"
-        )
+    _alone(port)
     return [
         Change(
             id=change_id(port.name, knob),
@@ -121,6 +117,31 @@ def change_id(port: str, knob: Knob) -> str:
     return f"{KIND}:{port}:{knob}"
 
 
+def stepped(port: Port, plain: Values, steps: Sequence[Values], why: str) -> list[Change]:
+    """The same for values that follow the job's progress: one change of each parameter, which
+    holds for all steps.  Raises InputError."""
+    _alone(port)
+    return [
+        Change(
+            id=change_id(port.name, knob),
+            what=KIND,
+            target=f"{port.name}/{knob}",
+            before=plain[knob],
+            after={f"step {place}": values[knob] for place, values in enumerate(steps)},
+            why=why,
+            undo=f"write {plain[knob]} back",
+        )
+        for knob in steps[0]
+        if knob in plain
+    ]
+
+
+def allowed(change: Change) -> frozenset[int]:
+    """Values that a parameter has while a change is in force."""
+    values = change.after.values() if isinstance(change.after, Mapping) else [change.after]
+    return frozenset(value for value in values if isinstance(value, int))
+
+
 def target_of(change: Change) -> tuple[str, Knob]:
     """Port and knob of a change.  Raises InputError for one of another kind."""
     port, _, knob = change.target.rpartition("/")
@@ -135,10 +156,19 @@ def differences(active: Iterable[Change], found: Mapping[str, Values]) -> list[D
     for change in active:
         port, knob = target_of(change)
         value = found.get(port, {}).get(knob)
-        if value != change.after:
+        if value not in allowed(change):
             said = "absent" if value is None else str(value)
-            gone.append(Difference(change.id, change.target, str(change.after), said))
+            wanted = " or ".join(map(str, sorted(allowed(change))))
+            gone.append(Difference(change.id, change.target, wanted, said))
     return gone
+
+
+def _alone(port: Port) -> None:
+    if len(port.jobs) > 1:
+        raise InputError(
+            f"{port.name}: DCQCN's parameters are the port's: expected one job, "
+            f"got {', '.join(port.jobs[:4])}"
+        )
 
 
 def _bounded(values: Mapping[Knob, float], plain: Values) -> dict[Knob, int]:

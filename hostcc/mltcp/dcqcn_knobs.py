@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from hostcc.errors import HostccError
-from hostcc.mltcp.dcqcn import BOUNDS, Knob, target_of
+from hostcc.mltcp.dcqcn import BOUNDS, Knob, allowed, target_of
 from hostcc.model import Change
 
 SYS, DEBUG = Path("/sys"), Path("/sys/kernel/debug")
@@ -69,11 +69,26 @@ class Knobs:
             try:
                 for change in changes:
                     made.append(change)
-                    self._write(change, change.after)
+                    self.set(change, change.after if isinstance(change.after, int) else None)
             except HostccError:
                 for change in reversed(made):
                     self._restore(change)
                 raise
+
+    def set(self, change: Change, value: int | None) -> None:
+        """Write one of the values of a change that is in force; None: the first of its steps.
+
+        Raises HostccError.
+        """
+        chosen = next(iter(change.after.values())) if isinstance(change.after, Mapping) else value
+        chosen = chosen if value is None else value
+        if not isinstance(chosen, int) or chosen not in allowed(change):
+            raise HostccError(f"{change.target}: {value} is no value of this change")
+        knob = target_of(change)[1]
+        least, most = BOUNDS[knob]
+        if not least <= chosen <= most:
+            raise HostccError(f"{change.target}: expected {least} to {most}, got {chosen}")
+        self._write(change, chosen)
 
     def undo(self, changes: Iterable[Change], journal: Journal) -> list[Change]:
         """Write back what was there; those that could not be, with a note of each."""
@@ -83,8 +98,9 @@ class Knobs:
             now = self.read(port).get(knob)
             if now is None:
                 journal.undone([change.id], "the port is gone")
-            elif now not in (change.after, change.before):
-                journal.note(change.target, f"is {now}, not {change.after}: left alone")
+            elif now not in {*allowed(change), change.before}:
+                wanted = " or ".join(map(str, sorted(allowed(change))))
+                journal.note(change.target, f"is {now}, not {wanted}: left alone")
                 journal.undone([change.id], "somebody else set it")
             elif self._restore(change):
                 journal.undone([change.id], "undone")
@@ -102,12 +118,8 @@ class Knobs:
     def _write(self, change: Change, value: object) -> None:
         port, knob = target_of(change)
         path = self._path(port, knob)
-        least, most = BOUNDS[knob]
-        # What was there before is written back whatever it is; ours is within bounds.
         if path is None or not isinstance(value, int) or isinstance(value, bool):
             raise HostccError(f"{change.target}: no such parameter")
-        if value is change.after and not least <= value <= most:
-            raise HostccError(f"{change.target}: expected {least} to {most}, got {value}")
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_TRUNC)
             try:

@@ -84,7 +84,7 @@ class Semaphores:
         if not 1 <= len(links) <= layout.MAX_LINKS:
             raise InputError(f"links: expected 1 to {layout.MAX_LINKS}, got {len(links)}")
         for name, settings in links:
-            _check(name, settings)
+            check(name, settings)
         try:
             path.unlink(missing_ok=True)  # who has it open keeps the old one, which goes stale
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -122,25 +122,12 @@ class Semaphores:
 
     def set(self, link: int, settings: Settings) -> None:
         """Change how a link is shared, live."""
-        _check("link", settings)
-        at = self._links[link]
-        at.linger_us, at.aging_us = _us(settings.linger_s), _us(settings.aging_s)
-        at.patience_us, at.lease_us = _us(settings.patience_s), _us(settings.lease_s)
-        at.granule = settings.granule
+        check("link", settings)
+        settings_of(self._links[link], settings)
 
     def states(self) -> tuple[LinkState, ...]:
         """All links."""
-        return tuple(
-            LinkState(
-                bytes(link.name).decode(errors="replace"),
-                tuple(int(slot.pid) for slot in link.slots if slot.pid),
-                int(link.waiting).bit_count(),
-                int(link.handovers),
-                int(link.rescues),
-                int(link.given_up),
-            )
-            for link in self._links
-        )
+        return tuple(state_of(link) for link in self._links)
 
     def join(self, link: int, level: int) -> Semaphore:
         """Take part in a link's use at a level, 0 the highest; one per thread."""
@@ -249,11 +236,31 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+def settings_of(link: layout.Link, settings: Settings) -> None:
+    """Write them into a link's memory."""
+    link.linger_us, link.aging_us = _us(settings.linger_s), _us(settings.aging_s)
+    link.patience_us, link.lease_us = _us(settings.patience_s), _us(settings.lease_s)
+    link.granule = settings.granule
+
+
+def state_of(link: layout.Link) -> LinkState:
+    """What a link's memory says."""
+    return LinkState(
+        bytes(link.name).decode(errors="replace"),
+        tuple(int(slot.pid) for slot in link.slots if slot.pid),
+        int(link.waiting).bit_count(),
+        int(link.handovers),
+        int(link.rescues),
+        int(link.given_up),
+    )
+
+
 def _us(seconds: float) -> int:
     return round(seconds * 1e6)
 
 
-def _check(name: str, settings: Settings) -> None:
+def check(name: str, settings: Settings) -> None:
+    """Raises InputError for what cannot be a link's name or settings."""
     if not 1 <= len(name.encode()) < layout.NAME_BYTES:
         raise InputError(f"link name {name!r:.60}: expected 1 to {layout.NAME_BYTES - 1} bytes")
     for key in ("linger_s", "aging_s", "patience_s", "lease_s"):

@@ -74,6 +74,15 @@ def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
     return tuple(found)
 
 
+def read_iteration(pid: int, prefix: Path = DEFAULT_COUNTS) -> int | None:
+    """Bytes of one process in its current iteration: for who asks often."""
+    data, _ = _bytes_of(prefix.with_name(f"{prefix.name}.{pid}"), _HEAD)
+    if len(data) < _HEAD:
+        return None
+    at = CountsEntry.iteration.offset
+    return int.from_bytes(data[at : at + 8], "little")
+
+
 def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
     """Remove what processes that were killed have left; how many files."""
     removed = 0
@@ -94,7 +103,7 @@ def _files(prefix: Path) -> list[tuple[Path, int]]:
     return found
 
 
-def _bytes_of(path: Path) -> tuple[bytes, int]:
+def _bytes_of(path: Path, most: int = ctypes.sizeof(CountsEntry) + 1) -> tuple[bytes, int]:
     """A job's file and whose it is, or nothing: anybody can put a pipe or a link there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -102,8 +111,7 @@ def _bytes_of(path: Path) -> tuple[bytes, int]:
         return b"", 0
     with os.fdopen(fd, "rb") as file:
         facts = os.fstat(fd)
-        size = ctypes.sizeof(CountsEntry) + 1
-        return (file.read(size) if stat.S_ISREG(facts.st_mode) else b""), facts.st_uid
+        return (file.read(most) if stat.S_ISREG(facts.st_mode) else b""), facts.st_uid
 
 
 def _process(data: bytes, pid: int, uid: int) -> ProcessCount | None:

@@ -12,14 +12,23 @@ from hostcc.errors import HostccError, InputError
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 from hostcc.verbs.build import NCCL_ENV, SHIM
 
+KEYS = ("HOSTCC_RDMA_PLAN", "HOSTCC_RDMA_COUNTS", "HOSTCC_PCIE_SEMAPHORES")
+"""What says where the agent's shared memory is."""
 
-def environment(job: str, before: Mapping[str, str]) -> dict[str, str]:
-    """`before` with what a job needs.  Raises InputError for a name that is none."""
+
+def environment(
+    job: str, before: Mapping[str, str], told: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """`before` with what a job needs; `told`: what the agent says about KEYS.
+
+    Raises InputError for a name that is none.
+    """
     if not is_job_name(job):
         raise InputError(f"{job!r:.80}: expected {JOB_NAME_WORDS}")
     preload = [str(SHIM.target), *_words(before.get("LD_PRELOAD", ""))]
     return {
         **before,
+        **{key: value for key, value in (told or {}).items() if key in KEYS and _is_path(value)},
         "HOSTCC_JOB": job,
         "LD_PRELOAD": ":".join(dict.fromkeys(preload)),
         "NCCL_ENV_PLUGIN": before.get("NCCL_ENV_PLUGIN") or str(NCCL_ENV.target),
@@ -31,6 +40,12 @@ def check() -> None:
     for library in (SHIM, NCCL_ENV):
         if not Path(library.target).exists():
             raise HostccError(f"{library.target} is missing; python -m hostcc.verbs.build")
+        if _words(str(library.target)) != [str(library.target)]:
+            raise HostccError(f"{library.target}: LD_PRELOAD takes no path with spaces or colons")
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("/") and "\0" not in value
 
 
 def _words(preload: str) -> list[str]:

@@ -53,7 +53,10 @@ static const char *class_of_job(void)
 	if (!name || !*name || strlen(name) >= HCC_RDMA_NAME)
 		return NULL;
 	pthread_mutex_lock(&lock);
-	if ((map.plan || !hcc_plan_map(path && *path ? path : PLAN_PATH, &map)) &&
+	path = path && *path ? path : PLAN_PATH;
+	if (map.plan && !hcc_plan_alive(&map))
+		hcc_plan_renew(path, &map); /* another agent may have made another plan */
+	if ((map.plan || !hcc_plan_map(path, &map)) &&
 	    hcc_plan_alive(&map) && !hcc_plan_read(&map, name, &job) &&
 	    job.flags & HCC_RDMA_CLASS) {
 		uint32_t index = job.traffic_class & 0xff;

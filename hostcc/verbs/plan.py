@@ -10,7 +10,6 @@ import ctypes
 import ipaddress
 import mmap
 import os
-import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -136,6 +135,7 @@ class PlanRegion:
         self.path = path
         self._file = file
         self._mapped = mapped
+        self._published: dict[int, tuple[str, bytes]] = {}
         self._header = Header.from_buffer(mapped)
         self._jobs = (JobEntry * jobs).from_buffer(mapped, ctypes.sizeof(Header))
 
@@ -193,6 +193,7 @@ class PlanRegion:
         entry.sequence = sequence
         ctypes.memmove(ctypes.byref(slot), ctypes.byref(entry), ctypes.sizeof(entry))
         slot.sequence = (sequence + 1) & 0xFFFFFFFF
+        self._published[index] = bytes(slot.name).decode(errors="replace"), bytes(slot)
 
     def problem(self) -> str:
         """What is wrong with the file that jobs would open now; empty: it is this region."""
@@ -203,6 +204,14 @@ class PlanRegion:
         if (facts.st_dev, facts.st_ino) != self._file:
             return "another file"
         return "others may write it" if facts.st_mode & 0o022 else ""
+
+    def altered(self) -> list[str]:
+        """Jobs whose entries are not as they were published."""
+        return [
+            name
+            for index, (name, raw) in sorted(self._published.items())
+            if bytes(self._jobs[index]) != raw
+        ]
 
     def close(self) -> None:
         """Remove it; the shims go out of the way at once."""
@@ -259,9 +268,12 @@ def remove(path: Path) -> bool:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
-    with os.fdopen(fd, "rb") as file:
-        regular = stat.S_ISREG(os.fstat(fd).st_mode)
-        ours = regular and file.read(8) == MAGIC.to_bytes(8, "little")
+    try:
+        ours = os.read(fd, 8) == MAGIC.to_bytes(8, "little")
+    except OSError:  # a directory, a pipe
+        ours = False
+    finally:
+        os.close(fd)
     if ours:
         path.unlink(missing_ok=True)
     return ours

@@ -35,7 +35,8 @@ def routes(
 ) -> dict[Hops, tuple[int, ...]]:
     """Path (its routers, in order) -> source ports that take it, the most usual path first.
 
-    Needs CAP_NET_RAW.  Raises HostccError, InputError for a port that RoCE cannot have.
+    Empty where packets of one port take several ways.  Needs CAP_NET_RAW.  Raises HostccError,
+    InputError for a port that RoCE cannot have.
     """
     chosen = spread(1024) if ports is None else tuple(ports)
     for port in chosen:
@@ -43,5 +44,7 @@ def routes(
             raise InputError(f"UDP source port {port}: expected {FIRST} to {LAST}")
     target = Target(src, dst, protocol=UDP, tos=traffic_class)
     found = prober.search(target, chosen, settings, limit_s=limit_s)
+    if found.sprayed:
+        return {}
     ordered = sorted(found.paths.items(), key=lambda item: (-len(item[1]), item[0]))
     return {hops: tuple(sorted(those)) for hops, those in ordered}

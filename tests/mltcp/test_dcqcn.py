@@ -146,4 +146,4 @@ def test_odd_contents_and_names(knobs: Knobs) -> None:
         assert knobs.read(name) == {}
     (change,) = dcqcn.changes(ALONE, PLAIN, {Knob.AI_RATE: 0}, "why")
     with pytest.raises(HostccError):
-        knobs._write(change, change.after)
+        knobs.set(change, 0)

@@ -21,6 +21,14 @@ def test_what_was_there_stays() -> None:
     assert kept["NCCL_ENV_PLUGIN"] == "mine"
 
 
+def test_where_the_agents_memory_is() -> None:
+    told = {"HOSTCC_RDMA_PLAN": "/dev/shm/p", "LD_PRELOAD": "/evil.so", "HOSTCC_RDMA_COUNTS": "x"}
+    made = inject.environment("job", {}, told)
+    assert made["HOSTCC_RDMA_PLAN"] == "/dev/shm/p"
+    assert made["LD_PRELOAD"] == str(SHIM.target)  # only what is known, and only paths
+    assert "HOSTCC_RDMA_COUNTS" not in made
+
+
 def test_a_bad_name_is_refused() -> None:
     with pytest.raises(InputError):
         inject.environment("a b", {})

@@ -1,0 +1,138 @@
+"""What jobs' queue pairs send, as flows, and a view of this host to plan by.  Pure.
+
+The view is for hosts that follow no plan of the cluster: it holds this host's RDMA flows only,
+with its PCIe links as links (Crux, SIGCOMM 2024, treats them alike), and says of a job that was
+not measured that a second of it is an iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from hostcc.coord import quantise
+from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
+from hostcc.rdma.pairs import Sender
+
+UNKNOWN_RATE = 1.25e9
+"""Bytes per second of links of which nothing is known: all the same, so that they count alike."""
+OTHERS = 0.5
+"""Of a link beyond this host that is left to it, as a guess: other hosts use it, too."""
+ASSUMED_FLOP_PER_S = 1e12
+"""Of a job whose work is unknown: all the same, so that weights and traffic decide."""
+LEAST_RATE = 1e3
+"""Bytes per second; who sends less sends nothing."""
+FADE = 0.5
+"""Of the rate before, at every look."""
+
+
+@dataclass(frozen=True, order=True)
+class Way:
+    """What a job's queue pairs have in common: from where to where."""
+
+    job: str
+    device: str
+    source: str
+    destination: str
+
+    @property
+    def flow(self) -> str:
+        """The flow's name."""
+        return f"{self.job}/{self.source}>{self.destination}"
+
+
+class Rates:
+    """How fast each way is, out of counters that grow."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[Way, int, int], int] = {}
+        self._at: float | None = None
+        self._rates: dict[Way, float] = {}
+        self._told: dict[Way, float] = {}
+
+    def take(self, senders: Iterable[Sender], now: float) -> dict[Way, float]:
+        """Way -> bytes per second in steps, of a look at `now`, seconds."""
+        sums: dict[Way, float] = {}
+        last: dict[tuple[Way, int, int], int] = {}
+        for sender in senders:
+            for pair in sender.pairs:
+                way = Way(sender.job, pair.device, pair.source, pair.destination)
+                key = (way, sender.pid, pair.qpn)
+                last[key] = pair.bytes
+                new = pair.bytes - self._last.get(key, 0 if self._at is None else pair.bytes)
+                sums[way] = sums.get(way, 0.0) + max(0, new)
+        passed = 0.0 if self._at is None else now - self._at
+        for way, size in sums.items():
+            before = self._rates.get(way)
+            rate = size / passed if passed > 0 else 0.0
+            self._rates[way] = rate if before is None else FADE * before + (1 - FADE) * rate
+        self._last, self._at = last, now
+        self._rates = {way: rate for way, rate in self._rates.items() if way in sums}
+        self._told = {way: quantise.hold(self._told.get(way), rate)
+                      for way, rate in self._rates.items()}  # fmt: skip
+        return self._told
+
+
+def view(
+    rates: Mapping[Way, float],
+    tables: Mapping[tuple[str, str], PathTable],
+    inside: Mapping[Way, tuple[str, ...]],
+    capacities: Mapping[str, float],
+    profiles: Mapping[str, JobProfile],
+    on: Mapping[Way, str],
+    weights: Mapping[str, float],
+) -> ClusterView:
+    """This host's RDMA traffic.
+
+    `tables`: (source, destination) -> paths through the fabric; `inside`: PCIe links that a way
+    takes first; `capacities`: bytes per second of links, where known; `on`: the path that a way
+    is on now.
+    """
+    sending = {way: rate for way, rate in sorted(rates.items()) if rate >= LEAST_RATE}
+    flows, whole = [], {}
+    for way, rate in sending.items():
+        table = tables.get((way.source, way.destination)) or _unknown(way)
+        key = f"{way.device}/{way.source}", way.destination
+        paths = tuple(replace(p, links=(*inside.get(way, ()), *p.links)) for p in table.paths)
+        whole[key] = PathTable(*key, paths)
+        period = _period(profiles.get(way.job))
+        flows.append(
+            Flow(way.flow, way.job, *key, bytes=rate * period, protocol="roce",
+                 path=on.get(way, ""))
+        )  # fmt: skip
+    links = {link for table in whole.values() for path in table.paths for link in path.links}
+    jobs = sorted({way.job for way in sending})
+    own = {link for way in sending for link in (f"{way.source}>", f">{way.destination}")}
+    known = {**dict.fromkeys(own, UNKNOWN_RATE), **capacities}
+    guess = OTHERS * min((known[link] for link in own), default=UNKNOWN_RATE)
+    return ClusterView(
+        jobs=tuple(_profile(job, profiles.get(job), weights.get(job, 1.0)) for job in jobs),
+        flows=tuple(_once(flows)),
+        tables=tuple(whole.values()),
+        links=tuple((link, known.get(link, guess)) for link in sorted(links)),
+    )
+
+
+def _unknown(way: Way) -> PathTable:
+    """No path is known: its own links are."""
+    links = (f"{way.source or way.device}>", f">{way.destination}")
+    return PathTable(way.source, way.destination, (Path("", links),))
+
+
+def _once(flows: Iterable[Flow]) -> Iterable[Flow]:
+    """Two devices with one address cannot be told apart by the flow's name."""
+    return {flow.id: flow for flow in flows}.values()
+
+
+def _period(profile: JobProfile | None) -> float:
+    return profile.period_s if profile is not None and profile.period_s else 1.0
+
+
+def _profile(job: str, measured: JobProfile | None, weight: float) -> JobProfile:
+    period = _period(measured)
+    known = measured or JobProfile(job, period, period, 0.0, 1.0)
+    work = known.work or ASSUMED_FLOP_PER_S * max(1.0, known.gpus) * period
+    return JobProfile(
+        job, known.compute_s, min(known.comm_start_s, known.compute_s), work,
+        max(1.0, known.gpus), weight=weight,
+    )  # fmt: skip

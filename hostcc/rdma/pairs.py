@@ -1,0 +1,121 @@
+"""Whose queue pairs there are, and where they go: what the shims count, checked.
+
+Any user can put files where processes put their counters.  A file counts only when the process
+that it is named after is one of the job's, and the file is of that process's owner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostcc.measure.discover.owners import Owners
+from hostcc.measure.rdma import SYSFS
+from hostcc.verbs.counts import ProcessCount, QpCount, address_of, read_counts
+from hostcc.verbs.plan import gid_of
+
+PAIRS = 1024
+"""Queue pairs of one process that are looked at."""
+_DEVICE = re.compile(r"^[A-Za-z0-9_.:-]{1,27}\Z")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One queue pair of a job."""
+
+    qpn: int
+    device: str
+    device_port: int
+    source: str
+    """Address."""
+    destination: str
+    port: int
+    """UDP source port that was asked for; 0: none."""
+    traffic_class: int
+    bytes: int
+    moves: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class Sender:
+    """One process of a job."""
+
+    job: str
+    pid: int
+    iterations: int
+    iteration: int
+    """Bytes in the current iteration."""
+    pairs: tuple[Pair, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Sent by the queue pairs that there are."""
+        return sum(pair.bytes for pair in self.pairs)
+
+
+class Senders:
+    """Reads them."""
+
+    def __init__(
+        self,
+        counts: Path,
+        owners: Callable[[], Owners],
+        sysfs: Path = SYSFS,
+        proc: Path = Path("/proc"),
+    ) -> None:
+        self._counts = counts
+        self._owners = owners
+        self._sysfs = sysfs
+        self._proc = proc
+        self._own: dict[tuple[str, int, int], str] = {}
+
+    def read(self) -> tuple[Sender, ...]:
+        """All processes that are believed, by job and process."""
+        counted = read_counts(self._counts)
+        whose = self._owners().of_all(one.pid for one in counted) if counted else {}
+        found = [
+            self._sender(one)
+            for one in counted
+            if one.job and whose.get(one.pid) == one.job and self._uid(one.pid) == one.uid
+        ]
+        return tuple(sorted(found, key=lambda one: (one.job, one.pid)))
+
+    def _sender(self, one: ProcessCount) -> Sender:
+        pairs = tuple(pair for qp in one.qps[:PAIRS] if (pair := self._pair(qp)) is not None)
+        return Sender(one.job, one.pid, one.iterations, one.iteration, pairs)
+
+    def _pair(self, qp: QpCount) -> Pair | None:
+        if not _DEVICE.match(qp.device) or not qp.destination:
+            return None
+        source = self._source(qp.device, qp.device_port, qp.gid_index)
+        return Pair(
+            qp.qpn, qp.device, qp.device_port, source, qp.destination, qp.port, qp.traffic_class,
+            qp.bytes, qp.moves, qp.failed,
+        )  # fmt: skip
+
+    def _source(self, device: str, port: int, index: int) -> str:
+        """The device's own address; empty where it has none."""
+        at = (device, port, index)
+        if at not in self._own:
+            if len(self._own) > PAIRS:
+                self._own.clear()
+            self._own[at] = _gid(self._sysfs / device / "ports" / str(port) / "gids" / str(index))
+        return self._own[at]
+
+    def _uid(self, pid: int) -> int | None:
+        try:
+            return (self._proc / str(pid)).stat().st_uid
+        except OSError:
+            return None
+
+
+def _gid(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            text = file.read(64).decode("ascii", "replace").strip()
+        return address_of(gid_of(text))
+    except (OSError, ValueError):
+        return ""

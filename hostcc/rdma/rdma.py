@@ -1,0 +1,42 @@
+"""All of this package as the agent's parts, wired to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hostcc.measure.discover.owners import Owners
+from hostcc.model import JobProfile, Plan
+from hostcc.parts import Host, Part
+from hostcc.rdma.congestion import Congestion
+from hostcc.rdma.looking import Looking
+from hostcc.rdma.transport import Transport
+from hostcc.rdma.turns import Turns
+
+
+class Rdma:
+    """RDMA on this host.
+
+    `owners`: whose each process is; `profiles`: what was measured of jobs; `plan`: the one that
+    the hosts agree on, if one holds.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        owners: Callable[[], Owners],
+        profiles: Callable[[], Sequence[JobProfile]],
+        plan: Callable[[], Plan | None],
+    ) -> None:
+        self.looking = Looking(host, owners)
+        self.transport = Transport(host, self.looking, profiles, plan)
+        self.turns = Turns(host, self.looking)
+        self.congestion = Congestion(host, self.looking)
+
+    @property
+    def parts(self) -> list[Part]:
+        """In the order in which they begin."""
+        return [self.transport, self.turns, self.congestion]
+
+    def joined(self) -> dict[str, str]:
+        """What the environment of a job that starts now needs, beside the libraries."""
+        return self.transport.joined()

@@ -1,0 +1,95 @@
+"""What jobs are told, from plans and from what is known of paths and PCIe links.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hostcc.model import PathTable, Plan
+from hostcc.pcie.layout import LEVELS
+from hostcc.rdma.flows import Way
+from hostcc.verbs.plan import GATES, PATHS, PORTS, Pacing, RdmaJob
+
+Ports = Mapping[tuple[str, str], tuple[int, ...]]
+"""(Job, destination) -> UDP source ports."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Everything that decides about jobs, beside their names."""
+
+    cluster: Plan | None = None
+    """The plan that the hosts agree on."""
+    local: Plan | None = None
+    """This host's own, for whom that one does not name."""
+    tables: Mapping[tuple[str, str], PathTable] = field(default_factory=dict)
+    ways: Collection[Way] = ()
+    dscp: Sequence[int] = ()
+    """By level; empty: classes stay as they are."""
+    gates: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """Job -> (device, number of the PCIe link)."""
+    pacing: Mapping[str, Pacing] = field(default_factory=dict)
+    silence_s: Mapping[str, float] = field(default_factory=dict)
+    lowest: int = LEVELS - 1
+    """Level of whom no plan names."""
+
+
+def jobs(names: Iterable[str], known: Known, before: Ports) -> list[RdmaJob]:
+    """One for each job; `before`: ports as told last, kept while they are on the planned path."""
+    levels = levels_of(known)
+    made = []
+    for name in sorted(names):
+        level = levels.get(name, known.lowest)
+        made.append(
+            RdmaJob(
+                name,
+                known.dscp[min(level, len(known.dscp) - 1)] << 2 if known.dscp else None,
+                tuple(sorted(ports_of(name, known, before).items()))[:PATHS],
+                known.pacing.get(name),
+                min(level, LEVELS - 1),
+                known.gates.get(name, ())[:GATES],
+                known.silence_s.get(name, RdmaJob(name).silence_s),
+            )
+        )
+    return made
+
+
+def levels_of(known: Known) -> dict[str, int]:
+    """Job -> level, of the cluster's plan before this host's own."""
+    plans = [plan for plan in (known.local, known.cluster) if plan is not None]
+    return {one.job: one.level for plan in plans for one in plan.jobs}
+
+
+def ports_of(job: str, known: Known, before: Ports) -> dict[str, tuple[int, ...]]:
+    """Destination -> source ports of the planned path."""
+    planned = {
+        one.flow: one.path
+        for plan in (known.local, known.cluster)
+        if plan is not None
+        for one in plan.flows
+    }
+    found: dict[str, tuple[int, ...]] = {}
+    for way in sorted(known.ways):
+        table = known.tables.get((way.source, way.destination))
+        wanted = planned.get(way.flow)
+        if way.job != job or table is None or not wanted or way.destination in found:
+            continue
+        path = next((path for path in table.paths if path.id == wanted), None)
+        if path is not None and path.ports:
+            old = before.get((job, way.destination), ())
+            kept = old if old and set(old) <= set(path.ports) else spread(path.ports)
+            found[way.destination] = kept
+    return found
+
+
+def spread(ports: Sequence[int]) -> tuple[int, ...]:
+    """As many as a job can be given, evenly out of all."""
+    step = max(1, len(ports) // PORTS)
+    return tuple(ports[::step][:PORTS])
+
+
+def path_of(table: PathTable | None, port: int) -> str:
+    """Id of the path that a port takes; empty: unknown."""
+    if table is None or not port:
+        return ""
+    return next((path.id for path in table.paths if port in path.ports), "")

@@ -1,0 +1,77 @@
+"""Which PCIe links jobs share, on the trees of published servers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hostcc.coord.payloads import LinkName
+from hostcc.pcie import sysfs
+from hostcc.pcie.tree import Tree
+from hostcc.rdma import links
+from hostcc.rdma.pairs import Pair, Sender
+from tests.pcie import servers
+
+pytestmark = pytest.mark.unit
+PATTERN = LinkName.__metadata__[0].pattern  # type: ignore[attr-defined]
+GPU, OTHER_GPU, NIC = "0000:10:1c.0", "0000:10:1d.0", "0000:10:1b.0"
+FAR_NIC = "0000:20:1b.0"
+
+
+def sender(job: str, pid: int, device: str) -> Sender:
+    pair = Pair(pid, device, 1, "198.18.1.1", "198.18.2.1", 0, 0, 0, 0, 0)
+    return Sender(job, pid, 0, 0, (pair,))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return sysfs.read(servers.sysfs("p4d", tmp_path))
+
+
+def test_two_gpus_at_one_nic_take_turns_there(tree: Tree) -> None:
+    senders = [sender("a", 1, NIC), sender("b", 2, NIC)]
+    pairs = links.pairs_of(tree, senders, {1: [GPU], 2: [OTHER_GPU]})
+    assert pairs == {"a": {NIC: [(GPU, NIC)]}, "b": {NIC: [(OTHER_GPU, NIC)]}}
+    found = links.turns(tree, pairs)
+    assert found.links == {NIC: ("a", "b")}
+    assert found.gates == {"a": ((NIC, NIC),), "b": ((NIC, NIC),)}
+
+
+def test_who_shares_nothing_takes_no_turns(tree: Tree) -> None:
+    senders = [sender("a", 1, NIC), sender("b", 2, FAR_NIC)]
+    found = links.turns(tree, links.pairs_of(tree, senders, {1: [GPU], 2: ["0000:20:1c.0"]}))
+    assert (found.links, found.gates) == ({}, {})
+
+
+def test_a_job_does_not_wait_for_itself(tree: Tree) -> None:
+    senders = [sender("a", 1, NIC), sender("a", 2, NIC)]
+    found = links.turns(tree, links.pairs_of(tree, senders, {1: [GPU], 2: [OTHER_GPU]}))
+    assert found.gates == {}
+
+
+def test_without_gpus_nics_read_the_memory(tree: Tree) -> None:
+    pairs = links.pairs_of(tree, [sender("a", 1, NIC)], {})
+    assert pairs == {"a": {NIC: [(NIC, "")]}}
+    assert links.pairs_of(tree, [sender("a", 1, "nowhere0")], {}) == {"a": {}}
+
+
+def test_names_that_gossip_takes(tree: Tree) -> None:
+    for host in ("host-1", "h" * 64, "odd host/\u00e4"):
+        for node in (*tree.nodes, "Switch #1 / x"):
+            for up in (True, False):
+                assert re.match(PATTERN, links.link_name(host, node, up=up))
+    assert links.link_name("h", NIC, up=True) == "h/pci/0000:10:1b.0/up"
+
+
+def test_directions(tree: Tree) -> None:
+    assert links.crossed(tree, "h", GPU, NIC) == (
+        f"h/pci/{GPU}/up", f"h/pci/{NIC}/down",
+    )  # fmt: skip
+    memory = links.crossed(tree, "h", NIC, "")
+    assert all(link.endswith("/down") for link in memory)
+    assert memory[-1] == f"h/pci/{NIC}/down"
+    across = links.crossed(tree, "h", GPU, "0000:a0:1b.0")
+    ways = [link.rpartition("/")[2] for link in across]
+    assert ways == sorted(ways, reverse=True)  # up on this socket, then down on the other

@@ -1,0 +1,68 @@
+"""What jobs are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hostcc.model import FlowPlan, JobPlan, Plan
+from hostcc.rdma import telling
+from hostcc.rdma.telling import Known
+from tests.rdma.test_flows import DST, SRC, TABLE, way
+
+pytestmark = pytest.mark.unit
+
+
+def a_plan(levels: dict[str, int], paths: dict[str, str]) -> Plan:
+    return Plan(
+        "digest",
+        tuple(JobPlan(job, rank, level, 1.0) for rank, (job, level) in enumerate(levels.items())),
+        tuple(FlowPlan(way(job).flow, path) for job, path in paths.items()),
+    )
+
+
+KNOWN = Known(tables={(SRC, DST): TABLE}, ways=(way("a"), way("b")))
+
+
+def test_without_any_plan_nothing_is_asked() -> None:
+    (one,) = telling.jobs(["a"], Known(), {})
+    assert (one.traffic_class, one.ports, one.pacing, one.gates) == (None, (), None, ())
+    assert one.level == 7
+
+
+def test_the_clusters_plan_comes_first() -> None:
+    known = replace(
+        KNOWN,
+        cluster=a_plan({"a": 3}, {"a": "right"}),
+        local=a_plan({"a": 5, "b": 6}, {"a": "left", "b": "left"}),
+        dscp=(0, 1, 2, 30, 4, 50, 60, 7),
+    )
+    first, second = telling.jobs(["b", "a"], known, {})
+    assert (first.name, first.level, first.traffic_class) == ("a", 3, 30 << 2)
+    assert (second.name, second.level, second.traffic_class) == ("b", 6, 60 << 2)
+    assert first.ports == ((DST, (50001, 50003)),)
+    assert second.ports == ((DST, (50000, 50002)),)
+
+
+def test_ports_stay_while_they_are_on_the_path() -> None:
+    known = replace(KNOWN, local=a_plan({"a": 3}, {"a": "right"}))
+    (one,) = telling.jobs(["a"], known, {("a", DST): (50003,)})
+    assert one.ports == ((DST, (50003,)),)
+    (one,) = telling.jobs(["a"], known, {("a", DST): (50003, 50000)})  # one leads elsewhere now
+    assert one.ports == ((DST, (50001, 50003)),)
+
+
+def test_a_path_that_is_gone() -> None:
+    known = replace(KNOWN, local=a_plan({"a": 3}, {"a": "middle"}))
+    assert telling.jobs(["a"], known, {})[0].ports == ()
+
+
+def test_many_ports_are_spread() -> None:
+    assert telling.spread(tuple(range(50000, 50100))) == tuple(range(50000, 50096, 12))
+    assert telling.spread((50000,)) == (50000,)
+
+
+def test_the_path_of_a_port() -> None:
+    assert telling.path_of(TABLE, 50001) == "right"
+    assert telling.path_of(TABLE, 0) == telling.path_of(None, 50001) == ""
