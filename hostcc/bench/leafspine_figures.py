@@ -8,6 +8,8 @@ import msgspec
 
 from hostcc.bench.record import Spread, number, spread
 from hostcc.lab.assignment import utilisation
+from hostcc.lab.leafspine_lab import spec_of
+from hostcc.lab.leafspine_plan import hosts_of
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
 from hostcc.lab.plan import ideal_seconds
 from hostcc.lab.results import RunResult
@@ -24,6 +26,8 @@ class Figures(msgspec.Struct, frozen=True):
     """Weighted by GPU intensity, after the time to settle."""
     settled_after_s: float | None
     """From the last arrival to the last change of a path or mark; None: a flow stood still."""
+    meeting: int
+    """Connections that share a link between leaf and spine with another at the end."""
     resets: int
     retransmitted_percent: float
     """Of segments."""
@@ -51,11 +55,24 @@ def figures(
         first=early,
         utilisation=_utilisation(scenario, late),
         settled_after_s=arrivals[-1].seconds if arrivals else None,
+        meeting=_meeting(scenario, run),
         resets=run.resets,
         retransmitted_percent=100 * again / sent if sent else 0.0,
         out_of_order=run.out_of_order,
         cpu_percent=100 * busy / (end * processors) if end else 0.0,
     )
+
+
+def _meeting(scenario: LeafSpineScenario, run: RunResult) -> int:
+    leaf_of = {host.name: host.leaf for host in hosts_of(spec_of(scenario.fabric))}
+    on: dict[tuple[int, int, str], list[int]] = {}
+    number = 0
+    for flow in run.flows:
+        for spine in flow.spines:
+            on.setdefault((leaf_of[flow.src], spine, "up"), []).append(number)
+            on.setdefault((leaf_of[flow.dst], spine, "down"), []).append(number)
+            number += 1
+    return len({one for together in on.values() if len(together) > 1 for one in together})
 
 
 def _utilisation(scenario: LeafSpineScenario, seconds: Mapping[str, float | None]) -> float:

@@ -115,6 +115,8 @@ def _spawn(network: Network, host: LabHost, jobs: frozenset[str]) -> Agent:
             [*HOSTCC, "agent", "--config", str(_config(network, host))],
             namespace=network.namespace(host.name),
             cgroup=network.cgroup_of(host),
+            # Many agents share this machine: none may take all its cores.
+            env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
             stdout=file,
             stderr=file,
         )

@@ -10,22 +10,27 @@ import pytest
 from hostcc.bench import leafspine
 from hostcc.bench.leafspine_figures import Figures, best_seconds, figures, over_jobs, ratios
 from hostcc.errors import InputError
-from hostcc.lab.flowreport import SettledResult
+from hostcc.lab.flowreport import FlowResult, SettledResult
 from tests.bench.results import run
 
 pytestmark = pytest.mark.unit
 
 
 def made(a: float | None, b: float | None, **more: Any) -> Figures:
-    plain = Figures({"a": a, "b": b}, {}, 0.5, 4.0, 0, 0.0, 0, 1.0)
+    plain = Figures({"a": a, "b": b}, {}, 0.5, 4.0, 0, 0, 0.0, 0, 1.0)
     return msgspec.structs.replace(plain, **more)
 
 
 def test_iterations_count_once_the_time_to_settle_is_over() -> None:
     wanted = leafspine.load("leafspine-rings")
     entry = run({f"ring-{n}": [0.4] * 10 + [0.25] * 10 for n in range(1, 5)})
+    flows = [
+        FlowResult("x", src, dst, [spine], [0], [])
+        for src, dst, spine in (("h1", "h3", 1), ("h2", "h4", 1), ("h3", "h1", 1), ("h1", "h3", 2))
+    ]
     entry = msgspec.structs.replace(
         entry,
+        flows=flows,
         resets=2,
         settled=[SettledResult("ring-1 begins", 0.0, 3.0), SettledResult("stop-job x", 9.0, None)],
     )
@@ -34,6 +39,7 @@ def test_iterations_count_once_the_time_to_settle_is_over() -> None:
     assert found.first["ring-1"] == pytest.approx(0.4)
     assert found.settled_after_s == 3.0
     assert found.resets == 2
+    assert found.meeting == 2  # both from the first leaf over the first spine
     assert found.utilisation == pytest.approx(0.12 / 0.25)
 
 
