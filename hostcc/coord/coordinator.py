@@ -87,6 +87,7 @@ class Coordinator:
         """Digest of the view whose plan was begun last."""
         self._pending: Pending | None = None
         self._revision = (-1, -1)
+        self._merged: dict[str, views.Merged] = {}
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._rounds = 0
         self._told: set[str] = set()
@@ -114,7 +115,9 @@ class Coordinator:
             return
         self._revision = revision
         settings = self.node.settings
-        self.snapshot = views.build(self.node.store, self.node.members.is_dead, self._rules)
+        self.snapshot = views.build(
+            self.node.store, self.node.members.is_dead, self._rules, self._merged
+        )
         near = views.neighbours(self.snapshot, self.node.name, settings.neighbours)
         self.node.neighbours = near
         for stranger in self.node.reports.keys() - set(near):

@@ -16,7 +16,7 @@ from hostcc.coord.merge import capacity, merge
 from hostcc.coord.participants import participants
 from hostcc.coord.payloads import FLOWS, PATHS, PROFILE, FlowEntry, Flows, Links, Paths, Profile
 from hostcc.coord.store import Store
-from hostcc.model import ClusterView, Flow, Path, PathTable, SizeClass
+from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
 
 DIGEST_BYTES = 16
 _PLANNED = (
@@ -46,6 +46,17 @@ class _Said:
 
 
 @dataclass(frozen=True)
+class Merged:
+    """A job, and what it was merged from."""
+
+    parts: Mapping[str, Profile]
+    """By claimant."""
+    hosts: frozenset[str]
+    """The claimants that take part."""
+    profile: JobProfile
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A view, and who takes part in its jobs."""
 
@@ -54,27 +65,34 @@ class Snapshot:
     """Job -> members that run a part of it."""
 
 
-def build(store: Store, is_dead: Callable[[str], bool], rules: str) -> Snapshot:
+def build(
+    store: Store,
+    is_dead: Callable[[str], bool],
+    rules: str,
+    memory: dict[str, Merged] | None = None,
+) -> Snapshot:
     """The view of the members that are not dead.
 
     `rules` is everything else that the plan depends on, as text: the scheduler's version and
-    options.  It is a part of the digest, so that equal digests mean equal plans.
+    options.  It is a part of the digest, so that equal digests mean equal plans.  `memory`
+    keeps the jobs as they were merged last: of many jobs few change from one view to the next.
     """
     said = _gather(store, is_dead)
-    jobs, hosts = [], {}
+    before = {} if memory is None else memory
+    merged = {}
     for job in sorted(said.profiles):
-        parts = said.profiles[job]
-        claims = {
-            host: frozenset(name for name, _ in profile.to) for host, profile in parts.items()
-        }
-        hosts[job] = participants(claims)
-        jobs.append(merge(job, {host: parts[host] for host in hosts[job]}))
+        parts, known = said.profiles[job], before.get(job)
+        merged[job] = known if known is not None and known.parts == parts else _merged(job, parts)
+    if memory is not None:
+        memory.clear()
+        memory.update(merged)
+    hosts = {job: one.hosts for job, one in merged.items()}
     capacities = {link: capacity(values) for link, values in said.links.items()}
     flows = _flows(said, hosts)
     tables = _tables(said, {(flow.src, flow.dst) for flow in flows}, capacities)
     used = sorted({link for table in tables for path in table.paths for link in path.links})
     view = ClusterView(
-        jobs=tuple(jobs),
+        jobs=tuple(one.profile for one in merged.values()),
         flows=flows,
         tables=tables,
         links=tuple((link, capacities[link]) for link in used),
@@ -121,6 +139,12 @@ def neighbours(snapshot: Snapshot, member: str, most: int) -> tuple[str, ...]:
         chosen = sorted(others, key=lambda other: _rank(member, other))
         return (*found, *sorted(chosen[: most - len(found)]))
     return (*found, *sorted(others))
+
+
+def _merged(job: str, parts: dict[str, Profile]) -> Merged:
+    claims = {host: frozenset(name for name, _ in one.to) for host, one in parts.items()}
+    hosts = participants(claims)
+    return Merged(parts, hosts, merge(job, {host: parts[host] for host in hosts}))
 
 
 def _sharing(view: ClusterView, member: str) -> set[str]:

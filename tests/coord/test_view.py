@@ -14,7 +14,7 @@ from hostcc.coord.message import Record
 from hostcc.coord.payloads import FlowEntry, Flows, Links, Member, PathEntry, Paths, Profile
 from hostcc.coord.settings import Settings
 from hostcc.coord.store import Store
-from hostcc.coord.view import Snapshot, build, neighbours
+from hostcc.coord.view import Merged, Snapshot, build, neighbours
 from hostcc.schedule.plan import Options, plan
 from tests.coord.records import held, member, profile, record
 
@@ -144,6 +144,24 @@ def test_a_flow_that_two_jobs_claim_keeps_nobody_from_planning() -> None:
     found = view(*base).view
     assert [(flow.id, flow.job) for flow in found.flows] == [("a/f", "j")]
     assert plan(found, Options(simulations=0)).digest == found.digest
+
+
+def test_what_was_merged_before_changes_nothing() -> None:
+    store = Store(Settings())
+    for item in [*(member(name) for name in "ab"), profile("a", "j"), profile("b", "k")]:
+        store.put(held(item), 0.0)
+    memory: dict[str, Merged] = {}
+    first = build(store, lambda _: False, "rules", memory)
+    assert memory.keys() == {"j", "k"}
+    kept = memory["k"]
+    store.put(held(profile("a", "j", 3e12, version=3)), 0.0)
+    again = build(store, lambda _: False, "rules", memory)
+    assert memory["k"] is kept
+    assert again == build(store, lambda _: False, "rules")
+    assert again.view.digest != first.view.digest
+    alone = build(store, lambda name: name == "b", "rules", memory)
+    assert alone == build(store, lambda name: name == "b", "rules")
+    assert memory.keys() == {"j"}
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
