@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcc.schedule import sorting
 from hostcc.schedule.graph import Contention, spans
 from hostcc.schedule.intensity import link_seconds
 from hostcc.schedule.problem import Floats, Ints, Problem
@@ -34,20 +35,26 @@ def pairs(problem: Problem, routing: Ints, most: int = MOST_PAIRS) -> Pairs:
 
 def on_links(job: Ints, link: Ints, seconds: Floats, jobs: int, most: int = MOST_PAIRS) -> Pairs:
     """The pairs among entries (job, link, seconds), sorted by job within a link."""
-    by_link = np.argsort(link, kind="stable")
+    by_link = sorting.order(link)
     job, link, seconds = job[by_link], link[by_link], seconds[by_link]
     ends = np.searchsorted(link, link, side="right")
     here = np.arange(len(job))
     reach = np.minimum(ends, here + 1 + _nearest(ends - here - 1, most))
     first = np.repeat(here, reach - here - 1)
     second = spans(here + 1, reach)
+    if not len(first):
+        return Pairs(first, second, np.zeros(0), np.zeros(0))
     key = job[first] * max(1, jobs) + job[second]
-    unique, where = np.unique(key, return_inverse=True)
-    one_seconds, other_seconds = np.zeros(len(unique)), np.zeros(len(unique))
-    np.maximum.at(one_seconds, where, seconds[first])
-    np.maximum.at(other_seconds, where, seconds[second])
-    one, other = np.divmod(unique, max(1, jobs))
-    return Pairs(one, other, one_seconds, other_seconds)
+    by_pair = sorting.order(key)
+    key = key[by_pair]
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    one, other = np.divmod(key[starts], max(1, jobs))
+    return Pairs(
+        one,
+        other,
+        np.maximum.reduceat(seconds[first[by_pair]], starts),
+        np.maximum.reduceat(seconds[second[by_pair]], starts),
+    )
 
 
 def _nearest(following: Ints, most: int) -> int:
@@ -69,7 +76,7 @@ def graph(found: Pairs, rank: Ints, worth: Floats) -> Contention:
     ahead = rank[found.one] < rank[found.other]
     first = np.where(ahead, found.one, found.other)
     second = np.where(ahead, found.other, found.one)
-    return Contention.of(len(rank), first, second, worth[first])
+    return Contention.ranked(rank, first, second, worth[first])
 
 
 def nearest(problem: Problem, routing: Ints, rank: Ints, worth: Floats, most: int) -> Contention:
@@ -79,9 +86,9 @@ def nearest(problem: Problem, routing: Ints, rank: Ints, worth: Floats, most: in
     Levels that respect it respect all pairs, because neighbours are linked to neighbours.
     """
     job, link, seconds = link_seconds(problem, routing)
-    by_rank = np.argsort(rank[job], kind="stable")
+    by_rank = sorting.order(rank[job])
     place = rank[job][by_rank]
     found = on_links(place, link[by_rank], seconds[by_rank], problem.job_count, most)
     named = np.argsort(rank, kind="stable")
     first, second = named[found.one], named[found.other]
-    return Contention.of(problem.job_count, first, second, worth[first])
+    return Contention.ranked(rank, first, second, worth[first])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcc.schedule import sorting
 from hostcc.schedule.errors import CycleError, OptionsError
 from hostcc.schedule.problem import Floats, Ints
 
@@ -29,18 +30,29 @@ class Contention:
     def of(jobs: int, first: Ints, second: Ints, weight: Floats) -> Contention:
         """Parallel edges add.  Raises CycleError, and OptionsError for weights that are negative
         or no numbers.  Scaling is by a power of two, so whole weights keep their ratios."""
+        graph = Contention._summed(jobs, first, second, weight)
+        graph.topological()
+        return graph
+
+    @staticmethod
+    def ranked(rank: Ints, first: Ints, second: Ints, weight: Floats) -> Contention:
+        """The same for edges that lead down a ranking (J,) of the jobs: no cycle is possible."""
+        if not (rank[first] < rank[second]).all():
+            raise CycleError("contention graph: expected edges from lower to higher ranks")
+        return Contention._summed(len(rank), first, second, weight)
+
+    @staticmethod
+    def _summed(jobs: int, first: Ints, second: Ints, weight: Floats) -> Contention:
         first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)
         weight = np.asarray(weight, np.float64)
         if len(weight) and not (weight.min() >= 0 and weight.max() < np.inf):
             raise OptionsError("contention graph: weight: expected a number of at least 0")
-        pairs, where = np.unique(first * max(1, jobs) + second, return_inverse=True)
+        pairs, where = sorting.unique(first * max(1, jobs) + second)
         summed = np.bincount(where, weight, len(pairs))
         first, second = np.divmod(pairs, max(1, jobs))
         most = summed.max(initial=0.0)
         scale = 2.0 ** (WEIGHT_BITS - np.frexp(most)[1]) if most > 0 else 1.0
-        graph = Contention(jobs, first, second, np.rint(summed * scale).astype(np.int64))
-        graph.topological()
-        return graph
+        return Contention(jobs, first, second, np.rint(summed * scale).astype(np.int64))
 
     def topological(self) -> Ints:
         """The jobs in an order that respects every edge: Kahn's, layer by layer, each layer by

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hostcc.schedule import sorting
 from hostcc.schedule.problem import Floats, Ints, Problem
 
 
@@ -21,7 +22,7 @@ def link_seconds(problem: Problem, routing: Ints) -> tuple[Ints, Ints, Floats]:
     one entry per pair that meets, by job, then link."""
     flow, link = incidence(problem, routing)
     key = problem.flow_job[flow] * problem.link_count + link
-    pairs, where = np.unique(key, return_inverse=True)
+    pairs, where = sorting.unique(key)
     seconds = np.bincount(where, problem.flow_bytes[flow], len(pairs))
     job, link = np.divmod(pairs, max(1, problem.link_count))
     return job, link, seconds / problem.capacity[link]

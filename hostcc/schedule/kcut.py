@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hostcc.schedule import sorting
 from hostcc.schedule.graph import Contention, spans
 from hostcc.schedule.problem import Ints
 
@@ -53,7 +54,7 @@ class _Flow:
         np.add.at(self.left, graph.second, graph.weight)
         np.subtract.at(self.left, graph.first, graph.weight)
         tail = np.concatenate([graph.first, graph.second])
-        by_tail = np.argsort(tail, kind="stable")
+        by_tail = sorting.order(tail)
         place = np.empty(2 * edges, np.int64)
         place[by_tail] = np.arange(2 * edges)
         self.forwards, self.backwards = place[:edges], place[edges:]
@@ -127,8 +128,9 @@ class _Flow:
         have = self.left[active][owner]
         space = np.minimum(room, have)
         before = np.cumsum(space) - space
-        fresh = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
-        before -= np.repeat(before[fresh], np.diff(np.r_[fresh, len(owner)]))
+        count = np.bincount(owner)
+        count = count[count > 0]
+        before -= np.repeat(before[np.cumsum(count) - count], count)
         given = np.clip(have - before, 0, space)
         sent = given > 0
         arcs, given = arcs[sent], given[sent]

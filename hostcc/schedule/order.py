@@ -14,6 +14,7 @@ from itertools import permutations
 
 import numpy as np
 
+from hostcc.schedule import sorting
 from hostcc.schedule.contention import Pairs
 from hostcc.schedule.pairloss import Alone, estimate, slowdown
 from hostcc.schedule.problem import Floats, Ints
@@ -57,7 +58,9 @@ def losses(jobs: Alone, found: Pairs) -> Losses:
         loss = slowdown(jobs, upper, lower, up, down, phases)
     else:
         loss = estimate(jobs, upper, lower, up, down)
-        most = loss > np.partition(loss, len(loss) - FOLLOWED)[len(loss) - FOLLOWED]
+        some = loss[loss > 0]  # partition() is slow where very many are equal
+        last = len(some) - FOLLOWED
+        most = loss > (np.partition(some, last)[last] if last > 0 else 0.0)
         loss[most] = slowdown(jobs, upper[most], lower[most], up[most], down[most], phases)
     half = len(found.one)
     return Losses(found.one, found.other, loss[:half], loss[half:])
@@ -119,7 +122,7 @@ class _Search:
         self.jobs, self.worth = jobs, worth
         one = np.concatenate([found.one, found.other])
         other = np.concatenate([found.other, found.one])
-        by = np.argsort(one, kind="stable")
+        by = sorting.order(one)
         self.one, self.other = one[by], other[by]
         self.below = np.concatenate([found.one_below, found.other_below])[by]
         """d of `one` below `other`."""
@@ -174,32 +177,27 @@ class _Search:
         hope = np.bincount(self.one, wrong, self.jobs)
         candidates = np.argsort(-hope, kind="stable")[: min(self.looks, int((hope > 0).sum()))]
         self.looks -= len(candidates)
-        position = self.position.tolist()
-        other, change = self.other.tolist(), (up - down).tolist()
+        change = up - down
         moved = False
         for job in candidates.tolist():
-            low, high = self.starts[job], self.starts[job + 1]
-            moved |= _insert(job, other[low:high], change[low:high], position)
-        self.position = np.array(position)
+            own = slice(self.starts[job], self.starts[job + 1])
+            moved |= _insert(job, self.other[own], change[own], self.position)
         return moved
 
 
-def _insert(job: int, others: list[int], change: list[float], position: list[float]) -> bool:
+def _insert(job: int, others: Ints, change: Floats, position: Floats) -> bool:
     """Move `job` to its best place; `change[k]`: what is added when others[k] goes below it."""
-    line = sorted(zip((position[other] for other in others), change, strict=True))
-    here = position[job]
+    line = position[others]
+    by = line.argsort(kind="stable")
+    line = line[by]
     # Cost relative to standing before all others: passing one saves its change.
-    total, least, cut = 0.0, 0.0, 0
-    now = 0.0
-    for index, (place, delta) in enumerate(line):
-        total -= delta
-        if total < least - GAIN * abs(least):
-            least, cut = total, index + 1
-        if place < here:
-            now = total
+    passed = np.zeros(len(by) + 1)
+    np.cumsum(change[by], out=passed[1:])
+    cut = int(passed.argmax())
+    least, now = -float(passed[cut]), -float(passed[line.searchsorted(position[job])])
     if least >= now - GAIN * max(abs(now), abs(least)):
         return False
-    before = line[cut - 1][0] if cut else line[0][0] - 2.0
-    after = line[cut][0] if cut < len(line) else line[-1][0] + 2.0
+    before = line[cut - 1] if cut else line[0] - 2.0
+    after = line[cut] if cut < len(line) else line[-1] + 2.0
     position[job] = (before + after) / 2
     return True

@@ -67,7 +67,8 @@ def slowdown(
         took = np.maximum(compute, start + took)
         if step >= SETTLE:
             spent += took
-        at = (at + took) % period
+        at += took
+        at -= period * np.floor(at / period)
     loss = np.maximum(spent.mean(axis=0) / COUNT / alone - 1, 0.0)
     loss = np.where(blocked & (lower_seconds > 0), MOST, loss)
     return np.asarray(np.minimum(np.where(lower_seconds > 0, loss, 0.0), MOST))

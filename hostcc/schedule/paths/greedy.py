@@ -41,10 +41,10 @@ def place(
         if dead[tables[flow]]:
             continue
         paths = hops[tables[flow]]
-        use = load[paths]
+        use = load.take(paths)
         if not alike:
             use = (use + sizes[flow]) / capacity[paths]
-        best = int(use.max(axis=0).argmin())
+        best = int(np.maximum.reduce(use, axis=0).argmin())
         choice[flow] = best
         load[paths[:, best]] += sizes[flow]
         load[-2] = 0.0

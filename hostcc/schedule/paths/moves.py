@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.schedule import contention
+from hostcc.schedule import contention, sorting
 from hostcc.schedule.intensity import link_seconds
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import prediction
@@ -47,7 +47,7 @@ def occupancy(problem: Problem, period: Floats | None, routing: Ints) -> Occupan
     if period is None:
         period = np.maximum(np.maximum(problem.compute, problem.comm_start + comm), TINY_S)
     load = np.bincount(link, seconds / period[job], problem.link_count).astype(np.float64)
-    by = np.argsort(link, kind="stable")
+    by = sorting.order(link)
     starts = np.searchsorted(link[by], np.arange(problem.link_count + 1))
     return Occupancy(routing, job[by], starts, seconds[by], load, comm)
 
@@ -153,12 +153,12 @@ def costs(
     tried, other = np.divmod(key, max(1, problem.job_count))
     job = problem.flow_job[flow[tried]]
     low, high = np.minimum(job, other), np.maximum(job, other)
-    pairs, where = np.unique(low * problem.job_count + high, return_inverse=True)
+    pairs, where = sorting.unique(low * problem.job_count + high)
     one, two = np.divmod(pairs, max(1, problem.job_count))
     usual = np.maximum(now.comm, TINY_S)
     met = contention.Pairs(one, two, usual[one], usual[two])
     lost = prediction.pair_losses(problem, reference, now.comm, met, rough=rough)
-    return np.asarray(cost + np.bincount(tried, lost[where.reshape(-1)], len(flow)))
+    return np.asarray(cost + np.bincount(tried, lost[where], len(flow)))
 
 
 def _crossings(problem: Problem, path: Ints) -> tuple[Ints, Ints]:

@@ -47,9 +47,11 @@ def choose(problem: Problem) -> Ints:
     if moves.offered(problem, moves.occupancy(problem, reference.period, start)) > OVERLOAD:
         return start
     options = np.diff(problem.table_start)[problem.flow_table]
-    routings, jobs = prod(options.tolist()), problem.job_count
-    few = routings * jobs * max(jobs, problem.link_count) <= CELLS
-    if routings <= ENUMERATED and few:
+    jobs = problem.job_count
+    if (options > 1).sum() <= ENUMERATED.bit_length() and (
+        (routings := prod(options.tolist())) <= ENUMERATED
+        and routings * jobs * max(jobs, problem.link_count) <= CELLS
+    ):
         return _enumerate(problem, reference, start, options)
     return improve(problem, reference, start)
 
