@@ -33,7 +33,7 @@ class Roster:
         measured = self.measurement
         self.rdma = Rdma(host, measured.owners, measured.profiles, self.planning.plan)
         cluster = Cluster(lambda: self.gossip.member)
-        self.routing = Routing(host, cluster, self.measurement.profiles, self.planning.plan)
+        self.routing = Routing(host, cluster, self.measurement.profiles, self.planning.made)
         acting: list[Part] = [
             self.planning,
             LevelQueues(host),

@@ -26,6 +26,7 @@ from hostcc.sections.job import JobConfig
 from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.sections.mltcp import MltcpConfig
+from hostcc.sections.paths import PathsConfig
 from hostcc.sections.pcie import PcieConfig
 from hostcc.sections.plan import PlanConfig
 from hostcc.sections.rdma import RdmaConfig
@@ -45,6 +46,7 @@ SECTIONS = (
     PlanConfig,
     MarkingConfig,
     EgressConfig,
+    PathsConfig,
     RdmaConfig,
     PcieConfig,
 )
@@ -98,7 +100,15 @@ def test_every_operation_schema_and_change() -> None:
         changes.SEMAPHORES,
         dcqcn.KIND,
     )
-    for kind in (*kinds, changes.BASE, changes.MODE, paths.MARKS, egress.QUEUES):
+    for kind in (
+        *kinds,
+        changes.BASE,
+        changes.MODE,
+        paths.HOOKS,
+        paths.PORTS,
+        paths.MARKS,
+        egress.QUEUES,
+    ):
         assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind
 
 

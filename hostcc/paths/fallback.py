@@ -14,7 +14,9 @@ class FallbackSettings:
     """Thresholds."""
 
     rtt_factor: float = 4.0
-    """Smoothed RTT over the flow's least, for `bad_s` seconds."""
+    """Smoothed RTT over what is usual for the flow, for `bad_s` seconds."""
+    rtt_floor_s: float = 0.0
+    """And at least so much more: a queue that the flow fills by itself is no fault of its path."""
     loss_share: float = 0.02
     """Segments sent again, over those sent."""
     bad_s: float = 1.0
@@ -31,7 +33,8 @@ class Sample:
 
     at_s: float
     srtt_s: float
-    min_rtt_s: float
+    usual_rtt_s: float
+    """Its least RTT, or more where it was slower before it was moved; 0: unknown."""
     segments: int
     retransmitted: int
 
@@ -73,8 +76,9 @@ class FlowWatch:
         return ill if sample.at_s - self._bad_since >= self._set.bad_s else ""
 
     def _ill(self, sample: Sample) -> str:
-        if sample.min_rtt_s > 0 and sample.srtt_s > self._set.rtt_factor * sample.min_rtt_s:
-            return f"RTT {sample.srtt_s * 1e3:.1f} ms, {sample.min_rtt_s * 1e3:.1f} ms at best"
+        usual, least = sample.usual_rtt_s, sample.usual_rtt_s + self._set.rtt_floor_s
+        if usual > 0 and sample.srtt_s > max(self._set.rtt_factor * usual, least):
+            return f"RTT {sample.srtt_s * 1e3:.1f} ms instead of {usual * 1e3:.1f} ms"
         if self._last is None:
             return ""
         sent = sample.segments - self._last.segments

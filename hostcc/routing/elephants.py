@@ -93,6 +93,18 @@ def connections(rows: Any, jobs: Mapping[int, str], least: float) -> list[Connec
     return found
 
 
+def stalled(now: Iterable[Connection], before: Mapping[FlowKey, Connection]) -> frozenset[FlowKey]:
+    """Flows of which something is on its way, and nothing was acknowledged since `before`."""
+    return frozenset(
+        one.key
+        for one in now
+        if one.in_flight
+        and (then := before.get(one.key)) is not None
+        and then.in_flight
+        and then.acked == one.acked
+    )
+
+
 class Sizes:
     """How a job's bytes to a host are divided among its connections to it."""
 

@@ -16,7 +16,7 @@ from hostcc.parts import Host
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.link_events import LinkEvents
 from hostcc.paths.packets import Target
-from hostcc.routing import telling
+from hostcc.routing import elephants, telling
 from hostcc.routing.elephants import Sizes, connections
 from hostcc.routing.looks import Asked, Explorer, Known
 from hostcc.routing.nics import Nic, nics
@@ -29,7 +29,7 @@ from hostcc.sharing.cluster import Cluster
 log = get_logger("paths")
 
 TICK_S = 0.2
-SURVEY_S, SHARE = 1.0, 50.0
+SURVEY_S, SHARE = 0.5, 50.0
 """Between looks at connections, seconds; they take at most the this-manieth part of the time."""
 NICS_S = 5.0
 AT_ONCE = 3
@@ -125,7 +125,7 @@ class Finding:
 
     def doubt(self, targets: Iterable[Target], reason: str) -> None:
         """Something makes what is known of these doubtful: they are looked at again at once."""
-        for target in targets:
+        for target in set(targets):
             self._hints[target] = reason
             self._counts["hints"] += 1
 
@@ -142,6 +142,8 @@ class Finding:
         those = [one for one in connections(rows, names, least) if one.key.src in own]
         owners = self._cluster.owners()
         found = self._sizes.elephants(those, self._profiles(), owners, least, now)
+        picture.stalled = elephants.stalled(those, picture.connections)
+        self.doubt(map(target_of, picture.stalled), "a flow stands still")
         picture.connections = {one.key: one for one in those}
         picture.elephants = {one.key: one for one in found}
         picture.surveys += 1

@@ -51,16 +51,28 @@ class Known:
     asked: Asked = field(default_factory=Asked)
     wanted_at: float = 0.0
     """When somebody last wanted it, CLOCK_MONOTONIC."""
+    gone: dict[str, float] = field(default_factory=dict)
+    """Links that a look has missed, and when; CLOCK_MONOTONIC."""
     _by_port: dict[int, str] = field(default_factory=dict)
 
     def path_of(self, port: int) -> str:
         """Id of the path of a source port; empty: unknown."""
         return self._by_port.get(port, "")
 
+    @property
+    def links(self) -> frozenset[str]:
+        """All links of its paths."""
+        paths = self.table.paths if self.table is not None else ()
+        return frozenset(link for path in paths for link in path.links)
+
     def take(self, table: PathTable | None, confidence: float, now: float, why: str) -> None:
         """A look has ended."""
+        before = self.links
         self.table, self.confidence, self.at, self.why = table, confidence, now, why
         paths = table.paths if table is not None else ()
+        if paths:
+            lost = dict.fromkeys(before - self.links, now)
+            self.gone = {x: at for x, at in (self.gone | lost).items() if x not in self.links}
         self._by_port = {port: path.id for path in paths for port in path.ports}
 
 

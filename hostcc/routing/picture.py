@@ -10,6 +10,9 @@ from hostcc.routing.elephants import Connection, Elephant
 from hostcc.routing.looks import Known
 from hostcc.routing.nics import Nic
 
+DEAD_S = 30.0
+"""A link that was missed counts as failed for so long, if nobody sees it again."""
+
 
 @dataclass
 class Picture:
@@ -20,6 +23,8 @@ class Picture:
     """All large ones, also those of which the bytes per iteration are not known yet."""
     known: dict[Target, Known] = field(default_factory=dict)
     nics: tuple[Nic, ...] = ()
+    stalled: frozenset[FlowKey] = frozenset()
+    """Flows that wait for acknowledgements in vain."""
     surveys: int = 0
     """How often connections were looked at."""
     wire_ports: dict[FlowKey, int] = field(default_factory=dict)
@@ -38,6 +43,28 @@ class Picture:
         """Id of the path that a flow is on; empty: unknown."""
         known = self.paths_of(key)
         return known.path_of(self.wire_ports.get(key, key.sport)) if known is not None else ""
+
+    def dead(self, now: float) -> frozenset[str]:
+        """Links that seem to have failed: lately missed, or of paths on which flows stand still."""
+        found = {
+            link
+            for known in self.known.values()
+            for link, at in known.gone.items()
+            if now - at <= DEAD_S
+        }
+        for key in self.stalled:
+            known, path = self.paths_of(key), self.path_of(key)
+            if known is None or known.table is None or len(known.table.paths) < 2:
+                continue
+            ways = {one.id: frozenset(one.links) for one in known.table.paths}
+            found |= ways.get(path, frozenset()) - frozenset.intersection(*ways.values())
+        return frozenset(found)
+
+    def links(self) -> frozenset[str]:
+        """All links that are known, or were lately."""
+        return frozenset(
+            link for known in self.known.values() for link in (*known.links, *known.gone)
+        )
 
 
 def target_of(key: FlowKey) -> Target:

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hostcc.model import Change, JobProfile, Plan
+from hostcc.model import Change, JobProfile
 from hostcc.parts import Host, Part
 from hostcc.paths.exchange_types import FlowKey
+from hostcc.planning.standing import Made
 from hostcc.routing.elephants import flow_id
 from hostcc.routing.finding import Finding
 from hostcc.routing.hooked import planned as planned_changes
@@ -31,11 +32,11 @@ class Routing:
         host: Host,
         cluster: Cluster,
         profiles: Callable[[], Sequence[JobProfile]],
-        plan: Callable[[], Plan | None],
+        made: Callable[[], Made | None],
     ) -> None:
         self.picture = Picture()
         self.finding = Finding(host, cluster, self.picture, profiles, self.shown)
-        self.steer = Steer(host, cluster, self.finding, self.picture, plan)
+        self.steer = Steer(host, cluster, self.finding, self.picture, made)
 
     @property
     def parts(self) -> list[Part]:

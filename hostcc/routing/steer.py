@@ -15,6 +15,7 @@ from hostcc.parts import Host
 from hostcc.paths import reserve
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
+from hostcc.planning.standing import Made
 from hostcc.routing import deciding, finding
 from hostcc.routing.binding import Binding
 from hostcc.routing.deciding import ELSEWHERE, MOVING, ON_ECMP, ON_PLAN, Situation, Step
@@ -22,6 +23,7 @@ from hostcc.routing.elephants import Connection, Elephant, flow_id
 from hostcc.routing.finding import Finding
 from hostcc.routing.hooked import Hooked, clean_up, left_behind
 from hostcc.routing.picture import Picture, target_of
+from hostcc.routing.preparing import Ahead
 from hostcc.sections.paths import PathsConfig
 from hostcc.sharing.cluster import Cluster
 
@@ -35,6 +37,10 @@ WAIT_S = 3.0
 """For gossip to say who the others are, before flows of an earlier agent are released."""
 REFUSED_S = (1.0, 60.0)
 """First and longest wait after a move that did not come about."""
+STALLED_S = 5.0
+"""After a flow stood still on its planned path, until it is moved again."""
+USUAL_FADES = 0.95
+"""The largest RTT of a flow on ECMP, from one look to the next."""
 TOPIC, GOODBYE = "steer", "steerbye"
 
 
@@ -46,7 +52,7 @@ class _Flow:
     named_at: float
     """When a valid plan last named its path, or when it was first seen; CLOCK_MONOTONIC."""
     before_s: float = 0.0
-    """Its RTT before it was moved."""
+    """Its RTT before it was moved, the largest of lately."""
     held: str = ""
     """Why it went back to ECMP."""
     not_before: float = 0.0
@@ -68,10 +74,12 @@ class Steer:
         cluster: Cluster,
         finding: Finding,
         picture: Picture,
-        plan: Callable[[], Plan | None],
+        made: Callable[[], Made | None],
     ) -> None:
+        """`made`: the plan that holds, with what it was made from."""
         self._host, self._cluster, self._picture = host, cluster, picture
-        self._finding, self._plan = finding, plan
+        self._finding, self._made = finding, made
+        self._ahead = Ahead()
         self._hooked: Hooked | None = None
         self._config: PathsConfig | None = None
         self._binding: Binding | None = None
@@ -114,7 +122,9 @@ class Steer:
             return
         self._hooked.steering.tick()
         self._note_ports()
-        plan = self._plan()
+        made = self._made()
+        plan = made.plan if made is not None else None
+        self._ahead.follow(made, self._cluster.name)
         basis = (plan.digest if plan is not None else "", self._picture.surveys)
         if basis != self._basis or now >= self._decide_at:
             self._basis, self._decide_at = basis, now + DECIDE_S
@@ -142,6 +152,8 @@ class Steer:
             "elsewhere": states.count(ELSEWHERE),
             "translated": len(self._hooked.kernel.arriving()) if self._hooked is not None else 0,
             "new_connections": self._binding.counts() if self._binding is not None else {},
+            "prepared": len(self._ahead.prepared),
+            "ahead": len(self._ahead.now),
             **self._counts,
         }
 
@@ -187,6 +199,7 @@ class Steer:
                 log.warning("not undone", reason=problem)
                 self._host.journal.note("steering", problem)
         self._hooked, self._binding, self._flows, self._basis = None, None, {}, ()
+        self._ahead.end()
         self._picture.wire_ports = {}
 
     def _say_goodbye(self) -> None:
@@ -235,7 +248,7 @@ class Steer:
         assert self._config is not None
         elephants, sender = self._picture.elephants, self._hooked.steering.sender
         self._end_closed()
-        paths = self._planned(plan)
+        paths = {**self._planned(plan), **self._ahead.paths(self._picture, now)}
         ports = (self._config.first_port, self._config.last_port)
         taken = reserve.in_use(*ports) if elephants else set()
         for key, one in sorted(elephants.items()):
@@ -267,7 +280,14 @@ class Steer:
         if flow is None:
             assert self._config is not None
             c = self._config
-            watch = FallbackSettings(c.rtt_factor, c.loss_share, c.bad_s, c.plan_age_s, c.again_s)
+            watch = FallbackSettings(
+                rtt_factor=c.rtt_factor,
+                rtt_floor_s=c.rtt_floor_ms / 1e3,
+                loss_share=c.loss_share,
+                bad_s=c.bad_s,
+                plan_age_s=c.plan_age_s,
+                again_s=c.again_s,
+            )
             flow = self._flows[key] = _Flow(FlowWatch(watch), now)
         if planned:
             flow.named_at = now
@@ -288,16 +308,25 @@ class Steer:
                 flow.not_before, flow.wait_s = now + flow.wait_s, min(2 * flow.wait_s, REFUSED_S[1])
                 flow.held = sender.refusals.get(one.key, "the move did not come about")
         if not active:
+            flow.before_s = max(one.srtt_s, USUAL_FADES * flow.before_s)
+            return
+        if one.key in self._picture.stalled:
+            self._went_back(one, flow, "nothing is acknowledged any more")
+            if flow_id(one.key) not in self._ahead.now:
+                flow.not_before = now + STALLED_S
             return
         gone = self._gone(one.key)
         # What the path was like before is no fault of the new one.
         least = max(one.min_rtt_s, flow.before_s)
         sample = Sample(now, one.srtt_s, least, one.segments, one.retransmitted)
         if why := flow.watch.judge(sample, flow.named_at, not gone):
-            self._counts["fell_back"] += 1
-            flow.held = f"went back: {why}"
-            log.warning("flow goes back", flow=flow_id(one.key), job=one.job, reason=why)
-            self._finding.doubt([target_of(one.key)], why)
+            self._went_back(one, flow, why)
+
+    def _went_back(self, one: Connection, flow: _Flow, why: str) -> None:
+        self._counts["fell_back"] += 1
+        flow.held = f"went back: {why}"
+        log.warning("flow goes back", flow=flow_id(one.key), job=one.job, reason=why)
+        self._finding.doubt([target_of(one.key)], why)
 
     def _situation(self, one: Elephant, flow: _Flow, planned: str, now: float) -> Situation:
         assert self._hooked is not None
@@ -322,8 +351,6 @@ class Steer:
         if flow.step.revert:
             steering.revert(key)
         elif flow.step.port:
-            if not steering.sender.active(key):
-                flow.before_s = one.connection.srtt_s
             flow.asked = True
             steering.move(key, one.host, flow.step.port)
         self._note_ports()

@@ -65,7 +65,9 @@ class PathsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """What links beyond this host's own carry; 0: as much as its own."""
     link: Annotated[tuple[LinkConfig, ...], Meta(max_length=256)] = ()
     rtt_factor: Annotated[float, Meta(gt=1, le=1000)] = 4.0
-    """A moved flow goes back when its RTT is so many times what it was before, or ..."""
+    """A moved flow goes back when its RTT is so many times what it was before, and ..."""
+    rtt_floor_ms: Annotated[float, Meta(ge=0, le=10_000)] = 20.0
+    """... at least so much more (queues that it fills by itself do not count), or ..."""
     loss_share: Annotated[float, Meta(gt=0, le=1)] = 0.02
     """... when more than this part of its segments are sent again ..."""
     bad_s: Annotated[float, Meta(ge=0, le=60)] = 1.0

@@ -55,7 +55,7 @@ def test_reserved_ports_of_nonsense() -> None:
     assert "expected port ranges" in refusal_of(choose.reserved, "x-y", 1, 2)
 
 
-GOOD = Sample(at_s=0.0, srtt_s=0.001, min_rtt_s=0.001, segments=0, retransmitted=0)
+GOOD = Sample(at_s=0.0, srtt_s=0.001, usual_rtt_s=0.001, segments=0, retransmitted=0)
 
 
 def test_a_healthy_flow_stays() -> None:
@@ -71,7 +71,7 @@ def test_a_flow_falls_back(what: str) -> None:
     reasons = []
     for step in range(5):
         sample = Sample(
-            at_s=step * 0.5, srtt_s=0.02 if what == "latency" else 0.001, min_rtt_s=0.001,
+            at_s=step * 0.5, srtt_s=0.02 if what == "latency" else 0.001, usual_rtt_s=0.001,
             segments=1000 * step, retransmitted=100 * step if what == "loss" else 0,
         )  # fmt: skip
         plan_at = -100.0 if what == "age" else 0.0
@@ -83,6 +83,15 @@ def test_a_flow_falls_back(what: str) -> None:
     last = max(n for n, why in enumerate(reasons) if why) * 0.5
     assert not watch.may_move(last + 9.9)
     assert watch.may_move(last + 10.0)
+
+
+def test_a_queue_of_its_own_is_no_reason() -> None:
+    watch = FlowWatch(FallbackSettings(bad_s=0.0, rtt_floor_s=0.02))
+    slow = replace(GOOD, srtt_s=0.02)
+    assert watch.judge(slow, 0.0, peer_alive=True) == ""
+    assert "RTT 22.0 ms instead of 1.0 ms" in watch.judge(
+        replace(GOOD, srtt_s=0.022), 0.0, peer_alive=True
+    )
 
 
 def test_a_short_peak_is_no_reason() -> None:

@@ -85,6 +85,14 @@ class AgentsStage:
             capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
 
+    def rollback(self, name: str) -> subprocess.CompletedProcess[str]:
+        """`hostcc rollback` on a host whose agent is gone."""
+        words = [*HOSTCC, "rollback", "--socket", str(self.folder / name / "control.sock")]
+        netns = f"--net=/run/netns/{self.fabric.namespace(name)}"
+        return subprocess.run(
+            ["nsenter", netns, *words], capture_output=True, text=True, check=False, timeout=60
+        )
+
     def status(self, name: str) -> dict[str, Any]:
         done = self.client(name, "status", "--json")
         found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
@@ -126,7 +134,7 @@ class AgentsStage:
         socket = self.folder / name / "control.sock"
         run = [*HOSTCC, "run", "--job", job, "--socket", str(socket), "--"]
         return self._spawn(
-            name, [*run, sys.executable, "-I", "-S", str(PULSES), *words],
+            name, [*run, sys.executable, str(PULSES), *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 

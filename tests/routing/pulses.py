@@ -1,4 +1,4 @@
-"""A job's traffic that can be checked: bursts of numbered, hashed bytes; standard library only.
+"""A job's traffic that can be checked: bursts of numbered, hashed bytes, an iteration each.
 
     pulses.py take ADDRESS PORT                          receives one connection until its end
     pulses.py send ADDRESS PORT SOURCE_PORT PERIOD_S BYTES    bursts until standard input says stop
@@ -13,6 +13,8 @@ import select
 import socket
 import sys
 import time
+
+import hostcc.mark
 
 BLOCK = 1 << 16
 
@@ -51,6 +53,7 @@ def send(address: str, port: int, source: int, period_s: float, size: int) -> tu
                 link.sendall(block)
                 digest.update(block)
                 count += BLOCK
+            hostcc.mark.iteration()
     return count, digest.hexdigest()
 
 

@@ -1,0 +1,123 @@
+"""The next assignment, ready before it is needed: for each link and switch that may fail.  Pure.
+
+Only flows that a failure cuts off move, so what is prepared differs little from the plan that is
+in force, and hosts that prepare from the same plan prepare the same (routing paper, 3.4; for whole
+Clos fabrics see schedule.paths.failover).  A switch is known by the links that meet at it: where
+one link follows another on a path, both end there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from hostcc.schedule.paths import fabric as fabrics
+from hostcc.schedule.paths import greedy
+from hostcc.schedule.problem import Ints, Problem
+
+MOST = 256
+"""Failures that are prepared for, those that cut off most of a host's bytes first."""
+
+MANY = 20_000
+"""Paths above which only those of a host's own flows say which links meet at a switch."""
+
+Prepared = Mapping[frozenset[str], Mapping[str, str]]
+"""Links that fail together -> own flow that they cut off -> path that it takes then."""
+
+
+def prepare(problem: Problem, routing: Ints, host: str) -> Prepared:
+    """For every failure that cuts off a flow of `host` and leaves it another path.
+
+    `routing` (F,): the path of each flow, as the plan has it.
+    """
+    mine = np.array([flow.startswith(f"{host}/") for flow in problem.flow_ids], np.bool_)
+    base = fabrics.from_problem(problem).table
+    demand = fabrics.whole(problem.flow_bytes)
+    choice = routing - problem.table_start[problem.flow_table]
+    made = {}
+    for links in _failures(problem, routing, mine)[:MOST]:
+        moved = _after(problem, base, demand, choice, links)
+        told = {
+            problem.flow_ids[flow].removeprefix(f"{host}/"): problem.path_ids[path]
+            for flow, path in moved.items()
+            if mine[flow]
+        }
+        if told:
+            made[frozenset(problem.link_ids[link] for link in links)] = told
+    return made
+
+
+def answer(prepared: Prepared, dead: frozenset[str], seen: frozenset[str]) -> Mapping[str, str]:
+    """What to do when links seem `dead`; `seen`: all links that this host knows of.
+
+    The largest failure that explains nothing but what is dead; empty: none was prepared.
+    """
+    fitting = [links for links in prepared if links & dead and links & seen <= dead]
+    if not fitting:
+        return {}
+    return prepared[max(fitting, key=lambda links: (len(links & dead), sorted(links)))]
+
+
+def _failures(problem: Problem, routing: Ints, mine: np.ndarray) -> list[tuple[int, ...]]:
+    """Single links of the paths of own flows, and all links of the switches on them."""
+    weight: dict[int, float] = {}
+    for flow in np.flatnonzero(mine).tolist():
+        for link in _links(problem, int(routing[flow])):
+            weight[link] = weight.get(link, 0.0) + float(problem.flow_bytes[flow])
+    paths: Iterable[int] = range(len(problem.path_ids))
+    if len(problem.path_ids) > MANY:
+        tables = np.unique(problem.flow_table[mine]).tolist()
+        paths = [p for t in tables for p in range(*problem.table_start[t : t + 2].tolist())]
+    switches = _switches(problem, paths)
+    found: dict[tuple[int, ...], float] = {}
+    for link, size in weight.items():
+        for group in ((link,), *switches.get(link, ())):
+            found[group] = max(found.get(group, 0.0), size)
+    return sorted(found, key=lambda links: (-found[links], links))
+
+
+def _switches(problem: Problem, paths: Iterable[int]) -> dict[int, list[tuple[int, ...]]]:
+    """Link -> links of the switch at each of its ends."""
+    parent: dict[tuple[int, bool], tuple[int, bool]] = {}
+
+    def root(end: tuple[int, bool]) -> tuple[int, bool]:
+        while parent.setdefault(end, end) != end:
+            parent[end] = parent[parent[end]]
+            end = parent[end]
+        return end
+
+    for path in paths:
+        links = _links(problem, path)
+        for before, after in pairwise(links):
+            parent[root((before, True))] = root((after, False))
+    groups: dict[tuple[int, bool], set[int]] = {}
+    for end in list(parent):
+        groups.setdefault(root(end), set()).add(end[0])
+    found: dict[int, list[tuple[int, ...]]] = {}
+    for group in groups.values():
+        for link in group:
+            found.setdefault(link, []).append(tuple(sorted(group)))
+    return found
+
+
+def _after(
+    problem: Problem, base: Ints, demand: np.ndarray, choice: Ints, dead: Iterable[int]
+) -> dict[int, int]:
+    """Flow -> its path after a failure, of those that it cuts off and that have one left."""
+    capacity = problem.capacity.copy()
+    capacity[list(dead)] = 0.0
+    left = fabrics.make(capacity, base)
+    stranded = np.flatnonzero(~left.usable[problem.flow_table, choice])
+    placed = choice.copy()
+    placed[stranded] = -1
+    order = stranded[np.argsort(-demand[stranded], kind="stable")]
+    placed = greedy.place(left, problem.flow_table, demand, order.tolist(), placed)
+    start = problem.table_start[problem.flow_table]
+    return {int(f): int(start[f] + placed[f]) for f in stranded if placed[f] >= 0}
+
+
+def _links(problem: Problem, path: int) -> list[int]:
+    span = slice(problem.path_start[path], problem.path_start[path + 1])
+    return [int(link) for link in problem.path_links[span]]

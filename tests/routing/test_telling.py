@@ -1,0 +1,105 @@
+"""What is told of flows, paths and links, and that it stays within bounds."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+
+from hostcc.coord.payloads import MAX_FLOWS, MAX_LINKS, Flows, encode
+from hostcc.model import Path, PathTable
+from hostcc.paths.exchange_types import FlowKey
+from hostcc.routing import telling
+from hostcc.routing.elephants import Connection, Elephant
+from hostcc.routing.looks import Known
+from hostcc.routing.nics import Nic
+from hostcc.routing.picture import Picture, target_of
+from hostcc.routing.telling import MBIT, Ends
+from hostcc.sections.paths import LinkConfig, PathsConfig
+
+pytestmark = pytest.mark.unit
+
+NICS = (Nic("eth0", ("10.0.0.1",), 1e9),)
+ENDS = {("10.0.0.1", "10.0.0.2"): "b"}
+
+
+def picture(count: int = 1) -> Picture:
+    made = Picture(nics=NICS)
+    for number in range(count):
+        key = FlowKey("10.0.0.1", "10.0.0.2", 40000 + number, 5301)
+        one = Connection("train", key, 10**9, 0.001, 0.001, 10**6, 0, 0)
+        made.elephants[key] = Elephant(one, "b", 1e6 + number)
+        target = target_of(key)
+        made.known.setdefault(target, Known(target)).take(
+            PathTable(
+                "10.0.0.1", "10.0.0.2",
+                (Path("p1", ("10.0.0.1>", ">s1", ">10.0.0.2"), (40000, 61000)),
+                 Path("p2", ("10.0.0.1>", ">s2", ">10.0.0.2"), (61001,))),
+            ), 1.0, 0.0, "",
+        )  # fmt: skip
+    return made
+
+
+def test_flows_are_told_with_the_path_that_they_are_on() -> None:
+    seen = picture()
+    (entry,) = telling.flows(seen, ENDS, {})["train"].flows
+    assert (entry.dst, entry.path, entry.src_port, entry.elephant) == ("b", "p1", 40000, True)
+    seen.wire_ports = {next(iter(seen.elephants)): 61001}
+    assert telling.flows(seen, ENDS, {})["train"].flows[0].path == "p2"
+
+
+def test_noise_changes_nothing() -> None:
+    seen = picture()
+    first = telling.flows(seen, ENDS, {})
+    (key,) = seen.elephants
+    one = seen.elephants[key]
+    seen.elephants[key] = Elephant(one.connection, "b", one.bytes * 1.03)
+    assert telling.flows(seen, ENDS, first) == first
+
+
+def test_of_too_many_flows_the_largest_are_told() -> None:
+    told = telling.flows(picture(MAX_FLOWS + 10), ENDS, {})["train"]
+    assert isinstance(told, Flows)
+    assert len(told.flows) == MAX_FLOWS
+    assert min(entry.src_port for entry in told.flows) == 40010
+
+
+def test_paths_by_end_whatever_the_port() -> None:
+    told = telling.paths(picture().known.values(), ENDS)
+    assert [path.id for path in told["b"].paths] == ["p1", "p2"]
+    assert telling.paths(picture().known.values(), {}) == {}
+
+
+def test_capacities() -> None:
+    config = PathsConfig(
+        fabric_mbit_per_s=200, link=(LinkConfig(link=">s2", mbit_per_s=50),)
+    )  # fmt: skip
+    told = telling.paths(picture().known.values(), ENDS)
+    assert dict(telling.links(told.values(), NICS, config).links) == {
+        "10.0.0.1>": 1e9, ">10.0.0.1": 1e9, ">10.0.0.2": 200 * MBIT, ">s1": 200 * MBIT,
+        ">s2": 50 * MBIT,
+    }  # fmt: skip
+    plain = dict(telling.links(told.values(), NICS, PathsConfig()).links)
+    assert plain[">s1"] == plain[">10.0.0.2"] == 1e9
+
+
+def test_links_stay_within_bounds() -> None:
+    seen = picture()
+    (known,) = seen.known.values()
+    paths = tuple(Path(f"p{n}", ("10.0.0.1>", f">s{n}", f">t{n}"), (n + 1,)) for n in range(60))
+    known.take(PathTable("10.0.0.1", "10.0.0.2", paths), 1.0, 0.0, "")
+    told = telling.paths([known], ENDS)
+    links = telling.links(told.values(), NICS, PathsConfig())
+    assert len(links.links) <= MAX_LINKS
+    assert any(fnmatchcase(link, ">s*") for link, _ in links.links)
+    assert len(encode(told["b"])) < 16 << 10
+
+
+def test_ends_are_members_and_further_addresses_have_names_of_their_own() -> None:
+    ends, one, two = Ends(), ("10.0.0.1", "10.0.0.2"), ("10.0.1.1", "10.0.1.2")
+    assert ends.update({two: "b"}) == {two: "b"}
+    both = ends.update({one: "b", two: "b"})
+    assert both[two] == "b"
+    assert both[one].startswith("b:")
+    assert ends.update({one: "b"}) == {one: both[one]}
+    assert ends.update({one: "c"}) == {one: "c"}
