@@ -26,7 +26,7 @@ class Budget:
 
 
 class Allowances:
-    """A budget of one per event for each name; names that have not been seen have all of it."""
+    """A budget for each name; names that have not been seen have all of it."""
 
     def __init__(self, rate: float, burst: float, names: int = 4096) -> None:
         self._rate = rate
@@ -34,8 +34,8 @@ class Allowances:
         self._most = names
         self._budgets: dict[str, Budget] = {}
 
-    def take(self, name: str, now: float) -> bool:
-        """Whether one more is allowed; if so, it is spent."""
+    def take(self, name: str, now: float, amount: float = 1.0) -> bool:
+        """Whether one more is allowed; if so, `amount` is spent, which may overdraw it."""
         if not self.left(name, now):
             return False
         if name not in self._budgets:
@@ -43,7 +43,7 @@ class Allowances:
                 self._sweep(now)
             self._budgets[name] = Budget(self._rate, self._burst)
             self._budgets[name].refill(now)
-        self._budgets[name].left -= 1
+        self._budgets[name].left -= amount
         return True
 
     def left(self, name: str, now: float) -> bool:

@@ -70,7 +70,7 @@ class Node:
             self._own, self.store, self.members, intake, self._offenders, settings, self._spread
         )
         self._budget = Budget(settings.bytes_per_s, settings.burst_bytes)
-        self._answers = Answers(self._repair, self._budget)
+        self._answers = Answers(self._repair, settings)
         self._circle = Circle(self.members, settings, rng)
         self._contacts: dict[str, None] = {}
         self._answered = False

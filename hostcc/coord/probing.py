@@ -17,6 +17,8 @@ from hostcc.coord.settings import Settings
 
 MAX_RELAYS = 256
 """Probes for others that wait for an answer."""
+MAX_RELAYS_EACH = 32
+"""Of them for one requester: nobody takes up all of them."""
 
 
 @dataclass
@@ -79,7 +81,8 @@ class Prober:
 
     def relay(self, requester: str, probe: Probe, now: float) -> int | None:
         """The nonce to ping a target with for somebody else; None: there is too much to do."""
-        if len(self._relays) >= MAX_RELAYS:
+        same = sum(relay.requester == requester for relay in self._relays.values())
+        if len(self._relays) >= MAX_RELAYS or same >= MAX_RELAYS_EACH:
             return None
         nonce = self._nonce()
         self._relays[nonce] = _Relay(requester, probe.nonce, now + 10 * self._settings.probe_s)

@@ -51,9 +51,13 @@ class Settings:
     rejoin_s: float = 10.0
     """How often a dead member or a configured contact is tried, plus or minus half."""
     bytes_per_s: float = 100_000.0
-    """What is sent on average; more waits.  Under 0.01 % of 10 Gbit/s."""
+    """News that is sent on average; more waits."""
     burst_bytes: float = 2_000_000.0
-    """What may be sent at once, as when a member joins."""
+    """News that may be sent at once."""
+    answer_bytes_per_s: float = 100_000.0
+    """The same for records that others ask for; one of them gets a quarter of it."""
+    answer_burst_bytes: float = 4_000_000.0
+    """At once, as when a member joins."""
     writer_per_s: float = 4.0
     """Records taken from one writer on average; more are passed over, and repaired later."""
     writer_burst: int = 600

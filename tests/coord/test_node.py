@@ -305,7 +305,7 @@ def _bulk(index: int) -> Profile:
 
 def test_what_is_sent_is_bounded() -> None:
     """Repairs wait when too much has been said lately."""
-    settings = Settings(bytes_per_s=10_000.0, burst_bytes=50_000.0)
+    settings = Settings(answer_bytes_per_s=10_000.0, answer_burst_bytes=50_000.0)
     one = node("a", settings)
     one.begin()
     for index in range(200):
