@@ -14,8 +14,8 @@ from hostcc.coord.settings import Settings
 
 REPAIRS_PER_S, REPAIRS_BURST = 20.0, 60.0
 """Comparisons that are answered: each looks at every writer."""
-PEER_PER_S, PEER_BURST = 2.0, 15.0
-"""Of one peer; it compares every two seconds, and every round while it catches up."""
+PEER_PER_S, PEER_BURST = 5.0, 40.0
+"""Of one peer, which compares every two seconds, or every round while it catches up."""
 PEER_SHARE = 0.25
 """Of the bytes that answers may take, for one peer."""
 

@@ -60,5 +60,5 @@ def test_comparisons_of_one_peer_are_bounded_and_leave_some_for_others() -> None
     one = full()
     asking = Message(1, leaves=bytes(HASH_BYTES))
     answered = [bool(one.receive("greedy", asking, 1.0)) for _ in range(100)]
-    assert 0 < sum(answered) < 30
+    assert 0 < sum(answered) < 50
     assert one.receive("b", asking, 1.0)
