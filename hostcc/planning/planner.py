@@ -78,5 +78,5 @@ def _made(plan: Plan, found: Solution) -> Made:
         for job, weight in weights.items()
         if weight is not None and owners[job] > 0
     }
-    blind = zip(problem.job_ids, problem.blind.tolist(), strict=True)
-    return Made(plan, found, factors, frozenset(job for job, unknown in blind if unknown))
+    seen = {problem.job_ids[job] for job in set(problem.flow_job.tolist())}
+    return Made(plan, found, factors, frozenset(problem.job_ids) - seen)

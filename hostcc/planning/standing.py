@@ -21,7 +21,7 @@ class Made:
     factors: Mapping[str, float] = field(default_factory=dict)
     """Job -> what the plan multiplies its owner's weight by."""
     blind: frozenset[str] = frozenset()
-    """Jobs of whose traffic no usable path is known: nothing is decided for them."""
+    """Jobs of whose traffic no path is known: their level means nothing."""
 
 
 @dataclass(frozen=True)

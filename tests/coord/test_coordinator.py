@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -122,3 +123,55 @@ def test_a_plan_that_cannot_be_made_means_defaults() -> None:
     assert of(made, "a").plan is None
     events = made.hosts["a"].node.take_events()
     assert any(event.what == "plan" for event in events)
+
+
+class Later:
+    """A plan that is ready when somebody says so."""
+
+    def __init__(self, work: Callable[[], Plan]) -> None:
+        self.work, self.ready = work, False
+
+    def done(self) -> bool:
+        return self.ready
+
+    def result(self) -> Plan:
+        return self.work()
+
+
+def test_a_plan_may_be_made_elsewhere() -> None:
+    pending: list[Later] = []
+
+    def submit(work: Callable[[], Plan]) -> Later:
+        pending.append(Later(work))
+        return pending[-1]
+
+    made = World(
+        1, SETTINGS, make=lambda node, rng: Coordinator(node, planner, "r", rng, executor=submit)
+    )
+    made.add("a")
+    host = of(made, "a")
+    made.run(5)
+    first = host.state.active
+    assert (len(pending), host.plan) == (1, None)
+    host.node.publish("profile", "j", Profile(1.0, 0.5, 1e12, 8.0))
+    made.run(5)
+    assert host.state.active != first
+    assert (len(pending), host.plan) == (1, None)  # one at a time
+    pending[0].ready = True
+    made.run(5)
+    assert host.plan is not None
+    assert (len(pending), host.plan.digest) == (2, first)
+    pending[1].ready = True
+    made.run(5)
+    assert host.plan.digest == host.state.active
+    assert len(pending) == 2
+
+
+def test_what_is_wrong_with_a_view_is_kept() -> None:
+    def refuse(view: ClusterView) -> Plan:
+        raise InputError("view: expected something else")
+
+    made = World(1, SETTINGS, make=lambda node, rng: Coordinator(node, refuse, "r", rng))
+    made.add("a")
+    made.run(5)
+    assert of(made, "a").trouble == "view: expected something else"

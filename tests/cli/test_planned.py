@@ -1,0 +1,59 @@
+"""The plan that is followed, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hostcc.cli.planned import heading, here
+
+pytestmark = pytest.mark.unit
+
+STATE: dict[str, Any] = {
+    "follows": "abc" * 8,
+    "reason": None,
+    "held": "abc" * 8,
+    "active": "abc" * 8,
+    "agreed": True,
+    "missing": [],
+    "number": 3,
+    "age_s": 0.1,
+    "in_force_s": 12.0,
+}
+JOB: dict[str, Any] = {
+    "name": "a", "rank": 1, "level": 3, "dscp": 32, "weight": 1.5, "factor": 0.5,
+    "start_later_s": 0.25,
+}  # fmt: skip
+
+
+def test_agreed() -> None:
+    assert heading(STATE) == ["plan of view abcabcabcabc, agreed, in force for 12.0 s"]
+
+
+def test_after_waiting() -> None:
+    names = [f"m{number}" for number in range(9)]
+    (line,) = heading(STATE | {"agreed": False, "missing": names})
+    assert "after waiting for m0, m1, m2, m3, m4, m5, m6, m7, ..., in force" in line
+
+
+def test_another_view_is_on_its_way() -> None:
+    lines = heading(STATE | {"held": "new", "active": "next", "missing": ["b"], "age_s": 4.0})
+    assert lines[1:] == [
+        "the plan of view next is being made",
+        "view new is held and waits for b",
+        "it was the one to follow 4.00 s ago",
+    ]
+
+
+def test_none() -> None:
+    lines = heading(STATE | {"follows": None, "reason": "no view is active yet"})
+    assert lines == ["no plan, defaults are in force: no view is active yet"]
+
+
+def test_jobs() -> None:
+    other = JOB | {"name": "b", "rank": 0, "dscp": None, "start_later_s": 0.0}
+    first, second = here([JOB, other])
+    assert first == "plan: job b: rank 0, level 3, weight 1.5 (0.5 times its owner's)"
+    assert second.startswith("plan: job a: rank 1, level 3, DSCP 32, weight 1.5 (0.5 times")
+    assert second.endswith("to start 250 ms later")

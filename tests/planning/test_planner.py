@@ -1,0 +1,83 @@
+"""The scheduler as the gossip calls it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from hostcc.errors import HostccError
+from hostcc.model import Plan
+from hostcc.planning.planner import KEPT, Planner, rules
+from hostcc.schedule import compression, methods
+from hostcc.sections.plan import PlanConfig
+from tests.planning.made import made
+from tests.refusals import is_one_line
+from tests.schedule.views import job, one_link
+
+pytestmark = pytest.mark.unit
+
+VIEW = one_link([job("a", work=4.0, weight=3.0), job("b")], [2.0, 2.0])
+
+
+def test_factors_leave_the_owners_weight_out() -> None:
+    planner = Planner(PlanConfig())
+    found = planner.made(planner(VIEW))
+    assert found is not None
+    assert dict(found.plan.jobs[0].parameters)["weight"] == 6.0
+    assert found.factors == {"a": 2.0, "b": 0.5}
+
+
+def test_jobs_without_a_path_are_known() -> None:
+    assert made().blind == {"c"}
+
+
+def test_only_the_latest_are_kept() -> None:
+    planner = Planner(PlanConfig())
+    plans = [planner(replace(VIEW, digest=str(number))) for number in range(KEPT + 1)]
+    assert [planner.made(one) is not None for one in plans] == [False] + [True] * KEPT
+    assert planner.made(None) is None
+
+
+def test_disabled_plans_nothing() -> None:
+    planner = Planner(PlanConfig(enabled=False))
+    plan = planner(VIEW)
+    assert plan == Plan("d", reason="plan.enabled is false")
+    assert planner.made(plan) is None
+
+
+def test_every_failure_is_one_line() -> None:
+    cut = replace(VIEW, jobs=(replace(VIEW.jobs[0], work=float("nan")), VIEW.jobs[1]))
+    with pytest.raises(HostccError) as error:
+        Planner(PlanConfig())(cut)
+    assert is_one_line(str(error.value))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"levels": 9}, {"reserved": (0,)}, {"order": "crux"}, {"fairness": 1.0}, {"most_loss": 0.5}],
+)
+def test_what_plans_depend_on_is_in_the_rules(change: dict[str, object]) -> None:
+    config = msgspec.structs.replace(PlanConfig(), **change)
+    assert rules("1", config) != rules("1", PlanConfig()) != rules("2", PlanConfig())
+
+
+def test_what_is_each_hosts_affair_is_not() -> None:
+    assert rules("1", PlanConfig(enabled=False, max_age_s=1.0)) == rules("1", PlanConfig())
+    again = PlanConfig(reserved=(7, 1, 0, 0))
+    assert rules("1", again) == rules("1", PlanConfig())
+
+
+@pytest.mark.parametrize(
+    ("key", "known"),
+    [
+        ("paths", methods.ROUTES),
+        ("order", methods.ORDERS),
+        ("compression", compression.METHODS),
+    ],
+)
+def test_every_method_can_be_configured(key: str, known: dict[str, object]) -> None:
+    for name in known:
+        config = msgspec.convert({key: name}, PlanConfig)
+        assert Planner(config)(VIEW).digest == "d"
