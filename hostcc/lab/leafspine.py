@@ -209,7 +209,8 @@ class LeafSpine(Built):
             ],
             leaf,
         )
-        sysctls = dict(HOST_SYSCTLS)
+        # The next phase's connections have the same ports as the last one's.
+        sysctls = {**HOST_SYSCTLS, "net/ipv4/tcp_tw_reuse": "1"}
         if self.spec.rto_min_us:
             sysctls["net/ipv4/tcp_rto_min_us"] = str(self.spec.rto_min_us)
         missing = netns.set_sysctls(name, sysctls)

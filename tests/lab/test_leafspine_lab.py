@@ -138,3 +138,29 @@ def test_a_killed_lab_is_removed_by_down(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_longer_way_and_slower_hosts(tmp_path: Path) -> None:
+    text = """
+    iterations = 3
+    alone_iterations = 1
+    [fabric]
+    kind = "leaf-spine"
+    spines = 2
+    hosts_per_leaf = 1
+    base_rtt_us = 20050
+    host_mbit = 10
+    [[job]]
+    name = "a"
+    on = ["h1", "h2"]
+    bytes = 25000
+    [[background]]
+    kind = "udp"
+    rate_mbit = 1
+    on = ["h1", "h2"]
+    """
+    found = run(tmp_path, text, "--compare", "cubic")
+    (variant,) = found["variants"]
+    (job,) = variant["runs"][0]["jobs"]
+    # 25 kB at 10 Mbit/s and an answer that cannot be back before a round trip is over.
+    assert min(job["seconds"]) >= 0.02 + 0.018
