@@ -31,10 +31,14 @@ log = get_logger("paths")
 TICK_S = 0.2
 SURVEY_S, SHARE = 0.5, 50.0
 """Between looks at connections, seconds; they take at most the this-manieth part of the time."""
+PROFILES_S = 1.0
+"""Between looks at what was measured of jobs, seconds."""
 NICS_S = 5.0
 AT_ONCE = 3
 """Looks for paths under way at a time."""
 TARGETS = 1024
+MISSED_S = 10.0
+"""Between looks whether a link that has failed is there again."""
 FORGET_S = 60.0
 """After the last flow to a target has ended."""
 
@@ -66,7 +70,10 @@ class Finding:
         self._sizes, self._ends = Sizes(), Ends()
         self._looks: dict[Target, asyncio.Task[None]] = {}
         self._hints: dict[Target, str] = {}
-        self._survey_at = self._nics_at = 0.0
+        self._missed: dict[Target, float] = {}
+        """Targets of which links are missed, and when to look for them again."""
+        self._survey_at = self._nics_at = self._profiled_at = 0.0
+        self._measured: Sequence[JobProfile] = ()
         self._counts = {"looks": 0, "failed": 0, "hints": 0}
 
     def off(self) -> str:
@@ -108,7 +115,7 @@ class Finding:
         if self._events is not None:
             self._events.close()
         self._explorer, self._events = None, None
-        self._looks, self._hints, self._sizes = {}, {}, Sizes()
+        self._looks, self._hints, self._missed, self._sizes = {}, {}, {}, Sizes()
         self._picture.elephants, self._picture.connections = {}, {}
         self._picture.known = {}
         for kind in (FLOWS, PATHS, LINKS, ADDRESSES):
@@ -141,7 +148,9 @@ class Finding:
         own = picture.addresses
         those = [one for one in connections(rows, names, least) if one.key.src in own]
         owners = self._cluster.owners()
-        found = self._sizes.elephants(those, self._profiles(), owners, least, now)
+        if now >= self._profiled_at + PROFILES_S:
+            self._profiled_at, self._measured = now, self._profiles()
+        found = self._sizes.elephants(those, self._measured, owners, least, now)
         picture.stalled = elephants.stalled(those, picture.connections)
         self.doubt(map(target_of, picture.stalled), "a flow stands still")
         picture.connections = {one.key: one for one in those}
@@ -163,6 +172,7 @@ class Finding:
             if now - known.wanted_at > FORGET_S and target not in self._looks:
                 del picture.known[target]
                 self._hints.pop(target, None)
+                self._missed.pop(target, None)
                 assert self._explorer is not None
                 self._explorer.forget(target)
 
@@ -175,6 +185,9 @@ class Finding:
         for target, known in self._picture.known.items():
             if target in self._looks:
                 continue
+            if known.gone and now >= self._missed.get(target, 0.0):
+                self._missed[target] = now + MISSED_S
+                self._hints.setdefault(target, "a link is missed")
             if reason := self._hints.pop(target, ""):
                 self._explorer.hint(target, reason)
             if len(self._looks) < AT_ONCE and self._explorer.due(known, now):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from hostcc.model import PathTable
 from hostcc.paths import prober, tables
 from hostcc.paths.packets import Target
 from hostcc.paths.refresh import Look, Refresh, RefreshSettings, spot_ports, spot_settings
-from hostcc.paths.search import SILENT, Found, SearchSettings
+from hostcc.paths.search import SILENT, Found, Hops, SearchSettings
 from hostcc.paths.sources import PathSource
 from hostcc.paths.tables import LinkNames
 
@@ -185,10 +185,11 @@ class Probes:
         now = self._clock()
         silent = {p for p, until in self._of(known.target).silent.items() if until > now}
         asked = tuple(p for p in known.asked.ports if p not in found.ports and p not in silent)
-        if found.sprayed or not found.paths:
+        ways = passable(found.paths)
+        if found.sprayed or not ways:
             return ()
         wire = set(self._candidates)
-        fewest = min(len(wire.intersection(ports)) for ports in found.paths.values())
+        fewest = min(len(wire.intersection(ports)) for ports in ways.values())
         if fewest >= known.asked.flows or len(found.ports) >= MOST_PORTS:
             return asked
         fresh = (p for p in self._candidates if p not in found.ports and p not in silent)
@@ -205,7 +206,7 @@ class Probes:
         table = None
         if not why:
             table = tables.table_of(
-                target.src, target.dst, found.paths, time.time(), self._names
+                target.src, target.dst, passable(found.paths), time.time(), self._names
             )  # fmt: skip
         known.take(table, found.confidence, self._clock(), why)
 
@@ -242,6 +243,19 @@ class Given:
     def forget(self, target: Target) -> None:
         """See Explorer."""
         self._due.pop(target, None)
+
+
+def passable(ways: Mapping[Hops, tuple[int, ...]]) -> dict[Hops, tuple[int, ...]]:
+    """Ways to steer onto: without those on which nobody answers where others do.
+
+    What is behind may be dead, and doubt means ECMP.
+    """
+    heard = {depth for way in ways for depth, hop in enumerate(way) if hop != SILENT}
+    return {
+        way: ports
+        for way, ports in ways.items()
+        if not any(hop == SILENT and depth in heard for depth, hop in enumerate(way))
+    }
 
 
 def _merged(found: Found, more: Found) -> Found:

@@ -250,7 +250,7 @@ class Steer:
         self._end_closed()
         paths = {**self._planned(plan), **self._ahead.paths(self._picture, now)}
         ports = (self._config.first_port, self._config.last_port)
-        taken = reserve.in_use(*ports) if elephants else set()
+        taken: set[int] | None = None
         for key, one in sorted(elephants.items()):
             planned = paths.get(flow_id(key), "")
             flow = self._flow(key, planned, now)
@@ -258,6 +258,9 @@ class Steer:
             situation = self._situation(one, flow, planned, now)
 
             def free(port: int, key: FlowKey = key) -> bool:
+                nonlocal taken
+                if taken is None:  # all sockets are gone through, so only where it matters
+                    taken = reserve.in_use(*ports)
                 return port not in taken and sender.free(key, port)
 
             flow.step = deciding.step(situation, free, ports)

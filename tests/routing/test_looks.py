@@ -12,7 +12,7 @@ from hostcc.paths.packets import Target
 from hostcc.paths.refresh import RefreshSettings
 from hostcc.paths.search import SILENT, Found, Hops, SearchSettings
 from hostcc.paths.tables import LinkNames
-from hostcc.routing.looks import RETRY_S, Asked, Given, Known, Probes
+from hostcc.routing.looks import RETRY_S, Asked, Given, Known, Probes, passable
 
 pytestmark = pytest.mark.unit
 
@@ -142,6 +142,28 @@ def test_nothing_to_choose(net: Network, what: str) -> None:
     net.sprayed, net.down, net.now = False, set(), RETRY_S
     looked(net, by, known)
     assert known.table is not None
+
+
+def test_ways_on_which_nobody_answers_where_others_do_are_left_alone() -> None:
+    seen, dead, short = ("leaf", "s1", "leaf2"), ("leaf", SILENT, SILENT), ("leaf", "s2", SILENT)
+    ways: dict[Hops, tuple[int, ...]] = {seen: (1,), dead: (2,), short: (3,)}
+    assert passable(ways) == {seen: (1,)}
+    hidden: dict[Hops, tuple[int, ...]] = {("leaf", SILENT, "a"): (1,), ("leaf", SILENT, "b"): (2,)}
+    assert passable(hidden) == hidden
+
+
+def test_what_is_missed_is_remembered_until_it_is_seen_again(net: Network) -> None:
+    by, known = probes(net), Known(TARGET)
+    looked(net, by, known)
+    before = known.links
+    net.down, net.now = {"s2"}, 5.0
+    by.hint(TARGET, "a flow stands still")
+    looked(net, by, known)
+    assert set(known.gone) == before - known.links == {">s2"}
+    net.down, net.now = set(), 10.0
+    by.hint(TARGET, "a link is missed")
+    looked(net, by, known)
+    assert (known.gone, known.links) == ({}, before)
 
 
 class Book:
