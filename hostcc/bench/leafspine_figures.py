@@ -89,6 +89,15 @@ def ratios(runs: Sequence[Figures], best: Mapping[str, float], job: str) -> list
     return made
 
 
+def intensive(scenario: LeafSpineScenario) -> str:
+    """The job with the highest GPU intensity, W / t."""
+    jobs = {
+        job.name: job.flops / max(ideal_seconds(job, scenario.fabric) - job.compute_ms / 1e3, 1e-9)
+        for job in scenario.job
+    }
+    return max(jobs, key=lambda name: jobs[name])
+
+
 def best_seconds(runs: Sequence[Figures]) -> dict[str, float]:
     """Each job's iteration time under the best assignment: the median over its runs."""
     jobs = runs[0].settled

@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from hostcc.bench import leafspine
-from hostcc.bench.leafspine_figures import Figures, best_seconds, figures, over_jobs, ratios
+from hostcc.bench.leafspine_figures import (
+    Figures,
+    best_seconds,
+    figures,
+    intensive,
+    over_jobs,
+    ratios,
+)
 from hostcc.errors import InputError
 from hostcc.lab.flowreport import FlowResult, SettledResult
 from tests.bench.results import run
@@ -58,10 +65,14 @@ def test_a_job_without_an_iteration_is_worse_than_any() -> None:
 
 def test_goals() -> None:
     best = {"a": 0.2, "b": 0.4}
-    good = leafspine.judge("x", [made(0.205, 0.41)], best)
+    good = leafspine.judge("x", [made(0.205, 0.41)], best, {"a": 0.2})
     assert all(goal.met for goal in good)
-    bad = leafspine.judge("x", [made(0.3, None, settled_after_s=11.0, resets=1)], best)
+    bad = leafspine.judge("x", [made(0.3, None, settled_after_s=11.0, resets=1)], best, {"a": 0.2})
     assert not any(goal.met for goal in bad)
+
+
+def test_the_most_intensive_job_has_most_work_per_second_of_communication() -> None:
+    assert intensive(leafspine.load("crux-20")) == "large"
 
 
 def test_jobs_leave_by_themselves_and_other_fabrics_are_refused() -> None:
