@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ log = get_logger("rdma")
 SHOWN = 64
 """Queue pairs of a job in status."""
 SWEEP_S = 30.0
+MBIT = 125_000.0
+"""Bytes per second."""
 
 
 class Transport:
@@ -157,7 +160,7 @@ class Transport:
         } if engine is not None else {}  # fmt: skip
         rates, looking = self._looking.rates, self._looking
         inside = {way: looking.inside.get((way.job, way.device), ()) for way in rates}
-        capacities = {**looking.capacities, **self._own_links()}
+        capacities = {**looking.capacities, **self._own_links(), **self._configured()}
         now = view(
             rates, self._ways.tables, inside, capacities, profiles, self._paths_now(), weights
         )
@@ -174,6 +177,21 @@ class Transport:
             rate = self._device_rates.get(way.device)
             if rate:
                 found[f"{way.source}>"] = found[f">{way.destination}"] = rate
+        return found
+
+    def _configured(self) -> dict[str, float]:
+        """What the configuration says of links (`[paths]`), before anything else."""
+        config = self._host.config.paths
+        own = {f"{way.source}>" for way in self._looking.rates}
+        own |= {f">{way.destination}" for way in self._looking.rates}
+        names = {link for table in self._ways.tables.values()
+                 for path in table.paths for link in path.links}  # fmt: skip
+        found = {}
+        for link in names | own:
+            other = config.fabric_mbit_per_s if link not in own else 0.0
+            given = next((x.mbit_per_s for x in config.link if fnmatchcase(link, x.link)), other)
+            if given:
+                found[link] = given * MBIT
         return found
 
     def _paths_now(self) -> dict[Way, str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from hostcc.sections.words import AbsolutePath
+from hostcc.sections.words import ShortPath
 
 Dscp = Annotated[int, Meta(ge=0, le=63)]
 
@@ -19,9 +19,9 @@ class RdmaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     enabled: bool = True
     """Whether there is a plan for them; if not, or without an RDMA device, none is published."""
-    plan: AbsolutePath = "/dev/shm/hostcc-rdma"
+    plan: ShortPath = "/dev/shm/hostcc-rdma"
     """Shared memory that the jobs read."""
-    counts: AbsolutePath = "/dev/shm/hostcc-qp"
+    counts: ShortPath = "/dev/shm/hostcc-qp"
     """Shared memory that each of their processes makes, `.PID` follows."""
     dscp: Annotated[tuple[Dscp, ...], Meta(max_length=16)] = ()
     """DSCP by level, the highest first; empty: the class stays as the job has it.  RoCE needs

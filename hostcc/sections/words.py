@@ -27,6 +27,9 @@ Slope = Annotated[float, Meta(ge=-100, le=100)]
 Factor = Annotated[float, Meta(ge=WEIGHT_MIN, le=WEIGHT_MAX)]
 FTable = Annotated[tuple[Factor, ...], Meta(max_length=F_POINTS)]
 AbsolutePath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4000}\Z", description="an absolute path")]
+ShortPath = Annotated[
+    str, Meta(pattern=r"^/[^\x00]{1,200}\Z", description="an absolute path of at most 200 bytes")
+]
 PortOrRange = (
     Annotated[int, Meta(ge=1, le=65535, description="a port from 1 to 65535")]
     | Annotated[

@@ -29,7 +29,7 @@ struct shim_real shim_real;
 struct hcc_rdma_counts *shim_counts;
 
 static struct hcc_plan_map plan;
-static char job_name[HCC_RDMA_NAME], counts_path[64], plan_path[256];
+static char job_name[HCC_RDMA_NAME], counts_path[288], plan_path[256];
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t resolved = PTHREAD_ONCE_INIT;
 static _Atomic int attached; /* 1: plan and counters are mapped, the thread runs */
@@ -117,7 +117,7 @@ static int make_counts(void)
 	const char *folder = getenv("HOSTCC_RDMA_COUNTS");
 	int fd;
 
-	snprintf(counts_path, sizeof(counts_path), "%.40s.%d",
+	snprintf(counts_path, sizeof(counts_path), "%.255s.%d",
 		 folder && *folder ? folder : "/dev/shm/hostcc-qp", (int)getpid());
 	fd = open(counts_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)

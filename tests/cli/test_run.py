@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,9 @@ from hostcc.errors import InputError
 from tests.refusals import is_one_line, refusal_of
 
 
-def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *command: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
             sys.executable,
@@ -28,6 +33,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
             "a",
             "--socket",
             str(folder / "s"),
+            *options,
             "--",
             *command,
         ],
@@ -87,6 +93,45 @@ def test_an_agent_that_hangs_or_talks_nonsense(tmp_path: Path) -> None:
         thread.join()
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert "cannot enter /no/such" in done.stderr
+
+
+LIBRARIES = """import os
+for key in ("LD_PRELOAD", "NCCL_ENV_PLUGIN", "HOSTCC_JOB", "HOSTCC_RDMA_PLAN"):
+    print(key, os.environ.get(key, "-").rpartition("/")[2])
+"""
+
+
+def test_rdma_without_an_agent(tmp_path: Path) -> None:
+    """A warning, and the command; the shim is there for an agent that comes later."""
+    done = run(tmp_path, sys.executable, "-c", LIBRARIES, options=("--rdma",))
+    assert done.returncode == 0
+    assert "running" in done.stderr
+    seen = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert seen["HOSTCC_JOB"] == "a"
+    assert seen["LD_PRELOAD"].startswith("libhostcc-rdma.so")
+    assert seen["NCCL_ENV_PLUGIN"] == "libnccl-env.so"
+
+
+def test_rdma_with_an_agent(tmp_path: Path) -> None:
+    """The agent says where its shared memory is."""
+    answer = {"joined": True, "marks": None, "rdma": {"HOSTCC_RDMA_PLAN": "/dev/shm/elsewhere"}}
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                line = json.dumps({"v": 1, "ok": True, "result": answer})
+                connection.sendall(line.encode() + b"\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        done = run(tmp_path, sys.executable, "-c", LIBRARIES, options=("--rdma",))
+        thread.join(timeout=30)
+    assert "HOSTCC_RDMA_PLAN elsewhere" in done.stdout
+    assert done.stderr == ""
 
 
 def test_bytes() -> None:
