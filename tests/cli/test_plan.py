@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hostcc.cli import plan
 from hostcc.cli.viewfile import view_of
-from hostcc.errors import InputError
+from hostcc.errors import InputError, NoAgentError
 from hostcc.model import ClusterView
 from hostcc.sim.small import small_case
 from tests.refusals import is_one_line
@@ -63,6 +63,19 @@ def test_table_and_explanation(path: str, capsys: pytest.CaptureFixture[str]) ->
     answer = json.loads(capsys.readouterr().out)
     assert (answer["schema"], answer["job"]) == ("hostcc.explanation/1", "b")
     assert answer["contenders"][0]["job"] == "a"
+
+
+@pytest.mark.parametrize(
+    "words", [["--levels", "4"], ["--reserved", "1"], ["--order", "crux"], ["--fairness", "1"]]
+)
+def test_the_agent_has_options_of_its_own(words: list[str]) -> None:
+    with pytest.raises(InputError, match=f"{words[0]}: expected together with VIEW"):
+        call(*words)
+
+
+def test_without_an_agent_there_is_no_plan(tmp_path: Path) -> None:
+    with pytest.raises(NoAgentError):
+        call("--socket", str(tmp_path / "none"))
 
 
 @given(problems.views())

@@ -1,0 +1,62 @@
+"""Which queues a device gets, and which device gets none."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hostcc.config import Config
+from hostcc.errors import HostccError
+from hostcc.paths.egress_kernel import Root
+from hostcc.planning.queues import LevelQueues, planned
+from hostcc.sections.egress import EgressConfig
+from hostcc.sections.marking import MarkingConfig
+from tests.measuring.hosts import OWN, ToyHost
+
+pytestmark = pytest.mark.unit
+
+MARKING = MarkingConfig(enabled=True)
+
+
+def config(**egress: object) -> Config:
+    return Config(agent=OWN, marking=MARKING, egress=EgressConfig(**egress))  # type: ignore[arg-type]
+
+
+def test_a_class_for_every_level_that_jobs_may_have() -> None:
+    change, lines = planned(config(queues="prio"), "eth0", Root("noqueue", "0:"))
+    assert (change.id, change.after) == ("egress-queues:eth0", {"qdisc": "prio", "levels": 5})
+    assert "prio bands 6" in lines[0]
+    assert [line.split()[-1] for line in lines[1::2]] == [f"c1c:{number}" for number in range(1, 6)]
+
+
+def test_htb_needs_a_rate() -> None:
+    nowhere = "hcc-none"
+    with pytest.raises(HostccError, match=r"set egress\.rate_mbit"):
+        planned(config(queues="htb"), nowhere, Root("noqueue", "0:"))
+    _, lines = planned(config(queues="htb", rate_mbit=100.0), nowhere, Root("mq", "0:"))
+    assert any("rate 100mbit" in line for line in lines)
+
+
+@pytest.mark.parametrize("there", [Root("fq", "8001:"), Root("htb", "1:"), Root("tbf", "0:")])
+def test_what_somebody_chose_stays(there: Root) -> None:
+    with pytest.raises(HostccError, match=f"{there.kind} {there.handle}, which somebody chose"):
+        planned(config(queues="prio"), "eth0", there)
+
+
+def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    host = ToyHost(tmp_path, config(queues="prio", devices=("hcc-none",)))
+    part = LevelQueues(host)
+    assert part.off() == "nothing is changed on this host"
+    host.act()
+    assert part.off() == ""
+    part.start()
+    asyncio.run(part.tick())
+    view = part.view()
+    assert view["left_alone"] == {"hcc-none": "there is no such device"}
+    assert view["reason"] == "hcc-none: there is no such device"
+    assert part.verify() == []
+    part.stop()
+    host.config = config()
+    assert part.off() == "egress.queues is off"
