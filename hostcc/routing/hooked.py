@@ -11,6 +11,7 @@ from hostcc.errors import HostccError
 from hostcc.journal import Journal
 from hostcc.model import Change, Difference
 from hostcc.paths import changes, reserve
+from hostcc.paths.exchange_types import Timing
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
 from hostcc.paths.undo import KINDS, network_namespace, undo
@@ -18,6 +19,9 @@ from hostcc.sections.paths import PathsConfig
 
 DRAIN_S = 0.3
 """At a stop in good order: for peers to stop sending with ports of ours."""
+
+KEEP_S = Timing().keep_s
+"""What arrives is translated until it has been unused for so long."""
 
 
 def left_behind(journal: Journal) -> list[Change]:
@@ -65,7 +69,7 @@ class Hooked:
         journal.begin(*planned(config, devices))
         try:
             reserve.write(reserve.planned(*self._ports)[1])
-            self.kernel = SteerKernel(devices, stale_s=config.stale_s)
+            self.kernel = SteerKernel(devices, stale_s=config.stale_s, keep_s=KEEP_S)
             try:
                 self.steering = Steering(self.kernel, post, host_of, mine)
             except BaseException:
@@ -86,6 +90,12 @@ class Hooked:
             found.append(Difference(changes.PORTS, str(reserve.SYSCTL), wanted, now))
         return found
 
+    def forget_unused(self) -> None:
+        """Let go of translations that have ended by themselves.  Raises BpfError."""
+        for one in self.kernel.arriving():
+            if one.idle_s > KEEP_S:
+                self.kernel.forget(one.wire)
+
     def down(self, say_goodbye: Callable[[], None], *, keep: bool = False) -> list[str]:
         """Every flow on its own port, peers told, everything undone; problems in words.
 
@@ -95,9 +105,9 @@ class Hooked:
         with suppress(BpfError):
             self.steering.revert_all()
         with suppress(BpfError):
-            if self.kernel.arriving() and not keep:
+            if not keep:
                 say_goodbye()
-                time.sleep(DRAIN_S)
+                time.sleep(DRAIN_S if self.kernel.arriving() else 0.0)
         self.kernel.close()
         if keep:
             return []

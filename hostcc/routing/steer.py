@@ -88,6 +88,8 @@ class Steer:
         self._basis: tuple[object, ...] = ()
         self._mine: tuple[Plan | None, dict[str, str]] = (None, {})
         self._aside = ""
+        self._cleaned = False
+        """Whether what an earlier agent left was undone, where steering is off."""
         self._counts = {"moved": 0, "fell_back": 0, "refused": 0, "goodbyes": 0}
 
     # A part.
@@ -100,7 +102,8 @@ class Steer:
             why = "paths.steer is false"
         if not why and self._aside and config == self._config:
             why = self._aside
-        if why and self._host.engine is not None and self._hooked is None:
+        if why and self._host.engine is not None and self._hooked is None and not self._cleaned:
+            self._cleaned = True
             for problem in clean_up(self._host.journal, "left behind, not wanted"):
                 log.warning("not undone", reason=problem)
         return why
@@ -213,6 +216,8 @@ class Steer:
 
     def _look_for_others(self) -> None:
         """Who undoes what we did has a reason: it is not done again until the next reload."""
+        assert self._hooked is not None
+        self._hooked.forget_unused()
         found = self.verify()
         if found:
             self._aside = f"stands aside: {found[0].found}"

@@ -1,0 +1,54 @@
+"""What steering left behind is undone where it was made, and only if nobody else has changed it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hostcc.model import Change
+from hostcc.paths import changes, reserve
+from hostcc.paths.undo import network_namespace, undo
+
+pytestmark = pytest.mark.unit
+
+RANGE = "61000-65535"
+
+
+@pytest.fixture
+def sysctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "ip_local_reserved_ports"
+    monkeypatch.setattr(reserve, "SYSCTL", file)
+    return file
+
+
+def ports(netns: int = 0, before: str = "8080") -> Change:
+    return changes.reserved_ports(before, f"{before},{RANGE}", netns or network_namespace())
+
+
+def test_ports_are_written_back(sysctl: Path) -> None:
+    sysctl.write_text(f"8080,{RANGE}\n")
+    assert undo(ports()) == ""
+    assert sysctl.read_text() == "8080\n"
+    assert undo(ports()) == ""
+
+
+def test_what_somebody_else_wrote_stays(sysctl: Path) -> None:
+    sysctl.write_text("9090\n")
+    assert "left as it is" in undo(ports())
+    assert sysctl.read_text() == "9090\n"
+
+
+def test_another_namespace_is_left_alone(sysctl: Path) -> None:
+    sysctl.write_text(f"8080,{RANGE}\n")
+    assert "network namespace 1: run hostcc rollback there" in undo(ports(netns=1))
+    assert sysctl.read_text() == f"8080,{RANGE}\n"
+    assert "network namespace 1" in undo(changes.hooks("eth0", 1))
+
+
+def test_a_device_that_is_gone_has_no_hooks() -> None:
+    assert undo(changes.hooks("hcc-gone0", network_namespace())) == ""
+
+
+def test_a_sysctl_that_cannot_be_read_is_said(sysctl: Path) -> None:
+    assert "ip_local_reserved_ports" in undo(ports())
