@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostcc.measure import likeness
+from hostcc.measure.exchanges import Exchanges, exchanges
 from hostcc.measure.pattern import mean_of, quiet_phases, sampled
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative
 from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
@@ -41,6 +42,10 @@ RIPPLE = 0.1
 """Share of the bytes that has to be in bursts: a steady transfer has a rhythm of its own."""
 PHASES = 96
 """Parts of an iteration that are told apart to see when the job is silent."""
+CERTAIN = 0.9
+"""Share of the bytes in exchanges of equal size from which no other period is looked for."""
+ALIKE = 0.03
+"""By so much the interval between exchanges and the period of what is alike may differ."""
 SETTLED = 4.0
 """After so many iterations the confidence is 63 % of what the score says."""
 
@@ -66,6 +71,8 @@ class Period:
     """Half the range in which half of the iteration times lie, over the period."""
     starts: Floats | None = None
     """Shape (k,), in bins of the series: the middle of the silence before an iteration's bursts."""
+    irregular: bool = False
+    """Iterations that are alike in bytes, not in when they send them: the period is a mean."""
 
 
 def detect(of: ByteSeries) -> Period:
@@ -75,6 +82,28 @@ def detect(of: ByteSeries) -> Period:
         return _not("no traffic" if not of.total.any() else "traffic at a constant rate")
     if len(values) < FEWEST_ITERATIONS * SHORTEST:
         return _not(f"only {len(values)} bins")
+    told = exchanges(of.total)
+    if told is not None and told.plausible(CERTAIN):
+        return _precise(of, values, told)
+    answer = _searched(of, values)
+    if not answer.periodic and told is not None and told.plausible():
+        return irregular(of, told)
+    return answer
+
+
+def _precise(of: ByteSeries, values: Floats, told: Exchanges) -> Period:
+    """The figures of exchanges that are told apart by silence, exact where they are alike."""
+    interval = float(np.median(np.diff(told.starts)))
+    one = track(values, interval)
+    if one is not None and abs(one.period / interval - 1) <= ALIKE:
+        found = judged(of, one)
+        if found.periodic:
+            return found
+    return irregular(of, told)
+
+
+def _searched(of: ByteSeries, values: Floats) -> Period:
+    """The shortest lag whose iterations resemble each other about as well as any's."""
     tracks: list[Track] = []
     for lag in sorted(repeating_lags(values), key=lambda lag: lag.bins):
         one = track(values, lag.bins)
@@ -90,6 +119,29 @@ def detect(of: ByteSeries) -> Period:
         answer = judged(of, best)
         tracks = [one for one in tracks if one.score > best.score]
     return answer
+
+
+def irregular(of: ByteSeries, told: Exchanges) -> Period:
+    """The figures of iterations that are alike in bytes only."""
+    intervals = np.diff(told.starts)
+    count, period = len(intervals), float(np.median(intervals))
+    per_iteration, background = exchanged(of.total, told.starts, period)
+    if per_iteration < RIPPLE * told.size:
+        return _not(f"a steady transfer with a ripple of {per_iteration:.3g} bytes")
+    certain = told.share * (1 - told.pauses) * (1 - told.spread)
+    return Period(
+        periodic=True,
+        reason=f"{count} iterations, {told.share:.0%} of the bytes in exchanges of equal size, "
+        f"which take longer or shorter by {told.spread:.0%}",
+        confidence=float(certain * (1 - np.exp(-count / SETTLED))),
+        period_s=period * of.bin_s,
+        mean_period_s=float(intervals.mean()) * of.bin_s,
+        bytes_per_iteration=per_iteration,
+        background_bytes_per_s=background / of.bin_s,
+        spread=told.spread,
+        starts=told.starts,
+        irregular=True,
+    )
 
 
 def judged(of: ByteSeries, best: Track) -> Period:

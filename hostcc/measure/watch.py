@@ -35,8 +35,8 @@ GROWTH, GROWTH_LATER = 0.5, 1.0
 """When the history has grown by so much, it is asked again whether this is the fundamental; the
 second, after `MANY` iterations."""
 MANY = 96
-OTHER = 0.05
-"""Periods that differ by more are not the same."""
+OTHER, OTHER_SIZE = 0.05, 0.1
+"""Periods, and bytes of an iteration, that differ by more are not the same."""
 CALM = 16
 """After so many iterations none of which deviated, any two that do are a change."""
 ESTABLISHED = 12
@@ -79,10 +79,13 @@ class Watch:
     """The pattern until then."""
 
 
+NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
+
+
 def begin(bin_ns: int, start_ns: int = 0) -> Watch:
     """A job of which nothing is known; bins are `bin_ns` long and begin at `start_ns`."""
     levels = tuple(empty(bin_ns * STEP**level, start_ns) for level in range(LEVELS))
-    return Watch(levels, Period(periodic=False, reason="no traffic yet", confidence=0.0))
+    return Watch(levels, NOTHING)
 
 
 def update(watch: Watch, new: ByteSeries) -> Watch:
@@ -112,6 +115,8 @@ def _extended(levels: tuple[ByteSeries, ...], new: ByteSeries) -> tuple[ByteSeri
 
 def _learned(watch: Watch) -> Watch:
     """Look for a pattern, when there is enough new to look at."""
+    if watch.found.irregular:
+        return _relooked(watch)
     finest = watch.levels[0]
     long = min(level.start_ns for level in watch.levels if len(level)) < finest.start_ns
     if not _due(watch, PATIENCE_LATER if long else PATIENCE):
@@ -121,6 +126,38 @@ def _learned(watch: Watch) -> Watch:
     if not found.periodic:
         return replace(watch, found=found, series=None)
     return _accepted(watch, number, watch.levels[number], found, seen=0)
+
+
+def _relooked(watch: Watch) -> Watch:
+    """Measure the last exchanges again; they have no shape that each could be compared with."""
+    if not watch.doubts and _due(watch, _growth(watch)):
+        again = _reconsidered(watch)
+        if again.found is not watch.found:
+            return again
+        watch = again
+    assert watch.series is not None
+    assert watch.found.period_s is not None
+    of = watch.levels[watch.level]
+    period = watch.found.period_s * NS / of.bin_ns
+    passed = int((of.end_ns - watch.series.end_ns) / of.bin_ns / period)
+    if passed < REFRESH:
+        return watch
+    tail = part(of, max(0, len(of) - int(WINDOW * period)))
+    found = detect(tail)
+    old = watch.found.bytes_per_iteration
+    if not found.periodic or old is None or found.bytes_per_iteration is None:
+        other = True
+    else:
+        other = abs(found.bytes_per_iteration / old - 1) > OTHER_SIZE
+    if not other:
+        return _accepted(watch, watch.level, tail, found, seen=watch.seen + passed)
+    if watch.doubts:
+        return _forgotten(watch, tail.start_ns)
+    return replace(watch, series=tail, doubts=1)
+
+
+def _growth(watch: Watch) -> float:
+    return GROWTH if watch.seen < MANY else GROWTH_LATER
 
 
 def _due(watch: Watch, growth: float) -> bool:
@@ -153,7 +190,7 @@ def _reconsidered(watch: Watch) -> Watch:
         found.period_s is not None
         and old.period_s is not None
         and abs(found.period_s / old.period_s - 1) > OTHER
-        and found.confidence >= FINER * old.confidence
+        and (found.confidence >= FINER * old.confidence or (old.irregular and not found.irregular))
     )
     return (
         _accepted(watch, number, watch.levels[number], found, seen=watch.seen) if other else watch
@@ -168,7 +205,7 @@ def _accepted(watch: Watch, level: int, of: ByteSeries, found: Period, *, seen: 
         found=found,
         level=level,
         series=of,
-        known=reference(of, found),
+        known=None if found.irregular else reference(of, found),
         next_ns=of.start_ns + float(found.starts[-1]) * of.bin_ns,
         recent=(),
         seen=seen,
@@ -204,7 +241,7 @@ def _followed(watch: Watch) -> Watch:
             if watch.seen < ESTABLISHED:
                 return _doubted(watch)
             return _forgotten(watch, int(first.start))
-    if _due(watch, GROWTH if watch.seen < MANY else GROWTH_LATER):
+    if _due(watch, _growth(watch)):
         again = _reconsidered(watch)
         if again.found is not watch.found:
             return again
@@ -239,7 +276,9 @@ def _refreshed(watch: Watch, of: ByteSeries) -> Watch:
     assert watch.known is not None
     tail = part(of, max(0, len(of) - int(WINDOW * watch.known.period)))
     again = track(tamed(tail.total), watch.known.period)
-    found = detect(tail) if again is None else judged(tail, again)
+    found = NOTHING if again is None else judged(tail, again)
+    if not found.periodic:
+        found = detect(tail)
     if found.periodic:
         fresh = _accepted(watch, watch.level, tail, found, seen=watch.seen)
         return replace(fresh, next_ns=watch.next_ns, recent=watch.recent)

@@ -1,0 +1,104 @@
+"""Iterations told apart by silence and recognised by their bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostcc.measure import watch as w
+from hostcc.measure.exchanges import exchanges
+from hostcc.measure.period import detect
+from hostcc.measure.series import Ints, part, series
+from tests.measure.jobs import MS
+
+pytestmark = pytest.mark.unit
+
+SILENCE, SENT = 130, 600_000
+
+
+def iteration(rng: np.random.Generator, size: int = SENT, pauses: int = 3) -> Ints:
+    """Computing, then bursts of any lengths and rates with pauses of any length between them."""
+    weights = rng.uniform(0.2, 1, pauses + 1)
+    pieces: list[Ints] = [np.zeros(SILENCE, dtype=np.int64)]
+    for number, weight in enumerate(weights):
+        length = int(rng.integers(15, 60))
+        pieces.append(np.full(length, int(size * weight / weights.sum() / length)))
+        if number < pauses:
+            pieces.append(np.zeros(int(rng.integers(2, 70)), dtype=np.int64))
+    return np.concatenate(pieces)
+
+
+def job(seed: int, iterations: int = 20, size: int = SENT) -> Ints:
+    rng = np.random.default_rng(seed)
+    return np.concatenate([iteration(rng, size) for _ in range(iterations)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_iterations_without_a_shape(seed: int) -> None:
+    made = series(job(seed), None, MS)
+    found = detect(made)
+    assert found.irregular, found.reason
+    assert found.mean_period_s == pytest.approx(len(made) * 0.001 / 20, rel=0.1)
+    assert found.bytes_per_iteration == pytest.approx(SENT, rel=0.02)
+    assert found.confidence < 0.95
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_exchanges_of_any_size_are_none(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    made = np.concatenate(
+        [
+            iteration(rng, int(rng.integers(1, 4) * SENT / 3 * rng.uniform(0.5, 1.5)))
+            for _ in range(20)
+        ]
+    )
+    told = exchanges(made.astype(np.float64))
+    assert told is None or not told.plausible()
+
+
+def test_computing_takes_as_long_every_time() -> None:
+    rng = np.random.default_rng(3)
+    made = [np.r_[np.zeros(int(rng.exponential(120)) + 5), np.full(30, 1000.0)] for _ in range(30)]
+    told = exchanges(np.concatenate(made))
+    assert told is None or not told.plausible()
+
+
+def test_halves_that_take_turns_are_parts() -> None:
+    half = [np.r_[np.zeros(100), np.full(40, 1000.0)], np.r_[np.zeros(100), np.full(40, 1040.0)]]
+    told = exchanges(np.concatenate(half * 10))
+    assert told is not None
+    assert told.parts
+    assert not told.plausible()
+
+
+def test_a_pause_as_long_as_a_silence_does_not_matter() -> None:
+    rng = np.random.default_rng(5)
+    pieces = [iteration(rng, pauses=0) for _ in range(20)]
+    pieces[7] = np.concatenate((pieces[7][:-10], np.zeros(140, dtype=np.int64), pieces[7][-10:]))
+    told = exchanges(np.concatenate(pieces).astype(np.float64))
+    assert told is not None
+    assert told.share == pytest.approx(1, abs=0.01)
+    assert len(told.starts) == 19  # nothing precedes the first
+
+
+@pytest.mark.parametrize("values", [np.zeros(0), np.zeros(50), np.ones(50), np.r_[np.zeros(9), 5]])
+def test_nothing_to_tell(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+    assert exchanges(values) is None
+
+
+def test_a_job_without_a_shape_is_followed_and_its_change_noticed() -> None:
+    made = series(np.concatenate((job(1, 60), job(2, 60, 2 * SENT))), None, MS)
+    half = len(job(1, 60))
+    watch = w.begin(MS)
+    for at in range(0, half, 500):
+        watch = w.update(watch, part(made, at, min(half, at + 500)))
+    assert watch.found.irregular
+    assert watch.changes == 0
+    for at in range(half, len(made), 500):
+        watch = w.update(watch, part(made, at, at + 500))
+    assert watch.changes >= 1
+    assert watch.found.bytes_per_iteration == pytest.approx(2 * SENT, rel=0.02)
