@@ -214,7 +214,8 @@ class Agent:
         if agent.metrics_listen:
             from hostcc.metrics import MetricsServer
 
-            self._metrics = MetricsServer(agent.metrics_listen, self.status)
+            more = self.roster.measurement.gauges
+            self._metrics = MetricsServer(agent.metrics_listen, self.status, more)
             await self._metrics.start()
 
     def _take_over(self, new: Config) -> None:

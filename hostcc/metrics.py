@@ -41,12 +41,19 @@ STEERING_COUNTERS = {
 
 
 class MetricsServer:
-    """GET anything, get the metrics.  `status` gives what `hostcc status --json` shows."""
+    """GET anything, get the metrics.  `status` gives what `hostcc status --json` shows,
+    `more` further families, from the module prometheus_client.core."""
 
-    def __init__(self, listen: str, status: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        listen: str,
+        status: Callable[[], dict[str, Any]],
+        more: Callable[[Any], Iterator[Any]] = lambda _: iter(()),
+    ) -> None:
         host, _, port = listen.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
         self._status = status
+        self._more = more
         self._clients = 0
         self._server: asyncio.Server | None = None
         try:
@@ -104,6 +111,7 @@ class MetricsServer:
                 yield family
         yield from self._plan(status.get("plan"))
         yield from self._routing(status.get("routing"), status["parts"])
+        yield from self._more(core)
 
     def _plan(self, plan: dict[str, Any] | None) -> Iterator[Any]:
         """Nothing of jobs while no plan holds."""

@@ -85,7 +85,7 @@ class JobProfile:
     """Seconds from the start of an iteration to its communication, at most compute_s: the
     rest of the computation overlaps with the communication."""
     work: float
-    """W: FLOP of an iteration, summed over the job's GPUs."""
+    """W: FLOP of an iteration, summed over the job's GPUs; 0: unknown."""
     gpus: float
     host: str = ""
     """Who measured; empty: merged over all hosts."""

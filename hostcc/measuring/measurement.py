@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from hostcc.measure.plain import circle
 from hostcc.measure.work import activity
 from hostcc.measuring import profiles
 from hostcc.measuring.discovery import Discovery
+from hostcc.measuring.gauges import gauges
 from hostcc.measuring.gpus import Gpus
 from hostcc.measuring.livejobs import LiveJob, Seen, live_jobs, owners
 from hostcc.measuring.marking import Marking
@@ -62,6 +63,10 @@ class Measurement:
     def profiles(self) -> list[JobProfile]:
         """What this host tells others of its jobs; those whose period is known."""
         return self.traffic.profiles()
+
+    def gauges(self, core: Any) -> Iterator[Any]:
+        """What was measured, as metrics; `core`: module prometheus_client.core."""
+        return gauges(core, self.traffic.all_known())
 
     def details(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Rows of jobs with what was measured of each, and rows for jobs that have none."""

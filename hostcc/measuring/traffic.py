@@ -155,12 +155,16 @@ class Traffic:
         ways = self._ways.get(name, {})
         return profiles.known(job, track, replace(self._beside(name), ways=ways))
 
+    def all_known(self) -> dict[str, Known]:
+        """The same of every job."""
+        found = {name: self.known(name) for name in sorted(self._tracks)}
+        return {name: one for name, one in found.items() if one is not None}
+
     def profiles(self) -> list[JobProfile]:
         """What this host tells others of its jobs."""
         ahead_s = time.time() - self._clock_ns() / 1e9
         host = host_name(self._host.config)
-        those = (self.known(name) for name in self._tracks)
-        shared = (profiles.to_share(one, host, ahead_s) for one in those if one is not None)
+        shared = (profiles.to_share(one, host, ahead_s) for one in self.all_known().values())
         return [profile for profile in shared if profile is not None]
 
     # One turn.

@@ -1,0 +1,71 @@
+"""What was measured of jobs, as metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client import core
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from hostcc.measure.series import ByteSeries, part
+from hostcc.measuring.gauges import FAMILIES, gauges
+from hostcc.measuring.livejobs import LiveJob
+from hostcc.measuring.profiles import Beside, Known, known
+from hostcc.measuring.tracks import Track
+from tests.measure.jobs import MS, regular
+
+pytestmark = pytest.mark.unit
+
+
+def profiled(name: str, flops: float | None = None) -> Known:
+    """100 ms, 40,000 bytes."""
+    track, made = Track(name), regular(100, 40)
+    for at in range(0, len(made), 1000):
+        track.take(part(made, at, at + 1000))
+        track.look(track.collect())
+    return known(LiveJob(name, flops=flops), track, Beside())
+
+
+def page(jobs: dict[str, Known]) -> str:
+    class Collector:
+        def collect(self) -> Any:
+            return gauges(core, jobs)
+
+    registry = CollectorRegistry()
+    registry.register(Collector())
+    return generate_latest(registry).decode()
+
+
+def samples(text: str) -> dict[str, float]:
+    lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, value in lines}
+
+
+def test_what_is_known_of_a_job() -> None:
+    got = samples(page({"a": profiled("a", 5e12)}))
+    assert got['hostcc_profile_iteration_seconds{job="a"}'] == pytest.approx(0.1, rel=0.01)
+    assert got['hostcc_profile_iteration_bytes{job="a"}'] == pytest.approx(40_000, rel=0.01)
+    assert 0.5 < got['hostcc_profile_confidence{job="a"}'] <= 1
+    assert got['hostcc_profile_work_flop{job="a"}'] == 5e12
+    assert got['hostcc_profile_pattern_changes_total{job="a"}'] == 0
+    # No link's speed and no GPU's activity is known.
+    assert not any("communication" in name or "overlap" in name for name in got)
+
+
+def test_a_job_without_a_period_has_no_number() -> None:
+    track, flat = Track("b"), np.full(2000, 500)
+    track.take(ByteSeries(MS, 0, flat, flat))
+    track.look(track.collect())
+    got = samples(page({"b": known(LiveJob("b"), track, Beside())}))
+    assert got['hostcc_profile_confidence{job="b"}'] == 0
+    assert not any("iteration" in name for name in got)
+
+
+def test_labels_are_jobs_only() -> None:
+    jobs = {name: profiled(name) for name in ("a", "b", "c")}
+    got = samples(page(jobs))
+    assert {name.partition("{")[2] for name in got} == {f'job="{name}"}}' for name in jobs}
+    assert len(got) <= len(jobs) * len(FAMILIES)
