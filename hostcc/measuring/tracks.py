@@ -40,8 +40,6 @@ class Track:
     name: str
     watch: Watch | None = None
     """None before its first byte."""
-    first_ns: int = 0
-    """When that was."""
     last_ns: int = 0
     """When it last sent."""
     total: tuple[int, int] = (0, 0)
@@ -61,7 +59,6 @@ class Track:
             return
         if self.watch is None:
             self.watch = watching.begin(new.bin_ns, new.start_ns)
-            self.first_ns = new.start_ns
         self._waiting.append(new)
         if tx or rx:
             self.last_ns = new.end_ns

@@ -217,7 +217,6 @@ class Traffic:
                 track.sending(now_ns),
                 track.watch.found.confidence if track.watch else 0.0,
                 track.watch.changes if track.watch else 0,
-                track.first_ns / 1e9,
             )
             for name, track in self._tracks.items()
         }

@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.measuring.window import ENOUGH, REST, UNFINISHED, Candidate, Turns, preferred, step
+from hostcc.measuring.window import ENOUGH, REST, UNFINISHED, Candidate, Turns, lot, preferred, step
 
 pytestmark = pytest.mark.unit
 
-NEW = Candidate(sending=True, confidence=0.0, changes=0, first_s=1.0)
+NEW = Candidate(sending=True, confidence=0.0, changes=0)
 KNOWN = replace(NEW, confidence=ENOUGH)
 SILENT = replace(NEW, sending=False)
 LONGEST = 30.0
 
 
-def test_one_after_the_other_in_the_order_of_appearance() -> None:
-    jobs = {"b": replace(NEW, first_s=2.0), "a": NEW}
-    turns = step(Turns(), 10.0, jobs, LONGEST)
-    assert (turns.job, turns.since_s) == ("a", 10.0)
-    assert step(turns, 20.0, jobs, LONGEST) is not None
-    assert step(turns, 20.0, jobs, LONGEST).job == "a"
-    turns = step(turns, 21.0, {**jobs, "a": KNOWN}, LONGEST)
-    assert (turns.job, turns.since_s) == ("b", 21.0)
+def test_one_after_the_other_in_the_same_order_on_every_host() -> None:
+    first, last = sorted("ab", key=lot)
+    for jobs in ({"a": NEW, "b": NEW}, {"b": NEW, "a": NEW}):
+        turns = step(Turns(), 10.0, jobs, LONGEST)
+        assert (turns.job, turns.since_s) == (first, 10.0)
+        assert step(turns, 20.0, jobs, LONGEST).job == first
+        turns = step(turns, 21.0, {**jobs, first: KNOWN}, LONGEST)
+        assert (turns.job, turns.since_s) == (last, 21.0)
 
 
 def test_a_turn_ends_with_its_time_and_is_not_given_again() -> None:
@@ -78,7 +78,6 @@ def test_a_job_that_ended_has_no_turn() -> None:
                 sending=st.booleans(),
                 confidence=st.floats(0, 1),
                 changes=st.integers(0, 3),
-                first_s=st.floats(0, 100),
             ),
         ),
         max_size=60,
