@@ -155,8 +155,9 @@ class Turns:
         if self._tree is None or now - self._tree[0] > TREE_S:
             self._tree = now, await asyncio.to_thread(self._read_tree, config.topology)
         tree = self._tree[1]
-        if not tree.of_kind(Kind.GPU):
-            return
+        wanted = self._looking.senders and self._host.config.gpu.enabled
+        if not wanted or not tree.of_kind(Kind.GPU):
+            return  # nobody to look for, or the driver is not to be touched
         if self._asked is not None and self._asked.done():
             self._use = self._asked.result()
             self._asked = None
