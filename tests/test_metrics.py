@@ -15,7 +15,7 @@ JOB = {"name": "a", "rank": 0, "level": 2, "dscp": None, "factor": 2.0}
 
 
 def page(plan: dict[str, Any] | None) -> str:
-    status = {"agent": AGENT, "jobs": [], "parts": [], "plan": plan}
+    status: dict[str, Any] = {"agent": AGENT, "jobs": [], "parts": [], "plan": plan}
     body: bytes = MetricsServer("127.0.0.1:0", lambda: status)._response()
     return body.decode()
 
@@ -36,7 +36,7 @@ def test_a_plan_that_holds() -> None:
 
 
 def test_none_holds_or_plans_are_off() -> None:
-    plan = {"follows": None, "agreed": None, "number": 0, "age_s": None, "jobs": []}
+    plan: dict[str, Any] = {"follows": None, "agreed": None, "number": 0, "age_s": None, "jobs": []}
     assert "hostcc_plan_followed 0.0" in page(plan)
     assert "hostcc_plan_age_seconds" not in page(plan)
     assert "hostcc_plan" not in page(None)

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from hostcc.bpf.netns import in_netns
-from hostcc.paths.levels import LevelTable
 from hostcc.paths.marking import JobMark, MarkKernel
-from tests.refusals import refusal_of
 
 pytestmark = pytest.mark.kernel
 
@@ -141,13 +139,3 @@ def test_pace_and_bound(kernel: MarkKernel, process: Process, cgroup: Path) -> N
 
 def _ss() -> str:
     return subprocess.run(["ss", "-tin"], capture_output=True, text=True, check=True).stdout
-
-
-def test_levels() -> None:
-    table = LevelTable((None, 40, 32, None, 8))
-    assert [table.tos(level) >> 2 for level in range(5)] == [40, 32, 8, 8, 8]
-    assert LevelTable().tos(0) == 40 << 2
-    assert "1 to 16" in refusal_of(LevelTable, ())
-    assert "0 to 63" in refusal_of(LevelTable, (64,))
-    assert "not reserved" in refusal_of(LevelTable, (None,))
-    assert "each DSCP once" in refusal_of(LevelTable, (8, 8))
