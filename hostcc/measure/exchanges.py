@@ -78,7 +78,9 @@ def exchanges(values: Floats) -> Exchanges | None:
         return None
     sums = cumulative(values)
     lengths = np.unique(np.geomspace(SHORTEST, longest, TRIED).astype(np.int64))
-    tried = [_separated(sums, busy, pauses, length) for length in lengths.tolist()]
+    # Of lengths that separate the same exchanges, the longest.
+    kept = {int(np.count_nonzero(pauses > length)): length for length in lengths.tolist()}
+    tried = [_separated(sums, busy, pauses, length) for length in sorted(kept.values())]
     found = [one for one in tried if one is not None]
     if not found:
         return None

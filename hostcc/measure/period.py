@@ -45,7 +45,9 @@ PHASES = 96
 CERTAIN = 0.9
 """Share of the bytes in exchanges of equal size from which no other period is looked for."""
 ALIKE = 0.03
-"""By so much the interval between exchanges and the period of what is alike may differ."""
+"""By so much, or a bin, the interval between exchanges and the period of what is alike differ."""
+REGULAR = 0.1
+"""Intervals between exchanges that differ by at most so much have a rhythm."""
 SETTLED = 4.0
 """After so many iterations the confidence is 63 % of what the score says."""
 
@@ -95,7 +97,7 @@ def _precise(of: ByteSeries, values: Floats, told: Exchanges) -> Period:
     """The figures of exchanges that are told apart by silence, exact where they are alike."""
     interval = float(np.median(np.diff(told.starts)))
     one = track(values, interval)
-    if one is not None and abs(one.period / interval - 1) <= ALIKE:
+    if one is not None and abs(one.period - interval) <= max(ALIKE * interval, 1.0):
         found = judged(of, one)
         if found.periodic:
             return found
@@ -124,7 +126,9 @@ def _searched(of: ByteSeries, values: Floats) -> Period:
 def irregular(of: ByteSeries, told: Exchanges) -> Period:
     """The figures of iterations that are alike in bytes only."""
     intervals = np.diff(told.starts)
-    count, period = len(intervals), float(np.median(intervals))
+    count, middle = len(intervals), float(np.median(intervals))
+    # A median is a whole number of bins, more or less.
+    period = regular_interval(told.starts, middle) if told.spread <= REGULAR else middle
     per_iteration, background = exchanged(of.total, told.starts, period)
     if per_iteration < RIPPLE * told.size:
         return _not(f"a steady transfer with a ripple of {per_iteration:.3g} bytes")
