@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hostcc import changes, rollback
+from hostcc.journal import Journal
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma import Counted, Process, Reading
 from hostcc.measuring.rdma import BIN_NS, Rdma
@@ -147,3 +149,28 @@ def test_late_readings_leave_no_gap(world: World) -> None:
 def test_no_device(tmp_path: Path) -> None:
     host = ToyHost(tmp_path)
     assert Rdma(host, Owners, Tool, tmp_path / "none").off() == "no RDMA device"
+
+
+def test_bindings_of_an_agent_that_was_killed_are_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undone: list[tuple[str, int]] = []
+    refusals = {"mlx5_1": "no such device"}
+
+    class Tool:
+        def unbind(self, device: str, port: int) -> str:
+            undone.append((device, port))
+            return refusals.get(device, "")
+
+    journal = Journal(tmp_path)
+    journal.open("1")
+    for device in ("mlx5_0", "mlx5_1"):
+        journal.begin(changes.rdma_counters(device, 1))
+    monkeypatch.setattr(rollback, "HostRdma", Tool)
+    problems = rollback._unbind_counters(journal, dict(journal.active))
+    assert undone == [("mlx5_0", 1), ("mlx5_1", 1)]
+    # What could not be undone stays in the journal for the next attempt.
+    assert list(journal.active) == [changes.rdma_counters("mlx5_1", 1).id]
+    assert len(problems) == 1
+    assert "counters stay bound by process: no such device" in problems[0]
+    journal.close("test")
