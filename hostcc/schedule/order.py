@@ -29,7 +29,7 @@ LOOKS = 1500
 """Jobs looked at, in all sweeps together."""
 GAIN = 1e-9
 """Relative gain below which a move is none."""
-OVERLOAD = 1.5
+OVERLOAD = 1.0
 """Mean load of the links that a job crosses, in seconds of traffic per second, above which the
 pairwise model does not tell orders apart: there the order by intensity stays."""
 

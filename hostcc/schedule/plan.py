@@ -24,7 +24,7 @@ from hostcc.schedule.problem import Floats, Ints, Problem, build
 from hostcc.schedule.shifts import Shifts, shifts
 
 DEFAULT = "hostcc"
-MOST_EDGES = 60_000
+MOST_EDGES = 40_000
 """Pairs that levels are chosen for; of more, those next to each other in rank on their links."""
 
 
