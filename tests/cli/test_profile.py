@@ -10,6 +10,7 @@ import pytest
 
 from hostcc.cli import profile
 from hostcc.cli.main import main
+from hostcc.errors import HostccError
 from hostcc.measure.record import Meta, Recording, save
 from tests.measure.jobs import MS, regular
 
@@ -84,6 +85,6 @@ def test_a_series_that_the_agent_does_not_have(
     args = argparse.Namespace(
         job="a", replay=None, record=tmp_path / "a.npz", plot=None, json=False, socket=tmp_path
     )
-    with pytest.raises(profile.HostccError, match=r"measure\.enabled is false"):
+    with pytest.raises(HostccError, match=r"measure\.enabled is false"):
         profile.run(args)
     assert not (tmp_path / "a.npz").exists()

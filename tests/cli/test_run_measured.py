@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.cli.run import FLOP_MAX, mark_steps, parse_flops
+from hostcc.cli.run import mark_steps, parse_flops
 from hostcc.errors import InputError
+from hostcc.limits import FLOP_MAX
 
 pytestmark = pytest.mark.unit
 
