@@ -51,9 +51,11 @@ def perform(spec: ActionSpec, stage: Stage) -> str:
 
 
 def _cut(stage: Stage, words: list[str]) -> None:
-    named = [agent.host.name for agent in actions.select(words, stage.agents)]
-    if named:
-        _fabric(stage).cut_gossip(named, gossip.PORT)
+    fabric = _fabric(stage)
+    if "all" in words:
+        fabric.cut_gossip([host.name for host in fabric.hosts], gossip.PORT)
+    elif named := [agent.host.name for agent in actions.select(words, stage.agents)]:
+        fabric.cut_gossip(named, gossip.PORT)
 
 
 def _fabric(stage: Stage) -> LeafSpineLab:

@@ -195,8 +195,11 @@ class LeafSpineLab(LeafSpine, Network):
             self._pinned.append((where, rule))
 
     def cut_gossip(self, group: Iterable[str], port: int) -> None:
-        """Let no message pass between a group of hosts and the others; all hosts: none at all."""
-        mine = set(group)
+        """Let no message pass between a group of hosts and the others; all hosts: none at all.
+
+        What was cut before stays so.
+        """
+        mine, fresh = set(group), []
         every = {host.name for host in self.hosts}
         for name in sorted(every):
             others = every - {name} if mine >= every else every - mine if name in mine else mine
@@ -205,8 +208,10 @@ class LeafSpineLab(LeafSpine, Network):
                 to = self.gossip_address(self.named(other))
                 for side in ("dport", "sport"):
                     rule = f"to {to} ipproto tcp {side} {port} priority {CUT_PRIORITY} blackhole"
-                    self._cut.append((where, rule))
-        for where, rules in _by_namespace(self._cut).items():
+                    if (where, rule) not in self._cut:
+                        fresh.append((where, rule))
+        self._cut += fresh
+        for where, rules in _by_namespace(fresh).items():
             netns.batch("ip", [f"rule add {rule}" for rule in rules], where)
 
     def heal_gossip(self) -> None:

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
-from hostcc.lab import down, results, state
+from hostcc.lab import down, netns, results, state
+from hostcc.lab.leafspine_lab import LeafSpineLab
+from hostcc.lab.leafspine_plan import FabricHost
+from hostcc.lab.leafspine_scenario import LeafSpineFabric
 from tests.lab.test_run import things
 from tests.real import until
 
@@ -57,6 +60,7 @@ EVENTS = "".join(
         action(700, "uplink leaf1 1 25"),
         action(800, "cut-gossip h1 h3"),
         action(900, "kill-agent a"),
+        action(950, "cut-gossip all"),
         action(1000, "heal-gossip"),
         action(1100, "start-agent a"),
         action(1200, "start-job ring"),
@@ -88,7 +92,7 @@ def test_agents_events_and_the_way_of_every_flow(tmp_path: Path) -> None:
     )
     assert not things() - before
     (measured,) = found["variants"][0]["runs"]
-    assert [event["problem"] for event in measured["events"]] == [""] * 8
+    assert [event["problem"] for event in measured["events"]] == [""] * 9
     assert {agent["host"] for agent in measured["agents"]} == {"h1", "h2", "h3", "h4"}
     assert all(len(job["seconds"]) >= 20 for job in measured["jobs"])
     assert measured["resets"] == 0
@@ -164,3 +168,53 @@ def test_a_longer_way_and_slower_hosts(tmp_path: Path) -> None:
     (job,) = variant["runs"][0]["jobs"]
     # 25 kB at 10 Mbit/s and an answer that cannot be back before a round trip is over.
     assert min(job["seconds"]) >= 0.02 + 0.018
+
+
+SINK = """
+import select, socket, sys
+listener = socket.create_server((sys.argv[1], 5000))
+print("ready", flush=True)
+links = [listener.accept()[0] for _ in range(2)]
+while links:
+    for link in select.select(links, [], [])[0]:
+        if not link.recv(1 << 18, socket.MSG_TRUNC):
+            links.remove(link)
+"""
+SOURCE = """
+import select, socket, sys, time
+links = []
+for tos in (0, 0xA0):
+    link = socket.socket()
+    link.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+    link.connect((sys.argv[1], 5000))
+    link.setblocking(False)
+    links.append(link)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    for link in select.select([], links, [], 0.1)[1]:
+        link.send(bytes(1 << 16))
+"""
+
+
+def test_a_higher_level_goes_first_and_the_lowest_does_not_starve() -> None:
+    fabric = LeafSpineFabric(spines=1, hosts_per_leaf=1, rate_mbit=20, queues="strict")
+    with LeafSpineLab(fabric) as lab:
+        client, server = lab.hosts
+
+        def spawn(host: FabricHost, code: str) -> subprocess.Popen[bytes]:
+            return netns.spawn(
+                [sys.executable, "-c", code, server.address],
+                namespace=lab.namespace(host.name),
+                cgroup=lab.cgroup_of(host),
+                stdout=subprocess.PIPE,
+            )
+
+        with spawn(server, SINK) as sink:
+            assert sink.stdout is not None
+            assert sink.stdout.readline() == b"ready\n"
+            with spawn(client, SOURCE) as source:
+                assert source.wait(30) == 0
+            sent = {one.dscp: one.bytes for one in lab.segments()}
+            sink.kill()
+    assert sent[40] > 3 * sent[0] > 0
