@@ -128,3 +128,13 @@ def test_a_failing_check_is_a_difference(toy: Toy) -> None:
     turn(run)
     toy.fail = OSError(5, "broken")
     assert "broken" in run.verify()[0].found
+
+
+def test_what_is_to_be_off_stops_at_once(toy: Toy) -> None:
+    run = run_of(toy)
+    turn(run)
+    run.settle()
+    assert run.running
+    toy.why_off = "rolled back"
+    run.settle()
+    assert (run.running, toy.calls[-1], run.status()["reason"]) == (False, "stop", "rolled back")
