@@ -73,6 +73,8 @@ class Finding:
         self._missed: dict[Target, float] = {}
         """Targets of which links are missed, and when to look for them again."""
         self._survey_at = self._nics_at = self._profiled_at = 0.0
+        self._news = False
+        """Whether there may be something new to tell."""
         self._measured: Sequence[JobProfile] = ()
         self._counts = {"looks": 0, "failed": 0, "hints": 0}
 
@@ -105,8 +107,11 @@ class Finding:
         if now >= self._survey_at:
             self._survey(now)
             self._survey_at = now + max(SURVEY_S, SHARE * (time.monotonic() - now))
+            self._news = True
         self._look(now)
-        self._tell()
+        if self._news:
+            self._news = False
+            self._tell()
 
     def stop(self) -> None:
         """Look no more; what was told is withdrawn."""
@@ -182,6 +187,7 @@ class Finding:
         assert self._explorer is not None
         for target in [target for target, task in self._looks.items() if task.done()]:
             del self._looks[target]
+            self._news = True
         for target, known in self._picture.known.items():
             if target in self._looks:
                 continue

@@ -29,7 +29,7 @@ from hostcc.sharing.cluster import Cluster
 
 log = get_logger("steering")
 
-TICK_S = 0.1
+TICK_S = 0.2
 DECIDE_S = 0.5
 """Without a new plan or a new survey."""
 CHECK_S = 10.0
