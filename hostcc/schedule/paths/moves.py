@@ -93,11 +93,13 @@ def independent(problem: Problem, routing: Ints, tried: Trials, floor: float | F
     busy: set[int] = set()
     done: set[int] = set()
     made = []
-    for row in worthy[np.argsort(-gain[worthy], kind="stable")].tolist():
-        flow = int(tried.flow[row])
+    rows = worthy[np.argsort(-gain[worthy], kind="stable")]
+    flows = tried.flow[rows]
+    ways = [_spans(problem, paths) for paths in (routing[flows], tried.path[rows])]
+    for row, flow, here, there in zip(rows.tolist(), flows.tolist(), *ways, strict=True):
         if flow in done:
             continue
-        old, new = (_links(problem, int(p)) for p in (routing[flow], tried.path[row]))
+        old, new = (set(problem.path_links[span].tolist()) for span in (here, there))
         if busy.isdisjoint(old ^ new):
             busy |= old | new
             done.add(flow)
@@ -105,9 +107,10 @@ def independent(problem: Problem, routing: Ints, tried: Trials, floor: float | F
     return made
 
 
-def _links(problem: Problem, path: int) -> set[int]:
-    start, end = problem.path_start[path], problem.path_start[path + 1]
-    return set(problem.path_links[start:end].tolist())
+def _spans(problem: Problem, paths: Ints) -> list[slice]:
+    """Where the links of each path stand."""
+    first, last = problem.path_start[paths].tolist(), problem.path_start[paths + 1].tolist()
+    return list(map(slice, first, last))
 
 
 def candidates(problem: Problem, now: Occupancy, flows: Ints) -> tuple[Ints, Ints]:
