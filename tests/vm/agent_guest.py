@@ -1,0 +1,153 @@
+"""In the guest: hostcc's agent and two jobs that know nothing of it, by `hostcc run --rdma`.
+
+Both jobs are on the only path there is; then the second path comes up.  Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from hostcc.client import ask
+from hostcc.errors import HostccError
+from tests.vm import roce_fabric
+from tests.vm.allreduce import STOP
+from tests.vm.roce_fabric import ADDRESS, Capture
+
+RUN = Path("/run/hostcc-vm")
+SOCKET = RUN / "control.sock"
+CONFIG = Path("/tmp/hostcc-vm.toml")
+JOBS = {"heavy": 4.0, "light": 1.0}
+DSCP = [56, 48, 40, 32, 24, 16, 8, 0]
+TEXT = """
+[agent]
+run_dir = "{run}"
+heartbeat_s = 0.5
+heartbeat_stale_s = {stale}
+socket_group = ""
+[rdma]
+dscp = {dscp}
+probe_s = 4.0
+[[paths.link]]
+link = ">198.19.*"
+mbit_per_s = {path}
+[[paths.link]]
+link = "*198.18.*"
+mbit_per_s = {own}
+"""
+STALE_S = 40.0
+"""The emulator takes many seconds to load what takes a moment elsewhere."""
+
+
+def configure(rate: float) -> None:
+    """`rate`: what one job sends, bytes per second: no path carries two of them."""
+    bits = rate * 8e-6
+    CONFIG.write_text(
+        TEXT.format(run=RUN, stale=STALE_S, dscp=DSCP, path=1.1 * bits, own=1.5 * bits)
+    )
+
+
+def agent() -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "hostcc", "agent", "--config", str(CONFIG)]
+    process = subprocess.Popen(words)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            ask(SOCKET, "status")
+        except HostccError:
+            assert process.poll() is None, "the agent ended"
+            assert time.monotonic() < deadline, "no agent"
+            time.sleep(0.3)
+        else:
+            return process
+
+
+def start(job: str, port: int) -> list[subprocess.Popen[str]]:
+    made = []
+    for rank in ("0", "1"):
+        inner = [sys.executable, "-m", "tests.vm.allreduce", rank, str(port), "100000", "0.05"]
+        words = [sys.executable, "-m", "hostcc", "run", "--rdma", "--job", job,
+                 "--weight", str(JOBS[job]), "--socket", str(SOCKET), "--", *inner]  # fmt: skip
+        made.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+        time.sleep(2)
+    return made
+
+
+def told() -> dict[str, Any]:
+    """Job -> what status says of it."""
+    rows = ask(SOCKET, "status")["parts"]
+    part = next(row for row in rows if row["name"] == "rdma-plan")
+    return {row["job"]: row for row in part.get("rdma", [])}
+
+
+def sent() -> dict[str, int]:
+    """Job -> bytes, as its queue pairs count them."""
+    rows = told()
+    return {job: rows[job]["bytes"] if job in rows else 0 for job in JOBS}
+
+
+def wire(capture: Capture) -> set[tuple[str, int, int]]:
+    """(path, port, class) of what the near end sends, for two seconds."""
+    capture.take(0)
+    seen = [p for p in capture.take(2.0) if p.source == ADDRESS["rxa"]]
+    return {(p.path, p.port, p.traffic_class) for p in seen}
+
+
+def until(capture: Capture, paths: set[str], limit_s: float) -> list[Any]:
+    """The wire once two classes are seen, on exactly these paths, and stay there."""
+    deadline = time.monotonic() + limit_s
+    seen: set[tuple[str, int, int]] = set()
+    while time.monotonic() < deadline:
+        before, seen = seen, wire(capture)
+        good = {row[0] for row in seen} == paths and len({row[2] for row in seen}) == 2
+        if good and before == seen:
+            break
+    return sorted(map(list, seen))
+
+
+def main() -> None:
+    began = time.monotonic()
+    roce_fabric.build()
+    roce_fabric.run("ip -n f1 route replace 198.18.2.0/24 nexthop via 198.19.0.2")
+    roce_fabric.run("ip -n f2 route replace 198.18.1.0/24 nexthop via 198.19.0.1")
+    capture = Capture()
+    RUN.mkdir()
+    configure(1e6)
+    first = agent()
+    runs = [*start("heavy", 18600), *start("light", 18601)]
+    deadline, rate = time.monotonic() + 90, 0.0
+    while not rate and time.monotonic() < deadline:
+        then = sent()
+        time.sleep(6)
+        rates = [(size - then[job]) / 6.0 / 2 for job, size in sent().items()]
+        rate = max(rates) if all(one > 0 for one in rates) else 0.0
+    configure(max(rate, 1e3))
+    first.send_signal(signal.SIGHUP)
+    report: dict[str, Any] = {"rate": rate, "before": until(capture, {"p0"}, 90)}
+    told_before = told()
+    for router, net in (
+        ("f1", "198.18.2.0/24 nexthop via 198.19.0.2 nexthop via 198.19.1.2"),
+        ("f2", "198.18.1.0/24 nexthop via 198.19.0.1 nexthop via 198.19.1.1"),
+    ):
+        roce_fabric.run(f"ip -n {router} route replace {net}")  # fmt: skip
+    report["after"] = until(capture, {"p0", "p1"}, 120)
+    report["told"] = [told_before, told()]
+    report["verify"] = ask(SOCKET, "verify")["differences"]
+    first.kill()
+    first.wait()
+    report["after_death"] = until(capture, {"p0", "p1"}, 60)  # they go on where they are
+    STOP.touch()
+    outputs = [run.communicate(timeout=120)[0] for run in runs]
+    report["status"] = [run.returncode for run in runs]
+    report["good"] = [json.loads(text.splitlines()[-1])["good"] for text in outputs if text]
+    report["seconds"] = time.monotonic() - began
+    print("REPORT " + json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()
