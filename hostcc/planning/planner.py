@@ -56,7 +56,7 @@ class Planner:
             return Plan(view.digest, reason="plan.enabled is false")
         try:
             found = solve(view, self._options)
-            made = _made(written(view.digest, found), found)
+            made = _made(view, found)
         except HostccError:
             raise
         except Exception as error:
@@ -69,8 +69,8 @@ class Planner:
         return next((made for made in list(self._latest) if made.plan is plan), None)
 
 
-def _made(plan: Plan, found: Solution) -> Made:
-    problem = found.problem
+def _made(view: ClusterView, found: Solution) -> Made:
+    plan, problem = written(view.digest, found), found.problem
     owners = dict(zip(problem.job_ids, problem.weight.tolist(), strict=True))
     weights = {one.job: dict(one.parameters).get(WEIGHT) for one in plan.jobs}
     factors = {
@@ -79,4 +79,4 @@ def _made(plan: Plan, found: Solution) -> Made:
         if weight is not None and owners[job] > 0
     }
     seen = {problem.job_ids[job] for job in set(problem.flow_job.tolist())}
-    return Made(plan, found, factors, frozenset(problem.job_ids) - seen)
+    return Made(plan, found, factors, frozenset(problem.job_ids) - seen, view.tables)

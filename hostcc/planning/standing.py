@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hostcc.model import Plan
+from hostcc.model import PathTable, Plan
 
 if TYPE_CHECKING:
     from hostcc.schedule.plan import Solution
@@ -22,6 +22,8 @@ class Made:
     """Job -> what the plan multiplies its owner's weight by."""
     blind: frozenset[str] = frozenset()
     """Jobs of whose traffic no path is known: their level means nothing."""
+    tables: tuple[PathTable, ...] = ()
+    """Paths of the view that it was made from."""
 
 
 @dataclass(frozen=True)

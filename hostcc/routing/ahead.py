@@ -9,12 +9,13 @@ one link follows another on a path, both end there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
 import numpy as np
 
+from hostcc.model import PathTable
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import greedy
+from hostcc.schedule.prepared import switches
 from hostcc.schedule.problem import Ints, Problem
 
 MOST = 256
@@ -27,17 +28,18 @@ Prepared = Mapping[frozenset[str], Mapping[str, str]]
 """Links that fail together -> own flow that they cut off -> path that it takes then."""
 
 
-def prepare(problem: Problem, routing: Ints, host: str) -> Prepared:
+def prepare(problem: Problem, routing: Ints, host: str, tables: Iterable[PathTable]) -> Prepared:
     """For every failure that cuts off a flow of `host` and leaves it another path.
 
-    `routing` (F,): the path of each flow, as the plan has it.
+    `routing` (F,): the path of each flow, as the plan has it; `tables`: those of the view,
+    which say in what order links follow each other.
     """
     mine = np.array([flow.startswith(f"{host}/") for flow in problem.flow_ids], np.bool_)
     base = fabrics.from_problem(problem).table
     demand = fabrics.whole(problem.flow_bytes)
     choice = routing - problem.table_start[problem.flow_table]
     made = {}
-    for links in _failures(problem, routing, mine)[:MOST]:
+    for links in _failures(problem, routing, mine, tables)[:MOST]:
         moved = _after(problem, base, demand, choice, links)
         told = {
             problem.flow_ids[flow].removeprefix(f"{host}/"): problem.path_ids[path]
@@ -60,45 +62,34 @@ def answer(prepared: Prepared, dead: frozenset[str], seen: frozenset[str]) -> Ma
     return prepared[max(fitting, key=lambda links: (len(links & dead), sorted(links)))]
 
 
-def _failures(problem: Problem, routing: Ints, mine: np.ndarray) -> list[tuple[int, ...]]:
+def _failures(
+    problem: Problem, routing: Ints, mine: np.ndarray, tables: Iterable[PathTable]
+) -> list[tuple[int, ...]]:
     """Single links of the paths of own flows, and all links of the switches on them."""
     weight: dict[int, float] = {}
     for flow in np.flatnonzero(mine).tolist():
         for link in _links(problem, int(routing[flow])):
             weight[link] = weight.get(link, 0.0) + float(problem.flow_bytes[flow])
-    paths: Iterable[int] = range(len(problem.path_ids))
     if len(problem.path_ids) > MANY:
-        tables = np.unique(problem.flow_table[mine]).tolist()
-        paths = [p for t in tables for p in range(*problem.table_start[t : t + 2].tolist())]
-    switches = _switches(problem, paths)
+        own = {problem.flow_ids[flow] for flow in np.flatnonzero(mine)}
+        ends = {flow.partition("/")[0] for flow in own}
+        tables = [table for table in tables if table.src in ends]
+    meeting = _switches(problem, tables)
     found: dict[tuple[int, ...], float] = {}
     for link, size in weight.items():
-        for group in ((link,), *switches.get(link, ())):
+        for group in ((link,), *meeting.get(link, ())):
             found[group] = max(found.get(group, 0.0), size)
     return sorted(found, key=lambda links: (-found[links], links))
 
 
-def _switches(problem: Problem, paths: Iterable[int]) -> dict[int, list[tuple[int, ...]]]:
+def _switches(problem: Problem, tables: Iterable[PathTable]) -> dict[int, list[tuple[int, ...]]]:
     """Link -> links of the switch at each of its ends."""
-    parent: dict[tuple[int, bool], tuple[int, bool]] = {}
-
-    def root(end: tuple[int, bool]) -> tuple[int, bool]:
-        while parent.setdefault(end, end) != end:
-            parent[end] = parent[parent[end]]
-            end = parent[end]
-        return end
-
-    for path in paths:
-        links = _links(problem, path)
-        for before, after in pairwise(links):
-            parent[root((before, True))] = root((after, False))
-    groups: dict[tuple[int, bool], set[int]] = {}
-    for end in list(parent):
-        groups.setdefault(root(end), set()).add(end[0])
+    number = {name: index for index, name in enumerate(problem.link_ids)}
     found: dict[int, list[tuple[int, ...]]] = {}
-    for group in groups.values():
+    for names in switches(tables):
+        group = tuple(sorted(number[name] for name in names if name in number))
         for link in group:
-            found.setdefault(link, []).append(tuple(sorted(group)))
+            found.setdefault(link, []).append(group)
     return found
 
 

@@ -51,6 +51,8 @@ class Ahead:
     async def _prepare(self, made: Made, host: str) -> None:
         problem, routing = made.solution.problem, made.solution.decision.routing
         try:
-            self.prepared = await asyncio.to_thread(ahead.prepare, problem, routing, host)
+            self.prepared = await asyncio.to_thread(
+                ahead.prepare, problem, routing, host, made.tables
+            )
         except Exception as error:  # noqa: BLE001 - without it the next plan comes later
             log.defect("looking ahead failed", error)
