@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 from typing import Annotated
 
 import msgspec
 
-from hostcc import validate
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import tables
+from hostcc.paths import tables, tomlfile
 from hostcc.paths.hash_model import HashSource, Stage
 from hostcc.paths.packets import Target
-from hostcc.paths.sources import MAX_FILE_BYTES, Name, Net, network
+from hostcc.paths.sources import Name, Net, network
 
 _Way = Annotated[tuple[Name, ...], msgspec.Meta(max_length=12)]
 
@@ -87,18 +85,7 @@ EPHEMERAL = range(32768, 61000)
 
 def read(file: FilePath, ports: range) -> HashFileSource:
     """Read a file; `ports` are those for the wire.  Raises InputError."""
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise InputError(f"{file}: expected at most {MAX_FILE_BYTES} bytes")
-    try:
-        parsed = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{file}: expected TOML: {error}") from None
-    return HashFileSource(validate.convert(parsed, HashFile, str(file)), ports, str(file))
+    return HashFileSource(tomlfile.read(file, HashFile), ports, str(file))
 
 
 def _joined(those: Sequence[PathTable | None]) -> PathTable:

@@ -22,6 +22,7 @@ import numpy as np
 
 from hostcc.bpf.errors import BpfError, system_error
 from hostcc.bpf.libbpf import call, lib
+from hostcc.paths.netlink import attributes
 
 INGRESS, EGRESS = "ingress", "egress"
 _TCX = {INGRESS: 46, EGRESS: 47}  # enum bpf_attach_type
@@ -192,7 +193,7 @@ def _filters(ifindex: int, hook: str) -> list[Attached]:
         index, handle, its_parent, info = struct.unpack_from("iIII", answer, 4)
         if (index, its_parent, info >> 16) != (ifindex, parent, PRIORITY):
             continue
-        options = _attributes(_attributes(answer[20:]).get(_OPTIONS, b""))
+        options = attributes(attributes(answer[20:]).get(_OPTIONS, b""))
         if _BPF_ID in options:
             number = struct.unpack("I", options[_BPF_ID])[0]
             found.append(Attached(Way.CLSACT, hook, number, _prog_name(number), handle))
@@ -207,17 +208,6 @@ def _tcmsg(ifindex: int, hook: str, handle: int) -> bytes:
 def _attribute(kind: int, data: bytes) -> bytes:
     size = 4 + len(data)
     return struct.pack("HH", size, kind) + data + b"\0" * (-size % 4)
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    found, at = {}, 0
-    while at + 4 <= len(data):
-        size, kind = struct.unpack_from("HH", data, at)
-        if size < 4:
-            break
-        found[kind & 0x3FFF] = data[at + 4 : at + size]
-        at += (size + 3) & ~3
-    return found
 
 
 def _netlink(kind: int, flags: int, message: bytes) -> list[bytes]:

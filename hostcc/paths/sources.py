@@ -9,21 +9,18 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import time
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Protocol
 
 import msgspec
 
-from hostcc import validate
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import counts, packets, prober, tables
+from hostcc.paths import counts, packets, prober, tables, tomlfile
 from hostcc.paths.packets import Target
 from hostcc.paths.search import SearchSettings
 
-MAX_FILE_BYTES = 16 << 20
 PROTOCOLS = {"tcp": packets.TCP, "udp": packets.UDP}
 
 
@@ -109,18 +106,7 @@ class StaticSource:
     @classmethod
     def read(cls, file: FilePath) -> StaticSource:
         """Read a file.  Raises InputError."""
-        try:
-            with file.open("rb") as opened:
-                data = opened.read(MAX_FILE_BYTES + 1)
-        except OSError as error:
-            raise InputError(f"{file}: {error.strerror}") from None
-        if len(data) > MAX_FILE_BYTES:
-            raise InputError(f"{file}: expected at most {MAX_FILE_BYTES} bytes")
-        try:
-            parsed = tomllib.loads(data.decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"{file}: expected TOML: {error}") from None
-        return cls(validate.convert(parsed, StaticFile, str(file)).path, str(file))
+        return cls(tomlfile.read(file, StaticFile).path, str(file))
 
     def table(self, target: Target) -> PathTable | None:
         """See PathSource."""

@@ -6,7 +6,7 @@ most of what it carries.  Rates of GPUs come from NVML, those of NICs from their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,14 +76,8 @@ def _contended(jobs: Mapping[str, float], rate: float) -> bool:
     return len(active) > 1 and sum(active) >= BUSY * rate
 
 
-def gpu_rates(ask: Callable[..., Any], tree: Tree) -> dict[str, float]:
-    """GPU -> bytes per second over PCIe in its busier direction, in the last 20 ms.
-
-    `ask(name, *arguments)` calls NVML and returns None where that fails.  NVML takes 20 ms for
-    each direction of each GPU, so this belongs in a thread.
-    """
-    found: dict[str, float] = {}
-    gpus = {node.id for node in tree.of_kind(Kind.GPU)}
+def gpus(ask: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """(PCI address, handle) of the GPUs that NVML knows; `ask` as of `gpu_rates`."""
     for index in range(min(ask("nvmlDeviceGetCount") or 0, MAX_GPUS)):
         handle = ask("nvmlDeviceGetHandleByIndex", index)
         facts = None if handle is None else ask("nvmlDeviceGetPciInfo_v3", handle)
@@ -91,11 +85,22 @@ def gpu_rates(ask: Callable[..., Any], tree: Tree) -> dict[str, float]:
             continue
         raw = facts.busId
         try:
-            gpu = bus_id(raw.decode() if isinstance(raw, bytes) else str(raw))
+            yield bus_id(raw.decode() if isinstance(raw, bytes) else str(raw)), handle
         except (InputError, UnicodeDecodeError):
             continue
+
+
+def gpu_rates(ask: Callable[..., Any], tree: Tree) -> dict[str, float]:
+    """GPU -> bytes per second over PCIe in its busier direction, in the last 20 ms.
+
+    `ask(name, *arguments)` calls NVML and returns None where that fails.  NVML takes 20 ms for
+    each direction of each GPU, so this belongs in a thread.
+    """
+    found: dict[str, float] = {}
+    known_gpus = {node.id for node in tree.of_kind(Kind.GPU)}
+    for gpu, handle in gpus(ask):
         both = [ask("nvmlDeviceGetPcieThroughput", handle, which) for which in (_TX, _RX)]
         known = [value for value in both if isinstance(value, int) and value >= 0]
-        if gpu in gpus and known:
+        if gpu in known_gpus and known:
             found[gpu] = float(max(known)) * _KB
     return found

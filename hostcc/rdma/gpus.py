@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from hostcc.errors import InputError
 from hostcc.measure.gpu.nvml import DriverLostError, Library
-from hostcc.measure.gpu.readings import MAX_GPUS, MAX_PROCESSES
+from hostcc.measure.gpu.readings import MAX_PROCESSES
 from hostcc.pcie import contention
-from hostcc.pcie.tree import Tree, bus_id
+from hostcc.pcie.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,7 @@ def look(tree: Tree, *, rates: bool) -> GpuUse:
 
 def _processes(library: Library) -> dict[int, tuple[str, ...]]:
     found: dict[int, list[str]] = {}
-    for index in range(min(library.number("nvmlDeviceGetCount") or 0, MAX_GPUS)):
-        handle = library.ask("nvmlDeviceGetHandleByIndex", index)
-        facts = None if handle is None else library.ask("nvmlDeviceGetPciInfo_v3", handle)
-        if facts is None:
-            continue
-        raw = facts.busId
-        try:
-            gpu = bus_id(raw.decode() if isinstance(raw, bytes) else str(raw))
-        except (InputError, UnicodeDecodeError):
-            continue
+    for gpu, handle in contention.gpus(library.ask):
         running = library.ask("nvmlDeviceGetComputeRunningProcesses", handle) or []
         for process in running[:MAX_PROCESSES]:
             found.setdefault(int(process.pid), []).append(gpu)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hostcc.errors import HostccError
 from hostcc.measure import links
+from hostcc.paths.netlink import attributes
 
 _NEWLINK, _GETLINK, _NEWADDR, _GETADDR, _DONE, _ERROR = 16, 18, 20, 22, 3, 2
 _REQUEST_DUMP = 0x301
@@ -58,9 +59,9 @@ def _devices() -> Iterator[tuple[int, tuple[str, bool]]]:
         if kind != _NEWLINK:
             continue
         _, hardware, index, flags, _ = struct.unpack_from("=BxHiII", body)
-        facts = _attributes(body[16:])
+        facts = attributes(body[16:])
         name = facts.get(_IFLA_IFNAME, b"").rstrip(b"\0").decode(errors="replace")
-        info = _attributes(facts.get(_IFLA_LINKINFO, b""))
+        info = attributes(facts.get(_IFLA_LINKINFO, b""))
         what = info.get(_IFLA_INFO_KIND, b"").rstrip(b"\0").decode(errors="replace")
         fits = hardware == _ETHERNET and bool(flags & _UP) and what not in _NO_ADDRESSES
         yield index, (name, fits)
@@ -72,7 +73,7 @@ def _addresses() -> dict[int, list[str]]:
         if kind != _NEWADDR:
             continue
         _, _, _, scope, index = struct.unpack_from("=BBBBI", body)
-        facts = _attributes(body[8:])
+        facts = attributes(body[8:])
         raw = facts.get(_IFA_LOCAL, facts.get(_IFA_ADDRESS, b""))
         if scope == _UNIVERSE and len(raw) in (4, 16):
             found.setdefault(index, []).append(str(ipaddress.ip_address(raw)))
@@ -93,14 +94,3 @@ def _dump(kind: int, message: bytes) -> Iterator[tuple[int, bytes]]:
                     return
                 yield answer, data[at + 16 : at + size]
                 at += max(16, (size + 3) & ~3)
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    found, at = {}, 0
-    while at + 4 <= len(data):
-        size, kind = struct.unpack_from("=HH", data, at)
-        if size < 4:
-            break
-        found[kind & 0x3FFF] = data[at + 4 : at + size]
-        at += (size + 3) & ~3
-    return found

@@ -6,7 +6,7 @@ import zlib
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hostcc.errors import InputError
@@ -68,6 +68,7 @@ path_tables = st.builds(
 )
 
 
+@example(PathTable(SRC, DST, (), 4138.989))
 @given(path_tables)
 def test_encoding_is_exact(table: PathTable) -> None:
     assert encoding.decode(encoding.encode(table)) == table
