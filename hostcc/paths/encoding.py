@@ -7,7 +7,6 @@ into links, ports], its ports being differences of the sorted ports in LEB128.
 from __future__ import annotations
 
 import ipaddress
-import math
 import zlib
 from itertools import pairwise
 from typing import Any
@@ -78,7 +77,7 @@ def _encode(table: PathTable, ports: int) -> bytes:
         (path.id, [index[link] for link in path.links], _deltas(path.ports[:ports]))
         for path in table.paths
     ]
-    at_ms = max(0, math.floor(table.probed_at * 1000))
+    at_ms = max(0, round(table.probed_at * 1000))
     wire: _Wire = (VERSION, table.src, table.dst, at_ms, links, paths)
     return zlib.compress(msgspec.msgpack.encode(wire), 9)
 
