@@ -51,7 +51,7 @@ def test_what_others_are_told(track: Track) -> None:
     assert dict(got.link_rates) == {"eth0": 1.25e8, "eth1": 1.25e8}
     assert got.comm_start_s <= got.compute_s <= got.period_s
     assert 0 <= got.phase_s < got.period_s
-    assert got.at == pytest.approx(1004, abs=0.2)
+    assert 1002 <= got.at <= 1004.2  # of the last look that found something new
 
 
 def test_slower_than_alone(track: Track) -> None:
