@@ -271,6 +271,8 @@ def test_bad_arguments(
 def start_forever(tmp_path: Path) -> tuple[subprocess.Popen[bytes], set[str]]:
     """A lab that is in the middle of its traffic, and what there was before it."""
     before = things()
+    # Whoever is started in a shell's background ignores it, and so would the lab.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "hostcc", "lab", "run", str(write(tmp_path, FOREVER))],
         stderr=subprocess.PIPE,
