@@ -229,7 +229,9 @@ class History:
         self._kept.append(held.record)
         what = rng.randrange(6)
         if what == 0:
-            node.publish(ACCUSE, victim, Accusation(node.store.incarnation(victim)))
+            known = node.store.incarnation(victim)
+            if known >= 0:  # of a member whose own record has expired, others may be left
+                node.publish(ACCUSE, victim, Accusation(known))
             return
         record = rng.choice(self._kept) if what == 1 else self._forged(held.record)
         peers = rng.sample(self._names, min(3, len(self._names)))
