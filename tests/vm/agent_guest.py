@@ -99,12 +99,13 @@ def wire(capture: Capture) -> set[tuple[str, int, int]]:
 
 
 def until(capture: Capture, paths: set[str], limit_s: float) -> list[Any]:
-    """The wire once two classes are seen, on exactly these paths, and stay there."""
+    """The wire once each job has a class, on exactly these paths, and they stay there."""
     deadline = time.monotonic() + limit_s
     seen: set[tuple[str, int, int]] = set()
     while time.monotonic() < deadline:
         before, seen = seen, wire(capture)
-        good = {row[0] for row in seen} == paths and len({row[2] for row in seen}) == 2
+        classes = {row[2] for row in seen} - {0}  # 0: a job that was not told yet
+        good = {row[0] for row in seen} == paths and len(classes) == len(seen) == 2
         if good and before == seen:
             break
     return sorted(map(list, seen))
