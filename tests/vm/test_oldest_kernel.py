@@ -42,7 +42,7 @@ def debian_12() -> bool:
 
 pytestmark = [
     pytest.mark.vm,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1000),
     pytest.mark.skipif(not debian_12(), reason=f"{NOT_HERE} Debian 12's kernel package"),
     pytest.mark.skipif(
         not (machine.KERNEL_TREE / "boot").exists() or not shutil.which("qemu-system-x86_64"),
@@ -52,7 +52,7 @@ pytestmark = [
 
 
 def finished(command: list[str]) -> str:
-    outcome = machine.run(command, timeout_s=400)
+    outcome = machine.run(command, timeout_s=800)
     assert outcome.status == 0, f"{outcome.output}\n{outcome.console[-2000:]}"
     return outcome.output
 
