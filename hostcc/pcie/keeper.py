@@ -12,9 +12,11 @@ import os
 import time
 from pathlib import Path
 
+from hostcc import regionfile
 from hostcc.errors import HostccError
 from hostcc.pcie import layout
 from hostcc.pcie.semaphore import LinkState, Semaphores, Settings, check, settings_of, state_of
+from hostcc.regionfile import RegionFile
 
 _FIRST = ctypes.sizeof(layout.Region)
 _LINK = ctypes.sizeof(layout.Link)
@@ -32,13 +34,12 @@ class Keeper:
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             if group:
                 os.fchown(self._fd, -1, grp.getgrnam(group).gr_gid)
-            facts = os.fstat(self._fd)
+            self._file = RegionFile.opened(path, self._fd)
         except KeyError:
             path.unlink(missing_ok=True)
             raise HostccError(f"pcie.group: expected a group of this host, got {group}") from None
         except OSError as error:
             raise HostccError(f"{path}: {error.strerror}") from None
-        self._file = facts.st_dev, facts.st_ino
 
     def beat(self) -> None:
         """The agent lives."""
@@ -74,20 +75,13 @@ class Keeper:
 
     def problem(self) -> str:
         """What is wrong with the file that jobs would open now; empty: it is this region."""
-        try:
-            facts = self.path.lstat()
-        except OSError as error:
-            return str(error.strerror)
-        if (facts.st_dev, facts.st_ino) != self._file:
-            return "another file"
         whole = _FIRST + layout.MAX_LINKS * _LINK
-        return "" if facts.st_size == whole else "another size"
+        return self._file.problem(lambda facts: "" if facts.st_size == whole else "another size")
 
     def close(self) -> None:
         """Remove it: nobody waits any more."""
         self._write(layout.Region.beat.offset, ctypes.c_uint64(1))
-        if self.problem() != "another file":
-            self.path.unlink(missing_ok=True)
+        self._file.unlink()
         os.close(self._fd)
 
     def _write(self, at: int, value: ctypes.Structure | ctypes.c_uint64, most: int = 0) -> None:
@@ -97,16 +91,4 @@ class Keeper:
 
 def remove(path: Path) -> bool:
     """Take away what an agent that died has left; whether it was a region of semaphores."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        ours = os.read(fd, 8) == layout.MAGIC.to_bytes(8, "little")
-    except OSError:  # a directory, a pipe
-        ours = False
-    finally:
-        os.close(fd)
-    if ours:
-        path.unlink(missing_ok=True)
-    return ours
+    return regionfile.remove(path, layout.MAGIC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from hostcc import inputfile
 from hostcc.errors import InputError
 
 MAX_BYTES = 16 << 20
@@ -13,13 +14,7 @@ MAX_DEPTH = 64
 
 def root(path: Path, tag: str) -> ET.Element:
     """The root element of a file, which has to be `tag`.  Raises InputError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path}: expected at most {MAX_BYTES} bytes")
+    data = inputfile.read(path, MAX_BYTES)
     if b"<!ENTITY" in data:
         raise InputError(f"{path}: expected XML without entities")
     try:

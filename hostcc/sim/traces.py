@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hostcc import inputfile
 from hostcc.errors import InputError
 
 Ints = NDArray[np.int64]
@@ -177,13 +178,7 @@ def read_hosts(path: Path) -> Hosts:
 
 
 def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path}: expected at most {MAX_BYTES} bytes")
+    data = inputfile.read(path, MAX_BYTES)
     try:
         return data.decode()
     except UnicodeDecodeError:

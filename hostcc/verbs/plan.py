@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostcc import regionfile
 from hostcc.errors import HostccError, InputError
 from hostcc.limits import is_job_name
 from hostcc.pcie.layout import LEVELS, MAX_LINKS
+from hostcc.regionfile import RegionFile
 from hostcc.verbs.ports import FIRST, LAST
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-rdma")
@@ -131,7 +133,7 @@ class RdmaJob:
 class PlanRegion:
     """The plan in shared memory; one writer."""
 
-    def __init__(self, path: Path, mapped: mmap.mmap, jobs: int, file: tuple[int, int]) -> None:
+    def __init__(self, path: Path, mapped: mmap.mmap, jobs: int, file: RegionFile) -> None:
         self.path = path
         self._file = file
         self._mapped = mapped
@@ -154,11 +156,11 @@ class PlanRegion:
             os.fchmod(fd, 0o644)
             os.ftruncate(fd, size)
             mapped = mmap.mmap(fd, size)
-            facts = os.fstat(fd)
+            file = RegionFile.opened(path, fd)
             os.close(fd)
         except OSError as error:
             raise HostccError(f"{path}: {error.strerror}") from None
-        region = cls(path, mapped, jobs, (facts.st_dev, facts.st_ino))
+        region = cls(path, mapped, jobs, file)
         header = region._header
         header.version, header.jobs, header.size = VERSION, jobs, size
         header.stale_us = round(stale_s * 1e6)
@@ -197,13 +199,9 @@ class PlanRegion:
 
     def problem(self) -> str:
         """What is wrong with the file that jobs would open now; empty: it is this region."""
-        try:
-            facts = self.path.lstat()
-        except OSError as error:
-            return str(error.strerror)
-        if (facts.st_dev, facts.st_ino) != self._file:
-            return "another file"
-        return "others may write it" if facts.st_mode & 0o022 else ""
+        return self._file.problem(
+            lambda facts: "others may write it" if facts.st_mode & 0o022 else ""
+        )
 
     def altered(self) -> list[str]:
         """Jobs whose entries are not as they were published."""
@@ -216,8 +214,7 @@ class PlanRegion:
     def close(self) -> None:
         """Remove it; the shims go out of the way at once."""
         self._header.beat = 0
-        if self.problem() != "another file":
-            self.path.unlink(missing_ok=True)
+        self._file.unlink()
         del self._header, self._jobs
         self._mapped.close()
 
@@ -264,19 +261,7 @@ def _add_gates(entry: JobEntry, job: RdmaJob) -> None:
 
 def remove(path: Path) -> bool:
     """Take away what an agent that died has left; whether it was a plan."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        ours = os.read(fd, 8) == MAGIC.to_bytes(8, "little")
-    except OSError:  # a directory, a pipe
-        ours = False
-    finally:
-        os.close(fd)
-    if ours:
-        path.unlink(missing_ok=True)
-    return ours
+    return regionfile.remove(path, MAGIC)
 
 
 def gid_of(address: str) -> bytes:

@@ -1,0 +1,32 @@
+"""Files of somebody else are read whole or not at all, and an error names the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hostcc import inputfile
+from hostcc.errors import InputError
+
+pytestmark = pytest.mark.unit
+
+
+def test_reads_a_file_of_just_the_size(tmp_path: Path) -> None:
+    file = tmp_path / "given"
+    file.write_bytes(b"12345678")
+    assert inputfile.read(file, 8) == b"12345678"
+    with pytest.raises(InputError, match="given: expected at most 7 bytes"):
+        inputfile.read(file, 7)
+
+
+def test_reads_no_more_than_it_must_of_an_endless_file() -> None:
+    with pytest.raises(InputError, match="/dev/zero: expected at most 100 bytes"):
+        inputfile.read(Path("/dev/zero"), 100)
+
+
+def test_names_what_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="none: No such file"):
+        inputfile.read(tmp_path / "none", 8)
+    with pytest.raises(InputError, match="Is a directory"):
+        inputfile.read(tmp_path, 8)
