@@ -41,7 +41,7 @@ Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 MEMBER, ACCUSE = "member", "accuse"
 PROFILE, FLOWS, PATHS, LINKS = "profile", "flows", "paths", "links"
-ADDRESSES = "addresses"
+ADDRESSES, WAITING = "addresses", "waiting"
 
 
 class Member(Struct, frozen=True, array_like=True):
@@ -132,7 +132,16 @@ class Addresses(Struct, frozen=True, array_like=True):
     ]
 
 
-Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses
+class Waiting(Struct, frozen=True, array_like=True):
+    """That a job waits to be profiled on the writer, or is being profiled; the key is the job."""
+
+    turn: bool
+    """Whether it is being profiled."""
+    again: bool = False
+    """Whether it was before: others go first."""
+
+
+Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | Waiting
 
 KINDS: dict[str, type[Content]] = {
     MEMBER: Member,
@@ -142,6 +151,7 @@ KINDS: dict[str, type[Content]] = {
     PATHS: Paths,
     LINKS: Links,
     ADDRESSES: Addresses,
+    WAITING: Waiting,
 }
 _KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES})
 _decoders = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in KINDS.items()}

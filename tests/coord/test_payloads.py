@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hostcc.coord import payloads
 from hostcc.coord.message import MAX_PAYLOAD
-from hostcc.coord.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile
+from hostcc.coord.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile, Waiting
 from tests.coord.records import member, record
 
 pytestmark = pytest.mark.unit
@@ -26,9 +26,18 @@ def test_there_and_back() -> None:
         ("flows", "job", flows),
         ("paths", "b", paths),
         ("links", "", links),
+        ("waiting", "job", Waiting(turn=True)),
+        ("waiting", "job", Waiting(turn=False, again=True)),
     ):
         assert payloads.decode(record("a", kind, key, content)) == content
     assert payloads.decode(member("a")) == payloads.Member("a:1", 1)
+
+
+def test_a_profile_of_an_earlier_version_is_no_guess() -> None:
+    before = msgspec.msgpack.encode(list(msgspec.structs.astuple(GOOD))[:-1])
+    assert payloads.decode(record("a", "profile", "job", before)) == GOOD
+    guess = msgspec.structs.replace(GOOD, provisional=True)
+    assert payloads.decode(record("a", "profile", "job", guess)) == guess
 
 
 @pytest.mark.parametrize(
@@ -75,6 +84,9 @@ def test_measurements_out_of_range(change: dict[str, object]) -> None:
         ("links", "", payloads.encode(Links((("l", float("nan")),)))),
         ("accuse", "b", b"\x91\xa1x"),
         ("paths", "b", payloads.encode(Paths((PathEntry("p", ("l",) * 13),)))),
+        ("waiting", "", payloads.encode(Waiting(turn=True))),
+        ("waiting", "job", b"\x90"),
+        ("waiting", "job", b"\x91\x01"),
     ],
 )
 def test_content_that_no_kind_allows(kind: str, key: str, payload: bytes) -> None:
@@ -89,6 +101,10 @@ def test_any_content_is_decoded_or_refused(kind: str, payload: bytes) -> None:
         payloads.decode(record("a", kind, key, payload))
     except payloads.PayloadError as error:
         assert len(str(error)) < 400
+
+
+def test_more_than_this_version_knows_of_a_waiting_job_is_passed_over() -> None:
+    assert payloads.decode(record("a", "waiting", "job", b"\x93\xc3\xc2\x07")) == Waiting(turn=True)
 
 
 def test_kinds_of_a_newer_version_mean_nothing() -> None:
