@@ -77,6 +77,8 @@ class Profile(Struct, frozen=True, array_like=True):
     slowdown: Annotated[float, Meta(ge=1, le=MAX_SLOWDOWN)] = 1.0
     to: Annotated[tuple[tuple[Name, Volume], ...], Meta(max_length=MAX_DESTINATIONS)] = ()
     """(Member, bytes per iteration) that the job's traffic goes to."""
+    provisional: bool = False
+    """Guessed from what the job sends, because its iterations are not known yet."""
 
 
 class FlowEntry(Struct, frozen=True, array_like=True):

@@ -58,6 +58,7 @@ def profile(measured: JobProfile, before: Profile | None = None) -> Profile:
         weight=measured.weight,
         slowdown=max(1.0, hold(last.slowdown, min(measured.slowdown, MAX_SLOWDOWN / 2), COARSE)),
         to=tuple(sorted((name, _volume(published.get(name), size)) for name, size in largest)),
+        provisional=measured.confidence <= 0.0,
     )
 
 

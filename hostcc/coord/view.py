@@ -28,6 +28,7 @@ _PLANNED = (
     "weight",
     "slowdown",
     "phase_s",
+    "confidence",
 )
 """What of a job's profile a plan depends on."""
 

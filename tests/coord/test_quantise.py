@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -88,6 +89,11 @@ def test_only_the_largest_destinations_are_published() -> None:
     assert len(content.to) == payloads.MAX_DESTINATIONS
     assert "h499" in dict(content.to)
     assert "h0" not in dict(content.to)
+
+
+def test_a_guess_says_that_it_is_one() -> None:
+    assert quantise.profile(replace(measured(), confidence=0.0)).provisional
+    assert not quantise.profile(replace(measured(), confidence=0.3)).provisional
 
 
 def test_flows_are_held_by_name() -> None:

@@ -60,6 +60,31 @@ def _profile(**values: float) -> Profile:
     return replace(Profile(1.0, 0.5, 1e12, 8.0), **values)
 
 
+def test_a_guess_of_one_host_does_not_change_what_another_has_measured() -> None:
+    guess = _profile(compute_s=9.0, comm_start_s=9.0, period_s=9.0, comm_s=9.0, slowdown=9.0)
+    records = [
+        member("a"),
+        member("b"),
+        record("a", "profile", "j", _profile(period_s=1.5, slowdown=1.2)),
+        record("b", "profile", "j", replace(guess, provisional=True)),
+    ]
+    (job,) = view(*records).view.jobs
+    assert (job.compute_s, job.comm_start_s, job.period_s) == (1.0, 0.5, 1.5)
+    assert (job.comm_s, job.slowdown, job.confidence) == (0.0, 1.2, 1.0)
+    assert (job.work, job.gpus) == (2e12, 16.0)
+
+
+def test_guesses_alone_make_a_job_of_no_confidence() -> None:
+    records = [
+        member("a"),
+        record("a", "profile", "j", replace(_profile(period_s=2.0), provisional=True)),
+    ]
+    found = view(*records)
+    assert [(job.period_s, job.confidence) for job in found.view.jobs] == [(2.0, 0.0)]
+    sure = record("a", "profile", "j", _profile(period_s=2.0), version=2)
+    assert view(*records, sure).view.digest != found.view.digest
+
+
 def test_any_order_gives_the_same_view() -> None:
     records = [*ring("a", "b", "c"), *ring("d", "e", job="k")]
     expected = view(*records)
