@@ -29,7 +29,6 @@ from hostcc.lockfile import AgentLock
 from hostcc.log import configure, get_logger
 from hostcc.messages import (
     Changes,
-    Flows,
     Register,
     Request,
     Rollback,
@@ -308,7 +307,6 @@ class Agent:
             Status: lambda *_: self.status(),
             Changes: lambda request, _: views.journal(self.journal, request.limit),
             Verify: lambda *_: self._verify(),
-            Flows: lambda request, _: answers.flows(self, request),
         }
 
     def status(self) -> dict[str, Any]:

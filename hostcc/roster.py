@@ -7,13 +7,14 @@ from typing import Any
 
 from hostcc import answers, views
 from hostcc.measuring.measurement import Measurement
-from hostcc.messages import Jobs, Peers, Plan, Profile
+from hostcc.messages import Flows, Jobs, Peers, Plan, Profile
 from hostcc.parts import Host, Part, Parts
 from hostcc.peer import Peer
 from hostcc.planning.level_marks import LevelMarks
 from hostcc.planning.planning import Planning
 from hostcc.planning.queues import LevelQueues
 from hostcc.rdma.rdma import Rdma
+from hostcc.routing import flowrows
 from hostcc.routing.routing import Routing
 from hostcc.sharing.cluster import Cluster
 from hostcc.sharing.gossip import Gossip
@@ -32,7 +33,7 @@ class Roster:
         self.planning = Planning(host, self.gossip.standing)
         measured = self.measurement
         self.rdma = Rdma(host, measured.owners, measured.profiles, self.planning.plan)
-        cluster = Cluster(lambda: self.gossip.member)
+        self._cluster = cluster = Cluster(lambda: self.gossip.member)
         self.routing = Routing(host, cluster, self.measurement.profiles, self.planning.made)
         acting: list[Part] = [
             self.planning,
@@ -47,6 +48,7 @@ class Roster:
     def handlers(self) -> Handlers:
         """Requests that the agent itself does not answer."""
         return {
+            Flows: lambda request, _: self._flows(request),
             Jobs: lambda request, _: self._jobs(request),
             Peers: lambda *_: self.gossip.peers(),
             Plan: lambda request, _: self.planning.answer(request.explain),
@@ -55,6 +57,12 @@ class Roster:
 
     def _names(self) -> set[str]:
         return {job.name for job in self.measurement.jobs()}
+
+    def _flows(self, request: Flows) -> dict[str, Any]:
+        answer, dscp = answers.flows(self._host, request), flowrows.marks(self._host)
+        name, plan = self._cluster.name, self.planning.plan()
+        rows = flowrows.described(answer["flows"], self.routing.wire, name, plan, dscp)
+        return {**answer, "flows": rows}
 
     def _jobs(self, request: Jobs) -> dict[str, Any]:
         rows = answers.jobs(self._host)

@@ -49,6 +49,7 @@ def test_a_job_by_way_of_the_socket(host: Host) -> None:
         flow = flows["flows"][0]
         assert (flow["local"], flow["remote"]) == ("198.18.0.1:40000", "198.18.0.2:50000")
         assert flow["ours"] is True
+        assert (flow["wire_port"], flow["path"], flow["level"]) == (40000, None, None)
         jobs = await request("jobs")
         assert jobs["jobs"][0]["parameters"]["weight"] == 2.0
         changes = await request("changes")

@@ -25,6 +25,10 @@ COLUMNS = [
     ("Local", "left"),
     ("Remote", "left"),
     ("State", "left"),
+    ("Path", "left"),
+    ("Wire port", "right"),
+    ("DSCP", "right"),
+    ("Level", "right"),
     ("Control", "left"),
     ("Window", "right"),
     ("RTT", "right"),
@@ -74,6 +78,10 @@ def row(flow: dict[str, Any]) -> tuple[str, ...]:
         flow["local"],
         flow["remote"],
         flow["state"],
+        path(flow),
+        number(flow.get("wire_port")),
+        number(flow.get("dscp")),
+        number(flow.get("level")),
         flow.get("congestion_control", "-"),
         str(flow.get("cwnd_packets", "-")),
         seconds(micros["srtt_us"]),
@@ -82,6 +90,16 @@ def row(flow: dict[str, Any]) -> tuple[str, ...]:
         str(flow.get("retransmitted_packets", "-")),
         size(flow.get("bytes_acked")),
     )
+
+
+def path(flow: dict[str, Any]) -> str:
+    """Which path it takes, and whether the plan wants that."""
+    return f"{flow['path']} {flow['path_is']}" if flow.get("path") else "-"
+
+
+def number(value: int | None) -> str:
+    """A number that may be unknown."""
+    return "-" if value is None else str(value)
 
 
 def rate(bytes_per_s: float | None) -> str:

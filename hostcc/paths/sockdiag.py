@@ -1,4 +1,5 @@
-"""Which TCP sockets this network namespace has, asked of the kernel (sock_diag(7))."""
+"""Which TCP sockets this network namespace has, and their marks, asked of the kernel
+(sock_diag(7))."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from hostcc.errors import HostccError
+from hostcc.paths import netlink
 
 _SOCK_DIAG_BY_FAMILY, _REQUEST, _DUMP = 20, 0x1, 0x300
 _NETLINK_SOCK_DIAG = 4
@@ -16,6 +18,13 @@ _NO_COOKIE = 0xFFFFFFFF
 _ALL_STATES = 0xFFFFFFFF
 _ESTABLISHED = 1
 _LISTEN = 10
+_TOS, _TCLASS = 5, 6
+_MARKS = 1 << (_TOS - 1) | 1 << (_TCLASS - 1)
+_BODY_BYTES = 72
+"""struct inet_diag_msg; attributes follow."""
+
+Ends = tuple[str, int, str, int]
+"""Local address and port, remote address and port; IPv4 in IPv6 as IPv4."""
 
 
 def exists(local: str, local_port: int, remote: str, remote_port: int) -> bool:
@@ -48,11 +57,36 @@ def local_ports(first: int, last: int) -> set[int]:
     return taken
 
 
+def marks() -> dict[Ends, int]:
+    """The DSCP that each TCP connection sends with.  Raises HostccError."""
+    found = {}
+    states = _ALL_STATES & ~(1 << _LISTEN)
+    for family in (socket.AF_INET, socket.AF_INET6):
+        request = _request(family, states, 0, 0, bytes(16), bytes(16), _MARKS)
+        for kind, body in _ask(request, _REQUEST | _DUMP):
+            if kind == _SOCK_DIAG_BY_FAMILY and len(body) >= _BODY_BYTES:
+                local, remote = _address(family, body[8:24]), _address(family, body[24:40])
+                carried = netlink.attributes(body[_BODY_BYTES:])
+                # Over IPv6 the traffic class counts; IPv4 in IPv6 has none.
+                tos = carried.get(_TCLASS if ":" in local else _TOS, b"")
+                if tos:
+                    sport, dport = struct.unpack_from("!HH", body, 4)
+                    found[local, sport, remote, dport] = tos[0] >> 2
+    return found
+
+
+def _address(family: int, raw: bytes) -> str:
+    if family == socket.AF_INET:
+        return str(ipaddress.IPv4Address(raw[:4]))
+    wide = ipaddress.IPv6Address(raw)
+    return str(wide.ipv4_mapped or wide)
+
+
 def _request(
-    family: int, states: int, sport: int, dport: int, src: bytes, dst: bytes
+    family: int, states: int, sport: int, dport: int, src: bytes, dst: bytes, more: int = 0
 ) -> bytes:  # fmt: skip
-    """struct inet_diag_req_v2"""
-    head = struct.pack("BBBBI", family, socket.IPPROTO_TCP, 0, 0, states)
+    """struct inet_diag_req_v2; `more`: attributes that are wanted beside the socket's ends."""
+    head = struct.pack("BBBBI", family, socket.IPPROTO_TCP, more, 0, states)
     ports = struct.pack("!HH", sport, dport)
     return head + ports + src + dst + struct.pack("III", 0, _NO_COOKIE, _NO_COOKIE)
 

@@ -201,13 +201,19 @@ def test_flows(capsys: pytest.CaptureFixture[str]) -> None:
         "pacing_bytes_per_s": 25_000_000,
         "retransmitted_packets": 3,
         "bytes_acked": 1_000_000,
+        "path": "1a2b3c4d",
+        "path_is": "wanted",
+        "wire_port": 61007,
+        "dscp": 0,
+        "level": 2,
     }
     flows.render({"total": 3, "flows": [flow, full]})
     captured = capsys.readouterr()
     assert "2 of 3 connections" in captured.err
     bare, known = captured.out.splitlines()[1:]
     assert bare.split()[-1] == "-"
-    assert " ".join(known.split()[4:]) == "hcc_ab12_host 10 250 us 50.0 us 200.0 Mbit/s 3 1.00 MB"
+    assert " ".join(known.split()[4:10]) == "1a2b3c4d wanted 61007 0 2 hcc_ab12_host"
+    assert " ".join(known.split()[9:]) == "hcc_ab12_host 10 250 us 50.0 us 200.0 Mbit/s 3 1.00 MB"
     assert [flows.rate(v) for v in (None, 125e6)] == ["-", "1.0 Gbit/s"]
     flows.render({"total": 0, "flows": []})
     assert lines(capsys) == ["no connections"]

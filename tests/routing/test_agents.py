@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import time
@@ -124,6 +125,11 @@ def test_two_flows_that_collide_are_separated_and_all_comes_back(stage: AgentsSt
     (mover,) = moved()
     peer = {"h1": "h3", "h2": "h4"}[mover]
     assert part(stage, mover, "steering")["moved"] >= 1
+    (row,) = json.loads(stage.client(mover, "flows", "--json").stdout)["flows"]
+    assert row["path_is"] == "wanted"
+    assert row["path"] == row["planned_path"]
+    assert row["wire_port"] >= 61000
+    assert (row["dscp"], row["protocol"]) == (0, "tcp")
     assert stage.client(mover, "verify").returncode == 0, stage.client(mover, "verify").stdout
     # An agent dies: within stale_s its flow has its own port again, and collides as before.
     stage.end(mover, signal.SIGKILL)
