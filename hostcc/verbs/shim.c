@@ -2,9 +2,10 @@
 /*
  * The transport shim: LD_PRELOADed into a job by `hostcc run --rdma`.
  *
- * It stands before ibv_modify_qp and ibv_destroy_qp.  While no agent says otherwise that is
- * all that it does: each call goes through.  Where the agent's plan has this job, the queue
- * pairs that come by are put on their path and class and looked after by one thread.
+ * It stands before ibv_modify_qp and ibv_destroy_qp.  While no agent says otherwise each call
+ * goes through, and all that happens is that queue pairs are remembered.  Where the agent's
+ * plan has this job, those that come by are put on their path and class, those that were
+ * there before are moved, and one thread looks after them.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -23,16 +24,20 @@
 #define PLAN_PATH "/dev/shm/hostcc-rdma"
 #define LOOK_NS 10000000l /* how often the thread looks for a new plan */
 #define LOOKS_ANEW 50u    /* looks between two for another agent's plan */
+#define ABSENT_NS 500000000l /* between looks while there never was an agent for us */
 #define EXPORT __attribute__((visibility("default")))
 
 struct shim_real shim_real;
-struct hcc_rdma_counts *shim_counts;
+static struct hcc_rdma_counts unseen; /* what is counted before there is a file */
+struct hcc_rdma_counts *shim_counts = &unseen;
 
 static struct hcc_plan_map plan;
 static char job_name[HCC_RDMA_NAME], counts_path[288], plan_path[256];
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t resolved = PTHREAD_ONCE_INIT;
-static _Atomic int attached; /* 1: plan and counters are mapped, the thread runs */
+static _Atomic int following; /* 1: queue pairs are remembered, the thread runs; -1: never */
+static _Atomic int attached;  /* 1: plan and counters are mapped */
+static _Atomic int look;      /* the thread should look at queue pairs again */
 
 typedef void *(*dlvsym_function)(void *, const char *, const char *);
 
@@ -81,19 +86,85 @@ int shim_job(struct hcc_rdma_job *job)
 	return shim_alive() ? hcc_plan_read(&plan, job_name, job) : -1;
 }
 
+void shim_look_again(void)
+{
+	atomic_store_explicit(&look, 1, memory_order_release);
+}
+
+static int make_counts(void)
+{
+	const char *folder = getenv("HOSTCC_RDMA_COUNTS");
+	struct hcc_rdma_counts *made = MAP_FAILED;
+	char path[sizeof(counts_path)];
+	int fd;
+
+	snprintf(path, sizeof(path), "%.255s.%d",
+		 folder && *folder ? folder : "/dev/shm/hostcc-qp", (int)getpid());
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return -1;
+	if (!ftruncate(fd, sizeof(*made)))
+		made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (made == MAP_FAILED) {
+		unlink(path);
+		return -1;
+	}
+	memcpy(counts_path, path, sizeof(path));
+	made->version = HCC_RDMA_VERSION;
+	made->pid = (uint32_t)getpid();
+	memcpy(made->name, job_name, sizeof(job_name));
+	shim_count_in(made);
+	atomic_thread_fence(memory_order_seq_cst);
+	made->magic = HCC_RDMA_MAGIC;
+	return 0;
+}
+
+/* The first time that an agent lives that has a plan for us: become active. */
+static int attach(void)
+{
+	struct hcc_rdma_job job;
+
+	if (atomic_load_explicit(&attached, memory_order_acquire))
+		return 0;
+	pthread_mutex_lock(&once);
+	if (plan.plan)
+		hcc_plan_renew(plan_path, &plan);
+	else
+		hcc_plan_map(plan_path, &plan);
+	if (!attached && hcc_plan_alive(&plan) && !hcc_plan_read(&plan, job_name, &job) &&
+	    !make_counts()) {
+		shim_gate_plan(&job);
+		atomic_store_explicit(&attached, 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&once);
+	return attached ? 0 : -1;
+}
+
+/* A child of fork has neither the thread nor queue pairs that work: it is left alone. */
+static void forget(void)
+{
+	atomic_store(&following, -1);
+	atomic_store(&attached, 0);
+	shim_gate_plan(NULL);
+	counts_path[0] = 0;
+}
+
 static void *watch(void *unused)
 {
-	const struct timespec nap = {.tv_nsec = LOOK_NS};
+	const struct timespec nap = {.tv_nsec = LOOK_NS}, absent = {.tv_nsec = ABSENT_NS};
 	struct hcc_rdma_job job;
 	uint32_t seen = 0, looks = 0;
 	int lived = 0;
 
 	(void)unused;
+	while (attach())
+		nanosleep(&absent, NULL);
 	for (;;) {
 		int lives = shim_alive();
 		uint32_t generation = shim_generation();
 
-		if (lives && (generation != seen || !lived)) {
+		if (lives && (atomic_exchange(&look, 0) || generation != seen || !lived)) {
 			if (!shim_job(&job)) {
 				seen = generation;
 				shim_gate_plan(&job);
@@ -112,78 +183,49 @@ static void *watch(void *unused)
 	return NULL;
 }
 
-static int make_counts(void)
+static int start_thread(void)
 {
-	const char *folder = getenv("HOSTCC_RDMA_COUNTS");
-	int fd;
+	sigset_t all, before;
+	pthread_t thread;
+	int failed;
 
-	snprintf(counts_path, sizeof(counts_path), "%.255s.%d",
-		 folder && *folder ? folder : "/dev/shm/hostcc-qp", (int)getpid());
-	fd = open(counts_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd < 0)
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	failed = pthread_create(&thread, NULL, watch, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed)
 		return -1;
-	if (!ftruncate(fd, sizeof(*shim_counts)))
-		shim_counts = mmap(NULL, sizeof(*shim_counts), PROT_READ | PROT_WRITE,
-				   MAP_SHARED, fd, 0);
-	close(fd);
-	if (!shim_counts || shim_counts == MAP_FAILED) {
-		unlink(counts_path);
-		shim_counts = NULL;
-		return -1;
-	}
-	shim_counts->version = HCC_RDMA_VERSION;
-	shim_counts->pid = (uint32_t)getpid();
-	memcpy(shim_counts->name, job_name, sizeof(job_name));
-	atomic_thread_fence(memory_order_seq_cst);
-	shim_counts->magic = HCC_RDMA_MAGIC;
+	pthread_detach(thread);
+	pthread_atfork(NULL, NULL, forget);
 	return 0;
 }
 
-/* A child of fork has neither the thread nor queue pairs that work: it is left alone. */
-static void forget(void)
-{
-	atomic_store(&attached, 0);
-	shim_gate_plan(NULL);
-	counts_path[0] = 0;
-}
-
-/* The first time that a queue pair comes by and an agent lives: become active. */
-static int attach(void)
+/* Whether this process belongs to a job; the first call begins to follow its queue pairs. */
+static int follow(void)
 {
 	const char *path = getenv("HOSTCC_RDMA_PLAN");
 	const char *name = getenv("HOSTCC_JOB");
-	struct hcc_rdma_job job;
-	sigset_t all, before;
-	pthread_t thread;
-	int failed = -1;
 
-	if (atomic_load_explicit(&attached, memory_order_acquire))
-		return 0;
-	if (!name || !*name || strlen(name) >= HCC_RDMA_NAME)
-		return -1;
+	if (following)
+		return following > 0;
 	pthread_mutex_lock(&once);
-	if (!plan.plan)
-		snprintf(plan_path, sizeof(plan_path), "%s", path && *path ? path : PLAN_PATH);
-	if (attached) {
-		failed = 0;
-	} else if ((plan.plan || !hcc_plan_map(plan_path, &plan)) && hcc_plan_alive(&plan)) {
-		strcpy(job_name, name);
-		if (!hcc_plan_read(&plan, job_name, &job) && (shim_counts || !make_counts())) {
-			shim_gate_plan(&job);
-			sigfillset(&all);
-			pthread_sigmask(SIG_SETMASK, &all, &before);
-			atomic_store_explicit(&attached, 1, memory_order_release);
-			failed = pthread_create(&thread, NULL, watch, NULL);
-			if (failed)
-				atomic_store(&attached, 0);
-			else
-				pthread_detach(thread);
-			pthread_sigmask(SIG_SETMASK, &before, NULL);
-			pthread_atfork(NULL, NULL, forget);
+	if (!following) {
+		int ours = name && *name && strlen(name) < HCC_RDMA_NAME;
+
+		if (ours) {
+			snprintf(plan_path, sizeof(plan_path), "%s",
+				 path && *path ? path : PLAN_PATH);
+			strcpy(job_name, name);
 		}
+		following = ours && !start_thread() ? 1 : -1;
 	}
 	pthread_mutex_unlock(&once);
-	return failed;
+	return following > 0;
+}
+
+int shim_plan_now(struct hcc_rdma_job *job)
+{
+	return attach() ? -1 : shim_job(job);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -191,7 +233,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	pthread_once(&resolved, resolve);
 	if (!shim_real.modify_qp)
 		return ENOSYS;
-	if (!shim_real.query_qp || !shim_real.destroy_qp || attach())
+	if (!shim_real.query_qp || !shim_real.destroy_qp || !follow())
 		return shim_real.modify_qp(qp, attr, mask);
 	return shim_modify(qp, attr, mask);
 }
@@ -201,7 +243,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	pthread_once(&resolved, resolve);
 	if (!shim_real.destroy_qp)
 		return ENOSYS;
-	return attached ? shim_destroy(qp) : shim_real.destroy_qp(qp);
+	return following > 0 ? shim_destroy(qp) : shim_real.destroy_qp(qp);
 }
 
 /* NCCL opens libibverbs itself and asks it for its functions by name and version. */

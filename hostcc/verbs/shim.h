@@ -28,6 +28,7 @@ struct shim_qp {
 	uint32_t turn;     /* which of several ports is its */
 	int our_port, our_class; /* the job left them to us */
 	int ready, stuck;  /* is in RTS; cannot be moved */
+	int hooked;        /* its posts come by */
 	int all_signalled;
 	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
 	/* The extended interface, where it is in use: what was there before. */
@@ -43,9 +44,13 @@ struct shim_qp {
 
 /* shim.c: the plan and who we are. */
 int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent lives */
+/* The same, also when this is the first time. */
+int shim_plan_now(struct hcc_rdma_job *job);
 int shim_alive(void);
 uint32_t shim_generation(void);
-extern struct hcc_rdma_counts *shim_counts; /* NULL before an agent was seen */
+/* Have the thread see to all queue pairs. */
+void shim_look_again(void);
+extern struct hcc_rdma_counts *shim_counts; /* nobody else's before an agent was seen */
 
 /* shim_qp.c: the queue pairs. */
 int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
@@ -54,10 +59,13 @@ struct shim_qp *shim_find(const struct ibv_qp *qp);
 /* The one of that number that posts to `context`. */
 struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t number);
 void shim_each(void (*visit)(struct shim_qp *));
+/* From now on count there; what was counted comes along. */
+void shim_count_in(struct hcc_rdma_counts *to);
 void shim_move_all(const struct hcc_rdma_job *job);
 
 /* shim_gate.c: posts and completions. */
 void shim_gate_plan(const struct hcc_rdma_job *job);
+/* See the posts of one that is in RTS, and maybe posts already. */
 void shim_gate_hook(struct shim_qp *one);
 void shim_gate_unhook(struct shim_qp *one);
 /* After SQD queued work waits for a doorbell: rings one without posting anything. */

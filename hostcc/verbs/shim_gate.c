@@ -232,15 +232,16 @@ static void hook_ex(struct shim_qp *one)
 	one->ex_sge_list = ex->wr_set_sge_list;
 	one->ex_inline = ex->wr_set_inline_data;
 	one->ex_inline_list = ex->wr_set_inline_data_list;
-	ex->wr_start = ex_start;
-	ex->wr_complete = ex_complete;
-	ex->wr_set_sge = ex_sge;
-	ex->wr_set_sge_list = ex_sge_list;
-	if (ex->wr_set_inline_data)
-		ex->wr_set_inline_data = ex_inline;
-	if (ex->wr_set_inline_data_list)
-		ex->wr_set_inline_data_list = ex_inline_list;
 	one->ex = ex;
+	/* The job may be posting, even between start and complete. */
+	__atomic_store_n(&ex->wr_start, ex_start, __ATOMIC_RELEASE);
+	__atomic_store_n(&ex->wr_complete, ex_complete, __ATOMIC_RELEASE);
+	__atomic_store_n(&ex->wr_set_sge, ex_sge, __ATOMIC_RELEASE);
+	__atomic_store_n(&ex->wr_set_sge_list, ex_sge_list, __ATOMIC_RELEASE);
+	if (ex->wr_set_inline_data)
+		__atomic_store_n(&ex->wr_set_inline_data, ex_inline, __ATOMIC_RELEASE);
+	if (ex->wr_set_inline_data_list)
+		__atomic_store_n(&ex->wr_set_inline_data_list, ex_inline_list, __ATOMIC_RELEASE);
 }
 
 void shim_gate_hook(struct shim_qp *one)
@@ -258,8 +259,8 @@ void shim_gate_hook(struct shim_qp *one)
 			contexts[place].post_send = context->ops.post_send;
 			contexts[place].poll_cq = context->ops.poll_cq;
 			__atomic_store_n(&contexts[place].context, context, __ATOMIC_RELEASE);
-			context->ops.poll_cq = poll_cq;
-			context->ops.post_send = post_send;
+			__atomic_store_n(&context->ops.poll_cq, poll_cq, __ATOMIC_RELEASE);
+			__atomic_store_n(&context->ops.post_send, post_send, __ATOMIC_RELEASE);
 		}
 	}
 	pthread_mutex_unlock(&contexts_lock);

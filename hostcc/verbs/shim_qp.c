@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Queue pairs of the job: path and class at INIT to RTR, and live when the plan changes.
+ * Queue pairs of the job: path and class at INIT to RTR, and live when the plan changes, or
+ * when an agent comes that has one.
  *
  * A live queue pair takes a new address vector only in SQD: RTS to SQD, wait until the send
  * queue has drained, SQD to SQD with the vector, SQD to RTS; each alone in its call.  After
@@ -89,6 +90,23 @@ static struct shim_qp *add(struct ibv_qp *qp)
 	return found;
 }
 
+void shim_count_in(struct hcc_rdma_counts *to)
+{
+	pthread_mutex_lock(&table_lock);
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
+		struct shim_qp *one = &table[index];
+
+		if (!one->qp)
+			continue;
+		pthread_mutex_lock(&one->lock);
+		to->qp[index] = *one->count;
+		one->count = &to->qp[index];
+		pthread_mutex_unlock(&one->lock);
+	}
+	shim_counts = to;
+	pthread_mutex_unlock(&table_lock);
+}
+
 static void drop(struct shim_qp *one)
 {
 	pthread_mutex_lock(&table_lock);
@@ -148,16 +166,19 @@ static void record(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t p
 	one->count->traffic_class = av->grh.traffic_class;
 }
 
-/* INIT to RTR, or another change of the address vector by the job itself. */
+/* INIT to RTR; without a plan as the job wants it, and remembered for when there is one. */
 static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr ours = *attr;
 	struct hcc_rdma_job job;
 	struct shim_qp *one;
+	int error, planned, changed = 0;
 	uint32_t port = 0;
-	int error, changed;
 
-	if (!attr->ah_attr.is_global || shim_job(&job) || !(one = add(qp)))
+	if (!attr->ah_attr.is_global)
+		return shim_real.modify_qp(qp, attr, mask);
+	planned = !shim_plan_now(&job);
+	if (!(one = add(qp)))
 		return shim_real.modify_qp(qp, attr, mask);
 	pthread_mutex_lock(&one->lock);
 	one->av = attr->ah_attr;
@@ -166,7 +187,8 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	one->turn = turn_of(one);
 	memcpy(one->count->dgid, attr->ah_attr.grh.dgid.raw, 16);
 	one->count->source = (uint32_t)attr->ah_attr.port_num << 16 | attr->ah_attr.grh.sgid_index;
-	changed = wanted(one, &job, &ours.ah_attr, &port);
+	if (planned)
+		changed = wanted(one, &job, &ours.ah_attr, &port);
 	error = shim_real.modify_qp(qp, &ours, mask);
 	if (!error) {
 		record(one, &ours.ah_attr, port);
@@ -182,11 +204,23 @@ static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return error;
 }
 
+/* Have its posts counted and held back, as soon as somebody plans for it. */
+static void hook(struct shim_qp *one)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr known;
+
+	if (one->hooked || shim_real.query_qp(one->qp, &known, IBV_QP_CAP, &init))
+		return;
+	one->all_signalled = init.sq_sig_all;
+	one->hooked = 1;
+	shim_gate_hook(one);
+}
+
 int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int state = mask & IBV_QP_STATE ? (int)attr->qp_state : -1;
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr known;
+	struct hcc_rdma_job job;
 	struct shim_qp *one;
 	int error;
 
@@ -201,12 +235,11 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	error = shim_real.modify_qp(qp, attr, mask);
 	if (!error && state >= 0)
 		one->ready = state == IBV_QPS_RTS;
-	if (!error && state == IBV_QPS_RTS && !one->ex &&
-	    !shim_real.query_qp(qp, &known, IBV_QP_CAP, &init)) {
-		one->all_signalled = init.sq_sig_all;
-		shim_gate_hook(one);
-	}
+	if (one->ready && !shim_job(&job))
+		hook(one);
 	pthread_mutex_unlock(&one->lock);
+	if (!error && state == IBV_QPS_RTS)
+		shim_look_again(); /* the plan may have changed since RTR */
 	return error;
 }
 
@@ -294,6 +327,8 @@ void shim_move_all(const struct hcc_rdma_job *job)
 		if (!__atomic_load_n(&one->qp, __ATOMIC_ACQUIRE))
 			continue;
 		pthread_mutex_lock(&one->lock);
+		if (one->qp && one->ready)
+			hook(one);
 		if (one->qp && one->ready && !one->stuck && wanted(one, job, &av, &port)) {
 			if (!move(one, &av, port)) {
 				record(one, &av, port);

@@ -91,6 +91,34 @@ def test_without_an_agent_nothing_is_touched(
     assert read_counts(places[1]) == ()
 
 
+@pytest.mark.parametrize("before", ["absent", "stale", "without this job"])
+def test_a_queue_pair_that_connected_before_there_was_a_plan(
+    program: Path, places: tuple[Path, Path, Path], before: str
+) -> None:
+    """As the program wants it until then; moved, counted and gated from then on."""
+    region = PlanRegion.create(places[0], jobs=1) if before != "absent" else None
+    if before == "stale":
+        assert region is not None
+        region._header.beat = 1
+    process = start(program, places, 16.0, 1)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "\n"  # connected
+    time.sleep(0.3)
+    assert read_counts(places[1]) == ()
+    region = region or PlanRegion.create(places[0], jobs=1)
+    region.publish([RdmaJob("job", 0x20, ((THERE, (50000,)),))])
+    until = time.monotonic() + 4
+    found: set[tuple[int, int, int, bool]] = set()
+    while time.monotonic() < until and (50000, 0x20, 1, True) not in found:
+        region.beat()
+        for one in read_counts(places[1]):
+            found |= {(qp.port, qp.traffic_class, qp.moves, qp.bytes > 0) for qp in one.qps}
+        time.sleep(0.02)
+    process.kill()
+    process.communicate(timeout=60)
+    assert (50000, 0x20, 1, True) in found
+
+
 def test_moves_and_counts(program: Path, places: tuple[Path, Path, Path]) -> None:
     region = PlanRegion.create(places[0], jobs=1)
     region.publish([RdmaJob("job", 0x20, ((THERE, (50000, 50001)),))])

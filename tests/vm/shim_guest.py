@@ -195,6 +195,24 @@ def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     return report
 
 
+def late(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
+    """Queue pairs connect, by both ways of posting, and only then there is an agent."""
+    report = {}
+    for name, more in (("extended", ()), ("old_post", ("--use_old_post_send",))):
+        capture.take(0)
+        run = Run(write_bw(6000, 16384, *more))
+        before, unseen = running(capture), counted()
+        agent = Agent(ports=(ports[1],), traffic_class=CLASS)
+        time.sleep(2.0)
+        capture.take(0)
+        after, counts = running(capture), counted()
+        report[name] = {
+            **run.end(), "before": before, "unseen": unseen, "after": after, "counts": counts
+        }  # fmt: skip
+        agent.close()
+    return report
+
+
 def moved(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """A two-process all-reduce moved to and fro, then deserted by its agent."""
     agent = Agent(ports=(ports[0],), traffic_class=CLASS)
@@ -303,7 +321,9 @@ def cost(runs: int) -> dict[str, Any]:
     return {"rows": msgspec.to_builtins(record.rows)}
 
 
-PARTS = {"quiet": quiet, "steered": steered, "moved": moved, "two_jobs": two_jobs}
+PARTS = {
+    "quiet": quiet, "steered": steered, "late": late, "moved": moved, "two_jobs": two_jobs
+}  # fmt: skip
 
 
 def main() -> None:

@@ -60,6 +60,21 @@ def test_steered_and_left_alone() -> None:
         assert sum(qp["failed"] for qp in moved) == 0
 
 
+def test_queue_pairs_that_connected_without_an_agent() -> None:
+    """They are as without the shim until there is one, and moved then."""
+    report = guest("late")
+    for late in report["late"].values():
+        assert late["status"] == [0, 0], late
+        assert late["unseen"] == []
+        assert late["before"][0][2] == 0
+        ((path, port, traffic_class, _),) = late["after"]
+        assert (path, port, traffic_class) == ("p1", report["ports"][1], CLASS)
+        pairs = [qp for one in late["counts"] for qp in one["qps"]]
+        assert sum(qp["moves"] for qp in pairs) >= 1
+        assert sum(qp["failed"] for qp in pairs) == 0
+        assert sum(qp["bytes"] for qp in pairs) > 0
+
+
 def test_a_job_moved_gated_and_deserted() -> None:
     report = guest("moved", "gated")
     job = report["moved"]

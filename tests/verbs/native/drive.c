@@ -2,7 +2,8 @@
 /*
  * A program that knows nothing of hostcc: makes queue pairs, posts and polls, ends them.
  *
- *     drive SECONDS THREADS     prints ns per post and poll, and what the stand-in saw
+ *     drive SECONDS THREADS     prints an empty line when a queue pair is connected; at the
+ *                               end ns per post and poll, and what the stand-in saw
  */
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -47,6 +48,8 @@ static void life_of_a_pair(uint32_t number, double until)
 	attr.qp_state = IBV_QPS_RTS;
 	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
 		exit(4);
+	putchar('\n');
+	fflush(stdout);
 	do {
 		for (int round = 0; round < 1000; round++) {
 			if (ibv_post_send(qp, &wr, &bad))
