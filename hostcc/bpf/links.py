@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass
-from types import TracebackType
 
 import numpy as np
 
 from hostcc.bpf.errors import BpfError
 from hostcc.bpf.libbpf import call
+from hostcc.closing import Closing
 
 ATTACH_STRUCT_OPS = 44  # enum bpf_attach_type: BPF_STRUCT_OPS, Linux 6.4 and newer
 LINK_CGROUP, LINK_STRUCT_OPS = 3, 9  # enum bpf_link_type
@@ -40,7 +40,7 @@ class LinkInfo:
     """struct_ops links: the map that is registered."""
 
 
-class BpfLink:
+class BpfLink(Closing):
     """One attachment.  Holds until `close`, or until the process ends in whatever way.
 
     It is also a context manager.  Dropping the object does not detach.
@@ -80,17 +80,6 @@ class BpfLink:
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
-
-    def __enter__(self) -> BpfLink:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def create(fd: int, target_fd: int, attach_type: int, what: str) -> BpfLink:

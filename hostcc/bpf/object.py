@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,13 @@ from hostcc.bpf.maps import BpfMap
 from hostcc.bpf.records import pack_one
 from hostcc.bpf.ringbuf import Records, RingBuffer
 from hostcc.bpf.seal import unseal
+from hostcc.closing import Closing
 
 MAX_OBJECT_BYTES = 64 << 20
 RODATA = ".rodata"
 
 
-class BpfObject:
+class BpfObject(Closing):
     """One BPF object file.  Made by `open`; `load` puts it into the kernel.
 
     Between the two come `set_rodata`, `set_autoload`, `set_autocreate` and `reuse_map`.
@@ -233,17 +233,6 @@ class BpfObject:
         self._object = 0
         self._programs, self._maps = {}, {}
         self._loaded = False
-
-    def __enter__(self) -> BpfObject:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _collect(self, what: str) -> dict[str, int]:
         library = lib()

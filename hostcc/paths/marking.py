@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from hostcc.bpf.links import BpfLink
 from hostcc.bpf.netns import in_netns
 from hostcc.bpf.object import BpfObject
 from hostcc.bpf.objects import object_path
+from hostcc.closing import Closing
 
 CGROUP_PROGRAMS = (
     "mark_sockops", "mark_connect4", "mark_connect6", "mark_sendmsg4", "mark_sendmsg6",
@@ -53,7 +53,7 @@ class Walked:
     failed: int
 
 
-class MarkKernel:
+class MarkKernel(Closing):
     """Loads mark.bpf.c; raises BpfError.  Slots are the caller's job numbers, from 1."""
 
     def __init__(self) -> None:
@@ -163,14 +163,3 @@ class MarkKernel:
             self.detach(slot, cgroup)
         self._iterator.close()
         self._object.close()
-
-    def __enter__(self) -> MarkKernel:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

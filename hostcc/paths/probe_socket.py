@@ -8,8 +8,8 @@ import select
 import socket
 import struct
 import time
-from types import TracebackType
 
+from hostcc.closing import Closing
 from hostcc.errors import HostccError, InputError
 from hostcc.paths import packets
 from hostcc.paths.packets import Reply, Target
@@ -21,7 +21,7 @@ _MAX_BYTES = 2048
 _BURST = 512
 
 
-class ProbeSocket:
+class ProbeSocket(Closing):
     """Sends to one target and hears about it.  A context manager.
 
     It belongs to the network namespace of the thread that makes it.  Raises HostccError.
@@ -81,17 +81,6 @@ class ProbeSocket:
         """Close both sockets."""
         self._out.close()
         self._in.close()
-
-    def __enter__(self) -> ProbeSocket:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _filter(self) -> None:
         if self._v6:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostcc.closing import Closing
 from hostcc.errors import HostccError, InputError
 from hostcc.pcie import layout
 from hostcc.pcie.build import PCIE
@@ -57,7 +58,7 @@ class LinkState:
     """Times that somebody went ahead after its patience."""
 
 
-class Semaphores:
+class Semaphores(Closing):
     """A region of semaphores.  Raises HostccError where the system refuses."""
 
     def __init__(self, path: Path, fd: int) -> None:
@@ -148,14 +149,8 @@ class Semaphores:
             self._open = False
             self._library.hcc_sem_unmap(ctypes.byref(self._map))
 
-    def __enter__(self) -> Semaphores:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Semaphore:
+class Semaphore(Closing):
     """One participant in one link's use."""
 
     def __init__(self, library: ctypes.CDLL, pointer: int, region: Semaphores) -> None:
@@ -188,12 +183,6 @@ class Semaphore:
         """Take part no longer."""
         pointer, self._pointer = self._pointer, ctypes.c_void_p()
         self._library.hcc_sem_part(pointer)
-
-    def __enter__(self) -> Semaphore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Map(ctypes.Structure):
