@@ -290,6 +290,8 @@ HCC_INLINE __u32 hcc_f_q10(const struct hcc_job_conf *c, __u32 ratio_q10)
 	__u32 i = x / HCC_ONE, frac = x % HCC_ONE;
 	__u32 lo, hi;
 
+	/* Compare the index itself: what newer compilers compare instead, the verifier cannot follow. */
+	asm volatile("" : "+r"(i));
 	if (i >= HCC_F_POINTS - 1)
 		return c->f_q10[HCC_F_POINTS - 1];
 	lo = c->f_q10[i];
