@@ -6,12 +6,14 @@ Only imported where gossip is enabled: it loads the scheduler.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from hostcc.errors import HostccError, one_line
 from hostcc.model import ClusterView, Plan
+from hostcc.planning.apart import apart
 from hostcc.planning.standing import Made
 from hostcc.schedule.parameters import WEIGHT
-from hostcc.schedule.plan import Options, Solution, solve, written
+from hostcc.schedule.plan import DEFAULT, Moved, Options, Solution, solve, written
 from hostcc.sections.plan import PlanConfig
 
 KEPT = 2
@@ -36,6 +38,33 @@ def rules(version: str, config: PlanConfig) -> str:
     return f"hostcc {version} {options(config)}"
 
 
+def solved(view: ClusterView, options: Options) -> Solution:
+    """The schedule of a view, where flows share links only if they have to (apart.py).
+
+    Raises ViewError and OptionsError.
+    """
+    found = solve(view, options)
+    if options.paths != DEFAULT:
+        return found
+    problem, first = found.problem, found.decision
+    moved = apart(problem, first.routing, first.rank)
+    if not moved:
+        return found
+    routing = first.routing.copy()
+    routing[list(moved)] = list(moved.values())
+    paths = dict(zip(problem.flow_ids, (problem.path_ids[way] for way in routing), strict=True))
+    flows = tuple(replace(flow, path=paths.get(flow.id, flow.path)) for flow in view.flows)
+    again = solve(replace(view, flows=flows), replace(options, paths="stay"))
+    kept = [one for one in first.moved if not moved.keys() & set(one.flows)]
+    leaving = [flow for flow in moved if problem.flow_path[flow] >= 0]
+    decision = replace(
+        again.decision,
+        how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
+        moved=(*kept, *(Moved((flow,), "a path of its own") for flow in leaving)),
+    )
+    return replace(again, problem=problem, options=options, decision=decision)
+
+
 class Planner:
     """Makes plans, and keeps the latest with what they were made from.
 
@@ -55,7 +84,7 @@ class Planner:
         if not self._enabled:
             return Plan(view.digest, reason="plan.enabled is false")
         try:
-            found = solve(view, self._options)
+            found = solved(view, self._options)
             made = _made(view, found)
         except HostccError:
             raise
