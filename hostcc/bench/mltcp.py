@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from hostcc.bench import bars, campaign, goals, options
+from hostcc.bench import bars, compared, goals
 from hostcc.bench.context import Context
-from hostcc.bench.record import Cell, Column, Record
-from hostcc.lab import override, scenario
+from hostcc.bench.record import Column, Record
 
 SCENARIOS = (
     "two-jobs",
@@ -41,73 +40,19 @@ LEGEND = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Scenarios, flows, variants, iterations."""
-    parser.add_argument(
-        "--scenarios",
-        type=options.names("--scenarios", scenario.builtins()),
-        default=SCENARIOS,
-        metavar="NAME,NAME,...",
-        help=f"(default: {','.join(SCENARIOS)})",
-    )
-    options.add_flows(parser, FLOWS)
-    options.add_variants(parser, VARIANTS)
-    options.add_iterations(parser)
+    compared.add_options(parser, SCENARIOS, FLOWS, VARIANTS)
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    wanted = {f"{name}-{flows}": (name, flows) for flows in args.flows for name in args.scenarios}
-    groups = [
-        campaign.Group(
-            key,
-            override.overridden(
-                scenario.load(scenario.find(name)),
-                {"flows": flows, "iterations": args.iterations, "alone": args.alone},
-            ),
-            args.variants,
-        )
-        for key, (name, flows) in wanted.items()
-    ]
-    measured = campaign.run(groups, context)
-    if context.out:
-        campaign.keep(measured, context.out)
-    rows: list[dict[str, Cell]] = []
-    verdicts = []
-    for key, (name, flows) in wanted.items():
-        cells = measured.cells(key)
-        here = goals.judge(name, flows, cells, key)
-        verdicts += here
-        rows += [
-            {
-                "scenario": name,
-                "flows": flows,
-                "variant": variant,
-                **cell,
-                "goals": goals.short(here) if variant == goals.SUBJECT else "",
-            }
-            for variant, cell in cells.items()
-        ]
-    return Record(
+    return compared.measure(
+        args,
+        context,
+        goals.judge,
         benchmark="mltcp",
         title="jobs on one bottleneck: iteration time / alone",
-        parameters={
-            "scenarios": list(args.scenarios),
-            "flows": list(args.flows),
-            "variants": list(args.variants),
-            "iterations": args.iterations,
-            "alone": args.alone,
-            "runs": context.runs,
-        },
-        columns=[
-            Column("scenario", "scenario"),
-            Column("flows", "flows", digits=0),
-            Column("variant", "variant"),
-            *FIGURES,
-            Column("goals", "goals"),
-        ],
-        rows=rows,
-        goals=verdicts,
-        notes=[LEGEND, *measured.notes],
-        failures=measured.failures,
+        columns=[Column("variant", "variant"), *FIGURES],
+        notes=[LEGEND],
     )
 
 

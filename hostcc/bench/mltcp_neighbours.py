@@ -10,10 +10,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hostcc.bench import bars, campaign, goals, options
+from hostcc.bench import bars, compared, goals
 from hostcc.bench.context import Context
-from hostcc.bench.record import Cell, Column, Record, Spread, Verdict, number
-from hostcc.lab import override, scenario
+from hostcc.bench.record import Column, Record, Spread, Verdict, number
+from hostcc.lab import scenario
 
 SCENARIOS = ("with-bulk", "with-udp")
 FLOWS = (1, 8)
@@ -29,80 +29,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     with_background = [
         name for name in scenario.builtins() if scenario.load(scenario.find(name)).background
     ]
-    parser.add_argument(
-        "--scenarios",
-        type=options.names("--scenarios", with_background),
-        default=SCENARIOS,
-        metavar="NAME,NAME,...",
-        help=f"(default: {','.join(SCENARIOS)})",
-    )
-    options.add_flows(parser, FLOWS)
-    options.add_variants(parser, VARIANTS)
-    options.add_iterations(parser)
+    compared.add_options(parser, SCENARIOS, FLOWS, VARIANTS, with_background)
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    wanted = {f"{name}-{flows}": (name, flows) for name in args.scenarios for flows in args.flows}
-    groups = [
-        campaign.Group(
-            key,
-            override.overridden(
-                scenario.load(scenario.find(name)),
-                {"flows": flows, "iterations": args.iterations, "alone": args.alone},
-            ),
-            args.variants,
-        )
-        for key, (name, flows) in wanted.items()
-    ]
-    measured = campaign.run(groups, context)
-    if context.out:
-        campaign.keep(measured, context.out)
-    rows: list[dict[str, Cell]] = []
-    verdicts: list[Verdict] = []
-    for key, (name, flows) in wanted.items():
-        cells = measured.cells(key)
-        here = judge(key, cells)
-        verdicts += here
-        rows += [
-            {
-                "scenario": name,
-                "flows": flows,
-                "variant": variant,
-                **cell,
-                "goals": goals.short(here) if variant == goals.SUBJECT else "",
-            }
-            for variant, cell in cells.items()
-        ]
-    return Record(
+    return compared.measure(
+        args,
+        context,
+        lambda _name, _flows, cells, key: judge(key, cells),
         benchmark="mltcp-neighbours",
         title="jobs beside other traffic: iteration time / alone, the neighbour's throughput",
-        parameters={
-            "scenarios": list(args.scenarios),
-            "flows": list(args.flows),
-            "variants": list(args.variants),
-            "iterations": args.iterations,
-            "alone": args.alone,
-            "runs": context.runs,
-        },
         columns=[
-            Column("scenario", "scenario"),
-            Column("flows", "flows", digits=0),
             Column("variant", "jobs on"),
             Column("mean", "mean"),
             Column("rest", "rest"),
             Column("p99_rest", "p99 of rest"),
             Column("loss_percent", "loss %", digits=2),
             Column("background_mbit", "neighbour Mbit/s", digits=1),
-            Column("goals", "goals"),
         ],
-        rows=rows,
-        goals=verdicts,
-        notes=[
-            "the neighbour's throughput is on the wire, at its receiver, while the jobs run",
-            *measured.notes,
-        ],
-        failures=measured.failures,
+        notes=["the neighbour's throughput is on the wire, at its receiver, while the jobs run"],
     )
 
 

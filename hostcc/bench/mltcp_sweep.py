@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hostcc.bench import bars, campaign, goals, mltcp, options, sweep
+from hostcc.bench import bars, campaign, compared, goals, mltcp, options, sweep
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Spread, Verdict, number
 from hostcc.lab import override, scenario
@@ -21,13 +21,7 @@ QUICK_ITERATIONS = 20
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Scenarios, factors, flows, variants, iterations, --quick."""
-    parser.add_argument(
-        "--scenarios",
-        type=options.names("--scenarios", scenario.builtins()),
-        default=SCENARIOS,
-        metavar="NAME,NAME,...",
-        help=f"(default: {','.join(SCENARIOS)})",
-    )
+    compared.add_options(parser, SCENARIOS, FLOWS, VARIANTS)
     parser.add_argument(
         "--factors",
         type=options.names("--factors", FACTORS),
@@ -40,9 +34,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"extremes only, {QUICK_ITERATIONS} iterations, one run, the first scenario",
     )
-    options.add_flows(parser, FLOWS)
-    options.add_variants(parser, VARIANTS)
-    options.add_iterations(parser)
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:
