@@ -12,6 +12,7 @@ from hostcc.measure.plain import plain
 from hostcc.measure.profile import BITS, Link, MeasuredProfile, assemble
 from hostcc.measure.series import NS
 from hostcc.measure.work import Interval, Work, activity, work_per_iteration
+from hostcc.measuring.guess import guess
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.routes import Way, used
 from hostcc.measuring.tracks import Track
@@ -66,13 +67,13 @@ def known(job: LiveJob, track: Track, beside: Beside) -> Known:
 
 
 def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
-    """What this host tells others of a job; None before its period is known.
+    """What this host tells others of a job; None before it has sent enough for a guess.
 
-    `work` is 0 while it is unknown.
+    A guess has a confidence of 0.  `work` is 0 while it is unknown.
     """
     got = of.measured
     if got.period_s is None or got.fold is None:
-        return None
+        return _guessed(of, host, wall_minus_monotonic_s)
     hidden = got.overlap.ratio or 0.0
     begin_s = float(got.fold.begins_ns[-1]) / NS + wall_minus_monotonic_s
     return JobProfile(
@@ -84,7 +85,7 @@ def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile 
         gpus=float(len(of.work.gpus)),
         period_s=got.period_s,
         comm_s=got.link_time_s or 0.0,
-        bytes_to=tuple(sorted(_bytes_to(of))),
+        bytes_to=_bytes_to(of, got.tx_bytes or 0.0),
         link_rates=tuple(
             (link.name, link.bits_per_s / BITS) for link in got.links if link.bits_per_s
         ),
@@ -111,7 +112,7 @@ def summary(of: Known) -> dict[str, Any]:
     watch = of.track.watch
     return {
         **shown,
-        "bytes_to": dict(sorted(_bytes_to(of), key=lambda pair: -pair[1])),
+        "bytes_to": dict(sorted(_bytes_to(of, of.measured.tx_bytes or 0.0), key=lambda p: -p[1])),
         "flop_source": str(of.work.source),
         "flop_reason": of.work.why or None,
         "gpus": list(of.work.gpus),
@@ -123,6 +124,30 @@ def summary(of: Known) -> dict[str, Any]:
     }
 
 
-def _bytes_to(of: Known) -> list[tuple[str, float]]:
-    sent = of.measured.tx_bytes or 0.0
-    return [(str(to), sent * share[TX]) for to, share in of.track.shares().items() if share[TX]]
+def _guessed(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
+    watch = of.track.watch
+    found = guess(watch.levels) if watch is not None else None
+    if found is None or watch is None:
+        return None
+    beside = of.beside
+    work = work_per_iteration(
+        beside.intervals, period_s=found.period_s, declared=of.job.flops, why=beside.why
+    )
+    return JobProfile(
+        job=of.job.name,
+        host=host,
+        compute_s=found.silent_s or found.period_s,
+        comm_start_s=found.silent_s,
+        work=work.flop or 0.0,
+        gpus=float(len(work.gpus)),
+        period_s=found.period_s,
+        bytes_to=_bytes_to(of, found.tx_bytes),
+        weight=of.job.weight,
+        confidence=0.0,
+        at=watch.levels[0].end_ns / NS + wall_minus_monotonic_s,
+    )
+
+
+def _bytes_to(of: Known, sent: float) -> tuple[tuple[str, float], ...]:
+    shares = of.track.shares().items()
+    return tuple(sorted((str(to), sent * share[TX]) for to, share in shares if share[TX]))

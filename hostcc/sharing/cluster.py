@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from hostcc.coord.membership import State
 from hostcc.coord.payloads import ADDRESSES, Addresses, Content, PayloadError
 from hostcc.errors import one_line
+from hostcc.model import JobProfile
 from hostcc.sharing import publishing
 
 if TYPE_CHECKING:
+    from hostcc.coord.intake import Held, Slot
     from hostcc.coord.notes import Hear
     from hostcc.sharing.member import Member
 
@@ -28,6 +30,7 @@ class Cluster:
         self._topics: dict[str, Hear] = {}
         self._heard_by: Member | None = None
         self._owners: tuple[tuple[object, int], dict[str, str]] = ((None, -1), {})
+        self._jobs: tuple[object, dict[str, JobProfile]] = (None, {})
 
     @property
     def name(self) -> str:
@@ -50,6 +53,40 @@ class Cluster:
                     pairs += [(name, f"[{at}]:0") for at in held.content.addresses if _is_plain(at)]
             self._owners = (member, store.revision), publishing.by_address(pairs)
         return self._owners[1]
+
+    @property
+    def moment(self) -> object:
+        """Another one whenever what others say, or who is alive, may be another; None while this
+        host does not take part."""
+        member = self._member()
+        if member is None:
+            return None
+        node = member.service.node
+        return member, node.store.revision, node.members.changes
+
+    def said(self) -> Mapping[str, Mapping[Slot, Held]]:
+        """All records of the members that are alive, this one among them: they never change, so
+        that they can be read in another thread."""
+        member = self._member()
+        if member is None:
+            return {}
+        node = member.service.node
+        return {
+            name: node.store.of(name)
+            for name in node.store.writers()
+            if node.store.member(name) is not None
+            and (name == node.name or node.members.state(name) is State.ALIVE)
+        }
+
+    def job(self, name: str) -> JobProfile | None:
+        """What the hosts of a job say of it together; None: nothing yet."""
+        member = self._member()
+        if member is None:
+            return None
+        view = member.service.coordinator.snapshot.view
+        if self._jobs[0] is not view:
+            self._jobs = view, {job.job: job for job in view.jobs}
+        return self._jobs[1].get(name)
 
     def gone(self, name: str, silent_s: float) -> bool:
         """Whether a member's agent is dead, or suspect and silent for so long."""

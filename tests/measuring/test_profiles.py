@@ -54,6 +54,24 @@ def test_what_others_are_told(track: Track) -> None:
     assert 1002 <= got.at <= 1004.2  # of the last look that found something new
 
 
+def test_before_its_iterations_are_known_a_guess_is_told() -> None:
+    """Three iterations and a half: too few for a period."""
+    young, who = Track("a"), np.zeros(1, DESTINATION)
+    who["addr"][0] = pack_address(str(NEAR))
+    young.take(part(regular(200, 4), 0, 780), who, np.array([[1, 1]]))
+    young.look(young.collect())
+    of = known(LiveJob("a", weight=3.0, flops=2e12), young, Beside())
+    got = to_share(of, "h", 1000)
+    assert got is not None
+    assert of.measured.period_s is None
+    assert (got.job, got.host, got.weight, got.work) == ("a", "h", 3.0, 2e12)
+    assert (got.confidence, got.slowdown) == (0.0, 1.0)
+    assert got.period_s == pytest.approx(0.2)
+    assert got.compute_s == got.comm_start_s == pytest.approx(0.12)
+    assert dict(got.bytes_to) == pytest.approx({str(NEAR): 40_000})
+    assert got.at == pytest.approx(1000.78)
+
+
 def test_slower_than_alone(track: Track) -> None:
     track.alone_s = 0.08
     assert profiles.slowdown(known(LiveJob("a"), track, Beside())) == pytest.approx(1.25, rel=0.01)

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from hostcc.coord.payloads import ADDRESSES, LINKS, PATHS, Addresses, Links, PathEntry, Paths
+from hostcc.coord.payloads import (
+    ADDRESSES,
+    LINKS,
+    PATHS,
+    PROFILE,
+    Addresses,
+    Links,
+    PathEntry,
+    Paths,
+    Profile,
+)
 from hostcc.coord.service import GossipService
 from hostcc.sharing.cluster import Cluster
 from tests.coord.members import make_keys, until
@@ -118,3 +128,16 @@ async def test_members_that_are_unknown_are_gone(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, _):
         assert not one.cluster.gone("b", 5.0)
         assert one.cluster.gone("stranger", 5.0)
+
+
+async def test_what_the_hosts_of_a_job_say_together(tmp_path: Path) -> None:
+    async with two(tmp_path) as (one, other):
+        assert other.service is not None
+        assert one.cluster.job("j") is None
+        other.service.node.publish(PROFILE, "j", Profile(0.1, 0.1, 1e12, 1.0, 0.25))
+        await until(lambda: one.cluster.job("j") is not None)
+        found = one.cluster.job("j")
+        assert found is not None
+        assert (found.period_s, found.confidence) == (0.25, 1.0)
+        one.service = None
+        assert one.cluster.job("j") is None

@@ -1,0 +1,93 @@
+"""What is told of jobs changes only with what is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hostcc.model import JobProfile
+from hostcc.sharing.publishing import KEEP_S
+from hostcc.sharing.steady import AGAIN_S, EVERY_S, Held, Steady, step
+
+pytestmark = pytest.mark.unit
+
+SURE = JobProfile("j", 0.1, 0.1, 1e12, 1.0, period_s=0.25, bytes_to=(("b", 1e6),), confidence=0.9)
+GUESS = replace(SURE, compute_s=1.0, comm_start_s=0.0, period_s=1.0, confidence=0.0,
+                bytes_to=(("b", 4.2e6),))  # fmt: skip
+
+
+def nobody(_: str) -> JobProfile | None:
+    return None
+
+
+def told(held: dict[str, Held], one: JobProfile, now: float) -> JobProfile:
+    held.update(step(held, [one], nobody, now))
+    return held["j"].profile
+
+
+def test_a_guess_is_told_until_it_is_known() -> None:
+    held: dict[str, Held] = {}
+    assert told(held, GUESS, 0.0) is GUESS
+    assert told(held, SURE, 1.0) is SURE
+
+
+def test_what_was_known_outlives_a_moment_of_doubt() -> None:
+    held: dict[str, Held] = {}
+    told(held, SURE, 0.0)
+    assert told(held, GUESS, KEEP_S) is SURE
+    assert told(held, GUESS, KEEP_S + 1) is GUESS
+
+
+def test_a_guess_that_says_the_same_changes_nothing() -> None:
+    held: dict[str, Held] = {}
+    told(held, GUESS, 0.0)
+    for at in range(1, 60):
+        a_little = replace(GUESS, bytes_to=(("b", 4.2e6 * (1.3 if at % 2 else 0.8)), ("c", 9.0)))
+        assert told(held, a_little, float(at)) is GUESS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bytes_to": (("b", 9e6),)},
+        {"bytes_to": (("b", 2e6), ("c", 2e6))},
+        {"period_s": 0.5, "bytes_to": (("b", 2.1e6),)},
+        {"work": 5e12},
+        {"work": 0.0},
+        {"weight": 2.0},
+    ],
+)
+def test_another_guess_follows_after_a_while(change: dict[str, object]) -> None:
+    held: dict[str, Held] = {}
+    told(held, GUESS, 0.0)
+    other = replace(GUESS, **change)  # type: ignore[arg-type]
+    assert told(held, other, 0.9 * AGAIN_S) is GUESS
+    assert told(held, other, AGAIN_S) is other
+
+
+def test_a_guess_takes_the_iteration_that_others_have_measured() -> None:
+    (held,) = step({}, [GUESS], lambda _: SURE, 0.0).values()
+    got = held.profile
+    assert (got.period_s, got.compute_s, got.comm_start_s) == (0.25, 0.1, 0.1)
+    assert dict(got.bytes_to) == pytest.approx({"b": 4.2e6 / 4})
+    assert got.confidence == 0.0
+    (held,) = step({}, [GUESS], lambda _: replace(SURE, confidence=0.0), 0.0).values()
+    assert held.profile is GUESS
+
+
+def test_only_jobs_that_there_are_and_not_at_every_question() -> None:
+    now, measured = [0.0], [GUESS, replace(SURE, job="k")]
+    asked = []
+
+    def measure() -> list[JobProfile]:
+        asked.append(now[0])
+        return measured
+
+    steady = Steady(measure, nobody, lambda: now[0])
+    assert [one.job for one in steady.profiles()] == ["j", "k"]
+    measured = []
+    assert len(steady.profiles()) == 2
+    now[0] = EVERY_S
+    assert steady.profiles() == []
+    assert asked == [0.0, EVERY_S]
