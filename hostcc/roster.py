@@ -8,6 +8,7 @@ from typing import Any
 from hostcc import answers, views
 from hostcc.measuring.measurement import Measurement
 from hostcc.messages import Flows, Jobs, Peers, Plan, Profile
+from hostcc.model import JobProfile
 from hostcc.parts import Host, Part, Parts
 from hostcc.peer import Peer
 from hostcc.planning.level_marks import LevelMarks
@@ -29,12 +30,16 @@ class Roster:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.measurement = Measurement(host)
-        self.gossip = Gossip(host, self.measurement.profiles, self._names)
+        self.gossip = Gossip(host, self._profiles, self._names)
         self.planning = Planning(host, self.gossip.standing)
         measured = self.measurement
-        self.rdma = Rdma(host, measured.owners, measured.profiles, self.planning.plan)
         self._cluster = cluster = Cluster(lambda: self.gossip.member)
-        self.routing = Routing(host, cluster, self.measurement.profiles, self.planning.made)
+        self.rdma = Rdma(
+            host, measured.owners, measured.profiles, self.planning.plan, lambda: cluster.name
+        )
+        self.routing = Routing(
+            host, cluster, measured.profiles, self.planning.made, self.rdma.shared
+        )
         acting: list[Part] = [
             self.planning,
             LevelQueues(host),
@@ -54,6 +59,12 @@ class Roster:
             Plan: lambda request, _: self.planning.answer(request.explain),
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
+
+    def _profiles(self) -> list[JobProfile]:
+        """What others are told: measurements, and guesses of jobs with RDMA that have none."""
+        measured = self.measurement.profiles()
+        known = {one.job for one in measured}
+        return [*measured, *(one for one in self.rdma.guesses() if one.job not in known)]
 
     def _names(self) -> set[str]:
         return {job.name for job in self.measurement.jobs()}

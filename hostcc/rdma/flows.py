@@ -2,7 +2,7 @@
 
 The view is for hosts that follow no plan of the cluster: it holds this host's RDMA flows only,
 with its PCIe links as links (Crux, SIGCOMM 2024, treats them alike), and says of a job that was
-not measured that a second of it is an iteration.
+not measured that a second of it is an iteration, in which it sends all the time.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ def view(
     flows, whole = [], {}
     for way, rate in sending.items():
         table = tables.get((way.source, way.destination)) or _unknown(way)
-        key = f"{way.device}/{way.source}", way.destination
+        key = f"{way.job}/{way.device}/{way.source}", way.destination
         paths = tuple(replace(p, links=(*inside.get(way, ()), *p.links)) for p in table.paths)
         whole[key] = PathTable(*key, paths)
-        period = _period(profiles.get(way.job))
+        size = rate * period(profiles.get(way.job))
         flows.append(
-            Flow(way.flow, way.job, *key, bytes=rate * period, protocol="roce",
+            Flow(way.flow, way.job, *key, bytes=size, protocol="roce",
                  path=on.get(way, ""))
         )  # fmt: skip
     links = {link for table in whole.values() for path in table.paths for link in path.links}
@@ -106,7 +106,7 @@ def view(
     known = {**dict.fromkeys(own, UNKNOWN_RATE), **capacities}
     guess = OTHERS * min((known[link] for link in own), default=UNKNOWN_RATE)
     return ClusterView(
-        jobs=tuple(_profile(job, profiles.get(job), weights.get(job, 1.0)) for job in jobs),
+        jobs=tuple(assumed(job, profiles.get(job), weights.get(job, 1.0)) for job in jobs),
         flows=tuple(_once(flows)),
         tables=tuple(whole.values()),
         links=tuple((link, known.get(link, guess)) for link in sorted(links)),
@@ -124,14 +124,16 @@ def _once(flows: Iterable[Flow]) -> Iterable[Flow]:
     return {flow.id: flow for flow in flows}.values()
 
 
-def _period(profile: JobProfile | None) -> float:
+def period(profile: JobProfile | None) -> float:
+    """Seconds of an iteration, as far as that is known."""
     return profile.period_s if profile is not None and profile.period_s else 1.0
 
 
-def _profile(job: str, measured: JobProfile | None, weight: float) -> JobProfile:
-    period = _period(measured)
-    known = measured or JobProfile(job, period, period, 0.0, 1.0)
-    work = known.work or ASSUMED_FLOP_PER_S * max(1.0, known.gpus) * period
+def assumed(job: str, measured: JobProfile | None, weight: float) -> JobProfile:
+    """What to plan by: what was measured, and guesses for what was not."""
+    iteration = period(measured)
+    known = measured or JobProfile(job, iteration, 0.0, 0.0, 1.0)
+    work = known.work or ASSUMED_FLOP_PER_S * max(1.0, known.gpus) * iteration
     return JobProfile(
         job, known.compute_s, min(known.comm_start_s, known.compute_s), work,
         max(1.0, known.gpus), weight=weight,

@@ -11,13 +11,14 @@ from hostcc.rdma.congestion import Congestion
 from hostcc.rdma.looking import Looking
 from hostcc.rdma.transport import Transport
 from hostcc.rdma.turns import Turns
+from hostcc.routing.beside import Beside
 
 
 class Rdma:
     """RDMA on this host.
 
     `owners`: whose each process is; `profiles`: what was measured of jobs; `plan`: the one that
-    the hosts agree on, if one holds.
+    the hosts agree on, if one holds; `member`: what this host is called in it.
     """
 
     def __init__(
@@ -26,9 +27,10 @@ class Rdma:
         owners: Callable[[], Owners],
         profiles: Callable[[], Sequence[JobProfile]],
         plan: Callable[[], Plan | None],
+        member: Callable[[], str] = str,
     ) -> None:
         self.looking = Looking(host, owners)
-        self.transport = Transport(host, self.looking, profiles, plan)
+        self.transport = Transport(host, self.looking, profiles, plan, member=member)
         self.turns = Turns(host, self.looking)
         self.congestion = Congestion(host, self.looking)
 
@@ -36,6 +38,14 @@ class Rdma:
     def parts(self) -> list[Part]:
         """In the order in which they begin."""
         return [self.transport, self.turns, self.congestion]
+
+    def shared(self) -> Beside:
+        """What the other hosts are to know of queue pairs here."""
+        return self.transport.shared
+
+    def guesses(self) -> list[JobProfile]:
+        """Profiles of jobs that send by RDMA and that were not measured."""
+        return self.transport.guesses
 
     def joined(self) -> dict[str, str]:
         """What the environment of a job that starts now needs, beside the libraries."""

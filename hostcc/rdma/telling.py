@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hostcc.model import PathTable, Plan
 from hostcc.pcie.layout import LEVELS
+from hostcc.rdma import sharing
 from hostcc.rdma.flows import Way
 from hostcc.verbs.plan import GATES, PATHS, PORTS, Pacing, RdmaJob
 
@@ -20,6 +21,8 @@ class Known:
 
     cluster: Plan | None = None
     """The plan that the hosts agree on."""
+    member: str = ""
+    """What this host is called in it."""
     local: Plan | None = None
     """This host's own, for whom that one does not name."""
     tables: Mapping[tuple[str, str], PathTable] = field(default_factory=dict)
@@ -62,16 +65,13 @@ def levels_of(known: Known) -> dict[str, int]:
 
 def ports_of(job: str, known: Known, before: Ports) -> dict[str, tuple[int, ...]]:
     """Destination -> source ports of the planned path."""
-    planned = {
-        one.flow: one.path
-        for plan in (known.local, known.cluster)
-        if plan is not None
-        for one in plan.flows
-    }
+    own = {one.flow: one.path for one in known.local.flows} if known.local is not None else {}
+    agreed = known.cluster.flows if known.cluster is not None else ()
+    paths = sharing.planned(((one.flow, one.path) for one in agreed), known.member, known.ways)
     found: dict[str, tuple[int, ...]] = {}
     for way in sorted(known.ways):
         table = known.tables.get((way.source, way.destination))
-        wanted = planned.get(way.flow)
+        wanted = paths.get(way) or own.get(way.flow)
         if way.job != job or table is None or not wanted or way.destination in found:
             continue
         path = next((path for path in table.paths if path.id == wanted), None)

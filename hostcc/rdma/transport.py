@@ -15,13 +15,14 @@ from hostcc.log import get_logger
 from hostcc.measure.rdma import read_ports
 from hostcc.model import ClusterView, Difference, JobProfile, Plan
 from hostcc.parts import Host
-from hostcc.rdma import telling
+from hostcc.rdma import sharing, telling
 from hostcc.rdma.flows import Way, view
 from hostcc.rdma.looking import Looking
 from hostcc.rdma.pacing import Sizes, pacing
 from hostcc.rdma.pairs import Pair
 from hostcc.rdma.telling import Known
 from hostcc.rdma.ways import Ways
+from hostcc.routing.beside import Beside
 from hostcc.verbs import plan as shared
 from hostcc.verbs.counts import sweep
 from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
@@ -38,7 +39,8 @@ MBIT = 125_000.0
 class Transport:
     """Publishes a plan in shared memory, keeps it alive, and reads what jobs counted.
 
-    `profiles`: what was measured of jobs; `cluster`: the plan that hosts agree on, if one holds.
+    `profiles`: what was measured of jobs; `cluster`: the plan that hosts agree on, if one holds;
+    `member`: what this host is called in it.
     """
 
     name = "rdma-plan"
@@ -50,15 +52,20 @@ class Transport:
         profiles: Callable[[], Sequence[JobProfile]],
         cluster: Callable[[], Plan | None],
         ways: Ways | None = None,
+        member: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host, self._looking = host, looking
-        self._profiles, self._cluster = profiles, cluster
+        self._profiles, self._cluster, self._member = profiles, cluster, member
         self._ways = ways or Ways()
         self._clock = clock
         self._region: PlanRegion | None = None
         self._view: ClusterView | None = None
         self._local: Plan | None = None
+        self.shared = Beside()
+        """What the others are told of queue pairs."""
+        self.guesses: list[JobProfile] = []
+        """Profiles of jobs that were not measured."""
         self._told: dict[str, RdmaJob] = {}
         self._ports: dict[tuple[str, str], tuple[int, ...]] = {}
         self._sizes = Sizes()
@@ -102,6 +109,7 @@ class Transport:
         self._ways.stop()
         self._looking.forget()
         self._view, self._local, self._told, self._ports = None, None, {}, {}
+        self.shared, self.guesses = Beside(), []
         if self._region is not None:
             path = self._region.path
             self._region.close()
@@ -160,10 +168,14 @@ class Transport:
         } if engine is not None else {}  # fmt: skip
         rates, looking = self._looking.rates, self._looking
         inside = {way: looking.inside.get((way.job, way.device), ()) for way in rates}
-        capacities = {**looking.capacities, **self._own_links(), **self._configured()}
-        now = view(
-            rates, self._ways.tables, inside, capacities, profiles, self._paths_now(), weights
-        )
+        known, on = {**looking.capacities, **self._own_links()}, self._paths_now()
+        tables = self._ways.tables
+        own = {link: rate for link, rate in known.items() if not link.startswith(">")}
+        self.shared = sharing.beside(rates, tables, inside, own, profiles, on)
+        self.guesses = sharing.guesses(rates, profiles, weights)
+        capacities = {**known, **self._configured()}
+        paths = {way: path for way, (path, _) in on.items()}
+        now = view(rates, tables, inside, capacities, profiles, paths, weights)
         if now == self._view:
             return
         self._view = now
@@ -194,15 +206,17 @@ class Transport:
                 found[link] = given * MBIT
         return found
 
-    def _paths_now(self) -> dict[Way, str]:
-        """The path that each way's queue pairs are on, where that is known of all."""
+    def _paths_now(self) -> dict[Way, tuple[str, int]]:
+        """Path and a source port of each way's queue pairs, where all are on one path."""
         found: dict[Way, set[str]] = {}
+        ports: dict[Way, int] = {}
         for sender in self._looking.senders:
             for pair in sender.pairs:
                 way = Way(sender.job, pair.device, pair.source, pair.destination)
                 table = self._ways.tables.get((way.source, way.destination))
                 found.setdefault(way, set()).add(telling.path_of(table, pair.port))
-        return {way: next(iter(paths)) for way, paths in found.items() if len(paths) == 1}
+                ports[way] = min(pair.port, ports.get(way, pair.port))
+        return {way: (min(paths), ports[way]) for way, paths in found.items() if len(paths) == 1}
 
     # Telling.
 
@@ -220,6 +234,7 @@ class Transport:
         rates, senders = self._device_rates, self._looking.senders
         known = Known(
             cluster=self._cluster(),
+            member=self._member(),
             local=self._local,
             tables=self._ways.tables,
             ways=tuple(self._looking.rates),

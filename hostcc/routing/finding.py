@@ -16,7 +16,8 @@ from hostcc.parts import Host
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.link_events import LinkEvents
 from hostcc.paths.packets import Target
-from hostcc.routing import elephants, telling
+from hostcc.routing import beside, elephants, telling
+from hostcc.routing.beside import Beside
 from hostcc.routing.elephants import Sizes, connections
 from hostcc.routing.looks import Asked, Explorer, Known
 from hostcc.routing.nics import Nic, nics
@@ -58,11 +59,12 @@ class Finding:
         picture: Picture,
         profiles: Profiles,
         shown: Callable[[], Mapping[str, Any]],
+        more: Callable[[], Beside] = Beside,
         make_explorer: Callable[[PathsConfig], Explorer] = explorer,
         find_nics: Callable[[Sequence[str]], list[Nic]] = nics,
     ) -> None:
         self._host, self._cluster, self._picture = host, cluster, picture
-        self._profiles, self._shown = profiles, shown
+        self._profiles, self._shown, self._more = profiles, shown, more
         self._make_explorer, self._find_nics = make_explorer, find_nics
         self._config: PathsConfig | None = None
         self._explorer: Explorer | None = None
@@ -225,18 +227,23 @@ class Finding:
             return
         owners = cluster.owners()
         targets = [known.target for known in picture.known.values() if known.target.dst in owners]
-        ends = self._ends.update({(one.src, one.dst): owners[one.dst] for one in targets})
+        more = self._more()
+        pairs = {(one.src, one.dst): owners[one.dst] for one in targets}
+        ends = self._ends.update({**pairs, **more.pairs(owners)})
         for one in [x for x in picture.elephants if (x.src, x.dst) not in ends]:
             del picture.elephants[one]
         before = {
             job: said
-            for job in {one.connection.job for one in picture.elephants.values()}
+            for job in {*(one.connection.job for one in picture.elephants.values()), *more.jobs()}
             if isinstance(said := cluster.told(FLOWS, job), Flows)
         }
-        paths = telling.paths(picture.known.values(), ends)
-        cluster.tell(LINKS, {"": telling.links(paths.values(), picture.nics, self._config)})
+        config = self._config
+        paths = {**telling.paths(picture.known.values(), ends), **beside.paths(more, ends)}
+        links = telling.links(paths.values(), picture.nics, config, more.capacities)
+        flows = telling.flows(picture, ends, before)
+        cluster.tell(LINKS, {"": links})
         cluster.tell(PATHS, paths)
-        cluster.tell(FLOWS, telling.flows(picture, ends, before))
+        cluster.tell(FLOWS, beside.flows(flows, more, ends, before, config.elephant_bytes))
         own = self._config.addresses or sorted(picture.addresses)
         cluster.tell(ADDRESSES, {"": Addresses(tuple(own)[:MAX_ADDRESSES])})
 

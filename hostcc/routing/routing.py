@@ -10,6 +10,7 @@ from hostcc.model import Change, JobProfile
 from hostcc.parts import Host, Part
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.planning.standing import Made
+from hostcc.routing.beside import Beside
 from hostcc.routing.elephants import flow_id
 from hostcc.routing.finding import Finding
 from hostcc.routing.hooked import planned as planned_changes
@@ -33,9 +34,10 @@ class Routing:
         cluster: Cluster,
         profiles: Callable[[], Sequence[JobProfile]],
         made: Callable[[], Made | None],
+        more: Callable[[], Beside] = Beside,
     ) -> None:
         self.picture = Picture()
-        self.finding = Finding(host, cluster, self.picture, profiles, self.shown)
+        self.finding = Finding(host, cluster, self.picture, profiles, self.shown, more)
         self.steer = Steer(host, cluster, self.finding, self.picture, made)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from hostcc.coord import quantise
@@ -98,33 +98,41 @@ def paths(known: Iterable[Known], ends: Mapping[Pair, str]) -> dict[str, Paths]:
     }
 
 
-def links(told: Iterable[Paths], nics: Sequence[Nic], config: PathsConfig) -> Links:
-    """Capacities of this host's own links and of those on the paths that are told."""
+def links(
+    told: Collection[Paths],
+    nics: Sequence[Nic],
+    config: PathsConfig,
+    beside: Mapping[str, float] | None = None,
+) -> Links:
+    """Capacities of this host's own links and of those on the paths that are told.
+
+    `beside`: bytes per second of more links of this host's own; those on the paths count.
+    """
     own: dict[str, float] = {}
     for nic in nics:
         for address in nic.addresses:
             own[f"{address}>"] = own[f">{address}"] = nic.bytes_per_s or UNKNOWN
-    uses: Counter[str] = Counter()
-    beside: dict[str, float] = {}
+    uses = Counter(link for one in told for path in one.paths for link in path.links)
+    own |= {link: rate for link, rate in (beside or {}).items() if link in uses}
+    rates: dict[str, float] = {}
     for one in told:
         for path in one.paths:
-            uses.update(path.links)
-            first = own.get(path.links[0], UNKNOWN) if path.links else UNKNOWN
+            first = min((own[link] for link in path.links if link in own), default=UNKNOWN)
             for link in path.links:
-                beside[link] = min(first, beside.get(link, first))
+                rates[link] = min(first, rates.get(link, first))
     names = [*own, *(link for link, _ in uses.most_common() if link not in own)]
     return Links(
-        tuple(sorted((link, _capacity(link, own, beside, config)) for link in names[:MAX_LINKS]))
+        tuple(sorted((link, _capacity(link, own, rates, config)) for link in names[:MAX_LINKS]))
     )
 
 
 def _capacity(
-    link: str, own: Mapping[str, float], beside: Mapping[str, float], config: PathsConfig
+    link: str, own: Mapping[str, float], rates: Mapping[str, float], config: PathsConfig
 ) -> float:
     given = next((x.mbit_per_s for x in config.link if fnmatchcase(link, x.link)), None)
     if given is None and link not in own:
         given = config.fabric_mbit_per_s or None
-    speed = own.get(link) or beside.get(link, UNKNOWN)
+    speed = own.get(link) or rates.get(link, UNKNOWN)
     return min(MAX_CAPACITY, speed if given is None else given * MBIT)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hostcc.model import FlowPlan, JobPlan, Plan
-from hostcc.rdma import telling
+from hostcc.rdma import sharing, telling
 from hostcc.rdma.telling import Known
 from tests.rdma.test_flows import DST, SRC, TABLE, way
 
@@ -22,6 +22,12 @@ def a_plan(levels: dict[str, int], paths: dict[str, str]) -> Plan:
     )
 
 
+def the_clusters(levels: dict[str, int], paths: dict[str, str]) -> Plan:
+    """Hosts call their flows by other names."""
+    flows = (FlowPlan(f"me/{sharing.flow_id(way(job))}", path) for job, path in paths.items())
+    return replace(a_plan(levels, {}), flows=tuple(flows))
+
+
 KNOWN = Known(tables={(SRC, DST): TABLE}, ways=(way("a"), way("b")))
 
 
@@ -34,7 +40,8 @@ def test_without_any_plan_nothing_is_asked() -> None:
 def test_the_clusters_plan_comes_first() -> None:
     known = replace(
         KNOWN,
-        cluster=a_plan({"a": 3}, {"a": "right"}),
+        cluster=the_clusters({"a": 3}, {"a": "right"}),
+        member="me",
         local=a_plan({"a": 5, "b": 6}, {"a": "left", "b": "left"}),
         dscp=(0, 1, 2, 30, 4, 50, 60, 7),
     )

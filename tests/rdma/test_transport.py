@@ -15,10 +15,12 @@ import pytest
 from hostcc.journal import Journal
 from hostcc.model import FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
+from hostcc.rdma import sharing
+from hostcc.rdma.flows import Way as RdmaWay
 from hostcc.rdma.transport import Transport
 from hostcc.rdma.ways import Ways
 from hostcc.verbs import plan as shared
-from tests.rdma.world import HERE, THERE, Process, World
+from tests.rdma.world import HERE, RATE, THERE, Process, World
 
 pytestmark = pytest.mark.unit
 LINKS = {"left": ">198.19.0.2", "right": ">198.19.1.2"}
@@ -69,7 +71,7 @@ class Stage:
         world = self.world
         self.part = Transport(
             world.host, world.looking, list, lambda: self.plan,
-            Ways(self.network, lambda: world.now), lambda: world.now,
+            Ways(self.network, lambda: world.now), lambda: "me", lambda: world.now,
         )  # fmt: skip
 
     def run(self, seconds: int) -> None:
@@ -167,12 +169,29 @@ def test_one_of_two_jobs_moves_when_there_is_another_path(stage: Stage) -> None:
 def test_the_clusters_plan_is_followed(stage: Stage) -> None:
     two_jobs(stage)
     stage.network.ways = ["left", "right"]
-    flow = f"a/{HERE}>{THERE}"
+    flow = f"me/{sharing.flow_id(RdmaWay('a', 'mlx5_0', HERE, THERE))}"
     stage.plan = Plan("d", (JobPlan("a", 0, 2, 1.0),), (FlowPlan(flow, "right"),))
     stage.part.start()
     stage.run(4)
     assert stage.told().ports("a") == PORTS["right"]
     assert stage.told().jobs["a"].level == 2
+
+
+def test_the_others_are_told(stage: Stage) -> None:
+    two_jobs(stage)
+    stage.network.ways = ["left", "right"]
+    stage.part.start()
+    assert not stage.part.shared.flows
+    stage.run(6)
+    flows = {one.job: one for one in stage.part.shared.flows}
+    assert set(flows) == {"a", "b"}
+    assert {one.path for one in flows.values()} == {"left", "right"}
+    assert flows["a"].dst == THERE
+    assert [one.job for one in stage.part.guesses] == ["a", "b"]
+    assert stage.part.shared.capacities[f"{HERE}>"] == RATE
+    stage.part.stop()
+    assert not stage.part.shared.flows
+    assert not stage.part.guesses
 
 
 def test_classes_are_the_operators(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""What the other hosts are told of jobs' queue pairs: flows, ways, guessed profiles.  Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from hostcc.coord.payloads import MAX_HOPS
+from hostcc.model import Flow, JobProfile, Path, PathTable
+from hostcc.rdma.flows import LEAST_RATE, Way, assumed, period
+from hostcc.routing.beside import Beside
+
+ROCE, ROCE_PORT = "roce", 4791
+DIRECT = "direct"
+"""The way to an end to which no paths are known: over the links of both ends."""
+
+
+def flow_id(way: Way) -> str:
+    """A way's name among this host's flows."""
+    raw = "\0".join((way.job, way.device, way.source, way.destination))
+    return f"{ROCE}-{hashlib.blake2s(raw.encode(), digest_size=6).hexdigest()}"
+
+
+def beside(
+    rates: Mapping[Way, float],
+    tables: Mapping[tuple[str, str], PathTable],
+    inside: Mapping[Way, tuple[str, ...]],
+    capacities: Mapping[str, float],
+    profiles: Mapping[str, JobProfile],
+    on: Mapping[Way, tuple[str, int]],
+) -> Beside:
+    """Flows of all ways that something is sent on; parameters as of `flows.view`.
+
+    `on`: path and source port that a way is on now, where that is known.
+    """
+    flows: list[Flow] = []
+    ways: dict[tuple[str, str], PathTable] = {}
+    for way, rate in sorted(rates.items()):
+        if rate < LEAST_RATE or not way.source:
+            continue
+        first = inside.get(way, ())
+        src = "/".join((ROCE, way.source, *first))
+        path, port = on.get(way, ("", 0))
+        flows.append(
+            Flow(
+                flow_id(way), way.job, src, way.destination,
+                bytes=rate * period(profiles.get(way.job)), protocol=ROCE, src_port=port,
+                dst_port=ROCE_PORT, path=path,
+            )
+        )  # fmt: skip
+        table = tables.get((way.source, way.destination))
+        known = table.paths if table is not None and table.paths else (_direct(way),)
+        ways[src, way.destination] = PathTable(
+            src, way.destination, tuple(_through(first, one) for one in known)
+        )
+    return Beside(tuple(flows), ways, dict(capacities))
+
+
+def guesses(
+    rates: Mapping[Way, float], measured: Collection[str], weights: Mapping[str, float]
+) -> list[JobProfile]:
+    """Profiles of jobs that send, and of which nothing was measured: others know them for what
+    they are by a confidence of 0."""
+    to: dict[str, dict[str, float]] = {}
+    for way, rate in rates.items():
+        if rate >= LEAST_RATE and way.job not in measured:
+            job = to.setdefault(way.job, {})
+            job[way.destination] = job.get(way.destination, 0.0) + rate * period(None)
+    return [
+        replace(
+            assumed(job, None, weights.get(job, 1.0)),
+            period_s=period(None), bytes_to=tuple(sorted(sums.items())), confidence=0.0,
+        )
+        for job, sums in sorted(to.items())
+    ]  # fmt: skip
+
+
+def planned(paths: Iterable[tuple[str, str]], member: str, ways: Iterable[Way]) -> dict[Way, str]:
+    """Way -> path, of what a plan says of flows (name, path); `member`: this host in it."""
+    of = dict(paths)
+    found = {way: of.get(f"{member}/{flow_id(way)}", "") for way in ways}
+    return {way: path for way, path in found.items() if path}
+
+
+def _direct(way: Way) -> Path:
+    return Path(DIRECT, (f"{way.source}>", f">{way.destination}"))
+
+
+def _through(first: tuple[str, ...], path: Path) -> Path:
+    """A path with the PCIe links before it, as long as there is room for them."""
+    links = (*first, *path.links)
+    return replace(path, links=links) if len(links) <= MAX_HOPS else path

@@ -1,0 +1,137 @@
+"""What others are told of queue pairs, and that the plan comes back to the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from hostcc.coord import quantise
+from hostcc.coord.message import Record
+from hostcc.coord.payloads import MAX_HOPS, Links
+from hostcc.coord.settings import Settings
+from hostcc.coord.store import Store
+from hostcc.coord.view import build
+from hostcc.model import ClusterView, JobProfile, Path, PathTable
+from hostcc.rdma import sharing, telling
+from hostcc.rdma.flows import Way
+from hostcc.rdma.telling import Known
+from hostcc.routing import beside
+from hostcc.routing.beside import Beside
+from hostcc.routing.telling import Ends, links
+from hostcc.schedule.plan import plan
+from hostcc.sections.paths import PathsConfig
+from tests.coord.records import held, member, record
+from tests.rdma.test_flows import DST, SRC, TABLE, way
+
+pytestmark = pytest.mark.unit
+UP = "host/pci/0000:00:01.0/up"
+TO = "198.18.9.1"
+OWNERS = {TO: "far"}
+
+
+def shared(rates: Mapping[Way, float], **more: object) -> Beside:
+    known = {"tables": {(SRC, DST): TABLE}, "inside": {}, "capacities": {}, "profiles": {},
+             "on": {}, **more}  # fmt: skip
+    return sharing.beside(rates, **known)  # type: ignore[arg-type]
+
+
+def test_a_flow_for_each_way() -> None:
+    silent = Way("a", "mlx5_0", SRC, "198.18.3.1")
+    nowhere = Way("a", "mlx5_0", "", DST)
+    measured = JobProfile("b", 0.1, 0.05, 7e12, 8.0, period_s=0.2)
+    told = shared(
+        {way("a"): 1e9, way("b"): 1e9, silent: 10.0, nowhere: 1e9},
+        profiles={"b": measured}, on={way("b"): ("left", 50000)},
+    )  # fmt: skip
+    first, second = sorted(told.flows, key=lambda one: one.job)
+    assert (first.job, first.protocol, first.dst_port, first.bytes) == ("a", "roce", 4791, 1e9)
+    assert (second.path, second.src_port) == ("left", 50000)
+    assert second.bytes == pytest.approx(0.2e9)
+    assert first.id != second.id
+    (table,) = told.tables.values()
+    assert [path.links for path in table.paths] == [path.links for path in TABLE.paths]
+
+
+def test_ways_through_different_pcie_links_are_different() -> None:
+    other = Way("b", "mlx5_0", SRC, DST)
+    told = shared({way("a"): 1e9, other: 1e9}, inside={way("a"): (UP,)}, capacities={UP: 4e9})
+    assert len(told.tables) == 2
+    assert sorted(table.paths[0].links[0] for table in told.tables.values()) == [f"{SRC}>", UP]
+    assert told.capacities == {UP: 4e9}
+    deep = tuple(f"link{number}" for number in range(MAX_HOPS))
+    told = shared({way("a"): 1e9}, inside={way("a"): deep})
+    assert next(iter(told.tables.values())).paths[0].links == TABLE.paths[0].links
+
+
+def test_without_a_known_path_the_ends_are_told() -> None:
+    (table,) = shared({way("a"): 1e9}, tables={}, inside={way("a"): (UP,)}).tables.values()
+    assert table.paths == (Path(sharing.DIRECT, (UP, f"{SRC}>", f">{DST}")),)
+
+
+def test_guesses_are_marked_as_such() -> None:
+    rates = {way("a"): 1e9, way("b"): 1e9, way("c"): 1.0}
+    (guess,) = sharing.guesses(rates, {"b"}, {"a": 4.0})
+    assert (guess.job, guess.weight, guess.confidence) == ("a", 4.0, 0.0)
+    assert guess.bytes_to == ((DST, 1e9),)
+    assert quantise.profile(guess).provisional
+
+
+def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Way]:
+    """All that one host says that has a job on one of two paths in the middle."""
+    own = Way(job, "mlx5_0", source, TO)
+    ways = tuple(
+        Path(side, (f"{source}>", f">{side}", f">{TO}"), (port,))
+        for side, port in (("left", 50000), ("right", 50001))
+    )
+    more = sharing.beside(
+        {own: 1e9}, {(source, TO): PathTable(source, TO, ways)}, {}, {f"{source}>": 12e9}, {},
+        {own: (on, 50000)},
+    )  # fmt: skip
+    (guess,) = sharing.guesses({own: 1e9}, (), {})
+    ends = Ends().update(more.pairs(OWNERS))
+    told = beside.paths(more, ends)
+    capacities = dict(
+        links(tuple(told.values()), (), PathsConfig(), more.capacities).links
+    ) | {">left": 1e9, ">right": 1e9}  # fmt: skip
+    profile = quantise.profile(replace(guess, bytes_to=(("far", 1e9),)))
+    return [
+        member(name),
+        record(name, "profile", job, profile),
+        *(record(name, "flows", of, said) for of, said in
+          beside.flows({}, more, ends, {}, 1e6).items()),
+        *(record(name, "paths", end, paths) for end, paths in told.items()),
+        record(name, "links", "", Links(tuple(sorted(capacities.items())))),
+    ], own  # fmt: skip
+
+
+def gossiped() -> tuple[ClusterView, dict[str, Way]]:
+    store, ways = Store(Settings()), {}
+    for name, source, job in (("h1", "198.18.1.1", "a"), ("h2", "198.18.2.1", "b")):
+        said, ways[name] = records(name, source, job, "left")
+        for one in said:
+            store.put(held(one), 0.0)
+    store.put(held(member("far")), 0.0)
+    return build(store, lambda _: False, "rules").view, ways
+
+
+def test_jobs_of_two_hosts_are_put_on_different_paths() -> None:
+    """Neither sees the other's traffic: only together they know that one has to move."""
+    view, ways = gossiped()
+    assert {flow.protocol for flow in view.flows} == {"roce"}
+    assert {flow.path for flow in view.flows} == {"left"}
+    agreed = plan(view)
+    said = [(one.flow, one.path) for one in agreed.flows]
+    found = {name: sharing.planned(said, name, [own])[own] for name, own in ways.items()}
+    assert sorted(found.values()) == ["left", "right"]
+    (mover,) = [name for name, path in found.items() if path == "right"]
+    own = ways[mover]
+    known = Known(
+        cluster=agreed, member=mover, ways=(own,),
+        tables={(own.source, TO): PathTable(own.source, TO, (
+            Path("left", (), (50000,)), Path("right", (), (50001,))))},
+    )  # fmt: skip
+    (job,) = telling.jobs([own.job], known, {})
+    assert job.ports == ((TO, (50001,)),)
+    assert telling.jobs([own.job], replace(known, member="somebody else"), {})[0].ports == ()
