@@ -16,11 +16,16 @@ def table(plan: PlanConfig, marking: MarkingConfig) -> dict[int, int]:
 
 
 def marks(made: Made | None, dscp: Mapping[int, int]) -> dict[str, int]:
-    """Job -> DSCP; none for jobs of which the plan knows no path, and none without a plan."""
+    """Job -> DSCP, of the jobs of the plan; none without one.
+
+    Jobs of which the plan knows no path have the lowest of the marks that others have: without
+    any they would wait behind all of those.
+    """
     if made is None:
         return {}
-    return {
-        one.job: dscp[one.level]
-        for one in made.plan.jobs
-        if one.level in dscp and one.job not in made.blind
-    }
+    levels = {one.job: one.level for one in made.plan.jobs if one.level in dscp}
+    seen = [level for job, level in levels.items() if job not in made.blind]
+    if not seen:
+        return {}
+    lowest = max(seen)
+    return {job: dscp[lowest if job in made.blind else level] for job, level in levels.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hostcc.planning.levels import marks, table
@@ -19,9 +21,17 @@ def test_reserved_levels_are_left_out() -> None:
     assert few == {1: 10}
 
 
-def test_jobs_without_a_path_are_not_marked() -> None:
-    assert marks(made(), table(PlanConfig(), MarkingConfig())) == {"a": 40, "b": 32}
+DSCP = table(PlanConfig(), MarkingConfig())
+
+
+def test_jobs_have_the_mark_of_their_level_and_no_job_waits_behind_all_others() -> None:
+    """No path of job c is known."""
+    assert marks(made(), DSCP) == {"a": 40, "b": 32, "c": 32}
+
+
+def test_where_no_path_is_known_nobody_is_marked() -> None:
+    assert marks(replace(made(), blind=frozenset("abc")), DSCP) == {}
 
 
 def test_nothing_without_a_plan() -> None:
-    assert marks(None, table(PlanConfig(), MarkingConfig())) == {}
+    assert marks(None, DSCP) == {}

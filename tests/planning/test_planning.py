@@ -122,7 +122,7 @@ def test_what_status_shows(world: World) -> None:
     job, blind = block["jobs"]
     assert (job["name"], job["rank"], job["dscp"]) == ("a", 0, 40)
     assert (job["weight"], job["factor"]) == (6.0, 2.0)
-    assert (blind["name"], blind["dscp"], blind["factor"]) == ("c", None, 1.0)
+    assert (blind["name"], blind["dscp"], blind["factor"]) == ("c", 32, 1.0)
     world.standing = standing(None)
     block = world.part.view()["plan"]
     assert (block["follows"], block["reason"]) == (None, "no view is active yet")
