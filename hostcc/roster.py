@@ -19,6 +19,7 @@ from hostcc.routing import flowrows
 from hostcc.routing.routing import Routing
 from hostcc.sharing.cluster import Cluster
 from hostcc.sharing.gossip import Gossip
+from hostcc.sharing.steady import Steady
 
 Handlers = Mapping[type[Any], Callable[[Any, Peer], Any]]
 """Kind of request -> what carries it out."""
@@ -29,17 +30,15 @@ class Roster:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.measurement = Measurement(host)
+        self._cluster = cluster = Cluster(lambda: self.gossip.member)
+        self.measurement = measured = Measurement(host)
+        self._steady = steady = Steady(measured.profiles, cluster.job)
         self.gossip = Gossip(host, self._profiles, self._names)
         self.planning = Planning(host, self.gossip.standing)
-        measured = self.measurement
-        self._cluster = cluster = Cluster(lambda: self.gossip.member)
         self.rdma = Rdma(
-            host, measured.owners, measured.profiles, self.planning.plan, lambda: cluster.name
+            host, measured.owners, steady.profiles, self.planning.plan, lambda: cluster.name
         )
-        self.routing = Routing(
-            host, cluster, measured.profiles, self.planning.made, self.rdma.shared
-        )
+        self.routing = Routing(host, cluster, steady.profiles, self.planning.made, self.rdma.shared)
         acting: list[Part] = [
             self.planning,
             LevelQueues(host),
@@ -62,9 +61,9 @@ class Roster:
 
     def _profiles(self) -> list[JobProfile]:
         """What others are told: measurements, and guesses of jobs with RDMA that have none."""
-        measured = self.measurement.profiles()
-        known = {one.job for one in measured}
-        return [*measured, *(one for one in self.rdma.guesses() if one.job not in known)]
+        steady = self._steady.profiles()
+        known = {one.job for one in steady}
+        return [*steady, *(one for one in self.rdma.guesses() if one.job not in known)]
 
     def _names(self) -> set[str]:
         return {job.name for job in self.measurement.jobs()}
