@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import time
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -30,6 +32,8 @@ from hostcc.paths.exchange_types import (
 from hostcc.paths.steer_kernel import SteerKernel
 
 MAX_MESSAGE_BYTES = 512
+KEPT = 1000
+"""Moves whose times are kept."""
 Post = Callable[[str, bytes], None]
 """Hand a message to the transport: host, bytes."""
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -54,6 +58,9 @@ class Steering:
         self._kernel = kernel
         self._post = post
         self._now = now
+        self._asked: dict[FlowKey, float] = {}
+        """Flows that are being moved, and since when."""
+        self._moves: deque[float] = deque(maxlen=KEPT)
         # Nanoseconds since the epoch exceed every stamp of an earlier agent of this host.
         self.sender = Sender(time.time_ns(), timing)
         self.receiver = Receiver(
@@ -69,7 +76,8 @@ class Steering:
 
     def move(self, flow: FlowKey, host: str, wire_port: int) -> None:
         """Begin to move a flow of ours; `sender.refusals` says why when it does not move."""
-        self._do(self.sender.move(flow, host, wire_port, self._now()))
+        self._asked[flow] = self._now()
+        self._do(self.sender.move(flow, host, wire_port, self._asked[flow]))
 
     def relabel(self, flow: FlowKey, label: int) -> None:
         """Move an IPv6 flow of ours by its flow label: that needs no peer."""
@@ -77,6 +85,7 @@ class Steering:
 
     def revert(self, flow: FlowKey) -> None:
         """Back to the socket's own port or label; also when a connection has ended."""
+        self._asked.pop(flow, None)
         self._do(self.sender.revert(flow, self._now()) or [Plain(flow)])
 
     def peer_gone(self, host: str) -> None:
@@ -104,6 +113,14 @@ class Steering:
         for one in self._kernel.leaving():
             self.revert(one.flow)
 
+    def move_times(self) -> dict[str, float]:
+        """p50 and p99 of the seconds from `move` until a flow was rewritten, of the latest
+        moves; empty before the first."""
+        ordered, count = sorted(self._moves), len(self._moves)
+        if not count:
+            return {}
+        return {"p50": ordered[(count - 1) // 2], "p99": ordered[math.ceil(0.99 * count) - 1]}
+
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
@@ -124,6 +141,8 @@ class Steering:
     def _rewrite(self, flow: FlowKey, port: int) -> None:
         try:
             self._kernel.rewrite(flow, port)
+            if (asked := self._asked.pop(flow, None)) is not None:
+                self._moves.append(self._now() - asked)
         except BpfError:
             self._do(self.sender.revert(flow, self._now()))
             raise

@@ -97,9 +97,7 @@ class Steer:
     def off(self) -> str:
         """Configured away, or somebody else's now?"""
         config = self._host.config.paths
-        why = finding.off(self._host)
-        if not why and not config.steer:
-            why = "paths.steer is false"
+        why = finding.off(self._host) or ("" if config.steer else "paths.steer is false")
         if not why and self._aside and config == self._config:
             why = self._aside
         if why and self._host.engine is not None and self._hooked is None and not self._cleaned:
@@ -146,17 +144,18 @@ class Steer:
 
     def view(self) -> Mapping[str, Any]:
         """How many flows are where."""
-        states = [flow.step.state for flow in self._flows.values()]
+        states, hooked = [flow.step.state for flow in self._flows.values()], self._hooked
         return {
-            "devices": list(self._hooked.devices) if self._hooked is not None else [],
+            "devices": list(hooked.devices) if hooked is not None else [],
             "on_planned_paths": states.count(ON_PLAN),
             "on_ecmp": states.count(ON_ECMP),
             "moving": states.count(MOVING),
             "elsewhere": states.count(ELSEWHERE),
-            "translated": len(self._hooked.kernel.arriving()) if self._hooked is not None else 0,
+            "translated": len(hooked.kernel.arriving()) if hooked is not None else 0,
             "new_connections": self._binding.counts() if self._binding is not None else {},
             "prepared": len(self._ahead.prepared),
             "ahead": len(self._ahead.now),
+            "move_s": hooked.steering.move_times() if hooked is not None else {},
             **self._counts,
         }
 

@@ -54,6 +54,9 @@ class Steering:
         self.sender = Sender()
         self.gone: list[str] = []
 
+    def move_times(self) -> dict[str, float]:
+        return {}
+
     def tick(self) -> None:
         pass
 
