@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from hostcc.cli import routed
+from hostcc.cli import rdma, routed
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -113,6 +113,7 @@ def screen(answer: dict[str, Any]) -> Group:
     parts += gossip(answer.get("gossip"))
     parts += [Text(line) for line in plan(answer.get("plan"))]
     parts += [Text(line) for line in routed.lines(answer.get("routing"))]
+    parts += [Text(line) for line in rdma.lines(answer.get("parts", []))]
     parts += [Text(line) for line in troubles(answer.get("parts", []))]
     parts += [Text(f"note: {note['target']}: {note['text']}") for note in answer["notes"]]
     return Group(*parts)

@@ -295,7 +295,24 @@ class Transport:
             "moves": sum(pair.moves for pair in pairs),
             "failed": sum(pair.failed for pair in pairs),
             "queue_pairs": len(pairs),
-            "largest": [_row(pair) for pair in sorted(pairs, key=lambda one: -one.bytes)[:SHOWN]],
+            "largest": [
+                self._row(pair) for pair in sorted(pairs, key=lambda one: -one.bytes)[:SHOWN]
+            ],
+        }
+
+    def _row(self, pair: Pair) -> dict[str, Any]:
+        table = self._ways.tables.get((pair.source, pair.destination))
+        return {
+            "qpn": pair.qpn,
+            "device": pair.device,
+            "source": pair.source,
+            "destination": pair.destination,
+            "port": pair.port or None,
+            "path": telling.path_of(table, pair.port) or None,
+            "class": pair.traffic_class,
+            "bytes": pair.bytes,
+            "moves": pair.moves,
+            "failed": pair.failed,
         }
 
 
@@ -319,18 +336,4 @@ def _words(job: RdmaJob) -> dict[str, str | int | None]:
         "ports": "; ".join(f"{to}: {' '.join(map(str, ports))}" for to, ports in job.ports) or None,
         "links": " ".join(f"{device or 'any'}:{link}" for device, link in job.gates) or None,
         "rate": round(job.pacing.rate) if job.pacing is not None else None,
-    }
-
-
-def _row(pair: Pair) -> dict[str, Any]:
-    return {
-        "qpn": pair.qpn,
-        "device": pair.device,
-        "source": pair.source,
-        "destination": pair.destination,
-        "port": pair.port or None,
-        "class": pair.traffic_class,
-        "bytes": pair.bytes,
-        "moves": pair.moves,
-        "failed": pair.failed,
     }
