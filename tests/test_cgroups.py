@@ -45,11 +45,15 @@ def test_a_root_that_is_not_v2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_where_a_process_came_from() -> None:
-    me, parent = os.getpid(), os.getppid()
-    assert origin_of(me, {}) == ""
-    assert origin_of(me, {me: "/a", parent: "/b"}) == "/a"
-    assert origin_of(me, {parent: "/b", 999_999_999: "/c"}) == "/b"
-    assert origin_of(me, {999_999_998: "/b", 999_999_999: "/c"}) == "/c"
+    parent = os.getpid()
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            assert origin_of(child.pid, {}) == ""
+            assert origin_of(child.pid, {child.pid: "/a", parent: "/b"}) == "/a"
+            assert origin_of(child.pid, {parent: "/b", 999_999_999: "/c"}) == "/b"
+            assert origin_of(child.pid, {999_999_998: "/b", 999_999_999: "/c"}) == "/c"
+        finally:
+            child.kill()
 
 
 def test_a_tree_that_is_not_there(tmp_path: Path) -> None:
