@@ -16,6 +16,7 @@ from hostcc.measure.plain import circle
 from hostcc.measure.work import activity
 from hostcc.measuring import profiles
 from hostcc.measuring.discovery import Discovery
+from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.gauges import gauges
 from hostcc.measuring.gpus import Gpus
 from hostcc.measuring.livejobs import LiveJob, Seen, live_jobs, owners
@@ -25,6 +26,7 @@ from hostcc.measuring.rdma import Rdma
 from hostcc.measuring.traffic import MakeMeter, Traffic, kernel_meter
 from hostcc.model import JobProfile
 from hostcc.parts import Host, Part
+from hostcc.sharing.cluster import Cluster
 from hostcc.views import PROFILE
 
 OWNERS_S = 2.0
@@ -34,7 +36,9 @@ OWNERS_S = 2.0
 class Measurement:
     """The parts, wired to each other."""
 
-    def __init__(self, host: Host, make_meter: MakeMeter = kernel_meter) -> None:
+    def __init__(
+        self, host: Host, make_meter: MakeMeter = kernel_meter, cluster: Cluster | None = None
+    ) -> None:
         self._host = host
         self._seen = Seen()
         self._owners: tuple[float, Owners] | None = None
@@ -42,7 +46,14 @@ class Measurement:
         self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
         self.marking = Marking(host, self.owners)
         self.rdma = Rdma(host, self.owners)
-        self.traffic = Traffic(host, self.jobs, self._beside, self.rdma.track, make_meter)
+        self.traffic = Traffic(
+            host,
+            self.jobs,
+            self._beside,
+            self.rdma.track,
+            make_meter,
+            elsewhere=Elsewhere(cluster),
+        )
 
     @property
     def parts(self) -> list[Part]:

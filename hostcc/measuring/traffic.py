@@ -11,6 +11,7 @@ from typing import Any
 
 from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.config import port_rules
+from hostcc.coord.payloads import Waiting
 from hostcc.engine import Engine
 from hostcc.log import get_logger
 from hostcc.measure.destinations import Address
@@ -18,6 +19,7 @@ from hostcc.measure.meter import ByteMeter
 from hostcc.measure.profile import Link
 from hostcc.measure.series import ByteSeries
 from hostcc.measuring import profiles, routes, window
+from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.livejobs import LiveJob, host_name
 from hostcc.measuring.metering import Metering
 from hostcc.measuring.profiles import Beside, Known
@@ -53,7 +55,8 @@ class Traffic:
     """Counts, looks, profiles; gives each new job its turn to go first.
 
     `jobs`: who there is now.  `beside`: what else is known of a job.  `other`: its traffic that
-    the meter does not see, and the links of that; the profile is of what is more.
+    the meter does not see, and the links of that; the profile is of what is more.  `elsewhere`:
+    the turns of jobs on other hosts.
     """
 
     name = "traffic"
@@ -67,6 +70,7 @@ class Traffic:
         other: Callable[[str], tuple[Track, list[Link]] | None] = lambda _: None,
         make_meter: MakeMeter = kernel_meter,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._host = host
         self._jobs = jobs
@@ -74,6 +78,7 @@ class Traffic:
         self._other = other
         self._make_meter = make_meter
         self._clock_ns = clock_ns
+        self._elsewhere = elsewhere or Elsewhere()
         self._metering: Metering | None = None
         self._engine: Engine | None = None
         self._live: dict[str, LiveJob] = {}
@@ -121,6 +126,7 @@ class Traffic:
         if self._host.engine is not None:
             self._host.engine.table.prefer("", "measuring ended")
         self._routes = self._looking = None
+        self._elsewhere.stop()
         self._close_meter()
         self._tracks, self._ways, self.turns = {}, {}, Turns()
 
@@ -220,10 +226,13 @@ class Traffic:
             )
             for name, track in self._tracks.items()
         }
-        before = self.turns.job
+        before, now_s = self.turns.job, now_ns / 1e9
         longest_s = self._host.config.measure.profiling_max_s
-        self.turns = window.step(self.turns, now_ns / 1e9, jobs, longest_s)
-        first = window.preferred(self.turns, jobs)
+        others = self._elsewhere.heed(self._waiting(now_s, jobs), jobs, now_s, longest_s)
+        self.turns = window.step(self.turns, now_s, jobs, longest_s, others)
+        self._elsewhere.tell(self._waiting(now_s, jobs))
+        crowded = self._elsewhere.crowded(self.turns.job)
+        first = window.preferred(self.turns, jobs, crowded=crowded)
         if before and before != self.turns.job and before in self._tracks:
             self._note_alone(self._tracks[before])
         engine = self._host.engine
@@ -231,6 +240,15 @@ class Traffic:
             engine.table.prefer(first, f"job {first} is profiled" if first else "it is profiled")
             if first:
                 log.info("job goes first while it is profiled", job=first)
+
+    def _waiting(self, now_s: float, jobs: Mapping[str, Candidate]) -> dict[str, Waiting]:
+        """What the others are told of turns here."""
+        longest_s = self._host.config.measure.profiling_max_s
+        names = window.waiting(self.turns, now_s, jobs, longest_s)
+        had = self.turns.had
+        told = {name: Waiting(turn=False, again=name in had) for name in names}
+        job = self.turns.job
+        return {**told, job: Waiting(turn=True, again=job in had)} if job in jobs else told
 
     def _note_alone(self, track: Track) -> None:
         if track.watch is not None and track.watch.found.period_s is not None:

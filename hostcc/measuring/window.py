@@ -43,6 +43,17 @@ class Had:
 
 
 @dataclass(frozen=True)
+class Others:
+    """What other hosts' turns mean for those here."""
+
+    behind: frozenset[str] = frozenset()
+    """Jobs that may not go now."""
+    since: Mapping[str, float] = field(default_factory=dict)
+    """Job whose turn it is elsewhere -> since when, on this host's clock: it is the same turn, and
+    none is given to it here when that has lasted too long or (-inf) nobody knows how long."""
+
+
+@dataclass(frozen=True)
 class Turns:
     """Whose turn it is, and who had one."""
 
@@ -51,7 +62,13 @@ class Turns:
     had: Mapping[str, Had] = field(default_factory=dict)
 
 
-def step(turns: Turns, now_s: float, jobs: Mapping[str, Candidate], longest_s: float) -> Turns:
+def step(
+    turns: Turns,
+    now_s: float,
+    jobs: Mapping[str, Candidate],
+    longest_s: float,
+    others: Others = Others(),
+) -> Turns:
     """Whose turn it is now; `longest_s` 0: nobody's, ever."""
     had = {name: last for name, last in turns.had.items() if name in jobs}
     turns = replace(turns, had=had)
@@ -59,29 +76,42 @@ def step(turns: Turns, now_s: float, jobs: Mapping[str, Candidate], longest_s: f
     if current is not None:
         known = current.confidence >= ENOUGH
         if not known and now_s - turns.since_s < longest_s and current.sending:
-            return turns
-        earlier = had[turns.job].count if turns.job in had else 0
-        ended = Had(current.changes, now_s, not (known or current.sending), earlier + 1)
-        had = {**had, turns.job: ended}
-        turns = Turns(had=had)
-    elif turns.job:
-        turns = Turns(had=had)
-    waiting = [
+            if turns.job not in others.behind:
+                return turns
+        else:
+            earlier = had[turns.job].count if turns.job in had else 0
+            ended = Had(current.changes, now_s, not (known or current.sending), earlier + 1)
+            had = {**had, turns.job: ended}
+    turns = Turns(had=had)
+    began_s = {name: min(now_s, others.since.get(name, now_s)) for name in jobs}
+    free = [
+        name
+        for name in waiting(turns, now_s, jobs, longest_s)
+        if name not in others.behind and now_s - began_s[name] < longest_s
+    ]
+    if not free:
+        return turns
+    chosen = min(free, key=lambda name: (name in had, lot(name)))
+    return replace(turns, job=chosen, since_s=began_s[chosen])
+
+
+def waiting(
+    turns: Turns, now_s: float, jobs: Mapping[str, Candidate], longest_s: float
+) -> list[str]:
+    """Jobs that would take a turn now."""
+    return [
         name
         for name, job in jobs.items()
         if longest_s > 0
+        and name != turns.job
         and job.sending
         and job.confidence < ENOUGH
-        and _due(job, had.get(name), now_s, longest_s)
+        and _due(job, turns.had.get(name), now_s, longest_s)
     ]
-    if not waiting:
-        return turns
-    return replace(turns, job=min(waiting, key=lambda n: (n in had, lot(n))), since_s=now_s)
 
 
 def lot(name: str) -> bytes:
-    """A job's place in the order of turns: the same on every host that runs a part of it, so that
-    hosts with the same new jobs put the same one first without a word."""
+    """A job's place in the order of turns: the same on every host."""
     return hashlib.blake2b(name.encode(), digest_size=8).digest()
 
 
@@ -93,7 +123,8 @@ def _due(job: Candidate, last: Had | None, now_s: float, longest_s: float) -> bo
     return job.changes > last.changes and now_s - last.ended_s >= REST * longest_s
 
 
-def preferred(turns: Turns, jobs: Mapping[str, Candidate]) -> str:
-    """The job that goes first because of its turn; nobody where no other job here sends."""
+def preferred(turns: Turns, jobs: Mapping[str, Candidate], *, crowded: bool = False) -> str:
+    """The job that goes first because of its turn; nobody where no other job sends, here or
+    (`crowded`) where it goes."""
     others = any(job.sending for name, job in jobs.items() if name != turns.job)
-    return turns.job if others else ""
+    return turns.job if others or crowded else ""

@@ -60,6 +60,7 @@ def test_nobody_goes_first_alone_or_when_it_is_not_wanted() -> None:
     turns = step(Turns(), 0.0, two, LONGEST)
     assert preferred(turns, two) == "a"
     assert preferred(turns, alone) == ""
+    assert preferred(turns, alone, crowded=True) == "a"
     assert preferred(turns, {"a": NEW, "b": SILENT}) == ""
     assert step(Turns(), 0.0, two, 0.0).job == ""
 

@@ -122,6 +122,20 @@ async def test_without_gossip_nothing_is_known_and_nothing_raises() -> None:
     assert (nobody.name, nobody.owners(), nobody.told(LINKS, "")) == ("", {}, None)
     assert not nobody.say("b", "steer", b"")
     assert nobody.gone("b", 5.0)
+    assert (nobody.moment, nobody.said()) == (None, {})
+
+
+async def test_what_live_members_say_changes_with_them(tmp_path: Path) -> None:
+    async with two(tmp_path) as (one, other):
+        before = one.cluster.moment
+        other.cluster.tell(LINKS, {"": links(x=1e9)})
+        await until(lambda: (LINKS, "") in one.cluster.said()["b"])
+        assert one.cluster.moment != before
+        assert set(one.cluster.said()) == {"a", "b"}
+        assert one.service is not None
+        one.service.node.members._dead["b"] = object()  # type: ignore[assignment]
+        assert set(one.cluster.said()) == {"a"}
+        del one.service.node.members._dead["b"]
 
 
 async def test_members_that_are_unknown_are_gone(tmp_path: Path) -> None:
