@@ -9,9 +9,16 @@ optimum: it is unique, so every host finds the same.
 The flow of one step is where the next begins: an edge at difference 0 carries at least w, at 1
 between 0 and w, beyond nothing.  A set can be raised with gain while flow is left over, and
 the smallest best one is what the left-over reaches.  Integers throughout.
+
+From the levels and the flow of a similar graph less is to do: sets are raised while that gains,
+then lowered while that gains, which ends at an optimum from anywhere (Murota and Shioura, Math.
+Programming 2014, on L-natural-convex functions), then lowered while that loses nothing.  As the
+smallest optimum is unique it does not matter where the search began.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +33,59 @@ PULSES = 10
 """Rounds of pushes between two looks at all distances."""
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A maximum cut, and the flow that proves it."""
+
+    level: Ints
+    """(J,) 0 the highest."""
+    x: Ints
+    """(E,) on the edges."""
+
+
 def exact(graph: Contention, levels: int) -> Ints:
     """Levels (J,) of the smallest maximum cut with `levels` levels, 0 the highest."""
-    flow = _Flow(graph)
-    for _ in range(min(levels, graph.jobs) - 1):
-        flow.push_all()
-        raised = flow.reached()
-        if not raised.any():
-            break
-        flow.level += raised
-    return flow.level
+    return cut(graph, levels).level
+
+
+def cut(graph: Contention, levels: int, like: Cut | None = None) -> Cut:
+    """The same with its flow.  `like`: levels and a flow, any, to begin with; the nearer to the
+    optimum the sooner it is found."""
+    top = max(0, min(levels, graph.jobs) - 1)
+    if like is None:
+        flow = _Flow(graph, np.zeros(graph.jobs, np.int64), graph.weight, top)
+        flow.rise()
+        return Cut(flow.level, flow.x)
+    flow = _Flow(graph, _feasible(graph, np.minimum(like.level, top), top), like.x, top)
+    flow.rise()
+    flow.mirror()
+    flow.rise()
+    flow.mirror()
+    flow.settle()
+    return Cut(flow.level, flow.x)
+
+
+def _feasible(graph: Contention, level: Ints, top: int) -> Ints:
+    """Levels that respect every edge, near to the given ones; -1: of a job that has none.
+
+    Where an edge is not respected that end gives way which has more such edges: it goes between
+    those of its neighbours that stay.  What is left is lowered.
+    """
+    first, second = graph.first, graph.second
+    wrong = level[first] > level[second]
+    count = np.bincount(first[wrong], minlength=graph.jobs)
+    count += np.bincount(second[wrong], minlength=graph.jobs)
+    gives_way = level < 0
+    ends = first[wrong], second[wrong]
+    gives_way[np.where(count[ends[0]] >= count[ends[1]], *ends)] = True
+    least, most = np.zeros(graph.jobs, np.int64), np.full(graph.jobs, top)
+    above, below = ~gives_way[first], ~gives_way[second]
+    np.maximum.at(least, second[above], level[first[above]])
+    np.minimum.at(most, first[below], level[second[below]])
+    level = np.where(gives_way, np.clip(level, least, np.maximum(most, least)), level)
+    while (wrong := level[first] > level[second]).any():
+        np.minimum.at(level, first[wrong], level[second[wrong]])
+    return level
 
 
 class _Flow:
@@ -45,14 +95,10 @@ class _Flow:
     their tails, `twin` is the opposite of each.
     """
 
-    def __init__(self, graph: Contention) -> None:
-        edges, self.jobs = len(graph.first), graph.jobs
+    def __init__(self, graph: Contention, level: Ints, x: Ints, top: int) -> None:
+        edges, self.jobs, self.top = len(graph.first), graph.jobs, top
         self.first, self.second, self.weight = graph.first, graph.second, graph.weight
-        self.x = graph.weight.copy()
-        self.level = np.zeros(graph.jobs, np.int64)
-        self.left = np.zeros(graph.jobs, np.int64)
-        np.add.at(self.left, graph.second, graph.weight)
-        np.subtract.at(self.left, graph.first, graph.weight)
+        self.level = level.copy()
         tail = np.concatenate([graph.first, graph.second])
         by_tail = sorting.order(tail)
         place = np.empty(2 * edges, np.int64)
@@ -64,29 +110,69 @@ class _Flow:
         self.twin[self.forwards], self.twin[self.backwards] = self.backwards, self.forwards
         self.start = np.searchsorted(self.tail, np.arange(graph.jobs + 1))
         self.room = np.zeros(2 * edges, np.int64)
+        self.x = np.clip(x, *self._bounds())
+        self.left = np.zeros(graph.jobs, np.int64)
+        np.add.at(self.left, graph.second, self.x)
+        np.subtract.at(self.left, graph.first, self.x)
 
-    def push_all(self) -> None:
-        """Move flow from where it is left over to where it is missing, until no more can."""
+    def rise(self) -> None:
+        """Raise sets while that gains."""
+        while True:
+            self._push_all()
+            raised = self._search((self.left > 0) & (self.level < self.top), self.room > 0) < FAR
+            if not raised.any():
+                break
+            self.level += raised
+
+    def mirror(self) -> None:
+        """Up becomes down: the same flow on the edges turned round, levels from the other end."""
+        self.first, self.second = self.second, self.first
+        self.forwards, self.backwards = self.backwards, self.forwards
+        self.left = -self.left
+        self.level = self.top - self.level
+
+    def settle(self) -> None:
+        """Lower sets while that loses nothing: every optimum agrees with the one flow."""
+        while True:
+            self._open()
+            fixed = self._search((self.left > 0) | (self.level == 0), self.room > 0) < FAR
+            if fixed.all():
+                break
+            self.level -= ~fixed
+
+    def _bounds(self) -> tuple[Ints, Ints]:
+        """What x may be on each edge."""
         apart = self.level[self.second] - self.level[self.first]
         least = np.where(apart == 0, self.weight, 0)
-        most = np.where(apart == 0, ENDLESS, np.where(apart == 1, self.weight, 0))
+        return least, np.where(apart == 0, ENDLESS, np.where(apart == 1, self.weight, 0))
+
+    def _open(self) -> Ints:
+        """Give every arc its room, the least x of each edge."""
+        least, most = self._bounds()
         self.room[self.forwards] = most - self.x
         self.room[self.backwards] = self.x - least
+        return least
+
+    def _push_all(self) -> None:
+        """Move flow from where it is left over to where it is missing, until no more can.  On
+        the top level it may stay."""
+        least = self._open()
+        full = self.level == self.top
         while True:
-            distance = self._search(self.left < 0, self.room[self.twin] > 0)
-            if not ((self.left > 0) & (distance < FAR)).any():
+            over = np.flatnonzero((self.left > 0) & ~full)
+            distance = self._search((self.left < 0) | full, self.room[self.twin] > 0, over)
+            if not (distance[over] < FAR).any():
                 break
             for _ in range(PULSES):
-                if not self._pulse(distance):
+                if not self._pulse(distance, full):
                     break
         self.x = least + self.room[self.backwards]
 
-    def reached(self) -> NDArray[np.bool_]:
-        """(J,) jobs that left-over flow can get to."""
-        return self._search(self.left > 0, self.room > 0) < FAR
-
-    def _search(self, start: NDArray[np.bool_], usable: NDArray[np.bool_]) -> Ints:
-        """(J,) hops from `start` over usable arcs, FAR: not at all."""
+    def _search(
+        self, start: NDArray[np.bool_], usable: NDArray[np.bool_], wanted: Ints | None = None
+    ) -> Ints:
+        """(J,) hops from `start` over usable arcs, FAR: not at all, or farther than the farthest
+        of `wanted`."""
         distance = np.where(start, 0, FAR)
         frontier = np.flatnonzero(start)
         for hop in range(1, self.jobs + 1):
@@ -96,13 +182,15 @@ class _Flow:
             if not len(target):
                 break
             distance[target] = hop
+            if wanted is not None and (distance[wanted] < FAR).all():
+                break
             frontier = np.flatnonzero(distance == hop)
         return distance
 
-    def _pulse(self, distance: Ints) -> bool:
+    def _pulse(self, distance: Ints, full: NDArray[np.bool_]) -> bool:
         """Every job with flow left over pushes what it can one hop nearer; one that keeps some
         takes a new distance.  Whether there was any such job."""
-        active = np.flatnonzero((self.left > 0) & (distance < FAR))
+        active = np.flatnonzero((self.left > 0) & ~full & (distance < FAR))
         if not len(active):
             return False
         first, last = self.start[active], self.start[active + 1]

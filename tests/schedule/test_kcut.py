@@ -137,3 +137,27 @@ def test_reserved_levels() -> None:
     for levels, reserved in ((0, ()), (2, (0, 1)), (2, (2,)), (2, (-1,))):
         with pytest.raises(OptionsError):
             compression.usable_levels(levels, reserved)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(), st.integers(0, 10**6))
+def test_wherever_the_search_begins(made: tuple[Contention, int], seed: int) -> None:
+    graph, levels = made
+    rng = np.random.default_rng(seed)
+    like = kcut.Cut(
+        rng.integers(-1, levels + 2, graph.jobs),
+        rng.integers(0, 2 * int(graph.weight.max(initial=1)), len(graph.first)),
+    )
+    found = kcut.cut(graph, levels, like)
+    assert found.level.tolist() == kcut.exact(graph, levels).tolist()
+    again = kcut.cut(graph, levels, found)
+    assert again.level.tolist() == found.level.tolist()
+
+
+def test_a_large_graph_after_a_small_change() -> None:
+    graph, other = random_graph(400, 3000, 1), random_graph(400, 3000, 2)
+    like = kcut.cut(graph, 6)
+    for changed in (graph, other):
+        x = np.resize(like.x, len(changed.first))
+        found = kcut.cut(changed, 6, kcut.Cut(like.level, x))
+        assert np.array_equal(found.level, kcut.exact(changed, 6))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hostcc.schedule.contention import graph, on_links
 from hostcc.schedule.fluid import Cycle, Group, simulate
-from hostcc.schedule.order import _Search, all_orders, best, losses, matrix, rates
+from hostcc.schedule.insertion import Search
+from hostcc.schedule.order import all_orders, best, losses, matrix, rates
 from hostcc.schedule.pairloss import Alone, slowdown
 from hostcc.schedule.problem import Ints
 from hostcc.schedule.rows import reduce
@@ -93,6 +94,7 @@ def test_search_comes_near_the_best_of_all_orders(seed: int) -> None:
     assert values[np.all(all_orders(jobs) == np.argsort(rank), axis=1)][0] == pytest.approx(
         values.max()
     )
-    searched = _Search(jobs, found, worth, np.argsort(np.argsort(-worth))).run()
+    pairs, lost = (found.one, found.other), (found.one_below, found.other_below)
+    searched = Search(jobs, pairs, lost, worth, np.argsort(np.argsort(-worth))).run()
     own = values[np.all(all_orders(jobs) == np.argsort(searched), axis=1)][0]
     assert own >= 0.9 * values.max()
