@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,10 +65,14 @@ class Host:
 class ChurnStage:
     """A context manager: agents are up, no job is there yet."""
 
-    def __init__(self, rate_mbit: float = 60.0) -> None:
+    def __init__(
+        self, rate_mbit: float = 60.0, hosts_per_leaf: int = 2, over: Mapping[str, Any] = OVER
+    ) -> None:
+        """`over`: what agents are configured with beside what the lab sets."""
         self.lab = LeafSpineLab(
-            LeafSpineFabric(rate_mbit=rate_mbit, spines=2, leaves=2, hosts_per_leaf=2)
+            LeafSpineFabric(rate_mbit=rate_mbit, spines=2, leaves=2, hosts_per_leaf=hosts_per_leaf)
         )
+        self._over_all = over
         self.hosts: dict[str, Host] = {}
         self.agents: dict[str, agents.Agent] = {}
         self.before: dict[str, dict[str, str]] = {}
@@ -86,7 +90,7 @@ class ChurnStage:
             self._wait("addresses to settle", self._settled)
             self.hosts = {host.name: Host() for host in self.lab.hosts}
             self.before = {name: self.dump(name) for name in self.hosts}
-            for agent in agents.start(self.lab, self.lab.hosts, OVER, gossiping=True):
+            for agent in agents.start(self.lab, self.lab.hosts, self._over_all, gossiping=True):
                 self.agents[agent.host.name] = agent
             stack.callback(lambda: agents.kill([*self.agents.values()]))
             self._wait("agents to steer", lambda: all(map(self._steers, self.agents)))
@@ -118,8 +122,7 @@ class ChurnStage:
         names = list(self.hosts)
         half = len(names) // 2
         for name in names:
-            address = self.lab.named(name).address
-            self._start(name, ["take", address, str(PORT)])
+            self.receive(name)
         for number, name in enumerate(names):
             to = self.lab.named(names[(number + half) % len(names)]).address
             control = str(self.agents[name].socket)
@@ -128,6 +131,23 @@ class ChurnStage:
             watch = threading.Thread(target=self._watch, args=(name,), daemon=True)
             watch.start()
             self._threads.append(watch)
+
+    def receive(self, name: str) -> None:
+        """Let a host take what jobs send."""
+        load = self.spawn(name, LOAD, "take", self.lab.named(name).address, PORT)
+        self._receivers.append(load)
+        assert load.stdout is not None
+        load.stdout.readline()
+
+    def spawn(self, name: str, module: str, *words: object) -> subprocess.Popen[bytes]:
+        """A module as a process of a host."""
+        return netns.spawn(
+            [sys.executable, "-m", module, *map(str, words)],
+            namespace=self.lab.namespace(name),
+            cgroup=self.lab.cgroup_of(self.lab.named(name)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     @property
     def came(self) -> int:
@@ -191,18 +211,7 @@ class ChurnStage:
         return [life for host in self.hosts.values() for life in [*host.lives.values()]]
 
     def _start(self, name: str, words: list[str]) -> None:
-        load = netns.spawn(
-            [sys.executable, "-m", LOAD, *words],
-            namespace=self.lab.namespace(name),
-            cgroup=self.lab.cgroup_of(self.lab.named(name)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert load.stdout is not None
-        if words[0] == "take":
-            self._receivers.append(load)
-            load.stdout.readline()
-            return
+        load = self.spawn(name, LOAD, *words)
         self._loads.append(load)
         reader = threading.Thread(target=self._read, args=(name, load), daemon=True)
         reader.start()
@@ -236,10 +245,13 @@ class ChurnStage:
                     if row["dscp"]:
                         life.mark_at = life.mark_at or now
 
+    def part(self, name: str, part: str) -> dict[str, Any]:
+        """What an agent says of one of its parts.  Raises HostccError."""
+        return next(x for x in self.ask(name, "status")["parts"] if x["name"] == part)
+
     def _steers(self, name: str) -> bool:
         with suppress(HostccError):
-            parts = {part["name"]: part for part in self.ask(name, "status")["parts"]}
-            return bool(parts["steering"].get("devices"))
+            return bool(self.part(name, "steering").get("devices"))
         return False
 
     def _busy(self, name: str) -> bool:

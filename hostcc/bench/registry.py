@@ -37,6 +37,10 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "dcqcn": ("dcqcn", "unequal timers and MLTCP for RoCE in a rate model of DCQCN"),
     "shim": ("shim", "what the transport shim costs ib_write_lat and ib_write_bw"),
     "repath": ("repath", "live TCP flows moved between paths: errors, time, cost per packet"),
+    "repath-agents": (
+        "repath_agents",
+        "the same by real agents, from plan to packet",
+    ),
     "paths-churn": ("paths_churn", "jobs come and go under agents: what leaks, what is left, lags"),
     "probe-paths": ("probe_paths", "paths found by probing: how many ports, packets, seconds"),
     "leafspine": ("leafspine", "jobs on a leaf-spine fabric against the best assignment"),
