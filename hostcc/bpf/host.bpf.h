@@ -145,8 +145,9 @@ static __always_inline void pace_burst(struct sock *sk, struct flow_priv *f, u64
 }
 
 /* This flow's part of the path's window. */
-static void take_share(struct sock *sk, struct flow_priv *f, struct hcc_path_state *p, u32 rtt_us,
-		       u32 acked, u32 pause_max_us)
+static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
+				       struct hcc_path_state *p, u32 rtt_us, u32 acked,
+				       u32 pause_max_us)
 {
 	/* In recovery the kernel owns cwnd; who may send at will is still ours. */
 	bool open = ca_state(sk) <= TCP_CA_Disorder;
@@ -197,8 +198,9 @@ static void take_share(struct sock *sk, struct flow_priv *f, struct hcc_path_sta
 }
 
 /* One step of the path's window. */
-static void path_step(struct sock *sk, struct flow_priv *f, struct hcc_path_state *p,
-		      struct hcc_job_state *s, const struct hcc_job_conf *c, u32 base, u32 acked, u64 now)
+static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
+				      struct hcc_path_state *p, struct hcc_job_state *s,
+				      const struct hcc_job_conf *c, u32 base, u32 acked, u64 now)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 samples = p->q_samples, q = p->q_sum_us / (samples ? samples : 1), w = p->window_q10;

@@ -12,7 +12,7 @@ enum steer_limits {
 
 /* A packet's flow; IPv4 as ::ffff:a.b.c.d, ports in host order. */
 struct steer_key {
-	__u8 src[16];
+	__u8 src[16] __attribute__((aligned(4)));
 	__u8 dst[16];
 	__u16 sport;
 	__u16 dport;
@@ -61,7 +61,7 @@ struct steer_conf {
 
 /* steer_binds[destination]: source ports for new connections, best first. */
 struct steer_dest {
-	__u8 addr[16];
+	__u8 addr[16] __attribute__((aligned(4)));
 	__u16 port;		/* 0: of any */
 	__u16 pad;
 };

@@ -61,7 +61,7 @@ struct packet {
 
 static __always_inline void map4(u8 *to, u32 addr)
 {
-	((u64 *)to)[0] = 0;
+	((u32 *)to)[0] = ((u32 *)to)[1] = 0;
 	((u32 *)to)[2] = bpf_htonl(0xFFFF);
 	((u32 *)to)[3] = addr;
 }

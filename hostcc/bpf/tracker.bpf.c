@@ -182,7 +182,7 @@ static __always_inline void read_ca_name(struct tcp_sock *tp, char *name)
 /* Runs a congestion control that this agent registered. */
 static __always_inline bool runs_ours(struct tcp_sock *tp)
 {
-	char name[HCC_CA_NAME_LEN] = {};
+	char name[HCC_CA_NAME_LEN] __attribute__((aligned(8))) = {};
 	u64 its;
 
 	read_ca_name(tp, name);
@@ -197,7 +197,7 @@ static __always_inline bool runs_ours(struct tcp_sock *tp)
  */
 static __always_inline bool chosen(struct tcp_sock *tp, const char *default_ca)
 {
-	char name[HCC_CA_NAME_LEN] = {};
+	char name[HCC_CA_NAME_LEN] __attribute__((aligned(8))) = {};
 
 	if (!BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt))
 		return false;
