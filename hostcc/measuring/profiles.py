@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostcc.measure.destinations import Address
@@ -12,10 +12,11 @@ from hostcc.measure.plain import plain
 from hostcc.measure.profile import BITS, Link, MeasuredProfile, assemble
 from hostcc.measure.series import NS
 from hostcc.measure.work import Interval, Work, activity, work_per_iteration
-from hostcc.measuring.guess import guess
+from hostcc.measuring.guess import Guess, guess
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.routes import Way, used
 from hostcc.measuring.tracks import Track
+from hostcc.measuring.window import ENOUGH
 from hostcc.model import JobProfile
 
 
@@ -69,11 +70,26 @@ def known(job: LiveJob, track: Track, beside: Beside) -> Known:
 def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
     """What this host tells others of a job; None before it has sent enough for a guess.
 
-    A guess has a confidence of 0.  `work` is 0 while it is unknown.
+    A guess has a confidence of 0: what was found is one, too, until the job counts as known.
+    `work` is 0 while it is unknown.
     """
+    measured = _measured(of, host, wall_minus_monotonic_s)
+    if measured is not None and measured.confidence >= ENOUGH:
+        return measured
+    watch = of.track.watch
+    found = guess(watch.levels) if watch is not None else None
+    if measured is not None and (found is None or not found.silent_s):
+        return replace(measured, confidence=0.0)
+    if found is None or watch is None:
+        return None
+    at = watch.levels[0].end_ns / NS + wall_minus_monotonic_s
+    return _guessed(of, host, found, at)
+
+
+def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
     got = of.measured
     if got.period_s is None or got.fold is None:
-        return _guessed(of, host, wall_minus_monotonic_s)
+        return None
     hidden = got.overlap.ratio or 0.0
     begin_s = float(got.fold.begins_ns[-1]) / NS + wall_minus_monotonic_s
     return JobProfile(
@@ -94,6 +110,27 @@ def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile 
         phase_s=begin_s % got.period_s,
         confidence=got.confidence,
         at=got.measured_ns / NS + wall_minus_monotonic_s,
+    )
+
+
+def _guessed(of: Known, host: str, found: Guess, at: float) -> JobProfile:
+    beside = of.beside
+    work = work_per_iteration(
+        beside.intervals, period_s=found.period_s, declared=of.job.flops, why=beside.why
+    )
+    return JobProfile(
+        job=of.job.name,
+        host=host,
+        compute_s=found.silent_s or found.period_s,
+        comm_start_s=found.silent_s,
+        work=work.flop or 0.0,
+        gpus=float(len(work.gpus)),
+        period_s=found.period_s,
+        bytes_to=_bytes_to(of, found.tx_bytes),
+        weight=of.job.weight,
+        slowdown=slowdown(of),
+        confidence=0.0,
+        at=at,
     )
 
 
@@ -122,30 +159,6 @@ def summary(of: Known) -> dict[str, Any]:
         "total_tx_bytes": of.track.total[0],
         "total_rx_bytes": of.track.total[1],
     }
-
-
-def _guessed(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
-    watch = of.track.watch
-    found = guess(watch.levels) if watch is not None else None
-    if found is None or watch is None:
-        return None
-    beside = of.beside
-    work = work_per_iteration(
-        beside.intervals, period_s=found.period_s, declared=of.job.flops, why=beside.why
-    )
-    return JobProfile(
-        job=of.job.name,
-        host=host,
-        compute_s=found.silent_s or found.period_s,
-        comm_start_s=found.silent_s,
-        work=work.flop or 0.0,
-        gpus=float(len(work.gpus)),
-        period_s=found.period_s,
-        bytes_to=_bytes_to(of, found.tx_bytes),
-        weight=of.job.weight,
-        confidence=0.0,
-        at=watch.levels[0].end_ns / NS + wall_minus_monotonic_s,
-    )
 
 
 def _bytes_to(of: Known, sent: float) -> tuple[tuple[str, float], ...]:

@@ -31,9 +31,7 @@ log = get_logger("paths")
 
 TICK_S = 0.2
 SURVEY_S, SHARE = 0.5, 50.0
-"""Between looks at connections, seconds; they take at most the this-manieth part of the time."""
-PROFILES_S = 1.0
-"""Between looks at what was measured of jobs, seconds."""
+"""Between looks at connections, seconds; they take at most the this-manieth part of a processor."""
 NICS_S = 5.0
 AT_ONCE = 3
 """Looks for paths under way at a time."""
@@ -74,10 +72,9 @@ class Finding:
         self._hints: dict[Target, str] = {}
         self._missed: dict[Target, float] = {}
         """Targets of which links are missed, and when to look for them again."""
-        self._survey_at = self._nics_at = self._profiled_at = 0.0
+        self._survey_at = self._nics_at = 0.0
         self._news = False
         """Whether there may be something new to tell."""
-        self._measured: Sequence[JobProfile] = ()
         self._counts = {"looks": 0, "failed": 0, "hints": 0}
 
     def off(self) -> str:
@@ -107,8 +104,11 @@ class Finding:
             assert self._config is not None
             self._picture.nics = tuple(self._find_nics(self._config.devices))
         if now >= self._survey_at:
-            self._survey(now)
-            self._survey_at = now + max(SURVEY_S, SHARE * (time.monotonic() - now))
+            profiles = self._profiles()
+            # By its processor time: where others take the processor, it is no less urgent.
+            began = time.thread_time()
+            self._survey(now, profiles)
+            self._survey_at = now + max(SURVEY_S, SHARE * (time.thread_time() - began))
             self._news = True
         self._look(now)
         if self._news:
@@ -145,7 +145,7 @@ class Finding:
 
     # Flows.
 
-    def _survey(self, now: float) -> None:
+    def _survey(self, now: float, profiles: Sequence[JobProfile]) -> None:
         engine = self._host.engine
         assert engine is not None
         assert self._config is not None
@@ -155,9 +155,7 @@ class Finding:
         own = picture.addresses
         those = [one for one in connections(rows, names, least) if one.key.src in own]
         owners = self._cluster.owners()
-        if now >= self._profiled_at + PROFILES_S:
-            self._profiled_at, self._measured = now, self._profiles()
-        found = self._sizes.elephants(those, self._measured, owners, least, now)
+        found = self._sizes.elephants(those, profiles, owners, least, now)
         picture.stalled = elephants.stalled(those, picture.connections)
         self.doubt(map(target_of, picture.stalled), "a flow stands still")
         picture.connections = {one.key: one for one in those}

@@ -10,13 +10,14 @@ import pytest
 from hostcc.measure.destinations import DESTINATION, address, pack_address
 from hostcc.measure.gpu.readings import Source
 from hostcc.measure.meter import RX, TX
-from hostcc.measure.series import part
+from hostcc.measure.series import ByteSeries, part, series
 from hostcc.measure.work import Interval
 from hostcc.measuring import profiles
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.profiles import Beside, known, summary, to_share
 from hostcc.measuring.routes import Way, used
 from hostcc.measuring.tracks import Track
+from hostcc.measuring.window import ENOUGH
 from tests.measure.jobs import regular
 
 pytestmark = pytest.mark.unit
@@ -70,6 +71,35 @@ def test_before_its_iterations_are_known_a_guess_is_told() -> None:
     assert got.compute_s == got.comm_start_s == pytest.approx(0.12)
     assert dict(got.bytes_to) == pytest.approx({str(NEAR): 40_000})
     assert got.at == pytest.approx(1000.78)
+
+
+def learned(of: ByteSeries) -> Track:
+    """What is known of a job that sends this NEAR, a second at a time."""
+    made, who = Track("a"), np.zeros(1, DESTINATION)
+    who["addr"][0] = pack_address(str(NEAR))
+    for at in range(0, len(of), 1000):
+        made.take(part(of, at, at + 1000), who, np.array([[1, 1]]))
+        made.look(made.collect())
+    return made
+
+
+def test_what_is_told_of_a_job_that_collides_does_not_jump() -> None:
+    """Its bursts differ in length and a little in bytes: of its periods few are sure."""
+    chance, bursts = np.random.default_rng(1), []
+    while sum(map(len, bursts)) < 16_000:
+        length = int(chance.integers(120, 260))
+        size = int(chance.integers(1_000_000, 1_400_000))
+        bursts += [np.zeros(120, np.int64), np.full(length, size // length, np.int64)]
+    whole = np.concatenate(bursts)
+    for seconds in (2, 4, 8, 16):
+        upto = whole[: 1000 * seconds]
+        of = known(LiveJob("a"), learned(series(upto, upto, 1_000_000)), Beside())
+        got = to_share(of, "h", 0.0)
+        assert got is not None
+        assert (got.confidence == 0.0) == (of.measured.confidence < ENOUGH)
+        assert got.compute_s == pytest.approx(0.12, abs=0.001)
+        assert got.period_s == pytest.approx(0.31, rel=0.1)
+        assert dict(got.bytes_to) == pytest.approx({str(NEAR): 1.2e6}, rel=0.1)
 
 
 def test_slower_than_alone(track: Track) -> None:
