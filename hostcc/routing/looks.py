@@ -11,7 +11,14 @@ from typing import Protocol
 from hostcc.model import PathTable
 from hostcc.paths import prober, tables
 from hostcc.paths.packets import Target
-from hostcc.paths.refresh import Look, Refresh, RefreshSettings, spot_ports, spot_settings
+from hostcc.paths.refresh import (
+    Look,
+    Refresh,
+    RefreshSettings,
+    changes,
+    spot_ports,
+    spot_settings,
+)
 from hostcc.paths.search import SILENT, Found, Hops, SearchSettings
 from hostcc.paths.sources import PathSource
 from hostcc.paths.tables import LinkNames
@@ -23,6 +30,8 @@ MORE_PORTS = 16
 """Asked for at a time when a path has run out of them."""
 MOST_PORTS = 512
 """Known of a target; flows that want more stay where they are."""
+DOUBTS, DOUBT_S = 2, 0.3
+"""Spot checks that have to confirm a jump of the latency, and the seconds between them."""
 RETRY_S = 10.0
 """After a look that came to nothing, and until a port that gave no answer is asked again."""
 
@@ -117,11 +126,12 @@ class Probes:
         names: LinkNames,
         search: Callable[..., Found] = prober.search,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`candidates`: source ports that may be put on the wire, in the order to try them."""
         self._candidates = tuple(candidates)
         self._pace, self._fresh, self._names = pace, fresh, names
-        self._search, self._clock = search, clock
+        self._search, self._clock, self._sleep = search, clock, sleep
         self._targets: dict[Target, _Target] = {}
 
     def due(self, known: Known, now: float) -> bool:
@@ -148,7 +158,7 @@ class Probes:
             of.silent.update({port: until for port in more if port not in found.ports})
         else:
             found = refresh.found
-            refresh.spotted(self._asked(target, spot_ports(found)), self._clock())
+            refresh.spotted(self._spot(target, found), self._clock())
             if refresh.reasons:
                 known.why = refresh.reasons[0]
                 return
@@ -174,6 +184,19 @@ class Probes:
         risk = RISK * math.exp(-min(asked.flows - 1, 64))
         pace = replace(self._pace, risk=risk)
         return self._search(target, ports, pace, limit_s=LIMIT_S)
+
+    def _spot(self, target: Target, found: Found) -> Found:
+        """A spot check, repeated where nothing but the time has changed: that may be a queue,
+        which a full search would meet as well."""
+        ports = spot_ports(found)
+        looked = self._asked(target, ports)
+        for _ in range(DOUBTS):
+            other = any(looked.ports.get(port) != found.ports[port] for port in ports)
+            if other or not changes(found, looked, self._fresh):
+                break
+            self._sleep(DOUBT_S)
+            looked = self._asked(target, ports)
+        return looked
 
     def _asked(self, target: Target, ports: tuple[int, ...]) -> Found:
         return self._search(

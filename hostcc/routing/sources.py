@@ -32,7 +32,13 @@ def explorer(config: PathsConfig) -> Explorer:
     return Probes(
         range(config.first_port, config.last_port + 1),
         SearchSettings(per_hop_pps=config.probe_per_s),
-        RefreshSettings(spot_s=config.spot_s, full_s=config.full_s, again_s=AGAIN_S),
+        RefreshSettings(
+            spot_s=config.spot_s,
+            full_s=config.full_s,
+            again_s=AGAIN_S,
+            # Queues that jobs fill by themselves are no other way.
+            rtt_floor_s=config.rtt_floor_ms / 1e3,
+        ),
         LinkNames(config.names),
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hostcc.planning.standing import Standing
     from hostcc.sharing.member import Member
 
-TICK_S = 1.0
+TICK_S = 0.5
 
 
 class Gossip:

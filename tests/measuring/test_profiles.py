@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from hostcc.measure.destinations import DESTINATION, address, pack_address
@@ -85,8 +86,9 @@ def learned(of: ByteSeries) -> Track:
 
 def test_what_is_told_of_a_job_that_collides_does_not_jump() -> None:
     """Its bursts differ in length and a little in bytes: of its periods few are sure."""
-    chance, bursts = np.random.default_rng(1), []
-    while sum(map(len, bursts)) < 16_000:
+    chance = np.random.default_rng(1)
+    bursts: list[npt.NDArray[np.int64]] = []
+    while sum(len(one) for one in bursts) < 16_000:
         length = int(chance.integers(120, 260))
         size = int(chance.integers(1_000_000, 1_400_000))
         bursts += [np.zeros(120, np.int64), np.full(length, size // length, np.int64)]

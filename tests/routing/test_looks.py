@@ -29,6 +29,11 @@ class Network:
         self.sprayed = False
         self.asked: list[tuple[int, ...]] = []
         self.now = 0.0
+        self.rtt_s: list[float] = []
+        """Of the next searches; a millisecond afterwards."""
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
 
     def way(self, port: int) -> Hops:
         left = [spine for spine in ("s1", "s2") if spine not in self.down]
@@ -44,7 +49,8 @@ class Network:
         if self.down >= {"s1", "s2"}:
             return Found({}, 0, 1, 1, 1.0, 0.0, False, {})
         ways = {port: self.way(port) for port in chosen if port not in self.silent}
-        return Found(ways, 4, 1, 0, 0.0, 1.0, self.sprayed, {})
+        rtt = dict.fromkeys(ways.values(), self.rtt_s.pop(0) if self.rtt_s else 0.001)
+        return Found(ways, 4, 1, 0, 0.0, 1.0, self.sprayed, rtt)
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ def net() -> Network:
 def probes(net: Network, **fresh: Any) -> Probes:
     return Probes(
         WIRE, SearchSettings(), RefreshSettings(**{"spot_s": 10.0, "again_s": 1.0, **fresh}),
-        LinkNames.INTERFACE, net.search, lambda: net.now,
+        LinkNames.INTERFACE, net.search, lambda: net.now, net.wait,
     )  # fmt: skip
 
 
@@ -76,6 +82,37 @@ def test_first_everything_then_spot_checks(net: Network) -> None:
     looked(net, by, known)
     assert len(net.asked[-1]) == 2
     assert known.at == 11.0
+
+
+@pytest.mark.parametrize(
+    ("rtt_s", "asked", "full"),
+    [
+        ([], 1, False),
+        ([0.002], 1, False),
+        ([0.05], 2, False),
+        ([0.05, 0.05], 3, False),
+        ([0.05, 0.05, 0.05], 3, True),
+    ],
+)
+def test_a_queue_that_comes_and_goes_is_no_other_way(
+    net: Network, rtt_s: list[float], asked: int, full: bool
+) -> None:
+    by, known = probes(net, rtt_floor_s=0.02), Known(TARGET)
+    looked(net, by, known)
+    net.now, net.rtt_s, net.asked = 11.0, rtt_s, []
+    looked(net, by, known)
+    assert len(net.asked) == asked
+    assert by.due(known, net.now + 2.0) is full
+
+
+def test_another_way_is_not_doubted(net: Network) -> None:
+    by, known = probes(net), Known(TARGET)
+    looked(net, by, known)
+    net.down.add("s1")
+    net.now, net.asked = 11.0, []
+    looked(net, by, known)
+    assert len(net.asked) == 1
+    assert by.due(known, net.now)
 
 
 def test_a_change_has_everything_looked_at_again(net: Network) -> None:
