@@ -42,7 +42,7 @@ class Roster:
         acting: list[Part] = [
             self.planning,
             LevelQueues(host),
-            LevelMarks(host, self.planning.made),
+            LevelMarks(host, self.planning.made, lambda: cluster.name),
         ]
         self.parts = Parts(
             [*measured.parts, *self.rdma.parts, self.gossip, *acting, *self.routing.parts]

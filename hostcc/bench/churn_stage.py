@@ -26,7 +26,7 @@ OVER: dict[str, Any] = {
     "mltcp": {"mode": "mltcp"},
     "marking": {"enabled": True},
     "egress": {"queues": "htb", "devices": ["eth0"], "rate_mbit": 1000.0},
-    "paths": {"enabled": True, "stale_s": 2.0},
+    "paths": {"enabled": True, "stale_s": 2.0, "shares": "window"},
 }
 """Everything on, beside what the lab sets."""
 PORT = 5310

@@ -49,14 +49,22 @@ def tos_of(change: Change) -> int:
     return dscp << 2 if isinstance(dscp, int) and 0 <= dscp <= 63 else 0
 
 
-def mark(job: str, tos: int, why: str) -> Change:
-    """A job's sockets get a DSCP."""
+def mark(
+    job: str, tos: int | None, why: str, pace_bps: float | None = None, window: int | None = None
+) -> Change:
+    """A job's sockets get a DSCP, a pace (bytes per second each), a bound of the window (packets);
+    None: as they are."""
+    parts = {
+        "dscp": None if tos is None else tos >> 2,
+        "bytes_per_s": pace_bps,
+        "window_packets": window,
+    }
     return Change(
         id=f"{MARKS}:{job}",
         what=MARKS,
         target=f"job {job}",
         before="as its applications set it",
-        after={"dscp": tos >> 2},
+        after={name: value for name, value in parts.items() if value is not None},
         why=why,
         undo="give each socket back what it had",
     )

@@ -1,4 +1,5 @@
-"""The agent's part that marks jobs' packets by the level that the plan gives them."""
+"""The agent's part that marks jobs' packets by the level that the plan gives them, and holds their
+connections to their share of the planned paths where the configuration asks for it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from hostcc.model import Change, Difference
 from hostcc.parts import Host
 from hostcc.paths import changes
 from hostcc.paths.marking import JobMark, MarkKernel, Walked
+from hostcc.paths.shares import Hold
 from hostcc.planning import levels
 from hostcc.planning.guard import Guard
+from hostcc.planning.rate_shares import RateShares, shown
 from hostcc.planning.standing import Made
 from hostcc.sockets import Job
 
@@ -28,7 +31,7 @@ NONE = Walked(0, 0, 0, 0)
 
 
 class LevelMarks:
-    """Marks sockets of jobs.  `made`: the plan that holds now."""
+    """Marks sockets of jobs.  `made`: the plan that holds now; `name`: this host's in it."""
 
     name = "marking"
     every_s = TICK_S
@@ -37,12 +40,14 @@ class LevelMarks:
         self,
         host: Host,
         made: Callable[[], Made | None],
+        name: Callable[[], str] = str,
         make_kernel: Callable[[], MarkKernel] = MarkKernel,
         make_guard: Callable[..., Guard] = Guard,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
         self._made = made
+        self._shares = RateShares(host, made, name)
         self._make_kernel = make_kernel
         self._make_guard = make_guard
         self._clock = clock
@@ -62,9 +67,9 @@ class LevelMarks:
         if self._host.engine is None:
             return "nothing is changed on this host"
         # Marks that an agent which died has left are taken away all the same.
-        if not self._host.config.marking.enabled and not self._left():
-            return "marking.enabled is false"
-        return ""
+        config = self._host.config
+        wanted = config.marking.enabled or Hold(config.paths.shares) is not Hold.OFF
+        return "" if wanted or self._left() else "marking.enabled is false"
 
     def start(self) -> None:
         """Load the programs, and start who cleans up if the agent dies."""
@@ -130,7 +135,8 @@ class LevelMarks:
         override = self._host.config.marking.override
         words = f"left alone {others} connections that their applications have marked"
         return {
-            "dscp": {name: (mark.tos or 0) >> 2 for name, mark in self._told.values()},
+            "dscp": {n: mark.tos >> 2 for n, mark in self._told.values() if mark.tos is not None},
+            "held": {name: held for name, mark in self._told.values() if (held := shown(mark))},
             "left_alone": others,
             "failed": self._walked.failed,
             "reason": words if others and not override else None,
@@ -158,12 +164,12 @@ class LevelMarks:
     # One turn.
 
     def _wanted(self) -> dict[str, JobMark]:
-        config = self._host.config
-        if not config.marking.enabled:
-            return {}
-        dscp = levels.marks(self._made(), levels.table(config.plan, config.marking))
-        force = config.marking.override
-        return {name: JobMark(value << 2, force) for name, value in dscp.items()}
+        config, marks = self._host.config, dict[str, JobMark]()
+        if config.marking.enabled:
+            dscp = levels.marks(self._made(), levels.table(config.plan, config.marking))
+            force = config.marking.override
+            marks = {name: JobMark(value << 2, force) for name, value in dscp.items()}
+        return self._shares.over(marks, self._clock())
 
     def _sync(self, wanted: Mapping[str, JobMark]) -> bool:
         """Bring kernel and journal in line; whether existing sockets are concerned."""
@@ -176,7 +182,8 @@ class LevelMarks:
             self._kernel.set_job(slot, None)
         for slot, (name, mark) in marked.items():
             if before.get(slot) != (name, mark):
-                self._host.journal.begin(changes.mark(name, mark.tos or 0, "level of the plan"))
+                parts = mark.tos, "the plan", mark.pace_bps, mark.clamp_packets
+                self._host.journal.begin(changes.mark(name, *parts))
                 self._kernel.set_job(slot, mark)
         self._told = marked
         attached = self._attach([jobs[name] for name, _ in marked.values()])

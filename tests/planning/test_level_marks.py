@@ -92,6 +92,7 @@ class World:
         self.part = LevelMarks(
             self.host,
             lambda: self.made,
+            str,
             self.kernel,  # type: ignore[arg-type]
             self.guard,  # type: ignore[arg-type]
             lambda: self.now,
