@@ -45,6 +45,12 @@ MIXES = (
     Mix("three alike, 28 %", ((0.25, 0.28),) * 3, True, "compatible triple: gains"),
     Mix("two alike, 70 %", ((0.25, 0.70),) * 2, False, "incompatible: none"),
     Mix("250 and 170 ms, 50 %", ((0.25, 0.50), (0.17, 0.50)), False, "incompatible: none"),
+    Mix(
+        "250, 210 and 170 ms, 45 %",
+        ((0.25, 0.45), (0.21, 0.45), (0.17, 0.45)),
+        False,
+        "incompatible triple: none",
+    ),
 )
 SENDERS = ("fair", "unfair", "mltcp")
 

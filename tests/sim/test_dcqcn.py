@@ -79,6 +79,26 @@ def test_incompatible_jobs_gain_nothing_much() -> None:
     assert min(unfair) >= 1.3 * 0.05
 
 
+def triple(share: float, periods: tuple[float, ...], timers_us: tuple[float, ...]) -> float:
+    """Mean iteration over the time alone, of three jobs."""
+    jobs = [
+        replace(job(name, share, Sender(t_s=timer * 1e-6), period), flows=4)
+        for name, timer, period in zip("abc", timers_us, periods, strict=True)
+    ]
+    found = dcqcn.run(jobs, LINK, 14, seed=1)
+    pairs = zip(periods, found.values(), strict=True)
+    return statistics.mean(duration / period for period, own in pairs for duration in own)
+
+
+def test_triples() -> None:
+    """Three that fit on one link gain from three different timers; three that do not do not."""
+    fair, unfair = (100, 100, 100), (125, 100, 80)
+    alike = (0.1, 0.1, 0.1)
+    assert triple(0.28, alike, fair) / triple(0.28, alike, unfair) > 1.05
+    different = (0.1, 0.084, 0.068)
+    assert 0.95 < triple(0.45, different, fair) / triple(0.45, different, unfair) < 1.05
+
+
 def test_deterministic() -> None:
     jobs = [job("a", 0.4, Sender(mltcp=lambda r: 1.75 * r + 0.25)), job("b", 0.4, Sender())]
     assert dcqcn.run(jobs, LINK, 3, 7) == dcqcn.run(jobs, LINK, 3, 7)
