@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from hostcc.bench import options
 from hostcc.bench.context import Context
@@ -25,6 +26,8 @@ from hostcc.pcie.semaphore import Semaphores, Settings
 
 START_NS = 2_500_000_000
 """For both processes to be ready, on a busy machine, too."""
+TURNS, HOLD_US = 3000, 200.0
+"""Of each of two processes that wait for each other."""
 RATE = 4e9
 GRANULES = (1 << 17, 1 << 20, 1 << 23)
 INTENSE_US, IDLE_US = 100, 30_000.0
@@ -56,6 +59,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             for what, values in (
                 ("cost", cost(Path(folder))),
                 ("hand-over", handovers(Path(folder))),
+                ("wake-up alone", wakes(Path(folder))),
                 *((f"messages of {size >> 10} KiB", pair(Path(folder), size, args.seconds))
                   for size in GRANULES),
             ):  # fmt: skip
@@ -124,14 +128,32 @@ def handovers(folder: Path) -> dict[str, float]:
     path = folder / "turns"
     with Semaphores.create([("link", Settings())], path):
         begin = time.monotonic_ns() + START_NS
-        spec = Spec(str(path), level=1, before=1, turns=3000, hold_us=200, start_ns=begin)
+        spec = Spec(str(path), level=1, before=1, turns=TURNS, hold_us=HOLD_US, start_ns=begin)
         both = [exercise.start("turns", spec) for _ in range(2)]
         found = [msgspec.json.decode(exercise.answer(one), type=Turns) for one in both]
     after = np.array([value for turns in found for value in turns.after if value]) / 1e3
+    return {**percentiles(after), "turns that waited": float(len(after))}
+
+
+def wakes(folder: Path) -> dict[str, float]:
+    """The same of two processes that only wake each other: what no semaphore can be faster than."""
+    path = folder / "bells"
+    exercise.make_engine(path)
+    begin = time.monotonic_ns() + START_NS
+    both = [
+        exercise.start("wakes", Spec("", engine=str(path), self=one, turns=TURNS, hold_us=HOLD_US,
+                                     start_ns=begin))
+        for one in range(2)
+    ]  # fmt: skip
+    found = [msgspec.json.decode(exercise.answer(one), type=Turns) for one in both]
+    return percentiles(np.array([x for turns in found for x in turns.after if x]) / 1e3)
+
+
+def percentiles(values: NDArray[np.float64]) -> dict[str, float]:
+    """Microseconds."""
     return {
-        "p50, us": float(np.percentile(after, 50)),
-        "p99, us": float(np.percentile(after, 99)),
-        "turns that waited": float(len(after)),
+        "p50, us": float(np.percentile(values, 50)),
+        "p99, us": float(np.percentile(values, 99)),
     }
 
 

@@ -72,6 +72,32 @@ void hcc_exercise_job(struct hcc_sem *sem, _Atomic uint64_t *engine, struct exer
 	}
 }
 
+/* Two processes that wake each other: what a hand-over costs at least, without semaphores. */
+struct exercise_bells {
+	_Atomic uint32_t bell[2];
+	_Atomic uint64_t rung;
+};
+
+/* `turns` turns of `hold_ns` of the one of them: how long after the ring each began; the last
+ * rings of both may be in vain. */
+void hcc_exercise_wakes(struct exercise_bells *bells, uint32_t self, uint64_t turns,
+			uint64_t hold_ns, uint64_t *after)
+{
+	for (uint64_t index = 0; index < turns; index++) {
+		uint32_t turn = (uint32_t)index + (self ? 1 : 0);
+		_Atomic uint32_t *own = &bells->bell[self];
+		uint32_t seen;
+
+		while ((seen = atomic_load(own)) < turn)
+			hcc_os_wait(own, seen, 100000000ull);
+		after[index] = turn ? hcc_os_now() - atomic_load(&bells->rung) : 0;
+		sleep_until(hcc_os_now() + hold_ns);
+		atomic_store(&bells->rung, hcc_os_now());
+		atomic_fetch_add(&bells->bell[!self], 1);
+		hcc_os_wake(&bells->bell[!self]);
+	}
+}
+
 /* Nanoseconds of one enter and leave, nobody else being there. */
 double hcc_exercise_cost(struct hcc_sem *sem, uint64_t rounds)
 {

@@ -1,7 +1,8 @@
 """Processes that use semaphores at full speed, for benchmarks and tests.
 
 `python -m hostcc.pcie.exercise KIND SPEC` runs one and prints JSON: `turns` (how long each
-turn waited), `job` (bursts of messages through an emulated copy engine, gated or not), `cost`.
+turn waited), `wakes` (the same of two that only wake each other), `job` (bursts of messages
+through an emulated copy engine, gated or not), `cost`.
 The engine is a token bucket in shared memory that stands for a PCIe link; exercise.c says more.
 """
 
@@ -29,6 +30,10 @@ EXERCISE = Library(
 )
 
 
+SHARED = 16
+"""Bytes of an engine or of bells."""
+
+
 class Spec(msgspec.Struct, frozen=True):
     """What one process does."""
 
@@ -41,8 +46,10 @@ class Spec(msgspec.Struct, frozen=True):
     gap_us: float = 0.0
     before: int = 0
     """Level of the one whose leaving a hand-over is measured from."""
+    self: int = 0
+    """Which of two that wake each other; 0 begins."""
     engine: str = ""
-    """Path of the engine's eight bytes."""
+    """Path of the engine's bytes, or of the bells."""
     rate: float = 1e9
     """Of the engine, bytes per second."""
     message: int = 1 << 18
@@ -104,8 +111,8 @@ def answer(process: subprocess.Popen[bytes], timeout_s: float = 120.0) -> bytes:
 
 
 def make_engine(path: Path) -> None:
-    """The shared word of an engine."""
-    path.write_bytes(bytes(8))
+    """The shared memory of an engine, or of bells."""
+    path.write_bytes(bytes(SHARED))
 
 
 def main(arguments: list[str]) -> int:
@@ -125,6 +132,8 @@ def main(arguments: list[str]) -> int:
     result: msgspec.Struct
     if kind == "job":
         result = _job(library, pointer, spec)
+    elif kind == "wakes":
+        result = _wakes(library, spec)
     elif kind == "cost":
         rounds = 200_000
         result = Cost(
@@ -140,9 +149,23 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _wakes(library: ctypes.CDLL, spec: Spec) -> Turns:
+    fd = os.open(spec.engine, os.O_RDWR)
+    after = np.zeros(spec.turns, np.uint64)
+    with mmap.mmap(fd, SHARED) as shared:
+        bells = (ctypes.c_char * SHARED).from_buffer(shared)
+        library.hcc_exercise_wakes(
+            ctypes.byref(bells), spec.self, ctypes.c_uint64(spec.turns),
+            ctypes.c_uint64(int(spec.hold_us * 1e3)), after.ctypes.data_as(ctypes.c_void_p),
+        )  # fmt: skip
+        del bells
+    os.close(fd)
+    return Turns([], after.tolist())
+
+
 def _job(library: ctypes.CDLL, pointer: ctypes.c_void_p | None, spec: Spec) -> Sent:
     fd = os.open(spec.engine, os.O_RDWR)
-    with mmap.mmap(fd, 8) as shared:
+    with mmap.mmap(fd, SHARED) as shared:
         engine = ctypes.c_uint64.from_buffer(shared)
         began = time.monotonic_ns()
         job = _Job(
