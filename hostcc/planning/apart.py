@@ -16,21 +16,22 @@ from numpy.typing import NDArray
 from hostcc.schedule.problem import Floats, Ints, Problem
 
 MOST = 4096
-"""Flows that are looked at in one plan, the least important first."""
+"""Flows that are looked at in one plan."""
 
 
-def apart(problem: Problem, routing: Ints, rank: Ints) -> dict[int, int]:
+def apart(problem: Problem, routing: Ints) -> dict[int, int]:
     """Flow -> the free path that it takes, of those that share a link under `routing` (F,).
 
     A path is free when no other flow is on a link of it that the flow could avoid, and none of
-    its links is slower than the slowest that the flow has.  `rank` (J,): the more important of
-    two stays, unless it moves anyhow.
+    its links is slower than the slowest that the flow has.  Of two that meet the one moves that
+    moves anyhow, else the later by name: by importance it would be another one in the next plan,
+    while the first is still on its way.
     """
     ways = _ways(problem)
     load = _load(ways, routing, problem.link_count)
     crowded = [flow for flow in range(len(routing)) if (load[ways.of(routing[flow])] > 1).any()]
     settled = problem.flow_path == routing
-    crowded.sort(key=lambda flow: (settled[flow], -rank[problem.flow_job[flow]], flow))
+    crowded.sort(key=lambda flow: (settled[flow], -flow))
     moved: dict[int, int] = {}
     for flow in crowded[:MOST]:
         here = ways.of(routing[flow])

@@ -47,7 +47,7 @@ def solved(view: ClusterView, options: Options) -> Solution:
     if options.paths != DEFAULT:
         return found
     problem, first = found.problem, found.decision
-    moved = apart(problem, first.routing, first.rank)
+    moved = apart(problem, first.routing)
     if not moved:
         return found
     routing = first.routing.copy()
