@@ -10,8 +10,11 @@ import pytest
 from hostcc.coord.payloads import LinkName
 from hostcc.pcie import sysfs
 from hostcc.pcie.tree import Tree
-from hostcc.rdma import links
+from hostcc.rdma import links, telling
+from hostcc.rdma.flows import Way, view
 from hostcc.rdma.pairs import Pair, Sender
+from hostcc.rdma.telling import Known
+from hostcc.schedule.plan import plan
 from tests.pcie import servers
 
 pytestmark = pytest.mark.unit
@@ -75,3 +78,34 @@ def test_directions(tree: Tree) -> None:
     across = links.crossed(tree, "h", GPU, "0000:a0:1b.0")
     ways = [link.rpartition("/")[2] for link in across]
     assert ways == sorted(ways, reverse=True)  # up on this socket, then down on the other
+
+
+def test_plan_and_semaphores_agree_on_a_published_server(tree: Tree) -> None:
+    """p4d: jobs on two GPUs of one switch meet at the NIC's link, and only there.  The scheduler
+    sees that link in both their ways, and who is above in its plan goes first at the semaphore."""
+    senders = [sender("a", 1, NIC), sender("b", 2, NIC), sender("far", 3, FAR_NIC)]
+    pairs = links.pairs_of(tree, senders, {1: [GPU], 2: [OTHER_GPU], 3: ["0000:20:1c.0"]})
+    (gated,) = links.turns(tree, pairs).links
+    ways = {one.job: Way(one.job, one.pairs[0].device, "198.18.1.1", "198.18.2.1")
+            for one in senders}  # fmt: skip
+    inside = {
+        way: links.crossed(tree, "h", *pairs[job][way.device][0]) for job, way in ways.items()
+    }  # fmt: skip
+    rates = {
+        links.link_name("h", node.id, up=up): node.rate
+        for node in tree.nodes.values()
+        if node.rate
+        for up in (True, False)
+    }
+    shared = links.link_name("h", gated, up=False)
+    assert [job for job, way in ways.items() if shared in inside[way]] == ["a", "b"]
+    sending = dict.fromkeys(ways.values(), 0.8 * rates[shared])
+    fabric = {"198.18.1.1>": 1e12, ">198.18.2.1": 1e12}
+    for weights in ({"a": 4.0}, {"b": 4.0}):
+        now = view(sending, {}, inside, {**rates, **fabric}, {}, {}, weights)
+        levels = {one.job: one.level for one in plan(now).jobs}
+        (heavy,) = weights
+        (light,) = {"a", "b"} - {heavy}
+        assert levels[heavy] < levels[light]
+        found = telling.jobs(ways, Known(local=plan(now), ways=tuple(ways.values())), {})
+        assert {job.name: job.level for job in found} == levels

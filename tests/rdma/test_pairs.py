@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 from pathlib import Path
 
 import pytest
 
+from hostcc.coord.payloads import encode
+from hostcc.rdma import sharing
+from hostcc.rdma.flows import Rates, Way, view
 from hostcc.rdma.pairs import Senders
+from hostcc.routing import beside
+from hostcc.schedule.plan import plan as scheduled
+from hostcc.verbs import plan
 from tests.rdma.world import HERE, THERE, Fixed, World
 
 pytestmark = pytest.mark.unit
@@ -47,3 +55,28 @@ def test_odd_devices_lead_nowhere(tmp_path: Path) -> None:
     assert senders.read()[0].pairs == ()
     world.process("train", device="mlx5_9")
     assert senders.read()[0].pairs[0].source == ""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_garbage_in_counters_harms_nobody(tmp_path: Path, seed: int) -> None:
+    """A job may write what it likes there: all that is made of it stays within bounds."""
+    world, rng = World(tmp_path), random.Random(seed)
+    world.process("train")
+    senders, rates = Senders(tmp_path / "qp", lambda: Fixed(world.owners), world.sysfs), Rates()
+    ways: dict[Way, float] = {}
+    for look in range(3):
+        raw = plan.CountsEntry.from_buffer_copy(rng.randbytes(ctypes.sizeof(plan.CountsEntry)))
+        raw.magic, raw.version, raw.name = plan.MAGIC, plan.VERSION, b"train"
+        for pair in raw.qp[: rng.choice([1, 30, plan.QPS])]:
+            pair.device, pair.source = rng.choice([b"mlx5_0", b"", b"\xff"]), rng.choice([0, 65539])
+            pair.dgid[:] = plan.gid_of(rng.choice([THERE, "198.18.3.1", "fe80::1", "::"]))
+        (tmp_path / f"qp.{os.getpid()}").write_bytes(bytes(raw))
+        ways = rates.take(senders.read(), float(look))
+    more = sharing.beside(ways, {}, {}, {}, {}, {})
+    assert more.flows
+    guesses = sharing.guesses(ways, (), {})
+    ends = {pair: f"m{number}" for number, pair in enumerate(more.tables)}
+    assert all(encode(told) for told in beside.flows({}, more, ends, {}, 1.0).values())
+    assert all(encode(told) for told in beside.paths(more, ends).values())
+    assert len(guesses) <= 1
+    scheduled(view(ways, {}, {}, {}, {}, {}, {}))
