@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hostcc.bench import repath_stream
+from hostcc.bench.checked_stream import CheckedStream
 from hostcc.lab import netns
 from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine import LeafSpine
@@ -137,32 +138,24 @@ class RepathStage:
 
     def finish(self) -> tuple[int, bool]:
         """End the stream: bytes, and whether all arrived as they were sent."""
-        assert self._client.stdin is not None
-        self._client.stdin.close()
-        sent, got = _line(self._client).split(), _line(self._server).split()
-        return int(sent[0]), sent == got
+        return self._stream.finish()
 
     def _start_stream(self, stack: ExitStack) -> None:
-        run = [sys.executable, "-I", "-S", str(STREAM)]
-        hosts = self.fabric.hosts
-        self._server = netns.spawn(
-            [*run, "serve", self.addresses["h2"], str(PORT)],
-            namespace=self.fabric.namespace("h2"),
-            cgroup=self.fabric.cgroup_of(hosts[1]),
-            stdout=subprocess.PIPE,
+        to = [self.addresses["h2"], str(PORT)]
+        self._stream = CheckedStream(
+            partial(self._spawn, 1, ["serve", *to]), partial(self._spawn, 0, ["send", *to, "0"])
         )
-        stack.callback(_end, self._server)
-        _line(self._server)
-        self._client = netns.spawn(
-            [*run, "send", self.addresses["h2"], str(PORT), "0"],
-            namespace=self.fabric.namespace("h1"),
-            cgroup=self.fabric.cgroup_of(hosts[0]),
+        stack.callback(self._stream.close)
+        self.flow = FlowKey(self.addresses["h1"], to[0], self._stream.own_port, PORT)
+
+    def _spawn(self, number: int, words: list[str]) -> subprocess.Popen[bytes]:
+        return netns.spawn(
+            [sys.executable, "-I", "-S", str(STREAM), *words],
+            namespace=self.fabric.namespace(NAMES[number]),
+            cgroup=self.fabric.cgroup_of(self.fabric.hosts[number]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        stack.callback(_end, self._client)
-        own = int(_line(self._client))
-        self.flow = FlowKey(self.addresses["h1"], self.addresses["h2"], own, PORT)
 
     def _bind(self, name: str) -> socket.socket:
         sock = socket.socket(socket.AF_INET6 if self._v6 else socket.AF_INET, socket.SOCK_DGRAM)
@@ -177,16 +170,3 @@ class RepathStage:
 
     def _inside(self, name: str, function: Callable[[], Result]) -> Result:
         return netns.inside(self.fabric.namespace(name), function)
-
-
-def _line(process: subprocess.Popen[bytes]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().decode().strip()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()

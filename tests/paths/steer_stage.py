@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from hostcc.bench import repath_stream
+from hostcc.bench.checked_stream import CheckedStream
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.paths.exchange_types import FlowKey, Timing
@@ -105,46 +106,29 @@ class Stream:
     """A checksummed stream from h1 to h2."""
 
     def __init__(self, pair: Pair, port: int, source: int) -> None:
+        self._pair = pair
         address = pair.addresses["h2"]
-        run = [sys.executable, "-I", "-S", str(STREAM)]
-        self.server = netns.spawn(
-            [*run, "serve", address, str(port)],
-            namespace=pair.fabric.namespace("h2"),
-            cgroup=pair.fabric.cgroup_of(pair.fabric.host(2)),
-            stdout=subprocess.PIPE,
-        )  # fmt: skip
-        assert self._line(self.server) == "ready"
-        self.client = netns.spawn(
-            [*run, "send", address, str(port), str(source)],
-            namespace=pair.fabric.namespace("h1"),
-            cgroup=pair.fabric.cgroup_of(pair.fabric.host(1)),
+        self._stream = CheckedStream(
+            partial(self._spawn, "h2", ["serve", address, str(port)]),
+            partial(self._spawn, "h1", ["send", address, str(port), str(source)]),
+        )
+        self.flow = FlowKey(pair.addresses["h1"], address, self._stream.own_port, port)
+        self.kill = self._stream.close
+
+    def _spawn(self, name: str, words: list[str]) -> subprocess.Popen[bytes]:
+        fabric = self._pair.fabric
+        return netns.spawn(
+            [sys.executable, "-I", "-S", str(STREAM), *words],
+            namespace=fabric.namespace(name),
+            cgroup=fabric.cgroup_of(fabric.host(int(name[1:]))),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
-        own = int(self._line(self.client))
-        self.flow = FlowKey(pair.addresses["h1"], address, own, port)
-
-    @staticmethod
-    def _line(process: subprocess.Popen[bytes]) -> str:
-        assert process.stdout is not None
-        return process.stdout.readline().decode().strip()
 
     def finish(self) -> int:
         """Stop; bytes that arrived, every one of them as it was sent."""
-        assert self.client.stdin is not None
-        self.client.stdin.close()
-        sent, got = self._line(self.client).split(), self._line(self.server).split()
-        self.client.wait()
-        self.server.wait()
-        assert sent == got
-        return int(got[0])
-
-    def kill(self) -> None:
-        for process in (self.client, self.server):
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    pipe.close()
+        sent, whole = self._stream.finish()
+        assert whole
+        return sent
 
 
 def counters(fabric: LeafSpine, namespace: str, table: str) -> dict[str, int]:

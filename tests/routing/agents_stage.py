@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from hostcc.bench.checked_stream import CheckedStream
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
@@ -183,32 +184,16 @@ class Stream:
         source: int = 0, period_s: float = 0.4, size: int = 4 << 20,
     ) -> None:  # fmt: skip
         address = stage.address(dst)
-        self.server = stage.run(job, dst, ["take", address, str(port)])
-        assert self._line(self.server) == "ready", stage.logs()
         words = ["send", address, str(port), str(source), str(period_s), str(size)]
-        self.client = stage.run(job, src, words)
-        self.sport = int(self._line(self.client))
-        self.port = port
-
-    @staticmethod
-    def _line(process: subprocess.Popen[bytes]) -> str:
-        assert process.stdout is not None
-        return process.stdout.readline().decode().strip()
+        self._stream = CheckedStream(
+            lambda: stage.run(job, dst, ["take", address, str(port)]),
+            lambda: stage.run(job, src, words),
+        )
+        self.sport, self.port = self._stream.own_port, port
+        self.kill = self._stream.close
 
     def finish(self) -> int:
         """Stop; bytes that arrived, every one of them as it was sent."""
-        assert self.client.stdin is not None
-        self.client.stdin.close()
-        sent, got = self._line(self.client), self._line(self.server)
-        assert sent == got != ""
-        self.client.wait()
-        self.server.wait()
-        return int(got.split()[0])
-
-    def kill(self) -> None:
-        for process in (self.client, self.server):
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    pipe.close()
+        sent, whole = self._stream.finish()
+        assert whole
+        return sent
