@@ -13,8 +13,8 @@ import numpy as np
 
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative, part
 
-LEAST_S = 0.5
-"""Seconds of bins without which nothing is guessed."""
+LEAST_S, RATE_S = 0.5, 2.0
+"""Seconds of bins without which nothing is guessed, and without which a rate says nothing."""
 WINDOW_S = 8.0
 """Of the newest bins, seconds, that say what a job sends of which nothing else is known."""
 NOMINAL_S = 1.0
@@ -25,7 +25,7 @@ LONG = 0.5
 """Silences that are at least so long, against the longest ones, are between iterations."""
 LONGEST = 3
 """The middle one of so many says how long the longest are: one alone may be an accident."""
-FEWEST = 3
+FEWEST = 2
 """Such silences, without which they say nothing."""
 SHORT_S, SHORT = 0.004, 0.05
 """Seconds, and part of an iteration, below which a silence is none."""
@@ -52,7 +52,7 @@ def guess(levels: Sequence[ByteSeries]) -> Guess | None:
         found = _by_silences(level)
         if found is not None:
             return found
-    return _by_rate(known[0]) if known else None
+    return _by_rate(known[0]) if known and len(known[0]) * known[0].bin_s >= RATE_S else None
 
 
 def _by_silences(of: ByteSeries) -> Guess | None:
@@ -60,7 +60,8 @@ def _by_silences(of: ByteSeries) -> Guess | None:
     begin, length = _silences(total <= QUIET * total.mean())
     if len(length) < FEWEST:
         return None
-    longest = np.sort(length)[-LONGEST:][LONGEST // 2]
+    among_longest = np.sort(length)[-LONGEST:]
+    longest = among_longest[len(among_longest) // 2]
     among = length >= max(LONG * longest, SHORT_S / of.bin_s)
     begin, length = begin[among], length[among]
     if len(begin) < FEWEST:

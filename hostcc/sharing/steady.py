@@ -1,7 +1,7 @@
 """What this host tells of its jobs, held still: each change makes a new view, and a new plan.
 
-A guess counts until the job's iterations are known; what was known outlives a moment of doubt;
-one guess follows another only when it says something else.
+A guess counts until the job's iterations are known, what was known outlives a moment of doubt,
+and what says something else has to say so for a while.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hostcc.sharing.publishing import KEEP_S
 EVERY_S = 0.5
 """Between looks at what was measured, seconds."""
 AGAIN_S = 3.0
-"""Between two guesses of one job, seconds."""
-OTHER = 1.5
-"""Guesses that differ by less than this factor are the same."""
+"""What is told has to be another for so long, before it is told; seconds."""
+OTHER_GUESS, OTHER = 1.5, 1.15
+"""Guesses, and measurements, that differ by less than this factor are the same."""
 SMALL = 0.05
 """Part of a job's bytes below which a destination does not make a difference."""
 
@@ -30,7 +30,9 @@ class Held:
 
     profile: JobProfile
     at: float
-    """When that was measured last, or guessed first; seconds."""
+    """When something like it was measured last, seconds."""
+    other_at: float | None = None
+    """Since when something else is measured, seconds; None: it is not."""
 
 
 def step(
@@ -45,16 +47,26 @@ def step(
     """
     told = {job: one for job, one in held.items() if now - one.at <= KEEP_S}
     for one in measured:
-        before = told.get(one.job)
-        if one.confidence > 0:
-            told[one.job] = Held(one, now)
-        elif before is None:
-            told[one.job] = Held(_fitted(one, elsewhere(one.job)), now)
-        elif before.profile.confidence <= 0 and now - before.at >= AGAIN_S:
-            fresh = _fitted(one, elsewhere(one.job))
-            same = _alike(before.profile, fresh)
-            told[one.job] = Held(before.profile if same else fresh, now)
+        guessed = one.confidence <= 0
+        fresh = _fitted(one, elsewhere(one.job)) if guessed else one
+        told[one.job] = _next(told.get(one.job), fresh, now)
     return told
+
+
+def _next(before: Held | None, fresh: JobProfile, now: float) -> Held:
+    if before is None:
+        return Held(fresh, now)
+    old = before.profile
+    guess, was_guess = fresh.confidence <= 0, old.confidence <= 0
+    if guess != was_guess:
+        return before if guess else Held(fresh, now)
+    if _alike(old, fresh, OTHER_GUESS if guess else OTHER):
+        return Held(old if guess else fresh, now)
+    since = now if before.other_at is None else before.other_at
+    better = guess and not old.comm_start_s and fresh.comm_start_s > 0
+    if better or now - since >= AGAIN_S:
+        return Held(fresh, now)
+    return replace(before, at=now, other_at=since)
 
 
 class Steady:
@@ -96,19 +108,19 @@ def _fitted(guess: JobProfile, known: JobProfile | None) -> JobProfile:
     )
 
 
-def _alike(one: JobProfile, other: JobProfile) -> bool:
+def _alike(one: JobProfile, other: JobProfile, factor: float) -> bool:
+    def near(x: float, y: float) -> bool:
+        return x == y or (min(x, y) > 0 and max(x, y) < factor * min(x, y))
+
     return (
         _destinations(one) == _destinations(other)
-        and _near(one.period_s, other.period_s)
-        and _near(one.compute_s, other.compute_s)
-        and _near(one.work, other.work)
-        and _near(_sent(one) / one.period_s, _sent(other) / other.period_s)
+        and near(one.period_s, other.period_s)
+        and near(one.compute_s, other.compute_s)
+        and near(one.comm_start_s, other.comm_start_s)
+        and near(one.work, other.work)
+        and near(_sent(one), _sent(other))
         and one.weight == other.weight
     )
-
-
-def _near(one: float, other: float) -> bool:
-    return one == other or (min(one, other) > 0 and max(one, other) < OTHER * min(one, other))
 
 
 def _sent(of: JobProfile) -> float:

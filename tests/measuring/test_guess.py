@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hostcc.measure.series import ByteSeries, rebinned, series
-from hostcc.measuring.guess import LEAST_S, NOMINAL_S, guess
+from hostcc.measuring.guess import LEAST_S, NOMINAL_S, RATE_S, guess
 
 pytestmark = pytest.mark.unit
 
@@ -23,8 +23,8 @@ def bursts(silent_ms: list[int], sending_ms: list[int], rate: int = 100) -> Byte
     return series(both, both, MS)
 
 
-def test_four_iterations_are_enough() -> None:
-    found = guess([bursts([120] * 4, [130] * 4)])
+def test_three_iterations_are_enough() -> None:
+    found = guess([bursts([120] * 3, [130] * 3)])
     assert found is not None
     assert found.period_s == pytest.approx(0.25)
     assert found.silent_s == pytest.approx(0.12)
@@ -68,7 +68,7 @@ def test_who_never_pauses_has_a_rate() -> None:
 
 def test_long_iterations_are_seen_in_longer_bins() -> None:
     fine = bursts([4000] * 5, [2000] * 5)
-    newest = series(fine.tx[-16_000:], fine.rx[-16_000:], MS, 14_000 * MS)
+    newest = series(fine.tx[-9_000:], fine.rx[-9_000:], MS, 21_000 * MS)
     found = guess([newest, rebinned(fine, 8)])
     assert found is not None
     assert found.period_s == pytest.approx(6.0, rel=0.01)
@@ -81,5 +81,6 @@ def test_long_iterations_are_seen_in_longer_bins() -> None:
 def test_too_little_is_nothing(rate: int) -> None:
     short = bursts([10], [int(1000 * LEAST_S) - 20], rate)
     assert guess([short]) is None
+    assert guess([bursts([0], [int(1000 * RATE_S) - 20], rate)]) is None
     assert guess([]) is None
     assert guess([bursts([2000], [0])]) is None

@@ -47,23 +47,45 @@ def test_a_guess_that_says_the_same_changes_nothing() -> None:
         assert told(held, a_little, float(at)) is GUESS
 
 
+@pytest.mark.parametrize("first", [GUESS, SURE])
 @pytest.mark.parametrize(
     "change",
     [
         {"bytes_to": (("b", 9e6),)},
         {"bytes_to": (("b", 2e6), ("c", 2e6))},
-        {"period_s": 0.5, "bytes_to": (("b", 2.1e6),)},
+        {"period_s": 0.5},
+        {"comm_start_s": 0.01},
         {"work": 5e12},
         {"work": 0.0},
         {"weight": 2.0},
     ],
 )
-def test_another_guess_follows_after_a_while(change: dict[str, object]) -> None:
+def test_something_else_is_told_once_it_was_said_for_a_while(
+    first: JobProfile, change: dict[str, object]
+) -> None:
+    held: dict[str, Held] = {}
+    first = replace(first, comm_start_s=0.1)
+    other = replace(first, **change)  # type: ignore[arg-type]
+    told(held, first, 0.0)
+    assert told(held, other, 1.0) is first
+    assert told(held, first, 2.0) is first
+    assert told(held, other, 3.0) is first
+    assert told(held, other, 2.9 + AGAIN_S) is first
+    assert told(held, other, 3.0 + AGAIN_S) is other
+
+
+def test_a_mere_rate_gives_way_at_once() -> None:
     held: dict[str, Held] = {}
     told(held, GUESS, 0.0)
-    other = replace(GUESS, **change)  # type: ignore[arg-type]
-    assert told(held, other, 0.9 * AGAIN_S) is GUESS
-    assert told(held, other, AGAIN_S) is other
+    bursts = replace(GUESS, comm_start_s=0.1, compute_s=0.1, period_s=0.25)
+    assert told(held, bursts, 0.5) is bursts
+
+
+def test_a_measurement_that_drifts_is_followed() -> None:
+    held: dict[str, Held] = {}
+    told(held, SURE, 0.0)
+    a_little = replace(SURE, period_s=0.26)
+    assert told(held, a_little, 0.5) is a_little
 
 
 def test_a_guess_takes_the_iteration_that_others_have_measured() -> None:
