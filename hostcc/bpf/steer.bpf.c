@@ -233,6 +233,7 @@ static __always_inline void choose_port(struct bpf_sock_addr *ctx, struct steer_
 		int err;
 
 		at = (start + i) % ports->count;
+		asm volatile("" : "+r"(at));	/* the verifier is to see what is compared used */
 		if (at >= STEER_BIND_PORTS)
 			break;
 		if (v6) {
