@@ -29,6 +29,7 @@ LONG = 0.3
 """Of jobs, those that live long enough to be planned."""
 PERIOD_S, BYTES = 0.2, 1 << 18
 SAMPLE_S = 5.0
+QUIET_S = 40.0
 FREED_S = 20.0
 """For the kernel to free what nobody holds any more."""
 MORE_FILES = 8
@@ -139,7 +140,7 @@ def measure(jobs: int, alive: int, context: Context) -> Figures:
             context.tell("churn", stage.came, jobs)
         seconds = time.monotonic() - start
         stage.settle()
-        after = stage.held()
+        after = quiet(stage, before)
         odd = [d for name in stage.agents for d in stage.ask(name, "verify")["differences"]]
         came, broken = stage.came, stage.troubles()
         changed, outlived = end(stage, after)
@@ -154,6 +155,15 @@ def measure(jobs: int, alive: int, context: Context) -> Figures:
         len(odd), len(changed), len(outlived), path_s, mark_s, lived,
         [*broken[:3], *map(str, leaked.items()), *map(str, odd[:3]), *changed[:5], *outlived[:5]],
     )  # fmt: skip
+
+
+def quiet(stage: ChurnStage, before: Mapping[str, Held]) -> dict[str, Held]:
+    """What agents hold once tables have no more entries than before, or QUIET_S later: some are
+    tidied up with the next look at all sockets only."""
+    until = time.monotonic() + QUIET_S
+    while entries(before, after := stage.held()) and time.monotonic() < until:
+        time.sleep(1.0)
+    return after
 
 
 def end(stage: ChurnStage, was: Mapping[str, Held]) -> tuple[list[str], list[str]]:
