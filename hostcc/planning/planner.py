@@ -38,12 +38,13 @@ def rules(version: str, config: PlanConfig) -> str:
     return f"hostcc {version} {options(config)}"
 
 
-def solved(view: ClusterView, options: Options) -> Solution:
+def solved(view: ClusterView, options: Options, before: Solution | None = None) -> Solution:
     """The schedule of a view, where flows share links only if they have to (apart.py).
 
-    Raises ViewError and OptionsError.
+    What the view has in common with that of `before` is not found again.  Raises ViewError and
+    OptionsError.
     """
-    found = solve(view, options)
+    found = solve(view, options, before)
     if options.paths != DEFAULT:
         return found
     problem, first = found.problem, found.decision
@@ -54,7 +55,7 @@ def solved(view: ClusterView, options: Options) -> Solution:
     routing[list(moved)] = list(moved.values())
     paths = dict(zip(problem.flow_ids, (problem.path_ids[way] for way in routing), strict=True))
     flows = tuple(replace(flow, path=paths.get(flow.id, flow.path)) for flow in view.flows)
-    again = solve(replace(view, flows=flows), replace(options, paths="stay"))
+    again = solve(replace(view, flows=flows), replace(options, paths="stay"), found)
     kept = [one for one in first.moved if not moved.keys() & set(one.flows)]
     leaving = [flow for flow in moved if problem.flow_path[flow] >= 0]
     decision = replace(
@@ -62,13 +63,14 @@ def solved(view: ClusterView, options: Options) -> Solution:
         how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
         moved=(*kept, *(Moved((flow,), "a path of its own") for flow in leaving)),
     )
-    return replace(again, problem=problem, options=options, decision=decision)
+    return replace(again, reading=found.reading, options=options, decision=decision)
 
 
 class Planner:
     """Makes plans, and keeps the latest with what they were made from.
 
-    A plan may be made in another thread than `made` is asked in.
+    A plan may be made in another thread than `made` is asked in.  What the latest has in common
+    with the next view is not found again (schedule.reuse).
     """
 
     def __init__(self, config: PlanConfig) -> None:
@@ -84,8 +86,9 @@ class Planner:
         if not self._enabled:
             return Plan(view.digest, reason="plan.enabled is false")
         try:
-            found = solved(view, self._options)
-            made = _made(view, found)
+            last = self._latest[-1] if self._latest else None
+            found = solved(view, self._options, None if last is None else last.solution)
+            made = _made(view, found, last)
         except HostccError:
             raise
         except Exception as error:
@@ -98,8 +101,12 @@ class Planner:
         return next((made for made in list(self._latest) if made.plan is plan), None)
 
 
-def _made(view: ClusterView, found: Solution) -> Made:
-    plan, problem = written(view.digest, found), found.problem
+def _made(view: ClusterView, found: Solution, last: Made | None) -> Made:
+    if last is None:
+        plan = written(view.digest, found)
+    else:
+        plan = written(view.digest, found, last.solution, last.plan)
+    problem = found.problem
     owners = dict(zip(problem.job_ids, problem.weight.tolist(), strict=True))
     weights = {one.job: dict(one.parameters).get(WEIGHT) for one in plan.jobs}
     factors = {

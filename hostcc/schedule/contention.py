@@ -8,7 +8,7 @@ import numpy as np
 
 from hostcc.schedule import sorting
 from hostcc.schedule.graph import Contention, spans
-from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.intensity import Crossings, link_seconds
 from hostcc.schedule.problem import Floats, Ints, Problem
 
 MOST_PAIRS = 400_000
@@ -79,16 +79,15 @@ def graph(found: Pairs, rank: Ints, worth: Floats) -> Contention:
     return Contention.ranked(rank, first, second, worth[first])
 
 
-def nearest(problem: Problem, routing: Ints, rank: Ints, worth: Floats, most: int) -> Contention:
+def nearest(found: Crossings, rank: Ints, worth: Floats, most: int) -> Contention:
     """The contention graph of very many pairs: on each link only jobs that are next to each
     other in rank, so many that at most `most` pairs are looked at, one neighbour at least.
 
     Levels that respect it respect all pairs, because neighbours are linked to neighbours.
     """
-    job, link, seconds = link_seconds(problem, routing)
-    by_rank = sorting.order(rank[job])
-    place = rank[job][by_rank]
-    found = on_links(place, link[by_rank], seconds[by_rank], problem.job_count, most)
+    by_rank = sorting.order(rank[found.job])
+    place = rank[found.job][by_rank]
+    near = on_links(place, found.link[by_rank], found.seconds[by_rank], len(rank), most)
     named = np.argsort(rank, kind="stable")
-    first, second = named[found.one], named[found.other]
+    first, second = named[near.one], named[near.other]
     return Contention.ranked(rank, first, second, worth[first])

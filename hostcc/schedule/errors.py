@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from hostcc.errors import InputError
+
+Item = TypeVar("Item")
 
 
 class ViewError(InputError):
@@ -15,3 +20,9 @@ class CycleError(InputError):
 
 class OptionsError(InputError):
     """A setting of the scheduler that cannot be met."""
+
+
+def twice(names: Iterable[Item]) -> Item:
+    """The first of `names` that is there a second time."""
+    seen: set[Item] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hostcc.schedule import sorting
@@ -17,9 +19,30 @@ def incidence(problem: Problem, routing: Ints) -> tuple[Ints, Ints]:
     return flow, problem.path_links[np.repeat(first, count) + step]
 
 
+@dataclass(frozen=True)
+class Crossings:
+    """What each job puts on each link in an iteration, one entry per pair that meets, by job,
+    then link."""
+
+    job: Ints
+    link: Ints
+    seconds: Floats
+    """At full capacity."""
+
+    def times(self, jobs: int) -> Floats:
+        """t (J,) seconds: the most that any one link needs for a job's traffic, alone; 0: none."""
+        times = np.zeros(jobs)
+        np.maximum.at(times, self.job, self.seconds)
+        return times
+
+
+def crossings(problem: Problem, routing: Ints) -> Crossings:
+    """Of a routing (F,)."""
+    return Crossings(*link_seconds(problem, routing))
+
+
 def link_seconds(problem: Problem, routing: Ints) -> tuple[Ints, Ints, Floats]:
-    """What each job puts on each link in an iteration: (job, link, seconds at full capacity),
-    one entry per pair that meets, by job, then link."""
+    """The same as (job, link, seconds)."""
     flow, link = incidence(problem, routing)
     key = problem.flow_job[flow] * problem.link_count + link
     pairs, where = sorting.unique(key)
@@ -29,11 +52,8 @@ def link_seconds(problem: Problem, routing: Ints) -> tuple[Ints, Ints, Floats]:
 
 
 def communication_time(problem: Problem, routing: Ints) -> Floats:
-    """t (J,) seconds: the most that any one link needs for a job's traffic, alone; 0: none."""
-    job, _, seconds = link_seconds(problem, routing)
-    times = np.zeros(problem.job_count)
-    np.maximum.at(times, job, seconds)
-    return times
+    """t (J,) seconds, see Crossings."""
+    return crossings(problem, routing).times(problem.job_count)
 
 
 def intensity(work: Floats, times: Floats) -> Floats:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from hostcc.schedule import baselines_order, order
 from hostcc.schedule.contention import Pairs, pairs
-from hostcc.schedule.intensity import communication_time, intensity, link_seconds
+from hostcc.schedule.intensity import Crossings, communication_time, crossings, intensity
 from hostcc.schedule.pairloss import Alone
 from hostcc.schedule.paths import baselines, crux, pair_search
 from hostcc.schedule.paths.fabric import from_problem
@@ -54,32 +55,53 @@ def alone(problem: Problem, routing: Ints) -> Alone:
     return Alone(problem.compute, problem.comm_start, communication_time(problem, routing))
 
 
-def overloaded(problem: Problem, routing: Ints, jobs: Alone) -> bool:
+def overloaded(problem: Problem, found: Crossings, jobs: Alone) -> bool:
     """Whether the links that jobs wait for are offered far more than they can carry."""
-    job, link, seconds = link_seconds(problem, routing)
+    job, link = found.job, found.link
     if not len(job):
         return False
-    duty = seconds / np.maximum(jobs.period[job], 1e-9)
+    duty = found.seconds / np.maximum(jobs.period[job], 1e-9)
     load = np.bincount(link, duty, problem.link_count)
     worst = np.zeros(problem.job_count)
     np.maximum.at(worst, job, load[link])
     return bool(worst[worst > 0].mean() > order.OVERLOAD)
 
 
-def by_losses(problem: Problem, routing: Ints, worth: Floats, met: Pairs) -> tuple[Ints, str]:
-    """hostcc's order from the losses of the pairs that meet (order.py), and how it came about;
-    under overload, by intensity."""
-    jobs = alone(problem, routing)
+@dataclass(frozen=True)
+class Ordered:
+    """hostcc's order."""
+
+    rank: Ints
+    """(J,)"""
+    how: str
+    """For a person."""
+    losses: order.Losses | None = None
+    """None: not asked."""
+
+
+def by_losses(
+    problem: Problem,
+    found: Crossings,
+    worth: Floats,
+    met: Pairs,
+    followed: order.Followed | None = None,
+) -> Ordered:
+    """From the losses of the pairs that meet (order.py); under overload, by intensity.
+    `followed`: what is known of them."""
+    jobs = Alone(problem.compute, problem.comm_start, found.times(problem.job_count))
     start = baselines_order.ranks(intensity(worth, jobs.comm))
-    if overloaded(problem, routing, jobs):
-        return start, "order: by intensity, links are offered far more than they carry"
-    found = order.losses(jobs, met)
+    if overloaded(problem, found, jobs):
+        how = "order: by intensity, links are offered far more than they carry"
+        return Ordered(start, how)
+    lost = order.losses(jobs, met, followed)
     per_second = worth / np.maximum(jobs.period, 1e-9)
-    return order.best(problem.job_count, found, per_second, start), "order: least predicted loss"
+    rank = order.best(problem.job_count, lost, per_second, start)
+    return Ordered(rank, "order: least predicted loss", lost)
 
 
 def _by_losses(problem: Problem, routing: Ints) -> Ints:
-    return by_losses(problem, routing, problem.work, pairs(problem, routing))[0]
+    found = crossings(problem, routing)
+    return by_losses(problem, found, problem.work, pairs(problem, routing)).rank
 
 
 ROUTES: dict[str, Route] = {

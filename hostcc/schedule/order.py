@@ -16,16 +16,29 @@ import numpy as np
 
 from hostcc.schedule.contention import Pairs
 from hostcc.schedule.insertion import GAIN, Search
-from hostcc.schedule.pairloss import Alone, estimate, slowdown
+from hostcc.schedule.pairloss import PHASES, Alone, estimate, slowdown
 from hostcc.schedule.problem import Floats, Ints
 
 ENUMERATED = 6
 """Jobs up to which every order is tried."""
+FEW = 4000
+"""Losses up to which they are followed from PHASES starting points, beyond from MANY_PHASES."""
+MANY_PHASES = 4
 FOLLOWED = 20_000
 """Losses (two for each pair that meets) that are followed, not estimated."""
 OVERLOAD = 1.0
 """Mean load of the links that a job crosses, in seconds of traffic per second, above which the
 pairwise model does not tell orders apart: there the order by intensity stays."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What is known of 2 N losses, first of `other` below `one`, then of `one` below `other`."""
+
+    rough: Floats
+    """As estimated; NaN: not yet."""
+    exact: Floats
+    """As followed from MANY_PHASES; NaN: not yet."""
 
 
 @dataclass(frozen=True)
@@ -38,26 +51,34 @@ class Losses:
     """(N,) d of `other` below `one`."""
     one_below: Floats
     """(N,) d of `one` below `other`."""
+    followed: Followed | None = None
+    """Where there are very many."""
 
 
-def losses(jobs: Alone, found: Pairs) -> Losses:
+def losses(jobs: Alone, found: Pairs, known: Followed | None = None) -> Losses:
     """The pairwise model of the pairs that meet; of very many, the greatest losses are followed
-    and the others estimated."""
+    and the others estimated, but for what is known of them."""
     upper = np.concatenate([found.one, found.other])
     lower = np.concatenate([found.other, found.one])
     up = np.concatenate([found.one_seconds, found.other_seconds])
     down = np.concatenate([found.other_seconds, found.one_seconds])
-    phases = 8 if len(up) <= 4000 else 4
-    if len(up) <= FOLLOWED:
-        loss = slowdown(jobs, upper, lower, up, down, phases)
-    else:
-        loss = estimate(jobs, upper, lower, up, down)
-        some = loss[loss > 0]  # partition() is slow where very many are equal
-        last = len(some) - FOLLOWED
-        most = loss > (np.partition(some, last)[last] if last > 0 else 0.0)
-        loss[most] = slowdown(jobs, upper[most], lower[most], up[most], down[most], phases)
     half = len(found.one)
-    return Losses(found.one, found.other, loss[:half], loss[half:])
+    if len(up) <= FOLLOWED:
+        phases = PHASES if len(up) <= FEW else MANY_PHASES
+        loss = slowdown(jobs, upper, lower, up, down, phases)
+        return Losses(found.one, found.other, loss[:half], loss[half:])
+    if known is None:
+        known = Followed(np.full(len(up), np.nan), np.full(len(up), np.nan))
+    rough, exact = known.rough.copy(), known.exact.copy()
+    new = np.flatnonzero(np.isnan(rough))
+    rough[new] = estimate(jobs, upper[new], lower[new], up[new], down[new])
+    some = rough[rough > 0]  # partition() is slow where very many are equal
+    last = len(some) - FOLLOWED
+    most = rough > (np.partition(some, last)[last] if last > 0 else 0.0)
+    new = np.flatnonzero(most & np.isnan(exact))
+    exact[new] = slowdown(jobs, upper[new], lower[new], up[new], down[new], MANY_PHASES)
+    loss = np.where(most, exact, rough)
+    return Losses(found.one, found.other, loss[:half], loss[half:], Followed(rough, exact))
 
 
 @cache

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
 from hostcc.model import ClusterView, FlowPlan, JobPlan, Plan
-from hostcc.schedule import baselines_order, checked, compression, fairness, methods, parameters
+from hostcc.schedule import (
+    baselines_order,
+    checked,
+    compression,
+    fairness,
+    kcut,
+    methods,
+    parameters,
+)
 from hostcc.schedule import order as orders
 from hostcc.schedule.components import Small
-from hostcc.schedule.contention import Pairs, graph, nearest, pairs
+from hostcc.schedule.contention import Pairs, graph, nearest, on_links, pairs
 from hostcc.schedule.errors import OptionsError
-from hostcc.schedule.intensity import communication_time, intensity
+from hostcc.schedule.intensity import crossings, intensity
 from hostcc.schedule.paths import disturbance
-from hostcc.schedule.problem import Floats, Ints, Problem, build
+from hostcc.schedule.problem import Floats, Ints, Problem, Reading, read
+from hostcc.schedule.reuse import Carried, Work
 from hostcc.schedule.shifts import Shifts, shifts
 
 DEFAULT = "hostcc"
@@ -72,15 +82,15 @@ class Decision:
     how: str
     """For a person."""
     moved: tuple[Moved, ...] = ()
-    met: Pairs | None = None
-    """Who meets whom, where that is known already."""
+    work: Work | None = None
+    """What was found on the way."""
 
 
 @dataclass(frozen=True)
 class Solution:
     """Everything that a plan says, in arrays."""
 
-    problem: Problem
+    reading: Reading
     options: Options
     decision: Decision
     level: Ints
@@ -94,43 +104,66 @@ class Solution:
     weight: Floats
     """(J,) of the congestion control."""
 
+    @property
+    def problem(self) -> Problem:
+        """What it solves."""
+        return self.reading.problem
+
+    def contenders(self) -> Ints:
+        """(J,) with how many jobs each shares links."""
+        count = np.bincount(self.met.one, minlength=self.problem.job_count)
+        return count + np.bincount(self.met.other, minlength=self.problem.job_count)
+
 
 def plan(view: ClusterView, options: Options | None = None) -> Plan:
     """The plan of a view.  Raises ViewError and OptionsError, in one line."""
     return written(view.digest, solve(view, options))
 
 
-def solve(view: ClusterView, options: Options | None = None) -> Solution:
-    """What plan() writes down.  Raises ViewError and OptionsError."""
+def solve(
+    view: ClusterView, options: Options | None = None, before: Solution | None = None
+) -> Solution:
+    """What plan() writes down.  `before`: the solution of any other view; what the two have in
+    common is taken from it, and the result is the same.  Raises ViewError and OptionsError."""
     options = Options() if options is None else options
-    problem = build(view)
+    reading = read(view, None if before is None else before.reading)
+    problem = reading.problem
     usable = compression.usable_levels(options.levels, options.reserved)
-    decision = decide(problem, options, len(usable))
-    times = communication_time(problem, decision.routing)
+    past = None if before is None else before.decision.work
+    decision = decide(problem, options, len(usable), past)
+    work = decision.work
+    found = crossings(problem, decision.routing) if work is None else work.crossings
+    times = found.times(problem.job_count)
     level = usable[decision.level]
     # What a job contends with is unknown: doubt means best effort.
     level[problem.blind] = usable[-1]
-    met = pairs(problem, decision.routing) if decision.met is None else decision.met
+    met = pairs(problem, decision.routing) if work is None else work.met
     competing = np.zeros(problem.job_count, np.bool_)
     competing[met.one] = competing[met.other] = True
     return Solution(
-        problem,
+        reading,
         options,
         decision,
         level,
         times,
         _priority(problem, decision, times, options),
         met,
-        shifts(problem, decision.routing),
+        shifts(problem, found),
         parameters.weights(level, problem.weight, competing),
     )
 
 
-def written(digest: str, found: Solution) -> Plan:
-    """The plan of a solution; `digest`: of its view."""
+def written(
+    digest: str, found: Solution, before: Solution | None = None, last: Plan | None = None
+) -> Plan:
+    """The plan of a solution; `digest`: of its view.  `last`: what was written of the solution
+    `before`; what is the same is taken from it."""
     problem, routing = found.problem, found.decision.routing
-    contenders = np.bincount(found.met.one, minlength=problem.job_count)
-    contenders += np.bincount(found.met.other, minlength=problem.job_count)
+    contenders = found.contenders()
+    reasons = [""] * problem.job_count
+    if before is not None and last is not None:
+        _same_reasons(found, contenders, before, last, reasons)
+    known = {} if last is None else {one.flow: one for one in last.flows}
     jobs = zip(
         problem.job_ids,
         found.decision.rank.tolist(),
@@ -142,8 +175,15 @@ def written(digest: str, found: Solution) -> Plan:
         contenders.tolist(),
         problem.blind.tolist(),
         found.shifts.reason,
+        reasons,
         strict=True,
     )
+    flows = zip(problem.flow_ids, map(problem.path_ids.__getitem__, routing.tolist()), strict=True)
+    written_flows = [
+        one if (one := known.get(flow)) is not None and one.path == path else FlowPlan(flow, path)
+        for flow, path in flows
+    ]
+    written_flows.sort(key=attrgetter("flow"))
     return Plan(
         digest=digest,
         jobs=tuple(
@@ -154,20 +194,18 @@ def written(digest: str, found: Solution) -> Plan:
                 value,
                 shift,
                 ((parameters.WEIGHT, weight),),
-                _reason(value, seconds, others, blind, why),
+                said or _reason(value, seconds, others, blind, why),
             )
-            for job, rank, its, value, shift, weight, seconds, others, blind, why in jobs
+            for job, rank, its, value, shift, weight, seconds, others, blind, why, said in jobs
         ),
-        flows=tuple(
-            FlowPlan(flow, problem.path_ids[path])
-            for flow, path in sorted(zip(problem.flow_ids, routing.tolist(), strict=True))
-        ),
+        flows=tuple(written_flows),
         reason=found.decision.how,
     )
 
 
-def decide(problem: Problem, options: Options, levels: int) -> Decision:
-    """Paths, order and levels of a problem, on `levels` levels.  Raises OptionsError."""
+def decide(problem: Problem, options: Options, levels: int, past: Work | None = None) -> Decision:
+    """Paths, order and levels of a problem, on `levels` levels; `past`: of another problem, to
+    take over what is the same.  Raises OptionsError."""
     _check(options)
     worth = fairness.worth(problem.work, problem.weight, problem.slowdown, options.fairness)
     default = (options.paths, options.order, options.compression) == (DEFAULT, DEFAULT, "exact")
@@ -175,26 +213,39 @@ def decide(problem: Problem, options: Options, levels: int) -> Decision:
     if default and not bound and options.simulations and checked.fits(problem):
         return _simulated(problem, options, levels, worth)
     routing, moved, words = _paths(problem, options)
-    times = communication_time(problem, routing)
-    met = pairs(problem, routing)
-    if options.order == DEFAULT:
-        rank, how = methods.by_losses(problem, routing, worth, met)
-        words.append(how)
+    found = crossings(problem, routing)
+    carried = None if past is None else Carried(past, problem, found)
+    if carried is None:
+        met, followed = on_links(found.job, found.link, found.seconds, problem.job_count), None
     else:
-        rank = methods.ORDERS[options.order](problem, routing)
+        met, source = carried.pairs()
+        followed = carried.followed(source)
+    if options.order == DEFAULT:
+        ordered = methods.by_losses(problem, found, worth, met, followed)
+        rank, lost = ordered.rank, ordered.losses
+        words.append(ordered.how)
+    else:
+        rank, lost = methods.ORDERS[options.order](problem, routing), None
         words.append(f"order: {options.order}")
     if bound:
-        jobs = methods.alone(problem, routing)
-        rank = fairness.bounded(rank, orders.losses(jobs, met), options.most_loss)
+        lost = orders.losses(methods.alone(problem, routing), met) if lost is None else lost
+        rank = fairness.bounded(rank, lost, options.most_loss)
         words.append(f"no job to lose more than {options.most_loss:.0%}")
-    value = intensity(worth, times)
+    value = intensity(worth, found.times(problem.job_count))
     if len(met.one) <= MOST_EDGES:
         contention = graph(met, rank, value)
     else:
-        contention = nearest(problem, routing, rank, value, MOST_EDGES)
-    level = compression.METHODS[options.compression](contention, rank, levels)
+        contention = nearest(found, rank, value, MOST_EDGES)
+    cut = None
+    if options.compression == "exact":
+        cut = kcut.cut(contention, levels, None if carried is None else carried.cut(contention))
+        level = cut.level
+    else:
+        level = compression.METHODS[options.compression](contention, rank, levels)
     words.append(f"levels: {options.compression}")
-    return Decision(routing, rank, level, "; ".join(words), moved, met)
+    followed = None if lost is None else lost.followed
+    work = Work(problem, found, met, followed, contention, cut)
+    return Decision(routing, rank, level, "; ".join(words), moved, work)
 
 
 def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -> Decision:
@@ -236,6 +287,25 @@ def _priority(problem: Problem, decision: Decision, times: Floats, options: Opti
     if options.order == "crux":
         return baselines_order.crux_priority(problem, decision.routing)
     return intensity(problem.work, times)
+
+
+def _same_reasons(
+    found: Solution, contenders: Ints, before: Solution, last: Plan, reasons: list[str]
+) -> None:
+    """Fill in the reasons of jobs for which nothing has changed."""
+    place = dict(zip(before.problem.job_ids, range(before.problem.job_count), strict=True))
+    at = np.array([place.get(name, -1) for name in found.problem.job_ids], np.int64)
+    here = np.flatnonzero(at >= 0)
+    old = at[here]
+    same = (
+        (before.priority[old] == found.priority[here])
+        & (before.times[old] == found.times[here])
+        & (before.contenders()[old] == contenders[here])
+        & (before.problem.blind[old] == found.problem.blind[here])
+    )
+    for job, its in zip(here[same].tolist(), old[same].tolist(), strict=True):
+        if before.shifts.reason[its] == found.shifts.reason[job]:
+            reasons[job] = last.jobs[its].reason
 
 
 def _reason(value: float, seconds: float, others: int, blind: bool, shift: str) -> str:

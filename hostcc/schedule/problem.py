@@ -7,17 +7,19 @@ flows by (job, name); only elephants with at least one usable path are in it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import repeat
 from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
-from hostcc.schedule.errors import ViewError
+from hostcc.model import ClusterView, Flow, JobProfile, SizeClass
+from hostcc.schedule.errors import ViewError, twice
+from hostcc.schedule.tables import Tables
+from hostcc.schedule.tables import read as read_tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,9 +31,11 @@ TINY_S = 1e-9
 
 Item = TypeVar("Item")
 
-# Called for hundreds of thousands of paths.
-_path_id: Callable[[Path], str] = attrgetter("id")
-_path_links: Callable[[Path], tuple[str, ...]] = attrgetter("links")
+Said = tuple[str, str, str, str, float, SizeClass, str]
+"""Job, name and the rest of what a plan depends on in a flow: sorted like flows."""
+
+# Called for tens of thousands of flows.
+_say: Callable[[Flow], Said] = attrgetter("job", "id", "src", "dst", "bytes", "size", "path")
 
 
 @dataclass(frozen=True)
@@ -99,116 +103,158 @@ class Problem:
         return len(self.link_ids)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A view as it was read, for the next one to be read from."""
+
+    problem: Problem
+    tables: Tables
+    links: tuple[tuple[str, float], ...]
+    """Of the view."""
+    said: list[Said]
+    """(F,) what there is to a flow."""
+
+
 def build(view: ClusterView) -> Problem:
     """The arrays of a view.  Raises ViewError for what cannot be: NaN, negative measurements,
     names twice, flows of unknown jobs, paths over unknown links.  A link of no capacity has
     failed: paths over it are left out."""
+    return read(view).problem
+
+
+def read(view: ClusterView, before: Reading | None = None) -> Reading:
+    """The same, with what helps to read the next view.  What the view has in common with the
+    one of `before`, any other, is taken from there; the result is the same.  Raises ViewError."""
     jobs = _by_name(view.jobs, [job.job for job in view.jobs], "job")
     numbers = _job_numbers(jobs)
-    links = _links(view.links)
-    tables = _Tables(view.tables, links, {(flow.src, flow.dst) for flow in view.flows})
     job_index = {job.job: index for index, job in enumerate(jobs)}
     names = [flow.id for flow in view.flows]
     if len(set(names)) != len(names):
-        raise ViewError(f"flow: {_twice(names)}: expected once, got it twice")
-    flows, unroutable = _flows(view.flows, job_index, tables)
-    flow_job = np.array([job_index[flow.job] for flow in flows], np.int64)
+        raise ViewError(f"flow: {twice(names)}: expected once, got it twice")
+    known = _Known(before, view, job_index)
+    past = None if before is None else before.tables
+    links = _links(view.links) if known.links is None else known.links
+    used = {(flow.src, flow.dst) for flow in known.others(view.flows)}
+    tables, now = read_tables(view.tables, links, used, past, known.still())
+    old = known.flows(tables, now)
+    flows, unroutable = _flows(known.others(view.flows), job_index, tables)
+    found = _merged(old, _fresh(flows, job_index, tables))
     blind = np.zeros(len(jobs), np.bool_)
     blind[[job_index[name] for name in unroutable]] = True
-    blind[flow_job] = False
-    return Problem(
+    blind[found.job] = False
+    problem = Problem(
         job_ids=tuple(job.job for job in jobs),
-        flow_ids=tuple(flow.id for flow in flows),
+        flow_ids=tuple([one[1] for one in found.said]),
         link_ids=tuple(tables.alive),
-        path_ids=tuple(tables.path_ids),
+        path_ids=tables.path_ids,
         capacity=np.array([links[name] for name in tables.alive], np.float64),
         **numbers,
-        flow_job=flow_job,
-        flow_bytes=np.array([flow.bytes for flow in flows], np.float64),
-        flow_table=np.array([tables.index[flow.src, flow.dst] for flow in flows], np.int64),
-        flow_path=np.array([tables.on(flow) for flow in flows], np.int64),
+        flow_job=found.job,
+        flow_bytes=found.bytes,
+        flow_table=found.table,
+        flow_path=found.path,
         table_start=tables.starts,
         path_start=tables.path_starts,
         path_links=tables.path_links,
         blind=blind,
     )
+    return Reading(problem, tables, view.links, found.said)
 
 
-class _Tables:
-    """Usable paths of the pairs that are used, by (source, destination), then by name."""
+@dataclass(frozen=True)
+class _Flows:
+    """Flows with a path, by (job, name)."""
+
+    said: list[Said]
+    job: Ints
+    bytes: Floats
+    table: Ints
+    path: Ints
+
+
+class _Known:
+    """Which flows of a view say what they said before."""
 
     def __init__(
-        self,
-        tables: Sequence[PathTable],
-        links: Mapping[str, float],
-        used: Set[tuple[str, str]],
+        self, before: Reading | None, view: ClusterView, job_index: Mapping[str, int]
     ) -> None:
-        self.index: dict[tuple[str, str], int] = {}
-        self.alive = {link: i for i, link in enumerate(link for link, c in links.items() if c > 0)}
-        number = dict.fromkeys(links, -1) | self.alive
-        ids: list[str] = []
-        hops: list[int] = []
-        sizes: list[int] = []
-        counts: list[int] = []
-        by_ends = {(table.src, table.dst): table for table in tables}
-        if len(by_ends) != len(tables):
-            src, dst = _twice([(table.src, table.dst) for table in tables])
-            raise ViewError(f"path table: {src} to {dst}: expected one, got two")
-        for key in sorted(used & by_ends.keys()):
-            table = by_ends[key]
-            self.index[key] = len(counts)
-            paths: Sequence[Path] = table.paths
-            names = list(map(_path_id, paths))
-            if names != sorted(names):
-                paths = sorted(paths, key=_path_id)
-                names = list(map(_path_id, paths))
-            if len(set(names)) != len(names):
-                raise ViewError(f"path: {_twice(names)}: expected once in its table, got it twice")
-            counts.append(len(paths))
-            ids += names
-            ways = list(map(_path_links, paths))
-            sizes += map(len, ways)
-            try:
-                hops += map(number.__getitem__, chain.from_iterable(ways))
-            except KeyError as error:
-                raise ViewError(
-                    f"path: of {table.src} to {table.dst}: expected known links, got {error}"
-                ) from error
-        self._keep(ids, np.array(hops, np.int64), np.array(sizes, np.int64), counts)
+        self.before = before
+        self.links = before.tables.links if before and before.links == view.links else None
+        self.row = np.full(len(view.flows), -1)
+        """(Flows of the view,) their places before."""
+        if before is None or not before.said or not before.tables.whole:
+            return
+        now = [job_index.get(name, -1) for name in before.problem.job_ids]
+        self.job = np.array(now, np.int64)
+        place = dict(zip(before.said, range(len(before.said)), strict=True))
+        self.row[:] = list(map(place.get, map(_say, view.flows), repeat(-1)))
+        self.row[self.job[before.problem.flow_job][self.row] < 0] = -1
 
-    def _keep(self, ids: list[str], hops: Ints, sizes: Ints, counts: list[int]) -> None:
-        """Leave out paths over failed links; links of a path in order, each once."""
-        path = np.repeat(np.arange(len(ids)), sizes)
-        usable = np.ones(len(ids), np.bool_)
-        usable[path[hops < 0]] = False
-        width = max(1, len(self.alive))
-        cells = np.sort((path * width + hops)[usable[path]], kind="stable")
-        cells = cells[np.append(True, cells[1:] != cells[:-1])] if len(cells) else cells
-        path, self.path_links = np.divmod(cells, width)
-        kept = np.flatnonzero(usable)
-        self.path_ids = ids if len(kept) == len(ids) else [ids[index] for index in kept.tolist()]
-        self.path_starts = np.append(np.searchsorted(path, kept), len(path)).astype(np.int64)
-        ends = np.cumsum(np.array([0, *counts], np.int64))
-        self.starts = np.searchsorted(kept, ends).astype(np.int64)
-        self._first: list[int] = self.starts.tolist()
+    def still(self) -> NDArray[np.bool_] | None:
+        """(T before,) tables that they use."""
+        if self.before is None:
+            return None
+        found = np.zeros(len(self.before.tables.keys), np.bool_)
+        found[self.before.problem.flow_table[self.row[self.row >= 0]]] = True
+        return found
 
-    def routes(self, flow: Flow) -> bool:
-        """Whether a flow has a usable path."""
-        table = self.index.get((flow.src, flow.dst))
-        return table is not None and self._first[table + 1] > self._first[table]
+    def flows(self, tables: Tables, now: Ints) -> _Flows | None:
+        """Those that are taken over, now that the tables are read: each of before is `now` ..."""
+        if self.before is None or not tables.whole:
+            self.row[:] = -1
+        if self.before is None or not (self.row >= 0).any():
+            return None
+        problem, said = self.before.problem, self.before.said
+        table = now[problem.flow_table]
+        self.row[table[self.row] < 0] = -1
+        rows = np.sort(self.row[self.row >= 0])
+        shift = tables.starts[table[rows]] - problem.table_start[problem.flow_table[rows]]
+        path = problem.flow_path[rows]
+        return _Flows(
+            [said[row] for row in rows.tolist()],
+            self.job[problem.flow_job[rows]],
+            problem.flow_bytes[rows],
+            table[rows],
+            np.where(path >= 0, path + shift, -1),
+        )
 
-    def on(self, flow: Flow) -> int:
-        """The path that a flow is on, -1 when unknown or unusable."""
-        table = self.index.get((flow.src, flow.dst))
-        if table is None or not flow.path:
-            return -1
-        first, last = self._first[table : table + 2]
-        at = bisect_left(self.path_ids, flow.path, first, last)
-        return at if at < last and self.path_ids[at] == flow.path else -1
+    def others(self, flows: Sequence[Flow]) -> list[Flow]:
+        """Those that are not."""
+        return [flows[at] for at in np.flatnonzero(self.row < 0).tolist()]
+
+
+def _fresh(flows: list[Flow], job_index: Mapping[str, int], tables: Tables) -> _Flows:
+    return _Flows(
+        list(map(_say, flows)),
+        np.array([job_index[flow.job] for flow in flows], np.int64),
+        np.array([flow.bytes for flow in flows], np.float64),
+        np.array([tables.index[flow.src, flow.dst] for flow in flows], np.int64),
+        np.array([tables.on(flow) for flow in flows], np.int64),
+    )
+
+
+def _merged(old: _Flows | None, new: _Flows) -> _Flows:
+    if old is None:
+        return new
+    at = [bisect_left(old.said, one) for one in new.said]
+    said: list[Said] = []
+    last = 0
+    for place, one in zip(at, new.said, strict=True):
+        said += old.said[last:place]
+        said.append(one)
+        last = place
+    said += old.said[last:]
+    return _Flows(
+        said,
+        np.insert(old.job, at, new.job),
+        np.insert(old.bytes, at, new.bytes),
+        np.insert(old.table, at, new.table),
+        np.insert(old.path, at, new.path),
+    )
 
 
 def _flows(
-    flows: Iterable[Flow], jobs: Mapping[str, int], tables: _Tables
+    flows: Iterable[Flow], jobs: Mapping[str, int], tables: Tables
 ) -> tuple[list[Flow], set[str]]:
     routed: list[Flow] = []
     unroutable: set[str] = set()
@@ -264,11 +310,5 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
 
 def _by_name(items: Sequence[Item], names: Sequence[str], what: str) -> list[Item]:
     if len(set(names)) != len(names):
-        raise ViewError(f"{what}: {_twice(names)}: expected once, got it twice")
+        raise ViewError(f"{what}: {twice(names)}: expected once, got it twice")
     return [item for _, item in sorted(zip(names, items, strict=True), key=lambda pair: pair[0])]
-
-
-def _twice(names: Iterable[Item]) -> Item:
-    """The first of `names` that is there a second time."""
-    seen: set[Item] = set()
-    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -16,7 +16,7 @@ from hostcc.schedule.cassini import affinity, compatibility
 from hostcc.schedule.cassini.affinity import Affinity
 from hostcc.schedule.cassini.circle import MAX_SECONDS, Pattern
 from hostcc.schedule.errors import ViewError
-from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.intensity import Crossings
 from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
 
 COMPATIBLE = 0.98
@@ -54,14 +54,13 @@ class _Link:
     asked: dict[int, float]
 
 
-def shifts(problem: Problem, routing: Ints) -> Shifts:
-    """Time-shifts under a routing (F,)."""
+def shifts(problem: Problem, found: Crossings) -> Shifts:
+    """Time-shifts of jobs that put so much on the links."""
     seconds = np.zeros(problem.job_count)
     reason = [""] * problem.job_count
-    job, link, busy = link_seconds(problem, routing)
-    comm = np.zeros(problem.job_count)
-    np.maximum.at(comm, job, busy)
-    asked = busy / np.maximum(comm[job], TINY_S)
+    job, link = found.job, found.link
+    comm = found.times(problem.job_count)
+    asked = found.seconds / np.maximum(comm[job], TINY_S)
     full = np.bincount(link, asked, problem.link_count) > FULL
     on = full[link]
     job, link, asked = job[on], link[on], asked[on]
@@ -70,13 +69,14 @@ def shifts(problem: Problem, routing: Ints) -> Shifts:
         small = len(members) <= MOST_JOBS
         if small and parts < MOST_PARTS:
             parts += 1
-            found, words = _part(problem, comm, members, _links(problem, members, job, link, asked))
-            for member, shift in found.items():
+            links = _links(problem, members, job, link, asked)
+            shifted, words = _part(problem, comm, members, links)
+            for member, shift in shifted.items():
                 seconds[member] = shift
         elif small:
             words = "no time-shift: looked for among the first jobs only"
         else:
-            words = f"no time-shift: {len(members)} jobs compete, more than can be interleaved"
+            words = f"no time-shift: more than {MOST_JOBS} jobs compete, too many to interleave"
         for member in members:
             reason[member] = words
     return Shifts(seconds, tuple(reason))

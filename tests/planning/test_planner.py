@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from hostcc.errors import HostccError
 from hostcc.model import Plan
-from hostcc.planning.planner import KEPT, Planner, rules
+from hostcc.planning.planner import KEPT, Planner, rules, solved
 from hostcc.schedule import compression, methods
+from hostcc.schedule.plan import Solution
 from hostcc.sections.plan import PlanConfig
 from tests.planning.made import made
 from tests.refusals import is_one_line
+from tests.schedule.test_plan import many
 from tests.schedule.views import job, one_link
 
 pytestmark = pytest.mark.unit
@@ -38,6 +41,21 @@ def test_only_the_latest_are_kept() -> None:
     plans = [planner(replace(VIEW, digest=str(number))) for number in range(KEPT + 1)]
     assert [planner.made(one) is not None for one in plans] == [False] + [True] * KEPT
     assert planner.made(None) is None
+
+
+def test_the_plan_before_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+
+    def watched(*args: Any) -> Solution:
+        taken.append(args[2])
+        return solved(*args)
+
+    monkeypatch.setattr("hostcc.planning.planner.solved", watched)
+    planner = Planner(PlanConfig())
+    first, second = many(20, 60, 1), many(21, 60, 1)
+    planner(first)
+    assert planner(second) == Planner(PlanConfig())(second)
+    assert [one is None for one in taken] == [True, False, True]
 
 
 def test_disabled_plans_nothing() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hostcc.model import ClusterView, JobProfile
+from hostcc.schedule.intensity import crossings
 from hostcc.schedule.problem import build
 from hostcc.schedule.shifts import MOST_JOBS, Shifts, shifts
 from hostcc.sim.cluster import SimFlow, SimJob, constant, simulate
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.unit
 
 def of(view: ClusterView) -> Shifts:
     problem = build(view)
-    return shifts(problem, problem.table_start[problem.flow_table])
+    return shifts(problem, crossings(problem, problem.table_start[problem.flow_table]))
 
 
 def pair(phase: float, measured: float = 1.0, **more: float) -> list[JobProfile]:
@@ -70,7 +71,11 @@ def test_what_fits_already_stays() -> None:
         (pair(0.0, measured=0.0), 0.4, "iteration time of a is unknown"),
         (pair(0.0, confidence=0.1), 0.4, "a was not measured long enough"),
         (pair(0.0), 0.9, "at best"),
-        ([job(f"j{n}", compute=0.6, period_s=0.7) for n in range(MOST_JOBS + 1)], 0.1, "9 jobs"),
+        (
+            [job(f"j{n}", compute=0.6, period_s=0.7) for n in range(MOST_JOBS + 1)],
+            0.1,
+            "more than 8 jobs",
+        ),
         (
             [job("a", compute=0.01, period_s=0.02), job("b", compute=1.0, period_s=1.01)],
             0.01,
@@ -112,7 +117,7 @@ def test_a_loop_is_solved_as_one_link() -> None:
     view = problems.view(jobs, spines=1)
     profiles = tuple(dataclasses.replace(one, period_s=1.0) for one in view.jobs)
     problem = build(dataclasses.replace(view, jobs=profiles))
-    found = shifts(problem, problem.table_start[problem.flow_table])
+    found = shifts(problem, crossings(problem, problem.table_start[problem.flow_table]))
     assert len(set(np.round(found.seconds, 2).tolist())) == 3
     assert all(reason.startswith("interleaved") for reason in found.reason)
 

@@ -1,0 +1,143 @@
+"""What a solution leaves to the next one: who meets whom, what that costs, and the cut.
+
+All of it is a function of what it is about, jobs, pairs or a graph, so what is taken over is
+what would be found again; the cut, whose search begins from the one before, is unique.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.schedule.contention import MOST_PAIRS, Pairs, on_links
+from hostcc.schedule.graph import Contention
+from hostcc.schedule.intensity import Crossings
+from hostcc.schedule.kcut import Cut
+from hostcc.schedule.order import Followed
+from hostcc.schedule.problem import Ints, Problem
+
+MOST_CHANGED = 8
+"""Of so many jobs one may have changed; beyond that all is found anew."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was found on the way to a solution."""
+
+    problem: Problem
+    crossings: Crossings
+    met: Pairs
+    followed: Followed | None
+    contention: Contention | None
+    cut: Cut | None
+
+
+class Carried:
+    """What of `before` holds for a problem with these crossings."""
+
+    def __init__(self, before: Work, problem: Problem, crossings: Crossings) -> None:
+        self.before, self.crossings = before, crossings
+        self.jobs = problem.job_count
+        place = dict(zip(problem.job_ids, range(self.jobs), strict=True))
+        now = [place.get(name, -1) for name in before.problem.job_ids]
+        self.now = np.array(now, np.int64)
+        """(Jobs before,) -1: gone."""
+        self.changed = self._changed(problem)
+        """(J,) jobs that are new, or put something else on links, or take other times."""
+
+    def pairs(self) -> tuple[Pairs, Ints]:
+        """The pairs that meet, and where each stood before, -1: nowhere."""
+        found = self.crossings
+        few = int(self.changed.sum()) * MOST_CHANGED < self.jobs
+        if not few or _thinned(found) or _thinned(self.before.crossings):
+            every = on_links(found.job, found.link, found.seconds, self.jobs)
+            return every, np.full(len(every.one), -1)
+        met = self.before.met
+        one, other = self.now[met.one], self.now[met.other]
+        still = np.flatnonzero(
+            (one >= 0) & (other >= 0) & ~self.changed[one] & ~self.changed[other]
+        )
+        one, other = one[still], other[still]
+        # Of the others one of each pair has changed, and meets on links that it is on.
+        links = np.zeros(int(found.link.max(initial=0)) + 1, np.bool_)
+        links[found.link[self.changed[found.job]]] = True
+        on = links[found.link]
+        new = on_links(found.job[on], found.link[on], found.seconds[on], self.jobs)
+        fresh = np.flatnonzero(self.changed[new.one] | self.changed[new.other])
+        at = np.searchsorted(one * self.jobs + other, new.one[fresh] * self.jobs + new.other[fresh])
+        pairs = Pairs(
+            np.insert(one, at, new.one[fresh]),
+            np.insert(other, at, new.other[fresh]),
+            np.insert(met.one_seconds[still], at, new.one_seconds[fresh]),
+            np.insert(met.other_seconds[still], at, new.other_seconds[fresh]),
+        )
+        return pairs, np.insert(still, at, -1)
+
+    def followed(self, source: Ints) -> Followed | None:
+        """What is known of the losses of pairs that stood at `source` before; NaN: nothing."""
+        known = self.before.followed
+        if known is None:
+            return None
+        both = np.concatenate(
+            [source, np.where(source >= 0, source + len(self.before.met.one), -1)]
+        )
+        return Followed(
+            np.where(both >= 0, np.append(known.rough, np.nan)[both], np.nan),
+            np.where(both >= 0, np.append(known.exact, np.nan)[both], np.nan),
+        )
+
+    def cut(self, graph: Contention) -> Cut | None:
+        """The cut before, as one of `graph`: where to begin."""
+        old, cut = self.before.contention, self.before.cut
+        if old is None or cut is None or not len(old.first):
+            return None
+        level = np.full(self.jobs, -1)
+        level[self.now[self.now >= 0]] = cut.level[self.now >= 0]
+        one, other = self.now[old.first], self.now[old.second]
+        here = (one >= 0) & (other >= 0)
+        # Edges stand in the order of their ends, then and now.
+        key = one[here] * self.jobs + other[here]
+        wanted = graph.first * self.jobs + graph.second
+        at = np.minimum(np.searchsorted(key, wanted), max(0, len(key) - 1))
+        if not len(key):
+            return Cut(level, graph.weight)
+        return Cut(level, np.where(key[at] == wanted, cut.x[here][at], graph.weight))
+
+    def _changed(self, problem: Problem) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        before, old = self.before.problem, self.before.crossings
+        here = np.flatnonzero(self.now >= 0)
+        changed = np.ones(self.jobs, np.bool_)
+        changed[self.now[here]] = (before.compute[here] != problem.compute[self.now[here]]) | (
+            before.comm_start[here] != problem.comm_start[self.now[here]]
+        )
+        link = _places(before.link_ids, problem.link_ids)
+        job, on = self.now[old.job], link[old.link]
+        gone = (job >= 0) & (on < 0)
+        changed[job[gone]] = True
+        there = (job >= 0) & (on >= 0)
+        width = max(1, problem.link_count)
+        key = job[there] * width + on[there]
+        wanted = self.crossings.job * width + self.crossings.link
+        at = np.minimum(np.searchsorted(key, wanted), max(0, len(key) - 1))
+        if not len(key):
+            return np.ones(self.jobs, np.bool_)
+        same = (key[at] == wanted) & (old.seconds[there][at] == self.crossings.seconds)
+        changed[self.crossings.job[~same]] = True
+        left = np.bincount(job[there], minlength=self.jobs)
+        left -= np.bincount(self.crossings.job[same], minlength=self.jobs)
+        changed[left > 0] = True
+        return changed
+
+
+def _thinned(found: Crossings) -> bool:
+    """Whether links have so many jobs that not all pairs are looked at."""
+    jobs = np.bincount(found.link)
+    return int((jobs * (jobs - 1) // 2).sum()) > MOST_PAIRS
+
+
+def _places(old: tuple[str, ...], new: tuple[str, ...]) -> Ints:
+    if old == new:
+        return np.arange(len(old))
+    place = dict(zip(new, range(len(new)), strict=True))
+    return np.array([place.get(name, -1) for name in old], np.int64)
