@@ -40,14 +40,19 @@ def flags() -> list[str]:
 
 
 def compile_object(
-    source: Path, target: Path, *, force: bool = False, werror: bool = False
+    source: Path,
+    target: Path,
+    *,
+    force: bool = False,
+    werror: bool = False,
+    compiler: str = "clang",
 ) -> bool:
     """Compile one `*.bpf.c` to `target`; True when there was something to do.
 
     `werror` makes warnings errors: right for us, wrong for whoever has another compiler.
     Raises BuildError with the compiler's words.
     """
-    clang, strip = _tool("clang"), _tool("llvm-strip")
+    clang, strip = _tool(compiler), _tool("llvm-strip")
     key = _key(source, clang)
     if not force and target.exists() and key_of(target.read_bytes()) == key:
         return False
