@@ -71,7 +71,10 @@ class Roster:
     def _flows(self, request: Flows) -> dict[str, Any]:
         answer, dscp = answers.flows(self._host, request), flowrows.marks(self._host)
         name, plan = self._cluster.name, self.planning.plan()
-        rows = flowrows.described(answer["flows"], self.routing.wire, name, plan, dscp)
+        by_label = self._host.config.paths.ipv6 == "label"
+        rows = flowrows.described(
+            answer["flows"], self.routing.wire, name, plan, dscp, by_label=by_label
+        )
         return {**answer, "flows": rows}
 
     def _jobs(self, request: Jobs) -> dict[str, Any]:

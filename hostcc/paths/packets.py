@@ -41,6 +41,8 @@ class Target:
     """DSCP and ECN, as of the flow."""
     flow_label: int = 0
     """IPv6 only."""
+    by_label: bool = False
+    """IPv6 only: a probe's source port is its flow label, too, for switches that hash that."""
 
     @property
     def ipv6(self) -> bool:
@@ -81,7 +83,8 @@ def probe(target: Target, port: int, ttl: int, token: int) -> bytes:
         payload = struct.pack("!HHI", _MAGIC, token, 0)
         # RoCEv2 sends no UDP checksum (InfiniBand architecture, annex A17).
         body = _UDP.pack(port, target.dst_port, _UDP.size + len(payload), 0) + payload
-    return _ip(target, src, dst, target.protocol, ttl, token) + body
+    label = port if target.by_label else target.flow_label
+    return _ip(target, src, dst, target.protocol, ttl, token, label) + body
 
 
 def echo(target: Target, ttl: int, token: int) -> bytes:
@@ -91,7 +94,7 @@ def echo(target: Target, ttl: int, token: int) -> bytes:
     blank = _ECHO.pack(kind, 0, 0, _MAGIC, token)
     over = _pseudo(src, dst, ICMP6, len(blank)) + blank if target.ipv6 else blank
     body = _ECHO.pack(kind, 0, checksum(over), _MAGIC, token)
-    return _ip(target, src, dst, protocol, ttl, token) + body
+    return _ip(target, src, dst, protocol, ttl, token, target.flow_label) + body
 
 
 def parse_reply(target: Target, responder: str, message: bytes) -> Reply | None:
@@ -125,10 +128,12 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def _ip(target: Target, src: bytes, dst: bytes, protocol: int, ttl: int, token: int) -> bytes:
+def _ip(
+    target: Target, src: bytes, dst: bytes, protocol: int, ttl: int, token: int, label: int
+) -> bytes:  # fmt: skip
     length = {TCP: _TCP.size, UDP: _UDP.size + 8}.get(protocol, _ECHO.size)
     if target.ipv6:
-        first = 6 << 28 | target.tos << 20 | target.flow_label
+        first = 6 << 28 | target.tos << 20 | label
         return _V6.pack(first, length, protocol, ttl, src, dst)
     # The kernel fills in the header's checksum.
     total = _V4.size + length

@@ -54,10 +54,16 @@ class Steering:
         mine: Callable[[str], bool],
         timing: Timing | None = None,
         now: Callable[[], float] = time.monotonic,
+        *,
+        labels: bool = False,
     ) -> None:
+        """`labels`: IPv6 flows are moved by flow label; what is a port here is a label then."""
         self._kernel = kernel
         self._post = post
         self._now = now
+        self._by_label = labels
+        self._labels: dict[FlowKey, int] = {}
+        """Of IPv6 flows that have one of ours."""
         self._asked: dict[FlowKey, float] = {}
         """Flows that are being moved, and since when."""
         self._moves: deque[float] = deque(maxlen=KEPT)
@@ -76,17 +82,34 @@ class Steering:
 
     def move(self, flow: FlowKey, host: str, wire_port: int) -> None:
         """Begin to move a flow of ours; `sender.refusals` says why when it does not move."""
+        if self.by_label(flow):
+            self.relabel(flow, wire_port)
+            return
         self._asked[flow] = self._now()
         self._do(self.sender.move(flow, host, wire_port, self._asked[flow]))
 
     def relabel(self, flow: FlowKey, label: int) -> None:
         """Move an IPv6 flow of ours by its flow label: that needs no peer."""
         self._kernel.label(flow, label)
+        self._labels[flow] = label
 
     def revert(self, flow: FlowKey) -> None:
         """Back to the socket's own port or label; also when a connection has ended."""
         self._asked.pop(flow, None)
+        self._labels.pop(flow, None)
         self._do(self.sender.revert(flow, self._now()) or [Plain(flow)])
+
+    def by_label(self, flow: FlowKey) -> bool:
+        """Whether a flow is moved by its flow label."""
+        return self._by_label and ":" in flow.src
+
+    def active(self, flow: FlowKey) -> int:
+        """The port or label that a flow of ours leaves with; 0: its own."""
+        return self._labels.get(flow, 0) or self.sender.active(flow)
+
+    def free(self, flow: FlowKey, port: int) -> bool:
+        """Whether a flow may leave with this port; labels are nobody's own."""
+        return self.by_label(flow) or self.sender.free(flow, port)
 
     def peer_gone(self, host: str) -> None:
         """The agent of a host has died or left."""
@@ -103,7 +126,9 @@ class Steering:
         self._kernel.beat()
         now = self._now()
         for one in self._kernel.leaving():
-            if one.broken is not Broken.OK:
+            if one.broken is not Broken.OK and one.flow in self._labels:
+                self.revert(one.flow)
+            elif one.broken is not Broken.OK:
                 self._do(self.sender.broken(one.flow, one.broken, now))
         self._do(self.sender.tick(now))
         self._do(self.receiver.tick({one.wire: one.idle_s for one in self._kernel.arriving()}))

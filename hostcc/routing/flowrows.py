@@ -28,10 +28,13 @@ def described(
     name: str,
     plan: Plan | None,
     dscp: Mapping[Ends, int],
+    *,
+    by_label: bool = False,
 ) -> list[dict[str, Any]]:
     """Rows of `hostcc.flows/1` with their path, source port on the wire and mark.  Pure.
 
-    `name`: of this host in the plan that holds; `dscp`: of connections, by their ends.
+    `name`: of this host in the plan that holds; `dscp`: of connections, by their ends;
+    `by_label`: IPv6 flows are moved by flow label.
     """
     prefix = f"{name}/"
     flows = plan.flows if plan is not None else ()
@@ -41,6 +44,7 @@ def described(
     for row in rows:
         key = key_of(row)
         path, port = wire(key)
+        label = port if by_label and ":" in key.src and port != key.sport else None
         planned = paths.get(flow_id(key), "")
         found.append(
             {
@@ -49,7 +53,8 @@ def described(
                 "path": path or None,
                 "planned_path": planned or None,
                 "path_is": (WANTED if path == planned else FOUND) if path else None,
-                "wire_port": port,
+                "wire_port": key.sport if label else port,
+                "flow_label": label,
                 "dscp": dscp.get((key.src, key.sport, key.dst, key.dport)),
                 "level": levels.get(row["job"]),
             }

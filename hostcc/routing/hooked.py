@@ -71,7 +71,9 @@ class Hooked:
             reserve.write(reserve.planned(*self._ports)[1])
             self.kernel = SteerKernel(devices, stale_s=config.stale_s, keep_s=KEEP_S)
             try:
-                self.steering = Steering(self.kernel, post, host_of, mine)
+                self.steering = Steering(
+                    self.kernel, post, host_of, mine, labels=config.ipv6 == "label"
+                )
             except BaseException:
                 self.kernel.close()
                 raise

@@ -127,9 +127,13 @@ class Probes:
         search: Callable[..., Found] = prober.search,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        *,
+        labels: bool = False,
     ) -> None:
-        """`candidates`: source ports that may be put on the wire, in the order to try them."""
-        self._candidates = tuple(candidates)
+        """`candidates`: source ports that may be put on the wire, in the order to try them;
+        with `labels` they are flow labels where IPv6 goes."""
+        self._candidates, self._labels = tuple(candidates), labels
+        self._wire = frozenset(self._candidates)
         self._pace, self._fresh, self._names = pace, fresh, names
         self._search, self._clock, self._sleep = search, clock, sleep
         self._targets: dict[Target, _Target] = {}
@@ -180,10 +184,10 @@ class Probes:
     def _full(self, target: Target, asked: Asked) -> Found:
         """All paths, with ports for so many flows: each factor e in the risk is one more port
         of every path, about."""
-        ports = dict.fromkeys((*asked.ports, *self._candidates))
+        ports = dict.fromkeys((*self._askable(target, asked), *self._candidates))
         risk = RISK * math.exp(-min(asked.flows - 1, 64))
         pace = replace(self._pace, risk=risk)
-        return self._search(target, ports, pace, limit_s=LIMIT_S)
+        return self._search(self._as_sent(target), ports, pace, limit_s=LIMIT_S)
 
     def _spot(self, target: Target, found: Found) -> Found:
         """A spot check, repeated where nothing but the time has changed: that may be a queue,
@@ -200,19 +204,28 @@ class Probes:
 
     def _asked(self, target: Target, ports: tuple[int, ...]) -> Found:
         return self._search(
-            target, ports, spot_settings(self._pace, len(ports)), limit_s=LIMIT_S
+            self._as_sent(target), ports, spot_settings(self._pace, len(ports)), limit_s=LIMIT_S
         )  # fmt: skip
+
+    def _as_sent(self, target: Target) -> Target:
+        return replace(target, by_label=True) if self._labels and target.ipv6 else target
+
+    def _askable(self, target: Target, asked: Asked) -> tuple[int, ...]:
+        """Sockets' own ports say nothing where switches hash labels."""
+        if not (self._labels and target.ipv6):
+            return asked.ports
+        return tuple(port for port in asked.ports if port in self._wire)
 
     def _unknown(self, known: Known, found: Found) -> tuple[int, ...]:
         """Ports that are asked for and unknown, and more where a path has too few."""
         now = self._clock()
         silent = {p for p, until in self._of(known.target).silent.items() if until > now}
-        asked = tuple(p for p in known.asked.ports if p not in found.ports and p not in silent)
+        ports = self._askable(known.target, known.asked)
+        asked = tuple(p for p in ports if p not in found.ports and p not in silent)
         ways = passable(found.paths)
         if found.sprayed or not ways:
             return ()
-        wire = set(self._candidates)
-        fewest = min(len(wire.intersection(ports)) for ports in ways.values())
+        fewest = min(len(self._wire.intersection(ports)) for ports in ways.values())
         if fewest >= known.asked.flows or len(found.ports) >= MOST_PORTS:
             return asked
         fresh = (p for p in self._candidates if p not in found.ports and p not in silent)

@@ -40,6 +40,7 @@ def explorer(config: PathsConfig) -> Explorer:
             rtt_floor_s=config.rtt_floor_ms / 1e3,
         ),
         LinkNames(config.names),
+        labels=config.ipv6 == "label",
     )
 
 

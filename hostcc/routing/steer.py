@@ -250,7 +250,7 @@ class Steer:
     def _decide(self, plan: Plan | None, now: float) -> None:
         assert self._hooked is not None
         assert self._config is not None
-        elephants, sender = self._picture.elephants, self._hooked.steering.sender
+        elephants, steering = self._picture.elephants, self._hooked.steering
         self._end_closed()
         paths = {**self._planned(plan), **self._ahead.paths(self._picture, now)}
         ports = (self._config.first_port, self._config.last_port)
@@ -265,7 +265,7 @@ class Steer:
                 nonlocal taken
                 if taken is None:  # all sockets are gone through, so only where it matters
                     taken = reserve.in_use(*ports)
-                return port not in taken and sender.free(key, port)
+                return port not in taken and steering.free(key, port)
 
             flow.step = deciding.step(situation, free, ports)
             self._carry_out(one, flow)
@@ -304,7 +304,7 @@ class Steer:
         """Note a refusal; send a flow back that fares badly."""
         assert self._hooked is not None
         sender = self._hooked.steering.sender
-        active = sender.active(one.key)
+        active = self._hooked.steering.active(one.key)
         if flow.asked and not sender.moving(one.key):
             flow.asked = False
             if active:
@@ -337,9 +337,10 @@ class Steer:
 
     def _situation(self, one: Elephant, flow: _Flow, planned: str, now: float) -> Situation:
         assert self._hooked is not None
-        key, sender = one.key, self._hooked.steering.sender
-        known, port = self._picture.paths_of(key), sender.active(key)
-        own = known.path_of(key.sport) if known is not None else ""
+        key, steering = one.key, self._hooked.steering
+        known, port = self._picture.paths_of(key), steering.active(key)
+        # The kernel does not say which flow label it gives a flow.
+        own = "" if known is None or steering.by_label(key) else known.path_of(key.sport)
         held = not flow.watch.may_move(now) or now < flow.not_before
         return Situation(
             planned=planned,
@@ -347,7 +348,7 @@ class Steer:
             own=own,
             wire=known.path_of(port) if known is not None and port else own,
             port=port,
-            moving=sender.moving(key),
+            moving=steering.sender.moving(key),
             peer_gone=self._gone(key),
             held_back=flow.held if held else "",
         )
@@ -380,18 +381,19 @@ class Steer:
     def _note_ports(self) -> None:
         """Which flows have another port on the wire."""
         assert self._hooked is not None
-        active = self._hooked.steering.sender.active
+        active = self._hooked.steering.active
         self._picture.wire_ports = {key: port for key in self._flows if (port := active(key))}
 
     def _bind(
         self, paths: Mapping[str, str], taken: frozenset[int], ports: tuple[int, int]
     ) -> None:
         assert self._binding is not None
+        assert self._hooked is not None
         assert self._host.engine is not None
         flows = []
         for key in self._picture.elephants:
             known = self._picture.paths_of(key)
-            path = paths.get(flow_id(key))
+            path = "" if self._hooked.steering.by_label(key) else paths.get(flow_id(key))
             if path and known is not None and known.table is not None:
                 flows.append(((key.dst, key.dport), path, known.table))
         groups = [group for job in self._host.engine.table.jobs.values() for group in job.groups]

@@ -39,6 +39,8 @@ class PathsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Whether live connections are moved to the paths of the plan."""
     connect: bool = True
     """Whether new connections begin with a source port of the path that is planned."""
+    ipv6: Literal["port", "label"] = "port"
+    """What switches hash of IPv6, and so what flows are moved by: source port or flow label."""
     shares: Literal["off", "window", "pace"] = "off"
     """Whether a job's connections are held to their share of the planned paths, and how."""
     source: Literal["probe", "static", "hash", "telemetry"] = "probe"

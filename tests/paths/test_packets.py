@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -111,3 +112,12 @@ def test_others_packets_are_not_ours() -> None:
     other = Target(target.src, target.dst, TCP, 80)
     message = exceeded(other, packets.probe(other, 50000, 3, 77))
     assert packets.parse_reply(target, "198.18.0.1", message) is None
+
+
+def test_a_probe_by_label_has_its_port_as_label() -> None:
+    target = Target("fd00::1", "fd00::2", TCP, 5301, by_label=True)
+    packet = packets.probe(target, 61007, 2, 9)
+    assert int.from_bytes(packet[:4], "big") & 0xFFFFF == 61007
+    assert int.from_bytes(packet[40:42], "big") == 61007
+    plain = packets.probe(replace(target, by_label=False), 61007, 2, 9)
+    assert int.from_bytes(plain[:4], "big") & 0xFFFFF == 0

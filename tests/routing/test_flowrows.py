@@ -44,6 +44,14 @@ def test_wanted_or_found(
     assert row.items() >= ROW.items()
 
 
+def test_by_flow_label() -> None:
+    row = {"job": "a", "local": "[fd00::1]:40000", "remote": "[fd00::9]:5301"}
+    (moved,) = described([row], lambda _: ("p1", 61007), "h1", None, {}, by_label=True)
+    assert (moved["wire_port"], moved["flow_label"]) == (40000, 61007)
+    (own,) = described([row], lambda _: ("", 40000), "h1", None, {}, by_label=True)
+    assert (own["wire_port"], own["flow_label"]) == (40000, None)
+
+
 def test_without_a_plan_or_one_of_another_host() -> None:
     (row,) = described([ROW], lambda _: ("p1", 40000), "h1", None, {})
     assert (row["planned_path"], row["path_is"], row["dscp"], row["level"]) == (

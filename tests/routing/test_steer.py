@@ -57,6 +57,15 @@ class Steering:
     def move_times(self) -> dict[str, float]:
         return {}
 
+    def by_label(self, _: FlowKey) -> bool:
+        return False
+
+    def active(self, flow: FlowKey) -> int:
+        return self.sender.active(flow)
+
+    def free(self, flow: FlowKey, port: int) -> bool:
+        return self.sender.free(flow, port)
+
     def tick(self) -> None:
         pass
 
