@@ -60,10 +60,7 @@ class Roster:
         }
 
     def _profiles(self) -> list[JobProfile]:
-        """What others are told: measurements, and guesses of jobs with RDMA that have none."""
-        steady = self._steady.profiles()
-        known = {one.job for one in steady}
-        return [*steady, *(one for one in self.rdma.guesses() if one.job not in known)]
+        return self.rdma.profiles()
 
     def _names(self) -> set[str]:
         return {job.name for job in self.measurement.jobs()}

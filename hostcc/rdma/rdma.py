@@ -43,9 +43,9 @@ class Rdma:
         """What the other hosts are to know of queue pairs here."""
         return self.transport.shared
 
-    def guesses(self) -> list[JobProfile]:
-        """Profiles of jobs that send by RDMA and that were not measured."""
-        return self.transport.guesses
+    def profiles(self) -> list[JobProfile]:
+        """What they are told of jobs: measurements, and guesses of those that send by RDMA."""
+        return self.transport.profiles()
 
     def joined(self) -> dict[str, str]:
         """What the environment of a job that starts now needs, beside the libraries."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hostcc.coord.payloads import MAX_HOPS
@@ -57,22 +57,27 @@ def beside(
     return Beside(tuple(flows), ways, dict(capacities))
 
 
-def guesses(
-    rates: Mapping[Way, float], measured: Collection[str], weights: Mapping[str, float]
+def profiles(
+    measured: Iterable[JobProfile], rates: Mapping[Way, float], weights: Mapping[str, float]
 ) -> list[JobProfile]:
-    """Profiles of jobs that send, and of which nothing was measured: others know them for what
-    they are by a confidence of 0."""
+    """What others are told of jobs: `measured`, and guesses of what is not known of those that
+    send by RDMA.  A job of which nothing was measured has a confidence of 0."""
     to: dict[str, dict[str, float]] = {}
     for way, rate in rates.items():
-        if rate >= LEAST_RATE and way.job not in measured:
+        if rate >= LEAST_RATE:
             job = to.setdefault(way.job, {})
             job[way.destination] = job.get(way.destination, 0.0) + rate * period(None)
-    return [
+    made = []
+    for one in measured:
+        unknown = one.job in to and not one.work
+        made.append(replace(one, work=assumed(one.job, one, one.weight).work) if unknown else one)
+    guessed = to.keys() - {one.job for one in made}
+    return made + [
         replace(
             assumed(job, None, weights.get(job, 1.0)),
-            period_s=period(None), bytes_to=tuple(sorted(sums.items())), confidence=0.0,
+            period_s=period(None), bytes_to=tuple(sorted(to[job].items())), confidence=0.0,
         )
-        for job, sums in sorted(to.items())
+        for job in sorted(guessed)
     ]  # fmt: skip
 
 

@@ -64,8 +64,6 @@ class Transport:
         self._local: Plan | None = None
         self.shared = Beside()
         """What the others are told of queue pairs."""
-        self.guesses: list[JobProfile] = []
-        """Profiles of jobs that were not measured."""
         self._told: dict[str, RdmaJob] = {}
         self._ports: dict[tuple[str, str], tuple[int, ...]] = {}
         self._sizes = Sizes()
@@ -109,7 +107,7 @@ class Transport:
         self._ways.stop()
         self._looking.forget()
         self._view, self._local, self._told, self._ports = None, None, {}, {}
-        self.shared, self.guesses = Beside(), []
+        self.shared = Beside()
         if self._region is not None:
             path = self._region.path
             self._region.close()
@@ -149,6 +147,10 @@ class Transport:
             "HOSTCC_PCIE_SEMAPHORES": config.pcie.semaphores,
         }
 
+    def profiles(self) -> list[JobProfile]:
+        """What the others are told of jobs: measurements, and guesses of those with RDMA."""
+        return sharing.profiles(self._profiles(), self._looking.rates, self._weights())
+
     # Deciding.
 
     def _find_ways(self) -> None:
@@ -162,17 +164,13 @@ class Transport:
     async def _plan(self) -> None:
         """This host's own plan, for jobs that the cluster's does not name."""
         profiles = {one.job: one for one in self._profiles()}
-        engine = self._host.engine
-        weights = {
-            job.name: engine.table.weight_of(job) for job in engine.table.jobs.values()
-        } if engine is not None else {}  # fmt: skip
+        weights = self._weights()
         rates, looking = self._looking.rates, self._looking
         inside = {way: looking.inside.get((way.job, way.device), ()) for way in rates}
         known, on = {**looking.capacities, **self._own_links()}, self._paths_now()
         tables = self._ways.tables
         own = {link: rate for link, rate in known.items() if not link.startswith(">")}
         self.shared = sharing.beside(rates, tables, inside, own, profiles, on)
-        self.guesses = sharing.guesses(rates, profiles, weights)
         capacities = {**known, **self._configured()}
         paths = {way: path for way, (path, _) in on.items()}
         now = view(rates, tables, inside, capacities, profiles, paths, weights)
@@ -182,6 +180,12 @@ class Transport:
         self._local = (
             await asyncio.to_thread(_planned, now, self._host.config) if now.jobs else None
         )
+
+    def _weights(self) -> dict[str, float]:
+        engine = self._host.engine
+        if engine is None:
+            return {}
+        return {job.name: engine.table.weight_of(job) for job in engine.table.jobs.values()}
 
     def _own_links(self) -> dict[str, float]:
         found = {}

@@ -83,5 +83,5 @@ def test_garbage_in_counters_harms_nobody(tmp_path: Path, seed: int) -> None:
     names = {pair: f"m{number}" for number, pair in enumerate(more.tables)}
     assert all(encode(told) for told in beside.flows({}, more, names, {}, 1.0).values())
     assert all(encode(told) for told in beside.paths(more, names).values())
-    assert [one.job for one in sharing.guesses(ways, (), {})] == ["train"]
+    assert [one.job for one in sharing.profiles((), ways, {})] == ["train"]
     scheduled(view(ways, {}, {}, {}, {}, {}, {}))

@@ -72,10 +72,20 @@ def test_without_a_known_path_the_ends_are_told() -> None:
 
 def test_guesses_are_marked_as_such() -> None:
     rates = {way("a"): 1e9, way("b"): 1e9, way("c"): 1.0}
-    (guess,) = sharing.guesses(rates, {"b"}, {"a": 4.0})
+    measured = JobProfile("b", 0.1, 0.05, 7e12, 8.0, period_s=0.2)
+    own, guess = sharing.profiles([measured], rates, {"a": 4.0})
+    assert own == measured
     assert (guess.job, guess.weight, guess.confidence) == ("a", 4.0, 0.0)
     assert guess.bytes_to == ((DST, 1e9),)
     assert quantise.profile(guess).provisional
+
+
+def test_work_that_is_unknown_is_guessed() -> None:
+    """Else a plan would do nothing for the job; of those that send no RDMA nothing is changed."""
+    measured = [JobProfile(job, 0.1, 0.05, 0.0, 8.0, period_s=0.2) for job in "az"]
+    first, second = sharing.profiles(measured, {way("a"): 1e9}, {})
+    assert (first.work, first.period_s, first.confidence) == (1.6e12, 0.2, 1.0)
+    assert second.work == 0.0
 
 
 def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Way]:
@@ -89,7 +99,7 @@ def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Wa
         {own: 1e9}, {(source, TO): PathTable(source, TO, ways)}, {}, {f"{source}>": 12e9}, {},
         {own: (on, 50000)},
     )  # fmt: skip
-    (guess,) = sharing.guesses({own: 1e9}, (), {})
+    (guess,) = sharing.profiles((), {own: 1e9}, {})
     ends = Ends().update(more.pairs(OWNERS))
     told = beside.paths(more, ends)
     capacities = dict(

@@ -187,11 +187,11 @@ def test_the_others_are_told(stage: Stage) -> None:
     assert set(flows) == {"a", "b"}
     assert {one.path for one in flows.values()} == {"left", "right"}
     assert flows["a"].dst == THERE
-    assert [one.job for one in stage.part.guesses] == ["a", "b"]
+    assert [one.job for one in stage.part.profiles()] == ["a", "b"]
     assert stage.part.shared.capacities[f"{HERE}>"] == RATE
     stage.part.stop()
     assert not stage.part.shared.flows
-    assert not stage.part.guesses
+    assert not stage.part.profiles()
 
 
 def test_classes_are_the_operators(tmp_path: Path) -> None:
