@@ -25,6 +25,9 @@ def test_views_are_as_described() -> None:
     known = build(plan_time.with_paths(view, on, "job00005"))
     assert (known.flow_path < 0).sum() == 4
     assert (known.flow_path[known.flow_job == 5] < 0).all()
+    before = build(plan_time.without(view, "job00005"))
+    assert before.job_ids == known.job_ids[:-1]
+    assert before.flow_count == 20
 
 
 def test_record(monkeypatch: pytest.MonkeyPatch) -> None:
