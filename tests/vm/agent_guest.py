@@ -40,7 +40,7 @@ mbit_per_s = {path}
 link = "*198.18.*"
 mbit_per_s = {own}
 """
-STALE_S = 40.0
+STALE_S, PATIENCE_S = 40.0, 90.0
 """The emulator takes many seconds to load what takes a moment elsewhere."""
 
 
@@ -80,7 +80,7 @@ def start(job: str, port: int) -> list[subprocess.Popen[str]]:
 
 def told() -> dict[str, Any]:
     """Job -> what status says of it."""
-    rows = ask(SOCKET, "status")["parts"]
+    rows = ask(SOCKET, "status", PATIENCE_S)["parts"]
     part = next(row for row in rows if row["name"] == "rdma-plan")
     return {row["job"]: row for row in part.get("rdma", [])}
 
@@ -138,7 +138,7 @@ def main() -> None:
         roce_fabric.run(f"ip -n {router} route replace {net}")  # fmt: skip
     report["after"] = until(capture, {"p0", "p1"}, 120)
     report["told"] = [told_before, told()]
-    report["verify"] = ask(SOCKET, "verify")["differences"]
+    report["verify"] = ask(SOCKET, "verify", PATIENCE_S)["differences"]
     first.kill()
     first.wait()
     report["after_death"] = until(capture, {"p0", "p1"}, 60)  # they go on where they are
