@@ -17,13 +17,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from hostcc.bench import goals, host_dump, options
-from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.churn_stage import ChurnStage, Life
 from hostcc.bench.context import Context
 from hostcc.bench.held import Held, outliving
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
-from hostcc.bpf.errors import BpfError
-from hostcc.errors import HostccError
+from hostcc.bench.repeated import repeated
 
 LONG = 0.3
 """Of jobs, those that live long enough to be planned."""
@@ -84,23 +82,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
     parameters = {"jobs": args.jobs, "alive": args.alive}
-    identity = identity_of(parameters, programs=True)
-    runs, failures = [], []
-    for number in range(1, context.runs + 1):
-        name = f"cases/churn-{number}"
-        figures = store.load(name, identity)
-        if figures is None and not context.report_only:
-            try:
-                figures = measure(args.jobs, args.alive, context)
-            except (HostccError, BpfError, OSError) as error:
-                failures.append(f"run {number}: {error}")
-                continue
-            store.save(name, identity, figures)
-            context.say(f"{number}/{context.runs}: {figures}")
-        if figures is not None:
-            runs.append(figures)
+    runs, failures = repeated(
+        context, Figures, "churn", parameters, lambda: measure(args.jobs, args.alive, context)
+    )
     return Record(
         benchmark="paths-churn",
         title="jobs that come and go under agents with all parts on",
@@ -122,9 +107,10 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         rows=[_row(one) for one in runs],
         goals=judge(runs) if runs else [],
         notes=[
-            "lag: from a job's first byte, before anything is known of it; seen four times a second"
+            "lag: from a job's first byte, before anything is known of it; seen four times a second",
+            *(words for one in runs for words in one.what),
         ],
-        failures=[*failures, *(words for one in runs for words in one.what)],
+        failures=failures,
     )  # fmt: skip
 
 

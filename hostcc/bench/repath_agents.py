@@ -18,13 +18,11 @@ from typing import Any
 import msgspec
 
 from hostcc.bench import goals, options
-from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.churn_stage import PORT, ChurnStage
 from hostcc.bench.context import Context
 from hostcc.bench.paths_churn import end
 from hostcc.bench.record import Cell, Column, Record, spread
-from hostcc.bpf.errors import BpfError
-from hostcc.errors import HostccError
+from hostcc.bench.repeated import repeated
 from hostcc.lab.errors import LabError
 
 STREAMS = "hostcc.bench.churn_streams"
@@ -73,23 +71,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
     parameters = {"moves": args.moves, "connections": args.connections}
-    identity = identity_of(parameters, programs=True)
-    runs, failures = [], []
-    for number in range(1, context.runs + 1):
-        name = f"cases/repath-agents-{number}"
-        figures = store.load(name, identity)
-        if figures is None and not context.report_only:
-            try:
-                figures = measure(args.moves, args.connections, context)
-            except (HostccError, BpfError, OSError) as error:
-                failures.append(f"run {number}: {error}")
-                continue
-            store.save(name, identity, figures)
-            context.say(f"{number}/{context.runs}: {figures}")
-        if figures is not None:
-            runs.append(figures)
+    runs, failures = repeated(
+        context,
+        Figures,
+        "repath-agents",
+        parameters,
+        lambda: measure(args.moves, args.connections, context),
+    )
     bad = ("broken", "unverified", "changed")
     return Record(
         benchmark="repath-agents",
@@ -115,8 +104,11 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             )
             if runs
         ],
-        notes=["p50 and p99 of the latest 1,000 moves, from the decision to the rewriting"],
-        failures=[*failures, *(words for one in runs for words in one.what)],
+        notes=[
+            "p50 and p99 of the latest 1,000 moves, from the decision to the rewriting",
+            *(words for one in runs for words in one.what),
+        ],
+        failures=failures,
     )  # fmt: skip
 
 
