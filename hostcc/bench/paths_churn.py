@@ -107,7 +107,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         rows=[_row(one) for one in runs],
         goals=judge(runs) if runs else [],
         notes=[
-            "lag: from a job's first byte, before anything is known of it; seen four times a second",
+            "lag: from a job's first byte, before anything is known of it; seen 4 times a second",
             *(words for one in runs for words in one.what),
         ],
         failures=failures,
