@@ -46,6 +46,9 @@ class Exchanges:
 
     starts: Floats
     """Where each exchange's silence is half over, bins, shape (k,)."""
+    intervals: Floats
+    """From one to the next, also where one of them is beyond an end of the series because the
+    exchange there is whole all the same, bins."""
     size: float
     """Bytes of one."""
     share: float
@@ -90,7 +93,7 @@ def exchanges(values: Floats) -> Exchanges | None:
 
 def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> Exchanges | None:
     """By silences of `length` bins and longer; what is before the first and after the last of
-    them may be a part of an exchange, and does not count."""
+    them may be a part of an exchange, and does not count unless it is of that size."""
     cuts = np.flatnonzero(pauses > length)
     if len(cuts) <= FEWEST:
         return None
@@ -104,24 +107,48 @@ def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> Exchanges
         return None
     starts, covered, at = [float(ends[0])], 0.0, 0
     for number, pieces in numbers:
-        begin, at = float(ends[at]), at + pieces
-        end = float(ends[at])
+        first, at = int(cuts[at]) + 1, at + pieces
+        starts += _inner(sums, busy[first : int(cuts[at]) + 1], number)
+        starts.append(float(ends[at]))
         covered += number * size
-        starts += [
-            begin + (end - begin) * step / (number or 1) for step in range(1, (number or 1) + 1)
-        ]
     silences = pauses[cuts].astype(np.float64) - 1.0
     took = np.diff(ends).astype(np.float64) - silences[:-1]
-    places = np.asarray(starts) + float(np.median(silences)) / 2
+    half = float(np.median(silences)) / 2
+    places = np.asarray(starts) + half
+    before, after = float(sums[ends[0]]), float(sums[-1] - sums[ends[-1]])
+    ahead = [busy[0] - half] if abs(before - size) <= EQUAL * size else []
+    behind = [busy[-1] + 1 + half] if abs(after - size) <= EQUAL * size else []
+    intervals = np.diff(np.concatenate((ahead, places, behind)))
     return Exchanges(
         starts=places,
+        intervals=intervals,
         size=size,
         share=min(1.0, covered / float(sent.sum())),
         pauses=_spread(silences),
-        spread=_spread(np.diff(places)),
+        spread=_spread(intervals),
         parts=_has_breaks(silences)
         or any(_take_turns(of, parts) for of in (sent, silences, took) for parts in (2, 3)),
     )
+
+
+def _inner(sums: Floats, busy: Ints, number: int) -> list[float]:
+    """Ends of all but the last of so many exchanges that no long silence separates.
+
+    Where bytes say that one ends, the longest pause nearby is where it does.  `busy`: bins in
+    which something is sent.
+    """
+    if number > len(busy):
+        return [float(at) for at in np.linspace(busy[0], busy[-1] + 1, number + 1)[1:-1]]
+    begin, sent = sums[busy[0]], sums[busy[-1] + 1] - sums[busy[0]]
+    share = (sums[busy[:-1] + 1] - begin) / sent * number
+    pauses = np.diff(busy)
+    found = []
+    for step in range(1, number):
+        near = np.flatnonzero(np.abs(share - step) <= EQUAL)
+        if not len(near):  # it ends within a bin
+            near = np.array([int(np.argmin(np.abs(share - step)))])
+        found.append(float(busy[near[int(pauses[near].argmax())]] + 1))
+    return found
 
 
 def _has_breaks(silences: Floats) -> bool:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostcc.measure import likeness
+from hostcc.measure.background import background_rate, typical
 from hostcc.measure.exchanges import Exchanges, exchanges
-from hostcc.measure.pattern import mean_of, quiet_phases, sampled
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative
 from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
 from hostcc.measure.tracking import FEWEST, Track, track
@@ -40,8 +40,6 @@ EQUAL_TURNS = 0.55
 """Parts whose alternation is at least so much do not take turns."""
 RIPPLE = 0.1
 """Share of the bytes that has to be in bursts: a steady transfer has a rhythm of its own."""
-PHASES = 96
-"""Parts of an iteration that are told apart to see when the job is silent."""
 CERTAIN = 0.9
 """Share of the bytes in exchanges of equal size from which no other period is looked for."""
 ALIKE = 0.03
@@ -125,7 +123,7 @@ def _searched(of: ByteSeries, values: Floats) -> Period:
 
 def irregular(of: ByteSeries, told: Exchanges) -> Period:
     """The figures of iterations that are alike in bytes only."""
-    intervals = np.diff(told.starts)
+    intervals = told.intervals
     count, middle = len(intervals), float(np.median(intervals))
     # A median is a whole number of bins, more or less.
     period = regular_interval(told.starts, middle) if told.spread <= REGULAR else middle
@@ -249,29 +247,6 @@ def exchanged(values: Floats | Ints, starts: Floats, period: float) -> tuple[flo
     background = background_rate(sums, starts, period)
     sent = np.diff(between(sums, starts)) - background * intervals
     return max(0.0, typical(sent[intervals < 1.5 * period])), background
-
-
-def background_rate(sums: Floats, starts: Floats, period: float) -> float:
-    """Bytes per bin in the phases in which the job itself is silent; `sums`: `cumulative`."""
-    whole = starts[starts + period <= len(sums) - 1]
-    if not len(whole):
-        return 0.0
-    pieces = sampled(sums, whole, period, PHASES)
-    quiet = quiet_phases(mean_of(pieces))
-    edge = max(PHASES // 48, int(np.ceil(PHASES / period)))  # a bin that a burst begins in
-    inner = quiet & np.roll(quiet, edge) & np.roll(quiet, -edge)
-    silent = pieces[:, inner if inner.any() else quiet].mean(axis=1)
-    return max(0.0, typical(silent, 10.0)) if inner.any() else float(silent.min())
-
-
-def typical(values: Floats, far: float = 4.5) -> float:
-    """The mean of the values within `far` median deviations of the median."""
-    if not len(values):
-        return 0.0
-    middle = float(np.median(values))
-    distance = np.abs(values - middle)
-    allowed = max(far * float(np.median(distance)), 0.01 * abs(middle))
-    return float(values[distance <= allowed].mean())
 
 
 def _not(reason: str) -> Period:

@@ -103,3 +103,28 @@ def test_a_job_without_a_shape_is_followed_and_its_change_noticed() -> None:
         watch = w.update(watch, part(made, at, at + 500))
     assert watch.changes >= 1
     assert watch.found.bytes_per_iteration == pytest.approx(2 * SENT, rel=0.02)
+
+
+def test_exchanges_that_are_whole_at_the_ends_count() -> None:
+    """The silence before the first, and after the last, is not in the series."""
+    made = job(7)
+    sent = np.flatnonzero(made)
+    whole = exchanges(made[sent[0] - 1 : sent[-1] + 2].astype(np.float64))
+    assert whole is not None
+    assert len(whole.intervals) == 20
+    assert len(whole.starts) == 19
+    cut = exchanges(made[sent[0] + 60 : sent[-1] - 60].astype(np.float64))
+    assert cut is not None
+    assert len(cut.intervals) == len(cut.starts) - 1 == 18
+
+
+def test_where_no_silence_separates_two_their_bytes_do() -> None:
+    rng = np.random.default_rng(11)
+    parts = [iteration(rng) for _ in range(20)]
+    parts[8] = parts[8][SILENCE - 20 :]
+    told = exchanges(np.concatenate(parts).astype(np.float64))
+    assert told is not None
+    begins = np.cumsum([0] + [len(one) for one in parts])[1:-1]
+    ends = told.starts - SILENCE / 2
+    assert len(told.starts) == len(begins)
+    assert np.abs(ends - begins).max() <= 3
