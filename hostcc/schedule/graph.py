@@ -89,5 +89,6 @@ def spans(first: Ints, last: Ints) -> Ints:
     total = int(count.sum())
     if not total:
         return np.zeros(0, np.int64)
-    base = np.repeat(first - (np.cumsum(count) - count), count)
-    return base + np.arange(total)
+    base: Ints = (first - (count.cumsum() - count)).repeat(count)
+    base += np.arange(total)
+    return base

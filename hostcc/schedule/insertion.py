@@ -1,8 +1,8 @@
 """Orders improved by re-insertion: jobs move to the best place among those they contend with.
 
 A move is judged with the rates of the others as they are: below i, j loses about
-worth_j v_j^2 d_ij v_i.  First all jobs move at once, each as if the others stayed, which finds
-most of what there is to gain in a few vectors; then, unless they are very many, one at a time.
+worth_j v_j^2 d_ij v_i.  One job moves at a time; of very many all move at once, each as if the
+others stayed, which finds nearly as much in a few vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOGETHER = 2
 SWEEPS = 4
 """Times that every job is looked at by itself."""
 MOST_JOBS = 1500
-"""With more, none is."""
+"""With more, all move at once."""
 GAIN = 1e-9
 """Relative gain below which a move is none."""
 ROUNDS = 24
@@ -57,9 +57,10 @@ class Search:
 
     def run(self) -> Ints:
         """Ranks (J,) of the best order on the way."""
-        self._repeat(self._together, TOGETHER)
         if self.jobs <= MOST_JOBS:
             self._repeat(self._one_by_one, SWEEPS)
+        else:
+            self._repeat(self._together, TOGETHER)
         return self.position.astype(np.int64)
 
     def _repeat(self, improve: Callable[[Floats], bool], times: int) -> None:

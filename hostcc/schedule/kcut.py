@@ -184,19 +184,19 @@ class _Flow:
             distance[target] = hop
             if wanted is not None and (distance[wanted] < FAR).all():
                 break
-            frontier = np.flatnonzero(distance == hop)
+            (frontier,) = (distance == hop).nonzero()
         return distance
 
     def _pulse(self, distance: Ints, full: NDArray[np.bool_]) -> bool:
         """Every job with flow left over pushes what it can one hop nearer; one that keeps some
         takes a new distance.  Whether there was any such job."""
-        active = np.flatnonzero((self.left > 0) & ~full & (distance < FAR))
+        (active,) = ((self.left > 0) & ~full & (distance < FAR)).nonzero()
         if not len(active):
             return False
         first, last = self.start[active], self.start[active + 1]
         arcs = spans(first, last)
         near = distance[self.head[arcs]]
-        owner = np.repeat(np.arange(len(active)), last - first)
+        owner = np.arange(len(active)).repeat(last - first)
         here = distance[active]
         room = self.room[arcs]
         usable = (room > 0) & (near == here[owner] - 1)
@@ -204,7 +204,7 @@ class _Flow:
         kept = self.left[active] > 0
         if kept.any():
             onward = np.where(self.room[arcs] > 0, near, FAR)
-            least = np.minimum.reduceat(onward, np.cumsum(last - first) - (last - first))
+            least = np.minimum.reduceat(onward, (last - first).cumsum() - (last - first))
             stuck = kept & (least >= here)
             distance[active[stuck]] = np.minimum(least[stuck] + 1, FAR)
         return True
@@ -215,11 +215,11 @@ class _Flow:
             return
         have = self.left[active][owner]
         space = np.minimum(room, have)
-        before = np.cumsum(space) - space
+        before = space.cumsum() - space
         count = np.bincount(owner)
         count = count[count > 0]
-        before -= np.repeat(before[np.cumsum(count) - count], count)
-        given = np.clip(have - before, 0, space)
+        before -= before[count.cumsum() - count].repeat(count)
+        given = np.minimum(np.maximum(have - before, 0), space)
         sent = given > 0
         arcs, given = arcs[sent], given[sent]
         np.subtract.at(self.left, self.tail[arcs], given)
