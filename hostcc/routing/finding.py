@@ -73,6 +73,8 @@ class Finding:
         self._missed: dict[Target, float] = {}
         """Targets of which links are missed, and when to look for them again."""
         self._survey_at = self._nics_at = 0.0
+        self._first: dict[FlowKey, float] = {}
+        """When flows were large for the first time."""
         self._news = False
         """Whether there may be something new to tell."""
         self._counts = {"looks": 0, "failed": 0, "hints": 0}
@@ -123,6 +125,7 @@ class Finding:
             self._events.close()
         self._explorer, self._events = None, None
         self._looks, self._hints, self._missed, self._sizes = {}, {}, {}, Sizes()
+        self._first = {}
         self._picture.elephants, self._picture.connections = {}, {}
         self._picture.known = {}
         for kind in (FLOWS, PATHS, LINKS, ADDRESSES):
@@ -238,7 +241,9 @@ class Finding:
         config = self._config
         paths = {**telling.paths(picture.known.values(), ends), **beside.paths(more, ends)}
         links = telling.links(paths.values(), picture.nics, config, more.capacities)
-        flows = telling.flows(picture, ends, before)
+        now = time.monotonic()
+        self._first = {key: self._first.get(key, now) for key in picture.elephants}
+        flows = telling.flows(picture, ends, before, telling.soon(picture, self._first, now))
         cluster.tell(LINKS, {"": links})
         cluster.tell(PATHS, paths)
         cluster.tell(FLOWS, beside.flows(flows, more, ends, before, config.elephant_bytes))

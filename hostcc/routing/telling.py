@@ -20,6 +20,7 @@ from hostcc.coord.payloads import (
     PathEntry,
     Paths,
 )
+from hostcc.paths.exchange_types import FlowKey
 from hostcc.routing.elephants import Elephant, flow_id
 from hostcc.routing.looks import Known
 from hostcc.routing.nics import Nic
@@ -30,6 +31,8 @@ MBIT = 125_000.0
 """Bytes per second."""
 UNKNOWN = 10_000 * MBIT
 """Of links of which nothing is known: all the same, so that they count alike."""
+SOON_S = 3.0
+"""A large flow is told when its path is known, and after so long in any case."""
 PORTS_TOLD = 4
 """Of each path, as examples."""
 _NAME_MAX = 64
@@ -56,12 +59,17 @@ class Ends:
 
 
 def flows(
-    picture: Picture, ends: Mapping[Pair, str], before: Mapping[str, Flows]
+    picture: Picture,
+    ends: Mapping[Pair, str],
+    before: Mapping[str, Flows],
+    later: Collection[FlowKey] = (),
 ) -> dict[str, Flows]:
-    """Job -> its large flows; `before`: as told last.  Of too many, the largest."""
+    """Job -> its large flows without those to be told `later`; `before`: as told last.  Of too
+    many, the largest."""
     jobs: dict[str, list[Elephant]] = {}
-    for one in picture.elephants.values():
-        jobs.setdefault(one.connection.job, []).append(one)
+    for key, one in picture.elephants.items():
+        if key not in later:
+            jobs.setdefault(one.connection.job, []).append(one)
     return {
         job: quantise.flows(
             tuple(
@@ -79,6 +87,16 @@ def flows(
         )
         for job, those in jobs.items()
     }
+
+
+def soon(picture: Picture, since: Mapping[FlowKey, float], now: float) -> frozenset[FlowKey]:
+    """Flows of which the path is about to be known; `since`: when they were large first, seconds.
+
+    Told without one they would be placed somewhere at once, and elsewhere a moment later.
+    """
+    return frozenset(
+        key for key, at in since.items() if now - at < SOON_S and not picture.path_of(key)
+    )
 
 
 def paths(known: Iterable[Known], ends: Mapping[Pair, str]) -> dict[str, Paths]:

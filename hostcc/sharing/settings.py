@@ -11,11 +11,15 @@ from hostcc.coord.address import Address
 from hostcc.coord.keys_file import HOST_FILE, read_secret
 from hostcc.coord.names import MEMBER_NAME_WORDS, is_member_name
 from hostcc.coord.service import DEFAULT_PORT, ServiceSettings
+from hostcc.coord.settings import Settings
 from hostcc.errors import HostccError
 from hostcc.sections.agent import AgentConfig
 
 EVERYWHERE, LOOPBACK = "0.0.0.0", "127.0.0.1"
 SOFTWARE_MAX = 32
+VIEW_S = 0.5
+"""Between looks whether there is another view: half of what hosts that look at different moments
+disagree for after each change, and so of what they wait for each other."""
 
 
 def settings(config: Config, software: str) -> ServiceSettings:
@@ -35,6 +39,7 @@ def settings(config: Config, software: str) -> ServiceSettings:
         seeds=tuple(address.parse_seed(seed, "gossip.seeds") for seed in gossip.seeds),
         advertise=gossip.advertise,
         software=software[:SOFTWARE_MAX],
+        gossip=Settings(view_s=VIEW_S),
     )
 
 

@@ -14,7 +14,7 @@ from hostcc.routing.elephants import Connection, Elephant
 from hostcc.routing.looks import Known
 from hostcc.routing.nics import Nic
 from hostcc.routing.picture import Picture, target_of
-from hostcc.routing.telling import MBIT, Ends
+from hostcc.routing.telling import MBIT, SOON_S, Ends
 from hostcc.sections.paths import LinkConfig, PathsConfig
 
 pytestmark = pytest.mark.unit
@@ -46,6 +46,17 @@ def test_flows_are_told_with_the_path_that_they_are_on() -> None:
     assert (entry.dst, entry.path, entry.src_port, entry.elephant) == ("b", "p1", 40000, True)
     seen.wire_ports = {next(iter(seen.elephants)): 61001}
     assert telling.flows(seen, ENDS, {})["train"].flows[0].path == "p2"
+
+
+def test_flows_whose_path_is_about_to_be_known_are_told_then() -> None:
+    seen = picture(3)
+    _, *others = seen.elephants
+    since = dict.fromkeys(seen.elephants, 10.0) | {others[1]: 7.0}
+    later = telling.soon(seen, since, 10.0 + SOON_S - 0.1)
+    assert later == {others[0]}
+    told = telling.flows(seen, ENDS, {}, later)["train"].flows
+    assert [(entry.src_port, entry.path) for entry in told] == [(40000, "p1"), (40002, "")]
+    assert telling.soon(seen, since, 10.0 + SOON_S) == frozenset()
 
 
 def test_noise_changes_nothing() -> None:
