@@ -72,7 +72,7 @@ class Measurement:
         return self._owners[1]
 
     def profiles(self) -> list[JobProfile]:
-        """What this host tells others of its jobs; those whose period is known."""
+        """What this host tells others of its jobs: measured, or guessed with a confidence of 0."""
         return self.traffic.profiles()
 
     def gauges(self, core: Any) -> Iterator[Any]:

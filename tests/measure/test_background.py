@@ -13,7 +13,7 @@ from hostcc.measure.series import Floats, cumulative
 pytestmark = pytest.mark.unit
 
 PERIOD, COUNT = 200, 10
-STARTS = np.arange(COUNT) * float(PERIOD) + 20
+STARTS = np.arange(COUNT, dtype=np.float64) * PERIOD + 20
 
 
 def bursts(late: int = 0) -> Floats:

@@ -25,8 +25,11 @@ PROFILE = Profile(1.0, 0.5, 1e12, 8.0)
 
 def says(writer: str, **contents: Content | bytes) -> dict[Slot, Held]:
     """`kind_key=content`; bytes: withdrawn."""
-    slots = [(*name.split("_"), content) for name, content in contents.items()]
-    return {(kind, key): held(record(writer, kind, key, what)) for kind, key, what in slots}
+    said = {}
+    for name, content in contents.items():
+        kind, _, key = name.partition("_")
+        said[kind, key] = held(record(writer, kind, key, content))
+    return said
 
 
 def flows(dst: str, path: str = "") -> Flows:
