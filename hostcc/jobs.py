@@ -138,6 +138,10 @@ class JobTable:
         """Multiply jobs' weights, in mode mltcp; the others' are as their owners wish."""
         self._favour(replace(self.favour, planned=factors), why)
 
+    def beware_of_delay(self, two_way: frozenset[str], why: str) -> None:
+        """Steer these jobs, which receive while they send, by loss and not by delay."""
+        self._favour(replace(self.favour, two_way=two_way), why)
+
     def weight_of(self, job: Job) -> float:
         """Its owner's wish."""
         configured = self.config.job_named(job.name)
@@ -281,7 +285,7 @@ class JobTable:
     def _favour(self, favour: Favour, why: str) -> None:
         before, self.favour = self.favour, favour
         for job in self.jobs.values():
-            if before.factor(job.name) != favour.factor(job.name):
+            if not favour.same(before, job.name):
                 self._tell(job, why)
 
     def _switch(self, those: list[Job], to_default: bool) -> None:

@@ -137,6 +137,7 @@ def parameters(params: JobParams) -> dict[str, Any]:
         "silence_us": params.silence_us,
         "delay_target_min_us": params.target_min_us,
         "delay_target_max_us": params.target_max_us,
+        "by_delay": params.by_delay,
     }
 
 

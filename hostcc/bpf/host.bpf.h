@@ -102,7 +102,7 @@ static __always_inline void mark_next(const struct tcp_sock *tp, struct flow_pri
 static __always_inline bool delay_mode(struct sock *sk, const struct flow_priv *f,
 				       const struct hcc_job_conf *c, const struct hcc_job_state *s)
 {
-	if (!c || !s || c->mode != HCC_MODE_MLTCP)
+	if (!c || !s || c->mode != HCC_MODE_MLTCP || !c->target_max_us)
 		return false;
 	if (s->stance != HCC_STANCE_SCALED && s->iterations)
 		return false;

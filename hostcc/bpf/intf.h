@@ -40,7 +40,7 @@ struct hcc_job_conf {
 	__u64 total_bytes;		/* per iteration on this host; 0: learn it */
 	__u32 silence_us;		/* iteration boundary; 0: learn it */
 	__u32 target_min_us;		/* queueing delay target, farthest behind */
-	__u32 target_max_us;		/* queueing delay target, about to finish */
+	__u32 target_max_us;		/* queueing delay target, about to finish; 0: not by delay */
 	__s32 urgency_bias_q10;		/* head start that the owner's weight gives */
 	__u32 tie_q10;			/* from the job's name: breaks ties the same on every host */
 	__u32 f_q10[HCC_F_POINTS];	/* F(i / (HCC_F_POINTS - 1)) */

@@ -25,6 +25,7 @@ from hostcc.measuring.metering import Metering
 from hostcc.measuring.profiles import Beside, Known
 from hostcc.measuring.routes import Question, Way
 from hostcc.measuring.tracks import Track
+from hostcc.measuring.two_way import two_way
 from hostcc.measuring.window import Candidate, Turns
 from hostcc.model import Difference, JobProfile
 from hostcc.parts import Host
@@ -92,6 +93,7 @@ class Traffic:
         self._credited_ns = 0
         self._root = Path("/")
         self.turns = Turns()
+        self._two_way: frozenset[str] = frozenset()
 
     def off(self) -> str:
         """Configured away?"""
@@ -116,6 +118,7 @@ class Traffic:
         self._take()
         self._look()
         self._give_turns()
+        self._tell_two_way()
         self._find_routes()
 
     def stop(self) -> None:
@@ -125,10 +128,12 @@ class Traffic:
                 task.cancel()
         if self._host.engine is not None:
             self._host.engine.table.prefer("", "measuring ended")
+            self._host.engine.table.beware_of_delay(frozenset(), "measuring ended")
         self._routes = self._looking = None
         self._elsewhere.stop()
         self._close_meter()
         self._tracks, self._ways, self.turns = {}, {}, Turns()
+        self._two_way = frozenset()
 
     def verify(self) -> list[Difference]:
         """Whether jobs' cgroups are still metered."""
@@ -215,6 +220,13 @@ class Traffic:
             self._credit_s -= await asyncio.to_thread(_look_at_all, batch)
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
             log.defect("looking at a job's traffic failed", error)
+
+    def _tell_two_way(self) -> None:
+        found = two_way(self._tracks.values(), self._two_way)
+        if found != self._two_way and self._host.engine is not None:
+            why = f"two-way traffic: {', '.join(sorted(found)) or 'no job'}"
+            self._host.engine.table.beware_of_delay(found, why)
+            self._two_way = found
 
     def _give_turns(self) -> None:
         now_ns = self._clock_ns()

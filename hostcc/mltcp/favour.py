@@ -1,4 +1,4 @@
-"""What multiplies jobs' weights beside their owners' wishes."""
+"""What is found out about jobs, and tells the kernel more than their owners wish."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ class Favour:
     """The job that goes first; empty: nobody."""
     planned: Mapping[str, float] = field(default_factory=dict)
     """Job -> what a plan multiplies its weight by."""
+    two_way: frozenset[str] = frozenset()
+    """Jobs that receive while they send: acknowledgements wait in others' queues, so that delay
+    says nothing of the queue that the job fills."""
 
     def factor(self, job: str) -> float:
         """Of one job's weight."""
@@ -30,4 +33,12 @@ class Favour:
         if params.mode is not Mode.MLTCP:
             return params
         weight = params.weight * self.factor(params.name)
-        return replace(params, weight=min(WEIGHT_MAX, max(WEIGHT_MIN, weight)))
+        return replace(
+            params,
+            weight=min(WEIGHT_MAX, max(WEIGHT_MIN, weight)),
+            by_delay=params.name not in self.two_way,
+        )
+
+    def same(self, other: Favour, job: str) -> bool:
+        """Whether both say the same of one job."""
+        return self.factor(job) == other.factor(job) and not (self.two_way ^ other.two_way) & {job}

@@ -123,7 +123,7 @@ class MltcpKernel:
         conf["total_bytes"] = params.bytes_per_iteration or 0
         conf["silence_us"] = params.silence_us or 0
         conf["target_min_us"] = params.target_min_us
-        conf["target_max_us"] = params.target_max_us
+        conf["target_max_us"] = params.target_max_us if params.by_delay else 0
         conf["urgency_bias_q10"] = urgency_bias_q10(
             params.weight, self._enums["HCC_URGENCY_PER_OCTAVE"]
         )

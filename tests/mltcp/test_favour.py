@@ -34,3 +34,12 @@ def test_other_modes_are_what_somebody_asked_for(mode: Mode) -> None:
 def test_bounds() -> None:
     assert Favour(planned={"a": 1000.0}).applied(WISHED).weight == 100.0
     assert Favour(planned={"a": 1e-9}).applied(WISHED).weight == 0.01
+
+
+def test_who_receives_while_sending_is_not_steered_by_delay() -> None:
+    favour = Favour(two_way=frozenset("a"))
+    assert favour.applied(WISHED) == replace(WISHED, by_delay=False)
+    assert favour.applied(replace(WISHED, mode=Mode.OFF)).by_delay
+    assert favour.same(Favour(), "b")
+    assert not favour.same(Favour(), "a")
+    assert not favour.same(replace(favour, first="a"), "a")
