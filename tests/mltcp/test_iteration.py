@@ -227,7 +227,7 @@ def test_lot_fades(native: Native, tie: int, number: int, low: int, high: int) -
 def test_lots_of_a_job_differ(native: Native, tie: int, first: int) -> None:
     """No job draws the same for long, and none always draws well or badly."""
     conf = native.conf(tie_q10=tie)
-    drawn = [native.call("lot_q10", native.state(iterations=first + n), conf, 0) for n in range(32)]
+    drawn = [native.call("lot_q10", native.state(iterations=first + n), conf, 0) for n in range(64)]
     most = native.enums["HCC_LOT_Q10"]
     assert len(set(drawn)) > 16
     assert min(drawn) < most / 4 < most * 3 / 4 < max(drawn)
