@@ -359,3 +359,16 @@ def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: Wo
     assert world.backend.jobs[table.jobs["b"].slot].weight == 1.0
     table.prefer("", "done")
     table.prefer("no such job", "test")
+
+
+def test_a_job_that_receives_while_it_sends_is_told_so_once(world: World) -> None:
+    table = world.agent()
+    table.register("ring", Wishes(), os.getpid())
+    slot = table.jobs["ring"].slot
+    assert world.backend.jobs[slot].by_delay
+    table.beware_of_delay(frozenset({"ring"}), "two-way traffic")
+    assert not world.backend.jobs[slot].by_delay
+    table.weigh({"ring": 2.0}, "a plan")
+    assert not world.backend.jobs[slot].by_delay
+    table.beware_of_delay(frozenset(), "one way again")
+    assert world.backend.jobs[slot].by_delay

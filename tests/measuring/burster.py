@@ -1,10 +1,11 @@
 """A job with bursts, and the end that takes them; standard library only.
 
     burster.py take ADDRESS              prints the port, takes everything, answers bursts
-    burster.py send ADDRESS PORT PERIOD_S BYTES TIMES [random|mark]
+    burster.py send ADDRESS PORT PERIOD_S BYTES TIMES [random|mark|both]
 
 The sender prints "up", and at the end the median interval between its bursts.  Each burst is
-4 bytes that say how long it is, and answered with one byte when all of it has arrived.
+4 bytes that say how long it is, and answered with one byte when all of it has arrived; or, if both
+ends are to send, with as many.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from itertools import pairwise
 
 PIECES, PIECE_S = 20, 0.002
 """A burst is sent in pieces, so that it lasts tens of milliseconds whatever the link."""
+BOTH = 1 << 31
+"""Of the length: the answer is to be as long."""
 
 
 def serve(link: socket.socket) -> None:
     while head := link.recv(4, socket.MSG_WAITALL):
-        left = struct.unpack("!I", head)[0]
+        word = struct.unpack("!I", head)[0]
+        left = size = word & ~BOTH
         while left:
             left -= len(link.recv(min(left, 1 << 18)))
-        link.sendall(b"!")
+        link.sendall(bytes(size) if word & BOTH else b"!")
 
 
 def take(address: str) -> None:
@@ -46,11 +50,13 @@ def send(address: str, port: int, period_s: float, size: int, times: int, how: s
         time.sleep(max(0.0, due - time.monotonic()))
         begins.append(time.monotonic())
         amount = chance.randrange(1, 2 * size) if how == "random" else size
-        link.sendall(struct.pack("!I", amount))
+        link.sendall(struct.pack("!I", amount | BOTH if how == "both" else amount))
         for at in range(0, amount, max(1, size // PIECES)):
             link.sendall(bytes(min(max(1, size // PIECES), amount - at)))
             time.sleep(PIECE_S)
-        link.recv(1)
+        left = amount if how == "both" else 1
+        while left:
+            left -= len(link.recv(min(left, 1 << 18)))
         if how == "mark":
             import hostcc.mark
 

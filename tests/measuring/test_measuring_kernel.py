@@ -61,6 +61,20 @@ def test_a_job_without_a_rhythm_is_reported_as_such(host: WiredHost) -> None:
     assert "W unknown: gpu.enabled is false" in host.client("jobs", "--detail").stdout
 
 
+def test_a_job_that_receives_while_it_sends_is_not_steered_by_delay(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "both", "ring")
+    host.sender(PERIOD_S, SIZE, 300, "", "one-way")
+
+    def by_delay(job: str) -> bool:
+        return bool(host.detail(job)["parameters"]["by_delay"])
+
+    until(lambda: not by_delay("ring"), lambda: str(host.detail("ring")), 60)
+    until(lambda: host.profile("one-way").get("total_tx_bytes", 0) > 4 * SIZE, "traffic", 60)
+    assert by_delay("one-way")
+    assert host.json("verify")["differences"] == []
+
+
 def test_marks_settle_the_period(host: WiredHost) -> None:
     host.start(QUIET)
     host.sender(PERIOD_S, SIZE, 300, "mark", "marked")
