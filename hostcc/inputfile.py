@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 from hostcc.errors import InputError
 
@@ -11,9 +12,14 @@ def read(path: Path, most: int) -> bytes:
     """A whole file of at most `most` bytes.  Raises InputError, which names it."""
     try:
         with path.open("rb") as file:
-            data = file.read(most + 1)
+            return read_from(file, str(path), most)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+
+
+def read_from(file: BinaryIO, name: str, most: int) -> bytes:
+    """What is left of an open file, at most `most` bytes.  Raises InputError and OSError."""
+    data = file.read(most + 1)
     if len(data) > most:
-        raise InputError(f"{path}: expected at most {most} bytes")
+        raise InputError(f"{name}: expected at most {most} bytes")
     return data

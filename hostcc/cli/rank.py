@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from hostcc import validate
+from hostcc import inputfile, validate
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds, table
 from hostcc.errors import Exit, InputError
 from hostcc.schedule.cassini import circle, placement
@@ -115,14 +115,9 @@ def _row(number: int, one: Ranked) -> tuple[str, ...]:
 
 
 def _read(name: str) -> bytes:
+    if name != "-":
+        return inputfile.read(Path(name), MAX_BYTES)
     try:
-        if name == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+        return inputfile.read_from(sys.stdin.buffer, name, MAX_BYTES)
     except OSError as error:
         raise InputError(f"{name}: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{name}: expected at most {MAX_BYTES} bytes")
-    return data

@@ -93,7 +93,6 @@ class Traffic:
         self._credited_ns = 0
         self._root = Path("/")
         self.turns = Turns()
-        self._two_way: frozenset[str] = frozenset()
 
     def off(self) -> str:
         """Configured away?"""
@@ -133,7 +132,6 @@ class Traffic:
         self._elsewhere.stop()
         self._close_meter()
         self._tracks, self._ways, self.turns = {}, {}, Turns()
-        self._two_way = frozenset()
 
     def verify(self) -> list[Difference]:
         """Whether jobs' cgroups are still metered."""
@@ -222,11 +220,14 @@ class Traffic:
             log.defect("looking at a job's traffic failed", error)
 
     def _tell_two_way(self) -> None:
-        found = two_way(self._tracks.values(), self._two_way)
-        if found != self._two_way and self._host.engine is not None:
+        engine = self._host.engine
+        if engine is None:
+            return
+        before = engine.table.favour.two_way
+        found = two_way(self._tracks.values(), before)
+        if found != before:
             why = f"two-way traffic: {', '.join(sorted(found)) or 'no job'}"
-            self._host.engine.table.beware_of_delay(found, why)
-            self._two_way = found
+            engine.table.beware_of_delay(found, why)
 
     def _give_turns(self) -> None:
         now_ns = self._clock_ns()

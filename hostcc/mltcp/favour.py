@@ -41,4 +41,5 @@ class Favour:
 
     def same(self, other: Favour, job: str) -> bool:
         """Whether both say the same of one job."""
-        return self.factor(job) == other.factor(job) and not (self.two_way ^ other.two_way) & {job}
+        alike = (job in self.two_way) == (job in other.two_way)
+        return alike and self.factor(job) == other.factor(job)
