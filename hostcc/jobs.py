@@ -134,9 +134,14 @@ class JobTable:
         """Let one job go first, in mode mltcp; nobody with an empty name."""
         self._favour(replace(self.favour, first=name), why)
 
-    def weigh(self, factors: Mapping[str, float], why: str) -> None:
-        """Multiply jobs' weights, in mode mltcp; the others' are as their owners wish."""
-        self._favour(replace(self.favour, planned=factors), why)
+    def weigh(
+        self, factors: Mapping[str, float], why: str, alone: frozenset[str] = frozenset()
+    ) -> None:
+        """Multiply jobs' weights, in mode mltcp; the others' are as their owners wish.
+
+        `alone`: jobs that share no link, by the plan.
+        """
+        self._favour(replace(self.favour, planned=factors, alone=alone), why)
 
     def beware_of_delay(self, two_way: frozenset[str], why: str) -> None:
         """Steer these jobs, which receive while they send, by loss and not by delay."""

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hostcc.limits import WEIGHT_MAX, WEIGHT_MIN
-from hostcc.mltcp.params import JobParams, Mode
+from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
 
 PREFERENCE = 16.0
 """Weight, over its own, of the job that goes first: as if a 16th of its work were left."""
+MOST_BY_LOSS = 2.0
+"""The same, and all factors together, where F scales how fast a window grows and not urgency:
+a job that grows 16 times as fast overflows queues even where it meets nobody."""
+EVEN = Shape(slope=0.0, intercept=1.0)
+"""F of a job that grows as the plain algorithm does."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,8 @@ class Favour:
     """The job that goes first; empty: nobody."""
     planned: Mapping[str, float] = field(default_factory=dict)
     """Job -> what a plan multiplies its weight by."""
+    alone: frozenset[str] = frozenset()
+    """Jobs that share no link that they could fill, by the plan: nobody has to yield."""
     two_way: frozenset[str] = frozenset()
     """Jobs that receive while they send: acknowledgements wait in others' queues, so that delay
     says nothing of the queue that the job fills."""
@@ -32,14 +39,25 @@ class Favour:
         """What the kernel is told: the weight stays within its bounds."""
         if params.mode is not Mode.MLTCP:
             return params
-        weight = params.weight * self.factor(params.name)
-        return replace(
-            params,
-            weight=min(WEIGHT_MAX, max(WEIGHT_MIN, weight)),
-            by_delay=params.name not in self.two_way,
-        )
+        by_delay = params.name not in self.two_way
+        if not (by_delay and params.variant is Variant.HOSTCC):
+            return replace(self._by_loss(params), by_delay=by_delay)
+        return replace(params, weight=_bounded(params.weight * self.factor(params.name)))
+
+    def _by_loss(self, params: JobParams) -> JobParams:
+        """Of a job whose window's growth is scaled by F: alone, all that F could do is lose."""
+        if params.name in self.alone:
+            return replace(params, shape=EVEN, weight=1.0)
+        factor = min(MOST_BY_LOSS, self.factor(params.name))
+        return replace(params, weight=_bounded(params.weight * factor))
 
     def same(self, other: Favour, job: str) -> bool:
         """Whether both say the same of one job."""
-        alike = (job in self.two_way) == (job in other.two_way)
-        return alike and self.factor(job) == other.factor(job)
+        for jobs, others in ((self.two_way, other.two_way), (self.alone, other.alone)):
+            if (job in jobs) != (job in others):
+                return False
+        return self.factor(job) == other.factor(job)
+
+
+def _bounded(weight: float) -> float:
+    return min(WEIGHT_MAX, max(WEIGHT_MIN, weight))

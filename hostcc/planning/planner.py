@@ -115,4 +115,7 @@ def _made(view: ClusterView, found: Solution, last: Made | None) -> Made:
         if weight is not None and owners[job] > 0
     }
     seen = {problem.job_ids[job] for job in set(problem.flow_job.tolist())}
-    return Made(plan, found, factors, frozenset(problem.job_ids) - seen, view.tables)
+    apart = zip(problem.job_ids, found.contenders().tolist(), strict=True)
+    alone = {job for job, others in apart if not others and job in seen}
+    blind = frozenset(problem.job_ids) - seen
+    return Made(plan, found, factors, blind, frozenset(alone), view.tables)

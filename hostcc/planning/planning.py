@@ -137,4 +137,7 @@ class Planning:
         engine = self._host.engine
         if engine is not None:
             why = f"plan of view {made.plan.digest[:12]}" if made is not None else "no plan holds"
-            engine.table.weigh(made.factors if made is not None else {}, why)
+            if made is None:
+                engine.table.weigh({}, why)
+            else:
+                engine.table.weigh(made.factors, why, made.alone)

@@ -22,6 +22,8 @@ class Made:
     """Job -> what the plan multiplies its owner's weight by."""
     blind: frozenset[str] = frozenset()
     """Jobs of whose traffic no path is known: their level means nothing."""
+    alone: frozenset[str] = frozenset()
+    """Jobs whose traffic is known, and shares no link that matters with another's."""
     tables: tuple[PathTable, ...] = ()
     """Paths of the view that it was made from."""
 

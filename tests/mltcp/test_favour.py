@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hostcc.mltcp.favour import PREFERENCE, Favour
-from hostcc.mltcp.params import JobParams, Mode
+from hostcc.mltcp.favour import EVEN, MOST_BY_LOSS, PREFERENCE, Favour
+from hostcc.mltcp.params import JobParams, Mode, Variant
 
 pytestmark = pytest.mark.unit
 
@@ -43,3 +43,29 @@ def test_who_receives_while_sending_is_not_steered_by_delay() -> None:
     assert favour.same(Favour(), "b")
     assert not favour.same(Favour(), "a")
     assert not favour.same(replace(favour, first="a"), "a")
+    assert not favour.same(replace(favour, alone=frozenset("a")), "a")
+
+
+BY_LOSS = [
+    (WISHED, Favour(two_way=frozenset("a"))),
+    (replace(WISHED, variant=Variant.CUBIC), Favour()),
+]
+
+
+@pytest.mark.parametrize(("wished", "favour"), BY_LOSS)
+def test_windows_that_grow_by_f_grow_twice_as_fast_at_most(
+    wished: JobParams, favour: Favour
+) -> None:
+    both = replace(favour, first="a", planned={"a": 2.0})
+    assert both.applied(wished).weight == MOST_BY_LOSS * WISHED.weight
+    assert replace(favour, planned={"a": 0.5}).applied(wished).weight == 1.0
+
+
+@pytest.mark.parametrize(("wished", "favour"), BY_LOSS)
+def test_who_meets_nobody_grows_as_the_plain_algorithm(wished: JobParams, favour: Favour) -> None:
+    applied = replace(favour, alone=frozenset("a"), first="a").applied(wished)
+    assert (applied.shape, applied.weight) == (EVEN, 1.0)
+
+
+def test_who_meets_nobody_is_steered_by_delay_as_ever() -> None:
+    assert Favour(alone=frozenset("a")).applied(WISHED) == WISHED

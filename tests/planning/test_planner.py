@@ -34,6 +34,14 @@ def test_factors_leave_the_owners_weight_out() -> None:
 
 def test_jobs_without_a_path_are_known() -> None:
     assert made().blind == {"c"}
+    assert made().alone == set()
+
+
+def test_who_meets_nobody_is_known() -> None:
+    planner = Planner(PlanConfig())
+    found = planner.made(planner(one_link([job("a")], [2.0])))
+    assert found is not None
+    assert found.alone == {"a"}
 
 
 def test_only_the_latest_are_kept() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,15 @@ def test_weights_follow_the_plan_and_come_back(world: World) -> None:
     world.tick()
     assert world.weights() == {"a": 3.0, "c": 1.0}
     assert world.host.journal.active["job-sockets:a"].why == "no plan holds"
+
+
+def test_who_meets_nobody_is_told(world: World) -> None:
+    world.standing = standing(replace(made(), alone=frozenset("c")))
+    world.tick()
+    assert world.table.favour.alone == {"c"}
+    world.standing = None
+    world.tick()
+    assert world.table.favour.alone == set()
 
 
 def test_jobs_that_come_later_get_theirs(world: World) -> None:
