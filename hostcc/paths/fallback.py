@@ -18,7 +18,7 @@ class FallbackSettings:
     rtt_floor_s: float = 0.0
     """And at least so much more: a queue that the flow fills by itself is no fault of its path."""
     loss_share: float = 0.02
-    """Segments sent again, over those sent."""
+    """Segments sent again, over those sent, more than usual."""
     bad_s: float = 1.0
     plan_age_s: float = 30.0
     again_s: float = 30.0
@@ -37,6 +37,8 @@ class Sample:
     """Its least RTT, or more where it was slower before it was moved; 0: unknown."""
     segments: int
     retransmitted: int
+    usual_loss: float = 0.0
+    """Part of its segments that were sent again before it was moved."""
 
 
 class FlowWatch:
@@ -83,6 +85,7 @@ class FlowWatch:
             return ""
         sent = sample.segments - self._last.segments
         again = sample.retransmitted - self._last.retransmitted
-        if sent >= self._set.least_segments and again > self._set.loss_share * sent:
+        most = (self._set.loss_share + sample.usual_loss) * sent
+        if sent >= self._set.least_segments and again > most:
             return f"{100 * again / sent:.1f} % of the segments sent again"
         return ""

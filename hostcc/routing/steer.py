@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from hostcc.bpf.errors import BpfError
@@ -14,16 +13,17 @@ from hostcc.model import Difference, Plan
 from hostcc.parts import Host
 from hostcc.paths import reserve
 from hostcc.paths.exchange_types import FlowKey
-from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
 from hostcc.planning.standing import Made
-from hostcc.routing import deciding, finding
+from hostcc.routing import deciding, finding, pauses
 from hostcc.routing.binding import Binding
 from hostcc.routing.deciding import ELSEWHERE, MOVING, ON_ECMP, ON_PLAN, Situation, Step
 from hostcc.routing.elephants import Connection, Elephant, flow_id
 from hostcc.routing.finding import Finding
 from hostcc.routing.hooked import Hooked, clean_up, left_behind
+from hostcc.routing.pauses import Waiting
 from hostcc.routing.picture import Picture, target_of
 from hostcc.routing.preparing import Ahead
+from hostcc.routing.watched import Outcome, Watched, watched
 from hostcc.sections.paths import PathsConfig
 from hostcc.sharing.cluster import Cluster
 
@@ -35,31 +35,9 @@ DECIDE_S = 0.5
 CHECK_S = 10.0
 WAIT_S = 3.0
 """For gossip to say who the others are, before flows of an earlier agent are released."""
-REFUSED_S = (1.0, 60.0)
-"""First and longest wait after a move that did not come about."""
 STALLED_S = 5.0
 """After a flow stood still on its planned path, until it is moved again."""
-USUAL_FADES = 0.95
-"""The largest RTT of a flow on ECMP, from one look to the next."""
 TOPIC, GOODBYE = "steer", "steerbye"
-
-
-@dataclass
-class _Flow:
-    """What is kept in mind of one flow."""
-
-    watch: FlowWatch
-    named_at: float
-    """When a valid plan last named its path, or when it was first seen; CLOCK_MONOTONIC."""
-    before_s: float = 0.0
-    """Its RTT before it was moved, the largest of lately."""
-    held: str = ""
-    """Why it went back to ECMP."""
-    not_before: float = 0.0
-    wait_s: float = REFUSED_S[0]
-    asked: bool = False
-    """It was told to move, and has not arrived yet."""
-    step: Step = field(default_factory=lambda: Step(ON_ECMP, "new"))
 
 
 class Steer:
@@ -83,7 +61,8 @@ class Steer:
         self._hooked: Hooked | None = None
         self._config: PathsConfig | None = None
         self._binding: Binding | None = None
-        self._flows: dict[FlowKey, _Flow] = {}
+        self._flows: dict[FlowKey, Watched] = {}
+        self._waiting = Waiting()
         self._began = self._decide_at = self._check_at = 0.0
         self._basis: tuple[object, ...] = ()
         self._mine: tuple[Plan | None, dict[str, str]] = (None, {})
@@ -150,6 +129,7 @@ class Steer:
             "on_planned_paths": states.count(ON_PLAN),
             "on_ecmp": states.count(ON_ECMP),
             "moving": states.count(MOVING),
+            "waiting": len(self._waiting),
             "elsewhere": states.count(ELSEWHERE),
             "translated": len(hooked.kernel.arriving()) if hooked is not None else 0,
             "new_connections": self._binding.counts() if self._binding is not None else {},
@@ -194,6 +174,7 @@ class Steer:
     def _down(self, *, keep: bool) -> None:
         self._cluster.listen(TOPIC, None)
         self._cluster.listen(GOODBYE, None)
+        self._waiting.end_all()
         if self._hooked is not None:
             if self._binding is not None:
                 self._binding.close()
@@ -265,7 +246,8 @@ class Steer:
                 nonlocal taken
                 if taken is None:  # all sockets are gone through, so only where it matters
                     taken = reserve.in_use(*ports)
-                return port not in taken and steering.free(key, port)
+                promised = self._waiting.taken(port)
+                return not promised and port not in taken and steering.free(key, port)
 
             flow.step = deciding.step(situation, free, ports)
             self._carry_out(one, flow)
@@ -282,86 +264,85 @@ class Steer:
             self._mine = plan, mine
         return self._mine[1]
 
-    def _flow(self, key: FlowKey, planned: str, now: float) -> _Flow:
+    def _flow(self, key: FlowKey, planned: str, now: float) -> Watched:
         flow = self._flows.get(key)
         if flow is None:
             assert self._config is not None
-            c = self._config
-            watch = FallbackSettings(
-                rtt_factor=c.rtt_factor,
-                rtt_floor_s=c.rtt_floor_ms / 1e3,
-                loss_share=c.loss_share,
-                bad_s=c.bad_s,
-                plan_age_s=c.plan_age_s,
-                again_s=c.again_s,
-            )
-            flow = self._flows[key] = _Flow(FlowWatch(watch), now)
+            flow = self._flows[key] = watched(self._config, now)
         if planned:
             flow.named_at = now
         return flow
 
-    def _judge(self, one: Connection, flow: _Flow, now: float) -> None:
-        """Note a refusal; send a flow back that fares badly."""
+    def _judge(self, one: Connection, flow: Watched, now: float) -> None:
+        """Note how a move ended; send a flow back that fares badly."""
         assert self._hooked is not None
         sender = self._hooked.steering.sender
-        active = self._hooked.steering.active(one.key)
-        if flow.asked and not sender.moving(one.key):
-            flow.asked = False
-            if active:
-                self._counts["moved"] += 1
-                flow.wait_s = REFUSED_S[0]
-            else:
-                self._counts["refused"] += 1
-                flow.not_before, flow.wait_s = now + flow.wait_s, min(2 * flow.wait_s, REFUSED_S[1])
-                flow.held = sender.refusals.get(one.key, "the move did not come about")
+        active = bool(self._hooked.steering.active(one.key))
+        if not sender.moving(one.key):
+            refusal = sender.refusals.get(one.key, "")
+            outcome = flow.ended(active=active, refusal=refusal, now=now)
+            if outcome is not Outcome.NONE:
+                self._counts[outcome.value] += 1
         if not active:
-            flow.before_s = max(one.srtt_s, USUAL_FADES * flow.before_s)
+            flow.on_ecmp(one)
             return
         if one.key in self._picture.stalled:
             self._went_back(one, flow, "nothing is acknowledged any more")
             if flow_id(one.key) not in self._ahead.now:
                 flow.not_before = now + STALLED_S
             return
-        gone = self._gone(one.key)
-        # What the path was like before is no fault of the new one.
-        least = max(one.min_rtt_s, flow.before_s)
-        sample = Sample(now, one.srtt_s, least, one.segments, one.retransmitted)
-        if why := flow.watch.judge(sample, flow.named_at, not gone):
+        if why := flow.judge(one, now, peer_alive=not self._gone(one.key)):
             self._went_back(one, flow, why)
 
-    def _went_back(self, one: Connection, flow: _Flow, why: str) -> None:
+    def _went_back(self, one: Connection, flow: Watched, why: str) -> None:
         self._counts["fell_back"] += 1
         flow.held = f"went back: {why}"
         log.warning("flow goes back", flow=flow_id(one.key), job=one.job, reason=why)
         self._finding.doubt([target_of(one.key)], why)
 
-    def _situation(self, one: Elephant, flow: _Flow, planned: str, now: float) -> Situation:
+    def _situation(self, one: Elephant, flow: Watched, planned: str, now: float) -> Situation:
         assert self._hooked is not None
         key, steering = one.key, self._hooked.steering
         known, port = self._picture.paths_of(key), steering.active(key)
         # The kernel does not say which flow label it gives a flow.
         own = "" if known is None or steering.by_label(key) else known.path_of(key.sport)
-        held = not flow.watch.may_move(now) or now < flow.not_before
+        later = self._waiting.port(key)
+        waits = bool(known is not None and later and known.path_of(later) == planned)
         return Situation(
             planned=planned,
             table=known.table if known is not None else None,
             own=own,
             wire=known.path_of(port) if known is not None and port else own,
             port=port,
-            moving=steering.sender.moving(key),
+            moving=waits or steering.sender.moving(key),
             peer_gone=self._gone(key),
-            held_back=flow.held if held else "",
+            held_back=flow.held_back(now),
         )
 
-    def _carry_out(self, one: Elephant, flow: _Flow) -> None:
+    def _carry_out(self, one: Elephant, flow: Watched) -> None:
         assert self._hooked is not None
-        steering, key = self._hooked.steering, one.key
+        key, port = one.key, flow.step.port
+        if flow.step.state != MOVING:
+            self._waiting.end(key)
         if flow.step.revert:
-            steering.revert(key)
-        elif flow.step.port:
-            flow.asked = True
-            steering.move(key, one.host, flow.step.port)
+            self._hooked.steering.revert(key)
+        elif port:
+            self._waiting.begin(key, port, self._pause_s(one), lambda: self._move(one, flow, port))
         self._note_ports()
+
+    def _pause_s(self, one: Elephant) -> float:
+        """How long a move waits for its job to be silent: what has failed is left at once."""
+        if one.key in self._picture.stalled or flow_id(one.key) in self._ahead.now:
+            return 0.0
+        return pauses.wait_s(self._picture.profiles.get(one.connection.job), time.time())
+
+    def _move(self, one: Elephant, flow: Watched, port: int) -> None:
+        assert self._hooked is not None
+        flow.asked = True
+        try:
+            self._hooked.steering.move(one.key, one.host, port)
+        except (BpfError, HostccError) as error:
+            log.failure("move", flow=flow_id(one.key), reason=one_line(str(error)))
 
     def _gone(self, key: FlowKey) -> bool:
         assert self._config is not None
@@ -373,6 +354,7 @@ class Steer:
         assert self._hooked is not None
         steering, there = self._hooked.steering, self._picture.elephants
         for key in [key for key in self._flows if key not in there]:
+            self._waiting.end(key)
             steering.revert(key)
             del self._flows[key]
         for key in [key for key in steering.sender.refusals if key not in there]:

@@ -20,6 +20,9 @@ SOFTWARE_MAX = 32
 VIEW_S = 0.5
 """Between looks whether there is another view: half of what hosts that look at different moments
 disagree for after each change, and so of what they wait for each other."""
+AGREE_S = 1.5
+"""For the others to hold the same view.  Where jobs come and go all the time views never settle;
+after three times this a plan is made in any case, and a new job has waited for it."""
 
 
 def settings(config: Config, software: str) -> ServiceSettings:
@@ -39,7 +42,7 @@ def settings(config: Config, software: str) -> ServiceSettings:
         seeds=tuple(address.parse_seed(seed, "gossip.seeds") for seed in gossip.seeds),
         advertise=gossip.advertise,
         software=software[:SOFTWARE_MAX],
-        gossip=Settings(view_s=VIEW_S),
+        gossip=Settings(view_s=VIEW_S, agree_s=AGREE_S),
     )
 
 

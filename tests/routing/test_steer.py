@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ import msgspec
 import pytest
 
 from hostcc.config import Config
-from hostcc.model import Difference, FlowPlan, PathTable, Plan
+from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.paths import changes
 from hostcc.paths.exchange_types import FlowKey
@@ -153,6 +155,14 @@ class Scene:
         self.picture.elephants = {KEY: Elephant(one, "b", 1e7)}
         self.picture.surveys += 1
 
+    def knows(self, begins_s: float) -> None:
+        """Of the job: 1 s iterations, the next of which begins so much later, half silent."""
+        at = time.time()
+        known = JobProfile(
+            "train", 0.5, 0.5, 1.0, 8.0, period_s=1.0, phase_s=at + begins_s, at=at, confidence=0.9
+        )
+        self.picture.profiles = {"train": known}
+
     def plans(self, path: str, digest: str = "d") -> None:
         self.plan = Plan(digest, flows=(FlowPlan(f"a/{flow_id(KEY)}", path),))
 
@@ -167,6 +177,12 @@ class Scene:
     @property
     def why(self) -> str:
         return self.part.states()[KEY].why
+
+    async def passes(self, seconds: float) -> None:
+        """Time that the loop's timers notice, too: it is the scene's."""
+        self.now += seconds
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     async def tick(self, seconds: float = 1.0) -> None:
         self.now += seconds
@@ -208,6 +224,41 @@ async def moved(scene: Scene) -> None:
     assert scene.port == 61001
 
 
+async def test_a_move_waits_for_a_pause(scene: Scene) -> None:
+    scene.knows(0.1)
+    scene.plans("p2")
+    await scene.tick()
+    await scene.tick()
+    assert scene.part.view()["waiting"] == scene.part.view()["moving"] == 1
+    assert scene.port == 0
+    await scene.passes(0.2)
+    assert (scene.port, scene.part.view()["waiting"]) == (61001, 0)
+    await scene.tick()
+    assert scene.part.view()["moved"] == 1
+
+
+async def test_what_waits_does_not_move_once_the_plan_says_otherwise(scene: Scene) -> None:
+    scene.knows(0.1)
+    scene.plans("p2")
+    await scene.tick()
+    await scene.tick()
+    scene.plans("p1", "e")
+    await scene.tick()
+    assert scene.part.view()["waiting"] == 0
+    await scene.passes(0.2)
+    await scene.tick()
+    assert (scene.port, scene.part.view()["refused"]) == (0, 0)
+
+
+async def test_what_has_failed_is_left_without_a_wait(scene: Scene) -> None:
+    scene.knows(0.1)
+    scene.picture.stalled = frozenset({KEY})
+    scene.plans("p2")
+    await scene.tick()
+    await scene.tick()
+    assert scene.port == 61001
+
+
 async def test_without_a_plan_it_goes_back_after_a_while(scene: Scene) -> None:
     await moved(scene)
     scene.plan = None
@@ -231,6 +282,22 @@ async def test_a_flow_that_fares_badly_goes_back_and_its_paths_are_doubted(scene
     scene.sees()
     await scene.tick(25.0)
     assert scene.port == 61001
+
+
+async def test_what_it_lost_before_is_no_fault_of_the_path(scene: Scene) -> None:
+    segments, again = 10**6, 0
+    for step in range(6):
+        scene.plans("p2" if step > 1 else "p1")
+        segments, again = segments + 1000, again + 50
+        scene.sees(segments=segments, again=again)
+        await scene.tick()
+    assert scene.port == 61001
+    for _ in range(4):
+        segments, again = segments + 1000, again + 80
+        scene.sees(segments=segments, again=again)
+        await scene.tick()
+    assert scene.port == 0
+    assert scene.why == "went back: 8.0 % of the segments sent again"
 
 
 async def test_a_flow_that_stands_still_goes_back_at_once(scene: Scene) -> None:
