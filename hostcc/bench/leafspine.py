@@ -35,7 +35,7 @@ from hostcc.lab.scenario import ActionSpec
 from hostcc.lab.variants import Variant, resolve
 
 SCENARIOS = ("leafspine-rings", "crux-19", "crux-20")
-VARIANTS = ("best", "cubic", "bbr", "mltcp", "paths", "priorities", "all")
+VARIANTS = ("best", "cubic", "bbr", "mltcp", "paths", "priorities", "paths-marks", "all")
 BEST, SUBJECT = "best", "all"
 SETTLE_S = 10.0
 NEAR = 1.05

@@ -64,13 +64,14 @@ BUILTIN: dict[str, Variant] = {
                 **_paths(move=False),
             },
         ),
+        Variant("paths-marks", agent={**PLAIN, **_plan(marks=True), **_paths()}),
         Variant("all", agent={**_mltcp("hostcc"), **_plan(marks=True), **_paths()}),
     )
 }
 """`published-*` keep a bytes ratio per flow, as in the paper; `mltcp-*` share it in the job.
 
-From `best` on they are for leaf-spine fabrics with gossip, and each but `all` has one part of
-hostcc alone: `mltcp`, `paths`, `priorities`.
+From `best` on they are for leaf-spine fabrics with gossip.  `mltcp`, `paths` and `priorities` have
+one part of hostcc alone, `paths-marks` all but the congestion control.
 """
 
 
