@@ -38,7 +38,8 @@ class Roster:
         self.rdma = Rdma(
             host, measured.owners, steady.profiles, self.planning.plan, lambda: cluster.name
         )
-        self.routing = Routing(host, cluster, steady.profiles, self.planning.made, self.rdma.shared)
+        made, beside = self.planning.made, self.rdma.shared
+        self.routing = Routing(host, cluster, steady.profiles, made, beside, steady.latest)
         acting: list[Part] = [
             self.planning,
             LevelQueues(host),

@@ -163,7 +163,6 @@ class Finding:
         self.doubt(map(target_of, picture.stalled), "a flow stands still")
         picture.connections = {one.key: one for one in those}
         picture.elephants = {one.key: one for one in found}
-        picture.profiles = {one.job: one for one in profiles}
         picture.surveys += 1
         self._want([one.key for one in those if one.key.dst in owners], now)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hostcc.model import JobProfile
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.packets import TCP, Target
 from hostcc.routing.elephants import Connection, Elephant
@@ -28,8 +27,6 @@ class Picture:
     """Flows that wait for acknowledgements in vain."""
     surveys: int = 0
     """How often connections were looked at."""
-    profiles: dict[str, JobProfile] = field(default_factory=dict)
-    """Job -> what was measured of it here."""
     wire_ports: dict[FlowKey, int] = field(default_factory=dict)
     """Flows that have another source port on the wire than their own."""
 

@@ -35,10 +35,12 @@ class Routing:
         profiles: Callable[[], Sequence[JobProfile]],
         made: Callable[[], Made | None],
         more: Callable[[], Beside] = Beside,
+        latest: Callable[[], Sequence[JobProfile]] = list,
     ) -> None:
+        """`profiles`: what is told of jobs; `latest`: what was measured of them last."""
         self.picture = Picture()
         self.finding = Finding(host, cluster, self.picture, profiles, self.shown, more)
-        self.steer = Steer(host, cluster, self.finding, self.picture, made)
+        self.steer = Steer(host, cluster, self.finding, self.picture, made, latest)
 
     @property
     def parts(self) -> list[Part]:

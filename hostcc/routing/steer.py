@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hostcc.bpf.errors import BpfError
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.log import get_logger
-from hostcc.model import Difference, Plan
+from hostcc.model import Difference, JobProfile, Plan
 from hostcc.parts import Host
 from hostcc.paths import reserve
 from hostcc.paths.exchange_types import FlowKey
@@ -53,10 +53,12 @@ class Steer:
         finding: Finding,
         picture: Picture,
         made: Callable[[], Made | None],
+        latest: Callable[[], Sequence[JobProfile]] = list,
     ) -> None:
-        """`made`: the plan that holds, with what it was made from."""
+        """`made`: the plan that holds, with what it was made from; `latest`: what was measured of
+        jobs here."""
         self._host, self._cluster, self._picture = host, cluster, picture
-        self._finding, self._made = finding, made
+        self._finding, self._made, self._latest = finding, made, latest
         self._ahead = Ahead()
         self._hooked: Hooked | None = None
         self._config: PathsConfig | None = None
@@ -334,7 +336,9 @@ class Steer:
         """How long a move waits for its job to be silent: what has failed is left at once."""
         if one.key in self._picture.stalled or flow_id(one.key) in self._ahead.now:
             return 0.0
-        return pauses.wait_s(self._picture.profiles.get(one.connection.job), time.time())
+        job = one.connection.job
+        known = next((profile for profile in self._latest() if profile.job == job), None)
+        return pauses.wait_s(known, time.time())
 
     def _move(self, one: Elephant, flow: Watched, port: int) -> None:
         assert self._hooked is not None

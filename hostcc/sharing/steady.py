@@ -1,7 +1,8 @@
 """What this host tells of its jobs, held still: each change makes a new view, and a new plan.
 
 A guess counts until the job's iterations are known, what was known outlives a moment of doubt,
-and what says something else has to say so for a while.
+and what says something else has to say so for a while: the longer, the more often it did.  A plan
+changes what is measured of the jobs that it is about, so the two must not chase each other.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ EVERY_S = 0.5
 """Between looks at what was measured, seconds."""
 AGAIN_S = 3.0
 """What is told has to be another for so long, before it is told; seconds."""
+CALM_S, DOUBLINGS = 60.0, 3
+"""That is twice as long for a measurement that replaces one of the last so many seconds, up to so
+many times."""
 OTHER_GUESS, OTHER = 1.5, 1.15
 """Guesses, and measurements, that differ by less than this factor are the same."""
+OTHER_SLOWDOWN = 1.5
+"""Likewise slow-downs, which plans change most."""
 SMALL = 0.05
 """Part of a job's bytes below which a destination does not make a difference."""
 
@@ -33,6 +39,16 @@ class Held:
     """When something like it was measured last, seconds."""
     other_at: float | None = None
     """Since when something else is measured, seconds; None: it is not."""
+    changed_at: float = -math.inf
+    """When another measurement was told last, seconds."""
+    changes: int = 0
+    """How often that was soon after the one before."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long something else has to be said."""
+        known = self.profile.confidence > 0
+        return AGAIN_S * 2 ** min(self.changes, DOUBLINGS) if known else AGAIN_S
 
 
 def step(
@@ -59,13 +75,14 @@ def _next(before: Held | None, fresh: JobProfile, now: float) -> Held:
     old = before.profile
     guess, was_guess = fresh.confidence <= 0, old.confidence <= 0
     if guess != was_guess:
-        return before if guess else Held(fresh, now)
+        return before if guess else Held(fresh, now, changed_at=now)
     if _alike(old, fresh, OTHER_GUESS if guess else OTHER):
-        return Held(old if guess else fresh, now)
+        return replace(before, at=now, other_at=None)
     since = now if before.other_at is None else before.other_at
     better = guess and not old.comm_start_s and fresh.comm_start_s > 0
-    if better or now - since >= AGAIN_S:
-        return Held(fresh, now)
+    if better or now - since >= before.patience_s:
+        restless = now - before.changed_at < CALM_S
+        return Held(fresh, now, changed_at=now, changes=before.changes + 1 if restless else 0)
     return replace(before, at=now, other_at=since)
 
 
@@ -81,17 +98,26 @@ class Steady:
         self._measured, self._elsewhere, self._clock = measured, elsewhere, clock
         self._held: dict[str, Held] = {}
         self._now: list[JobProfile] = []
+        self._latest: Sequence[JobProfile] = ()
         self._due = -math.inf
 
     def profiles(self) -> list[JobProfile]:
-        """Of the jobs that there are."""
+        """What is told of the jobs that there are."""
+        self._look()
+        return self._now
+
+    def latest(self) -> Sequence[JobProfile]:
+        """What was measured of them last: where in their iterations they are now."""
+        self._look()
+        return self._latest
+
+    def _look(self) -> None:
         now = self._clock()
         if now >= self._due:
             self._due = now + EVERY_S
-            measured = self._measured()
+            self._latest = measured = self._measured()
             self._held = step(self._held, measured, self._elsewhere, now)
             self._now = [self._held[one.job].profile for one in measured]
-        return self._now
 
 
 def _fitted(guess: JobProfile, known: JobProfile | None) -> JobProfile:
@@ -109,7 +135,7 @@ def _fitted(guess: JobProfile, known: JobProfile | None) -> JobProfile:
 
 
 def _alike(one: JobProfile, other: JobProfile, factor: float) -> bool:
-    def near(x: float, y: float) -> bool:
+    def near(x: float, y: float, factor: float = factor) -> bool:
         return x == y or (min(x, y) > 0 and max(x, y) < factor * min(x, y))
 
     return (
@@ -119,6 +145,7 @@ def _alike(one: JobProfile, other: JobProfile, factor: float) -> bool:
         and near(one.comm_start_s, other.comm_start_s)
         and near(one.work, other.work)
         and near(_sent(one), _sent(other))
+        and near(one.slowdown, other.slowdown, OTHER_SLOWDOWN)
         and one.weight == other.weight
     )
 

@@ -137,6 +137,7 @@ class Scene:
         self.host.act()
         self.now, self.cluster, self.doubts = 100.0, Cluster(), list[str]()
         self.plan: Plan | None = None
+        self.profiles: list[JobProfile] = []
         self.picture = Picture(nics=(Nic("eth0", ("10.0.0.1",), 1e9),))
         known = self.picture.known.setdefault(target_of(KEY), Known(target_of(KEY)))
         ways = (Way("p1", ("x", "y"), (40000, 61000)), Way("p2", ("x", "z"), (61001,)))
@@ -144,8 +145,9 @@ class Scene:
         self.sees()
         finding = SimpleNamespace(doubt=lambda _, reason: self.doubts.append(reason))
         self.part = Steer(
-            self.host, cast("Any", self.cluster), cast("Any", finding), self.picture, self.made
-        )
+            self.host, cast("Any", self.cluster), cast("Any", finding), self.picture, self.made,
+            lambda: self.profiles,
+        )  # fmt: skip
 
     def made(self) -> Any:
         return None if self.plan is None else SimpleNamespace(plan=self.plan)
@@ -161,7 +163,7 @@ class Scene:
         known = JobProfile(
             "train", 0.5, 0.5, 1.0, 8.0, period_s=1.0, phase_s=at + begins_s, at=at, confidence=0.9
         )
-        self.picture.profiles = {"train": known}
+        self.profiles = [known]
 
     def plans(self, path: str, digest: str = "d") -> None:
         self.plan = Plan(digest, flows=(FlowPlan(f"a/{flow_id(KEY)}", path),))

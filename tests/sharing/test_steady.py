@@ -8,7 +8,7 @@ import pytest
 
 from hostcc.model import JobProfile
 from hostcc.sharing.publishing import KEEP_S
-from hostcc.sharing.steady import AGAIN_S, EVERY_S, Held, Steady, step
+from hostcc.sharing.steady import AGAIN_S, DOUBLINGS, EVERY_S, Held, Steady, step
 
 pytestmark = pytest.mark.unit
 
@@ -81,11 +81,38 @@ def test_a_mere_rate_gives_way_at_once() -> None:
     assert told(held, bursts, 0.5) is bursts
 
 
-def test_a_measurement_that_drifts_is_followed() -> None:
+@pytest.mark.parametrize(
+    "change", [{"period_s": 0.28}, {"slowdown": 1.4}, {"phase_s": 0.1}, {"confidence": 0.8}]
+)
+def test_a_measurement_that_is_about_the_same_changes_nothing(change: dict[str, float]) -> None:
     held: dict[str, Held] = {}
     told(held, SURE, 0.0)
-    a_little = replace(SURE, period_s=0.26)
-    assert told(held, a_little, 0.5) is a_little
+    for at in range(1, 60):
+        assert told(held, replace(SURE, **change), float(at)) is SURE  # type: ignore[arg-type]
+
+
+def test_what_changes_again_and_again_is_believed_later_each_time() -> None:
+    held: dict[str, Held] = {}
+    told(held, GUESS, 0.0)
+    at, waits = 0.0, []
+    for number in range(DOUBLINGS + 3):
+        other = replace(SURE, period_s=0.5 if number % 2 else 0.25)
+        began = at
+        while told(held, other, at) is not other:
+            at += 0.5
+        waits.append(at - began)
+        at += 0.5
+    doubled = [AGAIN_S * 2**step for step in range(1, DOUBLINGS + 1)]
+    assert waits == [0.0, AGAIN_S, *doubled, doubled[-1]]
+
+
+def test_once_it_was_calm_a_change_is_believed_as_soon_as_ever() -> None:
+    held: dict[str, Held] = {}
+    told(held, SURE, 0.0)
+    for at in (0.0, 100.0, 200.0):
+        other = replace(SURE, period_s=0.5 + at)
+        told(held, other, at)
+        assert told(held, other, at + AGAIN_S) is other
 
 
 def test_a_guess_takes_the_iteration_that_others_have_measured() -> None:
@@ -108,6 +135,7 @@ def test_only_jobs_that_there_are_and_not_at_every_question() -> None:
 
     steady = Steady(measure, nobody, lambda: now[0])
     assert [one.job for one in steady.profiles()] == ["j", "k"]
+    assert steady.latest() is measured
     measured = []
     assert len(steady.profiles()) == 2
     now[0] = EVERY_S
