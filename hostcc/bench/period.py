@@ -22,13 +22,14 @@ from hostcc.bench.period_rivals import correlation, fourier
 from hostcc.bench.record import Cell, Column, Record, Spread, Verdict, spread
 from hostcc.measure.period import detect
 from hostcc.measure.series import ByteSeries
+from hostcc.measuring.window import ENOUGH
 
 CLEAN, DIRTY = 0.01, 0.05
 """Goals: period and bytes within so much after ten iterations."""
 FIRST_SEED = 1000
 CLASSES = (*synthetic.PERIODIC, *synthetic.APERIODIC)
-Answer = tuple[float | None, float | None]
-"""Period, seconds; bytes of an iteration."""
+Answer = tuple[float | None, float | None, float]
+"""Period, seconds; bytes of an iteration; confidence, 0 where there is none."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -45,12 +46,16 @@ class Figures(msgspec.Struct, frozen=True):
     p99: float | None
     milliseconds: float
     """CPU time of one analysis."""
+    sure: float
+    """Found with so much confidence that a profile counts as known."""
+    sure_right: float | None
+    """Of those, period and bytes within the goal; None where there are none."""
 
 
 def hostcc_method(of: ByteSeries) -> Answer:
     """What the agent does."""
     found = detect(of)
-    return found.period_s, found.bytes_per_iteration
+    return found.period_s, found.bytes_per_iteration, found.confidence
 
 
 def _with_mean_rate(method: Callable[[ByteSeries], float | None]) -> Callable[[ByteSeries], Answer]:
@@ -59,7 +64,7 @@ def _with_mean_rate(method: Callable[[ByteSeries], float | None]) -> Callable[[B
     def answer(of: ByteSeries) -> Answer:
         period = method(of)
         mean = float(of.total.sum()) / max(len(of) * of.bin_s, 1e-12)
-        return period, None if period is None else mean * period
+        return period, None if period is None else mean * period, 0.0
 
     return answer
 
@@ -119,6 +124,8 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("both", "and bytes %", digits=1),
             Column("p50", "error p50 %", digits=3),
             Column("p99", "p99 %", digits=2),
+            Column("sure", "sure %", digits=1),
+            Column("sure_right", "of these right %", digits=1),
             Column("milliseconds", "ms", digits=1),
         ],
         rows=[
@@ -132,7 +139,8 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             (
                 "right: within 1 % of what was generated for clean series, 5 % for the others; the "
                 "period that was generated is the median iteration's; series without a period "
-                "should never be called periodic; ms: CPU time of one analysis"
+                "should never be called periodic; sure: found with a confidence of 0.7 and more; "
+                "ms: CPU time of one analysis"
             )
         ],
         failures=[f"{name}: not measured" for name, runs in measured.items() if not runs],
@@ -147,7 +155,7 @@ def measure(name: str, count: int, number: int) -> dict[str, Figures]:
     truth: list[Answer] = []
     for seed in range(count):
         sample = _make(name, np.random.default_rng([FIRST_SEED + number, seed]))
-        truth.append((sample.period_s, sample.iteration_bytes))
+        truth.append((sample.period_s, sample.iteration_bytes, 1.0))
         for method, answer in METHODS.items():
             began = time.process_time()
             answers[method].append(answer(sample.series))
@@ -161,19 +169,26 @@ def measure(name: str, count: int, number: int) -> dict[str, Figures]:
 def _figures(
     answers: list[Answer], truth: list[Answer], tolerance: float, seconds: float
 ) -> Figures:
-    found = np.array([period is not None for period, _ in answers])
+    found = np.array([period is not None for period, _, _ in answers])
+    sure = np.array([confidence >= ENOUGH for _, _, confidence in answers])
+    surely = float(sure.mean()) * 100
     if truth[0][0] is None:
-        return Figures(float(found.mean()) * 100, None, None, None, None, seconds * 1e3)
+        return Figures(
+            float(found.mean()) * 100, None, None, None, None, seconds * 1e3, surely, None
+        )
     period, sent = (np.abs(_column(answers, index) / _column(truth, index) - 1) for index in (0, 1))
     right = period <= tolerance
+    both = right & (sent <= tolerance)
     errors = period[found] * 100
     return Figures(
         float(found.mean()) * 100,
         float(right.mean()) * 100,
-        float((right & (sent <= tolerance)).mean()) * 100,
+        float(both.mean()) * 100,
         float(np.quantile(errors, 0.5)) if len(errors) else None,
         float(np.quantile(errors, 0.99)) if len(errors) else None,
         seconds * 1e3,
+        surely,
+        float(both[sure].mean()) * 100 if sure.any() else None,
     )
 
 

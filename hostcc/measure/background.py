@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,19 +14,27 @@ PHASES = 96
 """Parts of an iteration that are told apart to see when the job is silent."""
 STRAY = 0.35
 """What is higher above the background than so much of the bursts' height is one of them, which
-came late or early, unless it is no longer than a phase: loading has peaks."""
+came late or early, unless it is no longer than two phases: loading has peaks."""
 FAR = 10.0
 """Iterations whose silence differs by more than so many median deviations do not count."""
 
 
-def background_rate(sums: Floats, starts: Floats, period: float) -> float:
+class Typical(NamedTuple):
+    """The mean of values most of which are alike."""
+
+    mean: float
+    error: float
+    """Its standard error."""
+
+
+def background(sums: Floats, starts: Floats, period: float) -> Typical:
     """Bytes per bin in the phases in which the job itself is silent.
 
     `sums`: bytes before each bin, as from `cumulative`; `starts` and `period` in bins.
     """
     whole = starts[starts + period <= len(sums) - 1]
     if not len(whole):
-        return 0.0
+        return Typical(0.0, 0.0)
     pieces = sampled(sums, whole, period, PHASES)
     pattern = mean_of(pieces)
     silent = _silent(pattern)
@@ -33,25 +43,25 @@ def background_rate(sums: Floats, starts: Floats, period: float) -> float:
     for away in range(1, edge + 1):
         inner &= np.roll(silent, away) & np.roll(silent, -away)
     if not inner.any():
-        return float(pieces[:, silent].mean(axis=1).min())
+        return Typical(float(pieces[:, silent].mean(axis=1).min()), 0.0)
     rates = pieces[:, inner]
     base = float(np.median(pattern[inner]))
     counts = ~_strays(rates, base + STRAY * (float(np.quantile(pattern, 0.9)) - base))
     some = counts.any(axis=1)
     if not some.any():
-        return max(0.0, typical(rates.mean(axis=1), FAR))
-    means = (rates * counts).sum(axis=1)[some] / counts.sum(axis=1)[some]
-    return max(0.0, typical(means, FAR))
+        return typical(rates.mean(axis=1), FAR)
+    return typical((rates * counts).sum(axis=1)[some] / counts.sum(axis=1)[some], FAR)
 
 
-def typical(values: Floats, far: float = 4.5) -> float:
-    """The mean of the values within `far` median deviations of the median."""
+def typical(values: Floats, far: float = 4.5) -> Typical:
+    """The mean of the values within `far` median deviations of the median, not below 0."""
     if not len(values):
-        return 0.0
+        return Typical(0.0, 0.0)
     middle = float(np.median(values))
     distance = np.abs(values - middle)
     allowed = max(far * float(np.median(distance)), 0.01 * abs(middle))
-    return float(values[distance <= allowed].mean())
+    near = values[distance <= allowed]
+    return Typical(max(0.0, float(near.mean())), float(near.std()) / float(np.sqrt(len(near))))
 
 
 def _silent(pattern: Floats) -> npt.NDArray[np.bool_]:
@@ -64,10 +74,10 @@ def _silent(pattern: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _strays(rates: Floats, most: float) -> npt.NDArray[np.bool_]:
-    """Which are above `most`, and the one before or after too; shape (k, phases)."""
+    """Which are above `most` together with their neighbours, three in a row; shape (k, phases)."""
     high = rates > most
-    both = high[:, :-1] & high[:, 1:]
     found = np.zeros_like(high)
-    found[:, :-1] |= both
-    found[:, 1:] |= both
+    three = high[:, :-2] & high[:, 1:-1] & high[:, 2:]
+    for shift in range(3):
+        found[:, shift : shift + three.shape[1]] |= three
     return found

@@ -15,9 +15,9 @@ import numpy as np
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
-from hostcc.measure.series import ByteSeries, Floats, cumulative, part
+from hostcc.measure.series import ByteSeries, Floats, cumulative, part, smoothed
 from hostcc.measure.spectrum import taming_of
-from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution, smoothed
+from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution
 
 EARLIEST, LATEST = 0.5, 2.2
 """Periods after one iteration's start between which the next one's is looked for."""

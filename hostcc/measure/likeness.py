@@ -11,6 +11,9 @@ TOLERANCE = 0.12
 """Of intervals, in periods: one that differs so much is regular by 37 %."""
 GAIN_RANGE = (0.5, 1.3)
 """How much weaker or stronger than the pattern an iteration may be."""
+PREDICTED = 0.7
+"""Share of the iterations, those that are predicted best, that has to be alike: stragglers,
+checkpoints and other jobs disturb the rest."""
 FEWEST_GAPS = 4
 """Gaps of one length that make shorter intervals a part of something longer."""
 
@@ -19,7 +22,7 @@ TURN_ENERGY, TURN_LENGTH = 0.01, 0.02
 
 
 def explained(pieces: Floats, starts: Floats, period: float, squares: Floats) -> float:
-    """Share of each iteration's variance that the others predict, in the four fifths with most.
+    """Share of each iteration's variance that the others predict, in the seven tenths with most.
 
     Each iteration is predicted by the mean of the others, at its own strength.  Where there is
     no iteration silence is predicted, and what is sent there is an error of the one before.
@@ -36,7 +39,8 @@ def explained(pieces: Floats, starts: Floats, period: float, squares: Floats) ->
     missed += beyond(starts, period, squares) / period
     least = max(1e-9 * float((pieces * pieces).mean()), 1e-300)
     shares = np.maximum(0.0, 1.0 - missed / np.maximum(variance, least))
-    return float(np.sort(shares)[len(shares) - count :].mean())
+    best = max(2, int(np.ceil(PREDICTED * len(shares))))
+    return float(np.sort(shares)[-best:].mean())
 
 
 def beyond(starts: Floats, period: float, sums: Floats) -> Floats:

@@ -51,7 +51,7 @@ def from_marks(
 
 def _period(of: ByteSeries, starts: Floats, period: float) -> Period:
     intervals = np.diff(starts)
-    sent, background = exchanged(of.total, starts, period)
+    sent = exchanged(of.total, starts, period)
     low, high = np.quantile(intervals, (0.25, 0.75))
     return Period(
         periodic=True,
@@ -59,8 +59,8 @@ def _period(of: ByteSeries, starts: Floats, period: float) -> Period:
         confidence=float(1 - np.exp(-len(intervals) / SETTLED)),
         period_s=period * of.bin_s,
         mean_period_s=float(intervals.mean()) * of.bin_s,
-        bytes_per_iteration=sent,
-        background_bytes_per_s=background / of.bin_s,
+        bytes_per_iteration=sent.amount,
+        background_bytes_per_s=sent.background / of.bin_s,
         spread=float(high - low) / 2 / period,
         starts=starts,
     )

@@ -8,24 +8,27 @@ shortest lag is taken whose iterations resemble each other about as well as any'
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from hostcc.measure import likeness
-from hostcc.measure.background import background_rate, typical
+from hostcc.measure.background import background, typical
 from hostcc.measure.exchanges import Exchanges, exchanges
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative
-from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
+from hostcc.measure.spectrum import SHORTEST, comb, repeating_lags, tamed
 from hostcc.measure.tracking import FEWEST, Track, track
 
 FEWEST_ITERATIONS = 4
 """Complete iterations without which nothing is called periodic."""
-THRESHOLD = 0.45
-"""Score from which a series with very many iterations is called periodic, and ..."""
-THRESHOLD_FEW = 0.3
-"""... this over the number of iterations is added, because few resemble each other by chance."""
+OF_SCORE, OF_COMB, OF_NOTHING = 9.7, 0.8, -5.9
+"""How likely it is that a period is right: the logistic function of this times its score, plus this
+times its comb, plus this; fitted to generated series (docs/measure-period.md)."""
+LIKELY = 0.4
+"""So likely has a period to be to be told."""
 SAME = 0.93
 """A shorter period is preferred while its score is at least so much of the best one's."""
 SAME_FEW = 0.86
@@ -46,8 +49,12 @@ ALIKE = 0.03
 """By so much, or a bin, the interval between exchanges and the period of what is alike differ."""
 REGULAR = 0.1
 """Intervals between exchanges that differ by at most so much have a rhythm."""
+NEAR = 0.05
+"""A mean period is right when it is so near, in periods."""
+QUARTILE = 0.674
+"""Of the normal distribution, in standard deviations."""
 SETTLED = 4.0
-"""After so many iterations the confidence is 63 % of what the score says."""
+"""After so many iterations the confidence is 63 % of how likely the period is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +79,8 @@ class Period:
     starts: Floats | None = None
     """Shape (k,), in bins of the series: the middle of the silence before an iteration's bursts."""
     irregular: bool = False
-    """Iterations that are alike in bytes, not in when they send them: the period is a mean."""
+    """Iterations that are alike in bytes, not in when they send them: `confidence` is that of the
+    mean period, and the typical one says less."""
 
 
 def detect(of: ByteSeries) -> Period:
@@ -127,23 +135,33 @@ def irregular(of: ByteSeries, told: Exchanges) -> Period:
     count, middle = len(intervals), float(np.median(intervals))
     # A median is a whole number of bins, more or less.
     period = regular_interval(told.starts, middle) if told.spread <= REGULAR else middle
-    per_iteration, background = exchanged(of.total, told.starts, period)
-    if per_iteration < RIPPLE * told.size:
-        return _not(f"a steady transfer with a ripple of {per_iteration:.3g} bytes")
-    certain = told.share * (1 - told.pauses) * (1 - told.spread)
+    sent = exchanged(of.total, told.starts, period)
+    if sent.amount < RIPPLE * told.size:
+        return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
+    certain = (
+        told.share * (1 - told.pauses) * within(NEAR, told.spread / QUARTILE / math.sqrt(count))
+    )
     return Period(
         periodic=True,
         reason=f"{count} iterations, {told.share:.0%} of the bytes in exchanges of equal size, "
         f"which take longer or shorter by {told.spread:.0%}",
-        confidence=float(certain * (1 - np.exp(-count / SETTLED))),
+        confidence=certain * (1 - math.exp(-count / SETTLED)),
         period_s=period * of.bin_s,
         mean_period_s=float(intervals.mean()) * of.bin_s,
-        bytes_per_iteration=per_iteration,
-        background_bytes_per_s=background / of.bin_s,
+        bytes_per_iteration=sent.amount,
+        background_bytes_per_s=sent.background / of.bin_s,
         spread=told.spread,
         starts=told.starts,
         irregular=True,
     )
+
+
+def within(share: float, error: float) -> float:
+    """How likely a figure is within `share` of the truth; `error`: its standard error.
+
+    Both are parts of the figure; the errors are those of the normal distribution.
+    """
+    return math.erf(share / error / math.sqrt(2)) if error > 0 else 1.0
 
 
 def judged(of: ByteSeries, best: Track) -> Period:
@@ -151,30 +169,36 @@ def judged(of: ByteSeries, best: Track) -> Period:
     count = len(best.starts) - 1
     if count < FEWEST_ITERATIONS:
         return _not(f"only {count} iterations of {best.period * of.bin_s:.3g} s so far")
-    if best.score < THRESHOLD + THRESHOLD_FEW / count:
+    right = likely(best.score, comb(tamed(of.total), best.period))
+    if right < LIKELY:
         return _not(
-            f"what comes every {best.period * of.bin_s:.3g} s is not alike enough: score "
-            f"{best.score:.2f} in {count} iterations"
+            f"what comes every {best.period * of.bin_s:.3g} s is not alike enough in {count} "
+            f"iterations: a period by {right:.0%}"
         )
     intervals = np.diff(best.starts)
-    per_iteration, background = exchanged(of.total, best.starts, best.period)
+    sent = exchanged(of.total, best.starts, best.period)
     everything = float(np.diff(between(cumulative(of.total), best.starts[[0, -1]]))[0])
-    if per_iteration * count < RIPPLE * everything:
-        return _not(f"a steady transfer with a ripple of {per_iteration:.3g} bytes")
+    if sent.amount * count < RIPPLE * everything:
+        return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
     period = regular_interval(best.starts, best.period)
     low, high = np.quantile(intervals, (0.25, 0.75))
     return Period(
         periodic=True,
         reason=f"{count} iterations, alike by {best.explained:.0%}, regular by "
         f"{best.regularity:.0%}",
-        confidence=float(min(1.0, best.score) * (1 - np.exp(-count / SETTLED))),
+        confidence=right * within(NEAR, sent.error) * (1 - math.exp(-count / SETTLED)),
         period_s=period * of.bin_s,
         mean_period_s=float(intervals.mean()) * of.bin_s,
-        bytes_per_iteration=per_iteration,
-        background_bytes_per_s=background / of.bin_s,
+        bytes_per_iteration=sent.amount,
+        background_bytes_per_s=sent.background / of.bin_s,
         spread=float(high - low) / 2 / period,
         starts=best.starts,
     )
+
+
+def likely(score: float, combed: float) -> float:
+    """How likely it is that a period with this score and this comb is the iteration's; 0 to 1."""
+    return 1 / (1 + math.exp(-(OF_SCORE * score + OF_COMB * combed + OF_NOTHING)))
 
 
 def chosen(tracks: Sequence[Track]) -> Track | None:
@@ -237,16 +261,29 @@ def between(sums: Floats, edges: Floats) -> Floats:
     return result
 
 
-def exchanged(values: Floats | Ints, starts: Floats, period: float) -> tuple[float, float]:
-    """Bytes in one iteration without the background, and the background in bytes per bin.
+class Exchanged(NamedTuple):
+    """What a job sends in an iteration."""
+
+    amount: float
+    """Bytes, without the background."""
+    background: float
+    """Bytes per bin."""
+    error: float
+    """Standard error of the amount, as a part of it."""
+
+
+def exchanged(values: Floats | Ints, starts: Floats, period: float) -> Exchanged:
+    """Bytes in one iteration without the background, and the background.
 
     `values`: bytes per bin, shape (n,); `starts` and `period` in bins.
     """
     sums = cumulative(values)
     intervals = np.diff(starts)
-    background = background_rate(sums, starts, period)
-    sent = np.diff(between(sums, starts)) - background * intervals
-    return max(0.0, typical(sent[intervals < 1.5 * period])), background
+    idle = background(sums, starts, period)
+    sent = np.diff(between(sums, starts)) - idle.mean * intervals
+    amount = typical(sent[intervals < 1.5 * period])
+    error = math.hypot(amount.error, idle.error * period) / max(amount.mean, 1e-300)
+    return Exchanged(amount.mean, idle.mean, error)
 
 
 def _not(reason: str) -> Period:

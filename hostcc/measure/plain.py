@@ -16,6 +16,7 @@ def plain(of: MeasuredProfile) -> dict[str, Any]:
         "period_s": of.period_s,
         "mean_period_s": of.mean_period_s,
         "spread": of.spread,
+        "irregular": of.irregular,
         "bytes_per_iteration": of.bytes_per_iteration,
         "tx_bytes": of.tx_bytes,
         "rx_bytes": of.rx_bytes,

@@ -61,6 +61,8 @@ class MeasuredProfile:
     """With stragglers and checkpoints."""
     spread: float | None = None
     """Half the range in which half of the iteration times lie, over the period."""
+    irregular: bool = False
+    """Iterations are alike in bytes, not in when they send them (Period.irregular)."""
     tx_bytes: float | None = None
     """Per iteration, without the background."""
     rx_bytes: float | None = None
@@ -121,6 +123,7 @@ def assemble(
         period_s=found.period_s,
         mean_period_s=found.mean_period_s,
         spread=found.spread,
+        irregular=found.irregular,
         tx_bytes=tx,
         rx_bytes=rx,
         background_bytes_per_s=found.background_bytes_per_s,
@@ -152,6 +155,6 @@ def directions(traffic: ByteSeries, of: ByteSeries, found: Period) -> tuple[floa
         return 0.0, 0.0
     period = found.period_s / of.bin_s
     return (
-        exchanged(traffic.tx, found.starts, period)[0],
-        exchanged(traffic.rx, found.starts, period)[0],
+        exchanged(traffic.tx, found.starts, period).amount,
+        exchanged(traffic.rx, found.starts, period).amount,
     )

@@ -126,3 +126,14 @@ def coarser(values: npt.NDArray[Number], factor: int) -> npt.NDArray[Number]:
 def cumulative(values: npt.NDArray[np.float64] | Ints) -> Floats:
     """Bytes before each edge, shape (n + 1,): what is between two edges is a difference."""
     return np.concatenate(((0.0,), np.cumsum(values, dtype=np.float64)))
+
+
+def smoothed(values: Floats, width: int) -> Floats:
+    """Means over `width` bins, twice, so that nothing moves; shape (n,)."""
+    sums = cumulative(values)
+    places = np.arange(len(values))
+    for shift in (0, width - 1):
+        first = np.clip(places - shift, 0, len(values))
+        last = np.clip(places - shift + width, 0, len(values))
+        sums = cumulative((sums[last] - sums[first]) / width)
+    return np.diff(sums)

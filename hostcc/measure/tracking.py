@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hostcc.measure import likeness
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.pattern import longest_silence, mean_of, sampled
-from hostcc.measure.series import Floats, Ints, coarser, cumulative
+from hostcc.measure.series import Floats, Ints, coarser, cumulative, smoothed
 
 RESOLUTION = 64
 """Bins of an iteration at least, where the series has so many; less than twice as many."""
@@ -31,7 +31,7 @@ SMOOTHING = 24
 and need not be punctual to a thousandth."""
 STEP_COST = 0.5
 """What a step out of rhythm costs, in energies of the pattern."""
-COVERAGE = 0.8
+COVERAGE = 0.9
 """So much of the time has to be filled with iterations: stragglers leave some of it empty."""
 REACH = 0.6
 """The iterations have to hold so much of the series; it begins and ends within others."""
@@ -136,17 +136,6 @@ def _measured(
 def _reach(sums: Floats, starts: Floats, period: float) -> float:
     first, last = np.interp((starts[0], starts[-1] + period), np.arange(len(sums)), sums)
     return float((last - first) / max(sums[-1], 1e-300))
-
-
-def smoothed(values: Floats, width: int) -> Floats:
-    """Means over `width` bins, twice, so that nothing moves; shape (n,)."""
-    sums = cumulative(values)
-    places = np.arange(len(values))
-    for shift in (0, width - 1):
-        first = np.clip(places - shift, 0, len(values))
-        last = np.clip(places - shift + width, 0, len(values))
-        sums = cumulative((sums[last] - sums[first]) / width)
-    return np.diff(sums)
 
 
 def at_resolution(values: Floats, lag: float) -> tuple[Floats, float]:

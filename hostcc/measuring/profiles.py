@@ -19,6 +19,9 @@ from hostcc.measuring.tracks import Track
 from hostcc.measuring.window import ENOUGH
 from hostcc.model import JobProfile
 
+UNEVEN = 0.03
+"""Iterations whose times differ by more (MeasuredProfile.spread) do not lie on each other."""
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -71,13 +74,22 @@ def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile 
     """What this host tells others of a job; None before it has sent enough for a guess.
 
     A guess has a confidence of 0: what was found is one, too, until the job counts as known.
-    `work` is 0 while it is unknown.
+    The period of an irregular job is its mean one, so that bytes over time are right.  `work` is 0
+    while it is unknown.
     """
     measured = _measured(of, host, wall_minus_monotonic_s)
-    if measured is not None and measured.confidence >= ENOUGH:
+    sure = measured is not None and measured.confidence >= ENOUGH
+    if sure and not _uneven(of.measured):
         return measured
     watch = of.track.watch
     found = guess(watch.levels) if watch is not None else None
+    if measured is not None and sure:
+        # Laid over each other, such iterations have no silence that all share.
+        silent_s = found.silent_s if found is not None else 0.0
+        if not 0 < silent_s < measured.period_s:
+            return measured
+        hidden_s = measured.compute_s - measured.comm_start_s
+        return replace(measured, compute_s=silent_s + hidden_s, comm_start_s=silent_s)
     if measured is not None and (found is None or not found.silent_s):
         return replace(measured, confidence=0.0)
     if found is None or watch is None:
@@ -86,10 +98,15 @@ def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile 
     return _guessed(of, host, found, at)
 
 
+def _uneven(of: MeasuredProfile) -> bool:
+    return of.irregular or (of.spread or 0.0) > UNEVEN
+
+
 def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
     got = of.measured
     if got.period_s is None or got.fold is None:
         return None
+    period_s = got.mean_period_s if got.irregular and got.mean_period_s else got.period_s
     hidden = got.overlap.ratio or 0.0
     begin_s = float(got.fold.begins_ns[-1]) / NS + wall_minus_monotonic_s
     return JobProfile(
@@ -99,7 +116,7 @@ def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile
         comm_start_s=got.fold.communication_start_s,
         work=of.work.flop or 0.0,
         gpus=float(len(of.work.gpus)),
-        period_s=got.period_s,
+        period_s=period_s,
         comm_s=got.link_time_s or 0.0,
         bytes_to=_bytes_to(of, got.tx_bytes or 0.0),
         link_rates=tuple(
@@ -107,7 +124,7 @@ def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile
         ),
         weight=of.job.weight,
         slowdown=slowdown(of),
-        phase_s=begin_s % got.period_s,
+        phase_s=begin_s % period_s,
         confidence=got.confidence,
         at=got.measured_ns / NS + wall_minus_monotonic_s,
     )

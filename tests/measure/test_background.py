@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.measure.background import background_rate, typical
+from hostcc.measure.background import background, typical
 from hostcc.measure.series import Floats, cumulative
 
 pytestmark = pytest.mark.unit
@@ -26,7 +26,7 @@ def bursts(late: int = 0) -> Floats:
 
 
 def rate(values: Floats) -> float:
-    return background_rate(cumulative(values), STARTS, float(PERIOD))
+    return background(cumulative(values), STARTS, float(PERIOD)).mean
 
 
 def test_nothing_beside_the_bursts_is_nothing() -> None:
@@ -49,6 +49,17 @@ def test_noise_does_not_pull_it_down(level: float, seed: int) -> None:
     assert rate(bursts() + level * noise) == pytest.approx(level, rel=0.12, abs=0.1)
 
 
-def test_typical_leaves_out_what_is_far() -> None:
-    assert typical(np.array([1.0, 1.0, 1.1, 0.9, 50.0])) == pytest.approx(1.0)
-    assert typical(np.zeros(0)) == 0.0
+def test_typical_leaves_out_what_is_far_and_says_how_far_it_may_be_off() -> None:
+    mean, error = typical(np.array([1.0, 1.0, 1.1, 0.9, 50.0]))
+    assert mean == pytest.approx(1.0)
+    assert error == pytest.approx(np.std([1.0, 1.0, 1.1, 0.9]) / 2)
+    assert typical(np.zeros(0)) == (0.0, 0.0)
+    assert typical(np.full(5, -1.0)) == (0.0, 0.0)
+
+
+def test_noise_of_the_background_is_in_its_error() -> None:
+    noise = np.random.default_rng(2).gamma(1.0, 10.0, PERIOD * (COUNT + 1))
+    quiet = background(cumulative(bursts() + 10.0), STARTS, float(PERIOD))
+    noisy = background(cumulative(bursts() + noise), STARTS, float(PERIOD))
+    assert quiet.error == pytest.approx(0.0, abs=1e-9)
+    assert 0.1 < noisy.error < 1.0

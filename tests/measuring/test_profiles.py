@@ -20,6 +20,8 @@ from hostcc.measuring.routes import Way, used
 from hostcc.measuring.tracks import Track
 from hostcc.measuring.window import ENOUGH
 from tests.measure.jobs import regular
+from tests.measure.test_exchanges import SENT, SILENCE
+from tests.measure.test_exchanges import job as shapeless
 
 pytestmark = pytest.mark.unit
 
@@ -102,6 +104,20 @@ def test_what_is_told_of_a_job_that_collides_does_not_jump() -> None:
         assert got.compute_s == pytest.approx(0.12, abs=0.001)
         assert got.period_s == pytest.approx(0.31, rel=0.1)
         assert dict(got.bytes_to) == pytest.approx({str(NEAR): 1.2e6}, rel=0.1)
+
+
+def test_of_an_irregular_job_the_mean_period_is_told() -> None:
+    made = shapeless(3, 40)
+    of = known(LiveJob("a"), learned(series(made, None, 1_000_000)), Beside())
+    assert of.measured.irregular
+    assert of.measured.confidence >= ENOUGH
+    got = to_share(of, "h", 0.0)
+    assert got is not None
+    assert got.period_s == of.measured.mean_period_s
+    assert got.period_s == pytest.approx(len(made) / 1000 / 40, rel=0.05)
+    assert got.compute_s == got.comm_start_s == pytest.approx(SILENCE / 1000, rel=0.05)
+    assert got.confidence == of.measured.confidence
+    assert dict(got.bytes_to) == pytest.approx({str(NEAR): SENT}, rel=0.05)
 
 
 def test_slower_than_alone(track: Track) -> None:
