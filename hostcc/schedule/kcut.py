@@ -29,7 +29,7 @@ from hostcc.schedule.problem import Ints
 
 ENDLESS = np.int64(2**61)
 FAR = np.int64(2**40)
-PULSES = 10
+PULSES = 20
 """Rounds of pushes between two looks at all distances."""
 
 
@@ -72,16 +72,16 @@ def _feasible(graph: Contention, level: Ints, top: int) -> Ints:
     those of its neighbours that stay.  What is left is lowered.
     """
     first, second = graph.first, graph.second
-    wrong = level[first] > level[second]
-    count = np.bincount(first[wrong], minlength=graph.jobs)
-    count += np.bincount(second[wrong], minlength=graph.jobs)
-    gives_way = level < 0
+    wrong = np.flatnonzero(level[first] > level[second])
     ends = first[wrong], second[wrong]
+    count = np.bincount(np.concatenate(ends), minlength=graph.jobs)
+    gives_way = level < 0
     gives_way[np.where(count[ends[0]] >= count[ends[1]], *ends)] = True
     least, most = np.zeros(graph.jobs, np.int64), np.full(graph.jobs, top)
-    above, below = ~gives_way[first], ~gives_way[second]
-    np.maximum.at(least, second[above], level[first[above]])
-    np.minimum.at(most, first[below], level[second[below]])
+    down = np.flatnonzero(gives_way[second] & ~gives_way[first])
+    up = np.flatnonzero(gives_way[first] & ~gives_way[second])
+    np.maximum.at(least, second[down], level[first[down]])
+    np.minimum.at(most, first[up], level[second[up]])
     level = np.where(gives_way, np.clip(level, least, np.maximum(most, least)), level)
     while (wrong := level[first] > level[second]).any():
         np.minimum.at(level, first[wrong], level[second[wrong]])
@@ -108,7 +108,8 @@ class _Flow:
         self.head = np.concatenate([graph.second, graph.first])[by_tail]
         self.twin = np.empty(2 * edges, np.int64)
         self.twin[self.forwards], self.twin[self.backwards] = self.backwards, self.forwards
-        self.start = np.searchsorted(self.tail, np.arange(graph.jobs + 1))
+        self.start = np.zeros(graph.jobs + 1, np.int64)
+        np.cumsum(np.bincount(tail, minlength=graph.jobs), out=self.start[1:])
         self.room = np.zeros(2 * edges, np.int64)
         self.x = np.clip(x, *self._bounds())
         self.left = np.zeros(graph.jobs, np.int64)
@@ -158,11 +159,11 @@ class _Flow:
         the top level it may stay."""
         least = self._open()
         full = self.level == self.top
-        while True:
-            over = np.flatnonzero((self.left > 0) & ~full)
+        hopeful = ~full
+        while len(over := np.flatnonzero((self.left > 0) & hopeful)):
             distance = self._search((self.left < 0) | full, self.room[self.twin] > 0, over)
-            if not (distance[over] < FAR).any():
-                break
+            # What reaches no such place never will: flow only moves towards one.
+            hopeful[over[distance[over] == FAR]] = False
             for _ in range(PULSES):
                 if not self._pulse(distance, full):
                     break
