@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from hostcc.coord import quantise
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
-from hostcc.rdma.pairs import Sender
 
 UNKNOWN_RATE = 1.25e9
 """Bytes per second of links of which nothing is known: all the same, so that they count alike."""
@@ -22,8 +20,6 @@ ASSUMED_FLOP_PER_S = 1e12
 """Of a job whose work is unknown: all the same, so that weights and traffic decide."""
 LEAST_RATE = 1e3
 """Bytes per second; who sends less sends nothing."""
-FADE = 0.5
-"""Of the rate before, at every look."""
 
 
 @dataclass(frozen=True, order=True)
@@ -39,38 +35,6 @@ class Way:
     def flow(self) -> str:
         """The flow's name."""
         return f"{self.job}/{self.source}>{self.destination}"
-
-
-class Rates:
-    """How fast each way is, out of counters that grow."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[Way, int, int], int] = {}
-        self._at: float | None = None
-        self._rates: dict[Way, float] = {}
-        self._told: dict[Way, float] = {}
-
-    def take(self, senders: Iterable[Sender], now: float) -> dict[Way, float]:
-        """Way -> bytes per second in steps, of a look at `now`, seconds."""
-        sums: dict[Way, float] = {}
-        last: dict[tuple[Way, int, int], int] = {}
-        for sender in senders:
-            for pair in sender.pairs:
-                way = Way(sender.job, pair.device, pair.source, pair.destination)
-                key = (way, sender.pid, pair.qpn)
-                last[key] = pair.bytes
-                new = pair.bytes - self._last.get(key, 0 if self._at is None else pair.bytes)
-                sums[way] = sums.get(way, 0.0) + max(0, new)
-        passed = 0.0 if self._at is None else now - self._at
-        for way, size in sums.items():
-            before = self._rates.get(way)
-            rate = size / passed if passed > 0 else 0.0
-            self._rates[way] = rate if before is None else FADE * before + (1 - FADE) * rate
-        self._last, self._at = last, now
-        self._rates = {way: rate for way, rate in self._rates.items() if way in sums}
-        self._told = {way: quantise.hold(self._told.get(way), rate)
-                      for way, rate in self._rates.items()}  # fmt: skip
-        return self._told
 
 
 def view(

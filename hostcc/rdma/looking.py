@@ -9,8 +9,9 @@ from pathlib import Path
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma import SYSFS
 from hostcc.parts import Host
-from hostcc.rdma.flows import Rates, Way
+from hostcc.rdma.flows import Way
 from hostcc.rdma.pairs import Sender, Senders
+from hostcc.rdma.rates import Rates
 
 LOOK_S = 1.0
 """Between looks at the counters, seconds."""
@@ -32,7 +33,7 @@ class Looking:
         self._due = 0.0
         self.senders: tuple[Sender, ...] = ()
         self.rates: Mapping[Way, float] = {}
-        """Bytes per second, in steps."""
+        """Bytes per second, as they are planned by and told."""
         self.gates: Mapping[str, tuple[tuple[str, int], ...]] = {}
         """Job -> (RDMA device, number of the PCIe link's semaphore)."""
         self.inside: Mapping[tuple[str, str], tuple[str, ...]] = {}
@@ -56,13 +57,13 @@ class Looking:
         self._due = now + LOOK_S
         counts = Path(self._host.config.rdma.counts)
         self.senders = Senders(counts, self._owners, self.sysfs).read()
-        self.rates = dict(self._rates.take(self.senders, now))
+        self.rates = self._rates.take(self.senders, now)
         return True
 
     def speeds(self) -> dict[str, float]:
         """RDMA device -> bytes per second that jobs send by it."""
         found: dict[str, float] = {}
-        for way, rate in self.rates.items():
+        for way, rate in self._rates.now.items():
             found[way.device] = found.get(way.device, 0.0) + rate
         return found
 

@@ -14,6 +14,8 @@ from hostcc.routing.beside import Beside
 ROCE, ROCE_PORT = "roce", 4791
 DIRECT = "direct"
 """The way to an end to which no paths are known: over the links of both ends."""
+CLEARLY = 2.0
+"""Times as much is clearly more."""
 
 
 def flow_id(way: Way) -> str:
@@ -57,25 +59,46 @@ def beside(
     return Beside(tuple(flows), ways, dict(capacities))
 
 
+def known(
+    measured: Iterable[JobProfile], rates: Mapping[Way, float]
+) -> tuple[list[JobProfile], dict[str, dict[str, float]]]:
+    """What says something of jobs' iterations, and job -> destination -> RDMA bytes per second.
+
+    A mere guess from what a job sends by sockets says nothing unless that is clearly more than by
+    RDMA: sockets that only keep processes in step come and go as they like, and software RDMA is
+    seen twice, by its queue pairs and as packets.
+    """
+    to: dict[str, dict[str, float]] = {}
+    for way, rate in rates.items():
+        if rate >= LEAST_RATE:
+            job = to.setdefault(way.job, {})
+            job[way.destination] = job.get(way.destination, 0.0) + rate
+
+    def counts(one: JobProfile) -> bool:
+        if one.confidence > 0 or one.work or one.job not in to:
+            return True
+        beside_it = sum(size for _, size in one.bytes_to) / one.period_s if one.period_s else 0.0
+        return beside_it > CLEARLY * sum(to[one.job].values())
+
+    return [one for one in measured if counts(one)], to
+
+
 def profiles(
     measured: Iterable[JobProfile], rates: Mapping[Way, float], weights: Mapping[str, float]
 ) -> list[JobProfile]:
     """What others are told of jobs: `measured`, and guesses of what is not known of those that
     send by RDMA.  A job of which nothing was measured has a confidence of 0."""
-    to: dict[str, dict[str, float]] = {}
-    for way, rate in rates.items():
-        if rate >= LEAST_RATE:
-            job = to.setdefault(way.job, {})
-            job[way.destination] = job.get(way.destination, 0.0) + rate * period(None)
+    those, to = known(measured, rates)
     made = []
-    for one in measured:
+    for one in those:
         unknown = one.job in to and not one.work
         made.append(replace(one, work=assumed(one.job, one, one.weight).work) if unknown else one)
     guessed = to.keys() - {one.job for one in made}
     return made + [
         replace(
             assumed(job, None, weights.get(job, 1.0)),
-            period_s=period(None), bytes_to=tuple(sorted(to[job].items())), confidence=0.0,
+            period_s=period(None), confidence=0.0,
+            bytes_to=tuple((end, rate * period(None)) for end, rate in sorted(to[job].items())),
         )
         for job in sorted(guessed)
     ]  # fmt: skip

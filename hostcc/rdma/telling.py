@@ -76,10 +76,16 @@ def ports_of(job: str, known: Known, before: Ports) -> dict[str, tuple[int, ...]
             continue
         path = next((path for path in table.paths if path.id == wanted), None)
         if path is not None and path.ports:
-            old = before.get((job, way.destination), ())
-            kept = old if old and set(old) <= set(path.ports) else spread(path.ports)
-            found[way.destination] = kept
+            found[way.destination] = kept(before.get((job, way.destination), ()), path.ports)
     return found
+
+
+def kept(before: Sequence[int], ports: Sequence[int]) -> tuple[int, ...]:
+    """Ports of a path: first those of `before` that lead there, so that who is there stays."""
+    those = set(ports)
+    stay = [port for port in before if port in those]
+    more = [port for port in spread(ports) if port not in stay] if len(stay) < len(before) else []
+    return tuple([*stay, *more][:PORTS]) or spread(ports)
 
 
 def spread(ports: Sequence[int]) -> tuple[int, ...]:

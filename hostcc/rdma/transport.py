@@ -163,9 +163,9 @@ class Transport:
 
     async def _plan(self) -> None:
         """This host's own plan, for jobs that the cluster's does not name."""
-        profiles = {one.job: one for one in self._profiles()}
         weights = self._weights()
         rates, looking = self._looking.rates, self._looking
+        profiles = {one.job: one for one in sharing.known(self._profiles(), rates)[0]}
         inside = {way: looking.inside.get((way.job, way.device), ()) for way in rates}
         known, on = {**looking.capacities, **self._own_links()}, self._paths_now()
         tables = self._ways.tables

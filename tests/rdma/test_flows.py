@@ -1,12 +1,11 @@
-"""Rates out of counters, and the view that this host plans by."""
+"""The view that this host plans by."""
 
 from __future__ import annotations
 
 import pytest
 
 from hostcc.model import JobProfile, Path, PathTable
-from hostcc.rdma.flows import Rates, Way, view
-from hostcc.rdma.pairs import Pair, Sender
+from hostcc.rdma.flows import Way, view
 from hostcc.schedule.plan import plan
 
 pytestmark = pytest.mark.unit
@@ -23,25 +22,6 @@ TABLE = PathTable(
 
 def way(job: str, device: str = "mlx5_0") -> Way:
     return Way(job, device, SRC, DST)
-
-
-def sender(job: str, sent: int, pid: int = 1) -> Sender:
-    return Sender(job, pid, 0, 0, (Pair(7, "mlx5_0", 1, SRC, DST, 0, 0, sent, 0, 0),))
-
-
-def test_rates_in_steps() -> None:
-    rates = Rates()
-    assert rates.take([sender("a", 10**9)], 0.0) == {way("a"): 0.0}
-    first = rates.take([sender("a", 2 * 10**9)], 1.0)[way("a")]
-    assert first == pytest.approx(0.5e9, rel=0.06)  # half of what it came to, as it fades in
-    last = 0.0
-    for step in range(2, 30):
-        last = rates.take([sender("a", (1 + step) * 10**9)], float(step))[way("a")]
-    assert last == pytest.approx(1e9, rel=0.1)
-    again = rates.take([sender("a", 31 * 10**9 + 10**7)], 30.0)[way("a")]
-    assert again == last  # noise is no change
-    assert rates.take([sender("a", 5)], 31.0)[way("a")] <= last  # counted anew
-    assert rates.take([], 32.0) == {}
 
 
 def test_two_jobs_get_a_path_each() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from hostcc.coord.payloads import encode
 from hostcc.rdma import sharing
-from hostcc.rdma.flows import Rates, Way, view
+from hostcc.rdma.flows import Way, view
 from hostcc.rdma.pairs import Senders
+from hostcc.rdma.rates import Rates
 from hostcc.routing import beside
 from hostcc.schedule.plan import plan as scheduled
 from hostcc.verbs import plan

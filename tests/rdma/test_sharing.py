@@ -88,6 +88,28 @@ def test_work_that_is_unknown_is_guessed() -> None:
     assert second.work == 0.0
 
 
+def test_what_sockets_beside_rdma_seem_to_do_is_no_iteration() -> None:
+    """Each guess from them is another, and with it the bytes of an iteration would be."""
+    aside = JobProfile(
+        "a", 0.3, 0.3, 0.0, 1.0, period_s=0.4, bytes_to=((DST, 1e5),), confidence=0.0
+    )
+    rates = {way("a"): 1e9}
+    views = []
+    for period, size in ((0.2, 1e5), (0.4, 1e5), (3.0, 4e9)):
+        guess = replace(aside, compute_s=period, period_s=period, bytes_to=((DST, size),))
+        (told,) = sharing.profiles([guess], rates, {})
+        views.append((told, sharing.known([guess], rates)))
+        assert (told.period_s, told.bytes_to) == (1.0, ((DST, 1e9),))
+    assert all(one == views[0] for one in views)
+    for one in (
+        replace(aside, confidence=0.5),  # measured: it does tell the iteration
+        replace(aside, work=1e12),
+        replace(aside, bytes_to=((DST, 1e9),)),  # clearly more than by RDMA
+        replace(aside, job="b"),
+    ):
+        assert sharing.known([one], rates)[0] == [one]
+
+
 def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Way]:
     """All that one host says that has a job on one of two paths in the middle."""
     own = Way(job, "mlx5_0", source, TO)

@@ -57,6 +57,8 @@ def test_ports_stay_while_they_are_on_the_path() -> None:
     (one,) = telling.jobs(["a"], known, {("a", DST): (50003,)})
     assert one.ports == ((DST, (50003,)),)
     (one,) = telling.jobs(["a"], known, {("a", DST): (50003, 50000)})  # one leads elsewhere now
+    assert one.ports == ((DST, (50003, 50001)),)
+    (one,) = telling.jobs(["a"], known, {("a", DST): (50000, 50002)})  # all do
     assert one.ports == ((DST, (50001, 50003)),)
 
 
