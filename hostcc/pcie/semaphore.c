@@ -105,6 +105,16 @@ static int dead(struct hcc_sem_link *link, uint32_t slot)
 	return !hcc_os_alive(atomic_load(&one->pid), atomic_load(&one->pidns));
 }
 
+/* Whether it cannot be waiting any more: killed, or marked for longer than anybody waits (its
+ * process was killed, and another one has its number). */
+static int gone(struct hcc_sem_link *link, uint32_t slot, uint64_t now)
+{
+	uint64_t longest = setting_ns(&link->patience_us, MAX_PATIENCE_US) + 5 * CHECK_NS;
+	uint64_t since = atomic_load(&link->slots[slot].since);
+
+	return since > now + longest || (since < now && now - since > longest) || dead(link, slot);
+}
+
 /* Whether the link can be taken from its owner: it is dead, or silent for its lease. */
 static int abandoned(struct hcc_sem_link *link, uint64_t owner, uint64_t now)
 {
@@ -143,7 +153,7 @@ static int next_in_turn(struct hcc_sem_link *link, uint32_t self, uint64_t now, 
 			}
 		}
 		*wait = quiet_in(link, best_level, now);
-		if (best == self || !dead(link, best))
+		if (best == self || !gone(link, best, now))
 			return (int)best;
 		atomic_fetch_and(&link->waiting, ~bit(best));
 		left &= ~bit(best);

@@ -47,7 +47,7 @@ int hcc_plan_map(const char *path, struct hcc_plan_map *map)
 	if (fd < 0)
 		return -1;
 	/* Only root's word is taken for the agent's. */
-	if (fstat(fd, &facts) || !S_ISREG(facts.st_mode) || (facts.st_mode & S_IWOTH) ||
+	if (fstat(fd, &facts) || !S_ISREG(facts.st_mode) || facts.st_mode & (S_IWGRP | S_IWOTH) ||
 	    (facts.st_uid && facts.st_uid != geteuid()) || facts.st_size < (off_t)size_of(1) ||
 	    facts.st_size > (off_t)size_of(HCC_RDMA_MAX_JOBS)) {
 		close(fd);

@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #define PLAN_PATH "/dev/shm/hostcc-rdma"
+#define COUNTS_PREFIX "/dev/shm/hostcc-qp"
+#define SEMAPHORES "/dev/shm/hostcc-pcie"
 #define LOOK_NS 10000000l /* how often the thread looks for a new plan */
 #define LOOKS_ANEW 50u    /* looks between two for another agent's plan */
 #define ABSENT_NS 500000000l /* between looks while there never was an agent for us */
@@ -33,6 +35,8 @@ struct hcc_rdma_counts *shim_counts = &unseen;
 
 static struct hcc_plan_map plan;
 static char job_name[HCC_RDMA_NAME], counts_path[288], plan_path[256];
+static char counts_prefix[256], semaphores_path[256]; /* as the environment was at first */
+static pid_t counts_owner;
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t resolved = PTHREAD_ONCE_INIT;
 static _Atomic int following; /* 1: queue pairs are remembered, the thread runs; -1: never */
@@ -91,16 +95,30 @@ void shim_look_again(void)
 	atomic_store_explicit(&look, 1, memory_order_release);
 }
 
+const char *shim_semaphores(void)
+{
+	return semaphores_path;
+}
+
+/* A file of counters that is nobody else's: one of our number can only be an earlier program's. */
+static int fresh_file(const char *path)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+	int fd = open(path, flags, 0644);
+
+	if (fd < 0 && errno == EEXIST && !unlink(path))
+		fd = open(path, flags, 0644);
+	return fd;
+}
+
 static int make_counts(void)
 {
-	const char *folder = getenv("HOSTCC_RDMA_COUNTS");
 	struct hcc_rdma_counts *made = MAP_FAILED;
 	char path[sizeof(counts_path)];
 	int fd;
 
-	snprintf(path, sizeof(path), "%.255s.%d",
-		 folder && *folder ? folder : "/dev/shm/hostcc-qp", (int)getpid());
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	snprintf(path, sizeof(path), "%.255s.%d", counts_prefix, (int)getpid());
+	fd = fresh_file(path);
 	if (fd < 0)
 		return -1;
 	if (!ftruncate(fd, sizeof(*made)))
@@ -111,6 +129,7 @@ static int make_counts(void)
 		return -1;
 	}
 	memcpy(counts_path, path, sizeof(path));
+	counts_owner = getpid();
 	made->version = HCC_RDMA_VERSION;
 	made->pid = (uint32_t)getpid();
 	memcpy(made->name, job_name, sizeof(job_name));
@@ -200,21 +219,28 @@ static int start_thread(void)
 	return 0;
 }
 
+static void place(char to[256], const char *variable, const char *usual)
+{
+	const char *given = getenv(variable);
+
+	snprintf(to, 256, "%s", given && *given ? given : usual);
+}
+
 /* Whether this process belongs to a job; the first call begins to follow its queue pairs. */
 static int follow(void)
 {
-	const char *path = getenv("HOSTCC_RDMA_PLAN");
-	const char *name = getenv("HOSTCC_JOB");
-
 	if (following)
 		return following > 0;
 	pthread_mutex_lock(&once);
 	if (!following) {
+		const char *name = getenv("HOSTCC_JOB");
 		int ours = name && *name && strlen(name) < HCC_RDMA_NAME;
 
 		if (ours) {
-			snprintf(plan_path, sizeof(plan_path), "%s",
-				 path && *path ? path : PLAN_PATH);
+			/* Only here: the job may change its environment while our thread runs. */
+			place(plan_path, "HOSTCC_RDMA_PLAN", PLAN_PATH);
+			place(counts_prefix, "HOSTCC_RDMA_COUNTS", COUNTS_PREFIX);
+			place(semaphores_path, "HOSTCC_PCIE_SEMAPHORES", SEMAPHORES);
 			strcpy(job_name, name);
 		}
 		following = ours && !start_thread() ? 1 : -1;
@@ -230,20 +256,33 @@ int shim_plan_now(struct hcc_rdma_job *job)
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	int before, error;
+
 	pthread_once(&resolved, resolve);
 	if (!shim_real.modify_qp)
 		return ENOSYS;
 	if (!shim_real.query_qp || !shim_real.destroy_qp || !follow())
 		return shim_real.modify_qp(qp, attr, mask);
-	return shim_modify(qp, attr, mask);
+	/* We hold locks and open files: a thread that is cancelled there would keep them. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	error = shim_modify(qp, attr, mask);
+	pthread_setcancelstate(before, NULL);
+	return error;
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
+	int before, error;
+
 	pthread_once(&resolved, resolve);
 	if (!shim_real.destroy_qp)
 		return ENOSYS;
-	return following > 0 ? shim_destroy(qp) : shim_real.destroy_qp(qp);
+	if (following <= 0)
+		return shim_real.destroy_qp(qp);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	error = shim_destroy(qp);
+	pthread_setcancelstate(before, NULL);
+	return error;
 }
 
 /* NCCL opens libibverbs itself and asks it for its functions by name and version. */
@@ -267,6 +306,6 @@ EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char
 
 __attribute__((destructor)) static void leave(void)
 {
-	if (*counts_path)
+	if (*counts_path && counts_owner == getpid()) /* a child may be one that fork did not make */
 		unlink(counts_path);
 }

@@ -24,13 +24,13 @@ struct shim_qp {
 	struct ibv_qp *qp; /* NULL: free */
 	struct hcc_rdma_count *count;
 	pthread_mutex_t lock; /* of its transitions and of `av` */
-	struct ibv_ah_attr av;
+	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
+	struct ibv_ah_attr av; /* from here on: made anew for each queue pair that comes here */
 	uint32_t turn;     /* which of several ports is its */
 	int our_port, our_class; /* the job left them to us */
 	int ready, stuck;  /* is in RTS; cannot be moved */
 	int hooked;        /* its posts come by */
 	int all_signalled;
-	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
 	/* The extended interface, where it is in use: what was there before. */
 	struct ibv_qp_ex *ex;
 	void (*ex_start)(struct ibv_qp_ex *);
@@ -48,6 +48,7 @@ int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent 
 int shim_plan_now(struct hcc_rdma_job *job);
 int shim_alive(void);
 uint32_t shim_generation(void);
+const char *shim_semaphores(void); /* where the region of PCIe semaphores is */
 /* Have the thread see to all queue pairs. */
 void shim_look_again(void);
 extern struct hcc_rdma_counts *shim_counts; /* nobody else's before an agent was seen */

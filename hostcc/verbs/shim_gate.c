@@ -10,7 +10,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CONTEXTS 64
 #define LONGEST_PAUSE_NS 10000000ull /* no post is held back for longer by F */
@@ -57,7 +59,8 @@ static void pause_until(uint64_t when, uint64_t now)
 	uint64_t ns = when - now < LONGEST_PAUSE_NS ? when - now : LONGEST_PAUSE_NS;
 	struct timespec nap = {.tv_nsec = (long)ns};
 
-	nanosleep(&nap, NULL);
+	/* Not the C library's: a post is no place at which a thread may be cancelled. */
+	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, NULL);
 	atomic_fetch_add_explicit(&shim_counts->paced_ns, ns, memory_order_relaxed);
 }
 
@@ -111,6 +114,25 @@ static void before_post(struct shim_qp *one, uint64_t bytes)
 	atomic_store_explicit(&last_post, now_ns(), memory_order_relaxed);
 }
 
+/* Requests that were counted, and that the device refused: maybe the job tries again for long. */
+static void refused(struct shim_qp *one, uint64_t bytes, int64_t signalled)
+{
+	int saved = errno;
+	_Atomic uint64_t *iterations[] = {&shim_counts->iteration, &one->count->iteration};
+
+	atomic_fetch_sub_explicit(&one->count->bytes, bytes, memory_order_relaxed);
+	for (int index = 0; index < 2; index++) { /* another iteration may have begun since */
+		uint64_t now = atomic_load(iterations[index]);
+
+		while (now >= bytes &&
+		       !atomic_compare_exchange_weak(iterations[index], &now, now - bytes))
+			;
+	}
+	if (signalled)
+		shim_turn_completed(one, signalled);
+	errno = saved;
+}
+
 static int place_of(const struct ibv_context *context)
 {
 	for (int index = 0; index < CONTEXTS; index++)
@@ -119,40 +141,68 @@ static int place_of(const struct ibv_context *context)
 	return -1;
 }
 
+/* Bytes that a request sends; what it reads comes the other way. */
+static uint64_t bytes_of(const struct ibv_send_wr *wr)
+{
+	uint64_t bytes = 0;
+
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+		for (int index = 0; wr->sg_list && index < wr->num_sge; index++)
+			bytes += wr->sg_list[index].length;
+		return bytes;
+	default: /* of some the pieces are not even valid */
+		return 0;
+	}
+}
+
+/* What a list of requests comes to; the number of completions that it will have. */
+static int64_t add_up(const struct shim_qp *one, const struct ibv_send_wr *wr, uint64_t *bytes)
+{
+	int64_t signalled = 0;
+
+	for (*bytes = 0; wr; wr = wr->next) {
+		*bytes += bytes_of(wr);
+		signalled += one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED;
+	}
+	return signalled;
+}
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad)
 {
-	int place = place_of(qp->context), error;
+	int place = place_of(qp->context), error, saved = errno;
 	struct shim_qp *one = shim_find(qp);
-	uint64_t bytes = 0;
-	int64_t signalled = 0;
+	int64_t signalled;
+	uint64_t bytes;
 
 	if (place < 0)
 		return ENOSYS; /* cannot be: we are only called for contexts that we know */
 	if (!one)
 		return contexts[place].post_send(qp, list, bad);
-	for (const struct ibv_send_wr *wr = list; wr; wr = wr->next) {
-		for (int index = 0; index < wr->num_sge; index++)
-			bytes += wr->sg_list[index].length;
-		signalled += one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED;
-	}
+	signalled = add_up(one, list, &bytes);
 	before_post(one, bytes);
 	shim_turn_posted(one, signalled);
+	errno = saved;
 	error = contexts[place].post_send(qp, list, bad);
 	if (error) {
-		for (const struct ibv_send_wr *wr = bad ? *bad : list; wr; wr = wr->next)
-			if (one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED)
-				shim_turn_completed(one, 1);
+		signalled = add_up(one, bad ? *bad : list, &bytes);
+		refused(one, bytes, signalled);
 	}
 	return error;
 }
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
-	int place = place_of(cq->context), got;
+	int place = place_of(cq->context), got, saved;
 
 	if (place < 0)
 		return -1;
 	got = contexts[place].poll_cq(cq, most, wc);
+	saved = errno;
 	/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
 	if (!atomic_load_explicit(&shim_turns, memory_order_relaxed))
 		return got;
@@ -164,6 +214,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 		if (one)
 			shim_turn_completed(one, 1);
 	}
+	errno = saved;
 	return got;
 }
 
@@ -171,8 +222,8 @@ static void ex_start(struct ibv_qp_ex *ex)
 {
 	struct shim_qp *one = shim_find(&ex->qp_base);
 
+	one->ex_start(ex); /* takes the queue's lock: what follows is ours alone */
 	one->ex_bytes = 0;
-	one->ex_start(ex);
 }
 
 static void ex_sge(struct ibv_qp_ex *ex, uint32_t key, uint64_t address, uint32_t length)
@@ -213,9 +264,12 @@ static int ex_complete(struct ibv_qp_ex *ex)
 {
 	struct shim_qp *one = shim_find(&ex->qp_base);
 
+	int saved = errno;
+
 	/* The provider holds the queue's lock by now: a pause here is one before the doorbell. */
 	before_post(one, one->ex_bytes);
 	shim_turn_posted(one, one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED);
+	errno = saved;
 	return one->ex_complete(ex);
 }
 

@@ -10,6 +10,7 @@
 #include "shim.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,7 +19,9 @@
 #define RETRIES 2000
 #define NUDGE_EVERY 20 /* Soft-RoCE sees that it has drained only when it looks at its queue */
 
-static struct shim_qp table[HCC_RDMA_QPS];
+/* Locks and counters of a place outlive the queue pairs in it: the thread may be about to look. */
+static struct shim_qp table[HCC_RDMA_QPS] = {
+	[0 ... HCC_RDMA_QPS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The kernel's rdma_flow_label_to_udp_sport, the other way round; never label 0. */
@@ -36,9 +39,12 @@ struct shim_qp *shim_find(const struct ibv_qp *qp)
 	/* No lock: a queue pair is not used while it is made or destroyed. */
 	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
 		struct shim_qp *one = &table[(qp->qp_num + index) % HCC_RDMA_QPS];
+		const struct ibv_qp *there = __atomic_load_n(&one->qp, __ATOMIC_ACQUIRE);
 
-		if (__atomic_load_n(&one->qp, __ATOMIC_ACQUIRE) == qp)
+		if (there == qp)
 			return one;
+		if (!there && !one->count)
+			return NULL; /* nobody ever was here, so nobody was pushed further */
 	}
 	return NULL;
 }
@@ -50,7 +56,7 @@ struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t num
 		const struct ibv_qp *qp = __atomic_load_n(&one->qp, __ATOMIC_ACQUIRE);
 
 		if (!qp && !one->count)
-			return NULL; /* nobody ever was here, so nobody was pushed further */
+			return NULL; /* the same */
 		if (qp && qp->qp_num == number && qp->context == context)
 			return one;
 	}
@@ -75,8 +81,9 @@ static struct shim_qp *add(struct ibv_qp *qp)
 
 		if (one->qp)
 			continue;
-		memset(one, 0, sizeof(*one));
-		pthread_mutex_init(&one->lock, NULL);
+		pthread_mutex_lock(&one->lock);
+		memset(&one->av, 0, sizeof(*one) - offsetof(struct shim_qp, av));
+		atomic_store(&one->gate, 0);
 		one->count = &shim_counts->qp[place];
 		memset(one->count, 0, sizeof(*one->count));
 		if (qp->context->device)
@@ -84,6 +91,7 @@ static struct shim_qp *add(struct ibv_qp *qp)
 			       strnlen(qp->context->device->name, HCC_RDMA_DEVICE - 1));
 		one->count->qpn = qp->qp_num;
 		__atomic_store_n(&one->qp, qp, __ATOMIC_RELEASE);
+		pthread_mutex_unlock(&one->lock);
 		found = one;
 	}
 	pthread_mutex_unlock(&table_lock);
@@ -138,6 +146,15 @@ static uint32_t turn_of(const struct shim_qp *self)
 	return before;
 }
 
+/* Whoever is on one of a path's ports is on the path: it stays there. */
+static int among(const struct hcc_rdma_path *path, uint32_t port)
+{
+	for (uint32_t index = 0; index < path->count; index++)
+		if (path->ports[index] == port)
+			return 1;
+	return 0;
+}
+
 /* What the plan wants of an address vector; whether that is a change. */
 static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
 		  struct ibv_ah_attr *av, uint32_t *port)
@@ -146,7 +163,7 @@ static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
 
 	*av = one->av;
 	*port = one->count->port;
-	if (path && one->our_port) {
+	if (path && one->our_port && !among(path, *port)) {
 		*port = path->ports[one->turn % path->count];
 		if (*port < 0xc000)
 			*port = one->count->port; /* not a port that RoCE uses */

@@ -6,12 +6,10 @@
 #include "shim.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SEMAPHORES "/dev/shm/hostcc-pcie"
 #define LINKS 8 /* PCIe links that one process takes part in */
 
 _Atomic int shim_turns;
@@ -44,10 +42,8 @@ static void part(struct gate *gate)
 /* Map the region of semaphores, anew where another agent has made another one. */
 static void find_region(void)
 {
-	const char *path = getenv("HOSTCC_PCIE_SEMAPHORES");
 	struct stat facts;
-	int fd = open(path && *path ? path : SEMAPHORES,
-		      O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = open(shim_semaphores(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
 	if (fd < 0)
 		return;
@@ -182,7 +178,9 @@ void shim_turn_completed(const struct shim_qp *one, int64_t count)
 		atomic_compare_exchange_strong(&gate->outstanding, &left, 0);
 	if (left > 0)
 		return;
-	pthread_mutex_lock(&gate->lock);
+	/* Who has the lock is about to post, maybe after a wait that no poll should share. */
+	if (pthread_mutex_trylock(&gate->lock))
+		return;
 	if (atomic_load(&gate->outstanding) <= 0)
 		hcc_sem_leave(gate->sem);
 	pthread_mutex_unlock(&gate->lock);

@@ -2,8 +2,10 @@
 /*
  * Every step of semaphore.c interleaved as a seed says: clients are coroutines, time and
  * death are simulated.  After each HCC_POINT another client may run, or this one may be
- * killed for good, and a holder may hang beyond its lease.  Checked: everybody who lives gets
- * all its turns within bounds; and, while nobody was killed or hung: never two holders,
+ * killed for good, and a holder may hang beyond its lease.  With some seeds the numbers of the
+ * killed are other processes' at once, so that they seem to live.  Checked: everybody who lives
+ * gets all its turns within bounds, and goes ahead without the link at most once for each of those
+ * that seem to live; and, while nobody was killed or hung: never two holders,
  * nobody passes one who queued before it asked (of its level or above), nobody uses the link
  * while a level above lingers, and a hand-over takes no look at a clock.
  *
@@ -45,7 +47,7 @@ struct client {
 	uint64_t wake_at;
 	struct hcc_sem *sem;
 	uint32_t level;
-	int inside, turns;
+	int inside, turns, ahead;
 	uint64_t longest;
 	uint64_t queued_at; /* when it first slept in this wait; 0: has not */
 	uint64_t read_at;   /* the time as it last read it */
@@ -55,7 +57,7 @@ static struct client clients[CLIENTS];
 static struct hcc_sem_region *region;
 static struct hcc_sem_map map;
 static ucontext_t scheduler;
-static int running, kills, killed, hangs;
+static int running, kills, killed, hangs, reused;
 static uint64_t now_ns, random_state;
 static uint64_t freed_at; /* when the last holder began to leave; 0: the link was used since */
 static uint32_t freed_level;
@@ -111,7 +113,7 @@ static uint64_t hcc_os_pidns(void)
 static int hcc_os_alive(uint32_t pid, uint64_t pidns)
 {
 	(void)pidns;
-	return pid >= 1 && pid <= CLIENTS && clients[pid - 1].state != DEAD;
+	return pid >= 1 && pid <= CLIENTS && (clients[pid - 1].state != DEAD || reused);
 }
 
 static void hcc_os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
@@ -217,6 +219,8 @@ static void life(void)
 			hcc_sem_leave(self->sem);
 		} else if (!killed && !hangs) {
 			fail("went ahead without need");
+		} else {
+			self->ahead++;
 		}
 		self->turns++;
 		if (draw() % 2)
@@ -235,7 +239,7 @@ static void start(int index)
 	memset(self, 0, offsetof(struct client, stack));
 	self->state = READY;
 	self->sem = NULL;
-	self->inside = self->turns = 0;
+	self->inside = self->turns = self->ahead = 0;
 	self->longest = self->queued_at = self->read_at = 0;
 	self->level = (uint32_t)(draw() % 3);
 	getcontext(&self->context);
@@ -285,6 +289,7 @@ static void reset(uint64_t seed)
 	now_ns = 1000000000;
 	freed_at = 0;
 	killed = hangs = 0;
+	reused = seed % 4 == 3;
 	kills = seed % 2 ? (int)(draw() % CLIENTS) : 0;
 	for (int index = 0; index < CLIENTS; index++)
 		start(index);
@@ -317,7 +322,9 @@ int main(int argc, char **argv)
 				fail("turns are missing");
 			if (clients[index].longest > PATIENCE_US * US + 1000 * US)
 				fail("waited beyond its patience");
-			if (!hangs && clients[index].longest > LEASE_US * US / 4)
+			if (reused && !hangs && clients[index].ahead > killed)
+				fail("held up again and again by one that is gone");
+			if (!reused && !hangs && clients[index].longest > LEASE_US * US / 4)
 				fail("took a lease to notice a death");
 			free(clients[index].sem);
 		}

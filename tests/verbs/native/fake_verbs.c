@@ -16,12 +16,19 @@ struct fake_qp {
 };
 
 unsigned long fake_posted, fake_polled, fake_moves, fake_errors;
+unsigned fake_full;      /* posts that find no room */
+unsigned fake_completed; /* number of the queue pair that completions are of */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	(void)qp;
+	if (fake_full) {
+		fake_full--;
+		*bad = wr;
+		return ENOMEM;
+	}
 	for (; wr; wr = wr->next) {
-		if (wr->num_sge > 16) {
+		if (wr->num_sge > 16) { /* as the nudge has */
 			*bad = wr;
 			return EINVAL;
 		}
@@ -37,6 +44,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 		return 0;
 	memset(wc, 0, sizeof(*wc));
 	wc->opcode = IBV_WC_RDMA_WRITE;
+	wc->qp_num = fake_completed;
 	__atomic_fetch_add(&fake_polled, 1, __ATOMIC_RELAXED);
 	return 1;
 }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A program that knows nothing of hostcc and does what few programs do.
+ *
+ *     odd errno|cancel|fork|full|poll
+ *
+ * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
+ * waits for another line.
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NUMBER 17
+#define POSTS 40
+#define ODD_ERRNO 77
+
+extern unsigned fake_full, fake_completed;
+struct ibv_context *fake_context(void);
+struct ibv_qp *fake_qp(struct ibv_context *context, uint32_t number);
+
+static struct ibv_qp *qp;
+static _Atomic int done;
+
+static void connect_pair(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+
+	qp = fake_qp(fake_context(), NUMBER);
+	ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	attr.qp_state = IBV_QPS_RTR;
+	attr.ah_attr.is_global = 1;
+	memcpy(attr.ah_attr.grh.dgid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc6\x12\0\1", 16);
+	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
+	attr.qp_state = IBV_QPS_RTS;
+	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+static int post(void)
+{
+	struct ibv_sge sge = {.length = 4096};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+static int poll(void)
+{
+	struct ibv_cq cq = {.context = qp->context};
+	struct ibv_wc wc;
+
+	return ibv_poll_cq(&cq, 1, &wc);
+}
+
+/* What a post or a poll leaves behind. */
+static int keeps_errno(void)
+{
+	for (int index = 0; index < POSTS; index++) {
+		errno = ODD_ERRNO;
+		if (post() || errno != ODD_ERRNO || poll() != 1 || errno != ODD_ERRNO)
+			return 0;
+	}
+	return 1;
+}
+
+static void *post_cancelled(void *unused)
+{
+	pthread_cancel(pthread_self());
+	for (int index = 0; index < POSTS; index++)
+		post();
+	done = 1;
+	pthread_testcancel();
+	return unused;
+}
+
+static void *post_one(void *unused)
+{
+	post();
+	done = 1;
+	return unused;
+}
+
+/* A request that nothing is to be read of but its kind. */
+static int post_invalidate(void)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .num_sge = 7}, *bad;
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+static int do_it(const char *what)
+{
+	pthread_t thread;
+	int status;
+
+	if (!strcmp(what, "errno"))
+		return keeps_errno() && !post_invalidate();
+	if (!strcmp(what, "cancel")) {
+		pthread_create(&thread, NULL, post_cancelled, NULL);
+		pthread_join(thread, NULL);
+		return done;
+	}
+	if (!strcmp(what, "fork")) {
+		if (!fork()) {
+			post();
+			exit(poll() == 1 ? 0 : 1);
+		}
+		return wait(&status) > 0 && !status;
+	}
+	if (!strcmp(what, "full")) {
+		for (int index = 0; index < POSTS; index++)
+			for (fake_full = 3; post();)
+				;
+		return 1;
+	}
+	if (!strcmp(what, "poll")) {
+		pthread_create(&thread, NULL, post_one, NULL);
+		usleep(300000);
+		status = poll() == 1 && !done;
+		pthread_join(thread, NULL);
+		return status;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	fake_completed = NUMBER;
+	connect_pair();
+	puts("connected");
+	fflush(stdout);
+	getchar();
+	puts(argc > 1 && do_it(argv[1]) ? "good" : "bad");
+	fflush(stdout);
+	getchar();
+	return 0;
+}

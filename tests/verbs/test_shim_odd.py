@@ -1,0 +1,145 @@
+"""The shim in programs that do what few do: forks, cancelled threads, full queues, odd files.
+
+Absent hardware: a stand-in for libibverbs (native/fake_verbs.c) is plain memory.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostcc.pcie.semaphore import Semaphores, Settings
+from hostcc.verbs.build import SHIM, VERBS_HEADER
+from hostcc.verbs.counts import ProcessCount, read_counts
+from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
+from tests.verbs.test_shim_native import NATIVE, places, program
+
+__all__ = ["places", "program"]
+pytestmark = [
+    pytest.mark.unit,
+    pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
+]
+POSTS, SIZE = 40, 4096
+Places = tuple[Path, Path, Path]
+
+
+@pytest.fixture(scope="module")
+def odd(program: Path) -> Path:
+    made = program.with_name("odd")
+    subprocess.run(
+        ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", str(made),
+         str(NATIVE / "odd.c"), str(program.with_name("libibverbs.so.1")),
+         f"-Wl,-rpath,{program.parent}"],
+        check=True,
+    )  # fmt: skip
+    return made
+
+
+class Odd:
+    """One of them, in job "job"."""
+
+    def __init__(self, program: Path, what: str, places: Places, before: str = ":") -> None:
+        plan, counts, semaphores = map(str, places)
+        env = {
+            **os.environ, "HOSTCC_JOB": "job", "HOSTCC_RDMA_PLAN": plan,
+            "HOSTCC_RDMA_COUNTS": counts, "HOSTCC_PCIE_SEMAPHORES": semaphores,
+        }  # fmt: skip
+        script = f"{before}; LD_PRELOAD={SHIM.target} exec {program} {what}"
+        self.process = subprocess.Popen(
+            ["sh", "-c", script], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.counts = places[1]
+        assert self.says() == "connected"
+
+    def says(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def count(self) -> ProcessCount | None:
+        return next((one for one in read_counts(self.counts) if one.pid == self.process.pid), None)
+
+    def end(self) -> None:
+        with self.process:
+            self.process.communicate(timeout=60)  # no more lines: it ends
+        assert self.process.returncode == 0
+        assert self.count() is None
+
+
+@pytest.fixture
+def region(places: Places) -> Iterator[PlanRegion]:
+    """Posts of 4 KiB take two milliseconds each."""
+    made = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    slow = Pacing(SIZE / 2e-3, 1 << 40, (1.0,) * 33)
+    made.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),), slow)])
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("what", ["errno", "cancel", "fork", "full"])
+def test_nothing_of_it_is_noticed(
+    odd: Path,
+    places: Places,
+    region: PlanRegion,
+    what: str,
+) -> None:
+    """errno stays; held back is no place to be cancelled at; a child leaves all to its parent; what
+    a full queue refuses was not sent."""
+    one = Odd(odd, what, places)
+    one.go()
+    assert one.says() == "good"
+    count = one.count()
+    assert count is not None
+    assert count.iterations > 0
+    (pair,) = count.qps
+    sent = {"fork": 1}.get(what, POSTS) * SIZE  # the child's post is of the same queue pair
+    assert pair.bytes == sent
+    assert (count.paced_s > 0) == (what != "fork")
+    one.end()
+
+
+def test_a_file_of_an_earlier_program_of_this_number(
+    odd: Path,
+    places: Places,
+    region: PlanRegion,
+) -> None:
+    """Killed, and its number is ours; or the same process before it became another program."""
+    one = Odd(odd, "errno", places, before=f"echo old > {places[1]}.$$")
+    assert one.count() is not None
+    one.end()
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_plan_that_others_may_write_is_none(
+    odd: Path,
+    places: Places,
+    region: PlanRegion,
+    mode: int,
+) -> None:
+    places[0].chmod(mode)
+    one = Odd(odd, "errno", places)
+    assert one.count() is None
+    one.end()
+
+
+def test_who_polls_does_not_wait_for_who_posts(odd: Path, places: Places) -> None:
+    """One thread waits for a link that another process has; completions come in meanwhile."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", level=1, gates=(("", 0),))])
+    held = Settings(patience_s=3.0, lease_s=10.0, aging_s=0.0)
+    with Semaphores.create([("link", held)], places[2]) as links, links.join(0, 0) as holder:
+        assert holder.enter()
+        one = Odd(odd, "poll", places)
+        one.go()
+        assert one.says() == "good"
+        assert links.states()[0].given_up == 1
+        one.end()
+    plan.close()
