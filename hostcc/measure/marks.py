@@ -142,21 +142,22 @@ class MarkReceiver:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
-    def receive(self, limit: int = 64) -> None:
-        """Take at most `limit` messages."""
-        for _ in range(limit):
+    def receive(self, limit: int = 64) -> int:
+        """Take at most `limit` messages; how many there were."""
+        for number in range(limit):
             try:
                 data, ancillary, flags, _ = self._socket.recvmsg(
                     64, socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
                 )
             except OSError:
-                return
+                return number
             pid, fds = _unpack(ancillary)
             whole = data == HELLO and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
             if not (whole and len(fds) == 1 and pid > 0 and self._admit(pid, fds[0])):
                 self.refused += not whole or pid not in self._senders
                 for fd in fds:
                     os.close(fd)
+        return limit
 
     def poll(self) -> list[Mark]:
         """The marks since the last call; forgets processes that have ended."""

@@ -13,6 +13,8 @@ from hostcc.model import Difference
 from hostcc.parts import Host
 
 TICK_S = 1.0
+MOST = 512
+"""Messages that are looked at in a turn: each costs some files of /proc, and anybody may send."""
 
 
 class Marking:
@@ -27,6 +29,7 @@ class Marking:
         self._receiver: MarkReceiver | None = None
         self._path = ""
         self._inode = 0
+        self._taken = 0
 
     def off(self) -> str:
         """Configured away?"""
@@ -38,7 +41,7 @@ class Marking:
         receiver = MarkReceiver(self._path, lambda pid: self._owners().of(pid))
         self._receiver = receiver
         self._inode = self._found()
-        asyncio.get_running_loop().add_reader(receiver.fileno(), receiver.receive)
+        self._listen(receiver)
 
     async def tick(self) -> None:
         """Read what was written."""
@@ -46,6 +49,7 @@ class Marking:
             self.stop()
             self.start()
         assert self._receiver is not None
+        self._listen(self._receiver)
         self._receiver.poll()
 
     def stop(self) -> None:
@@ -74,6 +78,16 @@ class Marking:
     def boundaries(self, job: str) -> list[float]:
         """When a job's iterations ended, seconds, CLOCK_MONOTONIC; of a job without marks none."""
         return [] if self._receiver is None else boundaries(self._receiver.times(job))
+
+    def _listen(self, receiver: MarkReceiver) -> None:
+        """Until so many messages have come; the rest waits, and their senders try again."""
+        self._taken = 0
+        asyncio.get_running_loop().add_reader(receiver.fileno(), self._receive, receiver)
+
+    def _receive(self, receiver: MarkReceiver) -> None:
+        self._taken += receiver.receive()
+        if self._taken >= MOST:
+            asyncio.get_running_loop().remove_reader(receiver.fileno())
 
     def _found(self) -> int:
         if self._path.startswith("@"):

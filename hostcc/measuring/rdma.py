@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hostcc import changes
+from hostcc.limits import is_job_name
 from hostcc.log import get_logger
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.profile import Link
@@ -92,14 +93,16 @@ class Rdma:
             if now is None:
                 continue
             self._last[key] = now
-            if before is not None and len(jobs) == 1:
-                self._add(next(iter(jobs)), key, before, now)
+            (job,) = jobs if len(jobs) == 1 else ("",)
+            if before is not None and is_job_name(job):
+                self._add(job, key, before, now)
 
     def stop(self) -> None:
         """Undo the bindings."""
         for change_id in [id_ for id_ in self._host.journal.active if _is_ours(id_)]:
             self._unbind(change_id)
-        self._counters, self._files, self._tracks, self._bins = None, (), {}, {}
+        self._counters, self._files, self._whose = None, (), {}
+        self._tracks, self._bins, self._ports = {}, {}, {}
 
     def verify(self) -> list[Difference]:
         """Counters tell nobody who else has changed the mode of a port."""
@@ -134,10 +137,16 @@ class Rdma:
                 self._bind(one.device, one.port)
         reading = await asyncio.to_thread(self._counters.read)
         self._whose = self._jobs_of(reading.processes or ())
-        gone = [name for name in self._tracks if not self._tracks[name].sending(self._clock_ns())]
-        for name in gone:
-            if name not in self._bins:
-                del self._tracks[name]
+        self._forget(self._clock_ns())
+
+    def _forget(self, now_ns: int) -> None:
+        """Keep nothing of jobs that have neither queue pairs nor sent anything lately."""
+        there = {name for names in self._whose.values() for name in names}
+        for name in self._tracks.keys() | self._bins.keys() | self._ports.keys():
+            track = self._tracks.get(name)
+            if name not in there and (track is None or not track.sending(now_ns)):
+                for kept in (self._tracks, self._bins, self._ports):
+                    kept.pop(name, None)
 
     def _jobs_of(self, processes: tuple[Process, ...]) -> dict[Key, frozenset[str]]:
         whose = self._owners().of_all({process.pid for process in processes})

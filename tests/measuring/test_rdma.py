@@ -136,6 +136,32 @@ def test_several_jobs_on_a_port_are_not_told_apart(world: World) -> None:
     assert "several jobs" in world.part.view()["unknown"]["mlx5_0/1"]
 
 
+def test_a_process_of_no_job_is_not_followed(world: World) -> None:
+    world.jobs.clear()
+    world.part.start()
+    for sent in range(0, 10**7, 10**6):
+        world.count(sent, sent)
+        world.tick()
+    for kept in (world.part._tracks, world.part._bins, world.part._ports):
+        assert len(kept) == 0
+
+
+def test_of_jobs_that_ended_nothing_is_kept(world: World) -> None:
+    world.part.start()
+    sent = 0
+    for number in range(30):  # a job after the other, each with two looks at whose pairs there are
+        world.jobs[HERE] = f"train-{number}"
+        for _ in range(2):
+            world.part._whose_due_ns = 0
+            sent += 10**6
+            world.count(sent, sent)
+            world.tick(100)
+    assert world.part.track("train-29") is not None
+    assert world.part.track("train-0") is None
+    kept = (world.part._tracks, world.part._bins, world.part._ports)
+    assert all(len(one) <= 4 for one in kept)
+
+
 def test_late_readings_leave_no_gap(world: World) -> None:
     world.part.start()
     for sent in range(0, 8 * 10**6, 10**6):

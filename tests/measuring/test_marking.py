@@ -1,0 +1,52 @@
+"""Listening for marks, however many come."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from hostcc.config import Config
+from hostcc.measure.discover.owners import Owners
+from hostcc.measure.marks import HELLO
+from hostcc.measuring.marking import MOST, Marking
+from hostcc.sections.measure import MarksConfig
+from tests.measuring.hosts import OWN, ToyHost
+
+pytestmark = pytest.mark.unit
+BATCH = 64
+"""Messages that the receiver takes at once."""
+
+
+async def flood(address: str, rounds: int) -> None:
+    """As much as the socket takes, again and again."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        for _ in range(rounds):
+            try:
+                while True:
+                    sender.sendto(HELLO, address)
+            except BlockingIOError:
+                await asyncio.sleep(0)
+
+
+def test_a_flood_is_looked_at_in_parts(tmp_path: Path) -> None:
+    async def scene() -> None:
+        address = str(tmp_path / "marks.sock")
+        host = ToyHost(tmp_path, Config(agent=OWN, marks=MarksConfig(socket=address)))
+        part = Marking(host, Owners)
+        part.start()
+        try:
+            await flood(address, 2 * MOST)
+            first = part.view()["refused"]
+            assert MOST <= first <= MOST + BATCH
+            await part.tick()
+            await flood(address, 2 * MOST)
+            assert first + MOST <= part.view()["refused"] <= first + MOST + BATCH
+            assert part.verify() == []
+        finally:
+            part.stop()
+
+    asyncio.run(scene())
