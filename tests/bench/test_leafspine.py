@@ -65,10 +65,19 @@ def test_a_job_without_an_iteration_is_worse_than_any() -> None:
 
 def test_goals() -> None:
     best = {"a": 0.2, "b": 0.4}
-    good = leafspine.judge("x", [made(0.205, 0.41)], best, {"a": 0.2})
+    good = leafspine.judge("x", [made(0.205, 0.41)], best, {"a": 0.1}, shared=False)
     assert all(goal.met for goal in good)
-    bad = leafspine.judge("x", [made(0.3, None, settled_after_s=11.0, resets=1)], best, {"a": 0.2})
+    worse = made(0.3, None, settled_after_s=11.0, resets=1)
+    bad = leafspine.judge("x", [worse], best, {"a": 0.2}, shared=False)
     assert not any(goal.met for goal in bad)
+
+
+def test_goals_where_links_have_to_be_shared() -> None:
+    best = {"a": 0.4, "b": 0.4}
+    good = leafspine.judge("x", [made(0.205, 0.79)], best, {"a": 0.2}, shared=True)
+    assert all(goal.met for goal in good)
+    bad = leafspine.judge("x", [made(0.3, 0.81)], best, {"a": 0.2}, shared=True)
+    assert [goal.met for goal in bad[:2]] == [False, False]
 
 
 def test_the_most_intensive_job_has_most_work_per_second_of_communication() -> None:
