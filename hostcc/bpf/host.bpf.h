@@ -147,7 +147,7 @@ static __always_inline void pace_burst(struct sock *sk, struct flow_priv *f, u64
 /* This flow's part of the path's window. */
 static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
 				       struct hcc_path_state *p, u32 rtt_us, u32 acked,
-				       u32 pause_max_us)
+				       u32 pause_min_us, u32 pause_max_us)
 {
 	/* In recovery the kernel owns cwnd; who may send at will is still ours. */
 	bool open = ca_state(sk) <= TCP_CA_Disorder;
@@ -177,13 +177,13 @@ static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
 
 		sleep(f, p);
 		if (p->persists > 0)
-			pause = HCC_PARK_MIN_US;
+			pause = pause_min_us;
 		else if (!tp->packets_out)
 			pause *= 2;
 		if (pause > pause_max_us)
 			pause = pause_max_us;
-		if (pause < HCC_PARK_MIN_US)
-			pause = HCC_PARK_MIN_US;
+		if (pause < pause_min_us)
+			pause = pause_min_us;
 		if (pause != f->park_us) {
 			f->park_us = pause;
 			pace_burst(sk, f, pause);
@@ -270,6 +270,23 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 	p->window_q10 = w > WINDOW_MAX_Q10 ? WINDOW_MAX_Q10 : w;
 }
 
+/*
+ * A flow that does not scout begins.  Few flows: the scout has enough to send until one
+ * packet's delayed ACK comes.  Many: a second packet draws the ACK, not from all at once.
+ */
+static __always_inline void start_parked(struct sock *sk, struct flow_priv *f, u32 flows)
+{
+	u32 pause = hcc_pause_of_many_us(HCC_PARK_MIN_US, flows);
+
+	f->park_us = 2 * pause;
+	tcp_sk(sk)->snd_cwnd = 1;
+	if (flows > HCC_FEW_FLOWS) {
+		tcp_sk(sk)->snd_cwnd = 2;
+		pause = pause / 16 * (1 + bpf_get_prandom_u32() % 16);
+	}
+	pace_burst(sk, f, 4 * pause);
+}
+
 /* A flow begins to send after silence. */
 static void host_tx_start(struct sock *sk)
 {
@@ -318,10 +335,8 @@ static void host_tx_start(struct sock *sk)
 		set_pacing(sk, f, 0);
 		tp->snd_cwnd = 2;
 	} else {
-		tp->snd_cwnd = 1;
 		/* One packet now; when the link is free its ACK wakes the flow. */
-		f->park_us = 2 * HCC_PARK_MIN_US;
-		pace_burst(sk, f, 2 * f->park_us);
+		start_parked(sk, f, s->flows);
 	}
 }
 
@@ -432,12 +447,15 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	if (ca_state(sk) == TCP_CA_Loss)
 		return;
 	pause = hcc_pause_us(s, flow_ratio_q10(f, s, c));
-	if (!(p->flags & PATH_YIELDS)) {
+	if (p->flags & PATH_YIELDS) {
+		pause = hcc_pause_of_many_us(pause, s->flows);
+	} else {
 		turn = hcc_turn_us(s->flows, base + q, p->window_q10);
 		if (turn < pause)
 			pause = turn;
 	}
-	take_share(sk, f, p, base + q, sample->pkts_acked, pause);
+	take_share(sk, f, p, base + q, sample->pkts_acked,
+		   hcc_pause_of_many_us(HCC_PARK_MIN_US, s->flows), pause);
 	mark_next(tp, f);
 }
 

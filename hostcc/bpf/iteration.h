@@ -40,6 +40,7 @@ enum hcc_iteration {
 	HCC_LOT_UNTIL_Q10 = 256,	/* bytes_ratio from which it is worth nothing */
 	HCC_PARK_MIN_US = 3000,		/* a parked flow's first pause; doubles while the job yields */
 	HCC_PARK_MAX_US = 40000,
+	HCC_FEW_FLOWS = 8,		/* of a job; more of them pause longer */
 	HCC_UNSETTLED = 12,
 	HCC_UNSETTLED_MAX = 24,
 };
@@ -373,6 +374,19 @@ HCC_INLINE __u64 hcc_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss
 	if (!s->ns_per_mib || !mss || us > 1u << 20)
 		return 0;
 	return ((__u64)us * 1000 << 20) / s->ns_per_mib * HCC_ONE / mss;
+}
+
+/*
+ * A pause where a job has this many flows, us: parked flows come back one after the
+ * other, and more of them together send no more than a few do.
+ */
+HCC_INLINE __u32 hcc_pause_of_many_us(__u32 pause_us, __u32 flows)
+{
+	__u64 us = (__u64)pause_us * flows / HCC_FEW_FLOWS;
+
+	if (flows <= HCC_FEW_FLOWS)
+		return pause_us;
+	return us < HCC_PARK_MAX_US ? (__u32)us : HCC_PARK_MAX_US;
 }
 
 /*

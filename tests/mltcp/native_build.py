@@ -57,6 +57,7 @@ _ARGUMENTS = {
     "native_work_ns": (_POINTER,),
     "native_lot_q10": (_POINTER, _POINTER, _32),
     "native_pause_us": (_POINTER, _32),
+    "native_pause_of_many_us": (_32, _32),
     "native_fill_q10": (_POINTER, _32, _32),
     "native_flow_f_q10": (_32,),
     "native_scale_acked": (_32, _32, _32),

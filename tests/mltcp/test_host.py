@@ -342,3 +342,36 @@ def test_first_packets_of_an_iteration(native: Native) -> None:
     assert path.path["awake"] == 4
     assert all(path.pace(flow) is None for flow in range(4))
     assert path.window * MSS > 20_000
+
+
+def test_many_flows_begin_one_after_the_other(native: Native) -> None:
+    """The scout has too little to fill a delayed ACK's 40 ms: second packets draw ACKs."""
+    flows = 32
+    path = Rounds(native, flows)
+    path.write()
+    least = native.call("pause_of_many_us", native.enums["HCC_PARK_MIN_US"], flows)
+    gaps = [path.gap_us(flow) for flow in range(1, flows)]
+    assert path.pace(0) is None
+    assert all(4 * least / 16 * 0.99 <= gap <= 4 * least * 1.01 for gap in gaps)
+    assert len({round(gap) for gap in gaps}) > 8
+    assert [native.call("out", flow) for flow in range(flows)] == [BURST] * flows
+
+
+@given(st.integers(1, 1 << 16), st.integers(0, 4096))
+def test_many_flows_pause_in_proportion(native: Native, pause_us: int, flows: int) -> None:
+    """All of a job's parked flows send as often as eight would, or at least every 40 ms."""
+    few, longest = native.enums["HCC_FEW_FLOWS"], native.enums["HCC_PARK_MAX_US"]
+    expected = pause_us if flows <= few else min(pause_us * flows // few, longest)
+    assert native.call("pause_of_many_us", pause_us, flows) == expected
+
+
+def test_many_parked_flows_come_back_seldom_even_when_there_is_room(native: Native) -> None:
+    flows = 24
+    path = Rounds(native, flows)
+    path.write()
+    path.until_window(3)
+    path.path["persists"], path.path["window_q10"], path.path["awake"] = 1, 1024, 1
+    path.path["next_step_ns"] = (path.job.now_us + 1_000_000) * 1000
+    parked = max(range(flows), key=path.gap_us)
+    native.call("take", parked, path.job.now_us + 10, native.call("out", parked), BASE_US)
+    assert path.gap_us(parked) == pytest.approx(3 * native.enums["HCC_PARK_MIN_US"], rel=0.01)

@@ -57,6 +57,15 @@ long bpf_setsockopt(void *sk, int level, int name, void *value, int size)
 	return 0;
 }
 
+/* The same in every run. */
+u32 bpf_get_prandom_u32(void)
+{
+	static u32 state;
+
+	state = state * 1664525 + 1013904223;
+	return state >> 16;
+}
+
 long bpf_tcp_send_ack(void *tp, __u32 rcv_nxt) { return 0; }
 
 /* Additive increase of one packet a window, which is all that these tests need. */
@@ -296,6 +305,11 @@ __u32 native_lot_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c
 __u32 native_pause_us(const struct hcc_job_state *s, __u32 ratio)
 {
 	return hcc_pause_us(s, ratio);
+}
+
+__u32 native_pause_of_many_us(__u32 pause_us, __u32 flows)
+{
+	return hcc_pause_of_many_us(pause_us, flows);
 }
 
 __u64 native_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss)

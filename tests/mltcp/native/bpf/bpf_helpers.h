@@ -20,5 +20,6 @@ void bpf_ringbuf_submit(void *data, __u64 flags);
 long bpf_setsockopt(void *sk, int level, int name, void *value, int size);
 long bpf_tcp_send_ack(void *tp, __u32 rcv_nxt);
 __u64 bpf_ktime_get_ns(void);
+__u32 bpf_get_prandom_u32(void);
 
 #endif
