@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hostcc.bpf.errors import BpfError
-from hostcc.coord.payloads import ADDRESSES, FLOWS, LINKS, MAX_ADDRESSES, PATHS, Addresses, Flows
+from hostcc.coord.payloads import (
+    ADDRESSES,
+    FLOWS,
+    LINKS,
+    MAX_ADDRESSES,
+    PATHS,
+    Addresses,
+    Flows,
+    Paths,
+)
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
 from hostcc.model import Difference, JobProfile
@@ -239,7 +248,12 @@ class Finding:
             if isinstance(said := cluster.told(FLOWS, job), Flows)
         }
         config = self._config
-        paths = {**telling.paths(picture.known.values(), ends), **beside.paths(more, ends)}
+
+        def last(end: str) -> Paths | None:
+            said = cluster.told(PATHS, end)
+            return said if isinstance(said, Paths) else None
+
+        paths = telling.paths(picture.known.values(), ends, last) | beside.paths(more, ends)
         links = telling.links(paths.values(), picture.nics, config, more.capacities)
         now = time.monotonic()
         self._first = {key: self._first.get(key, now) for key in picture.elephants}

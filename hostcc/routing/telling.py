@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 
 from hostcc.coord import quantise
 from hostcc.coord.payloads import (
@@ -20,6 +21,7 @@ from hostcc.coord.payloads import (
     PathEntry,
     Paths,
 )
+from hostcc.model import Path
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.routing.elephants import Elephant, flow_id
 from hostcc.routing.looks import Known
@@ -99,21 +101,42 @@ def soon(picture: Picture, since: Mapping[FlowKey, float], now: float) -> frozen
     )
 
 
-def paths(known: Iterable[Known], ends: Mapping[Pair, str]) -> dict[str, Paths]:
-    """End -> all ways to it, whatever the destination port.  Of too many, those of most ports."""
-    ways: dict[str, dict[str, PathEntry]] = {}
+def paths(
+    known: Iterable[Known],
+    ends: Mapping[Pair, str],
+    before: Callable[[str], Paths | None] = lambda _: None,
+) -> dict[str, Paths]:
+    """End -> all ways to it, whatever the destination port; of too many, the first by name.
+
+    `before`: what was told of an end last.  Ports are examples, and those told stay while they
+    serve: each connection's own port is found in its turn, and would make another view.
+    """
+    ways: dict[str, dict[str, list[Path]]] = {}
     for one in sorted(known, key=lambda one: one.target.dst_port):
         end = ends.get((one.target.src, one.target.dst))
         if end is None or one.table is None:
             continue
         for path in one.table.paths:
             if len(path.links) <= MAX_HOPS:
-                entry = PathEntry(path.id, path.links, path.ports[:PORTS_TOLD])
-                ways.setdefault(end, {}).setdefault(path.id, entry)
-    return {
-        end: Paths(tuple(sorted(found.values(), key=lambda path: path.id)[:MAX_PATHS]))
-        for end, found in ways.items()
-    }
+                ways.setdefault(end, {}).setdefault(path.id, []).append(path)
+    return {end: _told(found, before(end)) for end, found in ways.items()}
+
+
+def _told(found: Mapping[str, Sequence[Path]], before: Paths | None) -> Paths:
+    last = {entry.id: entry.ports for entry in before.paths} if before is not None else {}
+    return Paths(
+        tuple(
+            PathEntry(name, found[name][0].links, _examples(found[name], last.get(name, ())))
+            for name in sorted(found)[:MAX_PATHS]
+        )
+    )
+
+
+def _examples(same: Sequence[Path], before: Sequence[int]) -> tuple[int, ...]:
+    """Ports of a path, to several destination ports."""
+    kept = [port for port in before if any(port in path.ports for path in same)]
+    fresh = (port for port in same[0].ports if port not in kept)
+    return (*kept, *islice(fresh, max(0, PORTS_TOLD - len(kept))))
 
 
 def links(

@@ -81,6 +81,24 @@ def test_paths_by_end_whatever_the_port() -> None:
     assert telling.paths(picture().known.values(), {}) == {}
 
 
+def test_ports_that_were_told_stay_while_they_serve() -> None:
+    (known,) = picture().known.values()
+    before = telling.paths([known], ENDS)
+    assert [entry.ports for entry in before["b"].paths] == [(40000, 61000), (61001,)]
+
+    def take(*ports: int) -> None:
+        ways = (Path("p1", ("10.0.0.1>", ">s1", ">10.0.0.2"), ports), known.table.paths[1])  # type: ignore[union-attr]
+        known.take(PathTable("10.0.0.1", "10.0.0.2", ways), 1.0, 0.0, "")
+
+    take(35000, 40000, 61000, 61002, 61003)
+    now = telling.paths([known], ENDS, before.get)
+    assert [entry.ports for entry in now["b"].paths] == [(40000, 61000, 35000, 61002), (61001,)]
+    take(34000, 35000, 40000, 61000, 61002, 61003)
+    assert telling.paths([known], ENDS, now.get) == now
+    take(61000, 61003)
+    assert telling.paths([known], ENDS, now.get)["b"].paths[0].ports == (61000, 61003)
+
+
 def test_capacities() -> None:
     config = PathsConfig(
         fabric_mbit_per_s=200, link=(LinkConfig(link=">s2", mbit_per_s=50),)
