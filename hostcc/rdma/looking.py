@@ -61,9 +61,9 @@ class Looking:
         return True
 
     def speeds(self) -> dict[str, float]:
-        """RDMA device -> bytes per second that jobs send by it."""
+        """RDMA device -> bytes per second that jobs send by it lately."""
         found: dict[str, float] = {}
-        for way, rate in self._rates.now.items():
+        for way, rate in self._rates.lately.items():
             found[way.device] = found.get(way.device, 0.0) + rate
         return found
 

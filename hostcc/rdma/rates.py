@@ -17,6 +17,8 @@ from hostcc.sharing.steady import Held, step
 WINDOW_S = 30.0
 """Of the newest counts, seconds, that a rate is the mean of.  What changes is told within this and
 `steady.AGAIN_S`, as far as it differs by more than `steady.OTHER_GUESS`."""
+LATELY_S = 3.0
+"""The same of what is shown, not told."""
 
 
 class Rates:
@@ -27,8 +29,8 @@ class Rates:
         self._counts: dict[Way, deque[tuple[float, int]]] = {}
         """(When, bytes since the count before), the oldest first."""
         self._held: dict[str, Held] = {}
-        self.now: Mapping[Way, float] = {}
-        """Way -> mean bytes per second of the last WINDOW_S, as measured."""
+        self.lately: Mapping[Way, float] = {}
+        """Way -> mean bytes per second of the last LATELY_S, as measured."""
 
     def take(self, senders: Iterable[Sender], now: float) -> dict[Way, float]:
         """Way -> bytes per second to tell, after a look at `now`, seconds; 0: not known yet."""
@@ -47,25 +49,27 @@ class Rates:
             counts.append((now, size))
             while now - counts[0][0] > WINDOW_S:
                 counts.popleft()
-        self.now = {way: _mean(counts) for way, counts in self._counts.items()}
+        self.lately = {way: _mean(counts, LATELY_S) for way, counts in self._counts.items()}
         return self._told(now)
 
     def _told(self, now: float) -> dict[Way, float]:
+        means = {way: _mean(counts, WINDOW_S) for way, counts in self._counts.items()}
         guesses = {
             way: _guess(way, rate)
-            for way, rate in self.now.items()
+            for way, rate in means.items()
             if rate or _name(way) in self._held  # who begins to send is told at once
         }
         self._held = step(self._held, list(guesses.values()), lambda _: None, now)
-        return {way: self._told_of(way) if way in guesses else 0.0 for way in self.now}
+        return {way: self._told_of(way) if way in guesses else 0.0 for way in means}
 
     def _told_of(self, way: Way) -> float:
         return sum(size for _, size in self._held[_name(way)].profile.bytes_to)
 
 
-def _mean(counts: deque[tuple[float, int]]) -> float:
-    passed = counts[-1][0] - counts[0][0]
-    rate = sum(size for _, size in list(counts)[1:]) / passed if passed > 0 else 0.0
+def _mean(counts: deque[tuple[float, int]], window_s: float) -> float:
+    those = [one for one in counts if counts[-1][0] - one[0] <= window_s]
+    passed = those[-1][0] - those[0][0]
+    rate = sum(size for _, size in those[1:]) / passed if passed > 0 else 0.0
     return rate if rate >= LEAST_RATE else 0.0
 
 

@@ -118,6 +118,15 @@ def test_ten_times_the_traffic_is_seen_soon() -> None:
     assert after[-1] > OTHER_GUESS * before[-1]
 
 
+def test_what_is_sent_lately_is_not_held() -> None:
+    job = Job()
+    for _ in range(40):
+        job.look(GB)
+    told = [job.look(3 * GB) for _ in range(4)]
+    assert told[-1] == GB
+    assert job.rates.lately == {way("a"): 3 * GB}
+
+
 def test_who_stops_is_forgotten_and_who_begins_is_told_at_once() -> None:
     job = Job()
     assert not any(job.look(0.0) for _ in range(10))
