@@ -46,16 +46,22 @@ class Fold:
 
 
 def fold(of: ByteSeries, found: Period, phases: int = PHASES) -> Fold | None:
-    """Lay a series' iterations over each other; None when it has no period."""
+    """Lay a series' iterations over each other; None when it has no period, or none is complete."""
     if found.period_s is None or found.starts is None:
         return None
     period = found.period_s / of.bin_s
     sums = cumulative(of.total)
-    pieces = sampled(sums, _regular(found.starts, period, len(of)), period, phases)
+    whole = _regular(found.starts, period, len(of))
+    if not len(whole):
+        return None
+    pieces = sampled(sums, whole, period, phases)
     # The starts are in the middle of the silence; an iteration begins with the silence.
     middle, silence = longest_silence(mean_of(pieces))
     begins = found.starts + (middle - silence / 2) * period / phases
-    pieces = sampled(sums, _regular(begins, period, len(of)), period, phases) / of.bin_s
+    whole = _regular(begins, period, len(of))
+    if not len(whole):
+        return None
+    pieces = sampled(sums, whole, period, phases) / of.bin_s
     low, median, high = np.quantile(pieces, (0.1, 0.5, 0.9), axis=0)
     mean = mean_of(pieces)
     background = float(found.background_bytes_per_s or 0.0)

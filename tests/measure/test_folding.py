@@ -68,3 +68,11 @@ def test_without_a_period_there_is_nothing_to_fold() -> None:
 def test_silence_is_not_communication() -> None:
     assert not communicating(np.zeros(4), 0.0).any()
     assert communicating(np.array([0.0, 9.0, 0.5]), 0.0).tolist() == [False, True, False]
+
+
+def test_without_a_complete_iteration_there_is_nothing_to_lay() -> None:
+    made = regular(100, 14)
+    found = detect(made)
+    assert found.starts is not None
+    late = dataclasses.replace(found, starts=np.array([len(made) - 20.0]))
+    assert fold(made, late) is None
