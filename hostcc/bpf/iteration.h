@@ -40,7 +40,7 @@ enum hcc_iteration {
 	HCC_LOT_UNTIL_Q10 = 256,	/* bytes_ratio from which it is worth nothing */
 	HCC_PARK_MIN_US = 3000,		/* a parked flow's first pause; doubles while the job yields */
 	HCC_PARK_MAX_US = 40000,
-	HCC_FEW_FLOWS = 8,		/* of a job; more of them pause longer */
+	HCC_FEW_FLOWS = 16,		/* of a job; more of them pause longer */
 	HCC_UNSETTLED = 12,
 	HCC_UNSETTLED_MAX = 24,
 };
@@ -377,12 +377,14 @@ HCC_INLINE __u64 hcc_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss
 }
 
 /*
- * A pause where a job has this many flows, us: parked flows come back one after the
- * other, and more of them together send no more than a few do.
+ * A pause where a job has this many flows, us.  Parked flows come back one after the
+ * other, and together must not fill the link: the more flows, the less each is given
+ * at a time, and the more of them are parked.  Hence the square.
  */
 HCC_INLINE __u32 hcc_pause_of_many_us(__u32 pause_us, __u32 flows)
 {
-	__u64 us = (__u64)pause_us * flows / HCC_FEW_FLOWS;
+	__u64 many = flows < 1024 ? flows : 1024;
+	__u64 us = pause_us * many * many / (HCC_FEW_FLOWS * HCC_FEW_FLOWS);
 
 	if (flows <= HCC_FEW_FLOWS)
 		return pause_us;
