@@ -88,29 +88,51 @@ def exchanges(values: Floats) -> Exchanges | None:
     if not found:
         return None
     best = max(one.share for one in found)
-    return [one for one in found if one.share >= SAME * best][-1]
+    return _measured(sums, busy, pauses, [one for one in found if one.share >= SAME * best][-1])
 
 
-def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> Exchanges | None:
+@dataclass(frozen=True, eq=False)
+class _Separated:
+    """What silences of some length separate: enough to choose the length by."""
+
+    cuts: Ints
+    """Which of the pauses are such silences."""
+    sent: Floats
+    """Bytes between them."""
+    size: float
+    """Of one exchange."""
+    numbers: list[tuple[int, int]]
+    """As from `_numbers`."""
+    share: float
+    """Part of the bytes that is in exchanges of that size."""
+
+
+def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> _Separated | None:
     """By silences of `length` bins and longer; what is before the first and after the last of
-    them may be a part of an exchange, and does not count unless it is of that size."""
+    them may be a part of an exchange, and does not count."""
     cuts = np.flatnonzero(pauses > length)
     if len(cuts) <= FEWEST:
         return None
-    ends = busy[cuts] + 1
-    sent = np.diff(sums[ends])
+    sent = np.diff(sums[busy[cuts] + 1])
     size = float(np.median(sent))
     if size <= 0:
         return None
     numbers = _numbers(sent.tolist(), size)
     if sum(number > 0 for number, _ in numbers) < FEWEST:
         return None
-    starts, covered, at = [float(ends[0])], 0.0, 0
-    for number, pieces in numbers:
+    covered = sum(number for number, _ in numbers) * size
+    return _Separated(cuts, sent, size, numbers, min(1.0, covered / float(sent.sum())))
+
+
+def _measured(sums: Floats, busy: Ints, pauses: Ints, of: _Separated) -> Exchanges:
+    """The exchanges one by one; those at the ends of the series count when they are whole."""
+    cuts, size = of.cuts, of.size
+    ends = busy[cuts] + 1
+    starts, at = [float(ends[0])], 0
+    for number, pieces in of.numbers:
         first, at = int(cuts[at]) + 1, at + pieces
         starts += _inner(sums, busy[first : int(cuts[at]) + 1], number)
         starts.append(float(ends[at]))
-        covered += number * size
     silences = pauses[cuts].astype(np.float64) - 1.0
     took = np.diff(ends).astype(np.float64) - silences[:-1]
     half = float(np.median(silences)) / 2
@@ -123,11 +145,11 @@ def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> Exchanges
         starts=places,
         intervals=intervals,
         size=size,
-        share=min(1.0, covered / float(sent.sum())),
+        share=of.share,
         pauses=_spread(silences),
         spread=_spread(intervals),
         parts=_has_breaks(silences)
-        or any(_take_turns(of, parts) for of in (sent, silences, took) for parts in (2, 3)),
+        or any(_take_turns(one, parts) for one in (of.sent, silences, took) for parts in (2, 3)),
     )
 
 

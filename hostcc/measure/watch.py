@@ -21,14 +21,14 @@ KEPT = 16384
 """Bins kept of each level: with 1 ms the last 16 s, 2 minutes, 17 minutes; 0.8 MB a job."""
 FEWEST_BINS = 24
 """Bins without which nothing is tried."""
-PATIENCE, PATIENCE_LATER = 0.1, 0.25
+PATIENCE, PATIENCE_LATER = 0.2, 0.3
 """The next attempt at learning is made when the history has grown by so much; the second, when
 it is longer than the shortest bins go back."""
 FINER = 0.85
 """Shorter bins are preferred while their confidence is so much of the best one."""
 LOOK = 0.04
 """Periods between two looks for the next iteration."""
-REFRESH, REFRESH_NS = 8, 10 * NS
+REFRESH, REFRESH_NS = 8, 20 * NS
 """The figures are measured again after so many iterations and, once these are as many as figures
 are taken from, not before so long."""
 GROWTH, GROWTH_LATER = 0.5, 1.0
