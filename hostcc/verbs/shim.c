@@ -197,6 +197,7 @@ static void *watch(void *unused)
 		if (!lives && ++looks % LOOKS_ANEW == 0)
 			hcc_plan_renew(plan_path, &plan);
 		lived = lives;
+		shim_bring_back();
 		nanosleep(&nap, NULL);
 	}
 	return NULL;

@@ -29,6 +29,7 @@ struct shim_qp {
 	uint32_t turn;     /* which of several ports is its */
 	int our_port, our_class; /* the job left them to us */
 	int ready, stuck;  /* is in RTS; cannot be moved */
+	int away;          /* was left in SQD, because it would not drain: has to go back to RTS */
 	int hooked;        /* its posts come by */
 	int all_signalled;
 	/* The extended interface, where it is in use: what was there before. */
@@ -63,6 +64,8 @@ void shim_each(void (*visit)(struct shim_qp *));
 /* From now on count there; what was counted comes along. */
 void shim_count_in(struct hcc_rdma_counts *to);
 void shim_move_all(const struct hcc_rdma_job *job);
+/* Those that a move has left in SQD go back as soon as they can, whether an agent lives or not. */
+void shim_bring_back(void);
 
 /* shim_gate.c: posts and completions. */
 void shim_gate_plan(const struct hcc_rdma_job *job);

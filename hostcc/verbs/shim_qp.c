@@ -23,6 +23,7 @@
 static struct shim_qp table[HCC_RDMA_QPS] = {
 	[0 ... HCC_RDMA_QPS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int any_away;
 
 /* The kernel's rdma_flow_label_to_udp_sport, the other way round; never label 0. */
 static uint32_t label_of(uint32_t port)
@@ -249,6 +250,8 @@ int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	pthread_mutex_lock(&one->lock);
 	if (mask & IBV_QP_AV || state == IBV_QPS_SQD)
 		one->stuck = 1; /* the job does such things itself */
+	if (state >= 0)
+		one->away = 0;
 	error = shim_real.modify_qp(qp, attr, mask);
 	if (!error && state >= 0)
 		one->ready = state == IBV_QPS_RTS;
@@ -329,9 +332,38 @@ static int move(struct shim_qp *one, const struct ibv_ah_attr *av, uint32_t port
 			nanosleep(&nap, NULL);
 	}
 	shim_nudge(one->qp);
-	if (back)
-		one->stuck = 1;
+	if (back) { /* what is under way may take long: the thread goes on trying */
+		one->stuck = one->away = 1;
+		atomic_store(&any_away, 1);
+	}
 	return error || back ? -1 : 0;
+}
+
+void shim_bring_back(void)
+{
+	int left = 0;
+
+	if (!atomic_load_explicit(&any_away, memory_order_relaxed))
+		return;
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
+		struct shim_qp *one = &table[index];
+		struct ibv_qp_init_attr init;
+		struct ibv_qp_attr attr;
+
+		pthread_mutex_lock(&one->lock);
+		if (one->qp && one->ready && one->away) {
+			if (!to_state(one->qp, IBV_QPS_RTS, NULL)) {
+				one->away = one->stuck = 0;
+				shim_nudge(one->qp);
+			} else if (shim_real.query_qp(one->qp, &attr, IBV_QP_STATE, &init) ||
+				   attr.qp_state != IBV_QPS_SQD) {
+				one->away = 0; /* it has failed: the job's completions say so */
+			}
+			left |= one->away;
+		}
+		pthread_mutex_unlock(&one->lock);
+	}
+	atomic_store(&any_away, left);
 }
 
 void shim_move_all(const struct hcc_rdma_job *job)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,13 @@ class Odd:
     def count(self) -> ProcessCount | None:
         return next((one for one in read_counts(self.counts) if one.pid == self.process.pid), None)
 
+    def until(self, good: Callable[[ProcessCount], bool]) -> None:
+        """It has such counters."""
+        limit = time.monotonic() + 30
+        while (count := self.count()) is None or not good(count):
+            assert time.monotonic() < limit, count
+            time.sleep(0.05)
+
     def end(self) -> None:
         with self.process:
             self.process.communicate(timeout=60)  # no more lines: it ends
@@ -92,7 +100,7 @@ def test_nothing_of_it_is_noticed(
     what: str,
 ) -> None:
     """errno stays; held back is no place to be cancelled at; a child leaves all to its parent; what
-    a full queue refuses was not sent."""
+    a full queue refuses was not sent, nor what is read, and of some requests nothing is valid."""
     one = Odd(odd, what, places)
     one.go()
     assert one.says() == "good"
@@ -115,6 +123,55 @@ def test_a_file_of_an_earlier_program_of_this_number(
     one = Odd(odd, "errno", places, before=f"echo old > {places[1]}.$$")
     assert one.count() is not None
     one.end()
+
+
+@pytest.mark.parametrize("what", ["mlx5", "refuse"])
+def test_mlx5s_own_call_moves_without_draining(odd: Path, places: Places, what: str) -> None:
+    """Another port alone; where the device refuses, the usual way.  Absent hardware: a stand-in."""
+    library = odd.with_name("libmlx5.so.1")
+    subprocess.run(
+        ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+         "-Wl,-soname,libmlx5.so.1", "-o", str(library), str(NATIVE / "fake_mlx5.c")],
+        check=True,
+    )  # fmt: skip
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    one = Odd(odd, what, places, before=f"export ODD_MLX5={library}")
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
+    one.go()
+    assert one.says() == "good"
+    one.until(lambda count: count.qps[0].port == 50001)
+    one.until(lambda count: (count.qps[0].moves, count.qps[0].failed) == (1, 0))
+    one.end()
+    plan.close()
+
+
+def test_a_move_that_takes_too_long_is_given_up_not_left(odd: Path, places: Places) -> None:
+    """What is under way does not come to an end while a move waits for it.  The queue pair goes
+    back when it does, also when the agent has died meanwhile."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    one = Odd(odd, "slow", places)
+    one.go()
+    assert one.says() == "slow"
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
+    one.until(lambda count: count.qps[0].failed > 0)
+    plan.close()
+    one.go()
+    assert one.says() == "good"
+    one.end()
+
+
+def test_an_environment_that_changes(odd: Path, places: Places) -> None:
+    """Before there is an agent; where its memory is was asked for when the job connected."""
+    one = Odd(odd, "env", places)
+    one.go()
+    assert one.says() == "good"
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20)])
+    one.until(lambda count: count.pid > 0)
+    one.end()
+    plan.close()
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646])

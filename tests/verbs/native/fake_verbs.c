@@ -18,6 +18,7 @@ struct fake_qp {
 unsigned long fake_posted, fake_polled, fake_moves, fake_errors;
 unsigned fake_full;      /* posts that find no room */
 unsigned fake_completed; /* number of the queue pair that completions are of */
+unsigned fake_slow;      /* what is under way does not come to an end */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -74,6 +75,12 @@ static int fail(int error)
 	return error;
 }
 
+/* Whether something is under way. */
+static int busy(const struct fake_qp *self)
+{
+	return self->drains || __atomic_load_n(&fake_slow, __ATOMIC_RELAXED);
+}
+
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct fake_qp *self = (struct fake_qp *)qp;
@@ -84,11 +91,11 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 			return fail(EINVAL);
 		self->drains = 1 + rand() % 3;
 	} else if (to == IBV_QPS_SQD && from == IBV_QPS_SQD) {
-		if (self->drains || mask != (IBV_QP_STATE | IBV_QP_AV))
+		if (busy(self) || mask != (IBV_QP_STATE | IBV_QP_AV))
 			return fail(EINVAL);
 		__atomic_fetch_add(&fake_moves, 1, __ATOMIC_RELAXED);
 	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
-		if (self->drains || mask != IBV_QP_STATE)
+		if (busy(self) || mask != IBV_QP_STATE)
 			return fail(EINVAL);
 	}
 	if (mask & IBV_QP_AV)
@@ -107,7 +114,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	if (self->drains)
 		self->drains--;
 	*attr = self->attr;
-	attr->sq_draining = self->drains > 0;
+	attr->sq_draining = (uint8_t)busy(self);
 	return 0;
 }
 

@@ -2,11 +2,13 @@
 /*
  * A program that knows nothing of hostcc and does what few programs do.
  *
- *     odd errno|cancel|fork|full|poll
+ *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -20,11 +22,13 @@
 #define POSTS 40
 #define ODD_ERRNO 77
 
-extern unsigned fake_full, fake_completed;
+extern unsigned fake_full, fake_completed, fake_slow;
+extern unsigned long fake_moves;
 struct ibv_context *fake_context(void);
 struct ibv_qp *fake_qp(struct ibv_context *context, uint32_t number);
 
 static struct ibv_qp *qp;
+static void *mlx5; /* as libibverbs loads a provider */
 static _Atomic int done;
 
 static void connect_pair(void)
@@ -41,14 +45,19 @@ static void connect_pair(void)
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-static int post(void)
+static int post_a(enum ibv_wr_opcode what)
 {
 	struct ibv_sge sge = {.length = 4096};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = what,
 				 .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr *bad;
 
 	return ibv_post_send(qp, &wr, &bad);
+}
+
+static int post(void)
+{
+	return post_a(IBV_WR_RDMA_WRITE);
 }
 
 static int poll(void)
@@ -95,13 +104,32 @@ static int post_invalidate(void)
 	return ibv_post_send(qp, &wr, &bad);
 }
 
+/* Whether it gets there. */
+static int in_state(enum ibv_qp_state state)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	for (int tries = 0; tries < 3000; tries++) {
+		if (!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == state)
+			return 1;
+		usleep(10000);
+	}
+	return 0;
+}
+
+static unsigned *port_of_mlx5(void)
+{
+	return dlsym(mlx5, "fake_sport");
+}
+
 static int do_it(const char *what)
 {
 	pthread_t thread;
 	int status;
 
 	if (!strcmp(what, "errno"))
-		return keeps_errno() && !post_invalidate();
+		return keeps_errno() && !post_invalidate() && !post_a(IBV_WR_RDMA_READ);
 	if (!strcmp(what, "cancel")) {
 		pthread_create(&thread, NULL, post_cancelled, NULL);
 		pthread_join(thread, NULL);
@@ -127,12 +155,38 @@ static int do_it(const char *what)
 		pthread_join(thread, NULL);
 		return status;
 	}
+	if (!strcmp(what, "mlx5")) { /* another port by the provider's own call, in RTS */
+		for (int tries = 0; tries < 3000 && *port_of_mlx5() != 50001; tries++)
+			usleep(10000);
+		return *port_of_mlx5() == 50001 && !fake_moves;
+	}
+	if (!strcmp(what, "refuse")) { /* the provider has the call, the device does not */
+		for (int tries = 0; tries < 3000 && !fake_moves; tries++)
+			usleep(10000);
+		return *port_of_mlx5() == 0 && in_state(IBV_QPS_RTS);
+	}
+	if (!strcmp(what, "slow")) { /* a move that does not come to an end until a line comes */
+		fake_slow = 1;
+		puts("slow");
+		fflush(stdout);
+		getchar();
+		status = in_state(IBV_QPS_SQD);
+		__atomic_store_n(&fake_slow, 0, __ATOMIC_RELAXED);
+		return status && in_state(IBV_QPS_RTS) && !post();
+	}
+	if (!strcmp(what, "env"))
+		return !setenv("HOSTCC_RDMA_COUNTS", "/nowhere/at/all", 1) &&
+		       !setenv("HOSTCC_RDMA_PLAN", "/nowhere", 1) && !clearenv();
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
 	fake_completed = NUMBER;
+	if (getenv("ODD_MLX5"))
+		mlx5 = dlopen(getenv("ODD_MLX5"), RTLD_NOW);
+	if (mlx5 && !strcmp(argv[1], "refuse"))
+		*(unsigned *)dlsym(mlx5, "fake_refuse") = 1;
 	connect_pair();
 	puts("connected");
 	fflush(stdout);
