@@ -16,7 +16,7 @@ from math import inf
 from hostcc.measuring.claims import Claim
 from hostcc.measuring.window import Others, lot
 
-SETTLE_S = 2.0
+SETTLE_S = 4.0
 """A job that is next waits for so long, so that a record that is on its way is heard first."""
 GRACE_S = 10.0
 """A turn that has lasted so much longer than the longest, and one that does not begin for so long,

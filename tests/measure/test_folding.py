@@ -30,8 +30,11 @@ def test_when_a_job_communicates(share: float, lead: int, start: int) -> None:
     assert laid.mean.max() == pytest.approx(1e6, rel=0.01)
     assert laid.mean.mean() * laid.period_s == pytest.approx(found.bytes_per_iteration, rel=0.01)
     # Iterations begin when the silence does: where the piece before the first whole one ends.
+    # Of the first one a part of the silence may be before the series.
     offset = (laid.begins_ns - start) / MS % 100
-    assert np.all(np.minimum(offset, 100 - offset) < 2)
+    away = np.minimum(offset, 100 - offset)
+    assert away[0] < 6
+    assert np.all(away[1:] < 2)
 
 
 def test_quantiles_are_in_order_and_stragglers_are_left_out() -> None:

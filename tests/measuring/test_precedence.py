@@ -44,7 +44,10 @@ def test_the_next_one_waits_until_what_is_under_way_is_heard() -> None:
     claims = {A: Claim(places=HERE)}
     places = follow({}, claims, 10.0, LONGEST)
     assert others(places, 10.0, LONGEST).behind == {A}
-    assert others(follow(places, claims, 12.0, LONGEST), 10.0 + SETTLE_S, LONGEST).behind == set()
+    assert (
+        others(follow(places, claims, 10.0 + SETTLE_S, LONGEST), 10.0 + SETTLE_S, LONGEST).behind
+        == set()
+    )
 
 
 def test_a_turn_elsewhere_is_the_same_turn() -> None:
@@ -79,8 +82,11 @@ def test_nobody_joins_a_turn_of_which_it_does_not_know_how_long_it_has_lasted() 
     jobs = {A: Candidate(sending=True, confidence=0.0, changes=0)}
     assert step(Turns(), 10.0, jobs, LONGEST, others(places, 10.0, LONGEST)).job == ""
     over = {A: Claim(places=HERE)}
-    later = follow(follow(places, over, 20.0, LONGEST), over, 22.0, LONGEST)
-    assert step(Turns(), 22.0, jobs, LONGEST, others(later, 22.0, LONGEST)).job == A
+    later = follow(follow(places, over, 20.0, LONGEST), over, 20.0 + SETTLE_S, LONGEST)
+    assert (
+        step(Turns(), 20.0 + SETTLE_S, jobs, LONGEST, others(later, 20.0 + SETTLE_S, LONGEST)).job
+        == A
+    )
 
 
 def test_who_has_to_give_way_keeps_its_claim_to_a_whole_turn() -> None:
