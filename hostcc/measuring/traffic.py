@@ -34,7 +34,7 @@ log = get_logger("traffic")
 
 READ_S = 0.4
 """Between readings, seconds: more than twice per ring of the meter."""
-SHARE, CREDIT_S = 0.006, 0.5
+SHARE, CREDIT_S = 0.008, 1.0
 """Part of a processor that looking at bins may take, and how much may be saved up, seconds: a
 new job is learned at once, and what it costs to follow all of them is bounded.  Ten jobs of
 240 ms need more; then bins wait longer, up to LONGEST_S of tracks.py."""
