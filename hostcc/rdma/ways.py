@@ -15,6 +15,7 @@ from hostcc.verbs import probe
 log = get_logger("rdma-paths")
 
 LIMIT_S = 60.0
+AT_ONCE = 3
 MOST = 256
 """Pairs of addresses."""
 RETRY_S = 5.0
@@ -30,13 +31,13 @@ def ask_network(src: str, dst: str) -> PathTable:
 
 
 class Ways:
-    """Keeps `tables`; one look at a time, in a thread."""
+    """Keeps `tables`; a few looks at a time, each in a thread."""
 
     def __init__(self, ask: Ask = ask_network, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
         self._due: dict[Ends, float] = {}
-        self._look: asyncio.Task[None] | None = None
+        self._looks: dict[Ends, asyncio.Task[None]] = {}
         self.tables: dict[Ends, PathTable] = {}
         self.why: dict[Ends, str] = {}
         """Why nothing is known of the way between two ends."""
@@ -48,19 +49,18 @@ class Ways:
         for known in (self._due, self.tables, self.why):
             for gone in known.keys() - set(wanted):
                 del known[gone]
-        if self._look is not None and not self._look.done():
-            return
-        due = min(wanted, key=lambda one: self._due.get(one, 0.0), default=None)
-        if due is not None and self._due.get(due, 0.0) <= now:
-            self._due[due] = now + every_s
-            self._look = asyncio.get_running_loop().create_task(self._find(due))
+        self._looks = {one: look for one, look in self._looks.items() if not look.done()}
+        due = [one for one in wanted if self._due.get(one, 0.0) <= now and one not in self._looks]
+        due.sort(key=lambda one: self._due.get(one, 0.0))
+        for one in due[: AT_ONCE - len(self._looks)]:
+            self._due[one] = now + every_s
+            self._looks[one] = asyncio.get_running_loop().create_task(self._find(one))
 
     def stop(self) -> None:
         """Look no more; a thread that looks ends by itself."""
-        if self._look is not None:
-            self._look.cancel()
-        self._look, self.tables, self.why = None, {}, {}
-        self._due = {}
+        for look in self._looks.values():
+            look.cancel()
+        self._looks, self._due, self.tables, self.why = {}, {}, {}, {}
 
     async def _find(self, ends: Ends) -> None:
         try:

@@ -69,7 +69,7 @@ elephant_bytes = 1.0
 devices = ["{device}"]
 addresses = ["{address}"]
 """
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 """The emulator takes many seconds to load what takes a moment elsewhere."""
 Seen = set[tuple[str, int, int]]
 """(path, port, class) of what the near end sends."""
