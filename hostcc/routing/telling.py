@@ -162,17 +162,28 @@ def links(
             for link in path.links:
                 rates[link] = min(first, rates.get(link, first))
     names = [*own, *(link for link, _ in uses.most_common() if link not in own)]
+    # The other host's own link is none of the fabric's: that host says better what it carries.
+    theirs = {path.links[-1] for one in told for path in one.paths if path.links}
+    fabric = {link: config.fabric_mbit_per_s for link in uses if link not in own.keys() | theirs}
     return Links(
-        tuple(sorted((link, _capacity(link, own, rates, config)) for link in names[:MAX_LINKS]))
+        tuple(
+            sorted(
+                (link, _capacity(link, own, rates, fabric, config)) for link in names[:MAX_LINKS]
+            )
+        )
     )
 
 
 def _capacity(
-    link: str, own: Mapping[str, float], rates: Mapping[str, float], config: PathsConfig
+    link: str,
+    own: Mapping[str, float],
+    rates: Mapping[str, float],
+    fabric: Mapping[str, float],
+    config: PathsConfig,
 ) -> float:
     given = next((x.mbit_per_s for x in config.link if fnmatchcase(link, x.link)), None)
-    if given is None and link not in own:
-        given = config.fabric_mbit_per_s or None
+    if given is None:
+        given = fabric.get(link) or None
     speed = own.get(link) or rates.get(link, UNKNOWN)
     return min(MAX_CAPACITY, speed if given is None else given * MBIT)
 

@@ -105,7 +105,7 @@ def test_capacities() -> None:
     )  # fmt: skip
     told = telling.paths(picture().known.values(), ENDS)
     assert dict(telling.links(told.values(), NICS, config).links) == {
-        "10.0.0.1>": 1e9, ">10.0.0.1": 1e9, ">10.0.0.2": 200 * MBIT, ">s1": 200 * MBIT,
+        "10.0.0.1>": 1e9, ">10.0.0.1": 1e9, ">10.0.0.2": 1e9, ">s1": 200 * MBIT,
         ">s2": 50 * MBIT,
     }  # fmt: skip
     plain = dict(telling.links(told.values(), NICS, PathsConfig()).links)
