@@ -322,11 +322,11 @@ class Transport:
 
 def _planned(now: ClusterView, config: Any) -> Plan | None:
     """The scheduler's answer; it is loaded when the first job sends by RDMA."""
-    from hostcc.planning.planner import options
-    from hostcc.schedule.plan import plan
+    from hostcc.planning.planner import options, solved
+    from hostcc.schedule.plan import written
 
     try:
-        return plan(now, options(config.plan))
+        return written(now.digest, solved(now, options(config.plan)))
     except HostccError as error:
         log.failure("no plan of this host's own", reason=str(error))
         return None
