@@ -83,8 +83,8 @@ def _feasible(graph: Contention, level: Ints, top: int) -> Ints:
     np.maximum.at(least, second[down], level[first[down]])
     np.minimum.at(most, first[up], level[second[up]])
     level = np.where(gives_way, np.clip(level, least, np.maximum(most, least)), level)
-    while (wrong := level[first] > level[second]).any():
-        np.minimum.at(level, first[wrong], level[second[wrong]])
+    while (falling := level[first] > level[second]).any():
+        np.minimum.at(level, first[falling], level[second[falling]])
     return level
 
 
