@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from hostcc.schedule.intensity import FULL
 from hostcc.schedule.problem import Ints, Problem
 from hostcc.schedule.rows import Rows, reduce
 
@@ -27,7 +28,7 @@ class Component:
 
     members: tuple[int, ...]
     sharing: Sharing
-    """(Capacity, flows) of every link that two flows of the members cross."""
+    """(Capacity, flows) of every link that two flows of the members cross and can fill."""
     caps: tuple[float, ...]
     """Of the members' flows, in order: the least capacity on their way."""
 
@@ -57,6 +58,9 @@ class Small:
         links = problem.path_links.tolist()
         self.path_links = [links[low:high] for low, high in pairwise(starts)]
         self.capacity: list[float] = problem.capacity.tolist()
+        self.path_caps = [
+            min((self.capacity[link] for link in own), default=np.inf) for own in self.path_links
+        ]
         self.flow_job: list[int] = problem.flow_job.tolist()
         self.flow_bytes: list[float] = problem.flow_bytes.tolist()
         self.flow_path: list[int] = problem.flow_path.tolist()
@@ -88,11 +92,12 @@ class Small:
         for flow, path in enumerate(routing):
             for link in self.path_links[path]:
                 on.setdefault(link, []).append(flow)
-        several = ((link, flows) for link, flows in on.items() if len(flows) > 1)
-        shared = sorted((self.capacity[link], tuple(flows)) for link, flows in several)
-        caps = tuple(
-            min((self.capacity[link] for link in self.path_links[path]), default=np.inf)
-            for path in routing
+        caps = tuple(self.path_caps[path] for path in routing)
+        # A link that its flows cannot fill, all at their fastest, keeps none of them waiting.
+        shared = sorted(
+            (self.capacity[link], tuple(flows))
+            for link, flows in on.items()
+            if len(flows) > 1 and sum(caps[flow] for flow in flows) > self.capacity[link] * FULL
         )
         return tuple(shared), caps
 

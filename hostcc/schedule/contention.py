@@ -8,7 +8,7 @@ import numpy as np
 
 from hostcc.schedule import sorting
 from hostcc.schedule.graph import Contention, spans
-from hostcc.schedule.intensity import Crossings, link_seconds
+from hostcc.schedule.intensity import Crossings, crossings
 from hostcc.schedule.problem import Floats, Ints, Problem
 
 MOST_PAIRS = 400_000
@@ -17,7 +17,7 @@ MOST_PAIRS = 400_000
 
 @dataclass(frozen=True)
 class Pairs:
-    """Jobs that share a link, each pair once, one < other."""
+    """Jobs that share a link which jobs can fill, each pair once, one < other."""
 
     one: Ints
     """(N,)"""
@@ -28,9 +28,9 @@ class Pairs:
 
 
 def pairs(problem: Problem, routing: Ints, most: int = MOST_PAIRS) -> Pairs:
-    """The pairs of jobs that meet under a routing (F,)."""
-    job, link, seconds = link_seconds(problem, routing)
-    return on_links(job, link, seconds, problem.job_count, most)
+    """The pairs of jobs that meet, on links that can be filled, under a routing (F,)."""
+    found = crossings(problem, routing).waiting(problem.job_count)
+    return on_links(found.job, found.link, found.seconds, problem.job_count, most)
 
 
 def on_links(job: Ints, link: Ints, seconds: Floats, jobs: int, most: int = MOST_PAIRS) -> Pairs:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hostcc.schedule import sorting
-from hostcc.schedule.problem import Floats, Ints, Problem
+from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
+
+FULL = 1 + 1e-6
+"""Part of a link's capacity beyond which it is too small for what is asked of it."""
 
 
 def incidence(problem: Problem, routing: Ints) -> tuple[Ints, Ints]:
@@ -35,6 +39,28 @@ class Crossings:
         np.maximum.at(times, self.job, self.seconds)
         return times
 
+    def asked(self, jobs: int) -> Floats:
+        """(N,) the part of each link's capacity that the job takes at most while it sends."""
+        return np.asarray(self.seconds / np.maximum(self.times(jobs)[self.job], TINY_S))
+
+    def waiting(self, jobs: int) -> Crossings:
+        """Those on links that their jobs together can fill: on others nobody waits for anybody."""
+        return self.only(fillable(self.link, self.asked(jobs))[self.link])
+
+    def only(self, some: NDArray[np.bool_]) -> Crossings:
+        """Some of the entries."""
+        return Crossings(self.job[some], self.link[some], self.seconds[some])
+
+
+def fillable(link: Ints, asked: Floats) -> NDArray[np.bool_]:
+    """(Up to the last link,) whether jobs can fill a link, of which each takes `asked` (N,) of
+    the capacity of `link` (N,) at most: its bytes there in the time that its slowest link needs.
+
+    A job that shares a link of 1 Gbit/s, and sends over one of 80 Mbit/s, keeps nobody waiting
+    on the first.
+    """
+    return np.asarray(np.bincount(link, asked) > FULL)
+
 
 def crossings(problem: Problem, routing: Ints) -> Crossings:
     """Of a routing (F,)."""
@@ -58,4 +84,5 @@ def communication_time(problem: Problem, routing: Ints) -> Floats:
 
 def intensity(work: Floats, times: Floats) -> Floats:
     """I = W / t (J,) FLOP/s.  A job without traffic (t = 0) has no use for priority: 0."""
-    return np.divide(work, times, out=np.zeros(len(work)), where=times > 0)
+    least = np.maximum(times, TINY_S)
+    return np.divide(work, least, out=np.zeros(len(work)), where=times > 0)

@@ -214,9 +214,11 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
         return _simulated(problem, options, levels, worth)
     routing, moved, words = _paths(problem, options)
     found = crossings(problem, routing)
-    carried = None if past is None else Carried(past, problem, found)
+    waiting = found.waiting(problem.job_count)
+    carried = None if past is None else Carried(past, problem, found, waiting)
+    followed = None
     if carried is None:
-        met, followed = on_links(found.job, found.link, found.seconds, problem.job_count), None
+        met = on_links(waiting.job, waiting.link, waiting.seconds, problem.job_count)
     else:
         met, source = carried.pairs()
         followed = carried.followed(source)
@@ -235,7 +237,7 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
     if len(met.one) <= MOST_EDGES:
         contention = graph(met, rank, value)
     else:
-        contention = nearest(found, rank, value, MOST_EDGES)
+        contention = nearest(waiting, rank, value, MOST_EDGES)
     cut = None
     if options.compression == "exact":
         cut = kcut.cut(contention, levels, None if carried is None else carried.cut(contention))
@@ -244,7 +246,7 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
         level = compression.METHODS[options.compression](contention, rank, levels)
     words.append(f"levels: {options.compression}")
     followed = None if lost is None else lost.followed
-    work = Work(problem, found, met, followed, contention, cut)
+    work = Work(problem, found, waiting, met, followed, contention, cut)
     return Decision(routing, rank, level, "; ".join(words), moved, work)
 
 

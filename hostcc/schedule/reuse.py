@@ -27,6 +27,8 @@ class Work:
 
     problem: Problem
     crossings: Crossings
+    waiting: Crossings
+    """Of them those on links that can be filled."""
     met: Pairs
     followed: Followed | None
     contention: Contention | None
@@ -34,10 +36,12 @@ class Work:
 
 
 class Carried:
-    """What of `before` holds for a problem with these crossings."""
+    """What of `before` holds for a problem with these crossings, some of which are `waiting`."""
 
-    def __init__(self, before: Work, problem: Problem, crossings: Crossings) -> None:
-        self.before, self.crossings = before, crossings
+    def __init__(
+        self, before: Work, problem: Problem, crossings: Crossings, waiting: Crossings
+    ) -> None:
+        self.before, self.crossings, self.waiting = before, crossings, waiting
         self.jobs = problem.job_count
         place = dict(zip(problem.job_ids, range(self.jobs), strict=True))
         now = [place.get(name, -1) for name in before.problem.job_ids]
@@ -48,9 +52,9 @@ class Carried:
 
     def pairs(self) -> tuple[Pairs, Ints]:
         """The pairs that meet, and where each stood before, -1: nowhere."""
-        found = self.crossings
+        found = self.waiting
         few = int(self.changed.sum()) * MOST_CHANGED < self.jobs
-        if not few or _thinned(found) or _thinned(self.before.crossings):
+        if not few or _thinned(found) or _thinned(self.before.waiting):
             every = on_links(found.job, found.link, found.seconds, self.jobs)
             return every, np.full(len(every.one), -1)
         met = self.before.met
@@ -105,27 +109,31 @@ class Carried:
         return Cut(level, np.where(key[at] == wanted, cut.x[here][at], graph.weight))
 
     def _changed(self, problem: Problem) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        before, old = self.before.problem, self.before.crossings
+        before, old = self.before.problem, self.before.waiting
         here = np.flatnonzero(self.now >= 0)
+        there = self.now[here]
         changed = np.ones(self.jobs, np.bool_)
-        changed[self.now[here]] = (before.compute[here] != problem.compute[self.now[here]]) | (
-            before.comm_start[here] != problem.comm_start[self.now[here]]
+        times = self.before.crossings.times(before.job_count), self.crossings.times(self.jobs)
+        changed[there] = (
+            (before.compute[here] != problem.compute[there])
+            | (before.comm_start[here] != problem.comm_start[there])
+            | (times[0][here] != times[1][there])
         )
         link = _places(before.link_ids, problem.link_ids)
         job, on = self.now[old.job], link[old.link]
         gone = (job >= 0) & (on < 0)
         changed[job[gone]] = True
-        there = (job >= 0) & (on >= 0)
+        both = (job >= 0) & (on >= 0)
         width = max(1, problem.link_count)
-        key = job[there] * width + on[there]
-        wanted = self.crossings.job * width + self.crossings.link
+        key = job[both] * width + on[both]
+        wanted = self.waiting.job * width + self.waiting.link
         at = np.minimum(np.searchsorted(key, wanted), max(0, len(key) - 1))
         if not len(key):
             return np.ones(self.jobs, np.bool_)
-        same = (key[at] == wanted) & (old.seconds[there][at] == self.crossings.seconds)
-        changed[self.crossings.job[~same]] = True
-        left = np.bincount(job[there], minlength=self.jobs)
-        left -= np.bincount(self.crossings.job[same], minlength=self.jobs)
+        same = (key[at] == wanted) & (old.seconds[both][at] == self.waiting.seconds)
+        changed[self.waiting.job[~same]] = True
+        left = np.bincount(job[both], minlength=self.jobs)
+        left -= np.bincount(self.waiting.job[same], minlength=self.jobs)
         changed[left > 0] = True
         return changed
 

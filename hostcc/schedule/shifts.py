@@ -16,7 +16,7 @@ from hostcc.schedule.cassini import affinity, compatibility
 from hostcc.schedule.cassini.affinity import Affinity
 from hostcc.schedule.cassini.circle import MAX_SECONDS, Pattern
 from hostcc.schedule.errors import ViewError
-from hostcc.schedule.intensity import Crossings
+from hostcc.schedule.intensity import Crossings, fillable
 from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
 
 COMPATIBLE = 0.98
@@ -31,7 +31,6 @@ NODES = 60
 """Partial rotations that the optimiser looks at for a link."""
 CONFIDENT = 0.5
 """Of a measurement that a shift may rest on."""
-FULL = 1 + 1e-6
 SHORT = 0.005
 """Part of an iteration below which a shift is none."""
 
@@ -60,9 +59,8 @@ def shifts(problem: Problem, found: Crossings) -> Shifts:
     reason = [""] * problem.job_count
     job, link = found.job, found.link
     comm = found.times(problem.job_count)
-    asked = found.seconds / np.maximum(comm[job], TINY_S)
-    full = np.bincount(link, asked, problem.link_count) > FULL
-    on = full[link]
+    asked = found.asked(problem.job_count)
+    on = fillable(link, asked)[link]
     job, link, asked = job[on], link[on], asked[on]
     parts = 0
     for members in _parts(problem.job_count, job, link):
