@@ -22,7 +22,7 @@ from hostcc.schedule.oracle import Oracle
 from hostcc.schedule.order import ENUMERATED, rates
 from hostcc.schedule.pairloss import Alone, slowdown
 from hostcc.schedule.paths.disturbance import WORTHWHILE
-from hostcc.schedule.problem import Floats, Ints, Problem
+from hostcc.schedule.problem import TINY_S, Floats, Ints, Problem
 
 MOST_ROUTINGS = 1024
 ORDERS = 8
@@ -57,7 +57,7 @@ def fits(problem: Problem) -> bool:
     """Whether a problem is small enough."""
     if not 0 < problem.job_count <= ENUMERATED:
         return False
-    if (np.maximum(problem.compute, problem.comm_start) <= 0).any():
+    if (np.maximum(problem.compute, problem.comm_start) <= TINY_S).any():
         return False
     return Small(problem).routings <= MOST_ROUTINGS
 
