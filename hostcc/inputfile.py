@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +16,16 @@ def read(path: Path, most: int) -> bytes:
             return read_from(file, str(path), most)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+
+
+def read_argument(name: str, most: int) -> bytes:
+    """A file named on the command line, `-` for standard input; as `read`."""
+    if name != "-":
+        return read(Path(name), most)
+    try:
+        return read_from(sys.stdin.buffer, name, most)
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from None
 
 
 def read_from(file: BinaryIO, name: str, most: int) -> bytes:

@@ -30,3 +30,16 @@ def test_names_what_cannot_be_read(tmp_path: Path) -> None:
         inputfile.read(tmp_path / "none", 8)
     with pytest.raises(InputError, match="Is a directory"):
         inputfile.read(tmp_path, 8)
+
+
+def test_a_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "given"
+    file.write_bytes(b"12345678")
+    with file.open() as given:
+        monkeypatch.setattr("sys.stdin", given)
+        assert inputfile.read_argument("-", 8) == b"12345678"
+    with file.open() as given:
+        monkeypatch.setattr("sys.stdin", given)
+        with pytest.raises(InputError, match="-: expected at most 7 bytes"):
+            inputfile.read_argument("-", 7)
+    assert inputfile.read_argument(str(file), 8) == b"12345678"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hostcc import inputfile
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -148,7 +147,7 @@ def _of_view(args: argparse.Namespace) -> int:
         fairness=args.fairness,
         most_loss=args.most_loss,
     )
-    view = view_of(_read(args.file), args.file)
+    view = view_of(inputfile.read_argument(args.file, MAX_BYTES), args.file)
     try:
         found = solve(view, options)
         why = None if args.explain is None else explain(found, args.explain)
@@ -249,13 +248,3 @@ def _bounded(option: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise InputError(f"{option}: expected {least} to {most}, got {value}")
     return value
-
-
-def _read(name: str) -> bytes:
-    try:
-        if name == "-":
-            return sys.stdin.buffer.read(MAX_BYTES + 1)
-        with Path(name).open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror}") from None

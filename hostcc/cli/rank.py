@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Rank them."""
     if not 0 <= args.tolerance < 0.5:
         raise InputError(f"--tolerance: expected 0 to 0.5, got {args.tolerance}")
-    ranked = rank_file(_read(args.file), args.file, args.tolerance)
+    ranked = rank_file(inputfile.read_argument(args.file, MAX_BYTES), args.file, args.tolerance)
     if args.json:
         print_json({"candidates": [msgspec.to_builtins(one) for one in ranked]})
         return Exit.OK
@@ -112,12 +110,3 @@ def _row(number: int, one: Ranked) -> tuple[str, ...]:
     if one.rejected:
         return ("-", one.name, "-", "-", "-", one.rejected)
     return (str(number), one.name, f"{one.score:.4f}", f"{one.worst:.4f}", str(len(one.links)), "")
-
-
-def _read(name: str) -> bytes:
-    if name != "-":
-        return inputfile.read(Path(name), MAX_BYTES)
-    try:
-        return inputfile.read_from(sys.stdin.buffer, name, MAX_BYTES)
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror}") from None

@@ -93,8 +93,6 @@ class ViewGiven(_Given, frozen=True):
 
 def view_of(data: bytes, where: str) -> ClusterView:
     """The view in a file's bytes.  Raises InputError."""
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{where}: expected at most {MAX_BYTES >> 20} MiB")
     try:
         parsed = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
