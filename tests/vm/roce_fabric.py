@@ -27,8 +27,6 @@ _ETH_P_ALL = socket.htons(3)
 _SO_ATTACH_FILTER, _SO_RCVBUFFORCE = 26, 33
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _SNAP = 64
-LEAST = 8 + 12 + 4
-"""UDP header, base transport header, ICRC: probes of paths are shorter."""
 MIDDLES = (0x01, 0x07, 0x0E)
 """Opcodes of the packets in the middle of a send, a write, a read's answer (RC)."""
 
@@ -144,8 +142,8 @@ def _parse(path: str, data: bytes) -> Packet | None:
     if data[12:14] != b"\x08\x00" or data[23] != socket.IPPROTO_UDP:
         return None
     at = 14 + (data[14] & 15) * 4
-    port, to, size = struct.unpack_from("!HHH", data, at)
-    if to != 4791 or size < LEAST:
+    port, to = struct.unpack_from("!HH", data, at)
+    if to != 4791:
         return None
     return Packet(path, socket.inet_ntoa(data[26:30]), port, data[15])
 
