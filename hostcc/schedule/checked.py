@@ -67,8 +67,7 @@ def oracle(small: Small, worth: Floats, window: tuple[float, float] = WINDOW) ->
     iteration."""
     problem = small.problem
     alone = _alone(problem)
-    longest = float(alone.period.max(initial=0.0))
-    longest = longest if longest > TINY_S else 1.0
+    longest = float(alone.period.max(initial=0.0)) or 1.0
     cycle = Cycle(
         problem.compute, problem.comm_start, -np.mod(problem.phase, np.maximum(alone.period, 1e-9))
     )
