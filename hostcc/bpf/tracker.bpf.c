@@ -225,7 +225,7 @@ static __always_inline u32 find_slot(struct tcp_sock *tp, struct hcc_flow *flow)
 }
 
 /*
- * The socket may be parked (host.bpf.h).  A congestion control cannot set options when it
+ * The socket may be parked (path.bpf.h).  A congestion control cannot set options when it
  * is released, and the next one would keep to that pace.
  */
 static __always_inline void unpace(struct tcp_sock *tp)
