@@ -13,7 +13,7 @@ from tests.mltcp.native_rounds import BASE_US, BURST, MSS, Rounds, floor_packets
 
 LOW_US, HIGH_US = 300, 1400
 PATH_YIELDS = 2
-"""As in host.bpf.h."""
+"""As in path.bpf.h."""
 """Targets of the native job."""
 DEEP_US = 4000
 """Deeper than any target."""
