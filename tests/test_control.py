@@ -235,8 +235,10 @@ def test_another_user_is_recognised(tmp_path: Path) -> None:
 
     async def body(at: Path) -> None:
         os.chmod(at, 0o666)  # noqa: PTH101
+        # Another user may not get at an environment below root's home.
+        python = Path(sys.executable).resolve()
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, str(at), stdout=subprocess.PIPE, user=65534, group=65534
+            python, "-c", script, at, stdout=subprocess.PIPE, user=65534, group=65534, cwd="/"
         )
         out, _ = await child.communicate()
         assert code(out) == "denied"
