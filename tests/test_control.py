@@ -27,6 +27,8 @@ from hostcc.peer import Peer, group_id, peer_of
 ROOT = Peer(1, 0, frozenset())
 READER = Peer(2, 1000, frozenset({77}))
 STRANGER = Peer(3, 1001, frozenset({1001}))
+ANYBODYS_PYTHON = Path(sys.executable).resolve()
+"""Nobody else gets at an environment below root's home."""
 
 
 def handle(request: Request, peer: Peer) -> Any:
@@ -235,11 +237,10 @@ def test_another_user_is_recognised(tmp_path: Path) -> None:
 
     async def body(at: Path) -> None:
         os.chmod(at, 0o666)  # noqa: PTH101
-        # Another user may not get at an environment below root's home.
-        python = Path(sys.executable).resolve()
         child = await asyncio.create_subprocess_exec(
-            python, "-c", script, at, stdout=subprocess.PIPE, user=65534, group=65534, cwd="/"
-        )
+            ANYBODYS_PYTHON, "-c", script, at,
+            stdout=subprocess.PIPE, user=65534, group=65534, cwd="/",
+        )  # fmt: skip
         out, _ = await child.communicate()
         assert code(out) == "denied"
 
