@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import BinaryIO
@@ -12,16 +13,33 @@ from hostcc.errors import InputError
 def read(path: Path, most: int) -> bytes:
     """A whole file of at most `most` bytes.  Raises InputError, which names it."""
     try:
-        with path.open("rb") as file:
+        with open_now(path) as file:
             return read_from(file, str(path), most)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+
+
+def open_now(path: Path) -> BinaryIO:
+    """Open for reading, without waiting for somebody to write where nobody does.
+
+    A pipe that has a writer, as a shell's `<(COMMAND)`, can be read; one without is empty.
+    Raises OSError.
+    """
+
+    def without_waiting(name: str, flags: int) -> int:
+        number = os.open(name, flags | os.O_NONBLOCK)
+        os.set_blocking(number, True)
+        return number
+
+    return open(path, "rb", opener=without_waiting)
 
 
 def read_argument(name: str, most: int) -> bytes:
     """A file named on the command line, `-` for standard input; as `read`."""
     if name != "-":
         return read(Path(name), most)
+    if sys.stdin is None:  # the caller closed it
+        raise InputError("-: expected standard input, got none")
     try:
         return read_from(sys.stdin.buffer, name, most)
     except OSError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hostcc import changes, doctor, views
-from hostcc.cli import dryrun
+from hostcc.cli import dryrun, keys, pcie, probe, rank
 from hostcc.cli.main import COMMANDS
 from hostcc.config import Config
 from hostcc.configfile import load
@@ -87,6 +87,8 @@ def test_every_operation_schema_and_change() -> None:
     }
     for schema in {*map(str, schemas), doctor.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
+    for command, page in ((keys, "keys"), (pcie, "pcie"), (probe, "paths"), (rank, "cassini")):
+        assert f"`{command.SCHEMA}`" in (TOP / f"docs/{page}.md").read_text()
     kinds = (
         changes.GROUP,
         changes.MEMBER,

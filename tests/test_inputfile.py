@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def test_names_what_cannot_be_read(tmp_path: Path) -> None:
         inputfile.read(tmp_path / "none", 8)
     with pytest.raises(InputError, match="Is a directory"):
         inputfile.read(tmp_path, 8)
+
+
+def test_a_pipe_is_read_and_one_without_a_writer_is_empty(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert inputfile.read(pipe, 8) == b""
+    reading, writing = os.pipe()
+    os.write(writing, b"1234")
+    os.close(writing)
+    assert inputfile.read(Path(f"/dev/fd/{reading}"), 8) == b"1234"
+    os.close(reading)
 
 
 def test_a_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

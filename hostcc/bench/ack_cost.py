@@ -36,7 +36,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--scenario", default="two-jobs", metavar="NAME", help="(default: %(default)s)"
     )
     parser.add_argument(
-        "--flows", type=options.whole("--flows", 1, options.MAX_FLOWS), default=8, metavar="N"
+        "--flows",
+        type=options.whole("--flows", 1, options.MAX_FLOWS),
+        default=8,
+        metavar="N",
+        help="connections of every job (default: %(default)s)",
     )
     parser.add_argument(
         "--controls",

@@ -38,12 +38,19 @@ JOB = "bench-shim"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Devices, and how much to send."""
     parser.add_argument("--devices", default="", metavar="A,B", help="(default: the first two)")
-    parser.add_argument("--gid-index", type=options.whole("--gid-index", 0, 255), default=1)
-    parser.add_argument("--messages", type=options.whole("--messages", 100, 10**7), default=1000)
-    parser.add_argument("--size", type=options.whole("--size", 2, 1 << 26), default=16384)
-    parser.add_argument(
-        "--depth", type=options.whole("--depth", 1, 1024), default=8, help="of the send queue"
-    )
+    for name, least, most, default, about in (
+        ("--gid-index", 0, 255, 1, "of both devices' addresses"),
+        ("--messages", 100, 10**7, 1000, "of each measurement"),
+        ("--size", 2, 1 << 26, 16384, "bytes of a message"),
+        ("--depth", 1, 1024, 8, "of the send queue"),
+    ):
+        parser.add_argument(
+            name,
+            type=options.whole(name, least, most),
+            default=default,
+            metavar="N",
+            help=f"{about} (default: %(default)s)",
+        )
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:

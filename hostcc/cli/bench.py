@@ -11,17 +11,27 @@ from pathlib import Path
 from hostcc.bench import options, registry
 from hostcc.bench.context import Context, progress
 from hostcc.bench.record import Record, encode
+from hostcc.cli.common import PIPE_WIDTH, Subparsers, add_parser, console
 from hostcc.errors import Exit, HostccError, InputError
 
+EPILOG = """\
+examples:
+  hostcc bench mltcp --scenarios two-jobs --flows 8 --variants hostcc,cubic --out out/mltcp
+  hostcc bench ack-cost --json
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+Those that need the kernel need root; what they measure: docs/benchmarks.md.
+"""
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add `bench` and its benchmarks to the command line; each sets `func`."""
-    bench = subparsers.add_parser("bench", help="measurements behind the claims")
+    bench = add_parser(subparsers, "bench", "measurements behind the claims")
+    bench.epilog = EPILOG
     commands = bench.add_subparsers(dest="benchmark", required=True, metavar="NAME")
-    listing = commands.add_parser("list", help="the benchmarks")
+    listing = add_parser(commands, "list", "the benchmarks")
     listing.set_defaults(func=_list)
     for name, (_, about) in registry.BENCHMARKS.items():
-        parser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
+        parser = add_parser(commands, name, about)
         _add_common(parser)
         registry.load(name).add_options(parser)
         parser.set_defaults(func=lambda args, name=name: _guarded(name, args))
@@ -90,12 +100,9 @@ def _print(record: Record, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(encode(record))
         return
-    from rich.console import Console
-
     from hostcc.bench import show
 
-    wide = None if sys.stdout.isatty() else 220
-    show.show(record, Console(highlight=False, width=wide))
+    show.show(record, console(width=None if sys.stdout.isatty() else PIPE_WIDTH))
 
 
 def _say(line: str) -> None:

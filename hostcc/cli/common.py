@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from hostcc.client import DEFAULT_SOCKET, ask
 from hostcc.errors import Exit
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table
 
 Subparsers = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public name for it
 Column = tuple[str, str]
 """Heading, and "left" or "right"."""
+PIPE_WIDTH = 400
+"""Columns that output has where there is no terminal."""
 
 
 def add_parser(
@@ -29,7 +32,7 @@ def add_parser(
     return subparsers.add_parser(
         name,
         help=about,
-        description=about[0].upper() + about[1:] + ".",
+        description=about[0].upper() + about[1:] + ("" if about.endswith("?") else "."),
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -65,37 +68,78 @@ def print_json(answer: object) -> None:
     print(json.dumps(answer, indent=indent, ensure_ascii=False), flush=True)
 
 
-def console() -> Console:
-    """The terminal."""
+def console(file: IO[str] | None = None, width: int | None = None) -> Console:
+    """The terminal, or a file; nothing that is printed is taken for markup."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
 def emit(*parts: RenderableType) -> None:
     """Print tables and text: fitted to a terminal, or as wide as they like in a pipe."""
     if sys.stdout.isatty():
-        console().print(*parts)
+        print_whole(console(), *parts)
         return
-    from rich.console import Console
-
-    wide = Console(file=io.StringIO(), width=400, highlight=False)
+    wide = console(io.StringIO(), PIPE_WIDTH)
     wide.print(*parts)
     for line in cast("io.StringIO", wide.file).getvalue().splitlines():
         print(line.rstrip())
     sys.stdout.flush()
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], title: str = "") -> Table:
-    """A plain table; what the cells contain is never taken for markup."""
+def print_whole(screen: Console, *parts: RenderableType) -> None:
+    """Fit to the screen, but cut nothing: the terminal breaks lines that stay too long."""
+    screen.width = max(screen.width, *(least_width(screen, part) for part in parts))
+    screen.print(*parts, crop=False)
+
+
+def least_width(screen: Console, part: RenderableType) -> int:
+    """What a part needs for no word to be broken."""
+    return screen.measure(part, options=screen.options.update(width=PIPE_WIDTH)).minimum
+
+
+class Cut:
+    """A part as wide as its words need, cut at the edge of a screen that is not to scroll."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self._part = part
+
+    def __rich_console__(self, screen: Console, options: ConsoleOptions) -> RenderResult:
+        """As rich asks for it."""
+        from rich.segment import Segment
+
+        width = max(options.max_width, least_width(screen, self._part))
+        for line in screen.render_lines(self._part, options.update(width=width), pad=False):
+            yield from Segment.adjust_line_length(line, options.max_width, pad=False)
+            yield Segment.line()
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Table:
+    """A plain table; what the cells contain is never taken for markup.
+
+    Where there is little room, text is broken between words, and figures are not broken.
+    """
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
-    for heading, side in columns:
-        made.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
-    for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
+    lines = [[heading for heading, _ in columns], *rows]
+    whole = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    is_text = [side == "left" for _, side in columns]
+    # Rich narrows the widest columns to one width, so that is to be no less than any word.
+    words = [w for line in lines for w in " ".join(itertools.compress(line, is_text)).split()]
+    word = max(map(cell_len, words), default=0)
+    made = Table(box=None, pad_edge=False)
+    for (heading, _), text, natural in zip(columns, is_text, whole, strict=True):
+        made.add_column(
+            heading,
+            justify="left" if text else "right",
+            no_wrap=not text,
+            overflow="fold",
+            min_width=min(natural, word) if text else natural,
+        )
+    for row in lines[1:]:
+        made.add_row(*map(Text, row))
     return made
 
 

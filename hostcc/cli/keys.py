@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hostcc import inputfile
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, table
 from hostcc.errors import Exit, InputError
 
@@ -33,7 +34,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = add_parser(subparsers, "keys", "this host's keys for gossip, and who may take part")
     own = parser.add_subparsers(metavar="COMMAND", required=True)
     new = _add(own, "new", "make this host's keys", run_new)
-    new.add_argument("--name", help="this host's name in gossip (default: its host name)")
+    new.add_argument("--name", metavar="NAME", help="in gossip (default: the host name)")
     _json(_add(own, "list", "who may take part", run_list))
     _add(own, "show", "this host's public file, to be allowed elsewhere", run_show)
     allow = _add(own, "allow", "let a member take part", run_allow)
@@ -42,7 +43,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--replace", action="store_true", help="even if the name is known with other keys only"
     )
     revoke = _add(own, "revoke", "let a member take part no more", run_revoke)
-    revoke.add_argument("name", metavar="NAME")
+    revoke.add_argument("name", metavar="NAME", help="as in hostcc keys list")
     rotate = _add(own, "rotate", "give this host a new key beside the old one", run_rotate)
     rotate.add_argument(
         "--overlap",
@@ -101,7 +102,8 @@ def run_allow(args: argparse.Namespace) -> int:
     from hostcc.coord import allow, keys, keys_file
 
     if args.file == "-":
-        raw, where = sys.stdin.buffer.read(keys.MAX_FILE_BYTES + 1), "standard input"
+        where = "standard input"
+        raw = inputfile.read_argument(args.file, keys.MAX_FILE_BYTES)
         member = keys.parse_public(raw, where)
     else:
         where = args.file

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hostcc.cli.common import PIPE_WIDTH, Subparsers, add_parser, console
 from hostcc.errors import InputError
 from hostcc.lab.errors import LabError
 
@@ -20,20 +21,35 @@ if TYPE_CHECKING:
     from hostcc.lab.variants import Variant
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+EPILOG = """\
+examples:
+  hostcc lab run two-jobs --compare hostcc,cubic --out out/two
+  hostcc lab run my.toml --flows 8 --repeat 3
+  hostcc lab down
+
+A scenario is a TOML file (docs/lab.md).  Needs root; no packet leaves the machine.
+"""
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add `lab` and its commands to the command line; each sets `func`."""
-    lab = subparsers.add_parser("lab", help="jobs on network namespaces of this machine")
+    lab = add_parser(subparsers, "lab", "jobs on network namespaces of this machine")
+    lab.epilog = EPILOG
     commands = lab.add_subparsers(dest="lab_command", required=True, metavar="COMMAND")
-    _add_run(commands.add_parser("run", help="run a scenario and compare variants"))
-    listing = commands.add_parser("list", help="the scenarios that come with hostcc")
+    running = add_parser(commands, "run", "run a scenario and compare variants")
+    running.epilog = EPILOG
+    _add_run(running)
+    listing = add_parser(commands, "list", "the scenarios that come with hostcc")
     listing.set_defaults(func=lambda args: guarded(_list, args))
-    down = commands.add_parser("down", help="remove what killed labs have left behind")
+    down = add_parser(commands, "down", "remove what killed labs have left behind")
     down.add_argument("--all", action="store_true", help="labs that still run, too")
     down.set_defaults(func=lambda args: guarded(_down, args))
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", help="a .toml file or the name of a built-in scenario")
+    parser.add_argument(
+        "scenario", metavar="SCENARIO", help="a .toml file or the name of a built-in scenario"
+    )
     parser.add_argument(
         "--compare",
         metavar="NAME,NAME,...",
@@ -47,14 +63,16 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="also compare a registered congestion control, set per socket",
     )
-    parser.add_argument("--iterations", type=int, metavar="N")
+    parser.add_argument("--iterations", type=int, metavar="N", help="of every job")
     parser.add_argument(
         "--alone",
         type=int,
         metavar="N",
         help="iterations of each job alone; 0: use the computed ideal",
     )
-    parser.add_argument("--repeat", type=int, metavar="N", default=1)
+    parser.add_argument(
+        "--repeat", type=int, metavar="N", default=1, help="runs of each variant (default: 1)"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="keep results.json, bandwidth series and plots here"
     )
@@ -62,7 +80,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, metavar="MBIT", help="bottleneck, Mbit/s")
     parser.add_argument("--buffer", type=int, metavar="PACKETS", help="bottleneck's queue")
     parser.add_argument("--rtt-us", type=int, metavar="US", help="base round-trip time")
-    parser.add_argument("--mtu", type=int, metavar="BYTES")
+    parser.add_argument("--mtu", type=int, metavar="BYTES", help="of every link")
     parser.add_argument("--ecn", type=int, metavar="PACKETS", help="mark CE above this queue")
     parser.add_argument("--jitter", type=float, metavar="PERCENT", help="of compute times")
     parser.add_argument("--json", action="store_true", help="print results.json, no table")
@@ -80,8 +98,6 @@ def chosen_variants(scenario: Scenario, args: argparse.Namespace) -> tuple[Varia
 
 
 def _run(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from hostcc.lab import override, report, results, runner, scenario
 
     path = scenario.find(args.scenario)
@@ -102,7 +118,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.buffer.write(results.encode(measured))
     else:
-        report.show(measured, Console(highlight=False))
+        report.show(measured, console(width=None if sys.stdout.isatty() else PIPE_WIDTH))
     if args.out:
         _keep(measured, args.out, quiet=args.json)
     return 0

@@ -8,6 +8,8 @@ parser and sets `func(args) -> exit status`.  Errors that a person can act on
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -38,6 +40,9 @@ COMMANDS = {
     "bench": "measurements behind the claims",
 }
 
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""A disk that is full or broken, which the output goes to."""
+
 EPILOG = """\
 exit status: 0 it worked; 1 it failed, or verify or doctor found something;
 2 wrong usage or input; 3 no agent answers.  `run` returns its command's status.
@@ -48,20 +53,51 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), None)
+    _open_standard_streams()
     try:
-        parser = build_parser(chosen)
-        args = parser.parse_args(words)
-        status: int = args.func(args)
-        sys.stdout.flush()
+        try:
+            args = build_parser(chosen).parse_args(words)
+            status: int = args.func(args)
+        finally:
+            sys.stdout.flush()  # also after --help, which ends by SystemExit
     except HostccError as error:
-        print(f"hostcc {chosen or ''}".rstrip() + f": {error}", file=sys.stderr)
+        _complain(chosen, str(error))
         return error.exit_status
     except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_writing()
         return Exit.OK
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        _stop_writing()
+        _complain(chosen, f"cannot write the output: {error.strerror}")
+        return Exit.FAILED
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _open_standard_streams() -> None:
+    """What was closed becomes /dev/null, so that no file or socket gets its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+    # None where Python found it closed; not closed at the end, as Python's own are not.
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
+def _stop_writing() -> None:
+    """Let what is still to be written go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(command: str | None, text: str) -> None:
+    """One line on standard error, if that can be written."""
+    with contextlib.suppress(OSError):
+        print(f"hostcc {command or ''}".rstrip() + f": {text}", file=sys.stderr, flush=True)
 
 
 class _Version(argparse.Action):

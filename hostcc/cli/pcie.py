@@ -18,6 +18,7 @@ EPILOG = """\
 A job is NAME=DEVICE,DEVICE,...: its GPUs and NICs, by bus id or by the driver's name.  Each
 GPU is taken to use the nearest of the NICs; without NICs, the host's memory.
 """
+SCHEMA = "hostcc.pcie/1"
 MAX_JOBS = 64
 COLUMNS = [("Shared link", "left"), ("GB/s", "right"), ("Jobs", "left")]
 
@@ -27,12 +28,25 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = add_parser(subparsers, "pcie", "the PCIe tree, and which jobs share its links")
     parser.epilog = EPILOG
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--sysfs", metavar="DIR", default="/sys", help="(default: %(default)s)")
+    source.add_argument(
+        "--sysfs",
+        metavar="DIR",
+        default="/sys",
+        help="of this host, or a copy (default: %(default)s)",
+    )
     source.add_argument("--nccl", metavar="FILE", help="read an NCCL topology file instead")
     source.add_argument("--hwloc", metavar="FILE", help="read an hwloc export instead")
-    parser.add_argument("--job", action="append", default=[], metavar="NAME=DEVICES")
-    parser.add_argument("--all", action="store_true", help="other devices, too")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--job",
+        action="append",
+        default=[],
+        metavar="NAME=DEVICES",
+        help="show which links this job shares with others; may be repeated",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="show devices that are no GPU or NIC, too"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/pcie.md)")
     parser.set_defaults(func=run)
 
 
@@ -73,7 +87,10 @@ def _uses(tree: Tree, words: list[str]) -> dict[str, tuple[tuple[str, str], ...]
         name, equals, devices = word.partition("=")
         if not equals or not is_job_name(name) or name in uses:
             raise InputError(f"--job: {word!r:.80}: expected NAME=DEVICES, NAME {JOB_NAME_WORDS}")
-        nodes = [tree.find(device.strip()) for device in devices.split(",")[:256]]
+        try:
+            nodes = [tree.find(device.strip()) for device in devices.split(",")[:256]]
+        except InputError as error:
+            raise InputError(f"--job: {name}: {error}") from None
         gpus = [node.id for node in nodes if node.kind == "gpu"]
         nics = [node.id for node in nodes if node.kind == "nic"]
         if not gpus:
@@ -86,7 +103,7 @@ def _json(
     tree: Tree, on: dict[str, tuple[str, ...]], contested: dict[str, tuple[str, ...]]
 ) -> dict[str, Any]:
     return {
-        "schema": "hostcc.pcie/1",
+        "schema": SCHEMA,
         "nodes": [
             {**msgspec.to_builtins(node), "jobs": on.get(node.id, ())}
             for node in tree.nodes.values()

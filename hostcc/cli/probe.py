@@ -23,19 +23,22 @@ COLUMNS = [
     ("Ports", "right"),
     ("For example", "left"),
 ]
+SCHEMA = "hostcc.probe/1"
 SHOWN_PORTS = 8
 
 
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = add_parser(subparsers, "probe", "the paths to a host and the source ports that choose")
+    parser = add_parser(
+        subparsers, "probe", "the paths to a host and the source ports that choose them"
+    )
     parser.add_argument("dst", metavar="DST", help="IPv4 or IPv6 address")
     parser.add_argument("--from", dest="src", default="", metavar="ADDRESS", help="source address")
     parser.add_argument(
         "--protocol", choices=sorted(PROTOCOLS), default="tcp", help="(default: %(default)s)"
     )
     parser.add_argument(
-        "--port", type=int, default=0, metavar="N",
+        "--port", type=int, metavar="N",
         help="destination port of the flows (default: 5000 for TCP, 4791, RoCE, for UDP)",
     )  # fmt: skip
     parser.add_argument(
@@ -83,6 +86,7 @@ def as_json(target: Target, found: Found, made: PathTable) -> dict[str, object]:
     """What --json prints."""
     hops_of = {tables.path_id(tables.links_of(made.src, made.dst, h)): h for h in found.paths}
     return {
+        "schema": SCHEMA,
         "src": made.src,
         "dst": made.dst,
         "protocol": next(name for name, n in PROTOCOLS.items() if n == target.protocol),
@@ -122,8 +126,8 @@ def _show(target: Target, found: Found, made: PathTable) -> None:
         print()
     paths, tried = len(found.paths), len(found.ports)
     print(
-        f"{paths} paths, {tried} ports, {found.probes} probes, {found.lost} without an answer; "
-        f"confidence {found.confidence:.3f} (seeing {paths} paths takes "
+        f"paths: {paths}, ports: {tried}, probes: {found.probes}, without an answer: {found.lost}; "
+        f"confidence {found.confidence:.3f} (to see so many paths takes "
         f"{counts.expected_ports(paths):.1f} ports on average)"
     )
     if found.sprayed:
@@ -132,7 +136,9 @@ def _show(target: Target, found: Found, made: PathTable) -> None:
 
 def _target(args: argparse.Namespace) -> Target:
     protocol = PROTOCOLS[args.protocol]
-    port = args.port or (packets.ROCE_PORT if protocol == packets.UDP else 5000)
+    port = args.port
+    if port is None:
+        port = packets.ROCE_PORT if protocol == packets.UDP else 5000
     if not 1 <= port <= 65535:
         raise InputError(f"--port: expected 1 to 65535, got {port}")
     src = source_address(args.dst) if not args.src else args.src

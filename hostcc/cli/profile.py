@@ -18,6 +18,7 @@ from hostcc.client import ask
 from hostcc.errors import Exit, HostccError, InputError
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 
+KINDS = (".png", ".svg", ".pdf")
 BARS = " ▁▂▃▄▅▆▇█"
 SCHEMA = "hostcc.profile/1"
 SHOWN = 8
@@ -36,7 +37,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--record and --replay show the analysis of the recording itself, which is the same\n"
         "each time; the agent's own profile has followed the job for longer."
     )
-    parser.add_argument("job", nargs="?", metavar="JOB")
+    parser.add_argument("job", nargs="?", metavar="JOB", help="its name, as in hostcc jobs")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it: .png, .svg or .pdf")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the series (.npz)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="analyse a kept series")
@@ -74,6 +75,10 @@ def check(args: argparse.Namespace) -> None:
         raise InputError("expected either JOB or --replay FILE")
     if args.job is not None and not is_job_name(args.job):
         raise InputError(f'JOB: expected {JOB_NAME_WORDS}, got "{args.job[:80]}"')
+    if args.plot is not None and args.plot.suffix.lower() not in KINDS:
+        raise InputError(
+            f"--plot: expected a name that ends in {', '.join(KINDS)}, got {args.plot}"
+        )
     if args.record is not None and args.replay is not None:
         raise InputError("--record: expected with JOB, got it with --replay")
 

@@ -23,6 +23,7 @@ COLUMNS = [
     ("Shared links", "right"),
     ("Rejected", "left"),
 ]
+SCHEMA = "hostcc.rank/1"
 SHIFT_COLUMNS = [("Job", "left"), ("Start later by", "right")]
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -68,7 +69,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="X",
         help="relative difference up to which periods are commensurate (default: %(default)g)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/cassini.md)")
     parser.set_defaults(func=run)
 
 
@@ -78,14 +79,14 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--tolerance: expected 0 to 0.5, got {args.tolerance}")
     ranked = rank_file(inputfile.read_argument(args.file, MAX_BYTES), args.file, args.tolerance)
     if args.json:
-        print_json({"candidates": [msgspec.to_builtins(one) for one in ranked]})
+        print_json({"schema": SCHEMA, "candidates": [msgspec.to_builtins(one) for one in ranked]})
         return Exit.OK
     rows = [_row(number, one) for number, one in enumerate(ranked, 1)]
     emit(table(COLUMNS, rows))
     best = next((one for one in ranked if not one.rejected), None)
     if best is not None:
         shifts = [(job, seconds(shift)) for job, shift in sorted(best.shifts.items())]
-        emit(table(SHIFT_COLUMNS, shifts, title=f"time-shifts of {best.name}"))
+        emit(f"time-shifts of {best.name}", table(SHIFT_COLUMNS, shifts))
     return Exit.OK
 
 

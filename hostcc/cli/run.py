@@ -71,8 +71,16 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="let the agent choose path, class and PCIe turns of its RDMA (docs/shim.md)",
     )
-    parser.add_argument("--socket", type=Path, default=DEFAULT_SOCKET, metavar="PATH")
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
+    parser.add_argument(
+        "--socket",
+        type=Path,
+        default=DEFAULT_SOCKET,
+        metavar="PATH",
+        help="the agent's control socket (default: %(default)s)",
+    )
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="CMD", help="and its arguments"
+    )
     parser.set_defaults(func=run)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hostcc.cli import rdma, routed
 from hostcc.cli.common import (
+    Cut,
     Subparsers,
     add_client_options,
     add_parser,
@@ -94,10 +95,10 @@ def watch(args: argparse.Namespace, answer: dict[str, Any]) -> int:
             emit(screen(answer))
             time.sleep(args.watch)
             answer = ask(args.socket, "status")
-    with Live(screen(answer), console=console(), auto_refresh=False, screen=True) as live:
+    with Live(Cut(screen(answer)), console=console(), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(args.watch)
-            live.update(screen(ask(args.socket, "status")), refresh=True)
+            live.update(Cut(screen(ask(args.socket, "status"))), refresh=True)
 
 
 def screen(answer: dict[str, Any]) -> Group:

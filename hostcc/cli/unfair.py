@@ -24,8 +24,8 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = add_parser(subparsers, "unfair", "choose how jobs share: off, mltcp or static weights")
     parser.epilog = EPILOG
-    parser.add_argument("mode", choices=["off", "mltcp", "static"])
-    parser.add_argument("weights", nargs="*", metavar="JOB=WEIGHT")
+    parser.add_argument("mode", choices=["off", "mltcp", "static"], help="see below")
+    parser.add_argument("weights", nargs="*", default=[], metavar="JOB=WEIGHT", help="with static")
     add_client_options(parser)
     parser.set_defaults(func=run)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from hostcc.lab.scenario import Scenario
 from hostcc.validate import refusal
 
-AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+CONTROL_NAME_MAX = 16
+"""TCP_CA_NAME_MAX, with the byte that ends it."""
 FALL_BACK = "cubic"
 """Default control of hosts that run an agent: what their other sockets get."""
 
@@ -84,7 +85,9 @@ def resolve(names: Sequence[str], scenario: Scenario) -> tuple[Variant, ...]:
 
 
 def by_socket(control: str) -> Variant:
-    """A registered congestion control, chosen per socket on both ends."""
+    """A registered congestion control, chosen per socket on both ends.  Raises InputError."""
+    if not is_registered(control):
+        raise refusal("--cc", "", "a congestion control that this kernel has", control)
     return Variant(control, socket_control=control)
 
 
@@ -98,10 +101,24 @@ def _resolve(name: str, scenario: Scenario) -> Variant:
         if variant.agent is None:
             return variant
         return Variant(name, variant.default_control, agent=merge(scenario.agent, variant.agent))
-    if name in AVAILABLE.read_text().split():
+    if is_registered(name):
         return by_socket(name)
     known = ", ".join([*(own.name for own in scenario.variant), *BUILTIN])
-    raise refusal("--compare", "", f"one of {known}, or a registered control", name)
+    raise refusal("variants", "", f"one of {known}, or a registered control", name)
+
+
+def is_registered(control: str) -> bool:
+    """Whether the kernel has a congestion control, or a module that it can load for it."""
+    if not 1 <= len(control.encode()) < CONTROL_NAME_MAX:
+        return False
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        try:
+            trial.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        except PermissionError:  # it is there, for root
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,10 @@ def test_rollback_without_agent_or_journal(tmp_path: Path) -> None:
         (["run", "--job", "a b", "--", "true"], "--job: expected 1 to 64 characters"),
         (["run", "--job", "a", "--weight", "0", "--", "true"], "--weight: expected a number from"),
         (["run", "--job", "a", "--bytes-per-iteration", "1.5M", "--", "x"], "--bytes-per-iter"),
+        (["profile", "a", "--plot", "a.txt"], "--plot: expected a name that ends in .png"),
+        (["pcie", "--job", "a=none"], "--job: a: 'none': expected a bus id"),
+        (["probe", "127.0.0.1", "--port", "0"], "--port: expected 1 to 65535, got 0"),
+        (["lab", "run", "two-jobs", "--cc", "none"], "--cc: expected a congestion control that"),
         (["agent", "--json"], "--json: expected together with --dry-run"),
         (["agent", "--config", "/none"], "/none: expected a readable file, got: No such file"),
     ],
@@ -86,6 +92,26 @@ def test_every_command_explains_itself(command: str) -> None:
         assert "--json" in done.stdout
 
 
+def parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:
+    """Every option and argument below a parser, with the command that it belongs to."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, below in action.choices.items():
+                yield from parsers(below, f"{name} {word}")
+        else:
+            yield name, action
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_option_is_explained(command: str) -> None:
+    silent = [
+        f"{name} {action.option_strings or action.dest}"
+        for name, action in parsers(cli.build_parser(command), "hostcc")
+        if not action.help
+    ]
+    assert silent == []
+
+
 def test_overview_and_version() -> None:
     overview = run("--help").stdout
     assert all(command in overview for command in cli.COMMANDS)
@@ -109,15 +135,43 @@ def test_other_commands_are_not_imported() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m hostcc.cli doctor | true"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    line = line.replace("hostcc", f"{sys.executable} -m hostcc.cli", 1)
+    return subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60
     )
-    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["doctor", "--help", "lab list"])
+def test_a_reader_that_stops_early_is_no_error(words: str) -> None:
+    assert shell(f"hostcc {words} | true").stderr == ""
+
+
+@pytest.mark.parametrize("words", ["--version", "--help", "lab list", "pcie --json"])
+def test_a_full_disk_is_one_line_and_status_1(words: str) -> None:
+    done = shell(f"hostcc {words} >/dev/full")
+    assert done.returncode == Exit.FAILED
+    assert done.stderr.endswith(": cannot write the output: No space left on device\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", ["lab list", "pcie", "pcie --json"])
+def test_closed_output_is_like_no_output(words: str) -> None:
+    done = shell(f"hostcc {words} >&-")
+    assert (done.returncode, done.stderr) == (Exit.OK, "")
+
+
+def test_errors_need_no_standard_error(tmp_path: Path) -> None:
+    for where in ("2>&-", "2>/dev/full"):
+        done = shell(f"hostcc status --socket {tmp_path}/none {where}")
+        assert done.returncode == Exit.NO_AGENT
+
+
+@pytest.mark.parametrize("words", ["plan -", "rank -", "keys allow -"])
+def test_closed_input_is_refused(words: str) -> None:
+    done = shell(f"hostcc {words} <&-")
+    assert done.returncode == Exit.BAD_INPUT
+    assert done.stderr.endswith(": -: expected standard input, got none\n")
 
 
 def test_dry_run_of_a_bad_configuration(tmp_path: Path) -> None:

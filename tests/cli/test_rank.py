@@ -43,7 +43,9 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "candidates.json"
     path.write_text(json.dumps(GIVEN))
     assert call(str(path), "--json") == 0
-    good, bad = json.loads(capsys.readouterr().out)["candidates"]
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == "hostcc.rank/1"
+    good, bad = answer["candidates"]
     assert (good["name"], bad["name"]) == ("good", "bad")
     assert good["score"] == pytest.approx(1.0)
     assert good["shifts"] == pytest.approx({"a": 0.0, "b": 0.25})

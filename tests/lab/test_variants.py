@@ -15,7 +15,7 @@ def test_kernel_controls_need_no_agent() -> None:
     (cubic,) = resolve(["cubic"], from_document({"job": [JOB]}, "x"))
     assert cubic.agent is None
     assert cubic.default_control == "cubic"
-    assert by_socket("mine").socket_control == "mine"
+    assert by_socket("reno").socket_control == "reno"
 
 
 def test_scenario_table_is_laid_under_the_variant() -> None:
@@ -39,8 +39,14 @@ def test_scenario_table_is_laid_under_the_variant() -> None:
 
 
 def test_unknown_names_are_refused_with_what_is_known() -> None:
-    with pytest.raises(InputError, match=r"--compare: expected one of .*hostcc.*got \"nope\""):
+    with pytest.raises(InputError, match=r"variants: expected one of .*hostcc.*got \"nope\""):
         resolve(["nope"], from_document({"job": [JOB]}, "x"))
+
+
+@pytest.mark.parametrize("control", ["nosuch", "", "x" * 40])
+def test_only_controls_that_the_kernel_has(control: str) -> None:
+    with pytest.raises(InputError, match="--cc: expected a congestion control that this kernel"):
+        by_socket(control)
 
 
 def test_merge_leaves_its_arguments_alone() -> None:
