@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hostcc import inputfile
 from hostcc.config import Config, expand_ports, shape_of
 from hostcc.coord import address
 from hostcc.errors import InputError
@@ -67,6 +68,8 @@ def load(path: Path, must_exist: bool = True) -> Config:
     merged = _Merged()
     for file in files(path, must_exist):
         where = str(file)
+        if file.is_fifo():  # the agent reads it again, and must not wait for a writer
+            raise InputError(f"{where}: expected a file, got a pipe")
         data = parse(read_text(file), where)
         config = convert(data, Config, where)
         names: set[str] = set()
@@ -113,7 +116,7 @@ def files(path: Path, must_exist: bool) -> list[Path]:
 def read_text(path: Path) -> str:
     """A bounded UTF-8 file.  Raises InputError."""
     try:
-        with path.open("rb") as stream:
+        with inputfile.open_now(path) as stream:
             raw = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: expected a readable file, got: {error.strerror}") from None

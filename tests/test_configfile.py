@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,10 @@ def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_bytes(b"a='\xff'")
     with pytest.raises(InputError, match="byte 3: expected UTF-8"):
         load(tmp_path / "x.toml")
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(InputError, match="expected a file, got a pipe"):
+        load(tmp_path / "pipe.toml")
+    assert load(Path("/dev/null")) == Config()
     write(tmp_path, "#" * (MAX_FILE_BYTES + 1))
     with pytest.raises(InputError, match="expected at most 1048576 bytes"):
         load(tmp_path / "h.toml")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import stat
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,7 +78,10 @@ class TelemetrySource:
     def read_file(self, path: Path) -> None:
         """Take what was added to a file since the last visit.  Raises HostccError."""
         try:
-            if path.stat().st_size < self._offset:  # rotated
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):  # reading could wait for ever
+                raise HostccError(f"{path}: expected a regular file")
+            if found.st_size < self._offset:  # rotated
                 self._offset, self._rest = 0, b""
             with path.open("rb") as file:
                 file.seek(self._offset)

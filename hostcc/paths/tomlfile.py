@@ -18,6 +18,8 @@ def read(file: Path, kind: type[Content]) -> Content:
     """The file as `kind`.  Raises InputError, which names the file and the key."""
     try:
         parsed = tomllib.loads(inputfile.read(file, MAX_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise InputError(f"{file}: expected less deeply nested TOML") from None
+    except ValueError as error:  # not UTF-8, not TOML, an impossible date or number
         raise InputError(f"{file}: expected TOML: {error}") from None
     return validate.convert(parsed, kind, str(file))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import zlib
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.errors import InputError
+from hostcc.errors import HostccError, InputError
 from hostcc.paths import counts, telemetry
 from hostcc.paths.hash_model import HashSource, Stage
 from hostcc.paths.packets import TCP, UDP, Target
@@ -184,6 +185,12 @@ def test_a_file_that_grows_and_is_rotated(tmp_path: Path) -> None:
     assert table is not None
     assert 50002 in table.paths[0].ports
     assert source.refused == 0
+
+
+def test_records_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HostccError, match="pipe: expected a regular file"):
+        TelemetrySource().read_file(tmp_path / "pipe")
 
 
 def test_a_socket(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ def test_reads(tmp_path: Path) -> None:
         (b"other = 1\nnumber = 2", "other"),
         (b"number = ", "expected TOML"),
         (b"\xff", "expected TOML"),
+        (b"number = " + b"9" * 5000, "expected TOML"),
+        (b"number = " + b"[" * 5000, "less deeply nested"),
         (b"#" * (tomlfile.MAX_BYTES + 1), "at most"),
     ],
 )
