@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from hostcc.measure.meter import RX, TX
 from hostcc.measuring.tracks import Track
 
-LEAST_BYTES = 1 << 20
+LEAST_BYTES = 1 << 18
 """Of either direction, half-forgotten after 30 s; with less a job is not judged."""
 ENTER, LEAVE = 0.3, 0.15
 """Bytes of the lesser direction, of the greater one's."""
@@ -23,6 +23,12 @@ def two_way(tracks: Iterable[Track], before: frozenset[str]) -> frozenset[str]:
 
 
 def _is(track: Track, was: bool) -> bool:
-    sent, received = (sum(pair[way] for pair in track.to.values()) for way in (TX, RX))
-    least, most = sorted((sent, received))
+    least, most = sorted(_both(track))
     return least >= LEAST_BYTES and least >= (LEAVE if was else ENTER) * most
+
+
+def _both(track: Track) -> tuple[float, float]:
+    """Bytes sent and received; before the first look at a job's bins, since its first byte."""
+    if not track.to:
+        return track.total
+    return sum(pair[TX] for pair in track.to.values()), sum(pair[RX] for pair in track.to.values())

@@ -40,3 +40,10 @@ def test_little_is_not_judged() -> None:
     assert not found(track("job", (LEAST_BYTES - 1, LEAST_BYTES - 1)))
     assert found(track("job", (LEAST_BYTES, LEAST_BYTES)))
     assert not found(track("job"))
+
+
+def test_a_job_is_judged_before_it_is_known_where_its_bytes_go() -> None:
+    assert found(Track("ring", total=(LEAST_BYTES, LEAST_BYTES)))
+    assert not found(Track("one way", total=(100 * LEAST_BYTES, LEAST_BYTES)))
+    known = Track("one way", total=(1 << 30, 1 << 30), to={"10.0.0.1": (100 * MB, 3 * MB)})  # type: ignore[dict-item]
+    assert not found(known)
