@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.schedule import sorting
-from hostcc.schedule.graph import Contention, spans
+from hostcc.schedule.graph import Contention
 from hostcc.schedule.problem import Ints
 
 ENDLESS = np.int64(2**61)
@@ -92,24 +92,27 @@ class _Flow:
     """x on the edges, and at each job what comes in and does not go out (`left`).
 
     Every edge is two arcs, forwards (more x) and backwards (less x); arcs stand in the order of
-    their tails, `twin` is the opposite of each.
+    their tails, forwards before backwards, `twin` is the opposite of each.
     """
 
     def __init__(self, graph: Contention, level: Ints, x: Ints, top: int) -> None:
         edges, self.jobs, self.top = len(graph.first), graph.jobs, top
         self.first, self.second, self.weight = graph.first, graph.second, graph.weight
         self.level = level.copy()
-        tail = np.concatenate([graph.first, graph.second])
-        by_tail = sorting.order(tail)
-        place = np.empty(2 * edges, np.int64)
-        place[by_tail] = np.arange(2 * edges)
-        self.forwards, self.backwards = place[:edges], place[edges:]
-        self.tail = tail[by_tail]
-        self.head = np.concatenate([graph.second, graph.first])[by_tail]
+        out = np.bincount(graph.first, minlength=graph.jobs)
+        into = np.bincount(graph.second, minlength=graph.jobs)
+        self.degree = out + into
+        self.start = self.degree.cumsum() - self.degree
+        self.steps = np.arange(2 * edges)
+        # Edges stand in the order of their first ends.
+        self.forwards = self.steps[:edges] + (into.cumsum() - into)[graph.first]
+        by_second = sorting.order(graph.second)
+        self.backwards = np.empty(edges, np.int64)
+        self.backwards[by_second] = self.steps[:edges] + out.cumsum()[graph.second[by_second]]
+        self.head = np.empty(2 * edges, np.int64)
+        self.head[self.forwards], self.head[self.backwards] = graph.second, graph.first
         self.twin = np.empty(2 * edges, np.int64)
         self.twin[self.forwards], self.twin[self.backwards] = self.backwards, self.forwards
-        self.start = np.zeros(graph.jobs + 1, np.int64)
-        np.cumsum(np.bincount(tail, minlength=graph.jobs), out=self.start[1:])
         self.room = np.zeros(2 * edges, np.int64)
         self.x = np.clip(x, *self._bounds())
         self.left = np.zeros(graph.jobs, np.int64)
@@ -120,7 +123,7 @@ class _Flow:
         """Raise sets while that gains."""
         while True:
             self._push_all()
-            raised = self._search((self.left > 0) & (self.level < self.top), self.room > 0) < FAR
+            raised = self._search((self.left > 0) & (self.level < self.top)) < FAR
             if not raised.any():
                 break
             self.level += raised
@@ -136,7 +139,7 @@ class _Flow:
         """Lower sets while that loses nothing: every optimum agrees with the one flow."""
         while True:
             self._open()
-            fixed = self._search((self.left > 0) | (self.level == 0), self.room > 0) < FAR
+            fixed = self._search((self.left > 0) | (self.level == 0)) < FAR
             if fixed.all():
                 break
             self.level -= ~fixed
@@ -144,8 +147,10 @@ class _Flow:
     def _bounds(self) -> tuple[Ints, Ints]:
         """What x may be on each edge."""
         apart = self.level[self.second] - self.level[self.first]
-        least = np.where(apart == 0, self.weight, 0)
-        return least, np.where(apart == 0, ENDLESS, np.where(apart == 1, self.weight, 0))
+        together = apart == 0
+        most = self.weight * (apart == 1)
+        most[together] = ENDLESS
+        return self.weight * together, most
 
     def _open(self) -> Ints:
         """Give every arc its room, the least x of each edge."""
@@ -161,69 +166,72 @@ class _Flow:
         full = self.level == self.top
         hopeful = ~full
         while len(over := np.flatnonzero((self.left > 0) & hopeful)):
-            distance = self._search((self.left < 0) | full, self.room[self.twin] > 0, over)
+            distance = self._search((self.left < 0) | full, over)
             # What reaches no such place never will: flow only moves towards one.
             hopeful[over[distance[over] == FAR]] = False
+            able = np.where(full, 0, FAR)
             for _ in range(PULSES):
-                if not self._pulse(distance, full):
+                if not self._pulse(distance, able):
                     break
         self.x = least + self.room[self.backwards]
 
-    def _search(
-        self, start: NDArray[np.bool_], usable: NDArray[np.bool_], wanted: Ints | None = None
-    ) -> Ints:
-        """(J,) hops from `start` over usable arcs, FAR: not at all, or farther than the farthest
-        of `wanted`."""
+    def _arcs(self, jobs: Ints, count: Ints, ends: Ints) -> Ints:
+        """The arcs of some jobs, of which each has `count`, those up to it `ends`."""
+        arcs: Ints = (self.start[jobs] - ends + count).repeat(count)
+        arcs += self.steps[: len(arcs)]
+        return arcs
+
+    def _search(self, start: NDArray[np.bool_], back: Ints | None = None) -> Ints:
+        """(J,) hops from `start` over arcs with room, FAR: not at all.  With `back`, jobs, hops
+        to `start`; and FAR also for what is farther than all of those."""
         distance = np.where(start, 0, FAR)
         frontier = np.flatnonzero(start)
         for hop in range(1, self.jobs + 1):
-            arcs = spans(self.start[frontier], self.start[frontier + 1])
-            target = self.head[arcs[usable[arcs]]]
-            target = target[distance[target] == FAR]
+            count = self.degree[frontier]
+            arcs = self._arcs(frontier, count, count.cumsum())
+            target = self.head[arcs]
+            (new,) = (distance[target] == FAR).nonzero()
+            arcs, target = arcs[new], target[new]
+            target = target[self.room[arcs if back is None else self.twin[arcs]] > 0]
             if not len(target):
                 break
             distance[target] = hop
-            if wanted is not None and (distance[wanted] < FAR).all():
+            if back is not None and distance[back].max() < FAR:
                 break
             (frontier,) = (distance == hop).nonzero()
         return distance
 
-    def _pulse(self, distance: Ints, full: NDArray[np.bool_]) -> bool:
-        """Every job with flow left over pushes what it can one hop nearer; one that keeps some
-        takes a new distance.  Whether there was any such job."""
-        (active,) = ((self.left > 0) & ~full & (distance < FAR)).nonzero()
+    def _pulse(self, distance: Ints, able: Ints) -> bool:
+        """Every job with flow left over that is nearer than `able` pushes what it can one hop
+        nearer, its arcs in turn; one that keeps some takes a new distance.  Whether there was
+        any such job."""
+        (active,) = ((self.left > 0) & (distance < able)).nonzero()
         if not len(active):
             return False
-        first, last = self.start[active], self.start[active + 1]
-        arcs = spans(first, last)
-        near = distance[self.head[arcs]]
-        owner = np.arange(len(active)).repeat(last - first)
-        here = distance[active]
-        room = self.room[arcs]
-        usable = (room > 0) & (near == here[owner] - 1)
-        self._push(arcs[usable], room[usable], owner[usable], active)
+        count, here, have = self.degree[active], distance[active], self.left[active]
+        ends = count.cumsum()
+        first = ends - count
+        arcs = self._arcs(active, count, ends)
+        head = self.head[arcs]
+        near = distance[head]
+        most = have.repeat(count)
+        space = np.minimum(self.room[arcs], most)
+        space *= near == (here - 1).repeat(count)
+        # Each arc takes what those before it have left.
+        before = space.cumsum() - space
+        before -= before[first].repeat(count)
+        most -= before
+        given = np.minimum(space, np.maximum(most, 0, out=most))
+        (sent,) = given.nonzero()
+        if len(sent):
+            through, much = arcs[sent], given[sent]
+            self.left[active] = have - np.add.reduceat(given, first)
+            np.add.at(self.left, head[sent], much)
+            self.room[through] -= much
+            self.room[self.twin[through]] += much
         kept = self.left[active] > 0
         if kept.any():
-            onward = np.where(self.room[arcs] > 0, near, FAR)
-            least = np.minimum.reduceat(onward, (last - first).cumsum() - (last - first))
-            stuck = kept & (least >= here)
+            least = np.minimum.reduceat(np.where(self.room[arcs] > 0, near, FAR), first)
+            (stuck,) = (kept & (least >= here)).nonzero()
             distance[active[stuck]] = np.minimum(least[stuck] + 1, FAR)
         return True
-
-    def _push(self, arcs: Ints, room: Ints, owner: Ints, active: Ints) -> None:
-        """Fill each job's arcs in turn: each takes what those before it have left."""
-        if not len(arcs):
-            return
-        have = self.left[active][owner]
-        space = np.minimum(room, have)
-        before = space.cumsum() - space
-        count = np.bincount(owner)
-        count = count[count > 0]
-        before -= before[count.cumsum() - count].repeat(count)
-        given = np.minimum(np.maximum(have - before, 0), space)
-        sent = given > 0
-        arcs, given = arcs[sent], given[sent]
-        np.subtract.at(self.left, self.tail[arcs], given)
-        np.add.at(self.left, self.head[arcs], given)
-        self.room[arcs] -= given
-        self.room[self.twin[arcs]] += given

@@ -158,49 +158,29 @@ def written(
 ) -> Plan:
     """The plan of a solution; `digest`: of its view.  `last`: what was written of the solution
     `before`; what is the same is taken from it."""
-    problem, routing = found.problem, found.decision.routing
-    contenders = found.contenders()
-    reasons = [""] * problem.job_count
-    if before is not None and last is not None:
-        _same_reasons(found, contenders, before, last, reasons)
+    problem = found.problem
+    paths = map(problem.path_ids.__getitem__, found.decision.routing.tolist())
     known = {} if last is None else {one.flow: one for one in last.flows}
-    jobs = zip(
+    flows = [
+        one if one is not None and one.path == path else FlowPlan(flow, path)
+        for one, flow, path in zip(
+            map(known.get, problem.flow_ids), problem.flow_ids, paths, strict=True
+        )
+    ]
+    flows.sort(key=attrgetter("flow"))
+    weights = found.weight.tolist()
+    given = {weight: ((parameters.WEIGHT, weight),) for weight in set(weights)}
+    jobs = map(
+        JobPlan,
         problem.job_ids,
         found.decision.rank.tolist(),
         found.level.tolist(),
         found.priority.tolist(),
         found.shifts.seconds.tolist(),
-        found.weight.tolist(),
-        found.times.tolist(),
-        contenders.tolist(),
-        problem.blind.tolist(),
-        found.shifts.reason,
-        reasons,
-        strict=True,
+        map(given.__getitem__, weights),
+        _reasons(found, before, last),
     )
-    flows = zip(problem.flow_ids, map(problem.path_ids.__getitem__, routing.tolist()), strict=True)
-    written_flows = [
-        one if (one := known.get(flow)) is not None and one.path == path else FlowPlan(flow, path)
-        for flow, path in flows
-    ]
-    written_flows.sort(key=attrgetter("flow"))
-    return Plan(
-        digest=digest,
-        jobs=tuple(
-            JobPlan(
-                job,
-                rank,
-                its,
-                value,
-                shift,
-                ((parameters.WEIGHT, weight),),
-                said or _reason(value, seconds, others, blind, why),
-            )
-            for job, rank, its, value, shift, weight, seconds, others, blind, why, said in jobs
-        ),
-        flows=tuple(written_flows),
-        reason=found.decision.how,
-    )
+    return Plan(digest, tuple(jobs), tuple(flows), found.decision.how)
 
 
 def decide(problem: Problem, options: Options, levels: int, past: Work | None = None) -> Decision:
@@ -291,23 +271,34 @@ def _priority(problem: Problem, decision: Decision, times: Floats, options: Opti
     return intensity(problem.work, times)
 
 
-def _same_reasons(
-    found: Solution, contenders: Ints, before: Solution, last: Plan, reasons: list[str]
-) -> None:
-    """Fill in the reasons of jobs for which nothing has changed."""
-    place = dict(zip(before.problem.job_ids, range(before.problem.job_count), strict=True))
-    at = np.array([place.get(name, -1) for name in found.problem.job_ids], np.int64)
-    here = np.flatnonzero(at >= 0)
-    old = at[here]
-    same = (
-        (before.priority[old] == found.priority[here])
-        & (before.times[old] == found.times[here])
-        & (before.contenders()[old] == contenders[here])
-        & (before.problem.blind[old] == found.problem.blind[here])
+def _reasons(found: Solution, before: Solution | None, last: Plan | None) -> list[str]:
+    """(J,) those that are as before are taken from `last`."""
+    contenders = found.contenders()
+    reasons = [""] * found.problem.job_count
+    if before is not None and last is not None:
+        place = dict(zip(before.problem.job_ids, range(before.problem.job_count), strict=True))
+        at = np.array([place.get(name, -1) for name in found.problem.job_ids], np.int64)
+        here = np.flatnonzero(at >= 0)
+        old = at[here]
+        same = (
+            (before.priority[old] == found.priority[here])
+            & (before.times[old] == found.times[here])
+            & (before.contenders()[old] == contenders[here])
+            & (before.problem.blind[old] == found.problem.blind[here])
+        )
+        for job, its in zip(here[same].tolist(), old[same].tolist(), strict=True):
+            if before.shifts.reason[its] == found.shifts.reason[job]:
+                reasons[job] = last.jobs[its].reason
+    rows = zip(
+        reasons,
+        found.priority.tolist(),
+        found.times.tolist(),
+        contenders.tolist(),
+        found.problem.blind.tolist(),
+        found.shifts.reason,
+        strict=True,
     )
-    for job, its in zip(here[same].tolist(), old[same].tolist(), strict=True):
-        if before.shifts.reason[its] == found.shifts.reason[job]:
-            reasons[job] = last.jobs[its].reason
+    return [said or _reason(*row) for said, *row in rows]
 
 
 def _reason(value: float, seconds: float, others: int, blind: bool, shift: str) -> str:

@@ -6,18 +6,16 @@ flows by (job, name); only elephants with at least one usable path are in it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from operator import attrgetter
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.model import ClusterView, Flow, JobProfile, SizeClass
+from hostcc.model import ClusterView, JobProfile, PathTable
 from hostcc.schedule.errors import ViewError, twice
+from hostcc.schedule.flows import Flows, Rows, Said, carried, fresh, merged, unchanged
 from hostcc.schedule.tables import Tables
 from hostcc.schedule.tables import read as read_tables
 
@@ -29,13 +27,8 @@ MAX_VALUE = 1e30
 TINY_S = 1e-9
 """A job whose iteration is shorter has none."""
 
-Item = TypeVar("Item")
-
-Said = tuple[str, str, str, str, float, SizeClass, str]
-"""Job, name and the rest of what a plan depends on in a flow: sorted like flows."""
-
-# Called for tens of thousands of flows.
-_say: Callable[[Flow], Said] = attrgetter("job", "id", "src", "dst", "bytes", "size", "path")
+# Called for thousands of jobs.
+_job_name: Callable[[JobProfile], str] = attrgetter("job")
 
 
 @dataclass(frozen=True)
@@ -111,8 +104,7 @@ class Reading:
     tables: Tables
     links: tuple[tuple[str, float], ...]
     """Of the view."""
-    said: list[Said]
-    """(F,) what there is to a flow."""
+    flows: Flows
 
 
 def build(view: ClusterView) -> Problem:
@@ -125,26 +117,17 @@ def build(view: ClusterView) -> Problem:
 def read(view: ClusterView, before: Reading | None = None) -> Reading:
     """The same, with what helps to read the next view.  What the view has in common with the
     one of `before`, any other, is taken from there; the result is the same.  Raises ViewError."""
-    jobs = _by_name(view.jobs, [job.job for job in view.jobs], "job")
+    jobs = _by_name(view.jobs)
     numbers = _job_numbers(jobs)
-    job_index = {job.job: index for index, job in enumerate(jobs)}
-    names = [flow.id for flow in view.flows]
-    if len(set(names)) != len(names):
-        raise ViewError(f"flow: {twice(names)}: expected once, got it twice")
-    known = _Known(before, view, job_index)
-    past = None if before is None else before.tables
-    links = _links(view.links) if known.links is None else known.links
-    used = {(flow.src, flow.dst) for flow in known.others(view.flows)}
-    tables, now = read_tables(view.tables, links, used, past, known.still())
-    old = known.flows(tables, now)
-    flows, unroutable = _flows(known.others(view.flows), job_index, tables)
-    found = _merged(old, _fresh(flows, job_index, tables))
-    blind = np.zeros(len(jobs), np.bool_)
-    blind[[job_index[name] for name in unroutable]] = True
-    blind[found.job] = False
+    job_ids = tuple(map(_job_name, jobs))
+    job_index = dict(zip(job_ids, range(len(jobs)), strict=True))
+    said = Said.of(view.flows)
+    same = before is not None and before.links == view.links
+    links = before.tables.links if before is not None and same else _links(view.links)
+    tables, found, blind = _flows(said, view.tables, links, job_index, before)
     problem = Problem(
-        job_ids=tuple(job.job for job in jobs),
-        flow_ids=tuple([one[1] for one in found.said]),
+        job_ids=job_ids,
+        flow_ids=tuple(map(said.id.__getitem__, found.at.tolist())),
         link_ids=tuple(tables.alive),
         path_ids=tables.path_ids,
         capacity=np.array([links[name] for name in tables.alive], np.float64),
@@ -158,119 +141,36 @@ def read(view: ClusterView, before: Reading | None = None) -> Reading:
         path_links=tables.path_links,
         blind=blind,
     )
-    return Reading(problem, tables, view.links, found.said)
-
-
-@dataclass(frozen=True)
-class _Flows:
-    """Flows with a path, by (job, name)."""
-
-    said: list[Said]
-    job: Ints
-    bytes: Floats
-    table: Ints
-    path: Ints
-
-
-class _Known:
-    """Which flows of a view say what they said before."""
-
-    def __init__(
-        self, before: Reading | None, view: ClusterView, job_index: Mapping[str, int]
-    ) -> None:
-        self.before = before
-        self.links = before.tables.links if before and before.links == view.links else None
-        self.row = np.full(len(view.flows), -1)
-        """(Flows of the view,) their places before."""
-        if before is None or not before.said or not before.tables.whole:
-            return
-        now = [job_index.get(name, -1) for name in before.problem.job_ids]
-        self.job = np.array(now, np.int64)
-        place = dict(zip(before.said, range(len(before.said)), strict=True))
-        self.row[:] = list(map(place.get, map(_say, view.flows), repeat(-1)))
-        self.row[self.job[before.problem.flow_job][self.row] < 0] = -1
-
-    def still(self) -> NDArray[np.bool_] | None:
-        """(T before,) tables that they use."""
-        if self.before is None:
-            return None
-        found = np.zeros(len(self.before.tables.keys), np.bool_)
-        found[self.before.problem.flow_table[self.row[self.row >= 0]]] = True
-        return found
-
-    def flows(self, tables: Tables, now: Ints) -> _Flows | None:
-        """Those that are taken over, now that the tables are read: each of before is `now` ..."""
-        if self.before is None or not tables.whole:
-            self.row[:] = -1
-        if self.before is None or not (self.row >= 0).any():
-            return None
-        problem, said = self.before.problem, self.before.said
-        table = now[problem.flow_table]
-        self.row[table[self.row] < 0] = -1
-        rows = np.sort(self.row[self.row >= 0])
-        shift = tables.starts[table[rows]] - problem.table_start[problem.flow_table[rows]]
-        path = problem.flow_path[rows]
-        return _Flows(
-            [said[row] for row in rows.tolist()],
-            self.job[problem.flow_job[rows]],
-            problem.flow_bytes[rows],
-            table[rows],
-            np.where(path >= 0, path + shift, -1),
-        )
-
-    def others(self, flows: Sequence[Flow]) -> list[Flow]:
-        """Those that are not."""
-        return [flows[at] for at in np.flatnonzero(self.row < 0).tolist()]
-
-
-def _fresh(flows: list[Flow], job_index: Mapping[str, int], tables: Tables) -> _Flows:
-    return _Flows(
-        list(map(_say, flows)),
-        np.array([job_index[flow.job] for flow in flows], np.int64),
-        np.array([flow.bytes for flow in flows], np.float64),
-        np.array([tables.index[flow.src, flow.dst] for flow in flows], np.int64),
-        np.array([tables.on(flow) for flow in flows], np.int64),
-    )
-
-
-def _merged(old: _Flows | None, new: _Flows) -> _Flows:
-    if old is None:
-        return new
-    at = [bisect_left(old.said, one) for one in new.said]
-    said: list[Said] = []
-    last = 0
-    for place, one in zip(at, new.said, strict=True):
-        said += old.said[last:place]
-        said.append(one)
-        last = place
-    said += old.said[last:]
-    return _Flows(
-        said,
-        np.insert(old.job, at, new.job),
-        np.insert(old.bytes, at, new.bytes),
-        np.insert(old.table, at, new.table),
-        np.insert(old.path, at, new.path),
-    )
+    return Reading(problem, tables, view.links, Flows(said, found))
 
 
 def _flows(
-    flows: Iterable[Flow], jobs: Mapping[str, int], tables: Tables
-) -> tuple[list[Flow], set[str]]:
-    routed: list[Flow] = []
-    unroutable: set[str] = set()
-    for flow in flows:
-        if flow.job not in jobs:
-            raise ViewError(f"flow: {flow.id}: expected a known job, got {flow.job!r:.70}")
-        if not 0 <= flow.bytes <= MAX_VALUE:
-            raise ViewError(f"flow: {flow.id}: bytes: expected a number >= 0, got {flow.bytes}")
-        if flow.size is not SizeClass.ELEPHANT or flow.bytes == 0:
-            continue
-        if tables.routes(flow):
-            routed.append(flow)
-        else:
-            unroutable.add(flow.job)
-    routed.sort(key=lambda flow: (flow.job, flow.id))
-    return routed, unroutable
+    said: Said,
+    given: Sequence[PathTable],
+    links: Mapping[str, float],
+    jobs: Mapping[str, int],
+    before: Reading | None,
+) -> tuple[Tables, Rows, NDArray[np.bool_]]:
+    """Path tables in use, the flows, and (J,) jobs of which no path is usable."""
+    everything = np.arange(len(said.id))
+    if before is None:
+        tables, _ = read_tables(given, links, said.ends(everything))
+        found, lost = fresh(said, everything, jobs, tables)
+    else:
+        past, whole = before.flows.rows, before.tables.whole
+        job = np.array([jobs.get(name, -1) for name in before.problem.job_ids], np.int64)
+        row = unchanged(said, before.flows, job) if whole else np.full(len(said.id), -1)
+        still = np.zeros(len(before.tables.keys), np.bool_)
+        still[past.table[row[row >= 0]]] = True
+        ends = said.ends(np.flatnonzero(row < 0))
+        tables, now = read_tables(given, links, ends, before.tables, still)
+        table = now if tables.whole else np.full(len(now), -1)
+        row[np.append(table[past.table] < 0, np.True_)[row]] = -1
+        shift = tables.starts[table] - before.tables.starts[:-1]
+        found, lost = fresh(said, np.flatnonzero(row < 0), jobs, tables)
+        found = merged(said, carried(past, row, job, table, shift), found)
+    lost[found.job] = False
+    return tables, found, lost
 
 
 def _links(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -286,17 +186,20 @@ def _links(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
     named = {
-        "compute": [job.compute_s for job in jobs],
-        "comm_start": [job.comm_start_s for job in jobs],
-        "work": [job.work for job in jobs],
-        "gpus": [job.gpus for job in jobs],
-        "weight": [job.weight for job in jobs],
-        "slowdown": [job.slowdown for job in jobs],
-        "phase": [job.phase_s for job in jobs],
-        "period": [job.period_s for job in jobs],
-        "confidence": [job.confidence for job in jobs],
+        "compute": "compute_s",
+        "comm_start": "comm_start_s",
+        "work": "work",
+        "gpus": "gpus",
+        "weight": "weight",
+        "slowdown": "slowdown",
+        "phase": "phase_s",
+        "period": "period_s",
+        "confidence": "confidence",
     }
-    numbers = {name: np.array(values, np.float64) for name, values in named.items()}
+    numbers = {
+        name: np.array(list(map(attrgetter(field), jobs)), np.float64)
+        for name, field in named.items()
+    }
     for name, values in numbers.items():
         least = -MAX_VALUE if name == "phase" else 0.0
         bad = np.flatnonzero(~((values >= least) & (values <= MAX_VALUE)))
@@ -308,7 +211,8 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
     return numbers
 
 
-def _by_name(items: Sequence[Item], names: Sequence[str], what: str) -> list[Item]:
+def _by_name(jobs: Sequence[JobProfile]) -> list[JobProfile]:
+    names = list(map(_job_name, jobs))
     if len(set(names)) != len(names):
-        raise ViewError(f"{what}: {twice(names)}: expected once, got it twice")
-    return [item for _, item in sorted(zip(names, items, strict=True), key=lambda pair: pair[0])]
+        raise ViewError(f"job: {twice(names)}: expected once, got it twice")
+    return sorted(jobs, key=_job_name)

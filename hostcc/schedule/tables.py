@@ -9,13 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain, compress
-from operator import attrgetter, is_
+from itertools import chain, compress, repeat
+from operator import attrgetter, eq, is_, lt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.model import Flow, Path, PathTable
+from hostcc.model import Path, PathTable
 from hostcc.schedule.errors import ViewError, twice
 
 Ints = NDArray[np.int64]
@@ -33,6 +33,8 @@ class _Read:
 
     ids: list[str]
     """Of all paths, by name in each table."""
+    ways: list[tuple[str, ...]]
+    """Their links as the view has them."""
     hops: Ints
     """Numbers of links in the order of their names."""
     path_ends: Ints
@@ -64,23 +66,18 @@ class Tables:
     path_links: Ints
     whole: bool
     """No path is left out."""
-    first: list[int]
-    """`starts`."""
     read: _Read
 
-    def routes(self, flow: Flow) -> bool:
-        """Whether a flow has a usable path."""
-        table = self.index.get((flow.src, flow.dst))
-        return table is not None and self.first[table + 1] > self.first[table]
-
-    def on(self, flow: Flow) -> int:
-        """The path that a flow is on, -1 when unknown or unusable."""
-        table = self.index.get((flow.src, flow.dst))
-        if table is None or not flow.path:
-            return -1
-        first, last = self.first[table : table + 2]
-        at = bisect_left(self.path_ids, flow.path, first, last)
-        return at if at < last and self.path_ids[at] == flow.path else -1
+    def on(self, table: Ints, names: Sequence[str]) -> Ints:
+        """Paths of such names in these tables; -1: no name, or none that is usable."""
+        if not any(names):
+            return np.full(len(names), -1)
+        first, past = self.starts[table], self.starts[table + 1]
+        found = map(bisect_left, repeat(self.path_ids), names, first.tolist(), past.tolist())
+        at = np.fromiter(found, np.int64, len(names))
+        there = map(self.path_ids.__getitem__, np.minimum(at, past - 1).tolist())
+        same = np.fromiter(map(eq, names, there), np.bool_, len(names))
+        return np.where(same & (at < past) & np.fromiter(map(bool, names), np.bool_), at, -1)
 
 
 def read(
@@ -107,16 +104,14 @@ def read(
         found = _read([by_ends[key] for key in keys], links)
         gone = np.full(0 if before is None else len(before.keys), -1)
         return _usable(tables, by_ends, keys, found, links), gone
+    still = still.copy()
+    still[[at for key in used if (at := before.index.get(key)) is not None]] = True
     rows = np.flatnonzero(still)
     if not same:
-        is_same = [
-            (table := by_ends.get(before.keys[row])) is not None
-            and _same(table, before.by_ends[before.keys[row]])
-            for row in rows.tolist()
-        ]
-        changed = rows[np.logical_not(np.array(is_same, np.bool_))]
-        used = {*used, *(before.keys[row] for row in changed.tolist())}
-        rows = rows[np.array(is_same, np.bool_)]
+        held = [_alike(before, row, by_ends.get(before.keys[row])) for row in rows.tolist()]
+        alike = np.array(held, np.bool_)
+        used = {*used, *(before.keys[row] for row in rows[~alike].tolist())}
+        rows = rows[alike]
     now = np.full(len(before.keys), -1)
     now[rows] = 0
     added = sorted(
@@ -135,36 +130,42 @@ def read(
 
 
 def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
-    number = {link: index for index, link in enumerate(links)}
+    number = dict(zip(links, range(len(links)), strict=True))
     ids: list[str] = []
-    hops: list[int] = []
+    ways: list[tuple[str, ...]] = []
     sizes: list[int] = []
-    counts = [0]
+    hops: list[int] = []
+    counts = []
     for table in tables:
+        # One table at a time: what belongs together lies together in memory.
         paths: Sequence[Path] = table.paths
         names = list(map(_path_id, paths))
-        if names != sorted(names):
+        if not all(map(lt, names, names[1:])):
             paths = sorted(paths, key=_path_id)
             names = list(map(_path_id, paths))
-        if len(set(names)) != len(names):
-            raise ViewError(f"path: {twice(names)}: expected once in its table, got it twice")
-        counts.append(len(paths))
+            if len(set(names)) != len(names):
+                raise ViewError(f"path: {twice(names)}: expected once in its table, got it twice")
+        own = list(map(_path_links, paths))
+        counts.append(len(own))
         ids += names
-        ways = list(map(_path_links, paths))
-        sizes += map(len, ways)
+        ways += own
+        sizes += map(len, own)
         try:
-            hops += map(number.__getitem__, chain.from_iterable(ways))
+            hops += map(number.__getitem__, chain.from_iterable(own))
         except KeyError as error:
             raise ViewError(
                 f"path: of {table.src} to {table.dst}: expected known links, got {error}"
             ) from error
-    path = np.repeat(np.arange(len(ids)), np.array(sizes, np.int64))
+    size = np.array(sizes, np.int64)
+    path = np.repeat(np.arange(len(ids)), size)
     width = max(1, len(number))
     cells = np.sort(path * width + np.array(hops, np.int64), kind="stable")
-    cells = cells[np.append(True, cells[1:] != cells[:-1])] if len(cells) else cells
-    path, links_of = np.divmod(cells, width)
-    ends = np.searchsorted(path, np.arange(len(ids) + 1))
-    return _Read(ids, links_of, np.cumsum(np.array(counts, np.int64)), ends)
+    again = np.flatnonzero(cells[1:] == cells[:-1])
+    cells -= path * width
+    if len(again):
+        size -= np.bincount(path[again], minlength=len(size))
+        cells = np.delete(cells, again)
+    return _Read(ids, ways, cells, _ends([np.array(counts, np.int64)]), _ends([size]))
 
 
 def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
@@ -172,6 +173,7 @@ def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
     count = len(old.path_ends) - 1
     breaks = np.flatnonzero((np.diff(source) != 1) | (source[1:] == count)) + 1
     ids: list[str] = []
+    ways: list[tuple[str, ...]] = []
     hops, sizes, counts = [old.hops[:0]], [old.hops[:0]], [old.hops[:0]]
     for run in np.split(source, breaks):
         if not len(run):
@@ -180,16 +182,22 @@ def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
         first, last = int(run[0]) - base, int(run[-1]) - base + 1
         low, high = part.path_ends[first], part.path_ends[last]
         ids += part.ids[low:high]
+        ways += part.ways[low:high]
         hops.append(part.hops[part.hop_ends[low] : part.hop_ends[high]])
         sizes.append(np.diff(part.hop_ends[low : high + 1]))
         counts.append(np.diff(part.path_ends[first : last + 1]))
-    return _Read(ids, np.concatenate(hops), _ends(counts), _ends(sizes))
+    return _Read(ids, ways, np.concatenate(hops), _ends(counts), _ends(sizes))
 
 
-def _same(one: PathTable, other: PathTable) -> bool:
-    return one is other or (
-        list(map(_path_id, one.paths)) == list(map(_path_id, other.paths))
-        and list(map(_path_links, one.paths)) == list(map(_path_links, other.paths))
+def _alike(before: Tables, row: int, now: PathTable | None) -> bool:
+    """Whether a table says what that of `row` said before; one whose paths are in another order
+    than by name is read again."""
+    if now is None or now is before.by_ends[before.keys[row]]:
+        return now is not None
+    own = slice(*before.read.path_ends[row : row + 2].tolist())
+    return (
+        list(map(_path_id, now.paths)) == before.read.ids[own]
+        and list(map(_path_links, now.paths)) == before.read.ways[own]
     )
 
 
@@ -234,6 +242,5 @@ def _usable(
         ends,
         hops,
         whole,
-        starts.tolist(),
         found,
     )
