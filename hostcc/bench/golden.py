@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from hostcc import inputfile
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
@@ -89,7 +90,7 @@ class CutCase(Struct):
     name: str
     n: Annotated[int, Meta(ge=0, le=100_000)]
     K: Annotated[int, Meta(ge=1, le=4096)]
-    edges: list[tuple[int, int, Amount]]
+    edges: list[tuple[Index, Index, Amount]]
     optimal_cut: float
     level_min: list[int] | None = None
 
@@ -143,15 +144,14 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 
 
 def _cases(path: Path) -> list[tuple[str, msgspec.Raw]]:
+    data = inputfile.read(path, MOST_BYTES)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: expected at most {MOST_BYTES >> 20} MiB")
-        found = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+        found = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        if "cases" not in found:
+            raise InputError(f"{path}: cases: expected a list of cases, got none")
         cases = msgspec.json.decode(found["cases"], type=list[msgspec.Raw])
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    except (msgspec.MsgspecError, KeyError) as error:
-        raise InputError(f"{path}: cases: expected a list of cases, got {error}") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"{path}: cases: expected a list of cases: {error}") from error
     return [(f"{path}: cases[{index}]", raw) for index, raw in enumerate(cases)]
 
 
@@ -167,10 +167,12 @@ def judge(raw: msgspec.Raw, where: str) -> dict[str, Cell]:
         for key, kind, solve in kinds:
             if key in keys:
                 return solve(msgspec.json.decode(raw, type=kind))
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"{where}: {error}") from error
     except (IndexError, KeyError) as error:
         raise InputError(f"{where}: expected known jobs and links, got {error}") from error
+    except (ValueError, OverflowError) as error:  # lists of other lengths, endless numbers
+        raise InputError(f"{where}: expected figures that go together: {error}") from error
     raise InputError(f"{where}: expected flows, edges or commodities")
 
 

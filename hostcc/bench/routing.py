@@ -20,7 +20,7 @@ from hostcc.bench import options, routing_cases, routing_optimum
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.bench.routing_cases import EQUAL, UNEQUAL, Case
-from hostcc.errors import HostccError, InputError
+from hostcc.errors import InputError
 from hostcc.schedule.paths import baselines, disturbance, greedy, pair_search, two_layer
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths import fabric as fabrics
@@ -238,7 +238,7 @@ def _cases(args: argparse.Namespace) -> list[Case]:
 def _places(folder: Path, golden: Path | None) -> tuple[Path, Path | None]:
     """Where the traffic and the golden cases are, below what was named."""
     if not folder.is_dir():
-        raise HostccError(f"{folder}: expected a folder")
+        raise InputError(f"{folder}: expected a folder")
     below = [folder, folder / "routing-traffic", folder / "data" / "routing-traffic"]
     where = next((path for path in below if (path / "topology.properties").exists()), None)
     if where is None:

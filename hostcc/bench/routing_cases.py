@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from hostcc import validate
+from hostcc import inputfile, validate
 from hostcc.errors import InputError
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths.clos import Clos, Flows
@@ -41,14 +41,18 @@ class Case:
     solvable: bool = True
 
 
+_Tor = Annotated[int, msgspec.Meta(ge=0, lt=closes.MAX_TORS)]
+_Load = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
+
+
 class Golden(msgspec.Struct, frozen=True):
     """One case of a golden file."""
 
     name: str
-    tors: int
-    spines: int
-    commodities: tuple[tuple[int, int, float], ...]
-    optimal_max_load: float
+    tors: Annotated[int, msgspec.Meta(ge=1, le=closes.MAX_TORS)]
+    spines: Annotated[int, msgspec.Meta(ge=1, le=closes.MAX_SPINES)]
+    commodities: tuple[tuple[_Tor, _Tor, _Load], ...]
+    optimal_max_load: _Load
 
 
 class GoldenFile(msgspec.Struct, frozen=True):
@@ -59,20 +63,16 @@ class GoldenFile(msgspec.Struct, frozen=True):
 
 def golden(path: Path) -> Iterator[Case]:
     """Cases whose optimum is known.  Raises InputError."""
+    data = inputfile.read(path, MAX_GOLDEN_BYTES)
     try:
-        data = path.read_bytes()[: MAX_GOLDEN_BYTES + 1]
-        if len(data) > MAX_GOLDEN_BYTES:
-            raise InputError(f"{path}: expected at most {MAX_GOLDEN_BYTES} bytes")
-        parsed = json.loads(data)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except ValueError:
-        raise InputError(f"{path}: expected JSON") from None
+        parsed = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{path}: expected JSON: {error}") from None
     for case in validate.convert(parsed, GoldenFile, str(path)).cases:
-        if not (1 <= case.tors <= closes.MAX_TORS and 1 <= case.spines <= closes.MAX_SPINES):
-            raise InputError(f"{path}: {case.name}: expected 1 to {closes.MAX_TORS} ToRs, spines")
         rows = np.array(case.commodities, np.float64).reshape(-1, 3)
         src, dst = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
+        if max(src.max(initial=0), dst.max(initial=0)) >= case.tors:
+            raise InputError(f"{path}: {case.name}: expected ToRs below {case.tors}")
         demands = EQUAL if len(np.unique(rows[:, 2])) < 2 else UNEQUAL
         yield Case(
             f"golden {case.name}",

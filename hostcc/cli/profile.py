@@ -79,6 +79,8 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(
             f"--plot: expected a name that ends in {', '.join(KINDS)}, got {args.plot}"
         )
+    if args.replay is not None and args.replay.is_fifo():
+        raise InputError(f"{args.replay}: expected a file, got a pipe")
     if args.record is not None and args.replay is not None:
         raise InputError("--record: expected with JOB, got it with --replay")
 

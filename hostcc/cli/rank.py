@@ -27,7 +27,7 @@ SCHEMA = "hostcc.rank/1"
 SHIFT_COLUMNS = [("Job", "left"), ("Start later by", "right")]
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
-Positive = Annotated[float, msgspec.Meta(gt=0, le=1e30)]
+Positive = Annotated[float, msgspec.Meta(ge=1e-30, le=1e30)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
 
 

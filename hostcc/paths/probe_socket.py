@@ -42,7 +42,9 @@ class ProbeSocket(Closing):
                 self._filter()
                 stack.pop_all()
         except OSError as error:
-            raise HostccError(f"probing {target.dst}: raw socket: {error.strerror}") from None
+            needs = "; needs root (CAP_NET_RAW)" if isinstance(error, PermissionError) else ""
+            words = f"probing {target.dst}: raw socket: {error.strerror}{needs}"
+            raise HostccError(words) from None
 
     def send(self, probe: Probe) -> None:
         """Send one probe; a full queue is a lost probe.  Raises HostccError without a route."""

@@ -40,6 +40,15 @@ def test_a_wrong_optimum_is_noticed(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "cases: expected"),
+        ("{}", "cases: expected a list of cases, got none"),
+        ("[" * 100_000, "cases: expected"),
+        ('{"cases": [{"edges": ' + "[" * 100_000, "cases: expected"),
+        (
+            '{"cases":[{"name":"x","n":9,"K":2,"edges":[[0,1'
+            + "0" * 400
+            + ',1]],"optimal_cut":1}]}',
+            r"cases\[0\]: ",
+        ),
         ('{"cases": 3}', "cases: expected"),
         ('{"cases": [{"name": "x"}]}', "expected flows, edges or commodities"),
         ('{"cases": [{"edges": 1}]}', r"cases\[0\]: Expected"),

@@ -22,6 +22,10 @@ pytestmark = pytest.mark.unit
 GOLDEN = Path(__file__).parents[1] / "schedule" / "golden" / "paths.json"
 
 
+OUTSIDE = (
+    '{"cases": [{"name": "x", "tors": 2, "spines": 2, "commodities": [[0, %s, 1]], '
+    '"optimal_max_load": 1}]}'
+)
 NO_TORS = """
 {"cases": [{"name": "", "tors": 0, "spines": 1, "commodities": [], "optimal_max_load": 1}]}
 """
@@ -102,6 +106,10 @@ def test_the_seed_chooses_which_spines_fail() -> None:
     ("text", "words"),
     [
         ("{", "JSON"),
+        ("[" * 100_000, "JSON"),
+        (OUTSIDE % "2", "expected ToRs below 2"),
+        (OUTSIDE % "-1", r"commodities\[0\]"),
+        (OUTSIDE % ("1" + "0" * 400), r"commodities\[0\]"),
         ('{"cases": [{"name": "x", "tors": 2}]}', "spines"),
         (
             NO_TORS,
