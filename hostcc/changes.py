@@ -127,7 +127,7 @@ def port_rules(rules: Mapping[tuple[int, bool], str], root: Path) -> Change:
         what=RULES,
         target=str(root),
         before="none",
-        after=f"{len(rules)} ports of {', '.join(jobs)}",
+        after=f"{len(rules)} port{'s' if len(rules) > 1 else ''} of {', '.join(jobs)}",
         why="[[job]] in the configuration",
         undo=ENDS_WITH_AGENT,
     )

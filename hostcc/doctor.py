@@ -33,6 +33,15 @@ PARTS = {
     "marks": "exact iteration boundaries",
     "traffic": "jobs' periods and bytes",
     "rdma": "bytes that bypass sockets",
+    "rdma-plan": "paths, classes and turns of RDMA jobs",
+    "pcie": "turns at shared PCIe links",
+    "dcqcn": "rate parameters of RoCE NICs",
+    "gossip": "one view of all hosts",
+    "plan": "what the hosts decide together",
+    "marking": "marks of packets by level",
+    "egress": "this host's queues by level",
+    "paths": "which source port takes which path",
+    "steering": "flows on the paths of the plan",
 }
 """What the parts of a running agent are good for."""
 

@@ -133,3 +133,12 @@ def test_the_unit_starts_what_there_is() -> None:
     unit = (TOP / "packaging/hostcc.service").read_text()
     assert "ExecStart=/usr/bin/hostcc agent --config /etc/hostcc/hostcc.toml" in unit
     assert "WatchdogSec=" in unit
+    listed = re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)
+    assert listed is not None
+    named = {
+        name
+        for file in (TOP / "hostcc").rglob("*.py")
+        for name in re.findall(r"\bCAP_[A-Z]+(?:_[A-Z]+)*\b", file.read_text())
+    }
+    assert "CAP_NET_RAW" in named  # probes of paths
+    assert named <= set(listed[1].split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,16 @@ def refuse(number: int) -> Callable[..., Any]:
         raise OSError(number, os.strerror(number))
 
     return body
+
+
+def test_every_part_says_what_it_is_good_for() -> None:
+    sources = [file.read_text() for file in Path(doctor.__file__).parent.glob("*/*.py")]
+    named = {
+        name
+        for text in sources
+        for name in re.findall(r'^    name = "([a-z-]+)"$', text, re.MULTILINE)
+    }
+    assert named == set(doctor.PARTS)
 
 
 def test_health_needs_the_required_only() -> None:
