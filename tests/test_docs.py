@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import msgspec
 
 from hostcc import changes, doctor, views
 from hostcc.cli import dryrun, keys, pcie, probe, rank
-from hostcc.cli.main import COMMANDS
+from hostcc.cli.main import COMMANDS, build_parser
 from hostcc.config import Config
 from hostcc.configfile import load
 from hostcc.messages import OPERATIONS
@@ -114,9 +115,23 @@ def test_every_operation_schema_and_change() -> None:
         assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind
 
 
+def options(parser: argparse.ArgumentParser) -> set[str]:
+    """The long options of a command and of the commands below it."""
+    found: set[str] = set()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                found |= options(below)
+        found.update(word for word in action.option_strings if word.startswith("--"))
+    return found - {"--help", "--version"}
+
+
 def test_the_manual_page() -> None:
     for command in COMMANDS:
         assert re.search(rf"^\.B {command}$", MAN, re.MULTILINE), command
+        if command != "bench":  # whose page is docs/benchmarks.md
+            for option in options(build_parser(command)):
+                assert option.replace("-", "\\-") in MAN, f"{command} {option}"
     if shutil.which("groff"):
         done = subprocess.run(
             ["groff", "-man", "-Tutf8", "-ww", "-z"],

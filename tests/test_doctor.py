@@ -23,12 +23,9 @@ def refuse(number: int) -> Callable[..., Any]:
 
 
 def test_every_part_says_what_it_is_good_for() -> None:
-    sources = [file.read_text() for file in Path(doctor.__file__).parent.glob("*/*.py")]
-    named = {
-        name
-        for text in sources
-        for name in re.findall(r'^    name = "([a-z-]+)"$', text, re.MULTILINE)
-    }
+    part = re.compile(r'^    name = "([a-z-]+)"$', re.MULTILINE)
+    files = Path(doctor.__file__).parent.glob("*/*.py")
+    named = {name for file in files for name in part.findall(file.read_text())}
     assert named == set(doctor.PARTS)
 
 
