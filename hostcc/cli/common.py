@@ -7,12 +7,13 @@ import io
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from hostcc.client import DEFAULT_SOCKET, ask
-from hostcc.errors import Exit
+from hostcc.errors import Exit, HostccError
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -58,8 +59,20 @@ def show(
     if args.json:
         print_json(answer)
     else:
-        render(answer)
+        with understood(args.socket):
+            render(answer)
     return Exit.OK
+
+
+@contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Where an answer is put in words: one of an older agent may lack something."""
+    try:
+        yield
+    except KeyError as error:
+        raise HostccError(
+            f"the agent at {path} does not say {error}, so it is not of this version: restart it"
+        ) from None
 
 
 def print_json(answer: object) -> None:

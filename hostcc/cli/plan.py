@@ -16,6 +16,7 @@ from hostcc.cli.common import (
     print_json,
     seconds,
     table,
+    understood,
 )
 from hostcc.cli.planned import heading
 from hostcc.cli.viewfile import MAX_BYTES, view_of
@@ -123,17 +124,18 @@ def _agents(args: argparse.Namespace) -> int:
     if args.reserved:
         raise InputError("--reserved: expected together with VIEW; the agent has [plan]")
     answer = ask(args.socket, "plan", explain=args.explain)
-    why = answer.pop("explanation")
-    if why is not None:
-        shown = {"schema": EXPLANATION, **why}
-        print_json(shown) if args.json else _explain(msgspec.convert(why, Explanation))
-    elif args.json:
-        print_json(answer)
-    else:
-        print("\n".join(heading(answer["state"])))
-        if answer["jobs"]:
-            _list(msgspec.convert(answer, Plan))
-            _flows(answer["flows"])
+    with understood(args.socket):
+        why = answer.pop("explanation")
+        if why is not None:
+            shown = {"schema": EXPLANATION, **why}
+            print_json(shown) if args.json else _explain(msgspec.convert(why, Explanation))
+        elif args.json:
+            print_json(answer)
+        else:
+            print("\n".join(heading(answer["state"])))
+            if answer["jobs"]:
+                _list(msgspec.convert(answer, Plan))
+                _flows(answer["flows"])
     return Exit.OK
 
 

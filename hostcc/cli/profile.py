@@ -13,6 +13,7 @@ from hostcc.cli.common import (
     print_json,
     seconds,
     size,
+    understood,
 )
 from hostcc.client import ask
 from hostcc.errors import Exit, HostccError, InputError
@@ -61,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(answer)
         return Exit.OK
-    for line in lines(answer):
-        print(line)
+    with understood(args.socket):
+        print("\n".join(lines(answer)))
     for path, words in ((args.record, "recorded"), (args.plot, "drawn")):
         if path is not None:
             print(f"{words}: {path}")

@@ -7,7 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hostcc.cli.common import Subparsers, add_client_options, add_parser, print_json
+from hostcc.cli.common import (
+    Subparsers,
+    add_client_options,
+    add_parser,
+    print_json,
+    understood,
+)
 from hostcc.client import ask
 from hostcc.errors import Exit, NoAgentError
 
@@ -37,11 +43,9 @@ def run(args: argparse.Namespace) -> int:
         from hostcc.rollback import offline
 
         answer = offline(args.run_dir or args.socket.parent)
-    if args.json:
-        print_json(answer)
-    else:
-        render(answer)
-    return Exit.FAILED if answer["problems"] else Exit.OK
+    with understood(args.socket):
+        print_json(answer) if args.json else render(answer)
+        return Exit.FAILED if answer["problems"] else Exit.OK
 
 
 def render(answer: dict[str, Any]) -> None:

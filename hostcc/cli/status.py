@@ -19,6 +19,7 @@ from hostcc.cli.common import (
     seconds,
     size,
     table,
+    understood,
 )
 from hostcc.cli.peers import short
 from hostcc.cli.planned import heading as plan_heading
@@ -70,10 +71,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--watch: expected 0.2 to 3600 seconds, got {args.watch:g}")
     answer = ask(args.socket, "status")
     if args.watch is None:
-        print_json(answer) if args.json else emit(screen(answer))
+        with understood(args.socket):
+            print_json(answer) if args.json else emit(screen(answer))
         return Exit.OK
     try:
-        return watch_json(args, answer) if args.json else watch(args, answer)
+        with understood(args.socket):
+            return watch_json(args, answer) if args.json else watch(args, answer)
     except KeyboardInterrupt:
         return Exit.OK
 

@@ -12,6 +12,7 @@ from hostcc.cli.common import (
     emit,
     print_json,
     table,
+    understood,
 )
 from hostcc.client import ask
 from hostcc.errors import Exit
@@ -33,11 +34,9 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the differences."""
     answer = ask(args.socket, "verify")
-    if args.json:
-        print_json(answer)
-    else:
-        render(answer)
-    return Exit.FAILED if answer["differences"] else Exit.OK
+    with understood(args.socket):
+        print_json(answer) if args.json else render(answer)
+        return Exit.FAILED if answer["differences"] else Exit.OK
 
 
 def render(answer: dict[str, Any]) -> None:

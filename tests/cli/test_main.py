@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,29 @@ def test_no_agent_is_status_3_in_one_line(command: str, tmp_path: Path) -> None:
     done = run(*words, "--socket", str(tmp_path / "none"))
     assert (done.returncode, done.stdout) == (Exit.NO_AGENT, "")
     assert done.stderr.startswith(f"hostcc {command}: no agent at {tmp_path}/none")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [*CLIENTS, "profile a", "plan", "peers", "unfair off", "rollback"],
+)
+def test_an_agent_of_another_version_is_one_line(words: str, tmp_path: Path) -> None:
+    def answer() -> None:
+        client, _ = server.accept()
+        with client:
+            client.recv(1 << 16)
+            client.sendall(b'{"v":1,"ok":true,"result":{}}\n')
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "sock"))
+        server.listen()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        done = run(*words.split(), "--socket", str(tmp_path / "sock"))
+        thread.join()
+    assert (done.returncode, done.stdout) == (Exit.FAILED, "")
+    assert "not of this version: restart it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
