@@ -6,14 +6,12 @@ Only imported where gossip is enabled: it loads the scheduler.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 from hostcc.errors import HostccError, one_line
 from hostcc.model import ClusterView, Plan
-from hostcc.planning.apart import apart
 from hostcc.planning.standing import Made
 from hostcc.schedule.parameters import WEIGHT
-from hostcc.schedule.plan import DEFAULT, Moved, Options, Solution, solve, written
+from hostcc.schedule.plan import Options, Solution, solved, written
 from hostcc.sections.plan import PlanConfig
 
 KEPT = 2
@@ -36,34 +34,6 @@ def options(config: PlanConfig) -> Options:
 def rules(version: str, config: PlanConfig) -> str:
     """Everything but the view that plans depend on; hosts agree only if it is the same."""
     return f"hostcc {version} {options(config)}"
-
-
-def solved(view: ClusterView, options: Options, before: Solution | None = None) -> Solution:
-    """The schedule of a view, where flows share links only if they have to (apart.py).
-
-    What the view has in common with that of `before` is not found again.  Raises ViewError and
-    OptionsError.
-    """
-    found = solve(view, options, before)
-    if options.paths != DEFAULT:
-        return found
-    problem, first = found.problem, found.decision
-    moved = apart(problem, first.routing)
-    if not moved:
-        return found
-    routing = first.routing.copy()
-    routing[list(moved)] = list(moved.values())
-    paths = dict(zip(problem.flow_ids, (problem.path_ids[way] for way in routing), strict=True))
-    flows = tuple(replace(flow, path=paths.get(flow.id, flow.path)) for flow in view.flows)
-    again = solve(replace(view, flows=flows), replace(options, paths="stay"), found)
-    kept = [one for one in first.moved if not moved.keys() & set(one.flows)]
-    leaving = [flow for flow in moved if problem.flow_path[flow] >= 0]
-    decision = replace(
-        again.decision,
-        how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
-        moved=(*kept, *(Moved((flow,), "a path of its own") for flow in leaving)),
-    )
-    return replace(again, reading=found.reading, options=options, decision=decision)
 
 
 class Planner:

@@ -322,8 +322,8 @@ class Transport:
 
 def _planned(now: ClusterView, config: Any) -> Plan | None:
     """The scheduler's answer; it is loaded when the first job sends by RDMA."""
-    from hostcc.planning.planner import options, solved
-    from hostcc.schedule.plan import written
+    from hostcc.planning.planner import options
+    from hostcc.schedule.plan import solved, written
 
     try:
         return written(now.digest, solved(now, options(config.plan)))

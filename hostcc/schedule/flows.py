@@ -25,8 +25,13 @@ Ints = NDArray[np.int64]
 
 MAX_BYTES = 1e30
 """No flow has more."""
+CHUNK = 256
+"""Flows of which all is read before the next: what a cache holds."""
 SCATTERED = 16
 """Flows in a run, on average, below which runs are not worth it."""
+
+
+_GET = tuple(map(attrgetter, ("id", "job", "src", "dst", "bytes", "size", "path")))
 
 
 @dataclass(frozen=True)
@@ -46,20 +51,16 @@ class Said:
     @staticmethod
     def of(flows: Sequence[Flow]) -> Said:
         """Raises ViewError for two flows of one name."""
-        names = _column(flows, "id")
+        columns: list[list[Any]] = [[] for _ in _GET]
+        for first in range(0, len(flows), CHUNK):
+            some = flows[first : first + CHUNK]
+            for column, get in zip(columns, _GET, strict=True):
+                column.extend(map(get, some))
+        names = columns[0]
         place = dict(zip(names, range(len(flows)), strict=True))
         if len(place) != len(flows):
             raise ViewError(f"flow: {twice(names)}: expected once, got it twice")
-        return Said(
-            place,
-            names,
-            _column(flows, "job"),
-            _column(flows, "src"),
-            _column(flows, "dst"),
-            _column(flows, "bytes"),
-            _column(flows, "size"),
-            _column(flows, "path"),
-        )
+        return Said(place, *columns)
 
     def ends(self, which: Ints) -> set[tuple[str, str]]:
         """Source and destination of some."""
@@ -190,10 +191,6 @@ def _refusal(said: Said, at: int, jobs: Mapping[str, int]) -> ViewError:
     if job not in jobs:
         return ViewError(f"flow: {name}: expected a known job, got {job!r:.70}")
     return ViewError(f"flow: {name}: bytes: expected a number >= 0, got {size}")
-
-
-def _column(flows: Sequence[Flow], name: str) -> list[Any]:
-    return list(map(attrgetter(name), flows))
 
 
 def _some(values: list[Any], which: Ints) -> list[Any]:

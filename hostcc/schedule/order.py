@@ -58,27 +58,39 @@ class Losses:
 def losses(jobs: Alone, found: Pairs, known: Followed | None = None) -> Losses:
     """The pairwise model of the pairs that meet; of very many, the greatest losses are followed
     and the others estimated, but for what is known of them."""
-    upper = np.concatenate([found.one, found.other])
-    lower = np.concatenate([found.other, found.one])
-    up = np.concatenate([found.one_seconds, found.other_seconds])
-    down = np.concatenate([found.other_seconds, found.one_seconds])
     half = len(found.one)
-    if len(up) <= FOLLOWED:
-        phases = PHASES if len(up) <= FEW else MANY_PHASES
-        loss = slowdown(jobs, upper, lower, up, down, phases)
+    if 2 * half <= FOLLOWED:
+        phases = PHASES if 2 * half <= FEW else MANY_PHASES
+        loss = slowdown(jobs, *_sides(found, np.arange(2 * half)), phases)
         return Losses(found.one, found.other, loss[:half], loss[half:])
     if known is None:
-        known = Followed(np.full(len(up), np.nan), np.full(len(up), np.nan))
+        known = Followed(np.full(2 * half, np.nan), np.full(2 * half, np.nan))
     rough, exact = known.rough.copy(), known.exact.copy()
     new = np.flatnonzero(np.isnan(rough))
-    rough[new] = estimate(jobs, upper[new], lower[new], up[new], down[new])
+    rough[new] = estimate(jobs, *_sides(found, new))
     some = rough[rough > 0]  # partition() is slow where very many are equal
     last = len(some) - FOLLOWED
-    most = rough > (np.partition(some, last)[last] if last > 0 else 0.0)
-    new = np.flatnonzero(most & np.isnan(exact))
-    exact[new] = slowdown(jobs, upper[new], lower[new], up[new], down[new], MANY_PHASES)
-    loss = np.where(most, exact, rough)
+    most = np.flatnonzero(rough > (np.partition(some, last)[last] if last > 0 else 0.0))
+    new = most[np.isnan(exact[most])]
+    exact[new] = slowdown(jobs, *_sides(found, new), MANY_PHASES)
+    loss = rough.copy()
+    loss[most] = exact[most]
     return Losses(found.one, found.other, loss[:half], loss[half:], Followed(rough, exact))
+
+
+def _sides(found: Pairs, which: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    """Upper and lower job, and the seconds of either, of some losses: Followed's."""
+    half = len(found.one)
+    first = which < half
+    at = which - half * ~first
+    one, other = found.one[at], found.other[at]
+    its, others = found.one_seconds[at], found.other_seconds[at]
+    return (
+        np.where(first, one, other),
+        np.where(first, other, one),
+        np.where(first, its, others),
+        np.where(first, others, its),
+    )
 
 
 @cache

@@ -8,7 +8,7 @@ those that the flows are on, and the order by intensity stay.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import numpy as np
@@ -29,6 +29,7 @@ from hostcc.schedule.contention import Pairs, graph, nearest, on_links, pairs
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import crossings, intensity
 from hostcc.schedule.paths import disturbance
+from hostcc.schedule.paths.apart import apart
 from hostcc.schedule.problem import Floats, Ints, Problem, Reading, read
 from hostcc.schedule.reuse import Carried, Work
 from hostcc.schedule.shifts import Shifts, shifts
@@ -151,6 +152,34 @@ def solve(
         shifts(problem, found),
         parameters.weights(level, problem.weight, competing),
     )
+
+
+def solved(view: ClusterView, options: Options, before: Solution | None = None) -> Solution:
+    """What agents follow: the schedule of a view where flows share links only if they have to
+    (paths/apart.py).  `before`: as for solve().  Raises ViewError and OptionsError."""
+    found = solve(view, options, before)
+    if options.paths != DEFAULT:
+        return found
+    problem, first = found.problem, found.decision
+    moved = apart(problem, first.routing)
+    if not moved:
+        return found
+    routing = first.routing.copy()
+    routing[list(moved)] = list(moved.values())
+    paths = dict(zip(problem.flow_ids, (problem.path_ids[way] for way in routing), strict=True))
+    flows = tuple(
+        flow if (path := paths.get(flow.id, flow.path)) == flow.path else replace(flow, path=path)
+        for flow in view.flows
+    )
+    again = solve(replace(view, flows=flows), replace(options, paths="stay"), found)
+    kept = [one for one in first.moved if not moved.keys() & set(one.flows)]
+    leaving = [flow for flow in moved if problem.flow_path[flow] >= 0]
+    decision = replace(
+        again.decision,
+        how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
+        moved=(*kept, *(Moved((flow,), "a path of its own") for flow in leaving)),
+    )
+    return replace(again, reading=found.reading, options=options, decision=decision)
 
 
 def written(
@@ -289,16 +318,18 @@ def _reasons(found: Solution, before: Solution | None, last: Plan | None) -> lis
         for job, its in zip(here[same].tolist(), old[same].tolist(), strict=True):
             if before.shifts.reason[its] == found.shifts.reason[job]:
                 reasons[job] = last.jobs[its].reason
+    others = np.array([job for job, said in enumerate(reasons) if not said], np.int64)
     rows = zip(
-        reasons,
-        found.priority.tolist(),
-        found.times.tolist(),
-        contenders.tolist(),
-        found.problem.blind.tolist(),
-        found.shifts.reason,
+        others.tolist(),
+        found.priority[others].tolist(),
+        found.times[others].tolist(),
+        contenders[others].tolist(),
+        found.problem.blind[others].tolist(),
         strict=True,
     )
-    return [said or _reason(*row) for said, *row in rows]
+    for job, value, seconds, its, blind in rows:
+        reasons[job] = _reason(value, seconds, its, blind, found.shifts.reason[job])
+    return reasons
 
 
 def _reason(value: float, seconds: float, others: int, blind: bool, shift: str) -> str:

@@ -83,13 +83,14 @@ class Carried:
         known = self.before.followed
         if known is None:
             return None
-        both = np.concatenate(
-            [source, np.where(source >= 0, source + len(self.before.met.one), -1)]
+        half = len(self.before.met.one)
+        rough, exact = (
+            np.concatenate(
+                [np.append(part, np.nan)[source] for part in (losses[:half], losses[half:])]
+            )
+            for losses in (known.rough, known.exact)
         )
-        return Followed(
-            np.where(both >= 0, np.append(known.rough, np.nan)[both], np.nan),
-            np.where(both >= 0, np.append(known.exact, np.nan)[both], np.nan),
-        )
+        return Followed(rough, exact)
 
     def cut(self, graph: Contention) -> Cut | None:
         """The cut before, as one of `graph`: where to begin."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcc.schedule import sorting
 from hostcc.schedule.cassini import affinity, compatibility
 from hostcc.schedule.cassini.affinity import Affinity
 from hostcc.schedule.cassini.circle import MAX_SECONDS, Pattern
@@ -81,23 +82,29 @@ def shifts(problem: Problem, found: Crossings) -> Shifts:
 
 
 def _parts(jobs: int, job: Ints, link: Ints) -> list[list[int]]:
-    """Jobs that share full links, directly or through others, by their first members."""
+    """Jobs that share full links, directly or through others, by their first members.  `job`
+    does not decrease."""
+    if not len(job):
+        return []
+    by_link = sorting.order(link)
+    of_link, of_job = (
+        np.flatnonzero(np.append(True, key[1:] != key[:-1])) for key in (link[by_link], job)
+    )
+    which = np.empty(len(link), np.int64)
+    which[by_link] = np.repeat(np.arange(len(of_link)), np.diff(np.append(of_link, len(link))))
+    members, on = job[of_job], job[by_link]
     label = np.arange(jobs)
-    _, dense = np.unique(link, return_inverse=True)
-    links = int(dense.max(initial=-1)) + 1
-    while len(job):
-        least = np.full(links, jobs)
-        np.minimum.at(least, dense, label[job])
+    while True:
+        least = np.minimum.reduceat(label[on], of_link)
         fresh = label.copy()
-        np.minimum.at(fresh, job, least[dense])
+        fresh[members] = np.minimum(label[members], np.minimum.reduceat(least[which], of_job))
         fresh = fresh[fresh]
         if np.array_equal(fresh, label):
             break
         label = fresh
-    members = np.unique(job)
     members = members[np.argsort(label[members], kind="stable")]
     starts = np.flatnonzero(np.diff(label[members])) + 1
-    return [part.tolist() for part in np.split(members, starts) if len(part)]
+    return [part.tolist() for part in np.split(members, starts)]
 
 
 def _links(

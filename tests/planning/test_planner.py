@@ -10,9 +10,9 @@ import pytest
 
 from hostcc.errors import HostccError
 from hostcc.model import Plan
-from hostcc.planning.planner import KEPT, Planner, rules, solved
+from hostcc.planning.planner import KEPT, Planner, rules
 from hostcc.schedule import compression, methods
-from hostcc.schedule.plan import Solution
+from hostcc.schedule.plan import Solution, solved
 from hostcc.sections.plan import PlanConfig
 from tests.planning.made import made
 from tests.refusals import is_one_line

@@ -22,8 +22,7 @@ pytestmark = [
 
 SCRIPT = """
 import sys, msgspec, numpy
-from hostcc.planning.planner import solved
-from hostcc.schedule.plan import Options, plan, solve, written
+from hostcc.schedule.plan import Options, plan, solve, solved, written
 from hostcc.sim.small import small_case
 from tests.schedule.test_plan import many
 

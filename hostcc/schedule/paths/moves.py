@@ -58,7 +58,8 @@ def offered(problem: Problem, now: Occupancy) -> float:
         return 0.0
     highest = np.zeros(problem.job_count)
     np.maximum.at(highest, now.job, np.repeat(now.load, np.diff(now.starts)))
-    return float(highest[np.unique(now.job)].mean())
+    present = np.bincount(now.job, minlength=problem.job_count) > 0
+    return float(highest[present].mean())
 
 
 @dataclass(frozen=True)

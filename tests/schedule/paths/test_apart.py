@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
-from hostcc.planning.apart import apart
-from hostcc.planning.planner import options, solved
+from hostcc.planning.planner import options
 from hostcc.schedule.explain import explain
-from hostcc.schedule.plan import Solution
-from hostcc.schedule.problem import build
+from hostcc.schedule.paths.apart import apart
+from hostcc.schedule.plan import Solution, solved
+from hostcc.schedule.problem import Ints, Problem, build
 from hostcc.sections.plan import PlanConfig
 
 pytestmark = pytest.mark.unit
@@ -135,3 +135,74 @@ def test_an_operators_choice_of_method_is_kept() -> None:
 def test_nothing_to_look_at() -> None:
     problem = build(ClusterView(digest="d"))
     assert apart(problem, problem.flow_path) == {}
+
+
+def one_by_one(problem: Problem, routing: Ints) -> dict[int, int]:
+    """The same by its definition: every flow looked at in turn."""
+    tables = np.searchsorted(problem.table_start, np.arange(len(problem.path_ids)), side="right")
+    links = [
+        set(problem.path_links[slice(*problem.path_start[path : path + 2])].tolist())
+        for path in range(len(problem.path_ids))
+    ]
+    ways = []
+    for path, table in enumerate((tables - 1).tolist()):
+        others = range(*problem.table_start[table : table + 2].tolist())
+        ways.append(links[path] - set.intersection(*(links[other] for other in others)))
+    slowest = [min((problem.capacity[link] for link in own), default=np.inf) for own in links]
+    where = routing.tolist()
+    on = Counter(link for path in where for link in ways[path])
+    crowded = [flow for flow, path in enumerate(where) if any(on[x] > 1 for x in ways[path])]
+    crowded.sort(key=lambda flow: (problem.flow_path[flow] == routing[flow], -flow))
+    moved = {}
+    for flow in crowded:
+        here = ways[where[flow]]
+        if not any(on[link] > 1 for link in here):
+            continue
+        on.subtract(here)
+        table = problem.flow_table[flow]
+        for path in range(*problem.table_start[table : table + 2].tolist()):
+            if not any(on[x] for x in ways[path]) and slowest[path] >= slowest[where[flow]]:
+                where[flow] = moved[flow] = path
+                break
+        on.update(ways[where[flow]])
+    return moved
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_who_cannot_move_is_rightly_left_out(seed: int) -> None:
+    chance = Random(seed)
+    spines, leaves = chance.choice(((3, 4), (8, 6), (20, 12)))
+    tables = []
+    for src in range(leaves):
+        for dst in range(leaves):
+            ways = [
+                Path(f"s{s:02}", (f"h{src}", f"{src}>{s}", f"{s}>{dst}", f"h{dst}<"))
+                for s in range(spines)
+                if chance.random() < 0.9
+            ]
+            if chance.random() < 0.1:
+                ways.append(Path("t", (f"h{src}", f"h{dst}<")))
+            tables.append(PathTable(f"{src}", f"{dst}", tuple(ways)))
+    names = {link for table in tables for path in table.paths for link in path.links}
+    flows = [
+        Flow(
+            f"f{n}",
+            f"j{n % 7}",
+            f"{chance.randrange(leaves)}",
+            f"{chance.randrange(leaves)}",
+            1.0,
+            path=chance.choice(("", f"s{chance.randrange(spines):02}")),
+        )
+        for n in range(chance.choice((5, 30, 150)))
+    ]
+    view = ClusterView(
+        jobs=tuple(JobProfile(f"j{n}", 1.0, 1.0, 1e12, 1.0) for n in range(7)),
+        flows=tuple(flows),
+        tables=tuple(tables),
+        links=tuple((name, chance.choice((1.0, 1.0, 1.0, 2.0))) for name in sorted(names)),
+    )
+    problem = build(view)
+    count = np.diff(problem.table_start)[problem.flow_table]
+    any_path = problem.table_start[problem.flow_table] + (chance.randrange(spines) % count)
+    routing = np.where(problem.flow_path >= 0, problem.flow_path, any_path)
+    assert apart(problem, routing) == one_by_one(problem, routing)

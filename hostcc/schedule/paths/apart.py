@@ -1,0 +1,149 @@
+"""No flow shares a link while one of its paths is free: a last look at a routing.  Pure.
+
+The scheduler predicts losses from averages and from an order of service.  By those, two jobs
+that send half of the time can share a link for nothing, and flows stay where they are when links
+are offered more than they carry.  A path that nobody else uses is better than any prediction.
+
+Flows are looked at one by one, since each that moves makes room and takes some; but only those
+that can find a free path at all, which among very many flows are few or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hostcc.schedule.graph import spans
+from hostcc.schedule.problem import Floats, Ints, Problem
+
+MOST = 4096
+"""Flows that are looked at in one plan."""
+FEW = 16
+"""Moves of which is found out for whom they make room; after more all flows are looked at."""
+
+
+def apart(problem: Problem, routing: Ints) -> dict[int, int]:
+    """Flow -> the free path that it takes, of those that share a link under `routing` (F,).
+
+    A path is free when no other flow is on a link of it that the flow could avoid, and none of
+    its links is slower than the slowest that the flow has.  Of two that meet the one moves that
+    moves anyhow, else the later by name: by importance it would be another one in the next plan,
+    while the first is still on its way.
+    """
+    if not len(routing):
+        return {}
+    ways = _ways(problem)
+    load, shared, own = ways.on(routing)
+    crowded = np.flatnonzero(shared)
+    crowded = crowded[np.lexsort((-crowded, (problem.flow_path == routing)[crowded]))][:MOST]
+    # On a path that is free for a flow no link is in use but by the flow itself.
+    hopeful = ways.least(load)[problem.flow_table] <= own
+    if not hopeful[crowded].any():
+        return {}
+    slowest = _slowest(problem)
+    moved: dict[int, int] = {}
+    for flow in crowded.tolist():
+        here = ways.of(routing[flow])
+        if not hopeful[flow] or not (load[here] > 1).any():
+            continue
+        load[here] -= 1
+        table = problem.flow_table[flow]
+        first, last = problem.table_start[table : table + 2].tolist()
+        free = ways.others(first, last, load) == 0
+        free &= slowest[first:last] >= slowest[routing[flow]]
+        found = int(routing[flow])
+        if free.any():
+            found = moved[flow] = first + int(np.flatnonzero(free)[0])
+            if len(moved) > FEW:
+                hopeful[:] = True
+            else:
+                hopeful |= ways.having(here)[problem.flow_table]
+        load[ways.of(found)] += 1
+    return moved
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """Links of every path that its flows could avoid: not those that all paths of its table have,
+    as the host's own."""
+
+    start: Ints
+    """(P + 1,)"""
+    link: Ints
+    tables: Ints
+    """(T + 1,) where the paths of each table begin."""
+    links: int
+
+    def of(self, path: int) -> Ints:
+        """The links of a path."""
+        return self.link[self.start[path] : self.start[path + 1]]
+
+    def on(self, routing: Ints) -> tuple[Ints, Ints, Ints]:
+        """(L,) flows on each link; on how many links each flow (F,) is with others, and alone."""
+        first, last = self.start[routing], self.start[routing + 1]
+        link = self.link[spans(first, last)]
+        flow = np.arange(len(routing)).repeat(last - first)
+        load = np.bincount(link, minlength=self.links)
+        shared = np.bincount(flow[load[link] > 1], minlength=len(routing))
+        return load, shared, last - first - shared
+
+    def least(self, load: Ints) -> Ints:
+        """(T,) the fewest links with flows on them of any path of a table."""
+        total = np.zeros(len(self.link) + 1, np.int64)
+        np.cumsum(load[self.link] > 0, out=total[1:])
+        busy = np.diff(total[self.start])
+        least = np.full(len(self.tables) - 1, self.links)
+        some = np.flatnonzero(np.diff(self.tables))
+        if len(some):
+            least[some] = np.minimum.reduceat(busy, self.tables[some])
+        return least
+
+    def having(self, links: Ints) -> NDArray[np.bool_]:
+        """(T,) tables with one of some links."""
+        wanted = np.zeros(self.links, np.bool_)
+        wanted[links] = True
+        total = np.zeros(len(self.link) + 1, np.int64)
+        np.cumsum(wanted[self.link], out=total[1:])
+        return np.asarray(np.diff(total[self.start[self.tables]]) > 0)
+
+    def others(self, first: int, last: int, load: Ints) -> Ints:
+        """Links with flows on them, of each path from `first` to `last`."""
+        span = slice(self.start[first], self.start[last])
+        path = np.repeat(np.arange(last - first), np.diff(self.start[first : last + 1]))
+        return np.bincount(path[load[self.link[span]] > 0], minlength=last - first)
+
+
+def _ways(problem: Problem) -> _Ways:
+    hops, paths = np.diff(problem.path_start), np.diff(problem.table_start)
+    total = np.diff(problem.path_start[problem.table_start])
+    avoidable = np.ones(len(problem.path_links), np.bool_)
+    # What all paths of a table have the first one has.
+    lead = problem.path_start[problem.table_start[:-1]]
+    length = np.where(paths > 0, np.append(hops, 0)[problem.table_start[:-1]], 0)
+    table = np.repeat(np.arange(len(paths)), total)
+    for hop in range(int(length.max(initial=0))):
+        at = np.minimum(lead + hop, len(problem.path_links) - 1)
+        link = np.where(length > hop, problem.path_links[at], -1)
+        same = np.flatnonzero(problem.path_links == np.repeat(link, total))
+        every = np.bincount(table[same], minlength=len(paths)) == paths
+        avoidable[same[every[table[same]]]] = False
+    kept = np.zeros(len(avoidable) + 1, np.int64)
+    np.cumsum(avoidable, out=kept[1:])
+    return _Ways(
+        kept[problem.path_start],
+        problem.path_links[avoidable],
+        problem.table_start,
+        problem.link_count,
+    )
+
+
+def _slowest(problem: Problem) -> Floats:
+    """(P,) capacity of the slowest link of a path, bytes/s."""
+    slowest = np.full(len(problem.path_ids), np.inf)
+    some = np.flatnonzero(np.diff(problem.path_start))
+    if len(some):
+        capacity = problem.capacity[problem.path_links]
+        slowest[some] = np.minimum.reduceat(capacity, problem.path_start[some])
+    return slowest
