@@ -73,4 +73,4 @@ def load(name: str) -> Benchmark:
 def draw(benchmark: Benchmark, record: Record, out: Path) -> list[Path]:
     """Plots of a record, where its benchmark makes any."""
     plot = getattr(benchmark, "draw", None)
-    return [] if plot is None else list(plot(record, out))
+    return list(plot(record, out)) if plot is not None and record.rows else []

@@ -65,16 +65,24 @@ def _list(_: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _run(name: str, args: argparse.Namespace) -> int:
-    if args.report and args.out is None:
-        raise InputError("--report: expected --out DIR beside it, got none")
-    if os.geteuid() and not args.report and name not in registry.PURE:
+def _check(name: str, args: argparse.Namespace) -> None:
+    """Before anything is measured.  Raises HostccError."""
+    if args.report:
+        if args.out is None:
+            raise InputError("--report: expected --out DIR beside it, got none")
+        if not args.out.is_dir():
+            raise InputError(f"--out: expected the folder of an earlier run, got {args.out}")
+    elif os.geteuid() and name not in registry.PURE:
         raise HostccError("benchmarks make network namespaces and load BPF: run them as root")
     if args.out:
         try:
             args.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HostccError(f"{args.out}: {error.strerror}") from error
+
+
+def _run(name: str, args: argparse.Namespace) -> int:
+    _check(name, args)
     benchmark = registry.load(name)
     with progress() as tell:
         context = Context(
@@ -88,12 +96,21 @@ def _run(name: str, args: argparse.Namespace) -> int:
         record = benchmark.run(args, context)
     _print(record, as_json=args.json)
     if args.out:
-        target = args.out / f"{name}.json"
-        target.write_bytes(encode(record))
-        written = [target, *registry.draw(benchmark, record, args.out)]
-        if not args.json:
+        written = _keep(name, benchmark, record, args)
+        if written and not args.json:
             print("written: " + ", ".join(str(path) for path in written))
     return Exit.FAILED if record.failures else Exit.OK
+
+
+def _keep(
+    name: str, benchmark: registry.Benchmark, record: Record, args: argparse.Namespace
+) -> list[Path]:
+    """Write the record and its plots."""
+    target: Path = args.out / f"{name}.json"
+    if args.report and record.failures and target.exists():
+        return []  # other options than those of the run whose record this is
+    target.write_bytes(encode(record))
+    return [target, *registry.draw(benchmark, record, args.out)]
 
 
 def _print(record: Record, *, as_json: bool) -> None:

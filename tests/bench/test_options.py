@@ -63,6 +63,21 @@ def test_bad_input_through_the_command_line(
     assert "expected" in printed.err
 
 
+def test_a_report_of_what_is_missing_keeps_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["bench", "period", "--runs", "1", "--classes", "one burst"]
+    words += ["--out", str(tmp_path)]
+    assert main([*words, "--series", "1"]) == 0
+    kept = (tmp_path / "period.json").read_bytes()
+    assert main([*words, "--series", "2", "--report"]) == 1
+    assert "not measured" in capsys.readouterr().out
+    assert (tmp_path / "period.json").read_bytes() == kept
+    assert main([*words, "--series", "1", "--report"]) == 0
+    assert main([*words, "--report", "--out", str(tmp_path / "none")]) == 2
+    assert not (tmp_path / "none").exists()
+
+
 def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
