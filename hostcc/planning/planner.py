@@ -9,6 +9,7 @@ from collections import deque
 
 from hostcc.errors import HostccError, one_line
 from hostcc.model import ClusterView, Plan
+from hostcc.planning import heap
 from hostcc.planning.standing import Made
 from hostcc.schedule.parameters import WEIGHT
 from hostcc.schedule.plan import Options, Solution, solved, written
@@ -47,6 +48,8 @@ class Planner:
         self._options = options(config)
         self._enabled = config.enabled
         self._latest: deque[Made] = deque(maxlen=KEPT)
+        if config.enabled:
+            heap.keep()
 
     def __call__(self, view: ClusterView) -> Plan:
         """The plan of a view; one without content where planning is not enabled.

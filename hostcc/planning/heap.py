@@ -1,0 +1,22 @@
+"""What a plan has freed stays with the process, for the next plan.
+
+glibc gives free memory at the top of its heap back to the kernel, which hands it out again page by
+page: a plan for 5,000 jobs has 10,000 page faults, or 40,000 from nothing, a tenth of its time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+TRIM, MMAP = -1, -3
+"""M_TRIM_THRESHOLD, M_MMAP_THRESHOLD (malloc.h)."""
+KEPT = 64 << 20
+"""Bytes that may be free at the top of the heap."""
+LARGE = 32 << 20
+"""Bytes from which a block is the kernel's: the most that glibc comes to by itself."""
+
+
+def keep() -> bool:
+    """Ask for it, once in a process; False where the C library knows no such setting."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    return mallopt is not None and bool(mallopt(MMAP, LARGE)) and bool(mallopt(TRIM, KEPT))
