@@ -119,6 +119,7 @@ def spawn(
                 command,
                 env=None if env is None else dict(env),
                 preexec_fn=prepare,  # noqa: PLW1509 - only system calls, no lock is taken
+                process_group=0,  # Ctrl-C is for the lab, which then ends all in order
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,

@@ -276,6 +276,7 @@ def start_forever(tmp_path: Path) -> tuple[subprocess.Popen[bytes], set[str]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "hostcc", "lab", "run", str(write(tmp_path, FOREVER))],
         stderr=subprocess.PIPE,
+        process_group=0,
     )
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -292,7 +293,7 @@ def start_forever(tmp_path: Path) -> tuple[subprocess.Popen[bytes], set[str]]:
 )
 def test_signals_leave_nothing(tmp_path: Path, number: signal.Signals, status: int) -> None:
     process, before = start_forever(tmp_path)
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # as a terminal does
     _, error = process.communicate(timeout=30)
     assert process.returncode == status
     assert b"Traceback" not in error
