@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from hostcc.client import ask
 from hostcc.errors import Exit, InputError
 from hostcc.model import JobPlan, Plan
 from hostcc.schedule import compression, methods
+from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.explain import Explanation, explain
 from hostcc.schedule.plan import Options, Solution, solve, written
 from hostcc.views import EXPLANATION, PLAN
@@ -95,7 +97,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=default.most_loss,
         metavar="X",
-        help="no job shall lose more of its speed than this fraction, as predicted",
+        help="no job shall lose more of its speed than this fraction, as predicted "
+        "(default: no bound)",
     )
     for name, known in (
         ("paths", methods.ROUTES),
@@ -147,12 +150,16 @@ def _of_view(args: argparse.Namespace) -> int:
         order=args.order,
         compression=args.compression,
         fairness=args.fairness,
-        most_loss=args.most_loss,
+        most_loss=math.inf if args.most_loss == 1 else args.most_loss,  # as in [plan]
     )
     view = view_of(inputfile.read_argument(args.file, MAX_BYTES), args.file)
     try:
         found = solve(view, options)
         why = None if args.explain is None else explain(found, args.explain)
+    except OptionsError as error:
+        name, _, words = str(error).partition(":")
+        option = "explain" if name == "job" else name.replace("_", "-")
+        raise InputError(f"--{option}:{words}") from None
     except InputError as error:
         raise InputError(f"{args.file}: {error}") from None
     if why is not None:

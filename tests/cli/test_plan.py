@@ -73,6 +73,36 @@ def test_the_agent_has_options_of_its_own(words: list[str]) -> None:
         call(*words)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--most-loss", "nan"),
+        ("--fairness", "-1"),
+        ("--levels", "0"),
+        ("--reserved", "9"),
+        ("--paths", "none"),
+        ("--order", "none"),
+        ("--compression", "none"),
+        ("--explain", "none"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path: Path, words: tuple[str, str]) -> None:
+    path = tmp_path / "view.json"
+    path.write_bytes(msgspec.json.encode(VIEW))
+    with pytest.raises(InputError, match=f"^{words[0]}: expected "):
+        call(str(path), *words)
+
+
+def test_a_loss_of_all_is_no_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "view.json"
+    path.write_bytes(msgspec.json.encode(VIEW))
+    shown = []
+    for words in ((), ("--most-loss", "1")):
+        assert call(str(path), *words) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
 def test_without_an_agent_there_is_no_plan(tmp_path: Path) -> None:
     with pytest.raises(NoAgentError):
         call("--socket", str(tmp_path / "none"))
