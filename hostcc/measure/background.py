@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hostcc.measure.pattern import QUIET, mean_of, quiet_phases, sampled
+from hostcc.measure.pattern import QUIET, quiet_phases, sampled
 from hostcc.measure.series import Floats
 
 PHASES = 96
@@ -36,14 +36,18 @@ def background(sums: Floats, starts: Floats, period: float) -> Typical:
     if not len(whole):
         return Typical(0.0, 0.0)
     pieces = sampled(sums, whole, period, PHASES)
-    pattern = mean_of(pieces)
-    silent = _silent(pattern)
+    # By the mean phases would be silent for having no peaks of the loading in them.
+    pattern = np.median(pieces, axis=0)
+    silent = _silent(pattern) & _seldom_busy(pieces, pattern)
     edge = max(PHASES // 48, int(np.ceil(PHASES / period)))  # a bin that a burst begins in
     inner = silent.copy()
     for away in range(1, edge + 1):
         inner &= np.roll(silent, away) & np.roll(silent, -away)
     if not inner.any():
-        return Typical(float(pieces[:, silent].mean(axis=1).min()), 0.0)
+        # Too short a silence for a whole bin: what is sent at its edges varies with the bins.
+        rates = pieces[:, silent].mean(axis=1)
+        least = float(rates.min())
+        return Typical(least, (float(rates.mean()) - least) / 2)
     rates = pieces[:, inner]
     base = float(np.median(pattern[inner]))
     counts = ~_strays(rates, base + STRAY * (float(np.quantile(pattern, 0.9)) - base))
@@ -71,6 +75,14 @@ def _silent(pattern: Floats) -> npt.NDArray[np.bool_]:
     height = float(pattern.max() - pattern.min())
     found: npt.NDArray[np.bool_] = quiet | (pattern <= level + QUIET * height)
     return found
+
+
+def _seldom_busy(pieces: Floats, pattern: Floats) -> npt.NDArray[np.bool_]:
+    """Where few iterations send, `pattern` being their median; everywhere, if there is no such
+    phase."""
+    low, high = float(pattern.min()), float(np.quantile(pattern, 0.9))
+    found: npt.NDArray[np.bool_] = pieces.mean(axis=0) <= low + STRAY * (high - low)
+    return found if found.any() else np.ones_like(found)
 
 
 def _strays(rates: Floats, most: float) -> npt.NDArray[np.bool_]:

@@ -149,7 +149,7 @@ def _measured(sums: Floats, busy: Ints, pauses: Ints, of: _Separated) -> Exchang
         pauses=_spread(silences),
         spread=_spread(intervals),
         parts=_has_breaks(silences)
-        or any(_take_turns(one, parts) for one in (of.sent, silences, took) for parts in (2, 3)),
+        or any(take_turns(one, parts) for one in (of.sent, silences, took) for parts in (2, 3)),
     )
 
 
@@ -184,7 +184,7 @@ def _spread(values: npt.NDArray[np.floating[Any]]) -> float:
     return (high - low) / 2 / max(middle, 1e-9)
 
 
-def _take_turns(values: Floats, parts: int) -> bool:
+def take_turns(values: Floats, parts: int) -> bool:
     """Whether a value is like that `parts` later rather than like those in between."""
     if len(values) < 4 * parts + 3:  # among fewer, some do by chance
         return False

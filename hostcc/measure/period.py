@@ -18,17 +18,25 @@ import numpy as np
 from hostcc.measure import likeness
 from hostcc.measure.background import background, typical
 from hostcc.measure.exchanges import Exchanges, exchanges
+from hostcc.measure.rhythm import Rhythm, rhythm
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative
-from hostcc.measure.spectrum import SHORTEST, comb, repeating_lags, tamed
+from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
 from hostcc.measure.tracking import FEWEST, Track, track
 
 FEWEST_ITERATIONS = 4
 """Complete iterations without which nothing is called periodic."""
-OF_SCORE, OF_COMB, OF_NOTHING = 9.7, 0.8, -5.9
+OF_SCORE, OF_RHYTHM, OF_NOTHING = 6.2, 3.8, -4.6
 """How likely it is that a period is right: the logistic function of this times its score, plus this
-times its comb, plus this; fitted to generated series (docs/measure-period.md)."""
+times what the rhythm of silences says of it, plus this; fitted to generated series
+(docs/measure-period.md)."""
+UNHEARD = 0.6
+"""What too few silences say of a period: they have no rhythm of bursts at random either."""
 LIKELY = 0.4
 """So likely has a period to be to be told."""
+SURE = 0.8
+"""With a rhythm of silences that is so likely no other period is looked for."""
+AGREES = 0.1
+"""A period is that of a rhythm when they differ by at most so much."""
 SAME = 0.93
 """A shorter period is preferred while its score is at least so much of the best one's."""
 SAME_FEW = 0.86
@@ -41,12 +49,18 @@ FEW = 6
 """Starts of iterations up to which these are few."""
 EQUAL_TURNS = 0.55
 """Parts whose alternation is at least so much do not take turns."""
+STEADY, STEADY_BINS = 0.015, 0.2
+"""Intervals whose spread is at most so much, plus so many bins, are measured best by regression."""
+LEAST_ERROR = 0.001
+"""No measurement of bytes is more exact than by this part."""
 RIPPLE = 0.1
 """Share of the bytes that has to be in bursts: a steady transfer has a rhythm of its own."""
 CERTAIN = 0.9
 """Share of the bytes in exchanges of equal size from which no other period is looked for."""
 ALIKE = 0.03
 """By so much, or a bin, the interval between exchanges and the period of what is alike differ."""
+SHAPED = 0.5
+"""A score from which what is sent in such an interval has a shape that comes again."""
 REGULAR = 0.1
 """Intervals between exchanges that differ by at most so much have a rhythm."""
 NEAR = 0.05
@@ -93,7 +107,7 @@ def detect(of: ByteSeries) -> Period:
     told = exchanges(of.total)
     if told is not None and told.plausible(CERTAIN):
         return _precise(of, values, told)
-    answer = _searched(of, values)
+    answer = _searched(of, values, rhythm(of.total))
     if not answer.periodic and told is not None and told.plausible():
         return irregular(of, told)
     return answer
@@ -102,16 +116,31 @@ def detect(of: ByteSeries) -> Period:
 def _precise(of: ByteSeries, values: Floats, told: Exchanges) -> Period:
     """The figures of exchanges that are told apart by silence, exact where they are alike."""
     interval = float(np.median(np.diff(told.starts)))
+    heard = rhythm(of.total)
     one = track(values, interval)
     if one is not None and abs(one.period - interval) <= max(ALIKE * interval, 1.0):
-        found = judged(of, one)
-        if found.periodic:
+        found = judged(of, one, heard)
+        if found.periodic and one.score >= SHAPED:
             return found
     return irregular(of, told)
 
 
-def _searched(of: ByteSeries, values: Floats) -> Period:
-    """The shortest lag whose iterations resemble each other about as well as any's."""
+def _heard(of: ByteSeries, values: Floats, heard: Rhythm | None, least: float) -> Period:
+    """The figures of a rhythm of silences that is so likely at least."""
+    if heard is None or heard.likely < least:
+        return _not("silences have no rhythm")
+    one = track(values, heard.interval)
+    if one is None or not agree(one.period, heard):
+        return _not("nothing comes again in the rhythm of the silences")
+    return judged(of, one, heard)
+
+
+def _searched(of: ByteSeries, values: Floats, heard: Rhythm | None) -> Period:
+    """The rhythm of the silences, or the shortest lag whose iterations resemble each other about
+    as well as any's."""
+    found = _heard(of, values, heard, SURE)
+    if found.periodic:
+        return found
     tracks: list[Track] = []
     for lag in sorted(repeating_lags(values), key=lambda lag: lag.bins):
         one = track(values, lag.bins)
@@ -124,9 +153,11 @@ def _searched(of: ByteSeries, values: Floats) -> Period:
     answer = _not("nothing comes again often enough")
     # What was preferred for being shorter may not do: then what scored better may.
     while not answer.periodic and (best := chosen(tracks)) is not None:
-        answer = judged(of, best)
+        answer = judged(of, best, heard)
         tracks = [one for one in tracks if one.score > best.score]
-    return answer
+    if not answer.periodic:
+        found = _heard(of, values, heard, LIKELY)
+    return found if found.periodic else answer
 
 
 def irregular(of: ByteSeries, told: Exchanges) -> Period:
@@ -164,24 +195,33 @@ def within(share: float, error: float) -> float:
     return math.erf(share / error / math.sqrt(2)) if error > 0 else 1.0
 
 
-def judged(of: ByteSeries, best: Track) -> Period:
-    """The figures of iterations that were found, unless they are too little alike."""
+def judged(of: ByteSeries, best: Track, heard: Rhythm | None) -> Period:
+    """The figures of iterations that were found, unless they are too little alike.
+
+    `heard`: the rhythm of the series' silences.
+    """
     count = len(best.starts) - 1
     if count < FEWEST_ITERATIONS:
         return _not(f"only {count} iterations of {best.period * of.bin_s:.3g} s so far")
-    right = likely(best.score, comb(tamed(of.total), best.period))
+    right = likely(best.score, supported(best.period, heard))
     if right < LIKELY:
         return _not(
             f"what comes every {best.period * of.bin_s:.3g} s is not alike enough in {count} "
             f"iterations: a period by {right:.0%}"
         )
     intervals = np.diff(best.starts)
+    low, high = np.quantile(intervals, (0.25, 0.75))
     sent = exchanged(of.total, best.starts, best.period)
+    period = regular_interval(best.starts, best.period)
+    spread = float(high - low) / 2 / period
+    if heard is not None and heard.likely >= LIKELY and agree(best.period, heard):
+        # Patterns and silences are measured differently: their errors have little in common.
+        sent = weighted(sent, exchanged(of.total, heard.starts, heard.interval))
+        if spread > STEADY + STEADY_BINS / period:
+            period = (period + heard.interval) / 2
     everything = float(np.diff(between(cumulative(of.total), best.starts[[0, -1]]))[0])
     if sent.amount * count < RIPPLE * everything:
         return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
-    period = regular_interval(best.starts, best.period)
-    low, high = np.quantile(intervals, (0.25, 0.75))
     return Period(
         periodic=True,
         reason=f"{count} iterations, alike by {best.explained:.0%}, regular by "
@@ -191,14 +231,29 @@ def judged(of: ByteSeries, best: Track) -> Period:
         mean_period_s=float(intervals.mean()) * of.bin_s,
         bytes_per_iteration=sent.amount,
         background_bytes_per_s=sent.background / of.bin_s,
-        spread=float(high - low) / 2 / period,
+        spread=spread,
         starts=best.starts,
     )
 
 
-def likely(score: float, combed: float) -> float:
-    """How likely it is that a period with this score and this comb is the iteration's; 0 to 1."""
-    return 1 / (1 + math.exp(-(OF_SCORE * score + OF_COMB * combed + OF_NOTHING)))
+def agree(period: float, heard: Rhythm) -> bool:
+    """Whether a period, bins, is that of a rhythm."""
+    return abs(period / heard.interval - 1) <= AGREES
+
+
+def supported(period: float, heard: Rhythm | None) -> float:
+    """What the silences say of a period, bins: from -1, they have another rhythm, to 1."""
+    if heard is None:
+        return UNHEARD
+    return heard.likely if agree(period, heard) else -heard.likely
+
+
+def likely(score: float, support: float) -> float:
+    """How likely it is that a period with this score is the iteration's; 0 to 1.
+
+    `support`: as from `supported`.
+    """
+    return 1 / (1 + math.exp(-(OF_SCORE * score + OF_RHYTHM * support + OF_NOTHING)))
 
 
 def chosen(tracks: Sequence[Track]) -> Track | None:
@@ -284,6 +339,13 @@ def exchanged(values: Floats | Ints, starts: Floats, period: float) -> Exchanged
     amount = typical(sent[intervals < 1.5 * period])
     error = math.hypot(amount.error, idle.error * period) / max(amount.mean, 1e-300)
     return Exchanged(amount.mean, idle.mean, error)
+
+
+def weighted(one: Exchanged, other: Exchanged) -> Exchanged:
+    """The mean of two measurements, the surer of which counts more."""
+    first, second = (1 / (each.error**2 + LEAST_ERROR**2) for each in (one, other))
+    share = first / (first + second)
+    return Exchanged(*(share * a + (1 - share) * b for a, b in zip(one, other, strict=True)))
 
 
 def _not(reason: str) -> Period:

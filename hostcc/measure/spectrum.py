@@ -11,18 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.measure.series import Floats, coarser, cumulative, smoothed
+from hostcc.measure.series import Floats, coarser, cumulative
 
 OCTAVE = 32
 """Bins of the shortest lag of an octave that is looked at in coarser bins; the longest has
 twice as many."""
 SHORTEST = 4
 """Bins of the shortest lag that is looked at."""
-COMB_BINS, COMB_NEAR = 48, 0.04
-"""Bins of a period in which it is asked for its multiples, and how far from them, in periods, these
-may lie."""
-COMB_SMOOTHING = 24
-"""What is shorter than a period over this does not count there."""
 CYCLES = 2.5
 """So often the longest lag has to fit into the series."""
 RATE_CAP = 3.0
@@ -100,28 +95,6 @@ def repeating_lags(values: Floats, most: int = 10) -> list[Lag]:
     chosen = list(octaves.values())[:most]
     chosen += [lag for lag in distinct if lag not in chosen][: most - len(chosen)]
     return sorted(chosen, key=lambda lag: -lag.correlation)
-
-
-def comb(values: Floats, period: float) -> float:
-    """How much more a series resembles itself after one, two and three periods than after half a
-    period more or less: sum of three differences of correlations; at most 6.
-
-    `values`: shape (n,); `period` in bins.  Stretches that are too short say nothing.
-    """
-    factor = max(1, int(period // COMB_BINS))
-    period /= factor
-    smooth = smoothed(coarser(values, factor), max(2, round(period / COMB_SMOOTHING)))
-    last = min(int(3.2 * period) + 1, len(smooth) - 2)
-    if last < 1:
-        return 0.0
-    found = autocorrelation(_highpassed(smooth, round(2 * period)), last)
-
-    def near(periods: float) -> float:
-        first = int(periods * period * (1 - COMB_NEAR))
-        end = int(np.ceil(periods * period * (1 + COMB_NEAR)))
-        return float(found[first : end + 1].max()) if end < last else 0.0
-
-    return sum(near(number) - near(number - 0.5) for number in (1, 2, 3))
 
 
 def autocorrelation(values: Floats, last: int) -> Floats:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from hostcc.measure.changes import Iteration, Reference, changed, following, reference
 from hostcc.measure.period import Period, detect, judged
+from hostcc.measure.rhythm import rhythm
 from hostcc.measure.series import NS, ByteSeries, empty, joined, part, rebinned
 from hostcc.measure.spectrum import tamed
 from hostcc.measure.tracking import track
@@ -276,7 +277,7 @@ def _refreshed(watch: Watch, of: ByteSeries) -> Watch:
     assert watch.known is not None
     tail = part(of, max(0, len(of) - int(WINDOW * watch.known.period)))
     again = track(tamed(tail.total), watch.known.period)
-    found = NOTHING if again is None else judged(tail, again)
+    found = NOTHING if again is None else judged(tail, again, rhythm(tail.total))
     if not found.periodic:
         found = detect(tail)
     if found.periodic:

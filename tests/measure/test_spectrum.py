@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.measure.spectrum import autocorrelation, comb, floor_of, repeating_lags, tamed
+from hostcc.measure.spectrum import autocorrelation, floor_of, repeating_lags, tamed
 
 pytestmark = pytest.mark.unit
 
@@ -45,20 +45,3 @@ def test_taming_takes_the_floor_and_single_peaks_away() -> None:
     assert found.max() == pytest.approx(3 * 9.0)
     assert floor_of(np.zeros(0)) == 0.0
     assert not tamed(np.full(20, 3.0)).any()
-
-
-@pytest.mark.parametrize("period", [12, 60, 400])
-def test_a_comb_tells_the_period_from_half_and_twice_of_it(period: int) -> None:
-    values = square(period, 10)
-    right = comb(values, period)
-    assert right > 3
-    assert comb(values, period / 2) < 0
-    assert comb(values, 2 * period) < 0.2
-    assert comb(values, period * 1.3) < right - 2
-
-
-def test_a_comb_of_noise_or_of_too_little_says_nothing() -> None:
-    noise = np.random.default_rng(2).random(4000)
-    assert abs(comb(noise, 80)) < 0.5
-    assert comb(np.ones(3), 80) == 0.0
-    assert comb(np.zeros(500), 50) == 0.0
