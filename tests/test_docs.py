@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from hostcc import changes, doctor, views
 from hostcc.cli import dryrun, keys, pcie, probe, rank
@@ -157,3 +158,39 @@ def test_the_unit_starts_what_there_is() -> None:
     }
     assert "CAP_NET_RAW" in named  # probes of paths
     assert named <= set(listed[1].split())
+
+
+def anchors(page: Path) -> set[str]:
+    """What can follow # in a link to a page: its headings, as they are addressed."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE):
+        found.add(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-"))
+    return found
+
+
+PAGES = [*TOP.glob("*.md"), *TOP.glob("docs/*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+def test_what_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+    for path in re.findall(r"(?<![\w/.-])((?:hostcc|tests|docs|tools)/[\w./*-]*[\w*])", text):
+        assert any(TOP.glob(path)), path
+    for test in re.findall(r"\btest_\w+", text):
+        assert any(TOP.glob(f"tests/**/*{test.removeprefix('test')}.py")), test
+
+
+def test_the_index_has_every_page_and_pages_have_every_figure() -> None:
+    index = (TOP / "docs/README.md").read_text()
+    for page in TOP.glob("docs/*.md"):
+        assert page.name == "README.md" or f"]({page.name})" in index, page.name
+    shown = "".join(page.read_text() for page in PAGES)
+    for figure in TOP.glob("docs/figures/*"):
+        assert f"figures/{figure.name}" in shown, figure.name
