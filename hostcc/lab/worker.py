@@ -71,11 +71,6 @@ class Work:
         """Rank that this one sends to."""
         return (self.rank + 1) % len(self.peers)
 
-    @property
-    def predecessor(self) -> int:
-        """Rank that sends to this one."""
-        return (self.rank - 1) % len(self.peers)
-
 
 def from_environment() -> Work:
     """Read the worker's orders."""

@@ -1,15 +1,14 @@
-"""Where path tables come from: one interface, four sources.
+"""Where path tables come from that are not probed: one interface, three sources.
 
-`ProbeSource` asks the network, `StaticSource` a file, `hash_model.HashSource` the switches'
-hash function, `telemetry.TelemetrySource` records of in-band telemetry.
+`StaticSource` asks a file, `hash_model.HashSource` the switches' hash function,
+`telemetry.TelemetrySource` records of in-band telemetry.  Probing is search.Search.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import itertools
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Protocol
 
@@ -17,9 +16,8 @@ import msgspec
 
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import counts, packets, prober, tables, tomlfile
+from hostcc.paths import packets, tables, tomlfile
 from hostcc.paths.packets import Target
-from hostcc.paths.search import SearchSettings
 
 PROTOCOLS = {"tcp": packets.TCP, "udp": packets.UDP}
 
@@ -29,40 +27,6 @@ class PathSource(Protocol):
 
     def table(self, target: Target) -> PathTable | None:
         """The paths of a target's flows; None when this source knows nothing of it."""
-
-
-class FirstOf:
-    """Several sources: the first that knows something is believed."""
-
-    def __init__(self, sources: Sequence[PathSource]) -> None:
-        self._sources = tuple(sources)
-
-    def table(self, target: Target) -> PathTable | None:
-        """See PathSource."""
-        return next(
-            (found for one in self._sources if (found := one.table(target)) is not None), None
-        )
-
-
-class ProbeSource:
-    """Probes when asked; see search.Search.  Blocks for up to `limit_s` seconds."""
-
-    def __init__(
-        self,
-        ports: Iterable[int] = (),
-        settings: SearchSettings | None = None,
-        limit_s: float = 60.0,
-    ) -> None:
-        self._ports = tuple(ports) or tuple(counts.candidate_ports())
-        self._settings = settings
-        self._limit_s = limit_s
-
-    def table(self, target: Target) -> PathTable | None:
-        """See PathSource.  Raises HostccError."""
-        found = prober.search(target, self._ports, self._settings, limit_s=self._limit_s)
-        if not found.ports or found.sprayed:
-            return None
-        return tables.probed_table(target.src, target.dst, found, time.time())
 
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]

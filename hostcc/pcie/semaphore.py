@@ -170,10 +170,6 @@ class Semaphore(Closing):
         """After the last message of a burst."""
         self._library.hcc_sem_leave(self._pointer)
 
-    def set_level(self, level: int) -> None:
-        """From the next wait on."""
-        self._library.hcc_sem_set_level(self._pointer, level)
-
     @property
     def pointer(self) -> ctypes.c_void_p:
         """For other C code of this process."""
@@ -215,8 +211,6 @@ def _library() -> ctypes.CDLL:
     library.hcc_sem_join.restype = pointer
     library.hcc_sem_part.argtypes = [pointer]
     library.hcc_sem_part.restype = None
-    library.hcc_sem_set_level.argtypes = [pointer, ctypes.c_uint32]
-    library.hcc_sem_set_level.restype = None
     library.hcc_sem_enter.argtypes = [pointer]
     library.hcc_sem_boundary.argtypes = [pointer, ctypes.c_uint64]
     library.hcc_sem_leave.argtypes = [pointer]

@@ -16,7 +16,7 @@ from hostcc.errors import HostccError, InputError
 from hostcc.paths import counts, telemetry
 from hostcc.paths.hash_model import HashSource, Stage
 from hostcc.paths.packets import TCP, UDP, Target
-from hostcc.paths.sources import FirstOf, PathSource, StaticSource
+from hostcc.paths.sources import StaticSource
 from hostcc.paths.telemetry import TelemetrySource
 from tests.refusals import refusal_of
 
@@ -77,12 +77,6 @@ def test_bad_static(tmp_path: Path, text: str, words: str) -> None:
         static(tmp_path, text)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_first_of(tmp_path: Path) -> None:
-    sources: list[PathSource] = [TelemetrySource(), static(tmp_path)]
-    assert FirstOf(sources).table(TARGET) == sources[1].table(TARGET)
-    assert FirstOf([]).table(TARGET) is None
 
 
 def two_ways(function: str) -> Stage:
