@@ -31,10 +31,11 @@ _path_links: Callable[[Path], tuple[str, ...]] = attrgetter("links")
 class _Read:
     """Tables as they are, links that failed included, each path's links in order and once."""
 
-    ids: list[str]
-    """Of all paths, by name in each table."""
-    ways: list[tuple[str, ...]]
-    """Their links as the view has them."""
+    ids: list[list[str]]
+    """(T,) of the paths of each table, by name; by table, since in one list of hundreds of
+    thousands all would be touched whenever a table is added."""
+    ways: list[list[tuple[str, ...]]]
+    """(T,) their links as the view has them."""
     hops: Ints
     """Numbers of links in the order of their names."""
     path_ends: Ints
@@ -131,8 +132,8 @@ def read(
 
 def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
     number = dict(zip(links, range(len(links)), strict=True))
-    ids: list[str] = []
-    ways: list[tuple[str, ...]] = []
+    ids: list[list[str]] = []
+    ways: list[list[tuple[str, ...]]] = []
     sizes: list[int] = []
     hops: list[int] = []
     counts = []
@@ -147,8 +148,8 @@ def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
                 raise ViewError(f"path: {twice(names)}: expected once in its table, got it twice")
         own = list(map(_path_links, paths))
         counts.append(len(own))
-        ids += names
-        ways += own
+        ids.append(names)
+        ways.append(own)
         sizes += map(len, own)
         try:
             hops += map(number.__getitem__, chain.from_iterable(own))
@@ -157,7 +158,7 @@ def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
                 f"path: of {table.src} to {table.dst}: expected known links, got {error}"
             ) from error
     size = np.array(sizes, np.int64)
-    path = np.repeat(np.arange(len(ids)), size)
+    path = np.repeat(np.arange(len(size)), size)
     width = max(1, len(number))
     cells = np.sort(path * width + np.array(hops, np.int64), kind="stable")
     again = np.flatnonzero(cells[1:] == cells[:-1])
@@ -170,10 +171,10 @@ def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
 
 def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
     """Tables of both, by number; those of `new` are counted from behind those of `old`."""
-    count = len(old.path_ends) - 1
+    count = len(old.ids)
     breaks = np.flatnonzero((np.diff(source) != 1) | (source[1:] == count)) + 1
-    ids: list[str] = []
-    ways: list[tuple[str, ...]] = []
+    ids: list[list[str]] = []
+    ways: list[list[tuple[str, ...]]] = []
     hops, sizes, counts = [old.hops[:0]], [old.hops[:0]], [old.hops[:0]]
     for run in np.split(source, breaks):
         if not len(run):
@@ -181,8 +182,8 @@ def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
         part, base = (old, 0) if run[0] < count else (new, count)
         first, last = int(run[0]) - base, int(run[-1]) - base + 1
         low, high = part.path_ends[first], part.path_ends[last]
-        ids += part.ids[low:high]
-        ways += part.ways[low:high]
+        ids += part.ids[first:last]
+        ways += part.ways[first:last]
         hops.append(part.hops[part.hop_ends[low] : part.hop_ends[high]])
         sizes.append(np.diff(part.hop_ends[low : high + 1]))
         counts.append(np.diff(part.path_ends[first : last + 1]))
@@ -194,10 +195,9 @@ def _alike(before: Tables, row: int, now: PathTable | None) -> bool:
     than by name is read again."""
     if now is None or now is before.by_ends[before.keys[row]]:
         return now is not None
-    own = slice(*before.read.path_ends[row : row + 2].tolist())
     return (
-        list(map(_path_id, now.paths)) == before.read.ids[own]
-        and list(map(_path_links, now.paths)) == before.read.ways[own]
+        list(map(_path_id, now.paths)) == before.read.ids[row]
+        and list(map(_path_links, now.paths)) == before.read.ways[row]
     )
 
 
@@ -216,16 +216,17 @@ def _usable(
     capacity = np.fromiter(links.values(), np.float64, len(links))
     works = capacity > 0
     whole = bool(works[found.hops].all())
-    kept = np.arange(len(found.ids))
-    hops, ends, starts, ids = found.hops, found.hop_ends, found.path_ends, tuple(found.ids)
+    hops, ends, starts = found.hops, found.hop_ends, found.path_ends
+    ids = tuple(chain.from_iterable(found.ids))
     if not whole:
-        path = np.repeat(kept, np.diff(ends))
+        path = np.repeat(np.arange(len(ids)), np.diff(ends))
         usable = np.ones(len(ids), np.bool_)
         usable[path[~works[hops]]] = False
-        hops, path, kept = hops[usable[path]], path[usable[path]], np.flatnonzero(usable)
+        kept = np.flatnonzero(usable)
+        hops, path = hops[usable[path]], path[usable[path]]
         ends = np.append(np.searchsorted(path, kept), len(path)).astype(np.int64)
         starts = np.searchsorted(kept, starts).astype(np.int64)
-        ids = tuple([found.ids[at] for at in kept.tolist()])
+        ids = tuple([ids[at] for at in kept.tolist()])
     if not works.all():
         hops = (np.cumsum(works) - 1)[hops]
     alive = [link for link, much in links.items() if much > 0]
