@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import socket
 import struct
 import threading
 import uuid
@@ -13,12 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from hostcc.rtnetlink import ask
+
 T = TypeVar("T")
 
 CLONE_NEWNET = 0x40000000
-_RTM_NEWQDISC, _NLMSG_ERROR, _TCA_KIND = 36, 2, 1
-_CREATE = 0x1 | 0x4 | 0x200 | 0x400  # NLM_F_REQUEST | ACK | EXCL | CREATE
-_TC_H_CLSACT = 0xFFFFFFF1
 _BPF_FS_MAGIC = 0xCAFE4A11
 _PROG_TYPES = {"sched_cls": 3, "sock_ops": 13, "cgroup_sock_addr": 18, "tracing": 26}
 
@@ -48,18 +46,7 @@ def in_new_netns(function: Callable[[], T]) -> T:
 
 def add_clsact(ifindex: int = 1) -> None:
     """Add a clsact qdisc to an interface of the current namespace (1: lo).  Raises OSError."""
-    kind = b"clsact\0"
-    attribute = struct.pack("HH", 4 + len(kind), _TCA_KIND) + kind + b"\0"
-    message = struct.pack("BxxxiIII", 0, ifindex, 0xFFFF0000, _TC_H_CLSACT, 0) + attribute
-    header = struct.pack("IHHII", 16 + len(message), _RTM_NEWQDISC, _CREATE, 1, 0)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
-        netlink.settimeout(5.0)
-        netlink.send(header + message)
-        answer = netlink.recv(4096)
-    kind_of_answer = struct.unpack_from("H", answer, 4)[0]
-    number = -struct.unpack_from("i", answer, 16)[0] if kind_of_answer == _NLMSG_ERROR else 0
-    if number:
-        raise OSError(number, os.strerror(number))
+    ask(lambda ip: ip.tc("add", "clsact", ifindex))
 
 
 def program_type(name: str) -> bool:

@@ -14,25 +14,26 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
 from hostcc.bpf.errors import BpfError, system_error
 from hostcc.bpf.libbpf import call, lib
 from hostcc.paths.netlink import attributes
+from hostcc.rtnetlink import ask
 
 INGRESS, EGRESS = "ingress", "egress"
 _TCX = {INGRESS: 46, EGRESS: 47}  # enum bpf_attach_type
 _F_BEFORE = 1 << 3
 _MAX_PROGRAMS = 64
 _CLSACT_PARENT = {INGRESS: 0xFFFFFFF2, EGRESS: 0xFFFFFFF3}
-_RTM_NEWQDISC, _RTM_NEWTFILTER, _RTM_DELTFILTER, _RTM_GETTFILTER = 36, 44, 45, 46
-_REQUEST, _ACK, _DUMP, _CREATE, _EXCL = 0x1, 0x4, 0x300, 0x400, 0x200
-_ETH_P_ALL, _DIRECT_ACTION = 3, 1
-_KIND, _OPTIONS, _BPF_FD, _BPF_NAME, _BPF_FLAGS, _BPF_ID = 1, 2, 6, 7, 8, 11
+_RTM_GETTFILTER, _REQUEST_DUMP, _ERROR, _DONE = 46, 0x301, 2, 3
+_ETH_P_ALL = 3
+_OPTIONS, _BPF_ID = 2, 11
 PRIORITY = 0xC1C0
 """Of clsact filters: late and odd, so that it is nobody else's."""
 _INFO_BYTES = 232
@@ -91,8 +92,7 @@ def detach(ifindex: int, found: Attached) -> None:
             finally:
                 os.close(fd)
         else:
-            head = _tcmsg(ifindex, found.hook, found.handle)
-            _netlink(_RTM_DELTFILTER, 0, head + _attribute(_KIND, b"bpf\0"))
+            _control("del-filter", "bpf", ifindex, handle=found.handle, **_at(found.hook))
     except BpfError as error:
         if error.errno not in {errno.ENOENT, errno.ENODEV, errno.EINVAL}:
             raise
@@ -163,33 +163,34 @@ def _prog_name(prog_id: int) -> str:
 
 
 def _add_clsact(ifindex: int) -> None:
-    message = struct.pack("BxxxiIII", 0, ifindex, 0xFFFF0000, 0xFFFFFFF1, 0)
     try:
-        _netlink(_RTM_NEWQDISC, _CREATE | _EXCL, message + _attribute(_KIND, b"clsact\0"))
+        _control("add", "clsact", ifindex)
     except BpfError as error:
         if error.errno != errno.EEXIST:
             raise
 
 
 def _add_filter(fd: int, ifindex: int, hook: str, name: str) -> None:
-    options = (
-        _attribute(_BPF_FD, struct.pack("I", fd))
-        + _attribute(_BPF_NAME, name.encode() + b"\0")
-        + _attribute(_BPF_FLAGS, struct.pack("I", _DIRECT_ACTION))
-    )
-    body = _attribute(_KIND, b"bpf\0") + _attribute(_OPTIONS, options)
-    _netlink(_RTM_NEWTFILTER, _CREATE | _EXCL, _tcmsg(ifindex, hook, 0) + body)
+    _control("add-filter", "bpf", ifindex, fd=fd, name=name, direct_action=True, **_at(hook))
+
+
+def _at(hook: str) -> dict[str, int]:
+    """Where all our filters of a device are."""
+    return {"parent": _CLSACT_PARENT[hook], "prio": PRIORITY, "protocol": _ETH_P_ALL}
+
+
+def _control(command: str, kind: str, ifindex: int, **options: Any) -> None:
+    """Raises BpfError with the kernel's errno."""
+    try:
+        ask(lambda ip: ip.tc(command, kind, ifindex, **options))
+    except OSError as error:
+        raise system_error("traffic control refused", error.errno or 0) from None
 
 
 def _filters(ifindex: int, hook: str) -> list[Attached]:
     parent = _CLSACT_PARENT[hook]
-    message = struct.pack("BxxxiIII", 0, ifindex, 0, parent, 0)
     found = []
-    try:
-        answers = _netlink(_RTM_GETTFILTER, _DUMP, message)
-    except BpfError:
-        return []
-    for answer in answers:
+    for answer in _dump(struct.pack("BxxxiIII", 0, ifindex, 0, parent, 0)):
         index, handle, its_parent, info = struct.unpack_from("iIII", answer, 4)
         if (index, its_parent, info >> 16) != (ifindex, parent, PRIORITY):
             continue
@@ -200,33 +201,17 @@ def _filters(ifindex: int, hook: str) -> list[Attached]:
     return found
 
 
-def _tcmsg(ifindex: int, hook: str, handle: int) -> bytes:
-    info = PRIORITY << 16 | socket.htons(_ETH_P_ALL)
-    return struct.pack("BxxxiIII", 0, ifindex, handle, _CLSACT_PARENT[hook], info)
-
-
-def _attribute(kind: int, data: bytes) -> bytes:
-    size = 4 + len(data)
-    return struct.pack("HH", size, kind) + data + b"\0" * (-size % 4)
-
-
-def _netlink(kind: int, flags: int, message: bytes) -> list[bytes]:
-    """One request; the bodies of the answers.  Raises BpfError with the kernel's errno."""
-    wants = flags | _REQUEST | (0 if flags & _DUMP == _DUMP else _ACK)
-    answers: list[bytes] = []
+def _dump(message: bytes) -> Iterator[bytes]:
+    """Filters as the kernel tells them (pyroute2 knows no TCA_BPF_ID); none where it refuses."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
         sock.settimeout(5.0)
-        sock.send(struct.pack("IHHII", 16 + len(message), kind, wants, 1, 0) + message)
+        head = struct.pack("IHHII", 16 + len(message), _RTM_GETTFILTER, _REQUEST_DUMP, 1, 0)
+        sock.send(head + message)
         while True:
             data, at = sock.recv(1 << 18), 0
             while at + 16 <= len(data):
                 size, answer = struct.unpack_from("IH", data, at)
-                if answer == 2:  # NLMSG_ERROR, also the acknowledgement
-                    number = -struct.unpack_from("i", data, at + 16)[0]
-                    if number:
-                        raise system_error("traffic control refused", number)
-                    return answers
-                if answer == 3:  # NLMSG_DONE
-                    return answers
-                answers.append(data[at + 16 : at + size])
+                if answer in (_ERROR, _DONE):
+                    return
+                yield data[at + 16 : at + size]
                 at += max(16, (size + 3) & ~3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgpack
 import msgspec
 import pytest
 from hypothesis import given
@@ -30,6 +31,12 @@ FULL = Message(
 def test_there_and_back() -> None:
     assert codec.decode(codec.encode(FULL)) == FULL
     assert codec.decode(codec.encode(Message(PROTOCOL))) == Message(PROTOCOL)
+
+
+def test_others_can_read_it() -> None:
+    read = msgpack.unpackb(codec.encode(FULL))
+    assert read["v"] == PROTOCOL
+    assert codec.decode(msgpack.packb(read)) == FULL
 
 
 @given(st.binary(max_size=300))
