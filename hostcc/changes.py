@@ -178,14 +178,16 @@ def ended_with_agent(active: Iterable[Change]) -> list[str]:
     return [change.id for change in active if change.what in ENDING]
 
 
-def origins(changes: Iterable[Change], job: str) -> dict[int, str]:
-    """Process -> the cgroup it came from, of a job's members."""
+def members(active: Iterable[Change], job: str) -> list[Change]:
+    """Those of the changes by which processes are members of a job."""
     prefix = f"{MEMBER}:{job}:"
-    return {
-        int(change.target): str(change.before)
-        for change in changes
-        if change.id.startswith(prefix) and change.target.isdigit()
-    }
+    return [change for change in active if change.id.startswith(prefix)]
+
+
+def origins(active: Iterable[Change], job: str) -> dict[int, str]:
+    """Process -> the cgroup it came from, of a job's members."""
+    found = members(active, job)
+    return {int(one.target): str(one.before) for one in found if one.target.isdigit()}
 
 
 def rdma_plan(path: Path) -> Change:

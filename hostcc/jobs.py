@@ -221,8 +221,6 @@ class JobTable:
         """Those names that are no job here now."""
         return sorted(name for name in names if name not in self.jobs)
 
-    # One job.
-
     def _new_job(self, name: str) -> Job:
         taken = {job.slot for job in self.jobs.values()}
         # Slots go round: a socket that outlives its job must not join the next one.
@@ -364,19 +362,12 @@ class JobTable:
         self._journal.undone((f"{kind}:{job.name}" for kind in kinds), "the job ended")
 
     def _ids_of(self, name: str) -> list[str]:
-        prefix = f"{changes.MEMBER}:{name}:"
-        members = [change_id for change_id in self._journal.active if change_id.startswith(prefix)]
-        return [*members, f"{changes.GROUP}:{name}"]
+        members = changes.members(self._journal.active.values(), name)
+        return [*(one.id for one in members), f"{changes.GROUP}:{name}"]
 
     def _dead_members(self, name: str) -> list[str]:
-        prefix = f"{changes.MEMBER}:{name}:"
-        return [
-            change_id
-            for change_id, change in self._journal.active.items()
-            if change_id.startswith(prefix) and not Path(f"/proc/{change.target}").exists()
-        ]
-
-    # Port rules.
+        members = changes.members(self._journal.active.values(), name)
+        return [one.id for one in members if not Path(f"/proc/{one.target}").exists()]
 
     def _apply_rules(self) -> None:
         """Bring jobs with rules, and the kernel's table of ports, in line with the config."""

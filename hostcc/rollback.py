@@ -76,8 +76,8 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
         if tree.exists(path) and not tree.remove(path):
             problems.append(f"{path}: processes {stuck or 'of others'} are still in it")
             continue
-        members = [key for key in active if key.startswith(f"{changes.MEMBER}:{job}:")]
-        journal.undone([*members, f"{changes.GROUP}:{job}"], how)
+        members = changes.members(active.values(), job)
+        journal.undone([*(one.id for one in members), f"{changes.GROUP}:{job}"], how)
     if base is not None:
         if not tree.exists(tree.base) or tree.remove(tree.base):
             journal.undone([changes.BASE], how)
