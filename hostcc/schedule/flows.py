@@ -30,7 +30,6 @@ CHUNK = 256
 SCATTERED = 16
 """Flows in a run, on average, below which runs are not worth it."""
 
-
 _GET = tuple(map(attrgetter, ("id", "job", "src", "dst", "bytes", "size", "path")))
 
 
@@ -82,17 +81,14 @@ class Said:
         ]
         if len(starts) * SCATTERED > len(here):
             columns = [(_some(new, here), _some(old, there)) for new, old in columns]
-            changed = np.zeros(len(here), np.bool_)
-            for new, old in columns:
-                changed |= _differ(new, old)
-            at[here[changed]] = -1
-            return at
-        for run in np.split(here, starts) if len(here) else ():
-            first, past = int(run[0]), int(run[0]) + len(run)
-            begun = int(at[first])
+            runs = [(here, 0, 0)]
+        else:
+            split = np.split(here, starts)
+            runs = [(run, int(run[0]), int(at[run[0]])) for run in split if len(run)]
+        for run, first, begun in runs:
             changed = np.zeros(len(run), np.bool_)
             for new, old in columns:
-                changed |= _differ(new[first:past], old[begun : begun + len(run)])
+                changed |= _differ(new[first : first + len(run)], old[begun : begun + len(run)])
             at[run[changed]] = -1
         return at
 
