@@ -19,6 +19,7 @@ from hostcc.bench import options, synthetic
 from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.period_rivals import correlation, fourier
+from hostcc.bench.period_told import TOLD, Answer
 from hostcc.bench.record import Cell, Column, Record, Spread, Verdict, spread
 from hostcc.measure.period import detect
 from hostcc.measure.series import ByteSeries
@@ -28,8 +29,6 @@ CLEAN, DIRTY = 0.01, 0.05
 """Goals: period and bytes within so much after ten iterations."""
 FIRST_SEED = 1000
 CLASSES = (*synthetic.PERIODIC, *synthetic.APERIODIC)
-Answer = tuple[float | None, float | None, float]
-"""Period, seconds; bytes of an iteration; confidence, 0 where there is none."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -92,6 +91,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,NAME,...",
         help="(default: all)",
     )
+    parser.add_argument(
+        "--told",
+        action="store_true",
+        help="beside them who is told the period, or where iterations begin: what can be reached",
+    )
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:
@@ -102,11 +106,14 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     for number in range(1, context.runs + 1):
         for name in args.classes:
             case = f"{name.replace(' ', '-').replace('%', 'percent')}-{number}"
-            identity = identity_of({"class": name, "series": args.series}, programs=False)
+            parameters = {"class": name, "series": args.series}
+            if args.told:
+                parameters["told"] = True
+            identity = identity_of(parameters, programs=False)
             found = store.load(case, identity)
             if found is None and not context.report_only:
                 context.tell(f"{name} #{number}", done, total)
-                found = measure(name, args.series, number)
+                found = measure(name, args.series, number, told=args.told)
                 store.save(case, identity, found)
                 context.say(f"{name} {number}/{context.runs}: {found['hostcc']}")
             if found is not None:
@@ -132,7 +139,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             row(name, method, [found[method] for found in runs])
             for name, runs in measured.items()
             if runs
-            for method in METHODS
+            for method in (*METHODS, *(TOLD if args.told else ()))
         ],
         goals=[goal for name, runs in measured.items() if runs for goal in judge(name, runs)],
         notes=[
@@ -147,22 +154,31 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     )
 
 
-def measure(name: str, count: int, number: int) -> dict[str, Figures]:
-    """All methods on `count` series of a class; `number` chooses the seeds."""
+def _from_series(method: Callable[[ByteSeries], Answer]) -> Callable[[synthetic.Sample], Answer]:
+    return lambda sample: method(sample.series)
+
+
+def measure(name: str, count: int, number: int, *, told: bool = False) -> dict[str, Figures]:
+    """All methods on `count` series of a class; `number` chooses the seeds.
+
+    `told`: those as well that are told what has to be found out.
+    """
     tolerance = _tolerance(name)
-    answers: dict[str, list[Answer]] = {method: [] for method in METHODS}
-    taken = dict.fromkeys(METHODS, 0.0)
+    methods = {method: _from_series(answer) for method, answer in METHODS.items()}
+    methods |= TOLD if told else {}
+    answers: dict[str, list[Answer]] = {method: [] for method in methods}
+    taken = dict.fromkeys(methods, 0.0)
     truth: list[Answer] = []
     for seed in range(count):
         sample = _make(name, np.random.default_rng([FIRST_SEED + number, seed]))
         truth.append((sample.period_s, sample.iteration_bytes, 1.0))
-        for method, answer in METHODS.items():
+        for method, answer in methods.items():
             began = time.process_time()
-            answers[method].append(answer(sample.series))
+            answers[method].append(answer(sample))
             taken[method] += time.process_time() - began
     return {
         method: _figures(answers[method], truth, tolerance, taken[method] / count)
-        for method in METHODS
+        for method in methods
     }
 
 

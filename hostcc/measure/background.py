@@ -38,7 +38,9 @@ def background(sums: Floats, starts: Floats, period: float) -> Typical:
     pieces = sampled(sums, whole, period, PHASES)
     # By the mean phases would be silent for having no peaks of the loading in them.
     pattern = np.median(pieces, axis=0)
-    silent = _silent(pattern) & _seldom_busy(pieces, pattern)
+    silent = _silent(pattern)
+    seldom = silent & _seldom_busy(pieces, pattern)
+    silent = seldom if seldom.any() else silent
     edge = max(PHASES // 48, int(np.ceil(PHASES / period)))  # a bin that a burst begins in
     inner = silent.copy()
     for away in range(1, edge + 1):
@@ -78,11 +80,10 @@ def _silent(pattern: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _seldom_busy(pieces: Floats, pattern: Floats) -> npt.NDArray[np.bool_]:
-    """Where few iterations send, `pattern` being their median; everywhere, if there is no such
-    phase."""
+    """Where few iterations send, `pattern` being their median; shape (phases,)."""
     low, high = float(pattern.min()), float(np.quantile(pattern, 0.9))
     found: npt.NDArray[np.bool_] = pieces.mean(axis=0) <= low + STRAY * (high - low)
-    return found if found.any() else np.ones_like(found)
+    return found
 
 
 def _strays(rates: Floats, most: float) -> npt.NDArray[np.bool_]:

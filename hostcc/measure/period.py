@@ -122,15 +122,18 @@ def _precise(of: ByteSeries, values: Floats, told: Exchanges) -> Period:
         found = judged(of, one, heard)
         if found.periodic and one.score >= SHAPED:
             return found
-    return irregular(of, told)
+    found = _heard(of, values, heard, SURE, SHAPED)
+    return found if found.periodic else irregular(of, told)
 
 
-def _heard(of: ByteSeries, values: Floats, heard: Rhythm | None, least: float) -> Period:
-    """The figures of a rhythm of silences that is so likely at least."""
+def _heard(
+    of: ByteSeries, values: Floats, heard: Rhythm | None, least: float, score: float = 0.0
+) -> Period:
+    """The figures of a rhythm of silences that is so likely at least, and has such a score."""
     if heard is None or heard.likely < least:
         return _not("silences have no rhythm")
     one = track(values, heard.interval)
-    if one is None or not agree(one.period, heard):
+    if one is None or one.score < score or not agree(one.period, heard):
         return _not("nothing comes again in the rhythm of the silences")
     return judged(of, one, heard)
 

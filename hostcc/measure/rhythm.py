@@ -47,10 +47,12 @@ ENOUGH = 0.8
 """When what is found is so likely no other level is tried."""
 LEAST = 0.02
 """Widths below it are all the same."""
-OF_EVEN, OF_SILENCES, OF_INTERVALS, OF_PARTS, OF_NOTHING = 4.4, -1.2, -2.3, -5.2, -10.0
+OF_EVEN, OF_SAME, OF_SILENCES, OF_INTERVALS = 2.3, 4.3, -1.1, -1.9
+OF_PARTS, OF_NOTHING = -5.2, -10.5
 """How likely exchanges are iterations: the logistic function of the share of their silences that
-are equal, of the logarithms of how much the better half of silences and of intervals differ, and of
-whether they take turns or have breaks; fitted to generated series (docs/measure-period.md)."""
+are equal, of that of their sizes, of the logarithms of how much the better half of silences and of
+intervals differ, and of whether they take turns or have breaks; fitted to generated series
+(docs/measure-period.md)."""
 UNLIKELY = -1.5
 """Below it nothing else is asked."""
 
@@ -200,9 +202,11 @@ def _separated(ends: Floats, silences: Floats, before: Floats) -> Rhythm:
     """
     intervals, sent = np.diff(ends), np.diff(before)
     usual, unequal = _best_half(silences)
+    size = _best_half(sent)[0]
     even = np.abs(silences - usual) <= max(EQUAL * usual, EDGE)
     weight = (
         OF_EVEN * float(even.mean())
+        + OF_SAME * float((np.abs(sent - size) <= EQUAL * size).mean())
         + OF_SILENCES * math.log(unequal + LEAST)
         + OF_INTERVALS * math.log(_best_half(intervals)[1] + LEAST)
         + OF_NOTHING

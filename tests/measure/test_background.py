@@ -63,3 +63,14 @@ def test_noise_of_the_background_is_in_its_error() -> None:
     noisy = background(cumulative(bursts() + noise), STARTS, float(PERIOD))
     assert quiet.error == pytest.approx(0.0, abs=1e-9)
     assert 0.1 < noisy.error < 1.0
+
+
+def test_iterations_that_have_nothing_in_common() -> None:
+    """Each sends elsewhere: no phase is silent in most of them and seldom busy; a number all the
+    same."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        values = np.where(rng.random(400) < rng.uniform(0.05, 0.9), rng.uniform(0, 100, 400), 0.0)
+        found = background(cumulative(values), np.arange(0.0, 360, 40.0), 40.0)
+        assert np.isfinite(found.mean)
+        assert np.isfinite(found.error)
