@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hostcc.bench import period, synthetic
+from hostcc.bench import period, period_told, synthetic
 from hostcc.bench.context import Context
 from hostcc.bench.period_rivals import correlation, fourier
 from hostcc.bench.record import Record, Spread
@@ -20,7 +20,7 @@ CLASSES = ("one burst", "six equal bursts", "steady transfer")
 
 
 def measured(out: Path | None, *, report: bool = False) -> Record:
-    args = argparse.Namespace(series=8, classes=CLASSES)
+    args = argparse.Namespace(series=8, classes=CLASSES, told=False)
     return period.run(args, Context(runs=2, out=out, report_only=report))
 
 
@@ -58,6 +58,22 @@ def test_seeds_make_the_figures() -> None:
     )
     assert one == same
     assert one != other
+
+
+def test_who_is_told_the_period_is_right_unless_there_is_none() -> None:
+    found = period.measure("data loading", 6, 1, told=True)
+    for method in period_told.TOLD:
+        assert found[method].period == 100
+        assert (found[method].both or 0.0) >= 80
+    assert set(period.measure("one burst", 2, 1)) == set(period.METHODS)
+    nothing = period.measure("steady transfer", 2, 1, told=True)
+    assert all(nothing[method].found == 0 for method in period_told.TOLD)
+
+
+def test_told_methods_are_rows_of_the_table() -> None:
+    args = argparse.Namespace(series=2, classes=("one burst",), told=True)
+    record = period.run(args, Context(runs=1, out=None))
+    assert [line["method"] for line in record.rows] == [*period.METHODS, *period_told.TOLD]
 
 
 def test_the_others_find_a_plain_burst() -> None:
