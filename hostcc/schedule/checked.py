@@ -34,6 +34,8 @@ KEPT = 3
 """Orders per component that are tried with fewer levels."""
 WINDOW = (5.0, 30.0)
 """Simulated, in iterations of the longest job."""
+MOST_ITERATIONS = 64
+"""Of the shortest job in one of the longest: more would take long to simulate."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ def fits(problem: Problem) -> bool:
     if not 0 < problem.job_count <= ENUMERATED:
         return False
     if (np.maximum(problem.compute, problem.comm_start) <= TINY_S).any():
+        return False
+    period = _alone(problem).period
+    period = period[np.isfinite(period)]
+    if len(period) and period.max() > MOST_ITERATIONS * period.min():
         return False
     return Small(problem).routings <= MOST_ROUTINGS
 

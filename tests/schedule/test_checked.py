@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,15 @@ def test_budget_bounds_the_work() -> None:
     judge = checked.oracle(small, problem.work, SHORT)
     found = checked.search(small, judge, problem.work, None, 20)
     assert found.simulated <= 20 + checked.ORDERS * problem.job_count
+
+
+def test_what_would_take_long_to_simulate_does_not_fit() -> None:
+    view = small_case(5, 3)
+    times = {job.job: 0.1 for job in view.jobs}
+    assert checked.fits(build(view))
+    times[view.jobs[0].job] = 86_400.0
+    jobs = [
+        dataclasses.replace(job, compute_s=times[job.job], comm_start_s=times[job.job])
+        for job in view.jobs
+    ]
+    assert not checked.fits(build(dataclasses.replace(view, jobs=tuple(jobs))))
