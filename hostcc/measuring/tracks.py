@@ -25,6 +25,8 @@ LOOK_S, LOOK_PERIODS, SELDOM_S = 1.0, 2.0, 5.0
 costs about the same; but not more seconds than the last."""
 LONGEST_S = 10.0
 """Seconds of bins that wait at most."""
+WELCOME_S = 0.06
+"""Processor time for a job's first looks, apart from what all jobs share: some ten of them."""
 LATELY_S = 10.0
 """A job that has sent nothing for so long is not sending."""
 HALF_LIFE_S = 30.0
@@ -48,6 +50,8 @@ class Track:
     """Destination -> (sent, received), older bytes counting less."""
     alone_s: float = 0.0
     """The period that was measured while it went first; 0: none was."""
+    welcome_s: float = WELCOME_S
+    """What is left of the time for its first looks."""
     _waiting: list[ByteSeries] = field(default_factory=list)
     _went: list[tuple[Records, Ints]] = field(default_factory=list)
     _went_ns: int = 0
@@ -94,6 +98,12 @@ class Track:
         """Take in bins: some milliseconds of work, seldom hundreds.  Fit for another thread."""
         if self.watch is not None:
             self.watch = watching.update(self.watch, new)
+
+    def charged(self, cost_s: float) -> float:
+        """What a look's processor time takes from all jobs' share, seconds."""
+        own_s = min(cost_s, self.welcome_s)
+        self.welcome_s -= own_s
+        return cost_s - own_s
 
     def sending(self, now_ns: int) -> bool:
         """Whether it has sent lately."""

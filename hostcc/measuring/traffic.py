@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ log = get_logger("traffic")
 READ_S = 0.4
 """Between readings, seconds: more than twice per ring of the meter."""
 SHARE, CREDIT_S = 0.008, 1.0
-"""Part of a processor that looking at bins may take, and how much may be saved up, seconds: a
-new job is learned at once, and what it costs to follow all of them is bounded.  Ten jobs of
-240 ms need more; then bins wait longer, up to LONGEST_S of tracks.py."""
+"""Part of a processor that looking at bins may take, and how much may be saved up, seconds: what
+it costs to follow all jobs is bounded.  Ten jobs of 240 ms need more; then bins wait longer, up to
+LONGEST_S of tracks.py.  The first looks at each job are its own (WELCOME_S there), so that a new
+one is learned at once however many there are."""
 LOOKED_AT = 8
 """Jobs whose bins are looked at in one turn, those that wait longest."""
 ROUTES_S = 10.0
@@ -206,7 +208,11 @@ class Traffic:
             self._credit_s = min(CREDIT_S, self._credit_s + earned_s)
         self._credited_ns = now_ns
         due = sorted(
-            (t for t in self._tracks.values() if t.overdue or (t.due and self._credit_s > 0)),
+            (
+                t
+                for t in self._tracks.values()
+                if t.overdue or (t.due and (t.welcome_s > 0 or self._credit_s > 0))
+            ),
             key=lambda track: -track.waiting_s,
         )
         if due:
@@ -215,7 +221,10 @@ class Traffic:
 
     async def _look_at(self, batch: Sequence[tuple[Track, ByteSeries]]) -> None:
         try:
-            self._credit_s -= await asyncio.to_thread(_look_at_all, batch)
+            costs_s = await asyncio.to_thread(_look_at_all, batch)
+            self._credit_s -= sum(
+                track.charged(cost_s) for (track, _), cost_s in zip(batch, costs_s, strict=True)
+            )
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
             log.defect("looking at a job's traffic failed", error)
 
@@ -303,9 +312,10 @@ def _total(track: Track | None) -> tuple[int, int]:
     return track.total if track is not None else (0, 0)
 
 
-def _look_at_all(batch: Sequence[tuple[Track, ByteSeries]]) -> float:
-    """CPU time that it took, seconds."""
-    began_s = time.thread_time()
+def _look_at_all(batch: Sequence[tuple[Track, ByteSeries]]) -> list[float]:
+    """CPU time that each took, seconds."""
+    times_s = [time.thread_time()]
     for track, new in batch:
         track.look(new)
-    return time.thread_time() - began_s
+        times_s.append(time.thread_time())
+    return [after - before for before, after in pairwise(times_s)]

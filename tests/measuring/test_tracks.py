@@ -7,7 +7,7 @@ import pytest
 
 from hostcc.measure.destinations import DESTINATION, Records, address, pack_address
 from hostcc.measure.series import ByteSeries, joined, part
-from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LOOK_S, Track, together
+from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LOOK_S, WELCOME_S, Track, together
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit
@@ -83,3 +83,11 @@ def test_together_is_joined(gap: int) -> None:
     expected = joined(joined(parts[0], parts[1]), parts[2])
     assert (whole.start_ns, whole.end_ns) == (0, made.end_ns)
     assert whole.tx.tolist() == expected.tx.tolist()
+
+
+def test_first_looks_are_a_jobs_own() -> None:
+    track = Track("a")
+    assert track.charged(WELCOME_S / 2) == 0.0
+    assert track.charged(WELCOME_S) == pytest.approx(WELCOME_S / 2)
+    assert track.welcome_s == 0.0
+    assert track.charged(0.01) == 0.01
