@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 
 MAX_VALUE = 1e30
 """No measurement is greater (FLOP, bytes, seconds)."""
+LEAST_CAPACITY = 1e-6
+"""A link of fewer bytes/s has failed."""
 TINY_S = 1e-9
 """A job whose iteration is shorter has none."""
 
@@ -180,7 +182,7 @@ def _links(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
             raise ViewError(f"link: {name}: expected once, got it twice")
         if not 0 <= capacity <= MAX_VALUE:
             raise ViewError(f"link: {name}: capacity: expected bytes/s >= 0, got {capacity}")
-        links[name] = float(capacity)
+        links[name] = float(capacity) if capacity >= LEAST_CAPACITY else 0.0
     return links
 
 

@@ -52,6 +52,13 @@ def test_everything_in_its_order() -> None:
     assert problem.path_links[problem.path_start[1] : problem.path_start[2]].tolist() == [1, 3]
 
 
+def test_a_link_of_next_to_nothing_has_failed() -> None:
+    links = tuple((name, rate or 5e-324) for name, rate in view().links)
+    problem = build(dataclasses.replace(view(), links=links))
+    assert problem.link_ids == build(view()).link_ids
+    assert problem.path_ids == build(view()).path_ids
+
+
 def test_parts_in_any_order_make_the_same_arrays() -> None:
     expected = build(view())
     rng = random.Random(1)
