@@ -1,12 +1,16 @@
-"""What a plan has freed stays with the process, for the next plan.
+"""Memory while a plan is made: what the last one freed is used again, and nobody looks for cycles.
 
 glibc gives free memory at the top of its heap back to the kernel, which hands it out again page by
 page: a plan for 5,000 jobs has 10,000 page faults, or 40,000 from nothing, a tenth of its time.
+Python's collector looks at all objects several times while a plan makes 100,000 without a cycle.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 TRIM, MMAP = -1, -3
 """M_TRIM_THRESHOLD, M_MMAP_THRESHOLD (malloc.h)."""
@@ -20,3 +24,15 @@ def keep() -> bool:
     """Ask for it, once in a process; False where the C library knows no such setting."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and bool(mallopt(MMAP, LARGE)) and bool(mallopt(TRIM, KEPT))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No cycles are collected meanwhile, in the whole process."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -60,8 +60,9 @@ class Planner:
             return Plan(view.digest, reason="plan.enabled is false")
         try:
             last = self._latest[-1] if self._latest else None
-            found = solved(view, self._options, None if last is None else last.solution)
-            made = _made(view, found, last)
+            with heap.uncollected():
+                found = solved(view, self._options, None if last is None else last.solution)
+                made = _made(view, found, last)
         except HostccError:
             raise
         except Exception as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
 import pytest
+
+from hostcc.planning import heap
 
 pytestmark = pytest.mark.unit
 
@@ -31,3 +34,20 @@ def test_memory_is_used_again() -> None:
     kept, faults = map(int, run.stdout.split())
     pages = 20 * (16 << 20) // (4 << 10)
     assert not kept or faults < pages / 10
+
+
+def test_the_collector_rests_and_comes_back() -> None:
+    assert gc.isenabled()
+    with heap.uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_who_has_turned_it_off_finds_it_off() -> None:
+    gc.disable()
+    try:
+        with heap.uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
