@@ -35,7 +35,7 @@ log = get_logger("traffic")
 
 READ_S = 0.4
 """Between readings, seconds: more than twice per ring of the meter."""
-SHARE, CREDIT_S = 0.008, 1.0
+SHARE, CREDIT_S = 0.004, 0.3
 """Part of a processor that looking at bins may take, and how much may be saved up, seconds: what
 it costs to follow all jobs is bounded.  Ten jobs of 240 ms need more; then bins wait longer, up to
 LONGEST_S of tracks.py.  The first looks at each job are its own (WELCOME_S there), so that a new
