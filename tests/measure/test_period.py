@@ -187,7 +187,7 @@ def test_how_likely_a_mean_is_right() -> None:
 
 
 def test_how_likely_a_period_is() -> None:
-    heard = Rhythm(np.arange(10) * 50.0, 50.0, 0.9)
+    heard = Rhythm(np.arange(0.0, 500.0, 50.0), 50.0, 0.9)
     assert period.supported(51.0, heard) == 0.9
     assert period.supported(100.0, heard) == -0.9
     assert -1 < period.supported(100.0, None) < 0.9
