@@ -180,4 +180,4 @@ def test_command_line(fabric: LeafSpine) -> None:
             assert all(path["ports"] and len(path["hops"]) == 3 for path in answer["paths"])
         else:
             assert out.count("198.18.0.1") == SPINES + 1  # once drawn, then in each row
-            assert f"{SPINES} paths" in out
+            assert f"paths: {SPINES}, " in out
