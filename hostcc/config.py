@@ -26,8 +26,6 @@ from hostcc.sections.pcie import PcieConfig
 from hostcc.sections.plan import PlanConfig
 from hostcc.sections.rdma import RdmaConfig
 
-DEFAULT_PATH = Path("/etc/hostcc/hostcc.toml")
-
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One whole configuration."""

@@ -58,23 +58,6 @@ class SizeClass(StrEnum):
 
 
 @dataclass(frozen=True)
-class Job:
-    """A training job as this host knows it: how to find its sockets, what its owner wishes."""
-
-    id: str
-    """The same on every host that runs a part of it (limits.JOB_NAME)."""
-    cgroup: str = ""
-    """cgroup v2 directory of its processes here; empty: none."""
-    ports: tuple[int, ...] = ()
-    """TCP ports that mark its sockets."""
-    processes: tuple[int, ...] = ()
-    weight: float = 1.0
-    """Its owner's wish: how much its slow-down counts beside the others'."""
-    mode: str = ""
-    """How it shares its bottleneck (mltcp.params.Mode); empty: as the host is set."""
-
-
-@dataclass(frozen=True)
 class JobProfile:
     """What one job does in an iteration: measured by one host, or merged over all of them."""
 

@@ -69,10 +69,6 @@ class FakeBackend:
         return {str(v): f"hcc_{self.tag}_{str(v)[:5]}" for v in self.variants}
 
     @property
-    def event_fd(self) -> int:
-        return -1
-
-    @property
     def flow_storage(self) -> None:
         return None
 

@@ -94,7 +94,6 @@ def test_ports() -> None:
         (12, True): "a",
         (12, False): "b",
     }
-    assert config.job[0].has_rule
 
 
 def test_only_variants_in_use() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 EM_BPF = 247
 ET_REL = 1
-SHT_SYMTAB, SHT_RELA, SHT_REL, SHT_NOBITS = 2, 4, 9, 8
+SHT_SYMTAB, SHT_NOBITS, SHT_REL = 2, 8, 9
 STT_OBJECT = 1
 _HEADER = struct.Struct("=16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("=IIQQQQIIQQ")

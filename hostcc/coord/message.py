@@ -35,7 +35,6 @@ MAX_NOTE = 256
 COUNTER_MAX = 2**32 - 1
 """Of incarnations and versions."""
 NONCE_MAX = 2**62
-DIGEST_TEXT = 64
 
 NAME = r"^[A-Za-z0-9._:-]{1,64}\Z"
 """Members, jobs, destinations."""

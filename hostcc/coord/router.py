@@ -58,11 +58,6 @@ class Router:
         """Where it listens."""
         return self._door.address
 
-    @property
-    def door_closed(self) -> bool:
-        """Whether nobody new gets in at the moment."""
-        return self._door.closed
-
     def rekey(self) -> None:
         """Use the keyring's current key: who was connected connects again.
 

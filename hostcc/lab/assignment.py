@@ -6,7 +6,7 @@ difference, all jobs on one level.  Spines are alike, so only who shares a link 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -158,9 +158,3 @@ def _sharing(edges: Sequence[Edge], choice: Sequence[int]) -> frozenset[frozense
 
 def _common(edges: Sequence[Edge], groups: Iterable[frozenset[int]]) -> float:
     return sum(sum(edges[index].bytes for index in group) ** 2 for group in groups)
-
-
-def by_name(scenario: LeafSpineScenario, found: Assignment) -> Mapping[str, float]:
-    """Expected iteration time of each job, seconds."""
-    names = [job.name for job in scenario.job]
-    return dict(zip(names, found.seconds, strict=True))

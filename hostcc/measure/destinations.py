@@ -8,7 +8,7 @@ to be read, so nothing is lost by it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,6 @@ def address(packed: npt.NDArray[np.uint8]) -> Address:
     """The address in 16 bytes of a row."""
     wide = IPv6Address(packed.tobytes())
     return wide.ipv4_mapped or wide
-
-
-def pack_address(text: str) -> npt.NDArray[np.uint8]:
-    """16 bytes for an address in words; ValueError when it is none."""
-    plain = ip_address(text)
-    wide = plain.packed if plain.version == 6 else b"\0" * 10 + b"\xff\xff" + plain.packed
-    return np.frombuffer(wide, np.uint8)
 
 
 class Rows:

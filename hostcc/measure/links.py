@@ -1,4 +1,4 @@
-"""How fast the links are: of this host from ethtool or sysfs, beyond it from the shared view.
+"""How fast this host's links are, from ethtool or sysfs, and which of them leads where.
 
 A speed that nobody knows is None.  Virtual interfaces report one that nothing enforces (veth:
 10 Gbit/s), so these are marked as nominal.
@@ -10,7 +10,7 @@ import ctypes
 import fcntl
 import socket
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,21 +117,6 @@ def outgoing(answer: bytes) -> int | None:
             return int(struct.unpack_from("=I", answer, at + 4)[0])
         at += (size + 3) & ~3
     return None
-
-
-def slowest(
-    here_bps: Mapping[Address, int | None], beyond_bps: Mapping[Address, int | None]
-) -> dict[Address, int | None]:
-    """Speed of the slowest known link on the way to each destination of `here_bps`.
-
-    `beyond_bps` is what the view says of links beyond this host, as far as it knows the
-    destination.  None where nobody knows anything.
-    """
-    result = {}
-    for address, here in here_bps.items():
-        known = [speed for speed in (here, beyond_bps.get(address)) if speed is not None]
-        result[address] = min(known, default=None)
-    return result
 
 
 def _speed(sock: socket.socket, name: str, own: bool) -> int | None:

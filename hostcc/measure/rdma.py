@@ -16,10 +16,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
-
-from hostcc.measure.series import ByteSeries, empty, series
 
 SYSFS = Path("/sys/class/infiniband")
 MAX_DEVICES, MAX_PORTS, MAX_COUNTERS, MAX_PROCESSES = 64, 16, 512, 4096
@@ -254,36 +250,6 @@ def _process(row: Any) -> Process | None:
 
 def _whole(value: Any, most: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-
-
-def difference(before: Counted, after: Counted) -> Counted:
-    """What was counted in between; a counter that went back was reset, so that is unknown."""
-
-    def less(old: int | None, new: int | None) -> int | None:
-        return None if old is None or new is None or new < old else new - old
-
-    return Counted(
-        less(before.tx_bytes, after.tx_bytes), less(before.rx_bytes, after.rx_bytes),
-        less(before.tx_packets, after.tx_packets), less(before.rx_packets, after.rx_packets),
-    )  # fmt: skip
-
-
-def as_series(
-    at_ns: npt.NDArray[np.int64], tx: npt.NDArray[np.int64], rx: npt.NDArray[np.int64], bin_ns: int
-) -> ByteSeries:
-    """Bytes over time from n readings of two growing counters, shape (n,) each.
-
-    `at_ns` are moments, ascending; what a reading saw is put into the bin in which it was
-    read.  Where a counter went back nothing is added.
-    """
-    if len(at_ns) < 2:
-        return empty(bin_ns, int(at_ns[0]) // bin_ns * bin_ns if len(at_ns) else 0)
-    first = int(at_ns[0]) // bin_ns
-    where = (at_ns[1:] // bin_ns - first).astype(np.int64)
-    sums = np.zeros((2, int(where[-1]) + 1), np.int64)
-    for line, values in zip(sums, (tx, rx), strict=True):
-        np.add.at(line, where, np.maximum(np.diff(values), 0))
-    return series(sums[0], sums[1], bin_ns, first * bin_ns)
 
 
 def _names(path: Path, most: int) -> list[str]:

@@ -40,10 +40,6 @@ class MltcpBackend(Protocol):
         """Variant -> the name registered with the kernel."""
 
     @property
-    def event_fd(self) -> int:
-        """Readable when `events` has something."""
-
-    @property
     def flow_storage(self) -> Any:
         """The BpfMap that says whose each socket is, for who shares it; None: there is none."""
 

@@ -85,11 +85,6 @@ class MltcpKernel:
         return {str(v): name for v, name in self._names.items()}
 
     @property
-    def event_fd(self) -> int:
-        """Descriptor of the ring buffer, for epoll."""
-        return self._tracker.map("events").fd
-
-    @property
     def flow_storage(self) -> BpfMap:
         """Socket storage: whose each socket is."""
         return self._mltcp.map("flows")

@@ -1,26 +1,14 @@
-"""Which flows are worth moving, and to which source port.  Pure."""
+"""Which source port a flow is given.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from hostcc.errors import InputError
-from hostcc.model import Flow, PathTable, SizeClass
+from hostcc.model import PathTable
 
-ELEPHANT_BYTES = 1_000_000
-"""Per iteration; what is smaller is over before it could disturb anybody."""
 FIRST_WIRE_PORT, LAST_WIRE_PORT = 61_000, 65_535
 """Source ports that only steering uses, above the kernel's default range of 32768 to 60999."""
-
-
-def size_class(bytes_per_iteration: float, threshold: float = ELEPHANT_BYTES) -> SizeClass:
-    """Elephants are steered, mice stay on ECMP."""
-    return SizeClass.ELEPHANT if bytes_per_iteration >= threshold else SizeClass.MOUSE
-
-
-def elephants(flows: Iterable[Flow], threshold: float = ELEPHANT_BYTES) -> tuple[Flow, ...]:
-    """The flows that steering is for."""
-    return tuple(x for x in flows if size_class(x.bytes, threshold) is SizeClass.ELEPHANT)
 
 
 def port_for(

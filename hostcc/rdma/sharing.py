@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from hostcc.coord.payloads import MAX_HOPS
 from hostcc.model import Flow, JobProfile, Path, PathTable
+from hostcc.paths.packets import ROCE_PORT
 from hostcc.rdma.flows import LEAST_RATE, Way, assumed, period
 from hostcc.routing.beside import Beside
 
-ROCE, ROCE_PORT = "roce", 4791
+ROCE = "roce"
 DIRECT = "direct"
 """The way to an end to which no paths are known: over the links of both ends."""
 CLEARLY = 2.0

@@ -78,10 +78,6 @@ class Contention:
         """Weight of the edges whose ends are on different levels."""
         return int(self.weight[levels[self.first] < levels[self.second]].sum())
 
-    def respects(self, levels: Ints) -> bool:
-        """Whether no edge leads to a higher priority."""
-        return bool((levels[self.first] <= levels[self.second]).all())
-
 
 def spans(first: Ints, last: Ints) -> Ints:
     """The numbers first[i] .. last[i] - 1 of every i, one after the other."""

@@ -43,11 +43,6 @@ class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     delay_target_max_us: Micros | None = None
     silence_us: Silence | None = None
 
-    @property
-    def has_rule(self) -> bool:
-        """Whether ports say which sockets are this job's."""
-        return bool(self.local_ports or self.remote_ports)
-
 
 @dataclass(frozen=True)
 class Wishes:

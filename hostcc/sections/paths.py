@@ -18,7 +18,6 @@ File = Annotated[
     str, Meta(pattern=r"^(/[^\x00]{0,4000})?\Z", description="an absolute path or nothing")
 ]
 Mbit = Annotated[float, Meta(ge=0, le=8_000_000)]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:>/@-]{1,96}\Z", description="a link's name")]
 
 
 class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

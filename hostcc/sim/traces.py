@@ -1,13 +1,10 @@
-"""Readers of published traffic and topologies: files that others wrote, so nothing is believed.
+"""Reads the routing paper's traffic: files that others wrote, so nothing is believed.
 
-Two formats.  The routing paper's traffic: a folder with `topology.properties` and
-`jobs_N/ring_R/job_I-MODEL.txt`, a line per flow.  The Lingjun data set's `topo.csv`: for each
-host its core (DSW), aggregation (PSW) and ToR (ASW) switch.
+A folder with `topology.properties` and `jobs_N/ring_R/job_I-MODEL.txt`, a line per flow.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +29,6 @@ _JOB = re.compile(r"job_(\d{1,4})-([A-Za-z0-9_.-]{1,40})\.txt")
 _FOLDER = re.compile(r"jobs_(\d{1,4})")
 _RING = re.compile(r"ring_(\d{1,6})")
 _EDGES = re.compile(r"(\d{1,9})(?::(\d{1,9}))?-(\d{1,9})(?::(\d{1,9}))?")
-_SWITCH = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -77,17 +73,6 @@ class Traffic:
     """`jobs_N/ring_R`."""
     ring: int
     jobs: tuple[JobTraffic, ...]
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """Where each host of a three-layer network is; all arrays are (H,)."""
-
-    names: tuple[str, ...]
-    core: tuple[str, ...]
-    aggregation: tuple[str, ...]
-    tor: tuple[str, ...]
-    """ToR names are unique together with their aggregation switch only."""
 
 
 def read_traffic(folder: Path) -> tuple[LeafSpine, tuple[Traffic, ...]]:
@@ -156,25 +141,6 @@ def read_job(path: Path, fabric: LeafSpine) -> JobTraffic:
             row = int(np.flatnonzero(~right)[0])
             raise InputError(f"{path}: flow {row}: {what}: expected a NIC of ToR {tor[row]}")
     return flows
-
-
-def read_hosts(path: Path) -> Hosts:
-    """A Lingjun `topo.csv`, sorted by host.  Raises InputError."""
-    rows = list(csv.reader(_text(path).splitlines()))
-    if not rows or [cell.strip() for cell in rows[0]] != ["ip", "DSW", "PSW", "ASW"]:
-        raise InputError(f"{path}:1: expected the columns ip,DSW,PSW,ASW")
-    if len(rows) > MAX_NODES:
-        raise InputError(f"{path}: expected at most {MAX_NODES} hosts")
-    found: dict[str, tuple[str, str, str]] = {}
-    for number, row in enumerate(rows[1:], 2):
-        if len(row) != 4 or not all(_SWITCH.fullmatch(cell) for cell in row):
-            raise InputError(f"{path}:{number}: expected four names of 1 to 64 characters")
-        if row[0] in found:
-            raise InputError(f"{path}:{number}: expected each host once, got it twice")
-        found[row[0]] = (row[1], row[2], row[3])
-    names = tuple(sorted(found))
-    core, aggregation, tor = (tuple(found[name][i] for name in names) for i in range(3))
-    return Hosts(names, core, aggregation, tor)
 
 
 def _text(path: Path) -> str:

@@ -85,21 +85,6 @@ class CountsEntry(ctypes.Structure):
     )  # fmt: skip
 
 
-def expected_layout() -> tuple[int, ...]:
-    """What the libraries' `hcc_plan_layout` has to say."""
-    return (
-        ctypes.sizeof(PathEntry), ctypes.sizeof(JobEntry), ctypes.sizeof(Header),
-        Header.beat.offset, Header.generation.offset, JobEntry.name.offset,
-        JobEntry.traffic_class.offset, JobEntry.rate.offset, JobEntry.f_milli.offset,
-        JobEntry.path.offset, PathEntry.ports.offset, PathEntry.count.offset,
-        JobEntry.gates.offset, JobEntry.gate.offset, ctypes.sizeof(GateEntry),
-        ctypes.sizeof(CountEntry), ctypes.sizeof(CountsEntry), CountsEntry.iterations.offset,
-        CountsEntry.qp.offset, CountEntry.bytes.offset, CountEntry.dgid.offset,
-        CountEntry.device.offset, CountsEntry.iteration.offset,
-        VERSION, MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS, GATES, DEVICE_BYTES,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Pacing:
     """A job's send rate as a function of how far its iteration has come."""

@@ -1,15 +1,13 @@
 """UDP source ports of RoCEv2 and the flow labels that stand for them.  Pure.
 
 The kernel and rdma-core derive the port from the flow label of the address vector
-(rdma_flow_label_to_udp_sport), and the label from both queue pair numbers where it is 0
-(rdma_calc_flow_label).
+(rdma_flow_label_to_udp_sport).
 """
 
 from __future__ import annotations
 
 from hostcc.errors import InputError
 
-ROCE_PORT = 4791
 FIRST, LAST = 0xC000, 0xFFFF
 MAX_LABEL = 0xFFFFF
 
@@ -24,11 +22,3 @@ def label_of(port: int) -> int:
     if not FIRST <= port <= LAST:
         raise InputError(f"UDP source port {port}: expected {FIRST} to {LAST}")
     return port & 0x3FFF or 0x4001
-
-
-def default_label(local: int, remote: int) -> int:
-    """The label that stands in for 0: a digest of the two queue pairs' numbers."""
-    mixed = local * remote & (1 << 64) - 1
-    mixed ^= mixed >> 20
-    mixed ^= mixed >> 40
-    return mixed & MAX_LABEL

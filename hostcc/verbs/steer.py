@@ -52,7 +52,6 @@ class QpState:
     number: int
     state: int
     """enum ibv_qp_state."""
-    draining: bool
     route: Route
 
 
@@ -76,7 +75,6 @@ def read(qp: QP) -> QpState:
     return QpState(
         qp.qp_num,
         attr.qp_state,
-        bool(attr.sq_draining),
         Route(port_of(label) if label else None, attr.ah_attr.traffic_class),
     )
 

@@ -14,9 +14,9 @@ from hostcc.measure.destinations import (
     Recycling,
     Rows,
     address,
-    pack_address,
     sum_by,
 )
+from tests.measure.addresses import packed
 
 pytestmark = pytest.mark.unit
 
@@ -27,7 +27,7 @@ KEY = np.dtype([("slot", "u2"), ("local", "u1"), ("pad", "u1"), ("addr", "u1", (
 def test_addresses(given_address: object) -> None:
     expected = ip_address(str(given_address))
     mapped = getattr(expected, "ipv4_mapped", None)
-    assert address(pack_address(str(given_address))) == (mapped or expected)
+    assert address(packed(str(given_address))) == (mapped or expected)
 
 
 def test_learning_and_recycling() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.lab import netns
-from hostcc.measure.links import carriers, links, parse_speed, slowest, sysfs_speed
+from hostcc.measure.links import carriers, links, parse_speed, sysfs_speed
 
 
 @pytest.mark.unit
@@ -40,13 +40,6 @@ def test_sysfs_speed(tmp_path: Path) -> None:
     (tmp_path / "eth0/speed").write_text("100000\n")
     assert sysfs_speed("eth0", tmp_path) == 10**11
     assert sysfs_speed("eth1", tmp_path) is None
-
-
-@pytest.mark.unit
-def test_slowest() -> None:
-    a, b, c, d = (ip_address(f"198.18.0.{n}") for n in range(1, 5))
-    here = {a: 100, b: 100, c: None, d: None}
-    assert slowest(here, {a: 40, b: None, c: 25}) == {a: 40, b: 100, c: 25, d: None}
 
 
 @pytest.fixture

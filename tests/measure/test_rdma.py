@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.measure import rdma
-from hostcc.measure.rdma import Counted, HostRdma, counted, difference, parse_processes, parse_rate
+from hostcc.measure.rdma import Counted, HostRdma, counted, parse_processes, parse_rate
 
 pytestmark = pytest.mark.unit
 
@@ -136,25 +135,10 @@ def test_any_json(value: object) -> None:
         assert all(count >= 0 for count in process.raw.values())
 
 
-def test_difference() -> None:
-    before, after = Counted(10, 5, None, 1), Counted(25, 4, 3, 1)
-    assert difference(before, after) == Counted(15, None, None, 0)
-
-
 def test_names_of_drivers() -> None:
     assert counted({"tx_bytes": 3, "port_xmit_data": 2}).tx_bytes == 8
     assert counted({"rcvd_pkts": 3}).rx_packets == 3
     assert counted({}) == Counted(None, None, None, None)
-
-
-def test_series() -> None:
-    at = np.array([1000, 1900, 2100, 5200], np.int64)
-    made = rdma.as_series(at, np.array([5, 7, 10, 110]), np.array([9, 9, 1, 2]), 1000)
-    assert (made.start_ns, made.bin_ns) == (1000, 1000)
-    assert made.tx.tolist() == [2, 3, 0, 0, 100]
-    assert made.rx.tolist() == [0, 0, 0, 0, 1]
-    assert len(rdma.as_series(at[:1], at[:1], at[:1], 1000)) == 0
-    assert len(rdma.as_series(at[:0], at[:0], at[:0], 1000)) == 0
 
 
 def test_host_without_devices_or_tool(tmp_path: Path) -> None:

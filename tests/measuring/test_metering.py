@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from hostcc.limits import MAX_JOBS
-from hostcc.measure.destinations import DESTINATION, pack_address
+from hostcc.measure.destinations import DESTINATION
 from hostcc.measure.meter import Lost, Window
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.metering import LINGER, Metering
+from tests.measure.addresses import packed
 
 pytestmark = pytest.mark.unit
 
@@ -50,7 +51,7 @@ class FakeMeter:
     def read(self) -> Window:
         who = np.zeros(len(self.rows), DESTINATION)
         for number, (slot, to, local, _) in enumerate(self.rows):
-            who[number] = (slot, local, False, pack_address(to))
+            who[number] = (slot, local, False, packed(to))
         words = np.zeros((len(self.rows) * BINS, 2), np.uint64)
         words[:, 0] = np.repeat([size for *_, size in self.rows], BINS)
         row, place = np.divmod(np.arange(len(words)), BINS)

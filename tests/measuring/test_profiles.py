@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hostcc.measure.destinations import DESTINATION, address, pack_address
+from hostcc.measure.destinations import DESTINATION, address
 from hostcc.measure.gpu.readings import Source
 from hostcc.measure.meter import RX, TX
 from hostcc.measure.series import ByteSeries, part, series
@@ -19,13 +19,14 @@ from hostcc.measuring.profiles import Beside, known, summary, to_share
 from hostcc.measuring.routes import Way, used
 from hostcc.measuring.tracks import Track
 from hostcc.measuring.window import ENOUGH
+from tests.measure.addresses import packed
 from tests.measure.jobs import regular
 from tests.measure.test_exchanges import SENT, SILENCE
 from tests.measure.test_exchanges import job as shapeless
 
 pytestmark = pytest.mark.unit
 
-NEAR, FAR = (address(pack_address(f"198.18.0.{n}")) for n in (2, 3))
+NEAR, FAR = (address(packed(f"198.18.0.{n}")) for n in (2, 3))
 WAYS = {NEAR: Way("eth0", 10**9, nominal=False), FAR: Way("eth1", 10**9, nominal=True)}
 
 
@@ -33,7 +34,7 @@ WAYS = {NEAR: Way("eth0", 10**9, nominal=False), FAR: Way("eth1", 10**9, nominal
 def track() -> Track:
     """100 ms; 20,000 bytes each way, three quarters of what is sent goes NEAR."""
     made, who = Track("a"), np.zeros(2, DESTINATION)
-    who["addr"][0], who["addr"][1] = pack_address(str(NEAR)), pack_address(str(FAR))
+    who["addr"][0], who["addr"][1] = packed(str(NEAR)), packed(str(FAR))
     for at in range(0, 4000, 1000):
         made.take(part(regular(100, 40), at, at + 1000), who, np.array([[3, 1], [1, 1]]))
         made.look(made.collect())
@@ -61,7 +62,7 @@ def test_what_others_are_told(track: Track) -> None:
 def test_before_its_iterations_are_known_a_guess_is_told() -> None:
     """Three iterations and a half: too few for a period."""
     young, who = Track("a"), np.zeros(1, DESTINATION)
-    who["addr"][0] = pack_address(str(NEAR))
+    who["addr"][0] = packed(str(NEAR))
     young.take(part(regular(200, 4), 0, 780), who, np.array([[1, 1]]))
     young.look(young.collect())
     of = known(LiveJob("a", weight=3.0, flops=2e12), young, Beside())
@@ -79,7 +80,7 @@ def test_before_its_iterations_are_known_a_guess_is_told() -> None:
 def learned(of: ByteSeries) -> Track:
     """What is known of a job that sends this NEAR, a second at a time."""
     made, who = Track("a"), np.zeros(1, DESTINATION)
-    who["addr"][0] = pack_address(str(NEAR))
+    who["addr"][0] = packed(str(NEAR))
     for at in range(0, len(of), 1000):
         made.take(part(of, at, at + 1000), who, np.array([[1, 1]]))
         made.look(made.collect())

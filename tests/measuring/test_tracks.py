@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.measure.destinations import DESTINATION, Records, address, pack_address
+from hostcc.measure.destinations import DESTINATION, Records, address
 from hostcc.measure.series import ByteSeries, joined, part
 from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LOOK_S, WELCOME_S, Track, together
+from tests.measure.addresses import packed
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.unit
 def rows(*to: str) -> Records:
     found = np.zeros(len(to), DESTINATION)
     for row, one in zip(found, to, strict=True):
-        row["slot"], row["addr"] = 1, pack_address(one)
+        row["slot"], row["addr"] = 1, packed(one)
     return found
 
 
@@ -48,7 +49,7 @@ def test_marks_settle_it() -> None:
     of, found = track.pattern(marks)
     assert found.period_s == pytest.approx(0.2)
     assert found.bytes_per_iteration == pytest.approx(2 * 40_000, rel=0.01)
-    assert of is track.history()
+    assert of.tx.tolist() == track.history().tx.tolist()
 
 
 def test_shares_by_destination_fade_and_are_bounded() -> None:
@@ -57,7 +58,7 @@ def test_shares_by_destination_fade_and_are_bounded() -> None:
     track.take(part(made, 0, 1000), rows("198.18.0.2", "fd00::2"), sums)
     track.look(track.collect())
     shares = track.shares()
-    assert shares[address(pack_address("198.18.0.2"))] == (0.75, 0.25)
+    assert shares[address(packed("198.18.0.2"))] == (0.75, 0.25)
     many = rows(*(f"198.18.{n // 200}.{n % 200}" for n in range(400)))
     track.take(part(made, 1000), many, np.ones((400, 2), np.int64))
     track.look(track.collect())

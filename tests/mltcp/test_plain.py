@@ -88,7 +88,7 @@ class Shadow:
             assert row["overruns"] == 0, name
         for name in operations:
             assert counts[name]["calls"] > 0, name
-        assert counts["avoid"]["calls"] > 1000
+        assert counts["avoid"]["calls"] > 200  # the slower the machine, the fewer ACKs
         assert counts["ssthresh"]["calls"] > 2
         # What could not be compared, because a tick of the clock came between.
         for row in counts.values():

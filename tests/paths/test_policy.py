@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hostcc.errors import InputError
-from hostcc.model import Flow, Path, PathTable
+from hostcc.model import Path, PathTable
 from hostcc.paths import changes, choose, egress, shares
 from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
 from hostcc.paths.marking import JobMark
@@ -19,12 +19,6 @@ from tests.refusals import refusal_of
 pytestmark = pytest.mark.unit
 
 TABLE = PathTable("a", "b", (Path("p", ("x",), (50000, 61001, 61005)), Path("q", ("y",), (61002,))))
-
-
-def test_elephants_only() -> None:
-    flows = [Flow("1", "j", "a", "b", 5e6), Flow("2", "j", "a", "b", 5e3)]
-    assert [flow.id for flow in choose.elephants(flows)] == ["1"]
-    assert choose.elephants(flows, threshold=1e9) == ()
 
 
 def test_ports_come_from_the_reserved_range_and_may_run_out() -> None:

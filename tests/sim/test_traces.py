@@ -15,8 +15,6 @@ from tests.sim import traffic_files
 
 pytestmark = pytest.mark.unit
 
-HOSTS = "ip,DSW,PSW,ASW\nb,G6,P10,S1\na,G6,P12,S1\n"
-
 
 def test_traffic_is_read_by_number_of_jobs_and_ring(tmp_path: Path) -> None:
     fabric, sets = traces.read_traffic(traffic_files.write(tmp_path))
@@ -80,50 +78,19 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "topology.properties").write_text(traffic_files.TOPOLOGY)
     with pytest.raises(InputError, match="folders, got none"):
         traces.read_traffic(tmp_path)
-    (tmp_path / "topo.csv").write_bytes(b"ip,DSW,PSW,ASW\n\xff,a,b,c\n")
+    (tmp_path / "topology.properties").write_bytes(b"num_nodes=\xff\n")
     with pytest.raises(InputError, match="UTF-8"):
-        traces.read_hosts(tmp_path / "topo.csv")
-
-
-def test_hosts_are_sorted(tmp_path: Path) -> None:
-    (tmp_path / "topo.csv").write_text(HOSTS)
-    hosts = traces.read_hosts(tmp_path / "topo.csv")
-    assert hosts.names == ("a", "b")
-    assert hosts.aggregation == ("P12", "P10")
-    assert hosts.tor == ("S1", "S1")
-    assert hosts.core == ("G6", "G6")
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("ip,PSW,ASW\n", "columns"),
-        (HOSTS + "a,G6,P12,S1\n", "twice"),
-        (HOSTS + "c,G6,P12\n", "four names"),
-        (HOSTS + "c,G6,,S1\n", "four names"),
-        (HOSTS + f"c,G6,{'x' * 65},S1\n", "four names"),
-    ],
-)
-def test_wrong_hosts_are_refused(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "topo.csv").write_text(text)
-    with pytest.raises(InputError, match=words) as error:
-        traces.read_hosts(tmp_path / "topo.csv")
-    assert is_one_line(str(error.value))
+        traces.read_topology(tmp_path / "topology.properties")
 
 
 @settings(max_examples=60)
 @given(st.binary(max_size=200))
-def test_no_bytes_get_past_the_readers_as_anything_but_input_errors(
+def test_no_bytes_get_past_the_reader_as_anything_but_input_errors(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
-    for name in ("topology.properties", "topo.csv"):
-        (folder / name).write_bytes(data)
-    for reader in (
-        lambda: traces.read_topology(folder / "topology.properties"),
-        lambda: traces.read_hosts(folder / "topo.csv"),
-    ):
-        try:
-            reader()
-        except InputError as error:
-            assert is_one_line(str(error))
+    (folder / "topology.properties").write_bytes(data)
+    try:
+        traces.read_topology(folder / "topology.properties")
+    except InputError as error:
+        assert is_one_line(str(error))

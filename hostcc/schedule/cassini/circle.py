@@ -109,12 +109,6 @@ class Pattern:
     """(start, end, bytes/s) within the iteration, not overlapping; elsewhere nothing."""
 
 
-def one_phase(job: str, period: float, start: float, bytes_sent: float, rate: float) -> Pattern:
-    """A job that sends once an iteration: from `start` seconds on, at `rate` bytes/s."""
-    end = start + (bytes_sent / rate if rate > 0 else 0.0)
-    return Pattern(job, max(period, end), ((start, end, rate),))
-
-
 def check(pattern: Pattern) -> None:
     """Raises ViewError for a pattern that cannot be."""
     if not 0 < pattern.period <= MAX_SECONDS:

@@ -7,7 +7,6 @@ never loaded, and BARRED (index L + 1), which is never usable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,21 +64,6 @@ def make(capacity: Floats, table: Ints) -> Fabric:
     table[(full[table] == 0).any(axis=2) | (table == links + 1).any(axis=2)] = links + 1
     full[full == 0] = capacity.max(initial=0.0) or 1.0  # nothing will use it
     return Fabric(full, table)
-
-
-def from_lists(capacity: Sequence[float], tables: Sequence[Sequence[Sequence[int]]]) -> Fabric:
-    """A Fabric from ragged lists: for each table its candidates, for each of those its links."""
-    links = len(capacity)
-    width = max((len(paths) for paths in tables), default=0)
-    hops = max((len(path) for paths in tables for path in paths), default=0)
-    table = np.full((len(tables), max(1, width), max(1, hops)), links + 1, np.int64)
-    for row, paths in zip(table, tables, strict=True):
-        for slot, path in zip(row, paths, strict=False):
-            if any(not 0 <= link < links for link in path):
-                raise ViewError(f"paths: expected link indices from 0 to {links - 1}")
-            slot[:] = links
-            slot[: len(path)] = path
-    return make(np.array(capacity, np.float64), table)
 
 
 def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:

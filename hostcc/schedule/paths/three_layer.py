@@ -8,8 +8,7 @@ Equal demands on equal links end at the bound nearly always; it says so when the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,14 +57,6 @@ def uniform(pods: int, tors: int, planes: int, cores: int, capacity: float = 1.0
     """All links alike."""
     low = np.full((2, pods, tors, planes), float(capacity))
     return Clos3(low, np.full((2, pods, planes, cores), float(capacity)))
-
-
-def without_cores(clos: Clos3, cores: Sequence[tuple[int, int]]) -> Clos3:
-    """The same after cores (plane, number) have failed."""
-    high = clos.high.copy()
-    for plane, core in cores:
-        high[:, :, plane, core] = 0.0
-    return replace(clos, high=high)
 
 
 def fabric(clos: Clos3, src: Ints, dst: Ints) -> tuple[Fabric, Ints]:

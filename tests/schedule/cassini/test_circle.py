@@ -94,8 +94,3 @@ def test_the_parts_of_the_circle_add_up_to_what_is_sent(
 def test_a_pattern_turns_as_often_as_it_has_iterations() -> None:
     curve = circle.demand(Pattern("j", 2.0, ((0.0, 1.0, 5.0),)), 3, 12)
     assert curve.tolist() == pytest.approx([5, 5, 0, 0] * 3)
-
-
-def test_one_phase() -> None:
-    pattern = circle.one_phase("j", 1.0, 0.25, 50.0, 100.0)
-    assert pattern.phases == ((0.25, 0.75, 100.0),)

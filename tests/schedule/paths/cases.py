@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,26 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hostcc.schedule.paths import clos as closes
+from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.clos import Clos, Flows
+from hostcc.schedule.paths.fabric import Fabric
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "golden" / "paths.json").read_text()
 )["cases"]
+
+
+def ragged(capacity: Sequence[float], tables: Sequence[Sequence[Sequence[int]]]) -> Fabric:
+    """A Fabric from lists: for each table its candidates, for each of those its links."""
+    links = len(capacity)
+    width = max(len(paths) for paths in tables)
+    hops = max(len(path) for paths in tables for path in paths)
+    table = np.full((len(tables), width, max(1, hops)), links + 1, np.int64)
+    for row, paths in zip(table, tables, strict=True):
+        for slot, path in zip(row, paths, strict=False):
+            slot[:] = links
+            slot[: len(path)] = path
+    return fabrics.make(np.array(capacity, np.float64), table)
 
 
 def golden(case: dict[str, Any]) -> tuple[Clos, Flows]:

@@ -7,7 +7,6 @@ import pytest
 
 from hostcc.schedule.paths import baselines, two_layer
 from hostcc.schedule.paths import clos as closes
-from hostcc.schedule.paths import fabric as fabrics
 from tests.schedule.paths import cases
 
 pytestmark = pytest.mark.unit
@@ -25,14 +24,14 @@ def test_the_hash_spreads_over_usable_candidates_only() -> None:
 
 
 def test_the_hash_is_a_known_function_of_the_key() -> None:
-    fabric = fabrics.from_lists([1.0] * 4, [[[0], [1], [2], [3]], [[]]])
+    fabric = cases.ragged([1.0] * 4, [[[0], [1], [2], [3]], [[]]])
     found = baselines.ecmp(fabric, np.zeros(8, np.int64), np.arange(8))
     assert found.tolist() == [3, 2, 1, 1, 1, 0, 3, 3]  # SplitMix64 in plain integers
     assert baselines.ecmp(fabric, np.array([1]), np.array([5])).tolist() == [0]
 
 
 def test_a_flow_without_a_path_gets_none() -> None:
-    fabric = fabrics.from_lists([0.0], [[[0]]])
+    fabric = cases.ragged([0.0], [[[0]]])
     assert baselines.ecmp(fabric, np.array([0]), np.array([5])).tolist() == [-1]
 
 
@@ -52,7 +51,7 @@ def test_annealing_is_better_than_the_hash_and_repeats() -> None:
 
 
 def test_annealing_with_nothing_to_choose() -> None:
-    fabric = fabrics.from_lists([1.0], [[[0]]])
+    fabric = cases.ragged([1.0], [[[0]]])
     none = np.empty(0, np.int64)
     assert not len(baselines.anneal(fabric, none, np.empty(0), none, target=1.0))
     one = np.array([0])

@@ -13,12 +13,13 @@ from hostcc import model
 from hostcc.schedule import problem as problems
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.paths import fabric as fabrics
+from tests.schedule.paths import cases
 
 pytestmark = pytest.mark.unit
 
 
 def test_ragged_candidates_are_padded_and_failed_links_barred() -> None:
-    fabric = fabrics.from_lists([1.0, 0.0, 2.0], [[[0, 2], [1]], [[2]]])
+    fabric = cases.ragged([1.0, 0.0, 2.0], [[[0, 2], [1]], [[2]]])
     assert fabric.table.tolist() == [[[0, 2], [4, 4]], [[2, 3], [4, 4]]]
     assert fabric.usable.tolist() == [[True, False], [True, False]]
     table, demand = np.array([0, 1, 1]), np.array([5.0, 2.0, 9.0])
@@ -30,14 +31,14 @@ def test_ragged_candidates_are_padded_and_failed_links_barred() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
 def test_capacities_and_demands_are_checked(value: float) -> None:
     with pytest.raises(ViewError, match="capacity"):
-        fabrics.from_lists([value], [[[0]]])
+        cases.ragged([value], [[[0]]])
     with pytest.raises(ViewError, match="demand"):
         fabrics.whole(np.array([1.0, value]))
 
 
 def test_unknown_links_are_refused() -> None:
     with pytest.raises(ViewError, match="from 0 to 0"):
-        fabrics.from_lists([1.0], [[[1]]])
+        fabrics.make(np.ones(1), np.array([[[3]]]))
 
 
 @given(st.lists(st.floats(0, 1e30), min_size=1, max_size=50), st.randoms())

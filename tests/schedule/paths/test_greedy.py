@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 
 from hostcc.schedule.paths import clos as closes
-from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import greedy, two_layer
 from hostcc.schedule.paths.clos import Clos, Flows
 from tests.schedule.paths import cases
@@ -43,6 +42,6 @@ def test_the_factor_holds_on_equal_links(case: tuple[Clos, Flows]) -> None:
 
 
 def test_flows_without_a_path_are_not_placed() -> None:
-    fabric = fabrics.from_lists([1.0, 0.0], [[[0]], [[1]]])
+    fabric = cases.ragged([1.0, 0.0], [[[0]], [[1]]])
     found = greedy.listed_order(fabric, np.array([0, 1, 0]), np.ones(3))
     assert found.tolist() == [0, -1, 0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import local_search
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
+from tests.schedule.paths import cases
 
 pytestmark = pytest.mark.unit
 
@@ -25,7 +26,7 @@ def profile(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> list[f
 )
 def test_the_loads_never_become_worse(flows: list[tuple[int, int]], capacity: list[float]) -> None:
     tables = [[[0, 3], [1, 4], [2]], [[0, 4], [5], [1, 2, 3]], [[3], [4], [5, 0]]]
-    fabric = fabrics.from_lists(capacity, tables)
+    fabric = cases.ragged(capacity, tables)
     usable = fabric.usable
     table = np.array([flow[0] for flow in flows if usable[flow[0]].any()], np.int64)
     demand = np.array([flow[1] for flow in flows if usable[flow[0]].any()], np.float64)
@@ -37,7 +38,7 @@ def test_the_loads_never_become_worse(flows: list[tuple[int, int]], capacity: li
 
 
 def two_links() -> Fabric:
-    return fabrics.from_lists([1.0, 1.0], [[[0], [1]]])
+    return cases.ragged([1.0, 1.0], [[[0], [1]]])
 
 
 def test_moves_reach_the_best_split() -> None:
