@@ -7,13 +7,12 @@ file wins key by key; `[[job]]` entries of one name are merged.
 from __future__ import annotations
 
 import ipaddress
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostcc import inputfile
+from hostcc import tomlfile
 from hostcc.config import Config, expand_ports, shape_of
 from hostcc.coord import address
 from hostcc.errors import InputError
@@ -70,7 +69,7 @@ def load(path: Path, must_exist: bool = True) -> Config:
         where = str(file)
         if file.is_fifo():  # the agent reads it again, and must not wait for a writer
             raise InputError(f"{where}: expected a file, got a pipe")
-        data = parse(read_text(file), where)
+        data = tomlfile.load(file, MAX_FILE_BYTES)
         config = convert(data, Config, where)
         names: set[str] = set()
         for index, job in enumerate(config.job):
@@ -82,18 +81,6 @@ def load(path: Path, must_exist: bool = True) -> Config:
     for key, expected, got in check(config):
         raise refusal(merged.origin.get(key, str(path)), key, expected, got)
     return config
-
-
-def parse(text: str, where: str) -> dict[str, Any]:
-    """TOML to untyped data.  Raises InputError."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{where}: expected TOML: {error}") from None
-    except RecursionError:
-        raise InputError(f"{where}: expected less deeply nested TOML") from None
-    except ValueError as error:  # a number of thousands of digits, an impossible date
-        raise InputError(f"{where}: expected TOML: {error}") from None
 
 
 def files(path: Path, must_exist: bool) -> list[Path]:
@@ -111,23 +98,6 @@ def files(path: Path, must_exist: bool) -> list[Path]:
     if len(drop_ins) > MAX_DROP_INS:
         raise refusal(str(folder), "", f"at most {MAX_DROP_INS} files", len(drop_ins))
     return found + drop_ins
-
-
-def read_text(path: Path) -> str:
-    """A bounded UTF-8 file.  Raises InputError."""
-    try:
-        with inputfile.open_now(path) as stream:
-            raw = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: expected a readable file, got: {error.strerror}") from None
-    except ValueError as error:  # a null byte in the name
-        raise InputError(f"{path}: expected a file name, got: {error}") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise refusal(str(path), "", f"at most {MAX_FILE_BYTES} bytes", "more")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise refusal(str(path), f"byte {error.start}", "UTF-8", "something else") from None
 
 
 def check(config: Config) -> Iterator[Problem]:

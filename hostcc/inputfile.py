@@ -16,7 +16,9 @@ def read(path: Path, most: int) -> bytes:
         with open_now(path) as file:
             return read_from(file, str(path), most)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        raise _unreadable(str(path), error) from None
+    except ValueError as error:  # a null byte in the name
+        raise InputError(f"{path}: expected a file name, got: {error}") from None
 
 
 def open_now(path: Path) -> BinaryIO:
@@ -43,12 +45,21 @@ def read_argument(name: str, most: int) -> bytes:
     try:
         return read_from(sys.stdin.buffer, name, most)
     except OSError as error:
-        raise InputError(f"{name}: {error.strerror}") from None
+        raise _unreadable(name, error) from None
 
 
 def read_from(file: BinaryIO, name: str, most: int) -> bytes:
     """What is left of an open file, at most `most` bytes.  Raises InputError and OSError."""
     data = file.read(most + 1)
     if len(data) > most:
-        raise InputError(f"{name}: expected at most {most} bytes")
+        raise too_long(name, most)
     return data
+
+
+def too_long(name: str, most: int) -> InputError:
+    """That there are more bytes than `most`."""
+    return InputError(f"{name}: expected at most {most} bytes, got more")
+
+
+def _unreadable(name: str, error: OSError) -> InputError:
+    return InputError(f"{name}: expected a readable file, got: {error.strerror}")

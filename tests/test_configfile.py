@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.config import Config
-from hostcc.configfile import MAX_FILE_BYTES, load, parse
+from hostcc.configfile import MAX_FILE_BYTES, load
 from hostcc.errors import Exit, InputError
 from hostcc.validate import convert
 from tests.refusals import is_one_line, refusal_of
@@ -171,8 +171,3 @@ def test_any_document_is_a_config_or_one_line(document: dict[str, Any]) -> None:
     line = refusal_of(convert, document, Config, "F")
     assert not line or line.startswith("F: ")
     assert is_one_line(line)
-
-
-@given(st.text(alphabet=st.sampled_from(list("[]{}=\"'.,\n#ab1-_é\x00\\u")) | st.characters()))
-def test_any_text_is_toml_or_one_line(text: str) -> None:
-    assert is_one_line(refusal_of(parse, text, "F"))

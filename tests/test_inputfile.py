@@ -27,10 +27,15 @@ def test_reads_no_more_than_it_must_of_an_endless_file() -> None:
 
 
 def test_names_what_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none: No such file"):
+    with pytest.raises(InputError, match="none: expected a readable file, got: No such file"):
         inputfile.read(tmp_path / "none", 8)
     with pytest.raises(InputError, match="Is a directory"):
         inputfile.read(tmp_path, 8)
+
+
+def test_a_name_that_is_none() -> None:
+    with pytest.raises(InputError, match="expected a file name, got: embedded null byte"):
+        inputfile.read(Path("a\0b"), 8)
 
 
 def test_a_pipe_is_read_and_one_without_a_writer_is_empty(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 from zmq.utils import z85
 
+from hostcc import tomlfile
 from hostcc.coord.names import MEMBER_NAME, MEMBER_NAME_WORDS
 from hostcc.errors import InputError
 from hostcc.validate import convert
@@ -164,7 +164,7 @@ def secret_text(host: HostKeys) -> str:
 
 def parse_public(raw: bytes, where: str) -> Member:
     """A member from its public file.  Raises InputError; a secret file is refused, too."""
-    data = _toml(raw, where)
+    data = tomlfile.parse(raw, where, MAX_FILE_BYTES)
     if any("_secret" in name for key in _tables(data) for name in key):
         raise InputError(f"{where}: expected public keys, got secret ones; keep them to yourself")
     found = convert(data, _PublicFile, where)
@@ -173,7 +173,7 @@ def parse_public(raw: bytes, where: str) -> Member:
 
 def parse_secret(raw: bytes, where: str) -> HostKeys:
     """A host's own keys from its secret file.  Raises InputError."""
-    found = convert(_toml(raw, where), _SecretFile, where)
+    found = convert(tomlfile.parse(raw, where, MAX_FILE_BYTES), _SecretFile, where)
     keys = tuple(
         SecretKey(_public(key, where), key.curve_secret, key.sign_seed) for key in found.key
     )
@@ -257,14 +257,3 @@ def _seconds(at: datetime, where: str) -> float:
 def _tables(data: dict[str, object]) -> list[dict[str, object]]:
     keys = data.get("key")
     return [key for key in keys if isinstance(key, dict)] if isinstance(keys, list) else []
-
-
-def _toml(raw: bytes, where: str) -> dict[str, object]:
-    if len(raw) > MAX_FILE_BYTES:
-        raise InputError(f"{where}: expected at most {MAX_FILE_BYTES} bytes")
-    try:
-        return tomllib.loads(raw.decode())
-    except RecursionError:
-        raise InputError(f"{where}: expected less deeply nested TOML") from None
-    except ValueError as error:  # not UTF-8, not TOML, an impossible date or number
-        raise InputError(f"{where}: expected TOML: {error}") from None

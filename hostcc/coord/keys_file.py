@@ -11,6 +11,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from hostcc import inputfile
 from hostcc.coord.keys import (
     MAX_FILE_BYTES,
     HostKeys,
@@ -22,7 +23,6 @@ from hostcc.coord.keys import (
 )
 from hostcc.errors import InputError
 
-DEFAULT_DIRECTORY = Path("/etc/hostcc/keys")
 HOST_FILE = "host.key"
 SUFFIX = ".pub"
 
@@ -131,7 +131,7 @@ def read_file(path: Path, secret: bool = False) -> bytes:
     finally:
         os.close(fd)
     if len(raw) > MAX_FILE_BYTES:
-        raise InputError(f"{path}: expected at most {MAX_FILE_BYTES} bytes")
+        raise inputfile.too_long(str(path), MAX_FILE_BYTES)
     return raw
 
 

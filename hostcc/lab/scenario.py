@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from hostcc.configfile import parse, read_text
+from hostcc import tomlfile
 from hostcc.limits import JOB_NAME, JOB_NAME_WORDS
 from hostcc.validate import convert, refusal
 
+MAX_FILE_BYTES = 1 << 20
 MAX_HOSTS = 64
 KINDS = ("dumbbell", "leaf-spine")
 BUILTIN_DIRECTORY = Path(__file__).parent / "scenarios"
@@ -143,7 +144,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 def load(path: Path) -> Scenario:
     """Read and check a scenario file; raises InputError."""
-    return from_document(parse(read_text(path), str(path)), str(path))
+    return from_document(tomlfile.load(path, MAX_FILE_BYTES), str(path))
 
 
 def from_document(document: Mapping[str, Any], where: str) -> Scenario:

@@ -18,9 +18,10 @@ from typing import Annotated
 
 import msgspec
 
+from hostcc import tomlfile
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import tables, tomlfile
+from hostcc.paths import tables
 from hostcc.paths.hash_model import HashSource, Stage
 from hostcc.paths.packets import Target
 from hostcc.paths.sources import Name, Net, network

@@ -14,9 +14,10 @@ from typing import Annotated, Protocol
 
 import msgspec
 
+from hostcc import tomlfile
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import packets, tables, tomlfile
+from hostcc.paths import packets, tables
 from hostcc.paths.packets import Target
 
 PROTOCOLS = {"tcp": packets.TCP, "udp": packets.UDP}

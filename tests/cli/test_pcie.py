@@ -39,7 +39,7 @@ def test_files_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     ("words", "message"),
     [
         (["--sysfs", "/none"], "--sysfs: expected a copy of /sys"),
-        (["--nccl", "/none"], "/none: No such file"),
+        (["--nccl", "/none"], "/none: expected a readable file, got: No such file"),
         (["--job", "a"], "expected NAME=DEVICES"),
         (["--job", "a=x"], "expected a bus id or device of this host"),
         (["--job", "a b=x"], "expected NAME=DEVICES"),
