@@ -15,7 +15,7 @@ import numpy as np
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
-from hostcc.measure.series import ByteSeries, Floats, cumulative, part, smoothed
+from hostcc.measure.series import Bins, ByteSeries, Floats, cumulative, part, smoothed
 from hostcc.measure.spectrum import taming_of
 from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution
 
@@ -109,7 +109,7 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
 
 
 def following(
-    of: ByteSeries, start: float, known: Reference, *, doubtful: bool = False
+    of: Bins, start: float, known: Reference, *, doubtful: bool = False
 ) -> list[Iteration]:
     """The iterations from `start` (bins) on whose end can be told from the series so far.
 
@@ -160,7 +160,7 @@ class _Ahead:
     """Bins from one place to the next."""
 
     @classmethod
-    def of(cls, series: ByteSeries, start: float, known: Reference) -> _Ahead | None:
+    def of(cls, series: Bins, start: float, known: Reference) -> _Ahead | None:
         """From `start` on; None when it is too short to say anything."""
         first = max(0, int(start))
         if len(series) - first < SEEN_FIRST * known.period:

@@ -13,7 +13,7 @@ from hostcc.measure.period import (
     exchanged,
     regular_interval,
 )
-from hostcc.measure.series import NS, ByteSeries
+from hostcc.measure.series import NS, Bins, ByteSeries
 
 RECENT = 5.0
 """Marks whose last one is more periods ago are old."""
@@ -24,14 +24,14 @@ Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def from_marks(
-    levels: Sequence[ByteSeries], boundaries_s: Sequence[float]
+    levels: Sequence[Bins], boundaries_s: Sequence[float]
 ) -> tuple[ByteSeries, Period] | None:
     """(the series, its period) of the first of `levels` that shows enough of the iterations.
 
     `boundaries_s`: when iterations ended, ascending, seconds on the clock of the series.
     None with fewer than five, and when the last one was long ago.
     """
-    found: tuple[ByteSeries, Period] | None = None
+    found: tuple[Bins, Floats, float] | None = None
     most = FEWEST_ITERATIONS
     for of in levels:
         starts = (np.asarray(boundaries_s, dtype=np.float64) * NS - of.start_ns) / of.bin_ns
@@ -43,10 +43,14 @@ def from_marks(
         period = regular_interval(starts, middle) if middle > 1 else 0.0
         if not period > 1 or len(of) - starts[-1] > RECENT * period:
             continue
-        found, most = (of, _period(of, starts, period)), len(starts)
+        found, most = (of, starts, period), len(starts)
         if len(intervals) >= PLENTY:
             break
-    return found
+    if found is None:
+        return None
+    of, starts, period = found
+    whole = of.whole()
+    return whole, _period(whole, starts, period)
 
 
 def _period(of: ByteSeries, starts: Floats, period: float) -> Period:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,34 @@ Number = TypeVar("Number", np.float64, np.int64)
 
 NS = 1_000_000_000
 """Nanoseconds in a second."""
+
+
+class Bins(Protocol):
+    """Bins that can be looked at in parts: a ByteSeries, or a History, which is packed."""
+
+    @property
+    def bin_ns(self) -> int:
+        """Length of a bin, nanoseconds, above 0."""
+
+    @property
+    def bin_s(self) -> float:
+        """Length of a bin, seconds."""
+
+    @property
+    def start_ns(self) -> int:
+        """Of the first bin, nanoseconds on the clock of whoever measured."""
+
+    @property
+    def end_ns(self) -> int:
+        """Where the last bin ends."""
+
+    def __len__(self) -> int: ...
+
+    def whole(self) -> ByteSeries:
+        """All of them."""
+
+    def part(self, begin: int, end: int | None = None) -> ByteSeries:
+        """Bins begin to end, as a slice would choose them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +87,20 @@ class ByteSeries:
         """Where the last bin ends."""
         return self.start_ns + len(self) * self.bin_ns
 
+    def whole(self) -> ByteSeries:
+        """All of them: itself."""
+        return self
+
+    def part(self, begin: int, end: int | None = None) -> ByteSeries:
+        """Bins begin to end, as a slice would choose them."""
+        first, last, _ = slice(begin, end).indices(len(self))
+        return replace(
+            self,
+            start_ns=self.start_ns + first * self.bin_ns,
+            tx=self.tx[first:last],
+            rx=self.rx[first:last],
+        )
+
 
 def series(
     tx: npt.ArrayLike, rx: npt.ArrayLike | None, bin_ns: int, start_ns: int = 0
@@ -74,15 +116,9 @@ def empty(bin_ns: int, start_ns: int = 0) -> ByteSeries:
     return series((), None, bin_ns, start_ns)
 
 
-def part(of: ByteSeries, begin: int, end: int | None = None) -> ByteSeries:
+def part(of: Bins, begin: int, end: int | None = None) -> ByteSeries:
     """Bins begin to end, as a slice would choose them."""
-    first, last, _ = slice(begin, end).indices(len(of))
-    return replace(
-        of,
-        start_ns=of.start_ns + first * of.bin_ns,
-        tx=of.tx[first:last],
-        rx=of.rx[first:last],
-    )
+    return of.part(begin, end)
 
 
 def joined(before: ByteSeries, after: ByteSeries) -> ByteSeries:
@@ -93,18 +129,23 @@ def joined(before: ByteSeries, after: ByteSeries) -> ByteSeries:
     """
     if not len(before):
         return after
-    ahead, off = divmod(after.start_ns - before.end_ns, before.bin_ns)
-    if after.bin_ns != before.bin_ns or off or ahead < 0:
-        raise ValueError(
-            f"expected bins of {before.bin_ns} ns from {before.end_ns} on, got bins of "
-            f"{after.bin_ns} ns from {after.start_ns} on"
-        )
-    gap = np.zeros(ahead, dtype=np.int64)
+    gap = np.zeros(silence(before.bin_ns, before.end_ns, after), dtype=np.int64)
     return replace(
         before,
         tx=np.concatenate((before.tx, gap, after.tx)),
         rx=np.concatenate((before.rx, gap, after.rx)),
     )
+
+
+def silence(bin_ns: int, end_ns: int, after: ByteSeries) -> int:
+    """Bins between `end_ns` and a series; raises ValueError when they do not fit together."""
+    ahead, off = divmod(after.start_ns - end_ns, bin_ns)
+    if after.bin_ns != bin_ns or off or ahead < 0:
+        raise ValueError(
+            f"expected bins of {bin_ns} ns from {end_ns} on, got bins of "
+            f"{after.bin_ns} ns from {after.start_ns} on"
+        )
+    return ahead
 
 
 def rebinned(of: ByteSeries, factor: int) -> ByteSeries:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hostcc.measure.changes import Iteration, Reference, changed, following, reference
+from hostcc.measure.history import History
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
-from hostcc.measure.series import NS, ByteSeries, empty, joined, part, rebinned
+from hostcc.measure.series import NS, ByteSeries, part, rebinned
 from hostcc.measure.spectrum import tamed
 from hostcc.measure.tracking import track
 
@@ -19,7 +20,7 @@ LEVELS = 3
 STEP = 8
 """Bins of each level are so many times as long as those of the one before."""
 KEPT = 16384
-"""Bins kept of each level: with 1 ms the last 16 s, 2 minutes, 17 minutes; 0.8 MB a job."""
+"""Bins kept of each level: with 1 ms the last 16 s, 2 minutes, 17 minutes."""
 FEWEST_BINS = 24
 """Bins without which nothing is tried."""
 PATIENCE, PATIENCE_LATER = 0.2, 0.3
@@ -50,12 +51,12 @@ WINDOW = 24
 class Watch:
     """What is known of a job's pattern; made by `begin`, and anew by each `update`."""
 
-    levels: tuple[ByteSeries, ...]
+    levels: tuple[History, ...]
     found: Period
     """The pattern now; not periodic while a new one is learned."""
     level: int = 0
     """Whose bins `found` counts in."""
-    series: ByteSeries | None = None
+    series: History | None = None
     """The bins that `found` was found in."""
     known: Reference | None = None
     next_ns: float = 0.0
@@ -85,7 +86,7 @@ NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
 
 def begin(bin_ns: int, start_ns: int = 0) -> Watch:
     """A job of which nothing is known; bins are `bin_ns` long and begin at `start_ns`."""
-    levels = tuple(empty(bin_ns * STEP**level, start_ns) for level in range(LEVELS))
+    levels = tuple(History(bin_ns * STEP**level, start_ns) for level in range(LEVELS))
     return Watch(levels, NOTHING)
 
 
@@ -102,16 +103,16 @@ def update(watch: Watch, new: ByteSeries) -> Watch:
     return _followed(watch) if watch.known is not None else _learned(watch)
 
 
-def _extended(levels: tuple[ByteSeries, ...], new: ByteSeries) -> tuple[ByteSeries, ...]:
+def _extended(levels: tuple[History, ...], new: ByteSeries) -> tuple[History, ...]:
     """The levels with new bins, each cut to what is kept."""
-    longer = [joined(levels[0], new)]
+    longer = [levels[0].longer(new)]
     for level in levels[1:]:
         finer = longer[-1]
         end_ns = level.end_ns if len(level) else finer.start_ns
-        base = level if len(level) else empty(level.bin_ns, finer.start_ns)
+        base = level if len(level) else History(level.bin_ns, finer.start_ns)
         fresh = part(finer, max(0, end_ns - finer.start_ns) // finer.bin_ns)
-        longer.append(joined(base, rebinned(fresh, STEP)) if len(fresh) >= STEP else base)
-    return tuple(part(level, max(0, len(level) - KEPT)) for level in longer)
+        longer.append(base.longer(rebinned(fresh, STEP)) if len(fresh) >= STEP else base)
+    return tuple(level.since(max(0, len(level) - KEPT)) for level in longer)
 
 
 def _learned(watch: Watch) -> Watch:
@@ -143,8 +144,8 @@ def _relooked(watch: Watch) -> Watch:
     passed = int((of.end_ns - watch.series.end_ns) / of.bin_ns / period)
     if passed < REFRESH:
         return watch
-    tail = part(of, max(0, len(of) - int(WINDOW * period)))
-    found = detect(tail)
+    tail = of.since(max(0, len(of) - int(WINDOW * period)))
+    found = detect(tail.whole())
     old = watch.found.bytes_per_iteration
     if not found.periodic or old is None or found.bytes_per_iteration is None:
         other = True
@@ -177,7 +178,7 @@ def _best(watch: Watch) -> tuple[int, Period]:
         # Longer bins only say more when the shorter ones do not go back as far.
         if number and watch.levels[number - 1].start_ns <= start_ns + level.bin_ns:
             break
-        tried.append((number, detect(level)))
+        tried.append((number, detect(level.whole())))
     best = max(period.confidence for _, period in tried)
     return next(one for one in tried if one[1].confidence >= FINER * best)
 
@@ -193,12 +194,12 @@ def _reconsidered(watch: Watch) -> Watch:
         and abs(found.period_s / old.period_s - 1) > OTHER
         and (found.confidence >= FINER * old.confidence or (old.irregular and not found.irregular))
     )
-    return (
-        _accepted(watch, number, watch.levels[number], found, seen=watch.seen) if other else watch
-    )
+    if not other:
+        return watch
+    return _accepted(watch, number, watch.levels[number], found, seen=watch.seen)
 
 
-def _accepted(watch: Watch, level: int, of: ByteSeries, found: Period, *, seen: int) -> Watch:
+def _accepted(watch: Watch, level: int, of: History, found: Period, *, seen: int) -> Watch:
     """The watch with a pattern that was found in `of`."""
     assert found.starts is not None
     return replace(
@@ -206,7 +207,7 @@ def _accepted(watch: Watch, level: int, of: ByteSeries, found: Period, *, seen: 
         found=found,
         level=level,
         series=of,
-        known=None if found.irregular else reference(of, found),
+        known=None if found.irregular else reference(of.whole(), found),
         next_ns=of.start_ns + float(found.starts[-1]) * of.bin_ns,
         recent=(),
         seen=seen,
@@ -272,14 +273,15 @@ def _calm(watch: Watch, recent: list[Iteration]) -> int:
     return watch.calm
 
 
-def _refreshed(watch: Watch, of: ByteSeries) -> Watch:
+def _refreshed(watch: Watch, of: History) -> Watch:
     """Measure the last iterations again."""
     assert watch.known is not None
-    tail = part(of, max(0, len(of) - int(WINDOW * watch.known.period)))
-    again = track(tamed(tail.total), watch.known.period)
-    found = NOTHING if again is None else judged(tail, again, rhythm(tail.total))
+    tail = of.since(max(0, len(of) - int(WINDOW * watch.known.period)))
+    bins = tail.whole()
+    again = track(tamed(bins.total), watch.known.period)
+    found = NOTHING if again is None else judged(bins, again, rhythm(bins.total))
     if not found.periodic:
-        found = detect(tail)
+        found = detect(bins)
     if found.periodic:
         fresh = _accepted(watch, watch.level, tail, found, seen=watch.seen)
         return replace(fresh, next_ns=watch.next_ns, recent=watch.recent)
@@ -306,7 +308,7 @@ def _doubted(watch: Watch) -> Watch:
 def _forgotten(watch: Watch, since_ns: int, *, changed_now: bool = True) -> Watch:
     """Begin to learn anew from what came since a moment."""
     levels = tuple(
-        part(level, min(len(level), max(0, -(-(since_ns - level.start_ns) // level.bin_ns))))
+        level.since(min(len(level), max(0, -(-(since_ns - level.start_ns) // level.bin_ns))))
         for level in watch.levels
     )
     again = Watch(

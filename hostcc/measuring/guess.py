@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative, part
+from hostcc.measure.series import Bins, ByteSeries, Floats, Ints, cumulative, part
 
 LEAST_S, RATE_S = 0.5, 2.0
 """Seconds of bins without which nothing is guessed, and without which a rate says nothing."""
@@ -42,14 +42,14 @@ class Guess:
     """Per iteration."""
 
 
-def guess(levels: Sequence[ByteSeries]) -> Guess | None:
+def guess(levels: Sequence[Bins]) -> Guess | None:
     """From a job's bins in several lengths, the shortest first; None: too little was seen.
 
     Shorter bins see more; longer ones go back further, and are asked where those find nothing.
     """
     known = [level for level in levels if len(level) * level.bin_s >= LEAST_S]
     for level in known:
-        found = _by_silences(level)
+        found = _by_silences(level.whole())
         if found is not None:
             return found
     return _by_rate(known[0]) if known and len(known[0]) * known[0].bin_s >= RATE_S else None
@@ -74,7 +74,7 @@ def _by_silences(of: ByteSeries) -> Guess | None:
     return Guess(period * of.bin_s, silent * of.bin_s, sent) if sent > 0 else None
 
 
-def _by_rate(of: ByteSeries) -> Guess | None:
+def _by_rate(of: Bins) -> Guess | None:
     lately = part(of, max(0, len(of) - int(WINDOW_S / of.bin_s)))
     sent = float(lately.tx.sum()) / (len(lately) * of.bin_s) * NOMINAL_S
     return Guess(NOMINAL_S, 0.0, sent) if sent > 0 else None

@@ -116,13 +116,14 @@ class Track:
         levels = self.watch.levels
         if boundaries_s and (marked := from_marks(levels, boundaries_s)) is not None:
             return marked
-        return self.watch.series or self.history(), self.watch.found
+        of = levels[self.watch.level] if self.watch.series is None else self.watch.series
+        return of.whole(), self.watch.found
 
     def history(self) -> ByteSeries:
         """All bins that are kept, of the length that suits the pattern."""
         if self.watch is None:
             return self.pattern()[0]
-        return self.watch.levels[self.watch.level]
+        return self.watch.levels[self.watch.level].whole()
 
     def shares(self) -> dict[Address, tuple[float, float]]:
         """Destination -> its parts of what is sent and of what is received; each sums to 1."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hostcc.bench import synthetic
 from hostcc.bench.synthetic import Dirt, Sample, Shape
 from hostcc.measure import watch as w
 from hostcc.measure.period import Period, detect
-from hostcc.measure.series import NS, ByteSeries, Floats, part, rebinned, series
+from hostcc.measure.series import NS, ByteSeries, Floats, empty, joined, part, rebinned, series
 from hostcc.measure.tracking import Track, track
 from tests.measure.jobs import MS, regular
 
@@ -179,3 +181,71 @@ def test_a_job_that_goes_on_is_analysed_as_a_whole_ever_more_seldom(
     assert len({end for end in whole if end > 20 * NS}) <= 3
     # A few times at first, then once in twenty seconds.
     assert 5 <= len(again) <= 10
+
+
+@dataclass(frozen=True, eq=False)
+class Unpacked:
+    """What History does, with nothing packed."""
+
+    bin_ns: int
+    start_ns: int
+    of: ByteSeries | None = None
+
+    def __len__(self) -> int:
+        return len(self.whole())
+
+    @property
+    def end_ns(self) -> int:
+        return self.whole().end_ns
+
+    def whole(self) -> ByteSeries:
+        return empty(self.bin_ns, self.start_ns) if self.of is None else self.of
+
+    def part(self, begin: int, end: int | None = None) -> ByteSeries:
+        return self.whole().part(begin, end)
+
+    def since(self, begin: int) -> Unpacked:
+        left = self.part(begin)
+        return Unpacked(self.bin_ns, left.start_ns, left)
+
+    def longer(self, new: ByteSeries) -> Unpacked:
+        both = joined(self.whole(), new)
+        return Unpacked(both.bin_ns, both.start_ns, both)
+
+
+def said(watch: w.Watch) -> tuple[object, ...]:
+    """All that can be told from a watch, to the last bit."""
+    found = {**vars(watch.found), "starts": None}
+    starts = watch.found.starts
+    known = None if watch.known is None else watch.known.pattern.tobytes()
+    return (
+        found, None if starts is None else starts.tobytes(), known, watch.level, watch.next_ns,
+        watch.recent, watch.seen, watch.changes, watch.changed_ns,
+        watch.series and watch.series.whole().tx.tobytes(),
+        [(level.start_ns, level.end_ns) for level in watch.levels],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("more workers", 5), ("another model", 130), ("slow", 997), ("none", 333)]
+)
+def test_packed_or_not_the_same_is_found(
+    name: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "slow":
+        made = regular(9000, 14, share=0.2)
+    elif name == "none":
+        made = synthetic.APERIODIC["random transfers"](np.random.default_rng(3)).series
+    else:
+        made = changing(CHANGES[name], 4, Dirt(jitter=0.02, straggler_share=0.1)).series
+    packed = w.begin(MS)
+    with monkeypatch.context() as patch:
+        patch.setattr(w, "History", Unpacked)
+        plain = w.begin(MS)
+    for at in range(0, len(made), step):
+        new = part(made, at, at + step)
+        packed = w.update(packed, new)
+        with monkeypatch.context() as patch:
+            patch.setattr(w, "History", Unpacked)
+            plain = w.update(plain, new)
+        assert said(packed) == said(plain)

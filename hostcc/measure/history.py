@@ -1,0 +1,133 @@
+"""A long series of bins in little memory: packed in pieces, unpacked where somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hostcc.measure.packed import Packed, packed, unpack
+from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, silence
+
+PIECE = 2048
+"""Bins of a piece.  What comes is added to the last one until it is full, which is packed anew
+each time: shorter ones cost less to fill, longer ones less to keep and to unpack."""
+_NONE: Ints = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bins that follow one another."""
+
+    tx: Packed
+    rx: Packed
+
+    def __len__(self) -> int:
+        return self.tx.count
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The same as a ByteSeries; it never changes, and shares pieces with those it came from."""
+
+    bin_ns: int
+    """Length of a bin, nanoseconds, above 0."""
+    start_ns: int
+    """Of the first bin, nanoseconds on the clock of whoever measured."""
+    pieces: tuple[Piece, ...] = ()
+    skipped: int = 0
+    """Bins of the first piece that are no longer part of this; fewer than it has."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pieces)) - self.skipped
+
+    @property
+    def bin_s(self) -> float:
+        """Length of a bin, seconds."""
+        return self.bin_ns / NS
+
+    @property
+    def end_ns(self) -> int:
+        """Where the last bin ends."""
+        return self.start_ns + len(self) * self.bin_ns
+
+    @property
+    def tx(self) -> Ints:
+        """Sent, shape (n,), none negative."""
+        return _joined([piece.tx for piece in self.pieces], 0, _NONE)[self.skipped :]
+
+    @property
+    def rx(self) -> Ints:
+        """Received, shape (n,)."""
+        return _joined([piece.rx for piece in self.pieces], 0, _NONE)[self.skipped :]
+
+    @property
+    def total(self) -> Floats:
+        """Bytes in both directions, shape (n,)."""
+        return self.whole().total
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that the numbers take, but for the objects that hold them."""
+        return sum(len(piece.tx.data) + len(piece.rx.data) for piece in self.pieces)
+
+    def whole(self) -> ByteSeries:
+        """All of it, unpacked."""
+        return ByteSeries(self.bin_ns, self.start_ns, self.tx, self.rx)
+
+    def part(self, begin: int, end: int | None = None) -> ByteSeries:
+        """Bins begin to end, as a slice would choose them; only their pieces are unpacked."""
+        first, last, _ = slice(begin, end).indices(len(self))
+        pieces, before = self._from(first)
+        tail = History(self.bin_ns, self.start_ns + first * self.bin_ns, pieces, before)
+        return part(tail.whole(), 0, max(0, last - first))
+
+    def since(self, begin: int) -> History:
+        """What is left without the first `begin` bins, of at least so many."""
+        pieces, skipped = self._from(begin)
+        return History(self.bin_ns, self.start_ns + begin * self.bin_ns, pieces, skipped)
+
+    def longer(self, new: ByteSeries) -> History:
+        """With bins that come after the last one; bins that nobody measured are 0.
+
+        Raises ValueError when they do not fit.
+        """
+        if not len(self):
+            return history(new)
+        silent = silence(self.bin_ns, self.end_ns, new)
+        kept, last = self.pieces, self.pieces[:0]
+        if len(kept[-1]) < PIECE:
+            kept, last = kept[:-1], kept[-1:]
+        tx = _joined([one.tx for one in last], silent, new.tx)
+        rx = _joined([one.rx for one in last], silent, new.rx)
+        return replace(self, pieces=(*kept, *_pieces(tx, rx)))
+
+    def _from(self, begin: int) -> tuple[tuple[Piece, ...], int]:
+        """The pieces from a bin on, and how many bins of the first one are before it."""
+        pieces, before = self.pieces, begin + self.skipped
+        while pieces and before >= len(pieces[0]):
+            before -= len(pieces[0])
+            pieces = pieces[1:]
+        return pieces, before
+
+
+def history(of: ByteSeries) -> History:
+    """A series, packed."""
+    return History(of.bin_ns, of.start_ns, tuple(_pieces(of.tx, of.rx)))
+
+
+def _pieces(tx: Ints, rx: Ints) -> Iterator[Piece]:
+    for at in range(0, len(tx), PIECE):
+        yield Piece(packed(tx[at : at + PIECE]), packed(rx[at : at + PIECE]))
+
+
+def _joined(parts: Sequence[Packed], silent: int, new: Ints) -> Ints:
+    """What is packed, a silence, and what is not, one after the other."""
+    count = sum(one.count for one in parts)
+    found, at = np.zeros(count + silent + len(new), np.int64), 0
+    for one in parts:
+        unpack(one, found[at : at + one.count])
+        at += one.count
+    found[count + silent :] = new
+    return found

@@ -1,0 +1,54 @@
+"""Numbers in few bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.measure.packed import Packed, packed, unpack
+from hostcc.measure.series import Ints
+
+pytestmark = pytest.mark.unit
+
+ANY = st.integers(-(2**63), 2**63 - 1)
+LIKELY = st.sampled_from([0, 0, 0, 0, 1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32])
+
+
+def unpacked(of: Packed) -> Ints:
+    found = np.zeros(of.count, np.int64)
+    unpack(of, found)
+    return found
+
+
+@given(st.lists(st.one_of(LIKELY, ANY), max_size=100))
+def test_nothing_is_lost(numbers: list[int]) -> None:
+    values = np.array(numbers, np.int64)
+    found = unpacked(packed(values))
+    assert found.tolist() == numbers
+
+
+@given(st.lists(LIKELY, max_size=300))
+def test_it_never_takes_more_than_the_numbers_themselves(numbers: list[int]) -> None:
+    assert len(packed(np.array(numbers, np.int64)).data) <= 8 * len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "bytes_"),
+    [
+        ([0] * 1000, 0),
+        ([1] * 1000, 1000),
+        ([2**16 - 1] * 1000, 2000),
+        ([2**16] * 1000, 4000),
+        ([2**32] * 1000, 8000),
+        ([0] * 900 + [70_000] * 100, 125 + 400),
+    ],
+)
+def test_the_smallest_way_is_taken(numbers: list[int], bytes_: int) -> None:
+    assert len(packed(np.array(numbers)).data) == bytes_
+
+
+def test_every_second_number_may_be_a_view() -> None:
+    values = np.arange(100)
+    assert unpacked(packed(values[::2])).tolist() == values[::2].tolist()
