@@ -3,7 +3,7 @@
 An agent runs in a network namespace as a user would start it; a job of its host holds
 connections to another host open.  Nothing is sent over them: what is measured is what the
 agent does for having them.  Then jobs that exchange every period are added: what it takes to
-meter and follow them.
+learn them, and after that to meter and follow them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from hostcc.lab.scenario import FabricSpec
 
 JOB = "holder"
 PORT, LOAD_PORT = 5000, 5001
-SETTLE_S, LEARN_S = 2.0, 12.0
-"""Between a change and the measurement; the same for jobs, which have to be learned."""
+SETTLE_S = 2.0
+"""Between a change and the measurement."""
 HOLDER, LOAD = "hostcc.bench.holder", "hostcc.bench.agent_cost_load"
-BURST_BYTES = 1_000_000
-"""What a job sends each period."""
+AT_ONCE = 4
+"""Jobs that are started at the same time: all would keep a small machine from its jobs."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -45,6 +45,8 @@ class Figures(msgspec.Struct, frozen=True):
     """What the agent says the job has."""
     jobs_known: int
     """Other jobs whose period has been found."""
+    learning_percent: float
+    """The agent's part of one CPU from before the first job's start until the measurement."""
     cpu_percent: float
     """Of one CPU."""
     resident_bytes: int
@@ -79,6 +81,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="of those jobs (default: %(default)s)",
     )
     parser.add_argument(
+        "--burst",
+        type=options.whole("--burst", 1, 1 << 30),
+        default=1_000_000,
+        metavar="BYTES",
+        help="that each of them sends every period (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--learn",
+        type=options.fraction("--learn", 0, 600),
+        default=12.0,
+        metavar="S",
+        help="between their start and the measurement (default: %(default)s)",
+    )
+    parser.add_argument(
         "--seconds",
         type=options.fraction("--seconds", 0.5, 600),
         default=20.0,
@@ -93,7 +109,8 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     steps = [*((count, 0) for count in counts), *((counts[-1], number) for number in jobs)]
     store = CaseStore(context.out, list[Figures], context.fresh, any_programs=context.report_only)
     parameters = {
-        "open": list(counts), "jobs": list(jobs), "period": args.period, "seconds": args.seconds,
+        "open": list(counts), "jobs": list(jobs), "period": args.period, "burst": args.burst,
+        "learn": args.learn, "seconds": args.seconds,
     }  # fmt: skip
     identity = identity_of(parameters, programs=True)
     runs: list[list[Figures]] = []
@@ -103,7 +120,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         found = store.load(name, identity)
         if found is None and not context.report_only:
             try:
-                found = measure(steps, args.period, args.seconds, context, number)
+                found = measure(steps, args, context, number)
             except (LabError, NoAgentError) as error:
                 failures.append(f"run {number}: {error}")
                 continue
@@ -120,6 +137,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("flows_seen", "seen by the agent", digits=0),
             Column("jobs", "jobs that exchange", digits=0),
             Column("jobs_known", "of known period", digits=0),
+            Column("learning_percent", "CPU % until then", digits=2),
             Column("cpu_percent", "CPU %", digits=2),
             Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
             Column("open_cpu_us", "CPU us / flow opened", digits=1),
@@ -144,16 +162,13 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 
 
 def measure(
-    steps: Sequence[tuple[int, int]],
-    period_s: float,
-    seconds: float,
-    context: Context,
-    number: int,
+    steps: Sequence[tuple[int, int]], args: argparse.Namespace, context: Context, number: int
 ) -> list[Figures]:
     """One run: the same agent with more and more (flows, jobs that exchange); raises LabError."""
     hosts = (Host(1, JOB, 0, left=True), Host(2, JOB, 1, left=False))
     with Fabric(FabricSpec(rate_mbit=1000.0, gso_max_segs=64), hosts) as fabric:
-        running = agents.start(fabric, hosts[:1], {})
+        profiled = {"measure": {"jobs_max": 1 + max(jobs for _, jobs in steps)}}
+        running = agents.start(fabric, hosts[:1], profiled)
         started: list[subprocess.Popen[bytes]] = []
         try:
             server = _start(fabric, hosts[1], [], HOLDER, "listen", hosts[1].address, PORT)
@@ -165,20 +180,25 @@ def measure(
             found, before = [], (0, 0)
             for step, (count, jobs) in enumerate(steps):
                 context.tell(f"{count} flows, {jobs} jobs #{number}", step, len(steps))
+                began = usage.read(running[0].process.pid) if jobs else None
                 if jobs > before[1] == 0:
                     server = _start(fabric, hosts[1], [], LOAD, "take", hosts[1].address, LOAD_PORT)
                     started.append(server)
                     _answer(server, "listening")
-                for index in range(before[1], jobs):
-                    wrapped = _wrapped(running[0], f"load-{index}")
-                    job = _start(
-                        fabric, hosts[0], wrapped, LOAD, "send", hosts[1].address, LOAD_PORT,
-                        period_s, BURST_BYTES,
-                    )  # fmt: skip
-                    started.append(job)
-                    _answer(job, "sending")
-                time.sleep(LEARN_S if jobs else 0.0)
-                found.append(_with_flows(client, running[0], count, count - before[0], seconds))
+                for index in range(before[1], jobs, AT_ONCE):
+                    batch = [
+                        _start(
+                            fabric, hosts[0], _wrapped(running[0], f"load-{one}"), LOAD, "send",
+                            hosts[1].address, LOAD_PORT, args.period, args.burst,
+                        )
+                        for one in range(index, min(index + AT_ONCE, jobs))
+                    ]  # fmt: skip
+                    started += batch
+                    for job in batch:
+                        _answer(job, "sending")
+                time.sleep(args.learn if jobs else 0.0)
+                more = count - before[0]
+                found.append(_with_flows(client, running[0], count, more, args.seconds, began))
                 before = count, jobs
             return found
         finally:
@@ -194,8 +214,14 @@ def measure(
 
 
 def _with_flows(
-    client: subprocess.Popen[bytes], agent: agents.Agent, count: int, more: int, seconds: float
+    client: subprocess.Popen[bytes],
+    agent: agents.Agent,
+    count: int,
+    more: int,
+    seconds: float,
+    began: usage.Reading | None,
 ) -> Figures:
+    """`began`: before the jobs of this step were started; None without jobs."""
     try:
         before = usage.read(agent.process.pid)
         assert client.stdin is not None
@@ -214,6 +240,7 @@ def _with_flows(
     return Figures(
         _flows_seen(agent),
         _jobs_known(agent),
+        usage.between(began, before).process_percent if began else 0.0,
         used.process_percent,
         last.resident_bytes,
         1e6 * opening_s / more if more else 0.0,

@@ -49,6 +49,8 @@ def test_anything_else_is_refused_in_one_line(text: str) -> None:
         ["ack-cost", "--controls", "vegas"],
         ["agent-cost", "--seconds", "nan"],
         ["agent-cost", "--open", "-1"],
+        ["agent-cost", "--burst", "0"],
+        ["agent-cost", "--learn", "inf"],
         ["gossip-sockets", "--members", "5"],
         ["gossip-sockets", "--minutes", "nan"],
     ],
