@@ -26,6 +26,8 @@ from hostcc.validate import convert, refusal
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DROP_INS = 256
+MAX_SOCKET_BYTES = 107
+"""Of a socket's path (sockaddr_un)."""
 
 Problem = tuple[str, str, object]
 """Key path, what was expected, what was found."""
@@ -109,11 +111,12 @@ def check(config: Config) -> Iterator[Problem]:
             f"at least twice heartbeat_s ({agent.heartbeat_s:g})",
             agent.heartbeat_stale_s,
         )
-    if len(str(config.socket_path).encode()) > 107:
+    if len(str(config.socket_path).encode()) > MAX_SOCKET_BYTES:
         key = "agent.socket" if agent.socket else "agent.run_dir"
-        yield key, "a socket path of at most 107 bytes", str(config.socket_path)
-    if not config.marks.socket and len(config.marks_path.encode()) > 107:
-        yield "agent.run_dir", "a marks.sock path of at most 107 bytes", config.marks_path
+        yield key, f"a socket path of at most {MAX_SOCKET_BYTES} bytes", str(config.socket_path)
+    if not config.marks.socket and len(config.marks_path.encode()) > MAX_SOCKET_BYTES:
+        words = f"a marks.sock path of at most {MAX_SOCKET_BYTES} bytes"
+        yield "agent.run_dir", words, config.marks_path
     port = agent.metrics_listen.rpartition(":")[2]
     if port and not 1 <= int(port) <= 65535:
         yield "agent.metrics_listen", "a port from 1 to 65535", agent.metrics_listen
@@ -220,8 +223,11 @@ def _check_paths(paths: PathsConfig) -> Iterator[Problem]:
     """Ports in order, a file where the source is one, addresses as the kernel writes them."""
     if paths.first_port > paths.last_port:
         yield "paths.last_port", f"at least first_port ({paths.first_port})", paths.last_port
-    if paths.source != "probe" and not paths.file:
+    by_socket = paths.source == "telemetry" and paths.socket
+    if paths.source != "probe" and not paths.file and not by_socket:
         yield "paths.file", f'an absolute path, for source = "{paths.source}"', paths.file
+    if len(paths.socket.encode()) > MAX_SOCKET_BYTES:
+        yield "paths.socket", f"a path of at most {MAX_SOCKET_BYTES} bytes", paths.socket
     for one in paths.addresses:
         try:
             good = str(ipaddress.ip_address(one)) == one

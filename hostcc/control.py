@@ -8,15 +8,14 @@ user are bounded, so a crowd of unprivileged readers cannot lock root out.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import stat
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hostcc import unixsocket
 from hostcc.errors import HostccError, InputError
 from hostcc.log import get_logger
 from hostcc.messages import (
@@ -157,42 +156,7 @@ class ControlServer:
 
 
 def listen_at(path: Path, group: int | None) -> socket.socket:
-    """A listening UNIX socket, mode 0660 for the group or 0600 without one.
-
-    Replaces a socket that nobody listens on; refuses to touch anything else.
-    """
-    _make_way(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(before)
-        if group is not None:
-            os.chown(path, -1, group)
-            path.chmod(0o660)
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise HostccError(f"control socket {path}: {error.strerror or error}") from None
+    """A listening UNIX socket, for the group or only for root.  Raises HostccError."""
+    listener = unixsocket.bind(path, socket.SOCK_STREAM, "control socket", group)
+    listener.listen(128)
     return listener
-
-
-def _make_way(path: Path) -> None:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise HostccError(f"control socket {path}: {error.strerror}") from None
-    if not stat.S_ISSOCK(mode):
-        raise HostccError(f"control socket {path}: something else is there, not a socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-            return
-    raise HostccError(f"control socket {path}: another agent listens there")

@@ -40,6 +40,7 @@ PARTS = {
     "plan": "what the hosts decide together",
     "marking": "marks of packets by level",
     "egress": "this host's queues by level",
+    "telemetry": "paths by the network's own records",
     "paths": "which source port takes which path",
     "steering": "flows on the paths of the plan",
 }

@@ -192,7 +192,7 @@ def test_mode_and_owner_of_the_socket(tmp_path: Path) -> None:
 def test_what_is_at_the_path_already(tmp_path: Path) -> None:
     path = tmp_path / "s"
     control.listen_at(path, None).close()
-    with control.listen_at(path, None), pytest.raises(HostccError, match="another agent listens"):
+    with control.listen_at(path, None), pytest.raises(HostccError, match="another program listens"):
         control.listen_at(path, None)
     path.unlink()
     path.write_text("precious")

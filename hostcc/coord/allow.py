@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostcc.coord.keys import Member, PublicKey, preferred
-from hostcc.coord.keys_file import SUFFIX, check_directory, read_public
+from hostcc.coord.keys_file import SUFFIX, read_public
 from hostcc.errors import InputError, one_line
 from hostcc.log import get_logger
+from hostcc.ownership import check_directory
 
 log = get_logger("gossip")
 

@@ -22,6 +22,7 @@ from hostcc.coord.keys import (
     secret_text,
 )
 from hostcc.errors import InputError
+from hostcc.ownership import check_directory, check_owner
 
 HOST_FILE = "host.key"
 SUFFIX = ".pub"
@@ -85,31 +86,6 @@ def make_directory(path: Path) -> None:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     check_directory(path)
-
-
-def check_directory(path: Path) -> None:
-    """Raises InputError unless only root or we may put files into a directory."""
-    try:
-        found = path.stat()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"{path}: expected a directory, got: {reason}") from None
-    if not stat.S_ISDIR(found.st_mode):
-        raise InputError(f"{path}: expected a directory")
-    check_owner(path, found, 0o022)
-
-
-def check_owner(path: Path, found: os.stat_result, forbidden: int) -> None:
-    """Raises InputError unless a file is root's or ours and has no mode bit of `forbidden`."""
-    if found.st_uid not in {0, os.geteuid()}:
-        raise InputError(f"{path}: expected it to be root's or ours, got uid {found.st_uid}")
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & forbidden:
-        fit = mode & ~forbidden
-        raise InputError(
-            f"{path}: expected mode {fit:04o} (others must not "
-            f"{'read' if forbidden & 0o044 else 'write'} it), got {mode:04o}"
-        )
 
 
 def read_file(path: Path, secret: bool = False) -> bytes:

@@ -1,6 +1,7 @@
 """Paths from in-band network telemetry, as a collector writes it down.
 
-One JSON object a line, in a file that grows or in datagrams to a UNIX socket:
+One JSON object a line, in a file that grows or in datagrams to a UNIX socket (at most 64 KiB and
+1,000 lines each):
 
     {"src": "198.18.0.2", "dst": "198.18.1.2", "protocol": "tcp", "src_port": 49153,
      "dst_port": 5001, "hops": ["leaf1", "spine2", "leaf2"], "at": 1760000000.0}
@@ -11,10 +12,10 @@ seconds since the epoch.  docs/paths.md has the fields and bounds.
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import stat
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,9 +28,14 @@ from hostcc.paths.sources import PROTOCOLS
 from hostcc.paths.tables import LinkNames
 
 MAX_LINE_BYTES = 8192
-MAX_FLOWS = 200_000
+MAX_DATAGRAM_BYTES = 1 << 16
+MAX_DATAGRAM_LINES = 1000
+MAX_HELD_BYTES = 64 << 20
+"""Of all records that are kept, as they lie in memory: some 50,000 of six hops."""
 MAX_READ_BYTES = 4 << 20
 """Of a file at one visit: the rest is for the next."""
+AHEAD_S = 60.0
+"""A record may be so much newer than the host's clock."""
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -48,24 +54,34 @@ class Report(msgspec.Struct, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(Report)
-_Key = tuple[str, str, int, int]
+_Key = tuple[bytes, bytes, int, int]
 
 
 class TelemetrySource:
-    """A PathSource fed with records; what is older than `max_age_s` is forgotten."""
+    """A PathSource fed with records.  Any thread may call; nobody waits for more than a record."""
 
-    def __init__(self, max_age_s: float = 600.0) -> None:
-        self._max_age_s = max_age_s
+    def __init__(self) -> None:
         self._flows: dict[_Key, dict[int, Report]] = {}
-        self._count = 0
+        self._held = 0
+        self._lock = Lock()
+        """Of what is held."""
         self.refused = 0
-        """Lines that were no records."""
+        """Lines that were no records, or for which there was no room."""
+        self._reading = Lock()
+        """Of the file, and how far it was read."""
+        self._file: Path | None = None
         self._offset = 0
         self._rest = b""
 
-    def feed(self, data: bytes) -> None:
-        """Take whole lines; what is no record is counted and passed over."""
-        for line in data.splitlines():
+    def __len__(self) -> int:
+        """Records that are kept."""
+        return sum(map(len, list(self._flows.values())))
+
+    def feed(self, data: bytes, most: int | None = None) -> int:
+        """Take whole lines, at most so many, and how many there were; what is no record is counted
+        and passed over."""
+        lines = data.splitlines()
+        for line in lines[:most]:
             if not line.strip():
                 continue
             try:
@@ -74,82 +90,89 @@ class TelemetrySource:
                 self._take(_DECODER.decode(line))
             except (msgspec.MsgspecError, InputError, ValueError, RecursionError):
                 self.refused += 1
+        if most is not None and len(lines) > most:
+            self.refused += len(lines) - most
+        return min(len(lines), most or len(lines))
 
     def read_file(self, path: Path) -> None:
         """Take what was added to a file since the last visit.  Raises HostccError."""
-        try:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):  # reading could wait for ever
-                raise HostccError(f"{path}: expected a regular file")
-            if found.st_size < self._offset:  # rotated
-                self._offset, self._rest = 0, b""
-            with path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read(MAX_READ_BYTES)
-        except OSError as error:
-            raise HostccError(f"{path}: {error.strerror}") from None
-        self._offset += len(data)
-        whole, newline, rest = (self._rest + data).rpartition(b"\n")
-        self._rest = rest[: MAX_LINE_BYTES + 1]
+        with self._reading:
+            try:
+                data = self._added(path)
+            except OSError as error:
+                raise HostccError(f"{path}: {error.strerror}") from None
+            whole, newline, rest = (self._rest + data).rpartition(b"\n")
+            self._rest = rest[: MAX_LINE_BYTES + 1]
         self.feed(whole + newline)
 
-    def read_socket(self, sock: socket.socket) -> None:
-        """Take all datagrams that wait in a non-blocking UNIX socket."""
-        for _ in range(10_000):
-            try:
-                self.feed(sock.recv(1 << 16))
-            except (BlockingIOError, InterruptedError):
-                return
+    def _added(self, path: Path) -> bytes:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading could wait for ever
+            raise HostccError(f"{path}: expected a regular file")
+        if path != self._file or found.st_size < self._offset:  # rotated
+            self._file, self._offset, self._rest = path, 0, b""
+        with path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read(MAX_READ_BYTES)
+        self._offset += len(data)
+        return data
 
-    def forget(self, now: float) -> None:
-        """Drop what is too old, `now` in seconds since the epoch."""
-        for key, ports in list(self._flows.items()):
-            old = [port for port, one in ports.items() if one.at < now - self._max_age_s]
-            for port in old:
-                del ports[port]
-            self._count -= len(old)
-            if not ports:
-                del self._flows[key]
+    def read_socket(self, sock: socket.socket) -> int:
+        """Take a datagram that waits in a socket that does not block; its lines, 0: none waits."""
+        try:
+            data = sock.recv(MAX_DATAGRAM_BYTES)
+        except OSError:
+            return 0
+        return max(1, self.feed(data, MAX_DATAGRAM_LINES))
+
+    def forget(self, now: float, max_age_s: float = 600.0) -> None:
+        """Drop what is too old or from the future, `now` in seconds since the epoch."""
+        first, last = now - max_age_s, now + AHEAD_S
+        for key in list(self._flows):
+            with self._lock:
+                ports = self._flows.get(key, {})
+                for port in [port for port, one in ports.items() if not first <= one.at <= last]:
+                    self._held -= _size(ports.pop(port))
+                if not ports:
+                    self._flows.pop(key, None)
 
     def table(self, target: Target) -> PathTable | None:
         """See sources.PathSource."""
-        key = (_plain(target.src), _plain(target.dst), target.protocol, target.dst_port)
-        ports = self._flows.get(key)
-        if not ports:
+        key = (_packed(target.src), _packed(target.dst), target.protocol, target.dst_port)
+        with self._lock:
+            reports = dict(self._flows.get(key, {}))
+        if not reports:
             return None
         ways: dict[tuple[str, ...], list[int]] = {}
-        for port, report in ports.items():
+        for port, report in reports.items():
             ways.setdefault(report.hops, []).append(port)
         made = {hops: tuple(found) for hops, found in ways.items()}
-        newest = max(report.at for report in ports.values())
+        newest = max(report.at for report in reports.values())
         return tables.table_of(target.src, target.dst, made, newest, LinkNames.ROUTER)
 
     def _take(self, report: Report) -> None:
-        key = (_plain(report.src), _plain(report.dst), PROTOCOLS[report.protocol], report.dst_port)
-        ports = self._flows.setdefault(key, {})
-        known = ports.get(report.src_port)
-        if known is not None and known.at > report.at:
-            return
-        if known is None:
-            if self._count >= MAX_FLOWS:
-                raise InputError("too many flows")
-            self._count += 1
-        ports[report.src_port] = report
+        ends = _packed(report.src), _packed(report.dst)
+        key = (*ends, PROTOCOLS[report.protocol], report.dst_port)
+        with self._lock:
+            known = self._flows.get(key, {}).get(report.src_port)
+            if known is not None and known.at > report.at:
+                return
+            held = self._held + _size(report) - (_size(known) if known is not None else 0)
+            if held > MAX_HELD_BYTES:
+                raise InputError("too many records")
+            self._held = held
+            self._flows.setdefault(key, {})[report.src_port] = report
 
 
-def _plain(address: str) -> str:
-    """One spelling of each address.  Raises ValueError."""
-    return str(ipaddress.ip_address(address))
+def _size(report: Report) -> int:
+    """Bytes that it takes, dictionaries and all: more rather than less."""
+    return 700 + sum(72 + len(name) * 4 for name in report.hops)
 
 
-def listen(path: Path) -> socket.socket:
-    """A UNIX datagram socket for collectors to send to.  Raises HostccError."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+def _packed(address: str) -> bytes:
+    """The same for every spelling of an address.  Raises ValueError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        path.unlink(missing_ok=True)
-        sock.bind(str(path))
-        path.chmod(0o600)
-    except OSError as error:
-        sock.close()
-        raise HostccError(f"{path}: {error.strerror}") from None
-    return sock
+        return socket.inet_pton(family, address.partition("%")[0])
+    except OSError:
+        raise ValueError("expected an address") from None

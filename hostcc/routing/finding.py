@@ -31,7 +31,6 @@ from hostcc.routing.elephants import Sizes, connections
 from hostcc.routing.looks import Asked, Explorer, Known
 from hostcc.routing.nics import Nic, nics
 from hostcc.routing.picture import Picture, target_of
-from hostcc.routing.sources import explorer
 from hostcc.routing.telling import Ends
 from hostcc.sections.paths import PathsConfig
 from hostcc.sharing.cluster import Cluster
@@ -66,8 +65,8 @@ class Finding:
         picture: Picture,
         profiles: Profiles,
         shown: Callable[[], Mapping[str, Any]],
+        make_explorer: Callable[[PathsConfig], Explorer],
         more: Callable[[], Beside] = Beside,
-        make_explorer: Callable[[PathsConfig], Explorer] = explorer,
         find_nics: Callable[[Sequence[str]], list[Nic]] = nics,
     ) -> None:
         self._host, self._cluster, self._picture = host, cluster, picture

@@ -17,6 +17,8 @@ from hostcc.routing.hooked import planned as planned_changes
 from hostcc.routing.looks import Known
 from hostcc.routing.nics import nics
 from hostcc.routing.picture import Picture
+from hostcc.routing.records import Listening, Records
+from hostcc.routing.sources import explorer
 from hostcc.routing.steer import Steer
 from hostcc.sections.paths import PathsConfig
 from hostcc.sharing.cluster import Cluster
@@ -39,13 +41,18 @@ class Routing:
     ) -> None:
         """`profiles`: what is told of jobs; `latest`: what was measured of them last."""
         self.picture = Picture()
-        self.finding = Finding(host, cluster, self.picture, profiles, self.shown, more)
+        records = Records()
+        self.listening = Listening(host, records)
+        self.finding = Finding(
+            host, cluster, self.picture, profiles, self.shown,
+            lambda config: explorer(config, records), more,
+        )  # fmt: skip
         self.steer = Steer(host, cluster, self.finding, self.picture, made, latest)
 
     @property
     def parts(self) -> list[Part]:
         """In the order in which they begin."""
-        return [self.finding, self.steer]
+        return [self.listening, self.finding, self.steer]
 
     def shown(self) -> dict[str, Any]:
         """For status: paths by destination, flows and where they are."""

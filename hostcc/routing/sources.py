@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from hostcc.paths.hash_file import read as read_hashes
 from hostcc.paths.refresh import RefreshSettings
 from hostcc.paths.search import SearchSettings
-from hostcc.paths.sources import PathSource, StaticSource
+from hostcc.paths.sources import StaticSource
 from hostcc.paths.tables import LinkNames
-from hostcc.paths.telemetry import TelemetrySource
 from hostcc.routing.looks import Explorer, Given, Probes
+from hostcc.routing.records import Records
 from hostcc.sections.paths import PathsConfig
 
 TELEMETRY_S = 1.0
@@ -19,8 +18,8 @@ AGAIN_S = 1.0
 """At least so long between two full searches."""
 
 
-def explorer(config: PathsConfig) -> Explorer:
-    """What finds paths.  Nothing is read or sent before the first look."""
+def explorer(config: PathsConfig, records: Records) -> Explorer:
+    """What finds paths, `records`: by telemetry.  Nothing is read or sent before the first look."""
     file = Path(config.file)
     if config.source == "static":
         return Given(lambda: StaticSource.read(file), config.full_s)
@@ -28,7 +27,7 @@ def explorer(config: PathsConfig) -> Explorer:
         ports = range(config.first_port, config.last_port + 1)
         return Given(lambda: read_hashes(file, ports), config.full_s)
     if config.source == "telemetry":
-        return Given(Records(file, config.full_s).current, TELEMETRY_S)
+        return Given(lambda: records.current(config), TELEMETRY_S)
     return Probes(
         range(config.first_port, config.last_port + 1),
         SearchSettings(per_hop_pps=config.probe_per_s),
@@ -42,17 +41,3 @@ def explorer(config: PathsConfig) -> Explorer:
         LinkNames(config.names),
         labels=config.ipv6 == "label",
     )
-
-
-class Records:
-    """Telemetry that a collector appends to a file."""
-
-    def __init__(self, file: Path, max_age_s: float) -> None:
-        self._file = file
-        self._source = TelemetrySource(max_age_s)
-
-    def current(self) -> PathSource:
-        """With all that has been written.  Raises HostccError."""
-        self._source.read_file(self._file)
-        self._source.forget(time.time())
-        return self._source

@@ -46,6 +46,14 @@ class PathsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Where paths come from (docs/paths.md)."""
     file: File = ""
     """For static, hash and telemetry: the table, the switches' functions, the records."""
+    socket: Annotated[
+        str, Meta(pattern=r"^(/[^\x00]{0,106})?\Z", description="an absolute path or nothing")
+    ] = ""
+    """For telemetry: where records arrive, beside those of `file`.  At most 107 bytes."""
+    socket_group: Annotated[
+        str, Meta(pattern=r"^[A-Za-z0-9._-]{0,32}\Z", description="a group's name or nothing")
+    ] = ""
+    """Members may send records, and root.  Empty: only root."""
     names: Literal["interface", "router"] = "interface"
     """What a router's answers come from: the interface that was probed, or one address of it."""
     elephant_bytes: Annotated[float, Meta(ge=1, le=1e15)] = 1_000_000.0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+import tracemalloc
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -124,7 +126,7 @@ def record(**changed: object) -> bytes:
 
 
 def test_telemetry() -> None:
-    source = TelemetrySource(max_age_s=60)
+    source = TelemetrySource()
     source.feed(record() + record(src_port=50001, hops=["leaf1", "spine1", "leaf2"]))
     table = source.table(TARGET)
     assert table is not None
@@ -137,7 +139,7 @@ def test_telemetry() -> None:
     table = source.table(TARGET)
     assert table is not None
     assert [path.ports for path in table.paths] == [(50000, 50001)]
-    source.forget(160.5)
+    source.forget(160.5, 60)
     table = source.table(TARGET)
     assert table is not None
     assert [path.ports for path in table.paths] == [(50000,)]
@@ -187,10 +189,74 @@ def test_records_are_not_waited_for(tmp_path: Path) -> None:
         TelemetrySource().read_file(tmp_path / "pipe")
 
 
-def test_a_socket(tmp_path: Path) -> None:
+def test_another_file_is_read_from_its_beginning(tmp_path: Path) -> None:
     source = TelemetrySource()
-    with telemetry.listen(tmp_path / "int.sock") as sock:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
-            out.sendto(record(), str(tmp_path / "int.sock"))
-        source.read_socket(sock)
-    assert source.table(TARGET) is not None
+    for name, port in (("a", 50000), ("b", 50001)):
+        (tmp_path / name).write_bytes(record(src_port=port))
+        source.read_file(tmp_path / name)
+    assert len(source) == 2
+
+
+def test_datagrams() -> None:
+    source = TelemetrySource()
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with here, there:
+        here.setblocking(False)
+        assert source.read_socket(here) == 0
+        there.send(record() + record(src_port=50001))
+        there.send(b"")
+        assert [source.read_socket(here) for _ in range(3)] == [2, 1, 0]
+        assert len(source) == 2
+        there.send(b"x\n" * (telemetry.MAX_DATAGRAM_LINES + 7))
+        assert source.read_socket(here) == telemetry.MAX_DATAGRAM_LINES
+    assert source.refused == telemetry.MAX_DATAGRAM_LINES + 7
+
+
+def test_records_take_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 1 << 20
+    monkeypatch.setattr(telemetry, "MAX_HELD_BYTES", most)
+    name = "\N{HANGUL SYLLABLE GAG}" * 64
+    source = TelemetrySource()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for port in range(2000):
+            hops = [f"{port:08}{name}"[:64]] * (port % 32 + 1)
+            source.feed(record(dst=f"10.0.{port // 256}.{port % 256}", src_port=9, hops=hops))
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken < most
+    assert len(source) + source.refused == 2000
+    assert source.refused > 0
+    source.forget(1e6)
+    assert len(source) == 0
+    source.feed(record())
+    assert len(source) == 1
+
+
+def test_what_comes_from_the_future_does_not_stay() -> None:
+    source = TelemetrySource()
+    source.feed(record(at=1000.0) + record(at=1061.0, src_port=50001))
+    source.forget(1000.0)
+    assert len(source) == 1
+    source.feed(record(at=1001.0, src_port=50001))
+    assert len(source) == 2
+
+
+def test_threads_do_not_meet() -> None:
+    source = TelemetrySource()
+
+    def feed(first: int) -> None:
+        for port in range(first, first + 300):
+            source.feed(record(src_port=port))
+
+    def ask() -> None:
+        for _ in range(300):
+            source.table(TARGET)
+            source.forget(100.0)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(feed, 1), pool.submit(feed, 1000), pool.submit(ask)]:
+            done.result()
+    assert len(source) == 600

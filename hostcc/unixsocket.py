@@ -1,0 +1,62 @@
+"""A UNIX socket at a path: for whom it is meant from the first moment, and over nothing else."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+from hostcc.errors import HostccError
+
+PROBE_S = 1.0
+
+
+def bind(path: Path, kind: int, what: str, group: int | None = None) -> socket.socket:
+    """A bound socket that does not block, mode 0660 for the group or 0600 without one.
+
+    `kind`: SOCK_STREAM or SOCK_DGRAM.  Replaces a socket that nobody has open, and refuses to
+    touch anything else.  Raises HostccError, which begins with `what` the socket is.
+    """
+    _make_way(path, kind, what)
+    made = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
+    try:
+        os.fchmod(made.fileno(), 0o600)  # Linux gives the file the mode that the socket has
+        made.bind(str(path))
+        if group is not None:
+            _give(path, group)
+    except OSError as error:
+        made.close()
+        raise HostccError(f"{what} {path}: {error.strerror or error}") from None
+    return made
+
+
+def _give(path: Path, group: int) -> None:
+    """Through a descriptor: what is at the path may be exchanged for a link meanwhile."""
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.chown(f"/proc/self/fd/{fd}", -1, group)
+        os.chmod(f"/proc/self/fd/{fd}", 0o660)  # noqa: PTH101
+    finally:
+        os.close(fd)
+
+
+def _make_way(path: Path, kind: int, what: str) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise HostccError(f"{what} {path}: {error.strerror}") from None
+    if not stat.S_ISSOCK(mode):
+        raise HostccError(f"{what} {path}: something else is there, not a socket")
+    with socket.socket(socket.AF_UNIX, kind) as probe:
+        probe.settimeout(PROBE_S)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except OSError:  # of another kind, or too busy to answer: somebody has it open
+            pass
+    raise HostccError(f"{what} {path}: another program listens there")
