@@ -1,9 +1,10 @@
-"""The next assignment, ready before it is needed: for each link and switch that may fail.  Pure.
+"""What this host's flows do at once when a link or switch fails, until there is a plan.  Pure.
 
 Only flows that a failure cuts off move, so what is prepared differs little from the plan that is
-in force, and hosts that prepare from the same plan prepare the same (routing paper, 3.4; for whole
-Clos fabrics see schedule.paths.failover).  A switch is known by the links that meet at it: where
-one link follows another on a path, both end there.
+in force, and hosts that prepare from the same plan prepare the same (routing paper, 3.4).  Paths
+only, and of one host: a whole plan for each failure, with order and levels (schedule.prepared),
+would take as long as that many plans.  A switch is known by the links
+that meet at it: where one link follows another on a path, both end there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from hostcc.model import PathTable
 from hostcc.schedule.paths import fabric as fabrics
-from hostcc.schedule.paths import greedy
+from hostcc.schedule.paths import failover
 from hostcc.schedule.prepared import switches
 from hostcc.schedule.problem import Ints, Problem
 
@@ -100,11 +101,7 @@ def _after(
     capacity = problem.capacity.copy()
     capacity[list(dead)] = 0.0
     left = fabrics.make(capacity, base)
-    stranded = np.flatnonzero(~left.usable[problem.flow_table, choice])
-    placed = choice.copy()
-    placed[stranded] = -1
-    order = stranded[np.argsort(-demand[stranded], kind="stable")]
-    placed = greedy.place(left, problem.flow_table, demand, order.tolist(), placed)
+    stranded, placed = failover.rescue(left, problem.flow_table, demand, choice)
     start = problem.table_start[problem.flow_table]
     return {int(f): int(start[f] + placed[f]) for f in stranded if placed[f] >= 0}
 

@@ -4,6 +4,9 @@ What is prepared for a failure is the plan that every host makes once the view s
 happened: flows that can stay are where the present plan has them, those that were cut off are
 placed anew, and order and levels follow from that.  So a host that acts on a prepared plan
 does what the others will agree on.
+
+Each takes as long as a plan, so this is for whoever has the time: the agent prepares no more
+than the paths of its own host's flows (routing.ahead).
 """
 
 from __future__ import annotations

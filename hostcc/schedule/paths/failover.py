@@ -1,8 +1,9 @@
-"""Plans for failures that have not happened yet: each single link, each single spine.
+"""After a failure only the flows that it has cut off move; the others keep their paths.
 
-After a failure only the flows that it has cut off move, in the prepared plan as well: the
-others keep their paths.  A fabric of many links is prepared link by link, the ones that carry
-traffic only; those that carry none need no plan.
+`rescue` does that in any fabric (what a host prepares for its own flows, routing.ahead, is made
+with it).  `prepare` answers for whole Clos fabrics that know of no jobs, one plan for each single
+spine and link that carries traffic (routing paper, 3.4).  Where there are jobs, what follows for
+their order and levels is in schedule.prepared.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import greedy, local_search, two_layer
 from hostcc.schedule.paths.clos import Clos, Flows
-from hostcc.schedule.paths.fabric import Ints
+from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
 
 SPINE, LINK = "spine", "link"
 STEPS = 60
@@ -66,21 +67,27 @@ def prepare(clos: Clos, flows: Flows, spine: Ints) -> Iterator[Prepared]:
         yield answer(clos, flows, spine, Failure(LINK, index, tor))
 
 
+def rescue(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> tuple[Ints, Ints]:
+    """Flows whose candidate in `choice` (F,) is barred, and the choice after these were placed
+    anew, longest first; -1: no path is left.
+
+    `table`, `demand` (F,): as in fabric.loads.
+    """
+    stranded = np.flatnonzero(~fabric.usable[table, choice])
+    placed = choice.copy()
+    placed[stranded] = CUT_OFF
+    order = stranded[np.argsort(-demand[stranded], kind="stable")]
+    return stranded, greedy.place(fabric, table, demand, order.tolist(), placed)
+
+
 def answer(clos: Clos, flows: Flows, spine: Ints, failure: Failure) -> Prepared:
     """What to do when `failure` happens to the routing `spine`."""
     left = failure.after(clos)
     outward = flows.src != flows.dst
-    slot = np.maximum(spine, 0)
-    alive = (left.up[flows.src, slot] > 0) & (left.down[flows.dst, slot] > 0)
-    hit = np.flatnonzero(outward & ~alive)
-    reach = ((left.up[flows.src[hit]] > 0) & (left.down[flows.dst[hit]] > 0)).any(axis=1)
-    cut, stranded = hit[~reach], hit[reach]
     fabric, table = closes.fabric(left, flows)
     demand = fabrics.whole(flows.demand)
-    choice = np.where(outward, spine, 0)
-    choice[hit] = CUT_OFF
-    order = stranded[np.argsort(-demand[stranded], kind="stable")]
-    choice = greedy.place(fabric, table, demand, order.tolist(), choice)
+    hit, choice = rescue(fabric, table, demand, np.where(outward, spine, 0))
+    stranded, cut = hit[choice[hit] >= 0], hit[choice[hit] < 0]
     on = np.flatnonzero(choice >= 0)
     movable = np.zeros(len(on), np.bool_)
     movable[np.searchsorted(on, stranded)] = True
