@@ -49,7 +49,8 @@ class AtOnce:
         return self._work()
 
 
-Executor = Callable[[Callable[[], Plan]], Pending]
+Executor = Callable[[Callable[[], Plan]], Pending | None]
+"""Begins a plan; None: not now, ask again in the next round."""
 
 
 class Coordinator:
@@ -150,8 +151,9 @@ class Coordinator:
         """Begin the plan of the active view; take over the one that is ready."""
         view = self._wanted
         if self._pending is None and self._begun != view.digest:
-            self._begun = view.digest
             self._pending = self._executor(lambda: self._planner(view))
+            if self._pending is not None:
+                self._begun = view.digest
         if self._pending is None or not self._pending.done():
             return
         ready, self._pending = self._pending, None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from hostcc.coord.payloads import PROFILE, PayloadError, Profile
@@ -16,6 +15,7 @@ from hostcc.errors import one_line
 from hostcc.model import JobProfile
 from hostcc.planning.planner import Planner, rules
 from hostcc.planning.standing import Standing
+from hostcc.planning.thread import PlanThread
 from hostcc.sections.plan import PlanConfig
 from hostcc.sharing import publishing
 
@@ -26,8 +26,7 @@ class Member:
     def __init__(self, settings: ServiceSettings, version: str, plan: PlanConfig) -> None:
         """Raises HostccError (keys that cannot be read, an address that needs keys)."""
         self.planner = Planner(plan)
-        # A plan of thousands of jobs takes a second: neither a round nor a heartbeat waits for it.
-        self._thread = ThreadPoolExecutor(1, "plan")
+        self._thread = PlanThread()
         self.service = GossipService(
             settings, self.planner, rules(version, plan), executor=self._thread.submit
         )
@@ -106,7 +105,7 @@ class Member:
                 raise
             self._ready.set_exception(error)
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread.close()
             with suppress(asyncio.CancelledError):
                 await self.service.stop()
 

@@ -167,6 +167,29 @@ def test_a_plan_may_be_made_elsewhere() -> None:
     assert len(pending) == 2
 
 
+def test_a_plan_that_may_not_begin_yet_is_asked_for_again() -> None:
+    free: list[bool] = []
+
+    def submit(work: Callable[[], Plan]) -> Later | None:
+        made = Later(work)
+        made.ready = True
+        return made if free else None
+
+    made = World(
+        1, SETTINGS, make=lambda node, rng: Coordinator(node, planner, "r", rng, executor=submit)
+    )
+    made.add("a")
+    host = of(made, "a")
+    made.run(5)
+    assert (bool(host.state.active), of(made, "a").plan) == (True, None)
+    host.node.publish("profile", "j", Profile(1.0, 0.5, 1e12, 8.0))
+    made.run(5)
+    free.append(True)
+    made.run(1)
+    assert host.plan is not None
+    assert host.plan.digest == host.state.active  # not the one in between
+
+
 def test_what_is_wrong_with_a_view_is_kept() -> None:
     def refuse(view: ClusterView) -> Plan:
         raise InputError("view: expected something else")
