@@ -157,6 +157,6 @@ class ControlServer:
 
 def listen_at(path: Path, group: int | None) -> socket.socket:
     """A listening UNIX socket, for the group or only for root.  Raises HostccError."""
-    listener = unixsocket.bind(path, socket.SOCK_STREAM, "control socket", group)
+    listener = unixsocket.bind(path, socket.SOCK_STREAM, "control socket", group=group)
     listener.listen(128)
     return listener

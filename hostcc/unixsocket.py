@@ -12,31 +12,33 @@ from hostcc.errors import HostccError
 PROBE_S = 1.0
 
 
-def bind(path: Path, kind: int, what: str, group: int | None = None) -> socket.socket:
-    """A bound socket that does not block, mode 0660 for the group or 0600 without one.
+def bind(
+    path: Path, kind: int, what: str, *, group: int | None = None, everybody: bool = False
+) -> socket.socket:
+    """A bound socket that does not block: for everybody, for a group (mode 0660), or for us alone.
 
     `kind`: SOCK_STREAM or SOCK_DGRAM.  Replaces a socket that nobody has open, and refuses to
     touch anything else.  Raises HostccError, which begins with `what` the socket is.
     """
     _make_way(path, kind, what)
-    made = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
+    made = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         os.fchmod(made.fileno(), 0o600)  # Linux gives the file the mode that the socket has
         made.bind(str(path))
-        if group is not None:
-            _give(path, group)
+        if everybody or group is not None:
+            _give(path, -1 if group is None else group, 0o666 if everybody else 0o660)
     except OSError as error:
         made.close()
         raise HostccError(f"{what} {path}: {error.strerror or error}") from None
     return made
 
 
-def _give(path: Path, group: int) -> None:
+def _give(path: Path, group: int, mode: int) -> None:
     """Through a descriptor: what is at the path may be exchanged for a link meanwhile."""
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.chown(f"/proc/self/fd/{fd}", -1, group)
-        os.chmod(f"/proc/self/fd/{fd}", 0o660)  # noqa: PTH101
+        os.chmod(f"/proc/self/fd/{fd}", mode)  # noqa: PTH101
     finally:
         os.close(fd)
 

@@ -26,10 +26,11 @@ def test_only_who_may(tmp_path: Path, kind: int) -> None:
     before = os.umask(0)
     try:
         unixsocket.bind(tmp_path / "a", kind, "a").close()
-        unixsocket.bind(tmp_path / "b", kind, "b", os.getgid()).close()
+        unixsocket.bind(tmp_path / "b", kind, "b", group=os.getgid()).close()
+        unixsocket.bind(tmp_path / "c", kind, "c", everybody=True).close()
     finally:
         os.umask(before)
-    assert (mode(tmp_path / "a"), mode(tmp_path / "b")) == (0o600, 0o660)
+    assert [mode(tmp_path / name) for name in "abc"] == [0o600, 0o660, 0o666]
     assert (tmp_path / "b").stat().st_gid == os.getgid()
 
 

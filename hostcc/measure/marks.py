@@ -20,13 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from hostcc import unixsocket
+from hostcc.mark import HELLO, MAGIC, SIZE, SLOTS
 from hostcc.measure.discover import procfs
 from hostcc.measure.discover.scan import read
 
-HELLO = b"hostcc-mark/1"
-MAGIC = 0x31_4B52_414D_4343_48
-SLOTS = 256
-SIZE = 8 * (2 + SLOTS)
 MAX_SENDERS = 1024
 MAX_SENDERS_PER_JOB = 64
 KEEP = 1024
@@ -114,20 +112,8 @@ class MarkReceiver:
         self._senders: dict[int, _Sender] = {}
         self.refused = 0
         """Messages that were dropped."""
-        self._socket = socket.socket(
-            socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        )
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            if self._path is None:
-                self._socket.bind("\0" + path[1:])
-            else:
-                self._path.unlink(missing_ok=True)
-                self._socket.bind(path)
-                self._path.chmod(0o666)  # jobs run as anybody
-        except BaseException:
-            self._socket.close()
-            raise
+        self._socket = _bound(path)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
     def fileno(self) -> int:
         """For whoever waits for the socket to be readable."""
@@ -206,6 +192,21 @@ class MarkReceiver:
     def _started(self, pid: int) -> int | None:
         found = procfs.stat(read(f"{self._proc}/{pid}/stat", 4096))
         return None if found is None else found.started
+
+
+def _bound(path: str) -> socket.socket:
+    """For everybody: jobs run as anybody.  Raises HostccError and OSError."""
+    if not path.startswith("@"):
+        return unixsocket.bind(Path(path), socket.SOCK_DGRAM, "marks socket", everybody=True)
+    made = socket.socket(
+        socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    )
+    try:
+        made.bind("\0" + path[1:])
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _unpack(ancillary: Iterable[tuple[int, int, bytes]]) -> tuple[int, list[int]]:

@@ -90,7 +90,7 @@ class Listening:
                 f"paths.socket_group: expected a group of this host, got {config.socket_group}"
             )
         ownership.check_directory(path.parent)
-        self._socket = unixsocket.bind(path, socket.SOCK_DGRAM, "telemetry socket", group)
+        self._socket = unixsocket.bind(path, socket.SOCK_DGRAM, "telemetry socket", group=group)
         self._of, self._made = (config.socket, config.socket_group), _state(path)
         self._listen()
 

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc import mark
+from hostcc.mark import HELLO, MAGIC, SIZE, SLOTS
 from hostcc.measure import marks
-from hostcc.measure.marks import HELLO, MAGIC, SIZE, SLOTS, MarkReceiver, boundaries, new_times
+from hostcc.measure.marks import MarkReceiver, boundaries, new_times
 
 pytestmark = pytest.mark.unit
 
@@ -93,8 +94,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_both_ends_agree() -> None:
-    assert (mark.HELLO, mark.MAGIC, mark.SLOTS, mark.SIZE) == (HELLO, MAGIC, SLOTS, SIZE)
+def test_the_magic_number_reads_as_text() -> None:
     assert struct.pack("<Q", MAGIC) == b"HCCMARK1"
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hostcc.config import Config
+from hostcc.errors import HostccError
+from hostcc.mark import HELLO
 from hostcc.measure.discover.owners import Owners
-from hostcc.measure.marks import HELLO
 from hostcc.measuring.marking import MOST, Marking
 from hostcc.sections.measure import MarksConfig
 from tests.measuring.hosts import OWN, ToyHost
@@ -50,3 +51,13 @@ def test_a_flood_is_looked_at_in_parts(tmp_path: Path) -> None:
             part.stop()
 
     asyncio.run(scene())
+
+
+def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    address = tmp_path / "marks.sock"
+    address.write_text("precious")
+    host = ToyHost(tmp_path, Config(agent=OWN, marks=MarksConfig(socket=str(address))))
+    part = Marking(host, Owners)
+    with pytest.raises(HostccError, match=r"marks socket .*: something else is there"):
+        part.start()
+    assert address.read_text() == "precious"
