@@ -79,10 +79,8 @@ class JobProfile:
     0: unknown, follows from bytes and capacities."""
     bytes_to: tuple[tuple[str, float], ...] = ()
     """(Destination, bytes per iteration)."""
-    link_rates: tuple[tuple[str, float], ...] = ()
-    """(Link of this host, bytes per second)."""
     weight: float = 1.0
-    """Its owner's wish, see Job."""
+    """Its owner's wish: how much its slow-down counts beside the others'."""
     slowdown: float = 1.0
     """Recent iteration time over the time alone; at least 1."""
     phase_s: float = 0.0

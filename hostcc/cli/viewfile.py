@@ -40,7 +40,6 @@ class JobGiven(_Given, frozen=True):
     period_s: NotNegative = 0.0
     comm_s: NotNegative = 0.0
     bytes_to: Annotated[tuple[tuple[Name, NotNegative], ...], Meta(max_length=100_000)] = ()
-    link_rates: Annotated[tuple[tuple[Name, NotNegative], ...], Meta(max_length=100_000)] = ()
     weight: NotNegative = 1.0
     slowdown: NotNegative = 1.0
     phase_s: Annotated[float, Meta(ge=-1e30, le=1e30)] = 0.0

@@ -9,7 +9,7 @@ from typing import Any
 from hostcc.measure.destinations import Address
 from hostcc.measure.meter import TX
 from hostcc.measure.plain import plain
-from hostcc.measure.profile import BITS, Link, MeasuredProfile, assemble
+from hostcc.measure.profile import Link, MeasuredProfile, assemble
 from hostcc.measure.series import NS
 from hostcc.measure.work import Interval, Work, activity, work_per_iteration
 from hostcc.measuring.guess import Guess, guess
@@ -119,9 +119,6 @@ def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile
         period_s=period_s,
         comm_s=got.link_time_s or 0.0,
         bytes_to=_bytes_to(of, got.tx_bytes or 0.0),
-        link_rates=tuple(
-            (link.name, link.bits_per_s / BITS) for link in got.links if link.bits_per_s
-        ),
         weight=of.job.weight,
         slowdown=slowdown(of),
         phase_s=begin_s % period_s,

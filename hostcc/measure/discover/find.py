@@ -100,7 +100,6 @@ def _found(name: str, job: _Job) -> Found:
         v1_groups=tuple(sorted(job.v1_groups)),
         pids=tuple(sorted(job.members)),
         loose=tuple(sorted(loose)),
-        uids=tuple(sorted({p.uid for p in job.members.values()})),
         evidence=tuple(job.evidence),
     )
 

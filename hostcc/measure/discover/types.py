@@ -140,6 +140,5 @@ class Found:
     pids: tuple[int, ...] = ()
     loose: tuple[ProcessRef, ...] = ()
     """Those of its processes that are in none of `groups`."""
-    uids: tuple[int, ...] = ()
     evidence: tuple[str, ...] = ()
     """In words."""
