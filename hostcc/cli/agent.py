@@ -56,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from hostcc.agent import Agent
+    from hostcc.planning import heap
 
+    heap.share()
     try:
         asyncio.run(Agent(config, path if path.exists() else None).run())
     except HostccError as error:

@@ -12,8 +12,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-TRIM, MMAP = -1, -3
-"""M_TRIM_THRESHOLD, M_MMAP_THRESHOLD (malloc.h)."""
+TRIM, MMAP, ARENAS = -1, -3, -8
+"""M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX (malloc.h)."""
 KEPT = 64 << 20
 """Bytes that may be free at the top of the heap."""
 LARGE = 32 << 20
@@ -22,8 +22,21 @@ LARGE = 32 << 20
 
 def keep() -> bool:
     """Ask for it, once in a process; False where the C library knows no such setting."""
+    return _set(MMAP, LARGE) and _set(TRIM, KEPT)
+
+
+def share() -> bool:
+    """Have all threads share one heap; before the first thread.
+
+    glibc gives each thread one of its own, and what one freed is of no use to another.  They take
+    turns at the interpreter anyway.
+    """
+    return _set(ARENAS, 1)
+
+
+def _set(what: int, value: int) -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and bool(mallopt(MMAP, LARGE)) and bool(mallopt(TRIM, KEPT))
+    return mallopt is not None and bool(mallopt(what, value))
 
 
 @contextmanager

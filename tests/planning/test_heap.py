@@ -51,3 +51,28 @@ def test_who_has_turned_it_off_finds_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+SHARED = """
+import threading
+import numpy as np
+from hostcc.planning import heap
+
+shared = heap.share()
+kept = []
+thread = threading.Thread(target=lambda: kept.append(np.ones(1000)))
+thread.start()
+thread.join()
+# A heap of a thread reserves 64 MB of addresses.
+lines = [line.split() for line in open("/proc/self/maps")]
+ends = [(line[1], *(int(end, 16) for end in line[0].split("-"))) for line in lines]
+print(int(shared), sum(mode == "---p" and (32 << 20) < end - at for mode, at, end in ends))
+"""
+
+
+def test_threads_share_one_heap() -> None:
+    ran = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True, check=True)
+    shared, own = map(int, ran.stdout.split())
+    if not shared:
+        pytest.skip("this C library has no mallopt")
+    assert own == 0
