@@ -25,11 +25,14 @@ class History:
         """Take in events; jobs that are gone are forgotten."""
         if not len(events) and not self._periods:
             return
-        for event in events[events["type"] == ITERATION]:
-            job = jobs.get(int(event["slot"]))
-            if job is not None and int(event["period_ns"]):
+        ended = events[events["type"] == ITERATION]
+        for slot, period_ns in zip(
+            ended["slot"].tolist(), ended["period_ns"].tolist(), strict=True
+        ):
+            job = jobs.get(slot)
+            if job is not None and period_ns:
                 kept = self._periods.setdefault(job.name, deque(maxlen=KEPT))
-                kept.append(float(event["period_ns"]) / 1e9)
+                kept.append(period_ns / 1e9)
         alive = {job.name for job in jobs.values()}
         for name in set(self._periods) - alive:
             del self._periods[name]

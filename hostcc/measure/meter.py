@@ -105,7 +105,11 @@ class Window:
 
     def totals(self, *, wire: bool = False) -> tuple[Records, Ints]:
         """(who, bytes) of each distinct row over the window; bytes have shape (k, 2)."""
-        return sum_by(self.who, _sums(self.row, len(self.who), self._counts(wire=wire)))
+        return sum_by(self.who, self.sums(wire=wire))
+
+    def sums(self, *, wire: bool = False) -> Ints:
+        """Bytes of each of `who` over the window, shape (m, 2)."""
+        return _sums(self.row, len(self.who), self._counts(wire=wire))
 
     def _shown(self, *, local: bool) -> npt.NDArray[np.bool_]:
         """Rows that count, shape (m,)."""

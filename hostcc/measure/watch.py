@@ -90,17 +90,24 @@ def begin(bin_ns: int, start_ns: int = 0) -> Watch:
     return Watch(levels, NOTHING)
 
 
-def update(watch: Watch, new: ByteSeries) -> Watch:
-    """Take in the bins that came after the last ones; raises ValueError when they do not fit."""
+def update(watch: Watch, new: ByteSeries, *, thorough: bool = True) -> Watch:
+    """Take in the bins that came after the last ones; raises ValueError when they do not fit.
+
+    Not `thorough`: a pattern that is known is followed, which is cheap; what asks more of the
+    history, to learn one or to measure it again, is left to the next time.
+    """
     if not len(new):
         return watch
     first = watch.levels[0]
     if len(first) and new.start_ns - first.end_ns > KEPT * first.bin_ns:
         # Nobody looked for longer than is remembered.
         fresh = begin(new.bin_ns, new.start_ns)
-        return update(replace(fresh, changes=watch.changes, before=watch.found), new)
+        fresh = replace(fresh, changes=watch.changes, before=watch.found)
+        return update(fresh, new, thorough=thorough)
     watch = replace(watch, levels=_extended(watch.levels, new))
-    return _followed(watch) if watch.known is not None else _learned(watch)
+    if watch.known is not None:
+        return _followed(watch, thorough)
+    return _learned(watch) if thorough else watch
 
 
 def _extended(levels: tuple[History, ...], new: ByteSeries) -> tuple[History, ...]:
@@ -216,7 +223,7 @@ def _accepted(watch: Watch, level: int, of: History, found: Period, *, seen: int
     )
 
 
-def _followed(watch: Watch) -> Watch:
+def _followed(watch: Watch, thorough: bool) -> Watch:
     """Compare the iterations that are complete by now; notice a change; stay current."""
     of = watch.levels[watch.level]
     assert watch.known is not None
@@ -243,6 +250,8 @@ def _followed(watch: Watch) -> Watch:
             if watch.seen < ESTABLISHED:
                 return _doubted(watch)
             return _forgotten(watch, int(first.start))
+    if not thorough:
+        return watch
     if _due(watch, _growth(watch)):
         again = _reconsidered(watch)
         if again.found is not watch.found:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ Identify = Callable[[Path], int]
 
 LINGER = 8
 """Readings after which the slot of a job that ended is forgotten."""
+NOBODY = 0
+"""The slot that no job has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +31,7 @@ class Counted:
 
     series: ByteSeries
     who: Records
-    """Its destinations that had a part in it, not over loopback; shape (m,)."""
+    """Its destinations that had a part in it, not over loopback; shape (m,), seldom one twice."""
     sums: Ints
     """Bytes sent and received, shape (m, 2)."""
 
@@ -85,18 +87,16 @@ class Metering:
         window = self._meter.read()
         self._add(window.lost)
         parts = window.jobs()
-        who, sums = window.totals()
-        visible = ~who["local"]
+        who, sums = window.who, window.sums()
+        owner = np.where(who["local"], NOBODY, who["slot"])
         slots: dict[str, list[int]] = {}
         for slot in parts:
             if slot in self._jobs:
                 slots.setdefault(self._jobs[slot], []).append(slot)
         found = {}
         for name, own in slots.items():
-            mine = np.isin(who["slot"], own) & visible
-            tx, rx = (sum(getattr(parts[slot], way) for slot in own) for way in ("tx", "rx"))
-            series = ByteSeries(window.bin_ns, window.start_ns, tx, rx)
-            found[name] = Counted(series, who[mine], sums[mine])
+            mine = np.flatnonzero(owner == own[0] if len(own) == 1 else np.isin(owner, own))
+            found[name] = Counted(_added([parts[slot] for slot in own]), who[mine], sums[mine])
         nothing = np.zeros(len(window), dtype=np.int64)
         return Reading(ByteSeries(window.bin_ns, window.start_ns, nothing, nothing), found)
 
@@ -178,3 +178,11 @@ class Metering:
             old.packets + new.packets,
             old.refused + new.refused,
         )
+
+
+def _added(parts: Sequence[ByteSeries]) -> ByteSeries:
+    """Bins of the same times, their bytes together."""
+    if len(parts) == 1:
+        return parts[0]
+    tx, rx = (sum(getattr(one, way) for one in parts) for way in ("tx", "rx"))
+    return replace(parts[0], tx=tx, rx=rx)

@@ -14,10 +14,11 @@ import numpy as np
 from hostcc.measure import watch as watching
 from hostcc.measure.bins import Ints
 from hostcc.measure.destinations import Address, Records, address, sum_by
+from hostcc.measure.history import history
 from hostcc.measure.marked import from_marks
 from hostcc.measure.meter import RX, TX
 from hostcc.measure.period import Period
-from hostcc.measure.series import NS, ByteSeries, joined
+from hostcc.measure.series import NS, Bins, ByteSeries, joined
 from hostcc.measure.watch import Watch
 
 LOOK_S, LOOK_PERIODS, SELDOM_S = 1.0, 2.0, 5.0
@@ -25,8 +26,11 @@ LOOK_S, LOOK_PERIODS, SELDOM_S = 1.0, 2.0, 5.0
 costs about the same; but not more seconds than the last."""
 LONGEST_S = 10.0
 """Seconds of bins that wait at most."""
-WELCOME_S = 0.06
-"""Processor time for a job's first looks, apart from what all jobs share: some ten of them."""
+LOOSE = 4
+"""So many readings that wait are packed: ten seconds of a hundred jobs would take 15 MB."""
+WELCOME_S, WELCOME_AGAIN_S = 0.06, 60.0
+"""Processor time for a job's first looks, apart from what all jobs share: some ten of them.  The
+same again when its pattern was lost, but not before so many seconds have passed."""
 LATELY_S = 10.0
 """A job that has sent nothing for so long is not sending."""
 HALF_LIFE_S = 30.0
@@ -52,7 +56,10 @@ class Track:
     """The period that was measured while it went first; 0: none was."""
     welcome_s: float = WELCOME_S
     """What is left of the time for its first looks."""
-    _waiting: list[ByteSeries] = field(default_factory=list)
+    _welcomed_ns: int = 0
+    _waiting: list[Bins] = field(default_factory=list)
+    _loose: int = 0
+    """The last ones of these that are not packed."""
     _went: list[tuple[Records, Ints]] = field(default_factory=list)
     _went_ns: int = 0
 
@@ -63,7 +70,12 @@ class Track:
             return
         if self.watch is None:
             self.watch = watching.begin(new.bin_ns, new.start_ns)
+            self._welcomed_ns = new.start_ns
         self._waiting.append(new)
+        self._loose += 1
+        if self._loose == LOOSE:
+            self._waiting[-LOOSE:] = [history(together(self._waiting[-LOOSE:]))]
+            self._loose = 0
         if tx or rx:
             self.last_ns = new.end_ns
             self.total = self.total[0] + tx, self.total[1] + rx
@@ -90,14 +102,23 @@ class Track:
 
     def collect(self) -> ByteSeries:
         """The bins that wait, for `look`; they wait no longer."""
-        new, self._waiting = together(self._waiting), []
+        new, self._waiting, self._loose = together(self._waiting), [], 0
         self._account(new.end_ns)
         return new
 
-    def look(self, new: ByteSeries) -> None:
-        """Take in bins: some milliseconds of work, seldom hundreds.  Fit for another thread."""
-        if self.watch is not None:
-            self.watch = watching.update(self.watch, new)
+    def look(self, new: ByteSeries, *, thorough: bool = True) -> None:
+        """Take in bins: some milliseconds of work, seldom hundreds, and then only if `thorough`.
+
+        Fit for another thread.
+        """
+        if self.watch is None:
+            return
+        knew = self.watch.found.periodic
+        self.watch = watching.update(self.watch, new, thorough=thorough)
+        if self.watch.found.periodic or not knew:
+            return
+        if new.end_ns - self._welcomed_ns >= WELCOME_AGAIN_S * NS:
+            self.welcome_s, self._welcomed_ns = WELCOME_S, new.end_ns
 
     def charged(self, cost_s: float) -> float:
         """What a look's processor time takes from all jobs' share, seconds."""
@@ -151,8 +172,9 @@ class Track:
 NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
 
 
-def together(parts: Sequence[ByteSeries]) -> ByteSeries:
+def together(several: Sequence[Bins]) -> ByteSeries:
     """One series of several that follow one another; a gap between them is silence."""
+    parts = [one.whole() for one in several]
     if all(before.end_ns == after.start_ns for before, after in pairwise(parts)):
         tx, rx = (np.concatenate([getattr(one, way) for one in parts]) for way in ("tx", "rx"))
         return ByteSeries(parts[0].bin_ns, parts[0].start_ns, tx, rx)

@@ -33,18 +33,20 @@ from hostcc.parts import Host
 
 log = get_logger("traffic")
 
-READ_S = 0.4
+READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-SHARE, CREDIT_S = 0.004, 0.3
-"""Part of a processor that looking at bins may take, and how much may be saved up, seconds: what
-it costs to follow all jobs is bounded.  Ten jobs of 240 ms need more; then bins wait longer, up to
-LONGEST_S of tracks.py.  The first looks at each job are its own (WELCOME_S there), so that a new
-one is learned at once however many there are."""
+SHARE, CREDIT_S = 0.002, 0.3
+"""Part of a processor that looking at bins thoroughly may take, and how much may be saved up,
+seconds.  Ten jobs of 240 ms need more; then bins wait longer, up to LONGEST_S of tracks.py, and
+after that patterns are only followed, for some 0.03 % a job.  The first looks at each job are its
+own (WELCOME_S there), so that a new one is learned at once however many there are."""
 LOOKED_AT = 8
 """Jobs whose bins are looked at in one turn, those that wait longest."""
 ROUTES_S = 10.0
 """Between looks at routes and link speeds, seconds."""
 MakeMeter = Callable[[Any], ByteMeter]
+Look = tuple[Track, ByteSeries, bool]
+"""A job, the bins to look at, and whether thoroughly."""
 
 
 def kernel_meter(flows: Any) -> ByteMeter:
@@ -216,14 +218,19 @@ class Traffic:
             key=lambda track: -track.waiting_s,
         )
         if due:
-            batch = [(track, track.collect()) for track in due[:LOOKED_AT]]
+            batch = [
+                (track, track.collect(), track.welcome_s > 0 or self._credit_s > 0)
+                for track in due[:LOOKED_AT]
+            ]
             self._looking = asyncio.get_running_loop().create_task(self._look_at(batch))
 
-    async def _look_at(self, batch: Sequence[tuple[Track, ByteSeries]]) -> None:
+    async def _look_at(self, batch: Sequence[Look]) -> None:
         try:
             costs_s = await asyncio.to_thread(_look_at_all, batch)
             self._credit_s -= sum(
-                track.charged(cost_s) for (track, _), cost_s in zip(batch, costs_s, strict=True)
+                track.charged(cost_s)
+                for (track, _, thorough), cost_s in zip(batch, costs_s, strict=True)
+                if thorough
             )
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
             log.defect("looking at a job's traffic failed", error)
@@ -312,10 +319,10 @@ def _total(track: Track | None) -> tuple[int, int]:
     return track.total if track is not None else (0, 0)
 
 
-def _look_at_all(batch: Sequence[tuple[Track, ByteSeries]]) -> list[float]:
+def _look_at_all(batch: Sequence[Look]) -> list[float]:
     """CPU time that each took, seconds."""
     times_s = [time.thread_time()]
-    for track, new in batch:
-        track.look(new)
+    for track, new, thorough in batch:
+        track.look(new, thorough=thorough)
         times_s.append(time.thread_time())
     return [after - before for before, after in pairwise(times_s)]

@@ -249,3 +249,23 @@ def test_packed_or_not_the_same_is_found(
             patch.setattr(w, "History", Unpacked)
             plain = w.update(plain, new)
         assert said(packed) == said(plain)
+
+
+def test_what_is_not_thorough_only_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = regular(60, 60)
+    half = len(made) // 2
+    watch = fed(part(made, 0, half), 60)
+    assert watch.found.periodic
+    with monkeypatch.context() as patch:
+        patch.setattr(w, "detect", None)
+        patch.setattr(w, "track", None)
+        for at in range(half, len(made), 60):
+            watch = w.update(watch, part(made, at, at + 60), thorough=False)
+        fresh = w.update(w.begin(MS), made, thorough=False)
+    assert watch.seen > 50
+    assert watch.changes == 0
+    assert not fresh.found.periodic
+    # What was left is made up for.
+    later = series(made.tx[:60], made.rx[:60], MS, made.end_ns)
+    assert w.update(watch, later).tried_ns > watch.tried_ns
+    assert w.update(fresh, later).found.periodic

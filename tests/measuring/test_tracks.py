@@ -92,3 +92,28 @@ def test_first_looks_are_a_jobs_own() -> None:
     assert track.charged(WELCOME_S) == pytest.approx(WELCOME_S / 2)
     assert track.welcome_s == 0.0
     assert track.charged(0.01) == 0.01
+
+
+def test_bins_that_wait_long_are_packed_and_come_out_as_they_went_in() -> None:
+    made = regular(240, 30)
+    track = Track("a")
+    for at in range(0, len(made), 400):
+        track.take(part(made, at, at + 400))
+    assert track.waiting_s == pytest.approx(7.2)
+    found = track.collect()
+    assert (found.start_ns, found.tx.tolist()) == (made.start_ns, made.tx.tolist())
+    assert found.rx.tolist() == made.rx.tolist()
+    assert track.waiting_s == 0
+
+
+def test_a_job_whose_pattern_is_lost_is_welcome_again_but_not_at_once() -> None:
+    track = Track("a")
+    fed(track, regular(100, 700))
+    assert track.pattern()[1].periodic
+    assert track.charged(1.0) == pytest.approx(1.0 - WELCOME_S)
+    silence = np.zeros(1000, np.int64)
+    at_ns = 70_000 * MS
+    while track.pattern()[1].periodic:
+        track.look(ByteSeries(MS, at_ns, silence, silence))
+        at_ns += 1000 * MS
+    assert track.welcome_s == WELCOME_S
