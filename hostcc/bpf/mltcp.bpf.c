@@ -12,47 +12,20 @@
  * Sources: Rajasekaran, MIT thesis 2025, chapter 5; MLTCP, arXiv 2402.09589.
  */
 #include "maps.bpf.h"
+#include "flow.bpf.h"
 #include "iteration.h"
+#include "urgency.h"
+#include "pace.h"
 #include "mend.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-const enum hcc_iteration *export_iteration __attribute__((unused));
-
-/* The kernel's struct bictcp lives in the first 64 bytes of icsk_ca_priv. */
-#define PRIV_OFFSET_U64 8
-
-enum { NO_SLOT = 0xffff };
-enum { FLOW_PACED = 1, FLOW_HAD_PACING = 2, FLOW_AWAKE = 4, FLOW_BUSY = 8 };
-
-/* This project's part of icsk_ca_priv: all 40 bytes that are left. */
-struct flow_priv {
-	u16 slot;
-	u16 flags;
-	u32 acked_mark;		/* low half of bytes_acked when last counted */
-	u32 epoch;		/* job_state.epoch when last seen */
-	u32 park_us;		/* pace of a parked flow: time between bursts */
-	u32 hold_us;		/* departure time that was pending when pacing ended, low half */
-	u32 carry_q10;		/* fraction of a packet of scaled increase */
-	u32 flow_bytes;		/* HCC_SCOPE_FLOW: acknowledged in this iteration */
-	u32 flow_total;		/* HCC_SCOPE_FLOW: learned */
-	u32 mark_seq;		/* left at mark_us: an RTT of our own where the kernel's is false */
-	u32 mark_us;		/* 0: none under way */
-};
-
-/* All of icsk_ca_priv, for whoever traces. */
-struct hcc_ca_priv {
-	u64 cubic[PRIV_OFFSET_U64];
-	struct flow_priv flow;
-};
-const struct hcc_ca_priv *export_ca_priv __attribute__((unused));
-
-static __always_inline struct flow_priv *priv(struct sock *sk)
-{
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
-
-	return (struct flow_priv *)&icsk->icsk_ca_priv[PRIV_OFFSET_U64];
-}
+/* Their constants, for whoever reads the object. */
+const struct {
+	enum hcc_iteration iteration;
+	enum hcc_urgency urgency;
+	enum hcc_pace pace;
+} *export_constants __attribute__((unused));
 
 static __always_inline u8 ca_state(struct sock *sk)
 {

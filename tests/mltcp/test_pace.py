@@ -1,64 +1,35 @@
-"""Paces: an owner's is respected, ours does not outlive our hold on the socket."""
+"""hostcc/bpf/pace.h: pauses of parked flows."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
-from contextlib import closing
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hostcc.cgroups import resolve_root
-from hostcc.mltcp.kernel import MltcpKernel
-from hostcc.mltcp.params import JobParams
+from tests.mltcp.native_build import Native
 
-pytestmark = pytest.mark.kernel
-
-SO_MAX_PACING_RATE = 47
-UNLIMITED = 0xFFFFFFFF
-
-
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with closing(socket.create_server(("127.0.0.1", 0))) as made:
-        yield made
+ONE = 1024
+RATIO = st.integers(0, ONE)
+COMM_NS = st.integers(0, 10**13)
 
 
-@pytest.fixture
-def kernel(listener: socket.socket) -> Iterator[MltcpKernel]:
-    with closing(MltcpKernel("pace", ["hostcc"], 10)) as made:
-        made.set_job(1, JobParams("job"))
-        made.set_port_rules({(listener.getsockname()[1], True): 1})
-        made.attach_root(resolve_root("auto"))
-        yield made
-
-
-def control_of(sock: socket.socket) -> str:
-    name = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    return name.rstrip(b"\0").decode()
-
-
-def pace_of(sock: socket.socket) -> int:
-    return sock.getsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE) & UNLIMITED
-
-
-def test_owners_pace_keeps_us_away(kernel: MltcpKernel, listener: socket.socket) -> None:
-    with closing(socket.socket()) as paced, closing(socket.socket()) as free:
-        paced.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 1_000_000)
-        for sock in (paced, free):
-            sock.connect(listener.getsockname())
-        assert control_of(free) == kernel.ca_names["hostcc"]
-        assert control_of(paced) != kernel.ca_names["hostcc"]
-        kernel.switch_sockets([None])
-        assert control_of(paced) != kernel.ca_names["hostcc"]
-        assert pace_of(paced) == 1_000_000
-
-
-def test_parked_socket_is_given_back_without_its_pace(
-    kernel: MltcpKernel, listener: socket.socket
+@given(st.integers(0, 2**33), COMM_NS, st.integers(0, 2**28), RATIO, RATIO)
+def test_pauses_shrink_with_what_is_left(
+    native: Native, total: int, comm_ns: int, ns_per_mib: int, low: int, high: int
 ) -> None:
-    with closing(socket.create_connection(listener.getsockname())) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 5000)  # as if it were parked
-        kernel.switch_sockets([None], to_default=True)
-        assert control_of(sock) != kernel.ca_names["hostcc"]
-        assert pace_of(sock) == UNLIMITED
+    state = native.state(total_bytes=total, best_comm_ns=comm_ns, ns_per_mib=ns_per_mib)
+    low, high = sorted((low, high))
+    early, late = (native.call("pause_us", state, ratio) for ratio in (low, high))
+    least, most = native.enums["HCC_PARK_MIN_US"], native.enums["HCC_PARK_MAX_US"]
+    assert most >= early >= late >= least
+    if not total:
+        assert early == late == most
+    elif late not in (least, most):
+        left_us = native.call("work_ns", state) / 1000 * (ONE - high) / ONE
+        assert late == pytest.approx(left_us / 2, abs=2)
+
+
+def test_pauses_of_a_usual_job(native: Native) -> None:
+    state = native.state(total_bytes=1 << 20, best_comm_ns=200_000_000)
+    pauses = [native.call("pause_us", state, ratio) for ratio in (0, 512, 768, 1000, ONE)]
+    assert pauses == [40_000, 40_000, 25_000, 3_000, 3_000]

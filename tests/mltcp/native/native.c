@@ -259,7 +259,7 @@ __u32 native_scale_acked(u32 flow, u32 acked, u32 f_q10)
 	return scale_acked(priv(sock_of(flow)), acked, f_q10);
 }
 
-/* ---- what tests call: iteration.h ---- */
+/* ---- what tests call: iteration.h, urgency.h, pace.h ---- */
 
 __u32 native_state_bytes(void) { return sizeof(struct hcc_job_state); }
 __u32 native_conf_bytes(void) { return sizeof(struct hcc_job_conf); }

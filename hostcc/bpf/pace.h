@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
+/*
+ * How much a flow sends at a time: what an iteration begins with, and the pauses of parked flows.
+ * Plain integer functions without kernel or BPF calls: they run in the BPF programs, and
+ * the tests compile the same file into a shared library.
+ */
+#ifndef HOSTCC_PACE_H
+#define HOSTCC_PACE_H
+
+#include "iteration.h"
+
+enum hcc_pace {
+	HCC_FIRST_COMM_NS = 50000000,	/* supposed until the first iteration is over */
+	HCC_MIN_ROUNDS = 24,		/* base RTTs in a communication phase that steering needs */
+	HCC_LONG_PATH_US = 1000,	/* base RTT from which slow starts hurt */
+	HCC_PARK_MIN_US = 3000,		/* a parked flow's first pause; doubles while the job yields */
+	HCC_PARK_MAX_US = 40000,
+	HCC_FEW_FLOWS = 16,		/* of a job; more of them pause longer */
+};
+
+/* Are there round trips enough in a communication phase to steer by delay? */
+HCC_INLINE int hcc_path_too_long(const struct hcc_job_state *s, __u32 base_us)
+{
+	__u64 comm_ns = s->best_comm_ns ? s->best_comm_ns : HCC_FIRST_COMM_NS;
+
+	return (__u64)base_us * HCC_MIN_ROUNDS * 1000 > comm_ns;
+}
+
+/* Packets (Q10) that the highest rate seen lately delivers in so much time; 0 unknown. */
+HCC_INLINE __u64 hcc_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss)
+{
+	if (!s->ns_per_mib || !mss || us > 1u << 20)
+		return 0;
+	return ((__u64)us * 1000 << 20) / s->ns_per_mib * HCC_ONE / mss;
+}
+
+/*
+ * Packets (Q10) to begin an iteration with: a third of the bandwidth-delay
+ * product where that matters, next to nothing where the RTT is short.
+ */
+HCC_INLINE __u64 hcc_start_window_q10(const struct hcc_job_state *s, __u32 base_us, __u32 mss)
+{
+	__u64 bdp;
+
+	if (!s->best_comm_ns || !mss)
+		return 0;
+	bdp = s->total_bytes / mss * HCC_ONE * base_us / (hcc_work_ns(s) / 1000 + 1);
+	return bdp / 3 * base_us / (base_us + HCC_LONG_PATH_US);
+}
+
+/*
+ * The longest pause of a parked flow, us.  A job with little left may come back often:
+ * the little is all that it can put in the way of others, and it is about to be served.
+ */
+HCC_INLINE __u32 hcc_pause_us(const struct hcc_job_state *s, __u32 ratio_q10)
+{
+	__u64 left_us = (HCC_ONE - ratio_q10) * (hcc_work_ns(s) / 1000) / HCC_ONE / 2;
+
+	if (!s->total_bytes || left_us > HCC_PARK_MAX_US)
+		return HCC_PARK_MAX_US;
+	return left_us > HCC_PARK_MIN_US ? (__u32)left_us : HCC_PARK_MIN_US;
+}
+
+/*
+ * A pause where a job has this many flows, us.  Parked flows come back one after the
+ * other, and together must not fill the link: the more flows, the less each is given
+ * at a time, and the more of them are parked.  Hence the square.
+ */
+HCC_INLINE __u32 hcc_pause_of_many_us(__u32 pause_us, __u32 flows)
+{
+	__u64 many = flows < 1024 ? flows : 1024;
+	__u64 us = pause_us * many * many / (HCC_FEW_FLOWS * HCC_FEW_FLOWS);
+
+	if (flows <= HCC_FEW_FLOWS)
+		return pause_us;
+	return us < HCC_PARK_MAX_US ? (__u32)us : HCC_PARK_MAX_US;
+}
+
+/*
+ * A pause while the job has the link, us: its parked flows together get a quarter of
+ * the window, so that the link does not stand idle when the other flows run dry.
+ */
+HCC_INLINE __u32 hcc_turn_us(__u32 flows, __u32 rtt_us, __u32 window_q10)
+{
+	__u64 us = 4ULL * 2 * HCC_ONE * flows * rtt_us / (window_q10 + 1);
+
+	return us < HCC_PARK_MAX_US ? (__u32)us : HCC_PARK_MAX_US;
+}
+
+#endif
