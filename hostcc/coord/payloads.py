@@ -7,6 +7,7 @@ passed on, and mean nothing to it.
 from __future__ import annotations
 
 import math
+import zlib
 from typing import Annotated
 
 import msgspec
@@ -32,6 +33,8 @@ MAX_HOPS = 12
 MAX_PORTS = 16
 MAX_LINKS = 144
 MAX_ADDRESSES = 32
+MAX_PLAIN = 128 * 1024
+"""Bytes of a record's content that travels compressed; the largest path table has 80 kB."""
 
 LinkName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:>/@-]{1,96}\Z")]
 Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:%\[\]-]{0,128}\Z")]
@@ -165,8 +168,9 @@ class PayloadError(InputError):
 
 
 def encode(content: Content) -> bytes:
-    """The payload of a record."""
-    return _encoder.encode(content)
+    """The payload of a record; of path tables, whose links' names repeat, compressed."""
+    plain = _encoder.encode(content)
+    return zlib.compress(plain) if isinstance(content, Paths) else plain
 
 
 def decode(record: Record) -> Content | None:
@@ -187,14 +191,29 @@ def decode(record: Record) -> Content | None:
         if record.kind == MEMBER:
             raise PayloadError(f"{where}: expected a member, got a withdrawn one")
         return None
+    plain = _unpacked(record.payload, where) if record.kind == PATHS else record.payload
     try:
-        content = decoder.decode(record.payload)
+        content = decoder.decode(plain)
     except RecursionError:
         raise PayloadError(f"{where}: expected less deeply nested data") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise PayloadError(f"{where}: {str(error)[:160]}") from None
     _check(content, where)
     return content
+
+
+def _unpacked(payload: bytes, where: str) -> bytes:
+    """Never more than MAX_PLAIN, whatever the bytes are."""
+    unpacker = zlib.decompressobj()
+    try:
+        plain = unpacker.decompress(payload, MAX_PLAIN)
+    except zlib.error as error:
+        raise PayloadError(f"{where}: expected compressed data, got {str(error)[:80]}") from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise PayloadError(
+            f"{where}: expected compressed data of at most {MAX_PLAIN} bytes, and nothing after it"
+        )
+    return plain
 
 
 def _check(content: Content, where: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -84,6 +87,11 @@ def test_measurements_out_of_range(change: dict[str, object]) -> None:
         ("links", "", payloads.encode(Links((("l", float("nan")),)))),
         ("accuse", "b", b"\x91\xa1x"),
         ("paths", "b", payloads.encode(Paths((PathEntry("p", ("l",) * 13),)))),
+        ("paths", "b", msgspec.msgpack.encode(Paths(()))),
+        ("paths", "b", payloads.encode(Paths(()))[:-1]),
+        ("paths", "b", payloads.encode(Paths(())) + b"x"),
+        ("paths", "b", zlib.compress(b"\x91" * payloads.MAX_PLAIN)),
+        ("paths", "b", zlib.compress(bytes(16 << 20))),
         ("waiting", "", payloads.encode(Waiting(turn=True))),
         ("waiting", "job", b"\x90"),
         ("waiting", "job", b"\x91\x01"),
@@ -101,6 +109,25 @@ def test_any_content_is_decoded_or_refused(kind: str, payload: bytes) -> None:
         payloads.decode(record("a", kind, key, payload))
     except payloads.PayloadError as error:
         assert len(str(error)) < 400
+
+
+@given(st.binary(max_size=200))
+def test_any_packed_paths_are_decoded_or_refused(plain: bytes) -> None:
+    try:
+        payloads.decode(record("a", "paths", "b", zlib.compress(plain)))
+    except payloads.PayloadError as error:
+        assert len(str(error)) < 400
+
+
+def test_links_of_many_paths_take_few_bytes() -> None:
+    def way(spine: int) -> PathEntry:
+        links = (f"10.0.0.1>10.1.{spine}.1", f"10.1.{spine}.1>10.2.{spine}.1", "10.2.0.1>10.0.4.1")
+        return PathEntry(f"{spine:08x}", links, (33_000 + spine,))
+
+    table = Paths(tuple(way(spine) for spine in range(payloads.MAX_PATHS)))
+    packed = payloads.encode(table)
+    assert len(packed) < len(msgspec.msgpack.encode(table)) / 2
+    assert payloads.decode(record("a", "paths", "b", packed)) == table
 
 
 def test_more_than_this_version_knows_of_a_waiting_job_is_passed_over() -> None:
@@ -123,15 +150,31 @@ def test_the_largest_of_each_kind_fits_into_a_record() -> None:
     )
     to = tuple((name, 1e18) for name in long[: payloads.MAX_DESTINATIONS])
     links = tuple((name + 32 * "l", 1e12) for name in long[: payloads.MAX_LINKS])
+    ways = tuple(
+        PathEntry(name, tuple(f"{name[:3]}{hop:02}{91 * 'l'}" for hop in range(payloads.MAX_HOPS)))
+        for name in long[: payloads.MAX_PATHS]
+    )
     sizes = [
         len(payloads.encode(content))
-        for content in (Flows(flows), msgspec.structs.replace(GOOD, to=to), Links(links))
+        for content in (
+            Flows(flows),
+            msgspec.structs.replace(GOOD, to=to),
+            Links(links),
+            Paths(ways),
+        )
     ]
     assert max(sizes) <= MAX_PAYLOAD
 
 
 def test_more_than_a_record_holds_is_refused() -> None:
-    hops = tuple("l" * 90 for _ in range(12))
-    wide = Paths(tuple(PathEntry(f"p{index}", hops) for index in range(64)))
+    def hop(path: int, number: int) -> str:
+        return hashlib.sha256(f"{path} {number}".encode()).hexdigest()
+
+    wide = Paths(
+        tuple(
+            PathEntry(f"p{path}", tuple(hop(path, number) for number in range(payloads.MAX_HOPS)))
+            for path in range(payloads.MAX_PATHS)
+        )
+    )
     with pytest.raises(payloads.PayloadError, match="at most 16384 bytes"):
         payloads.decode(record("a", "paths", "b", wide))
