@@ -1,0 +1,115 @@
+"""How much work looking at jobs may be, on a meter in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hostcc.measure.destinations import DESTINATION
+from hostcc.measure.meter import Lost, Window
+from hostcc.measure.series import ByteSeries
+from hostcc.measuring import traffic as t
+from hostcc.measuring.livejobs import LiveJob
+from hostcc.measuring.profiles import Beside
+from hostcc.measuring.tracks import LONGEST_S, WELCOME_S, Track
+from tests.measuring.hosts import ToyHost
+from tests.measuring.test_metering import FakeMeter
+
+pytestmark = pytest.mark.unit
+
+MS = 1_000_000
+BINS = int(t.READ_S * 1000)
+JOBS = 3
+
+
+class Steady(FakeMeter):
+    """Every job sends in every tenth millisecond."""
+
+    @property
+    def now_ns(self) -> int:
+        return self.at * BINS * MS
+
+    def read(self) -> Window:
+        who = np.zeros(JOBS, DESTINATION)
+        who["slot"] = np.arange(1, JOBS + 1)
+        row, place = np.divmod(np.arange(JOBS * BINS // 10), BINS // 10)
+        words = np.full((len(row), 2), 500, np.uint64)
+        start_ns, self.at = self.now_ns, self.at + 1
+        return Window(MS, start_ns, BINS, who, row, place * 10, words, Lost())
+
+
+class Watched:
+    """A part whose looks take as long as a test says; (second, job, thorough) of each."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float) -> None:
+        self.meter = Steady()
+        self.looks: list[tuple[float, str, bool]] = []
+        host = ToyHost(folder)
+        host.act()
+        jobs = [LiveJob(f"job-{slot}", slot, (folder / "cg",)) for slot in range(1, JOBS + 1)]
+
+        def looked(batch: Any) -> list[float]:
+            at_s = self.meter.now_ns / 1e9
+            self.looks += [(at_s, track.name, thorough) for track, _, thorough in batch]
+            return [cost_s] * len(batch)
+
+        monkeypatch.setattr(t, "_look_at_all", looked)
+        monkeypatch.setattr(t, "resolve_root", lambda _: folder / "cg")
+        self.part = t.Traffic(
+            host,
+            lambda: jobs,
+            lambda _: Beside(),
+            make_meter=lambda _: self.meter,
+            clock_ns=lambda: self.meter.now_ns,
+        )
+
+    async def run(self, seconds: float) -> None:
+        self.part.start()
+        for _ in range(round(seconds / t.READ_S)):
+            await self.part.tick()
+            for task in list(asyncio.all_tasks() - {asyncio.current_task()}):
+                await task
+        self.part.stop()
+
+
+@pytest.mark.asyncio
+async def test_thorough_looks_have_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cost_s, seconds = 0.05, 600
+    watched = Watched(tmp_path, monkeypatch, cost_s)
+    await watched.run(seconds)
+    thorough = [at_s for at_s, _, thorough in watched.looks if thorough]
+    spent_s = cost_s * len(thorough)
+    owed_s = t.CREDIT_S + JOBS * (WELCOME_S + cost_s) + t.SHARE * seconds
+    assert owed_s / 2 < spent_s <= owed_s + JOBS * cost_s
+    assert thorough[-1] > seconds - 2 * JOBS * cost_s / t.SHARE
+    # What is beyond that is only followed, but none waits for longer than its history lasts.
+    for name in (f"job-{slot}" for slot in range(1, JOBS + 1)):
+        times_s = [at_s for at_s, job, _ in watched.looks if job == name]
+        assert np.diff(times_s).max() <= LONGEST_S + 2 * t.READ_S
+
+
+@pytest.mark.asyncio
+async def test_cheap_looks_are_all_thorough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 1e-4)
+    await watched.run(60)
+    assert all(thorough for _, _, thorough in watched.looks)
+    assert len(watched.looks) >= 3 * 50
+
+
+def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+
+    def look(_: Track, new: ByteSeries, *, thorough: bool) -> None:
+        said.append(thorough and len(new) == 0)
+
+    monkeypatch.setattr(Track, "look", look)
+    nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    look_at_all = t.__dict__["_look_at_all"]
+    assert len(look_at_all([(Track("a"), nothing, True), (Track("b"), nothing, False)])) == 2
+    assert said == [True, False]
