@@ -13,7 +13,7 @@ class MeasureConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     enabled: bool = True
     """Whether jobs' bytes are counted and their iterations found."""
     jobs_max: Annotated[int, Meta(ge=1, le=256)] = 32
-    """Jobs that are profiled at a time; each takes up to 0.8 MB of memory."""
+    """Jobs that are profiled at a time; each takes up to 0.5 MB of memory."""
     profiling_max_s: Annotated[float, Meta(ge=0, le=600)] = 30.0
     """Seconds that a new job goes first, beside others here, until it is known; 0: never."""
 
