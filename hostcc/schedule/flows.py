@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from operator import attrgetter, is_, ne
+from operator import is_, ne
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hostcc.model import Flow, SizeClass
 from hostcc.schedule.errors import ViewError, twice
+from hostcc.schedule.names import places
 from hostcc.schedule.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -30,15 +31,11 @@ CHUNK = 256
 SCATTERED = 16
 """Flows in a run, on average, below which runs are not worth it."""
 
-_GET = tuple(map(attrgetter, ("id", "job", "src", "dst", "bytes", "size", "path")))
-
 
 @dataclass(frozen=True)
 class Said:
     """What a plan depends on in the flows of a view, in its order."""
 
-    place: dict[str, int]
-    """Of each name."""
     id: list[str]
     job: list[str]
     src: list[str]
@@ -50,16 +47,19 @@ class Said:
     @staticmethod
     def of(flows: Sequence[Flow]) -> Said:
         """Raises ViewError for two flows of one name."""
-        columns: list[list[Any]] = [[] for _ in _GET]
+        said = Said([], [], [], [], [], [], [])
         for first in range(0, len(flows), CHUNK):
             some = flows[first : first + CHUNK]
-            for column, get in zip(columns, _GET, strict=True):
-                column.extend(map(get, some))
-        names = columns[0]
-        place = dict(zip(names, range(len(flows)), strict=True))
-        if len(place) != len(flows):
-            raise ViewError(f"flow: {twice(names)}: expected once, got it twice")
-        return Said(place, *columns)
+            said.id.extend([flow.id for flow in some])
+            said.job.extend([flow.job for flow in some])
+            said.src.extend([flow.src for flow in some])
+            said.dst.extend([flow.dst for flow in some])
+            said.bytes.extend([flow.bytes for flow in some])
+            said.size.extend([flow.size for flow in some])
+            said.path.extend([flow.path for flow in some])
+        if len(set(said.id)) != len(flows):
+            raise ViewError(f"flow: {twice(said.id)}: expected once, got it twice")
+        return said
 
     def ends(self, which: Ints) -> set[tuple[str, str]]:
         """Source and destination of some."""
@@ -67,7 +67,7 @@ class Said:
 
     def where(self, before: Said) -> Ints:
         """(Flows,) where the flow is among those of `before` that says the same; -1: nowhere."""
-        at = _numbers(before.place, self.id)
+        at = places(self.id, before.id)
         here = np.flatnonzero(at >= 0)
         there = at[here]
         starts = np.flatnonzero((np.diff(here) != 1) | (np.diff(there) != 1)) + 1

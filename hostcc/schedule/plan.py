@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 
-from hostcc.model import ClusterView, FlowPlan, JobPlan, Plan
+from hostcc.model import ClusterView, Plan
 from hostcc.schedule import (
     baselines_order,
     checked,
@@ -33,6 +32,7 @@ from hostcc.schedule.paths.apart import apart
 from hostcc.schedule.problem import Floats, Ints, Problem, Reading, read
 from hostcc.schedule.reuse import Carried, Work
 from hostcc.schedule.shifts import Shifts, shifts
+from hostcc.schedule.writing import written
 
 DEFAULT = "hostcc"
 MOST_EDGES = 40_000
@@ -166,7 +166,7 @@ def solved(view: ClusterView, options: Options, before: Solution | None = None) 
         return found
     routing = first.routing.copy()
     routing[list(moved)] = list(moved.values())
-    paths = dict(zip(problem.flow_ids, (problem.path_ids[way] for way in routing), strict=True))
+    paths = dict(zip(problem.flow_ids, problem.path_ids.some(routing), strict=True))
     flows = tuple(
         flow if (path := paths.get(flow.id, flow.path)) == flow.path else replace(flow, path=path)
         for flow in view.flows
@@ -180,36 +180,6 @@ def solved(view: ClusterView, options: Options, before: Solution | None = None) 
         moved=(*kept, *(Moved((flow,), "a path of its own") for flow in leaving)),
     )
     return replace(again, reading=found.reading, options=options, decision=decision)
-
-
-def written(
-    digest: str, found: Solution, before: Solution | None = None, last: Plan | None = None
-) -> Plan:
-    """The plan of a solution; `digest`: of its view.  `last`: what was written of the solution
-    `before`; what is the same is taken from it."""
-    problem = found.problem
-    paths = map(problem.path_ids.__getitem__, found.decision.routing.tolist())
-    known = {} if last is None else {one.flow: one for one in last.flows}
-    flows = [
-        one if one is not None and one.path == path else FlowPlan(flow, path)
-        for one, flow, path in zip(
-            map(known.get, problem.flow_ids), problem.flow_ids, paths, strict=True
-        )
-    ]
-    flows.sort(key=attrgetter("flow"))
-    weights = found.weight.tolist()
-    given = {weight: ((parameters.WEIGHT, weight),) for weight in set(weights)}
-    jobs = map(
-        JobPlan,
-        problem.job_ids,
-        found.decision.rank.tolist(),
-        found.level.tolist(),
-        found.priority.tolist(),
-        found.shifts.seconds.tolist(),
-        map(given.__getitem__, weights),
-        _reasons(found, before, last),
-    )
-    return Plan(digest, tuple(jobs), tuple(flows), found.decision.how)
 
 
 def decide(problem: Problem, options: Options, levels: int, past: Work | None = None) -> Decision:
@@ -298,49 +268,3 @@ def _priority(problem: Problem, decision: Decision, times: Floats, options: Opti
     if options.order == "crux":
         return baselines_order.crux_priority(problem, decision.routing)
     return intensity(problem.work, times)
-
-
-def _reasons(found: Solution, before: Solution | None, last: Plan | None) -> list[str]:
-    """(J,) those that are as before are taken from `last`."""
-    contenders = found.contenders()
-    reasons = [""] * found.problem.job_count
-    if before is not None and last is not None:
-        place = dict(zip(before.problem.job_ids, range(before.problem.job_count), strict=True))
-        at = np.array([place.get(name, -1) for name in found.problem.job_ids], np.int64)
-        here = np.flatnonzero(at >= 0)
-        old = at[here]
-        same = (
-            (before.priority[old] == found.priority[here])
-            & (before.times[old] == found.times[here])
-            & (before.contenders()[old] == contenders[here])
-            & (before.problem.blind[old] == found.problem.blind[here])
-        )
-        for job, its in zip(here[same].tolist(), old[same].tolist(), strict=True):
-            if before.shifts.reason[its] == found.shifts.reason[job]:
-                reasons[job] = last.jobs[its].reason
-    others = np.array([job for job, said in enumerate(reasons) if not said], np.int64)
-    rows = zip(
-        others.tolist(),
-        found.priority[others].tolist(),
-        found.times[others].tolist(),
-        contenders[others].tolist(),
-        found.problem.blind[others].tolist(),
-        strict=True,
-    )
-    for job, value, seconds, its, blind in rows:
-        reasons[job] = _reason(value, seconds, its, blind, found.shifts.reason[job])
-    return reasons
-
-
-def _reason(value: float, seconds: float, others: int, blind: bool, shift: str) -> str:
-    if blind:
-        return "no usable path is known for its traffic: best effort"
-    if not seconds:
-        return "sends nothing that is worth a priority"
-    words = f"{value:.4g} FLOP per second of traffic, {seconds:.4g} s of it in an iteration"
-    words += f"; shares links with {_count(others)}" if others else "; shares no link"
-    return f"{words}; {shift}" if shift else words
-
-
-def _count(jobs: int) -> str:
-    return "1 job" if jobs == 1 else f"{jobs} jobs"

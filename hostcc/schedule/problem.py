@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from hostcc.model import ClusterView, JobProfile, PathTable
 from hostcc.schedule.errors import ViewError, twice
 from hostcc.schedule.flows import Flows, Rows, Said, carried, fresh, merged, unchanged
+from hostcc.schedule.names import Names, places
 from hostcc.schedule.tables import Tables
 from hostcc.schedule.tables import read as read_tables
 
@@ -45,7 +47,7 @@ class Problem:
     job_ids: tuple[str, ...]
     flow_ids: tuple[str, ...]
     link_ids: tuple[str, ...]
-    path_ids: tuple[str, ...]
+    path_ids: Names
     capacity: Floats
     """(L,) bytes/s, positive."""
     compute: Floats
@@ -122,11 +124,10 @@ def read(view: ClusterView, before: Reading | None = None) -> Reading:
     jobs = _by_name(view.jobs)
     numbers = _job_numbers(jobs)
     job_ids = tuple(map(_job_name, jobs))
-    job_index = dict(zip(job_ids, range(len(jobs)), strict=True))
     said = Said.of(view.flows)
     same = before is not None and before.links == view.links
     links = before.tables.links if before is not None and same else _links(view.links)
-    tables, found, blind = _flows(said, view.tables, links, job_index, before)
+    tables, found, blind = _flows(said, view.tables, links, job_ids, before)
     problem = Problem(
         job_ids=job_ids,
         flow_ids=tuple(map(said.id.__getitem__, found.at.tolist())),
@@ -150,17 +151,18 @@ def _flows(
     said: Said,
     given: Sequence[PathTable],
     links: Mapping[str, float],
-    jobs: Mapping[str, int],
+    job_ids: tuple[str, ...],
     before: Reading | None,
 ) -> tuple[Tables, Rows, NDArray[np.bool_]]:
     """Path tables in use, the flows, and (J,) jobs of which no path is usable."""
     everything = np.arange(len(said.id))
+    jobs = dict(zip(job_ids, range(len(job_ids)), strict=True))
     if before is None:
         tables, _ = read_tables(given, links, said.ends(everything))
         found, lost = fresh(said, everything, jobs, tables)
     else:
         past, whole = before.flows.rows, before.tables.whole
-        job = np.array([jobs.get(name, -1) for name in before.problem.job_ids], np.int64)
+        job = places(before.problem.job_ids, job_ids)
         row = unchanged(said, before.flows, job) if whole else np.full(len(said.id), -1)
         still = np.zeros(len(before.tables.keys), np.bool_)
         still[past.table[row[row >= 0]]] = True
@@ -198,10 +200,11 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
         "period": "period_s",
         "confidence": "confidence",
     }
-    numbers = {
-        name: np.array(list(map(attrgetter(field), jobs)), np.float64)
-        for name, field in named.items()
-    }
+    # Job by job, since what a job says lies together in memory.
+    get = attrgetter(*named.values())
+    rows = np.fromiter(chain.from_iterable(map(get, jobs)), np.float64, len(jobs) * len(named))
+    columns = np.ascontiguousarray(rows.reshape(-1, len(named)).T)
+    numbers = dict(zip(named, columns, strict=True))
     for name, values in numbers.items():
         least = -MAX_VALUE if name == "phase" else 0.0
         bad = np.flatnonzero(~((values >= least) & (values <= MAX_VALUE)))

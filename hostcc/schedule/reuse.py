@@ -14,6 +14,7 @@ from hostcc.schedule.contention import MOST_PAIRS, Pairs, on_links
 from hostcc.schedule.graph import Contention
 from hostcc.schedule.intensity import Crossings
 from hostcc.schedule.kcut import Cut
+from hostcc.schedule.names import places
 from hostcc.schedule.order import Followed
 from hostcc.schedule.problem import Ints, Problem
 
@@ -43,9 +44,7 @@ class Carried:
     ) -> None:
         self.before, self.crossings, self.waiting = before, crossings, waiting
         self.jobs = problem.job_count
-        place = dict(zip(problem.job_ids, range(self.jobs), strict=True))
-        now = [place.get(name, -1) for name in before.problem.job_ids]
-        self.now = np.array(now, np.int64)
+        self.now = places(before.problem.job_ids, problem.job_ids)
         """(Jobs before,) -1: gone."""
         self.changed = self._changed(problem)
         """(J,) jobs that are new, or put something else on links, or take other times."""
@@ -120,7 +119,7 @@ class Carried:
             | (before.comm_start[here] != problem.comm_start[there])
             | (times[0][here] != times[1][there])
         )
-        link = _places(before.link_ids, problem.link_ids)
+        link = places(before.link_ids, problem.link_ids)
         job, on = self.now[old.job], link[old.link]
         gone = (job >= 0) & (on < 0)
         changed[job[gone]] = True
@@ -143,10 +142,3 @@ def _thinned(found: Crossings) -> bool:
     """Whether links have so many jobs that not all pairs are looked at."""
     jobs = np.bincount(found.link)
     return int((jobs * (jobs - 1) // 2).sum()) > MOST_PAIRS
-
-
-def _places(old: tuple[str, ...], new: tuple[str, ...]) -> Ints:
-    if old == new:
-        return np.arange(len(old))
-    place = dict(zip(new, range(len(new)), strict=True))
-    return np.array([place.get(name, -1) for name in old], np.int64)

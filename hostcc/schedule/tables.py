@@ -9,14 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain, compress, repeat
-from operator import attrgetter, eq, is_, lt
+from itertools import chain, compress
+from operator import attrgetter, eq, getitem, is_, lt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.model import Path, PathTable
 from hostcc.schedule.errors import ViewError, twice
+from hostcc.schedule.names import Names
 
 Ints = NDArray[np.int64]
 Ends = tuple[str, str]
@@ -62,7 +63,7 @@ class Tables:
     """Pair -> table."""
     starts: Ints
     """(T + 1,) of the usable paths."""
-    path_ids: tuple[str, ...]
+    path_ids: Names
     path_starts: Ints
     path_links: Ints
     whole: bool
@@ -74,11 +75,12 @@ class Tables:
         if not any(names):
             return np.full(len(names), -1)
         first, past = self.starts[table], self.starts[table + 1]
-        found = map(bisect_left, repeat(self.path_ids), names, first.tolist(), past.tolist())
-        at = np.fromiter(found, np.int64, len(names))
-        there = map(self.path_ids.__getitem__, np.minimum(at, past - 1).tolist())
+        own = list(map(self.path_ids.parts.__getitem__, table.tolist()))
+        at = np.fromiter(map(bisect_left, own, names), np.int64, len(names))
+        there = map(getitem, own, np.minimum(at, past - first - 1).tolist())
         same = np.fromiter(map(eq, names, there), np.bool_, len(names))
-        return np.where(same & (at < past) & np.fromiter(map(bool, names), np.bool_), at, -1)
+        same &= np.fromiter(map(bool, names), np.bool_) & (at < past - first)
+        return np.where(same, first + at, -1)
 
 
 def read(
@@ -122,12 +124,15 @@ def read(
         if links == before.links:
             return replace(before, given=tables, by_ends=by_ends, links=links), rows
         return _usable(tables, by_ends, before.keys, before.read, links), rows
-    keys = before.keys if len(rows) == len(before.keys) else [before.keys[row] for row in rows]
+    whole = len(rows) == len(before.keys)
+    keys = list(before.keys) if whole else [before.keys[row] for row in rows.tolist()]
     places = [bisect_left(keys, key) for key in added]
     source = np.insert(rows, places, len(before.keys) + np.arange(len(added)))
     now[rows] = np.flatnonzero(source < len(before.keys))
     found = _joined(before.read, _read([by_ends[key] for key in added], links), source)
-    return _usable(tables, by_ends, sorted([*keys, *added]), found, links), now
+    for place, key in zip(reversed(places), reversed(added), strict=True):
+        keys.insert(place, key)
+    return _usable(tables, by_ends, keys, found, links), now
 
 
 def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
@@ -215,21 +220,23 @@ def _usable(
     """Leave out paths over failed links, and number the others without the failed ones."""
     capacity = np.fromiter(links.values(), np.float64, len(links))
     works = capacity > 0
-    whole = bool(works[found.hops].all())
+    whole = bool(works.all() or works[found.hops].all())
+    ids: Sequence[Sequence[str]] = found.ids
     hops, ends, starts = found.hops, found.hop_ends, found.path_ends
-    ids = tuple(chain.from_iterable(found.ids))
     if not whole:
-        path = np.repeat(np.arange(len(ids)), np.diff(ends))
-        usable = np.ones(len(ids), np.bool_)
+        count = len(ends) - 1
+        path = np.repeat(np.arange(count), np.diff(ends))
+        usable = np.ones(count, np.bool_)
         usable[path[~works[hops]]] = False
         kept = np.flatnonzero(usable)
         hops, path = hops[usable[path]], path[usable[path]]
         ends = np.append(np.searchsorted(path, kept), len(path)).astype(np.int64)
+        some = iter(usable.tolist())
+        ids = [list(compress(own, some)) for own in ids]
         starts = np.searchsorted(kept, starts).astype(np.int64)
-        ids = tuple([ids[at] for at in kept.tolist()])
     if not works.all():
         hops = (np.cumsum(works) - 1)[hops]
-    alive = [link for link, much in links.items() if much > 0]
+    alive = list(links if works.all() else compress(links, works.tolist()))
     index = dict(zip(keys, range(len(keys)), strict=True))
     return Tables(
         given,
@@ -239,7 +246,7 @@ def _usable(
         alive,
         index,
         starts,
-        ids,
+        Names(ids, starts),
         ends,
         hops,
         whole,

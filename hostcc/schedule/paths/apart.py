@@ -39,7 +39,9 @@ def apart(problem: Problem, routing: Ints) -> dict[int, int]:
     crowded = np.flatnonzero(shared)
     crowded = crowded[np.lexsort((-crowded, (problem.flow_path == routing)[crowded]))][:MOST]
     # On a path that is free for a flow no link is in use but by the flow itself.
-    hopeful = ways.least(load)[problem.flow_table] <= own
+    tables = np.zeros(len(problem.table_start) - 1, np.bool_)
+    tables[problem.flow_table[crowded]] = True
+    hopeful = ways.least(load, np.flatnonzero(tables))[problem.flow_table] <= own
     if not hopeful[crowded].any():
         return {}
     slowest = _slowest(problem)
@@ -89,15 +91,21 @@ class _Ways:
         shared = np.bincount(flow[load[link] > 1], minlength=len(routing))
         return load, shared, last - first - shared
 
-    def least(self, load: Ints) -> Ints:
-        """(T,) the fewest links with flows on them of any path of a table."""
-        total = np.zeros(len(self.link) + 1, np.int64)
-        np.cumsum(load[self.link] > 0, out=total[1:])
-        busy = np.diff(total[self.start])
+    def least(self, load: Ints, tables: Ints) -> Ints:
+        """(T,) the fewest links with flows on them of any path of each of some tables."""
+        first, past = self.tables[tables], self.tables[tables + 1]
+        paths = spans(first, past)
+        busy = load[self.link[spans(self.start[first], self.start[past])]] > 0
+        total = np.zeros(len(busy) + 1, np.int64)
+        np.cumsum(busy, out=total[1:])
+        hops = np.zeros(len(paths) + 1, np.int64)
+        np.cumsum(self.start[paths + 1] - self.start[paths], out=hops[1:])
+        count = past - first
         least = np.full(len(self.tables) - 1, self.links)
-        some = np.flatnonzero(np.diff(self.tables))
-        if len(some):
-            least[some] = np.minimum.reduceat(busy, self.tables[some])
+        if len(paths):
+            some = np.flatnonzero(count)
+            starts = (count.cumsum() - count)[some]
+            least[tables[some]] = np.minimum.reduceat(np.diff(total[hops]), starts)
         return least
 
     def having(self, links: Ints) -> NDArray[np.bool_]:
@@ -116,19 +124,21 @@ class _Ways:
 
 
 def _ways(problem: Problem) -> _Ways:
-    hops, paths = np.diff(problem.path_start), np.diff(problem.table_start)
-    total = np.diff(problem.path_start[problem.table_start])
+    begun = problem.path_start[problem.table_start]
+    some = np.flatnonzero(_maybe_common(problem))
+    if not len(some):
+        return _Ways(
+            problem.path_start, problem.path_links, problem.table_start, problem.link_count
+        )
+    where = spans(begun[some], begun[some + 1])
+    links, paths = problem.path_links[where], np.diff(problem.table_start)[some]
+    table = np.repeat(np.arange(len(some)), np.diff(begun)[some])
     avoidable = np.ones(len(problem.path_links), np.bool_)
     # What all paths of a table have the first one has.
-    lead = problem.path_start[problem.table_start[:-1]]
-    length = np.where(paths > 0, np.append(hops, 0)[problem.table_start[:-1]], 0)
-    table = np.repeat(np.arange(len(paths)), total)
-    for hop in range(int(length.max(initial=0))):
-        at = np.minimum(lead + hop, len(problem.path_links) - 1)
-        link = np.where(length > hop, problem.path_links[at], -1)
-        same = np.flatnonzero(problem.path_links == np.repeat(link, total))
-        every = np.bincount(table[same], minlength=len(paths)) == paths
-        avoidable[same[every[table[same]]]] = False
+    for link in _links(problem, problem.table_start[some]).T:
+        same = np.flatnonzero(links == link[table])
+        every = np.bincount(table[same], minlength=len(some)) == paths
+        avoidable[where[same[every[table[same]]]]] = False
     kept = np.zeros(len(avoidable) + 1, np.int64)
     np.cumsum(avoidable, out=kept[1:])
     return _Ways(
@@ -137,6 +147,30 @@ def _ways(problem: Problem) -> _Ways:
         problem.table_start,
         problem.link_count,
     )
+
+
+def _maybe_common(problem: Problem) -> NDArray[np.bool_]:
+    """(T,) tables whose first two paths have a link in common, or that have but one path."""
+    paths = np.diff(problem.table_start)
+    most = max(0, len(problem.path_ids) - 1)
+    first, second = (
+        _links(problem, np.minimum(problem.table_start[:-1] + at, most)) for at in (0, 1)
+    )
+    meet = np.zeros(len(paths), np.bool_)
+    for link in first.T:
+        meet |= ((second == link[:, None]) & (link >= 0)[:, None]).any(axis=1)
+    return np.asarray((paths == 1) | (meet & (paths > 1)))
+
+
+def _links(problem: Problem, path: Ints) -> Ints:
+    """(N, H) links of some paths, of the longest H; -1: no more."""
+    if not len(problem.path_links):
+        return np.full((len(path), 0), -1)
+    first, past = problem.path_start[path], problem.path_start[path + 1]
+    hops = np.arange(int((past - first).max(initial=0)))
+    at = first[:, None] + hops
+    there = np.minimum(at, len(problem.path_links) - 1)
+    return np.where(at < past[:, None], problem.path_links[there], -1)
 
 
 def _slowest(problem: Problem) -> Floats:

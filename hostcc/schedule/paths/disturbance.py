@@ -119,9 +119,8 @@ def keep(problem: Problem) -> tuple[Ints, Ints]:
         return routing, placed
     period = _as_it_is(problem, communication_time(problem, routing)).period
     duty = fabrics.whole(problem.flow_bytes / period[problem.flow_job])
-    stay = np.flatnonzero(problem.flow_path >= 0)
     flow, link = incidence(problem, routing)
-    on = np.isin(flow, stay)
+    on = (problem.flow_path >= 0)[flow]
     load = np.bincount(link[on], duty[flow[on]], problem.link_count + 2).astype(np.float64)
     tables, at = np.unique(problem.flow_table[placed], return_inverse=True)
     fabric = fabrics.from_problem(problem, tables)
