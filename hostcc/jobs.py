@@ -1,7 +1,7 @@
 """The jobs of this host: who has a slot, a cgroup, port rules, and what the kernel was told.
 
 A job keeps its slot while it has processes or a rule.  Every edit goes through the
-journal first.  Nothing here waits or knows about sockets of control.
+journal first.  Nothing here waits, or knows who asked.
 """
 
 from __future__ import annotations
