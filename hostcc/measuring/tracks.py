@@ -28,7 +28,7 @@ LONGEST_S = 10.0
 """Seconds of bins that wait at most."""
 LOOSE = 4
 """So many readings that wait are packed: ten seconds of a hundred jobs would take 15 MB."""
-WELCOME_S, WELCOME_AGAIN_S = 0.06, 60.0
+WELCOME_S, WELCOME_AGAIN_S = 0.06, 300.0
 """Processor time for a job's first looks, apart from what all jobs share: some ten of them.  The
 same again when its pattern was lost, but not before so many seconds have passed."""
 LATELY_S = 10.0

@@ -7,6 +7,7 @@ import pytest
 
 from hostcc.measure.destinations import DESTINATION, Records, address
 from hostcc.measure.series import ByteSeries, joined, part
+from hostcc.measuring import tracks
 from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LOOK_S, WELCOME_S, Track, together
 from tests.measure.addresses import packed
 from tests.measure.jobs import MS, regular
@@ -106,14 +107,18 @@ def test_bins_that_wait_long_are_packed_and_come_out_as_they_went_in() -> None:
     assert track.waiting_s == 0
 
 
-def test_a_job_whose_pattern_is_lost_is_welcome_again_but_not_at_once() -> None:
+@pytest.mark.parametrize("passed_s", [20, 70])
+def test_a_job_whose_pattern_is_lost_is_welcome_again_but_not_at_once(
+    passed_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracks, "WELCOME_AGAIN_S", 60.0)
     track = Track("a")
-    fed(track, regular(100, 700))
+    fed(track, regular(100, passed_s * 10))
     assert track.pattern()[1].periodic
     assert track.charged(1.0) == pytest.approx(1.0 - WELCOME_S)
     silence = np.zeros(1000, np.int64)
-    at_ns = 70_000 * MS
+    at_ns = passed_s * 1000 * MS
     while track.pattern()[1].periodic:
         track.look(ByteSeries(MS, at_ns, silence, silence))
         at_ns += 1000 * MS
-    assert track.welcome_s == WELCOME_S
+    assert track.welcome_s == (WELCOME_S if passed_s > 60 else 0)
