@@ -6,6 +6,7 @@ import argparse
 import io
 import itertools
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from hostcc.client import DEFAULT_SOCKET, ask
-from hostcc.errors import Exit, HostccError
+from hostcc.errors import Exit, HostccError, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -40,7 +41,13 @@ def add_parser(
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """--socket and --json, which every client command has."""
+    """--socket and --json, which every command has that shows what the agent says."""
+    add_socket_option(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/control.md)")
+
+
+def add_socket_option(parser: argparse.ArgumentParser) -> None:
+    """--socket, which every command has that asks the agent."""
     parser.add_argument(
         "--socket",
         type=Path,
@@ -48,7 +55,17 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the agent's control socket (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/control.md)")
+
+
+def number_of(text: str, where: str, what: str, low: float, high: float) -> float:
+    """A number from `low` to `high`.  Raises InputError: `where` says of what, `what` it is."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not low <= found <= high:
+        raise InputError(f'{where}: expected {what} from {low:g} to {high:g}, got "{text[:40]}"')
+    return found
 
 
 def show(

@@ -15,8 +15,8 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from hostcc.cli.common import Subparsers, add_parser
-from hostcc.client import DEFAULT_SOCKET, ask
+from hostcc.cli.common import Subparsers, add_parser, add_socket_option, number_of
+from hostcc.client import ask
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.limits import (
     BYTES_PER_ITERATION_MAX,
@@ -71,13 +71,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="let the agent choose path, class and PCIe turns of its RDMA (docs/shim.md)",
     )
-    parser.add_argument(
-        "--socket",
-        type=Path,
-        default=DEFAULT_SOCKET,
-        metavar="PATH",
-        help="the agent's control socket (default: %(default)s)",
-    )
+    add_socket_option(parser)
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="CMD", help="and its arguments"
     )
@@ -174,17 +168,7 @@ def become(command: list[str]) -> int:
 
 def parse_weight(text: str | None) -> float | None:
     """A weight, or None for none.  Raises InputError."""
-    if text is None:
-        return None
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = 0.0
-    if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
-        raise InputError(
-            f'--weight: expected a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}, got "{text[:40]}"'
-        )
-    return weight
+    return None if text is None else number_of(text, "--weight", "a number", WEIGHT_MIN, WEIGHT_MAX)
 
 
 def parse_bytes(text: str | None) -> int | None:
@@ -203,15 +187,7 @@ def parse_bytes(text: str | None) -> int | None:
 
 def parse_flops(text: str | None) -> float | None:
     """FLOP of an iteration, or None for none.  Raises InputError."""
-    if text is None:
-        return None
-    try:
-        flops = float(text)
-    except ValueError:
-        flops = 0.0
-    if not 1 <= flops <= FLOP_MAX:
-        raise InputError(f'--flops: expected a number from 1 to {FLOP_MAX:g}, got "{text[:40]}"')
-    return flops
+    return None if text is None else number_of(text, "--flops", "a number", 1, FLOP_MAX)
 
 
 def warn(text: str) -> None:

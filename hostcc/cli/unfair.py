@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from hostcc.cli.common import Subparsers, add_client_options, add_parser, show
+from hostcc.cli.common import Subparsers, add_client_options, add_parser, number_of, show
 from hostcc.errors import InputError
 from hostcc.limits import JOB_NAME_WORDS, MAX_JOBS, WEIGHT_MAX, WEIGHT_MIN, is_job_name
 
@@ -53,15 +53,7 @@ def parse_weights(words: Sequence[str]) -> dict[str, float]:
         name, _, text = word.rpartition("=")
         if not is_job_name(name):
             raise InputError(f'"{word[:80]}": expected JOB=WEIGHT, JOB {JOB_NAME_WORDS}')
-        try:
-            weight = float(text)
-        except ValueError:
-            weight = 0.0
-        if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
-            raise InputError(
-                f"{name}: expected a weight from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}, "
-                f'got "{text[:40]}"'
-            )
+        weight = number_of(text, name, "a weight", WEIGHT_MIN, WEIGHT_MAX)
         if name in weights:
             raise InputError(f"{name}: expected one weight for each job, got two")
         weights[name] = weight

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from hostcc.errors import InputError
 from hostcc.limits import WEIGHT_MAX, WEIGHT_MIN
-from hostcc.model import Change, Difference
+from hostcc.model import Change, Difference, Value
 
 KIND = "dcqcn"
 
@@ -98,15 +98,7 @@ def changes(
     """
     _alone(port)
     return [
-        Change(
-            id=change_id(port.name, knob),
-            what=KIND,
-            target=f"{port.name}/{knob}",
-            before=found[knob],
-            after=value,
-            why=why,
-            undo=f"write {found[knob]} back",
-        )
+        _change(port, knob, found[knob], value, why)
         for knob, value in wanted.items()
         if knob in found and (found[knob] != value or change_id(port.name, knob) in active)
     ]
@@ -122,18 +114,22 @@ def stepped(port: Port, plain: Values, steps: Sequence[Values], why: str) -> lis
     holds for all steps.  Raises InputError."""
     _alone(port)
     return [
-        Change(
-            id=change_id(port.name, knob),
-            what=KIND,
-            target=f"{port.name}/{knob}",
-            before=plain[knob],
-            after={f"step {place}": values[knob] for place, values in enumerate(steps)},
-            why=why,
-            undo=f"write {plain[knob]} back",
-        )
+        _change(port, knob, plain[knob], {f"step {n}": v[knob] for n, v in enumerate(steps)}, why)
         for knob in steps[0]
         if knob in plain
     ]
+
+
+def _change(port: Port, knob: Knob, before: int, after: Value, why: str) -> Change:
+    return Change(
+        id=change_id(port.name, knob),
+        what=KIND,
+        target=f"{port.name}/{knob}",
+        before=before,
+        after=after,
+        why=why,
+        undo=f"write {before} back",
+    )
 
 
 def allowed(change: Change) -> frozenset[int]:
