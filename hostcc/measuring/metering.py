@@ -95,7 +95,7 @@ class Metering:
                 slots.setdefault(self._jobs[slot], []).append(slot)
         found = {}
         for name, own in slots.items():
-            mine = np.flatnonzero(owner == own[0] if len(own) == 1 else np.isin(owner, own))
+            mine = owner == own[0] if len(own) == 1 else np.isin(owner, own)
             found[name] = Counted(_added([parts[slot] for slot in own]), who[mine], sums[mine])
         nothing = np.zeros(len(window), dtype=np.int64)
         return Reading(ByteSeries(window.bin_ns, window.start_ns, nothing, nothing), found)

@@ -35,7 +35,7 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-SHARE, CREDIT_S = 0.002, 0.3
+SHARE, CREDIT_S = 0.0015, 0.3
 """Part of a processor that looking at bins thoroughly may take, and how much may be saved up,
 seconds.  Ten jobs of 240 ms need more; then bins wait longer, up to LONGEST_S of tracks.py, and
 after that patterns are only followed, for some 0.03 % a job.  The first looks at each job are its
@@ -209,20 +209,25 @@ class Traffic:
             earned_s = SHARE * (now_ns - self._credited_ns) / 1e9
             self._credit_s = min(CREDIT_S, self._credit_s + earned_s)
         self._credited_ns = now_ns
-        due = sorted(
-            (
-                t
-                for t in self._tracks.values()
-                if t.overdue or (t.due and (t.welcome_s > 0 or self._credit_s > 0))
-            ),
-            key=lambda track: -track.waiting_s,
-        )
-        if due:
-            batch = [
-                (track, track.collect(), track.welcome_s > 0 or self._credit_s > 0)
-                for track in due[:LOOKED_AT]
-            ]
+        batch = self._batch()
+        if batch:
             self._looking = asyncio.get_running_loop().create_task(self._look_at(batch))
+
+    def _batch(self) -> list[Look]:
+        """Jobs to look at now.
+
+        Of what all share one job at a time is looked at thoroughly: it may take all there is.
+        """
+        found: list[Look] = []
+        shared = self._credit_s > 0
+        for track in sorted(self._tracks.values(), key=lambda track: -track.waiting_s):
+            thorough = track.welcome_s > 0 or shared
+            if track.overdue or (track.due and thorough):
+                shared = shared and track.welcome_s > 0
+                found.append((track, track.collect(), thorough))
+            if len(found) == LOOKED_AT:
+                break
+        return found
 
     async def _look_at(self, batch: Sequence[Look]) -> None:
         try:
