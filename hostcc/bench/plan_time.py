@@ -20,7 +20,8 @@ from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 from hostcc.planning import heap
-from hostcc.schedule.plan import Options, solved, written
+from hostcc.schedule.plan import Options, solved
+from hostcc.schedule.writing import written
 
 NOTE = "the goal counts the median; others on the machine make a run slower, never faster"
 

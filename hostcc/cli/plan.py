@@ -27,7 +27,8 @@ from hostcc.model import JobPlan, Plan
 from hostcc.schedule import compression, methods
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.explain import Explanation, explain
-from hostcc.schedule.plan import Options, Solution, solve, written
+from hostcc.schedule.plan import Options, Solution, solved
+from hostcc.schedule.writing import written
 from hostcc.views import EXPLANATION, PLAN
 
 COLUMNS = [
@@ -154,7 +155,7 @@ def _of_view(args: argparse.Namespace) -> int:
     )
     view = view_of(inputfile.read_argument(args.file, MAX_BYTES), args.file)
     try:
-        found = solve(view, options)
+        found = solved(view, options)
         why = None if args.explain is None else explain(found, args.explain)
     except OptionsError as error:
         name, _, words = str(error).partition(":")

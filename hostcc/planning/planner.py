@@ -12,7 +12,8 @@ from hostcc.model import ClusterView, Plan
 from hostcc.planning import heap
 from hostcc.planning.standing import Made
 from hostcc.schedule.parameters import WEIGHT
-from hostcc.schedule.plan import Options, Solution, solved, written
+from hostcc.schedule.plan import Options, Solution, solved
+from hostcc.schedule.writing import written
 from hostcc.sections.plan import PlanConfig
 
 KEPT = 2
@@ -89,7 +90,7 @@ def _made(view: ClusterView, found: Solution, last: Made | None) -> Made:
         if weight is not None and owners[job] > 0
     }
     seen = {problem.job_ids[job] for job in set(problem.flow_job.tolist())}
-    apart = zip(problem.job_ids, found.contenders().tolist(), strict=True)
+    apart = zip(problem.job_ids, found.contenders.tolist(), strict=True)
     alone = {job for job, others in apart if not others and job in seen}
     blind = frozenset(problem.job_ids) - seen
     return Made(plan, found, factors, blind, frozenset(alone), view.tables)

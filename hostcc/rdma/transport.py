@@ -323,7 +323,8 @@ class Transport:
 def _planned(now: ClusterView, config: Any) -> Plan | None:
     """The scheduler's answer; it is loaded when the first job sends by RDMA."""
     from hostcc.planning.planner import options
-    from hostcc.schedule.plan import solved, written
+    from hostcc.schedule.plan import solved
+    from hostcc.schedule.writing import written
 
     try:
         return written(now.digest, solved(now, options(config.plan)))

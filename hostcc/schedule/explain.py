@@ -155,13 +155,17 @@ def _flows(found: Solution, job: int) -> list[FlowReason]:
     load = _load(found)
     gains = {flow: one.gain for one in found.decision.moved for flow in one.flows}
     together = {flow: len(one.flows) for one in found.decision.moved for flow in one.flows}
+    apart = set(found.decision.apart)
     reasons = []
     for flow in np.flatnonzero(problem.flow_job == job).tolist():
         path, before = int(routing[flow]), int(problem.flow_path[flow])
         links = problem.path_links[problem.path_start[path] : problem.path_start[path + 1]]
         busiest = int(links[np.argmax(load[links])]) if len(links) else -1
         choices = int(np.diff(problem.table_start)[problem.flow_table[flow]])
-        if flow in gains:
+        if flow in apart:
+            how = "stays on" if path == before else "moves to" if before >= 0 else "placed on"
+            words = f"{how} a path of its own, where it shares no link that it could avoid"
+        elif flow in gains:
             beside = f" with {together[flow] - 1} other flows" if together[flow] > 1 else ""
             words = f"moves{beside}: predicted gain {gains[flow]}"
         elif before >= 0:

@@ -154,7 +154,7 @@ def fresh(
     elephants = map(is_, _some(said.size, which), repeat(SizeClass.ELEPHANT))
     big = np.flatnonzero(np.fromiter(elephants, np.bool_, len(which)) & (size > 0))
     which, job, size = which[big], job[big], size[big]
-    table = _numbers(tables.index, zip(_some(said.src, which), _some(said.dst, which), strict=True))
+    table = tables.numbers(list(zip(_some(said.src, which), _some(said.dst, which), strict=True)))
     usable = np.append(np.diff(tables.starts) > 0, np.False_)[table]
     lost = np.zeros(len(jobs), np.bool_)
     lost[job[~usable]] = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -83,6 +84,8 @@ class Decision:
     how: str
     """For a person."""
     moved: tuple[Moved, ...] = ()
+    apart: tuple[int, ...] = ()
+    """Flows that were last given a path that nobody else is on."""
     work: Work | None = None
     """What was found on the way."""
 
@@ -110,6 +113,7 @@ class Solution:
         """What it solves."""
         return self.reading.problem
 
+    @cached_property
     def contenders(self) -> Ints:
         """(J,) with how many jobs each shares links."""
         count = np.bincount(self.met.one, minlength=self.problem.job_count)
@@ -178,6 +182,7 @@ def solved(view: ClusterView, options: Options, before: Solution | None = None) 
         again.decision,
         how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
         moved=(*kept, *(Moved((flow,), "a path of its own") for flow in leaving)),
+        apart=tuple(moved),
     )
     return replace(again, reading=found.reading, options=options, decision=decision)
 
@@ -226,7 +231,7 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
     words.append(f"levels: {options.compression}")
     followed = None if lost is None else lost.followed
     work = Work(problem, found, waiting, met, followed, contention, cut)
-    return Decision(routing, rank, level, "; ".join(words), moved, work)
+    return Decision(routing, rank, level, "; ".join(words), moved, work=work)
 
 
 def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -> Decision:

@@ -22,6 +22,8 @@ from hostcc.schedule.names import Names
 Ints = NDArray[np.int64]
 Ends = tuple[str, str]
 """Source and destination."""
+FEW = 16
+"""Of so many tables the number of one is searched for; of more they are put in a dictionary."""
 
 # Called for hundreds of thousands of paths.
 _path_id: Callable[[Path], str] = attrgetter("id")
@@ -59,8 +61,6 @@ class Tables:
     """(T,) the pairs, in order."""
     alive: list[str]
     """Links of some capacity."""
-    index: dict[Ends, int]
-    """Pair -> table."""
     starts: Ints
     """(T + 1,) of the usable paths."""
     path_ids: Names
@@ -69,6 +69,18 @@ class Tables:
     whole: bool
     """No path is left out."""
     read: _Read
+
+    def numbers(self, ends: Sequence[Ends]) -> Ints:
+        """The tables of pairs, -1: none.  A dictionary of all is worth it for many only."""
+        if len(ends) * FEW > len(self.keys):
+            number = dict(zip(self.keys, range(len(self.keys)), strict=True))
+            return np.array([number.get(one, -1) for one in ends], np.int64)
+        at = [bisect_left(self.keys, one) for one in ends]
+        found = zip(at, ends, strict=True)
+        return np.array(
+            [place if self.keys[place : place + 1] == [one] else -1 for place, one in found],
+            np.int64,
+        )
 
     def on(self, table: Ints, names: Sequence[str]) -> Ints:
         """Paths of such names in these tables; -1: no name, or none that is usable."""
@@ -101,27 +113,29 @@ def read(
     if len(by_ends) != len(tables):
         src, dst = twice([(table.src, table.dst) for table in tables])
         raise ViewError(f"path table: {src} to {dst}: expected one, got two")
-    if before is None or still is None or links.keys() != before.links.keys():
+    if before is None or still is None or not _same_names(links, before.links):
         more = [] if before is None or still is None else compress(before.keys, still)
         keys = sorted({*used, *more} & by_ends.keys())
         found = _read([by_ends[key] for key in keys], links)
         gone = np.full(0 if before is None else len(before.keys), -1)
         return _usable(tables, by_ends, keys, found, links), gone
     still = still.copy()
-    still[[at for key in used if (at := before.index.get(key)) is not None]] = True
+    wanted = before.numbers(list(used))
+    still[wanted[wanted >= 0]] = True
     rows = np.flatnonzero(still)
     if not same:
-        held = [_alike(before, row, by_ends.get(before.keys[row])) for row in rows.tolist()]
-        alike = np.array(held, np.bool_)
+        found_same = [_alike(before, row, by_ends.get(before.keys[row])) for row in rows.tolist()]
+        alike = np.array(found_same, np.bool_)
         used = {*used, *(before.keys[row] for row in rows[~alike].tolist())}
         rows = rows[alike]
     now = np.full(len(before.keys), -1)
     now[rows] = 0
-    added = sorted(
-        key for key in used & by_ends.keys() if (at := before.index.get(key)) is None or now[at] < 0
-    )
+    fresh = sorted(used & by_ends.keys())
+    wanted = before.numbers(fresh)
+    held = np.append(now, -1)[wanted] >= 0
+    added = list(compress(fresh, (~held).tolist()))
     if len(rows) == len(before.keys) and not added:
-        if links == before.links:
+        if links is before.links or links == before.links:
             return replace(before, given=tables, by_ends=by_ends, links=links), rows
         return _usable(tables, by_ends, before.keys, before.read, links), rows
     whole = len(rows) == len(before.keys)
@@ -206,6 +220,10 @@ def _alike(before: Tables, row: int, now: PathTable | None) -> bool:
     )
 
 
+def _same_names(links: Mapping[str, float], before: Mapping[str, float]) -> bool:
+    return links is before or links.keys() == before.keys()
+
+
 def _ends(counts: list[Ints]) -> Ints:
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts]))
 
@@ -237,14 +255,12 @@ def _usable(
     if not works.all():
         hops = (np.cumsum(works) - 1)[hops]
     alive = list(links if works.all() else compress(links, works.tolist()))
-    index = dict(zip(keys, range(len(keys)), strict=True))
     return Tables(
         given,
         by_ends,
         links,
         keys,
         alive,
-        index,
         starts,
         Names(ids, starts),
         ends,

@@ -120,7 +120,7 @@ def _same_reasons(found: Solution, before: Solution, last: Plan) -> list[str]:
     same = (
         (before.priority[old] == found.priority[here])
         & (before.times[old] == found.times[here])
-        & (before.contenders()[old] == found.contenders()[here])
+        & (before.contenders[old] == found.contenders[here])
         & (before.problem.blind[old] == found.problem.blind[here])
     )
     here, old = here[same], old[same]
@@ -145,7 +145,7 @@ def _fill(reasons: list[str], found: Solution) -> None:
         others.tolist(),
         found.priority[others].tolist(),
         found.times[others].tolist(),
-        found.contenders()[others].tolist(),
+        found.contenders[others].tolist(),
         found.problem.blind[others].tolist(),
         strict=True,
     )

@@ -19,6 +19,7 @@ from hostcc.model import ClusterView
 from hostcc.sim.small import small_case
 from tests.refusals import is_one_line
 from tests.schedule.paths import problems
+from tests.schedule.paths.test_apart import fabric
 from tests.schedule.views import job, one_link
 
 pytestmark = pytest.mark.unit
@@ -63,6 +64,21 @@ def test_table_and_explanation(path: str, capsys: pytest.CaptureFixture[str]) ->
     answer = json.loads(capsys.readouterr().out)
     assert (answer["schema"], answer["job"]) == ("hostcc.explanation/1", "b")
     assert answer["contenders"][0]["job"] == "a"
+
+
+def test_flows_are_kept_apart_as_by_agents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = {flow.id: f"p{flow.id[-1]}" for flow in fabric({}).flows} | {"h2/f1": "p0"}
+    file = tmp_path / "view.json"
+    file.write_bytes(msgspec.json.encode(fabric(where)))
+    assert call(str(file), "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    (moved,) = [one for one in answer["flows"] if one["path"] != where[one["flow"]]]
+    assert moved["flow"] == "h2/f1"
+    assert "1 flows get paths of their own" in answer["reason"]
+    assert call(str(file), "--explain", "j1") == 0
+    assert "moves to a path of its own" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

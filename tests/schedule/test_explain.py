@@ -12,7 +12,8 @@ from hostcc.model import ClusterView
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.explain import explain
 from hostcc.schedule.parameters import weights
-from hostcc.schedule.plan import Options, plan, solve, written
+from hostcc.schedule.plan import Options, plan, solve
+from hostcc.schedule.writing import written
 from hostcc.sim.small import small_case
 from tests.schedule.paths import problems
 from tests.schedule.views import job, one_link

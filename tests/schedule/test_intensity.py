@@ -43,7 +43,7 @@ def test_jobs_meet_where_they_can_fill_a_link(
     nic: float, uplinks: tuple[float, float], meet: bool, simulations: int
 ) -> None:
     found = solve(behind_one_nic(nic, uplinks), Options(simulations=simulations))
-    assert [bool(others) for others in found.contenders().tolist()] == [meet, meet]
+    assert [bool(others) for others in found.contenders.tolist()] == [meet, meet]
     assert (found.decision.level[0] != found.decision.level[1]) == meet
 
 

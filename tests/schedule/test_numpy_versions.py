@@ -22,7 +22,8 @@ pytestmark = [
 
 SCRIPT = """
 import sys, msgspec, numpy
-from hostcc.schedule.plan import Options, plan, solve, solved, written
+from hostcc.schedule.plan import Options, plan, solve, solved
+from hostcc.schedule.writing import written
 from hostcc.sim.small import small_case
 from tests.schedule.test_plan import many
 

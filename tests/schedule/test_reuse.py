@@ -16,8 +16,9 @@ from hostcc.model import ClusterView, Flow, Path, PathTable, Plan
 from hostcc.schedule import contention, order, reuse
 from hostcc.schedule import plan as plans
 from hostcc.schedule.errors import ViewError
-from hostcc.schedule.plan import Options, Solution, solve, written
+from hostcc.schedule.plan import Options, Solution, solve
 from hostcc.schedule.problem import build, read
+from hostcc.schedule.writing import written
 from tests.schedule.test_plan import many, shuffled
 from tests.schedule.views import job, one_link
 

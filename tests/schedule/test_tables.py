@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hostcc.model import Path, PathTable
+from hostcc.schedule import tables
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.tables import Tables, read
 
@@ -65,3 +66,12 @@ def test_a_table_that_says_something_else_is_read_again() -> None:
     found, now = read((changed, OTHER), LINKS, set(), before, np.ones(2, np.bool_))
     assert now.tolist() == [-1, 1]
     assert links(found) == [[1, 3], [0, 1], [2], []]
+
+
+@pytest.mark.parametrize("few", [0, 10**6])
+def test_tables_by_number(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "FEW", few)
+    found, _ = read((OTHER, FIRST), LINKS, ENDS)
+    wanted = [("a", "c"), ("a", "a"), ("z", "z"), ("a", "b")]
+    assert found.numbers(wanted).tolist() == [1, -1, -1, 0]
+    assert found.numbers([]).tolist() == []
