@@ -35,18 +35,20 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-SHARE, CREDIT_S = 0.0015, 0.3
-"""Part of a processor that looking at bins thoroughly may take, and how much may be saved up,
-seconds.  Ten jobs of 240 ms need more; then bins wait longer, up to LONGEST_S of tracks.py, and
-after that patterns are only followed, for some 0.03 % a job.  The first looks at each job are its
-own (WELCOME_S there), so that a new one is learned at once however many there are."""
+SHARE, LEARNING, CREDIT_S = 0.0015, 0.01, 0.3
+"""Part of a processor that looking thoroughly at bins may take, of jobs whose pattern is known and
+of others, and how much of each may be saved up, seconds.  Ten known jobs of 240 ms need more; then
+bins wait longer, up to LONGEST_S of tracks.py, and after that patterns are only followed, for some
+0.03 % a job.  Others are those whose pattern is not known yet or was lost: with one share for all,
+three of ten jobs with many stragglers were known after five minutes, with two all ten.  The first
+looks at each job are its own (WELCOME_S there), however many there are."""
 LOOKED_AT = 8
 """Jobs whose bins are looked at in one turn, those that wait longest."""
 ROUTES_S = 10.0
 """Between looks at routes and link speeds, seconds."""
 MakeMeter = Callable[[Any], ByteMeter]
-Look = tuple[Track, ByteSeries, bool]
-"""A job, the bins to look at, and whether thoroughly."""
+Look = tuple[Track, ByteSeries, bool, bool]
+"""A job, the bins to look at, whether thoroughly, and whether its pattern is known."""
 
 
 def kernel_meter(flows: Any) -> ByteMeter:
@@ -93,7 +95,8 @@ class Traffic:
         self._looking: asyncio.Task[None] | None = None
         self._routes_due_s = 0.0
         self._crowded = 0
-        self._credit_s = CREDIT_S
+        self._credit_s = {True: CREDIT_S, False: CREDIT_S}
+        """What is saved up for jobs of known pattern, and for others."""
         self._credited_ns = 0
         self._root = Path("/")
         self.turns = Turns()
@@ -206,8 +209,9 @@ class Traffic:
             return
         now_ns = self._clock_ns()
         if self._credited_ns:
-            earned_s = SHARE * (now_ns - self._credited_ns) / 1e9
-            self._credit_s = min(CREDIT_S, self._credit_s + earned_s)
+            passed_s = (now_ns - self._credited_ns) / 1e9
+            for known, share in ((True, SHARE), (False, LEARNING)):
+                self._credit_s[known] = min(CREDIT_S, self._credit_s[known] + share * passed_s)
         self._credited_ns = now_ns
         batch = self._batch()
         if batch:
@@ -219,12 +223,13 @@ class Traffic:
         Of what all share one job at a time is looked at thoroughly: it may take all there is.
         """
         found: list[Look] = []
-        shared = self._credit_s > 0
+        shared = {known: credit_s > 0 for known, credit_s in self._credit_s.items()}
         for track in sorted(self._tracks.values(), key=lambda track: -track.waiting_s):
-            thorough = track.welcome_s > 0 or shared
+            known = track.watch is not None and track.watch.found.periodic
+            thorough = track.welcome_s > 0 or shared[known]
             if track.overdue or (track.due and thorough):
-                shared = shared and track.welcome_s > 0
-                found.append((track, track.collect(), thorough))
+                shared[known] = shared[known] and track.welcome_s > 0
+                found.append((track, track.collect(), thorough, known))
             if len(found) == LOOKED_AT:
                 break
         return found
@@ -232,11 +237,9 @@ class Traffic:
     async def _look_at(self, batch: Sequence[Look]) -> None:
         try:
             costs_s = await asyncio.to_thread(_look_at_all, batch)
-            self._credit_s -= sum(
-                track.charged(cost_s)
-                for (track, _, thorough), cost_s in zip(batch, costs_s, strict=True)
-                if thorough
-            )
+            for (track, _, thorough, known), cost_s in zip(batch, costs_s, strict=True):
+                if thorough:
+                    self._credit_s[known] -= track.charged(cost_s)
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
             log.defect("looking at a job's traffic failed", error)
 
@@ -327,7 +330,7 @@ def _total(track: Track | None) -> tuple[int, int]:
 def _look_at_all(batch: Sequence[Look]) -> list[float]:
     """CPU time that each took, seconds."""
     times_s = [time.thread_time()]
-    for track, new, thorough in batch:
+    for track, new, thorough, _ in batch:
         track.look(new, thorough=thorough)
         times_s.append(time.thread_time())
     return [after - before for before, after in pairwise(times_s)]

@@ -54,7 +54,7 @@ class Watched:
 
         def looked(batch: Any) -> list[float]:
             at_s = self.meter.now_ns / 1e9
-            self.looks += [(at_s, track.name, thorough) for track, _, thorough in batch]
+            self.looks += [(at_s, track.name, thorough) for track, _, thorough, _ in batch]
             return [cost_s] * len(batch)
 
         monkeypatch.setattr(t, "_look_at_all", looked)
@@ -83,9 +83,9 @@ async def test_thorough_looks_have_a_share(tmp_path: Path, monkeypatch: pytest.M
     await watched.run(seconds)
     thorough = [at_s for at_s, _, thorough in watched.looks if thorough]
     spent_s = cost_s * len(thorough)
-    owed_s = t.CREDIT_S + JOBS * (WELCOME_S + cost_s) + t.SHARE * seconds
+    owed_s = t.CREDIT_S + JOBS * (WELCOME_S + cost_s) + t.LEARNING * seconds
     assert owed_s / 2 < spent_s <= owed_s + JOBS * cost_s
-    assert thorough[-1] > seconds - 2 * JOBS * cost_s / t.SHARE
+    assert thorough[-1] > seconds - 2 * JOBS * cost_s / t.LEARNING
     # What is beyond that is only followed, but none waits for longer than its history lasts.
     for name in (f"job-{slot}" for slot in range(1, JOBS + 1)):
         times_s = [at_s for at_s, job, _ in watched.looks if job == name]
@@ -111,5 +111,8 @@ def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Track, "look", look)
     nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
     look_at_all = t.__dict__["_look_at_all"]
-    assert len(look_at_all([(Track("a"), nothing, True), (Track("b"), nothing, False)])) == 2
+    assert (
+        len(look_at_all([(Track("a"), nothing, True, True), (Track("b"), nothing, False, True)]))
+        == 2
+    )
     assert said == [True, False]
