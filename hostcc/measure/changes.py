@@ -1,23 +1,27 @@
 """Whether a job still does what it did: each new iteration beside those that were learned.
 
-Two iterations one after the other that differ from the job's own in the same way are a change,
-and so are three that differ in any way; stragglers differ, too, but seldom twice alike.  Of a
-job that has no stragglers any two are enough.
+One that is longer or shorter, computes for longer or shorter or sends another amount deviates.
+Two and more in a row may be a change, stragglers, or a thread that was lost.  So the past is asked:
+they are a change when the past has nothing like them (`novelty`), or when they are alike and the
+past's iterations are not.  Computing is told by silence: another job in the link makes exchanges
+longer, not the silence between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
+from hostcc.measure.novelty import novelty
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
 from hostcc.measure.series import Bins, ByteSeries, Floats, cumulative, part, smoothed
-from hostcc.measure.spectrum import taming_of
-from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution
+from hostcc.measure.spectrum import RATE_CAP, tamed, taming_of
+from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution, track
 
 EARLIEST, LATEST = 0.5, 2.2
 """Periods after one iteration's start between which the next one's is looked for."""
@@ -37,8 +41,19 @@ BYTES_TOLERANCE = (0.04, 0.3)
 """... send more or less; between them, what the job's own iterations differ by decides."""
 DEVIATIONS = 6.0
 """Median deviations of the job's own iterations that are allowed."""
-ALIKE = 0.1
-"""Two iterations have changed in the same way when they differ by at most so much."""
+QUIET = 0.2
+"""A bin with so much of the 90th percentile of the rates above the floor is not silent at all."""
+HISTORY = 48
+"""Periods before a possible change that are looked at."""
+FEWEST = 12
+"""Iterations before it without which two that are alike say nothing."""
+WRONG = 0.35
+"""When more of them deviate the pattern is wrong."""
+PASSED, PASSED_LONGER = 1.6, 2.4
+"""Periods since the first iteration that deviates, before which only some that are alike count; the
+second, when a silence or a burst was longer than usual: a straggler or a checkpoint goes by."""
+LONGER = 1.15
+"""So many times as long as usual is longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +74,12 @@ class Reference:
     """Share of the period."""
     bytes_tolerance: float
     """Share of `sent`."""
+    quiet: float
+    """Bytes per bin above the floor from which on a bin is not silent at all."""
+    silent: float
+    """Silence in one iteration, over the period."""
+    silent_tolerance: float
+    """Share of the period."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +92,12 @@ class Iteration:
     """Over the reference's period."""
     sent: float
     """Over the reference's bytes."""
+    silent: float = 0.0
+    """Silence in it over the reference's period."""
     lost: bool = False
     """Nothing like the pattern was found: the length is that of the pattern."""
     by_length: bool = False
-    """It is longer or shorter than the job's iterations are."""
+    """It, or the silence in it, is longer or shorter than in the job's iterations."""
     by_bytes: bool = False
     """It sends more or less."""
 
@@ -90,13 +113,15 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
         return None
     period, values = found.period_s / of.bin_s, of.total
     taming = taming_of(values)
-    tamed = smoothed(taming.tame(values), _width(period))
+    smooth = smoothed(taming.tame(values), _width(period))
     whole = found.starts[found.starts + period <= len(of)]
     finer = at_resolution(np.zeros(1), period)[1]
-    pattern = mean_of(sampled(cumulative(tamed), whole, period, round(period / finer)))
+    pattern = mean_of(sampled(cumulative(smooth), whole, period, round(period / finer)))
     lengths = np.diff(found.starts)
     sent = np.diff(between(cumulative(values), found.starts))
     typical = float(np.median(sent))
+    quiet = QUIET * taming.cap / RATE_CAP
+    silent = np.diff(between(_silence(values, taming.floor, quiet), found.starts)) / period
     return Reference(
         period=period,
         pattern=pattern * finer,
@@ -105,6 +130,9 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
         sent=typical,
         interval_tolerance=_tolerance(lengths / period, INTERVAL_TOLERANCE),
         bytes_tolerance=_tolerance(sent / max(typical, 1.0), BYTES_TOLERANCE),
+        quiet=quiet,
+        silent=float(np.median(silent)),
+        silent_tolerance=_tolerance(silent, INTERVAL_TOLERANCE),
     )
 
 
@@ -125,24 +153,123 @@ def following(
     return found
 
 
-def changed(recent: Sequence[Iteration], *, calm: bool) -> bool:
-    """Whether iterations differ from the reference: the last two in the same way, or three.
+def in_a_row(recent: Sequence[Iteration]) -> Sequence[Iteration]:
+    """The last ones that deviate, one after the other."""
+    count = 0
+    while count < len(recent) and recent[-1 - count].deviates:
+        count += 1
+    return recent[len(recent) - count :]
 
-    For a job that was `calm`, none of whose iterations differed lately, any two are enough.
+
+def changed(of: Bins, begin: float, row: Sequence[Iteration], known: Reference) -> bool:
+    """Whether the job has changed; `row`: two or more iterations that deviate, one after the other.
+
+    `begin`: where the first of them begins, bins; `of` goes on to their end and beyond.
     """
-    if len(recent) < 2 or not (recent[-1].deviates and recent[-2].deviates):
+    first = max(0, int(begin - HISTORY * known.period))
+    tail = part(of, first).total
+    since = begin - first
+    if alike(row[-2], row[-1], known) and _singular(
+        row[-1], earlier(tail[: int(since)], known), known
+    ):
+        return True
+    passed = (len(tail) - since) / known.period
+    if not any(alike(*pair, known) for pair in pairwise(row)) and (
+        passed < PASSED or (passed < PASSED_LONGER and _longer(tail, since, known))
+    ):
         return False
-    before, last = recent[-2:]
-    return (
-        calm
-        or (last.by_bytes and before.by_bytes and _alike(last.sent, before.sent))
-        or (last.by_length and before.by_length and _alike(last.length, before.length))
-        or (len(recent) >= 3 and recent[-3].deviates)
+    # One that is not shorter can be as it was itself, and what is new begin with the next.
+    late = row[0].length >= 1 - known.interval_tolerance
+    return novelty(_capped(tail, known), since, known.period, late=late) > 1
+
+
+def earlier(values: Floats, known: Reference) -> list[Iteration]:
+    """The iterations of a series, each found by itself, beside the reference.
+
+    `values`: bytes per bin, shape (n,).
+    """
+    found = track(tamed(values), known.period)
+    if found is None:
+        return []
+    starts = found.starts
+    sent = np.diff(between(cumulative(values), starts)) / max(known.sent, 1.0)
+    silence = _silence(values, known.floor, known.quiet)
+    silent = np.diff(between(silence, starts)) / known.period
+    lengths = np.diff(starts) / known.period
+    every = zip(starts.tolist(), lengths.tolist(), sent.tolist(), silent.tolist(), strict=False)
+    return [_compared(*one, known=known) for one in every]
+
+
+def alike(one: Iteration, other: Iteration, known: Reference) -> bool:
+    """Whether two deviate by the same: in what they send, or else in how long they take.
+
+    A burst of another length is found at another place of the silence, which moves starts; it does
+    not change what is sent between them.
+    """
+    if one.lost or other.lost:
+        return False
+    longer, more = max(one.length, other.length), max(one.sent, other.sent)
+    if abs(one.sent - other.sent) > known.bytes_tolerance * more:
+        return False
+    return (one.by_bytes and other.by_bytes) or (
+        abs(one.silent - other.silent) <= known.silent_tolerance * longer
+        and abs(one.length - other.length) <= known.interval_tolerance * longer
     )
 
 
-def _alike(one: float, other: float) -> bool:
-    return abs(one - other) <= ALIKE * max(one, other)
+def _singular(one: Iteration, before: Sequence[Iteration], known: Reference) -> bool:
+    """Whether the iterations before, of which most are as they should be, have none like this."""
+    odd = [other for other in before if other.deviates]
+    return (
+        len(before) >= FEWEST
+        and len(odd) <= WRONG * len(before)
+        and not any(alike(one, other, known) for other in odd)
+    )
+
+
+def _longer(values: Floats, since: float, known: Reference) -> bool:
+    """Whether the job was silent, or was not, for longer than usual at a time; `since` in bins."""
+    silent = values < known.floor + known.quiet / 2
+    edges = np.flatnonzero(np.diff(silent)) + 1
+    runs = np.diff(edges)
+    if not len(runs):
+        return True
+    number = (edges[1:] / known.period).astype(np.int64)
+    begun = silent[edges[:-1]]
+    for kind in (begun, ~begun):
+        most = np.zeros(int(len(values) / known.period) + 1)
+        np.maximum.at(most, number[kind], runs[kind])
+        past = most[: max(1, int(since / known.period))]
+        if most[int(since / known.period) + 1 :].max(initial=0.0) > LONGER * np.median(past) + 1:
+            return True
+    longest = LONGER * known.period * max(known.silent, 1 - known.silent)
+    return bool(len(values) - edges[-1] > longest)
+
+
+def _compared(
+    start: float, length: float, sent: float, silent: float, *, known: Reference, lost: bool = False
+) -> Iteration:
+    """An iteration beside the reference; all but `start` as in `Iteration`."""
+    longer = abs(length - 1) > known.interval_tolerance
+    return Iteration(
+        start,
+        length,
+        sent,
+        silent,
+        lost=lost,
+        by_length=longer or abs(silent - known.silent) > known.silent_tolerance,
+        by_bytes=abs(sent - 1) > known.bytes_tolerance,
+    )
+
+
+def _capped(values: Floats, known: Reference) -> Floats:
+    found: Floats = np.minimum(np.maximum(values - known.floor, 0.0), known.cap)
+    return found
+
+
+def _silence(values: Floats, floor: float, quiet: float) -> Floats:
+    """Silent bins before each edge, shape (n + 1,)."""
+    return cumulative(np.clip(1.0 - (values - floor) / max(quiet, 1e-300), 0.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +281,8 @@ class _Ahead:
     bins: int
     sums: Floats
     """Bytes before each edge, shape (bins + 1,)."""
+    silence: Floats
+    """Silent bins before each edge, shape (bins + 1,)."""
     gains: Floats
     """How much the pattern explains at each place, shape (places,)."""
     factor: float
@@ -166,9 +295,11 @@ class _Ahead:
         if len(series) - first < SEEN_FIRST * known.period:
             return None
         values = part(series, first).total
-        tamed = np.minimum(np.maximum(values - known.floor, 0.0), known.cap)
-        fine, factor = at_resolution(smoothed(tamed, _width(known.period)), known.period)
-        return cls(first, len(values), cumulative(values), _gains(fine, known.pattern), factor)
+        smooth = smoothed(_capped(values, known), _width(known.period))
+        fine, factor = at_resolution(smooth, known.period)
+        silence = _silence(values, known.floor, known.quiet)
+        gains = _gains(fine, known.pattern)
+        return cls(first, len(values), cumulative(values), silence, gains, factor)
 
 
 def _next(ahead: _Ahead, start: float, known: Reference, doubtful: bool) -> Iteration | None:
@@ -197,14 +328,8 @@ def _next(ahead: _Ahead, start: float, known: Reference, doubtful: bool) -> Iter
     length = 1.0 if lost else float(steps[best])  # when the thread is lost, go by the clock
     edges = np.array([begin, begin + length * known.period])
     sent = float(np.diff(between(ahead.sums, edges))[0]) / max(known.sent, 1.0)
-    return Iteration(
-        start,
-        length,
-        sent,
-        lost=lost,
-        by_length=abs(length - 1) > known.interval_tolerance,
-        by_bytes=abs(sent - 1) > known.bytes_tolerance,
-    )
+    silent = float(np.diff(between(ahead.silence, edges))[0]) / known.period
+    return _compared(start, length, sent, silent, known=known, lost=lost)
 
 
 def _latest(sums: Floats, begin: float, known: Reference) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hostcc.measure.changes import Iteration, Reference, changed, following, reference
+from hostcc.measure.changes import Iteration, Reference, changed, following, in_a_row, reference
 from hostcc.measure.history import History
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
@@ -39,10 +39,11 @@ second, after `MANY` iterations."""
 MANY = 96
 OTHER, OTHER_SIZE = 0.05, 0.1
 """Periods, and bytes of an iteration, that differ by more are not the same."""
-CALM = 16
-"""After so many iterations none of which deviated, any two that do are a change."""
+IN_A_ROW, UNSETTLED = 5, 3
+"""So many that deviate one after the other and are no change: the pattern is wrong; the second,
+while it is not established."""
 ESTABLISHED = 12
-"""Iterations after which what differs is a change, and not a pattern that was learned wrongly."""
+"""Iterations of a pattern that was followed so long are more likely late than wrong."""
 WINDOW = 24
 """Iterations that figures are taken from."""
 
@@ -66,8 +67,6 @@ class Watch:
     recent: tuple[Iteration, ...] = ()
     seen: int = 0
     """Iterations looked at since the pattern was learned."""
-    calm: int = 0
-    """Iterations in a row that were as they should be, before those in `recent` that are not."""
     refreshed: int = 0
     """`seen`, when figures were last measured."""
     doubts: int = 0
@@ -237,19 +236,20 @@ def _followed(watch: Watch, thorough: bool) -> Watch:
     doubtful = bool(recent) and recent[-1].deviates
     for one in following(of, start, known, doubtful=doubtful):
         at_ns = of.start_ns + one.start * of.bin_ns
-        recent = [*recent[-2:], replace(one, start=at_ns)]
+        recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
         watch = replace(
             watch,
             recent=tuple(recent),
             seen=watch.seen + 1,
-            calm=_calm(watch, recent),
             next_ns=at_ns + one.length * known.period * of.bin_ns,
         )
-        if changed(recent, calm=watch.calm >= CALM):
-            first = next(one for one in recent if one.deviates)
-            if watch.seen < ESTABLISHED:
-                return _doubted(watch)
-            return _forgotten(watch, int(first.start))
+        row = in_a_row(recent)
+        if len(row) < 2:
+            continue
+        if changed(of, (row[0].start - of.start_ns) / of.bin_ns, row, known):
+            return _forgotten(watch, int(row[0].start))
+        if len(row) >= (IN_A_ROW if watch.seen >= ESTABLISHED else UNSETTLED):
+            return _doubted(watch)
     if not thorough:
         return watch
     if _due(watch, _growth(watch)):
@@ -272,14 +272,6 @@ def _fresh(watch: Watch, now_ns: int) -> bool:
         and not watch.doubts
         and now_ns - of.end_ns < REFRESH_NS
     )
-
-
-def _calm(watch: Watch, recent: list[Iteration]) -> int:
-    """Iterations in a row without a deviation; a single one does not yet end the row."""
-    if not recent[-1].deviates:
-        single = len(recent) > 1 and recent[-2].deviates
-        return 0 if single else watch.calm + 1
-    return watch.calm
 
 
 def _refreshed(watch: Watch, of: History) -> Watch:

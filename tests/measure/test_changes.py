@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hostcc.measure.changes import Iteration, changed, following, reference
+from hostcc.measure.changes import Iteration, changed, following, in_a_row, reference
 from hostcc.measure.period import detect
 from hostcc.measure.series import joined, part, series
 from tests.measure.jobs import MS, regular
@@ -65,25 +67,61 @@ def test_nothing_is_said_before_it_can_be_seen() -> None:
     assert reference(LEARNED, detect(part(LEARNED, 0, 120))) is None
 
 
-def one(length: float = 1.0, sent: float = 1.0) -> Iteration:
-    """With usual tolerances of a twentieth."""
-    return Iteration(
-        0.0, length, sent, by_length=abs(length - 1) > 0.05, by_bytes=abs(sent - 1) > 0.05
-    )
+def follow(*ends: int, burst: int = 40, past: int = 20) -> bool:
+    """Whether iterations of such lengths, after many of 100 bins, are called a change."""
+    learned = regular(100, past)
+    found = detect(learned)
+    known = reference(learned, found)
+    assert known is not None
+    assert found.starts is not None
+    more = pieces(*ends, burst=burst)
+    whole = joined(learned, series(more // 2, more // 2, MS, learned.end_ns))
+    row = in_a_row(following(whole, float(found.starts[-1]), known))
+    return len(row) >= 2 and changed(whole, row[0].start, row, known)
 
 
-@pytest.mark.parametrize(
-    ("recent", "calm", "expected"),
-    [
-        ([one(1.5)], True, False),
-        ([one(1.5), one()], True, False),
-        ([one(1.5), one(1.5)], False, True),
-        ([one(1.5), one(2.5)], False, False),
-        ([one(1.5), one(2.5)], True, True),
-        ([one(1.5), one(2.5), one(1.8)], False, True),
-        ([one(sent=1.3), one(1.2, sent=1.3)], False, True),
-        ([one(1.5), one(sent=1.5)], False, False),
-    ],
-)
-def test_stragglers_are_no_change(recent: list[Iteration], calm: bool, expected: bool) -> None:
-    assert changed(recent, calm=calm) is expected
+@pytest.mark.parametrize("ends", [(150,) * 4, (70,) * 5, (120,) * 4, (200,) * 4])
+def test_another_length_is_a_change(ends: tuple[int, ...]) -> None:
+    assert follow(*ends)
+    assert not follow(*ends, past=6), "hardly anything is known yet"
+
+
+def test_another_amount_is_a_change() -> None:
+    assert follow(*[100] * 4, burst=60)
+    assert follow(*[100] * 4, burst=20)
+
+
+@pytest.mark.parametrize("ends", [(100, 180, 100, 100), (100, 100, 100), (100, 190, 150, 100, 100)])
+def test_stragglers_are_no_change(ends: tuple[int, ...]) -> None:
+    assert not follow(*ends)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from([100, 100, 100, 150, 210]), min_size=24, max_size=40))
+def test_what_was_so_before_is_no_change(lengths: list[int]) -> None:
+    """Iterations that are late time and again, followed by some of the same."""
+    learned = series(pieces(*lengths), None, MS)
+    found = detect(learned)
+    known = reference(learned, found) if found.periodic else None
+    if known is None:
+        return
+    more = pieces(*lengths[:6])
+    whole = joined(learned, series(more, None, MS, learned.end_ns))
+    assert found.starts is not None
+    row = in_a_row(following(whole, float(found.starts[-1]), known))
+    if len(row) >= 2:
+        assert not changed(whole, row[0].start, row, known)
+
+
+def test_silence_tells_computing_where_others_send() -> None:
+    """A burst at half the rate takes longer; the silence before it does not."""
+    found = detect(LEARNED)
+    known = reference(LEARNED, found)
+    assert known is not None
+    assert known.silent == pytest.approx(0.6, abs=0.02)
+    slow = np.where(np.arange(140) >= 60, 500, 0)
+    late = after(np.concatenate((pieces(100), slow, pieces(100, 100))))
+    one = next(one for one in late if one.length > 1.2)
+    assert one.length == pytest.approx(1.4, abs=0.05)
+    assert one.silent == pytest.approx(0.6, abs=0.03)
+    assert one.sent == pytest.approx(1.0, abs=0.02)
