@@ -55,6 +55,9 @@ class Names:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return f"Names({tuple(self)!r})"
+
 
 def places(names: Sequence[Hashable], among: Sequence[Hashable]) -> Ints:
     """(Names,) where each stands in `among`, -1: nowhere.  Both are of one type, and no name is

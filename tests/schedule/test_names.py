@@ -47,3 +47,8 @@ def test_parts_are_as_one_tuple() -> None:
     assert found == Names.of(["a", "b", "a"])
     assert found != Names.of(["a"])
     assert found != ["a", "b", "a"]
+
+
+def test_the_same_names_are_shown_alike_whatever_their_parts() -> None:
+    several = Names([("p",), ("q", "r")], np.array([0, 1, 3]))
+    assert repr(several) == repr(Names.of(("p", "q", "r")))
