@@ -139,10 +139,11 @@ def test_two_flows_that_collide_are_separated_and_all_comes_back(stage: AgentsSt
     wait(stage, lambda: len(moved()) == 1)
     (mover,) = moved()
     peer = peers[mover]
-    # The receiver's agent leaves in good order: nothing is lost by that.
+    # The receiver's agent leaves in good order: nothing is lost by that.  The other flow, both
+    # ends of which have agents, may make room instead.
     resets = counter(stage, mover, "EstabResets")
     assert stage.end(peer) == 0
-    wait(stage, lambda: moved() == [])
+    wait(stage, lambda: mover not in moved())
     assert min(one.finish(), two.finish()) > 0
     assert counter(stage, mover, "EstabResets") == resets
     # Killed, and undone without an agent.
