@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hostcc.measure.pattern import QUIET, quiet_phases, sampled
-from hostcc.measure.series import Floats
+from hostcc.measure.series import Floats, median
 
 PHASES = 96
 """Parts of an iteration that are told apart to see when the job is silent."""
@@ -51,7 +51,7 @@ def background(sums: Floats, starts: Floats, period: float) -> Typical:
         least = float(rates.min())
         return Typical(least, (float(rates.mean()) - least) / 2)
     rates = pieces[:, inner]
-    base = float(np.median(pattern[inner]))
+    base = median(pattern[inner])
     counts = ~_strays(rates, base + STRAY * (float(np.quantile(pattern, 0.9)) - base))
     some = counts.any(axis=1)
     if not some.any():
@@ -63,9 +63,9 @@ def typical(values: Floats, far: float = 4.5) -> Typical:
     """The mean of the values within `far` median deviations of the median, not below 0."""
     if not len(values):
         return Typical(0.0, 0.0)
-    middle = float(np.median(values))
+    middle = median(values)
     distance = np.abs(values - middle)
-    allowed = max(far * float(np.median(distance)), 0.01 * abs(middle))
+    allowed = max(far * median(distance), 0.01 * abs(middle))
     near = values[distance <= allowed]
     return Typical(max(0.0, float(near.mean())), float(near.std()) / float(np.sqrt(len(near))))
 
@@ -73,7 +73,7 @@ def typical(values: Floats, far: float = 4.5) -> Typical:
 def _silent(pattern: Floats) -> npt.NDArray[np.bool_]:
     """Where a job is silent on average: what is there all the time is never twice the same."""
     quiet = quiet_phases(pattern)
-    level = float(np.median(pattern[quiet]))
+    level = median(pattern[quiet])
     height = float(pattern.max() - pattern.min())
     found: npt.NDArray[np.bool_] = quiet | (pattern <= level + QUIET * height)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hostcc.measure.pattern import mean_of, most_of
-from hostcc.measure.series import Floats
+from hostcc.measure.series import Floats, median
 
 TOLERANCE = 0.12
 """Of intervals, in periods: one that differs so much is regular by 37 %."""
@@ -68,7 +68,7 @@ def gaps(starts: Floats, period: float, mean_rate: float, sums: Floats) -> float
     longer = intervals > (1 + TOLERANCE) * period
     if longer.sum() < FEWEST_GAPS:
         return 0.0
-    middle = float(np.median(intervals[longer]))
+    middle = median(intervals[longer])
     alike = longer & (np.abs(intervals / middle - 1) < 0.1)
     if alike.sum() < 0.6 * longer.sum():
         return 0.0
@@ -88,11 +88,11 @@ def alternation(pieces: Floats, intervals: Floats, period: float, parts: int) ->
     if min(len(pieces), len(intervals)) < 2 * parts + 1:
         return 1.0
     sent = np.array([
-        np.median(((pieces[step:] - pieces[:-step]) ** 2).mean(axis=1))
+        median(((pieces[step:] - pieces[:-step]) ** 2).mean(axis=1))
         for step in range(1, parts + 1)
     ]) + TURN_ENERGY * float((pieces * pieces).mean())  # fmt: skip
     took = np.array([
-        np.median(np.abs(intervals[step:] - intervals[:-step])) / period
+        median(np.abs(intervals[step:] - intervals[:-step])) / period
         for step in range(1, parts + 1)
     ]) + TURN_LENGTH  # fmt: skip
     return float(min(of[-1] / max(of[:-1].min(), 1e-300) for of in (sent, took)))

@@ -6,8 +6,8 @@ jobs, as in hostcc.mltcp.backend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hostcc.measure import bins
 from hostcc.measure.bins import Indices, Ints, Words
-from hostcc.measure.destinations import Records, sum_by
+from hostcc.measure.destinations import DESTINATION, Records, sum_by
 from hostcc.measure.series import ByteSeries
 
 TX, RX = 0, 1
@@ -132,6 +132,33 @@ def _sums(group: Indices, groups: int, counts: Ints) -> Ints:
     """Sums of `counts`, shape (k, 2), by group: shape (groups, 2); exact below 2^53."""
     sums = [np.bincount(group, counts[:, side], groups) for side in (TX, RX)]
     return np.stack(sums, axis=-1).astype(np.int64)
+
+
+def joined(windows: Sequence[Window]) -> Window:
+    """One window of several, at least one, that follow one another without a gap.
+
+    Raises ValueError when they do not.
+    """
+    first, bins, rows = windows[0], 0, 0
+    who = np.empty(sum(len(one.who) for one in windows), DESTINATION)
+    rows_of, bins_of = [], []
+    for one in windows:
+        if one.bin_ns != first.bin_ns or one.start_ns != first.start_ns + bins * first.bin_ns:
+            raise ValueError(f"expected bins from {first.start_ns + bins * first.bin_ns} ns on, "
+                             f"got bins from {one.start_ns} ns on")  # fmt: skip
+        who[rows : rows + len(one.who)] = one.who
+        rows_of.append(one.row + rows)
+        bins_of.append(one.bin + bins)
+        rows, bins = rows + len(one.who), bins + len(one)
+    words = np.concatenate([one.words for one in windows])
+    row, place = np.concatenate(rows_of), np.concatenate(bins_of)
+    lost = total(one.lost for one in windows)
+    return Window(first.bin_ns, first.start_ns, bins, who, row, place, words, lost)
+
+
+def total(losses: Iterable[Lost]) -> Lost:
+    """All that was lost."""
+    return Lost(*(sum(each) for each in zip(*map(astuple, losses), strict=True)))
 
 
 class ByteMeter(Protocol):

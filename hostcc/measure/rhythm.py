@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hostcc.measure.exchanges import take_turns
-from hostcc.measure.series import Floats, Ints, cumulative
+from hostcc.measure.series import Floats, Ints, cumulative, median
 
 LEVELS = 64
 """Rates that are tried to tell bursts from the background."""
@@ -120,7 +120,7 @@ def bursts(values: Floats, high: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> 
     """The bursts of a series; `high`: which bins are of one, not all and not none.  Shape (n,)."""
     edges = np.flatnonzero(np.diff(np.concatenate(((False,), high, (False,))).astype(np.int8)))
     first, last = edges[::2], edges[1::2]
-    above = values - float(np.median(values[~high]))
+    above = values - median(values[~high])
     sums = cumulative(above)
     sent = sums[last] - sums[first]
     ordered = np.sort(sent)
@@ -215,7 +215,7 @@ def _separated(ends: Floats, silences: Floats, before: Floats) -> Rhythm:
         several = (take_turns(one, of) for one in (sent, silences, intervals) for of in (2, 3))
         weight += OF_PARTS * (_has_breaks(silences, usual) or any(several))
     likely = 1 / (1 + math.exp(-weight))
-    return Rhythm(ends + silences / 2, float(np.median(intervals)), likely)
+    return Rhythm(ends + silences / 2, median(intervals), likely)
 
 
 def _has_breaks(silences: Floats, usual: float) -> bool:

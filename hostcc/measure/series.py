@@ -171,10 +171,21 @@ def cumulative(values: npt.NDArray[np.float64] | Ints) -> Floats:
 
 def smoothed(values: Floats, width: int) -> Floats:
     """Means over `width` bins, twice, so that nothing moves; shape (n,)."""
+    count = len(values)
+    most = min(width, count)
     sums = cumulative(values)
-    places = np.arange(len(values))
-    for shift in (0, width - 1):
-        first = np.clip(places - shift, 0, len(values))
-        last = np.clip(places - shift + width, 0, len(values))
-        sums = cumulative((sums[last] - sums[first]) / width)
-    return np.diff(sums)
+    ends = np.full(most, sums[-1])
+    sums = cumulative((np.concatenate((sums[most:], ends))[:count] - sums[:-1]) / width)
+    begins = np.zeros(min(width - 1, count))
+    first = np.concatenate((begins, sums[: count - len(begins)]))
+    return np.diff(cumulative((sums[1:] - first) / width))
+
+
+def median(values: npt.NDArray[np.float64] | Ints) -> float:
+    """As numpy's, which takes ten times as long for few numbers; of no numbers nan."""
+    if not len(values):
+        return float("nan")
+    upper = len(values) // 2
+    lower = upper - 1 + len(values) % 2
+    parted = np.partition(values, (lower, upper))
+    return float((parted.item(lower) + parted.item(upper)) / 2)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hostcc.measure import likeness
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.pattern import longest_silence, mean_of, sampled
-from hostcc.measure.series import Floats, Ints, coarser, cumulative, smoothed
+from hostcc.measure.series import Floats, Ints, coarser, cumulative, median, smoothed
 
 RESOLUTION = 64
 """Bins of an iteration at least, where the series has so many; less than twice as many."""
@@ -155,7 +155,7 @@ def at_resolution(values: Floats, lag: float) -> tuple[Floats, float]:
 def typical_interval(intervals: Floats, period: float) -> float:
     """The median of the intervals that can be one iteration."""
     single = intervals[(intervals > SHORTEST * period) & (intervals < 1.5 * period)]
-    return float(np.median(single)) if len(single) else period
+    return median(single) if len(single) else period
 
 
 @dataclass(frozen=True, eq=False)

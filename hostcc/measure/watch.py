@@ -6,6 +6,7 @@ iteration of 10 ms and one of a minute are both seen often enough in little memo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hostcc.measure.changes import Iteration, Reference, changed, following, in_a_row, reference
@@ -228,29 +229,8 @@ def _followed(watch: Watch, thorough: bool) -> Watch:
     assert watch.known is not None
     if of.end_ns < watch.look_ns:
         return watch
-    known = watch.known
-    look_ns = of.end_ns + LOOK * known.period * of.bin_ns
-    watch = replace(watch, look_ns=look_ns)
-    start = (watch.next_ns - of.start_ns) / of.bin_ns
-    recent = list(watch.recent)
-    doubtful = bool(recent) and recent[-1].deviates
-    for one in following(of, start, known, doubtful=doubtful):
-        at_ns = of.start_ns + one.start * of.bin_ns
-        recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
-        watch = replace(
-            watch,
-            recent=tuple(recent),
-            seen=watch.seen + 1,
-            next_ns=at_ns + one.length * known.period * of.bin_ns,
-        )
-        row = in_a_row(recent)
-        if len(row) < 2:
-            continue
-        if changed(of, (row[0].start - of.start_ns) / of.bin_ns, row, known):
-            return _forgotten(watch, int(row[0].start))
-        if len(row) >= (IN_A_ROW if watch.seen >= ESTABLISHED else UNSETTLED):
-            return _doubted(watch)
-    if not thorough:
+    before, watch = watch, _compared(watch, of, watch.known)
+    if watch.known is not before.known or not thorough:
         return watch
     if _due(watch, _growth(watch)):
         again = _reconsidered(watch)
@@ -261,6 +241,31 @@ def _followed(watch: Watch, thorough: bool) -> Watch:
     if watch.seen - watch.refreshed < REFRESH or deviating or _fresh(watch, of.end_ns):
         return watch
     return _refreshed(watch, of)
+
+
+def _compared(watch: Watch, of: History, known: Reference) -> Watch:
+    """With the iterations that are complete by now; learning anew when they are not alike."""
+    start = (watch.next_ns - of.start_ns) / of.bin_ns
+    recent, seen, next_ns = list(watch.recent), watch.seen, watch.next_ns
+    doubtful = bool(recent) and recent[-1].deviates
+    row: Sequence[Iteration] = ()
+    other = wrong = False
+    for one in following(of, start, known, doubtful=doubtful):
+        at_ns = of.start_ns + one.start * of.bin_ns
+        recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
+        seen, next_ns = seen + 1, at_ns + one.length * known.period * of.bin_ns
+        row = in_a_row(recent)
+        if len(row) < 2:
+            continue
+        other = changed(of, (row[0].start - of.start_ns) / of.bin_ns, row, known)
+        wrong = len(row) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
+        if other or wrong:
+            break
+    look_ns = of.end_ns + LOOK * known.period * of.bin_ns
+    watch = replace(watch, look_ns=look_ns, recent=tuple(recent), seen=seen, next_ns=next_ns)
+    if other:
+        return _forgotten(watch, int(row[0].start))
+    return _doubted(watch) if wrong else watch
 
 
 def _fresh(watch: Watch, now_ns: int) -> bool:

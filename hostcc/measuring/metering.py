@@ -11,7 +11,7 @@ import numpy as np
 from hostcc.limits import MAX_JOBS
 from hostcc.measure.bins import Ints
 from hostcc.measure.destinations import Records
-from hostcc.measure.meter import ByteMeter, Lost
+from hostcc.measure.meter import ByteMeter, Lost, Window, joined, total
 from hostcc.measure.series import ByteSeries
 from hostcc.measuring.livejobs import LiveJob
 
@@ -63,6 +63,7 @@ class Metering:
         """Slot of a job that is no more -> readings since."""
         self._rules: dict[tuple[int, bool], int] = {}
         self._rooted = False
+        self._gathered: list[Window] = []
         self.lost = Lost()
         """All that was lost so far."""
 
@@ -82,10 +83,28 @@ class Metering:
                 self._attach(group, job)
         self._apply(rules, by_name, root)
 
-    def read(self) -> Reading:
-        """What passed since the last call."""
+    def gather(self) -> None:
+        """Read the meter, whose memory is short; what it holds is in the next `read`."""
         window = self._meter.read()
-        self._add(window.lost)
+        self.lost = total((self.lost, window.lost))
+        self._gathered.append(window)
+
+    @property
+    def gathered(self) -> int:
+        """Readings of the meter that the next `read` consists of."""
+        return len(self._gathered)
+
+    @property
+    def gap(self) -> bool:
+        """Whether bins after what was gathered are lost, so that nothing may be added to it."""
+        return bool(self._gathered) and self._gathered[-1].lost.bins > 0
+
+    def read(self) -> Reading:
+        """What was gathered since the last call, or what the meter holds now."""
+        if not self._gathered:
+            self.gather()
+        window = self._gathered[0] if len(self._gathered) == 1 else joined(self._gathered)
+        self._gathered = []
         parts = window.jobs()
         who, sums = window.who, window.sums()
         owner = np.where(who["local"], NOBODY, who["slot"])
@@ -168,16 +187,6 @@ class Metering:
         slot = known or self._spare({slot for slot, _ in self._attached.values()})
         self._jobs[slot] = name
         return slot
-
-    def _add(self, new: Lost) -> None:
-        old = self.lost
-        self.lost = Lost(
-            old.bins + new.bins,
-            old.tx_bytes + new.tx_bytes,
-            old.rx_bytes + new.rx_bytes,
-            old.packets + new.packets,
-            old.refused + new.refused,
-        )
 
 
 def _added(parts: Sequence[ByteSeries]) -> ByteSeries:

@@ -58,9 +58,12 @@ class Track:
     """What is left of the time for its first looks."""
     _welcomed_ns: int = 0
     _waiting: list[Bins] = field(default_factory=list)
+    _since_ns: int = 0
+    """Where the first of these begins."""
     _loose: int = 0
     """The last ones of these that are not packed."""
-    _went: list[tuple[Records, Ints]] = field(default_factory=list)
+    _went: list[tuple[bytes, Ints]] = field(default_factory=list)
+    """Addresses, 16 bytes each, and what was sent to and received from them."""
     _went_ns: int = 0
 
     def take(self, new: ByteSeries, who: Records | None = None, sums: Ints | None = None) -> None:
@@ -71,6 +74,8 @@ class Track:
         if self.watch is None:
             self.watch = watching.begin(new.bin_ns, new.start_ns)
             self._welcomed_ns = new.start_ns
+        if not self._waiting:
+            self._since_ns = new.start_ns
         self._waiting.append(new)
         self._loose += 1
         if self._loose == LOOSE:
@@ -79,15 +84,18 @@ class Track:
         if tx or rx:
             self.last_ns = new.end_ns
             self.total = self.total[0] + tx, self.total[1] + rx
-            if who is not None and sums is not None and len(who):
-                self._went.append((who, sums))
+            if who is not None and sums is not None and (named := ~who["other"]).any():
+                self._went.append((who["addr"][named].tobytes(), sums[named]))
+
+    @property
+    def known(self) -> bool:
+        """Whether its pattern is known now."""
+        return self.watch is not None and self.watch.found.periodic
 
     @property
     def waiting_s(self) -> float:
         """Seconds of bins that have not been looked at."""
-        if not self._waiting:
-            return 0.0
-        return (self._waiting[-1].end_ns - self._waiting[0].start_ns) / NS
+        return (self._waiting[-1].end_ns - self._since_ns) / NS if self._waiting else 0.0
 
     @property
     def due(self) -> bool:
@@ -113,9 +121,9 @@ class Track:
         """
         if self.watch is None:
             return
-        knew = self.watch.found.periodic
+        knew = self.known
         self.watch = watching.update(self.watch, new, thorough=thorough)
-        if self.watch.found.periodic or not knew:
+        if self.known or not knew:
             return
         if new.end_ns - self._welcomed_ns >= WELCOME_AGAIN_S * NS:
             self.welcome_s, self._welcomed_ns = WELCOME_S, new.end_ns
@@ -157,11 +165,11 @@ class Track:
         elapsed = (now_ns - self._went_ns) / NS if self._went_ns else 0.0
         fade, self._went_ns = 0.5 ** (elapsed / HALF_LIFE_S), now_ns
         kept = {to: (tx * fade, rx * fade) for to, (tx, rx) in self.to.items()}
-        who, sums = (np.concatenate(part) for part in zip(*self._went, strict=True))
+        # Joined as bytes: records would first be compared field by field.
+        addresses = np.frombuffer(b"".join(packed for packed, _ in self._went), "V16")
+        sums = np.concatenate([part for _, part in self._went])
         self._went = []
-        named = ~who["other"]
-        addresses = np.ascontiguousarray(who["addr"][named]).view("V16").ravel()
-        for key, pair in zip(*sum_by(addresses, sums[named]), strict=True):
+        for key, pair in zip(*sum_by(addresses, sums), strict=True):
             to = address(np.frombuffer(key.tobytes(), np.uint8))
             tx, rx = kept.get(to, (0.0, 0.0))
             kept[to] = tx + float(pair[TX]), rx + float(pair[RX])

@@ -22,7 +22,7 @@ from hostcc.measure.series import ByteSeries
 from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.livejobs import LiveJob, host_name
-from hostcc.measuring.metering import Metering
+from hostcc.measuring.metering import Metering, Reading
 from hostcc.measuring.profiles import Beside, Known
 from hostcc.measuring.routes import Question, Way
 from hostcc.measuring.tracks import Track
@@ -35,7 +35,10 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-SHARE, LEARNING, CREDIT_S = 0.0015, 0.01, 0.3
+GATHERED = 2
+"""Readings that are taken together while the pattern of every job is known: as many as there are
+until bins are worth a look."""
+SHARE, LEARNING, CREDIT_S = 0.001, 0.01, 0.3
 """Part of a processor that looking thoroughly at bins may take, of jobs whose pattern is known and
 of others, and how much of each may be saved up, seconds.  Ten known jobs of 240 ms need more; then
 bins wait longer, up to LONGEST_S of tracks.py, and after that patterns are only followed, for some
@@ -121,7 +124,10 @@ class Traffic:
         jobs = list(self._jobs())
         self._live = {job.name: job for job in jobs}
         self._metering.sync(jobs, port_rules(self._host.config), self._root)
-        self._take()
+        self._metering.gather()
+        if self._may_wait(self._metering):
+            return
+        self._take(self._metering.read())
         self._look()
         self._give_turns()
         self._tell_two_way()
@@ -185,9 +191,12 @@ class Traffic:
 
     # One turn.
 
-    def _take(self) -> None:
-        assert self._metering is not None
-        reading = self._metering.read()
+    def _may_wait(self, metering: Metering) -> bool:
+        """Whether what was read is worth no more yet: every pattern is known, no turn goes on."""
+        few = metering.gathered < GATHERED and not metering.gap and not self.turns.job
+        return few and bool(self._tracks) and all(one.known for one in self._tracks.values())
+
+    def _take(self, reading: Reading) -> None:
         most = self._host.config.measure.jobs_max
         for name in list(self._tracks):
             if name not in self._live:
@@ -225,7 +234,7 @@ class Traffic:
         found: list[Look] = []
         shared = {known: credit_s > 0 for known, credit_s in self._credit_s.items()}
         for track in sorted(self._tracks.values(), key=lambda track: -track.waiting_s):
-            known = track.watch is not None and track.watch.found.periodic
+            known = track.known
             thorough = track.welcome_s > 0 or shared[known]
             if track.overdue or (track.due and thorough):
                 shared[known] = shared[known] and track.welcome_s > 0

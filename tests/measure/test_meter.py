@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hostcc.measure.bins import HEADER_SHIFT
 from hostcc.measure.destinations import DESTINATION, address
-from hostcc.measure.meter import Lost, Window
+from hostcc.measure.meter import Lost, Window, joined
 
 pytestmark = pytest.mark.unit
 
@@ -82,3 +84,28 @@ def test_ends() -> None:
     assert window().end_ns == 8000
     assert window().lost
     assert not Lost(refused=3)
+
+
+def later(of: Window, bins: int) -> Window:
+    return replace(of, start_ns=of.start_ns + bins * of.bin_ns)
+
+
+def test_windows_that_follow_one_another_are_one() -> None:
+    one = replace(window(), lost=Lost(0, 7, 8, 9, 10))
+    other = replace(later(one, 3), lost=Lost(2, 1, 1, 1, 1))
+    both = joined([one, other])
+    assert (both.start_ns, both.end_ns, len(both)) == (one.start_ns, other.end_ns, 6)
+    assert both.lost == Lost(2, 8, 9, 10, 11)
+    for slot in (1, 2, 3):
+        parts = [each.job(slot, local=True) for each in (one, other)]
+        assert both.job(slot, local=True).tx.tolist() == [*parts[0].tx, *parts[1].tx]
+        assert both.job(slot, local=True).rx.tolist() == [*parts[0].rx, *parts[1].rx]
+    who, sums = both.totals()
+    assert who.tobytes() == one.totals()[0].tobytes()
+    assert sums.tolist() == (2 * one.totals()[1]).tolist()
+    assert joined([one]).payload().tolist() == one.payload().tolist()
+
+
+def test_windows_with_a_gap_are_not_joined() -> None:
+    with pytest.raises(ValueError, match="expected bins from 8000 ns on, got bins from 9000"):
+        joined([window(), later(window(), 4)])

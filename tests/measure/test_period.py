@@ -204,3 +204,12 @@ def test_the_surer_of_two_measurements_counts_more() -> None:
     assert one.error < both.error < other.error
     assert period.weighted(other, one) == pytest.approx(both)
     assert period.weighted(one, period.Exchanged(110.0, 1.0, 0.01)).amount == pytest.approx(105)
+
+
+@given(
+    st.lists(st.floats(0, 1e9), min_size=1, max_size=20),
+    st.lists(st.floats(-3, 25), max_size=9),
+)
+def test_bytes_before_a_place_are_interpolated(sums: list[float], edges: list[float]) -> None:
+    found = period.between(np.array(sums), np.array(edges))
+    assert found.tolist() == np.interp(edges, np.arange(len(sums)), sums).tolist()

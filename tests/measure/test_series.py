@@ -59,3 +59,23 @@ def test_what_is_no_series_is_refused() -> None:
 def test_differences_of_sums_are_bytes() -> None:
     sums = s.cumulative(np.array([1, 2, 3]))
     assert sums.tolist() == [0, 1, 3, 6]
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=40), st.integers(1, 60))
+def test_smoothing_is_two_means_that_do_not_move(values: list[float], width: int) -> None:
+    given_values = np.array(values)
+    # A mean over what follows, then one over what comes before; outside there is nothing.
+    zeros = np.zeros(width - 1)
+    ahead = np.convolve(np.concatenate((given_values, zeros)), np.ones(width), mode="valid")
+    both = np.convolve(np.concatenate((zeros, ahead)), np.ones(width), mode="valid")
+    smooth = s.smoothed(given_values, width)
+    assert smooth.shape == given_values.shape
+    assert smooth == pytest.approx(both / width**2, rel=1e-6, abs=1e-3)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), max_size=40))
+def test_the_median_is_numpys(values: list[float]) -> None:
+    if values:
+        assert s.median(np.array(values)) == np.median(values)
+    else:
+        assert np.isnan(s.median(np.zeros(0)))

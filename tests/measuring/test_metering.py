@@ -32,6 +32,8 @@ class FakeMeter:
         self.rows: list[tuple[int, str, bool, int]] = []
         """(slot, address, local, bytes sent in each bin)."""
         self.at = 0
+        self.lost = Lost(1, packets=2)
+        """What each reading says is lost after it."""
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
         self.attached[slot] = cgroup
@@ -57,7 +59,7 @@ class FakeMeter:
         row, place = np.divmod(np.arange(len(words)), BINS)
         self.at += 1
         start_ns = (self.at - 1) * 1000 * BINS
-        return Window(1000, start_ns, BINS, who, row, place, words, Lost(1, packets=2))
+        return Window(1000, start_ns, BINS, who, row, place, words, self.lost)
 
     def program_stats(self) -> list[dict[str, Any]]:
         return []
@@ -147,3 +149,22 @@ def test_losses_add_up(world: World) -> None:
     silence = world.metering.read().silence
     assert (world.metering.lost.bins, world.metering.lost.packets) == (2, 4)
     assert (silence.start_ns, len(silence), silence.total.sum()) == (1000 * BINS, BINS, 0)
+
+
+def test_what_is_gathered_is_read_together(world: World) -> None:
+    world.sync(LiveJob("a", 5, (world.group("1", 11),)))
+    world.meter.lost = Lost()
+    for size in (3, 4):
+        world.meter.rows = [(5, "198.18.0.2", False, size)]
+        world.metering.gather()
+    assert world.metering.gathered == 2
+    assert not world.metering.gap
+    reading = world.metering.read()
+    assert reading.jobs["a"].series.tx.tolist() == [3] * BINS + [4] * BINS
+    assert reading.jobs["a"].sums.sum() == 7 * BINS
+    assert len(reading.silence) == 2 * BINS
+    assert world.metering.gathered == 0
+    world.meter.lost = Lost(1, packets=2)
+    world.metering.gather()
+    assert world.metering.gap
+    assert world.metering.lost == Lost(1, packets=2)

@@ -39,7 +39,7 @@ class Steady(FakeMeter):
         row, place = np.divmod(np.arange(JOBS * BINS // 10), BINS // 10)
         words = np.full((len(row), 2), 500, np.uint64)
         start_ns, self.at = self.now_ns, self.at + 1
-        return Window(MS, start_ns, BINS, who, row, place * 10, words, Lost())
+        return Window(MS, start_ns, BINS, who, row, place * 10, words, self.lost)
 
 
 class Watched:
@@ -47,6 +47,7 @@ class Watched:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float) -> None:
         self.meter = Steady()
+        self.meter.lost = Lost()
         self.looks: list[tuple[float, str, bool]] = []
         host = ToyHost(folder)
         host.act()
@@ -100,6 +101,34 @@ async def test_cheap_looks_are_all_thorough(
     await watched.run(60)
     assert all(thorough for _, _, thorough in watched.looks)
     assert len(watched.looks) >= 3 * 50
+
+
+@pytest.mark.asyncio
+async def test_readings_wait_for_each_other_while_every_pattern_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take = Track.take
+
+    def counted(track: Track, new: ByteSeries, *rest: Any) -> None:
+        taken.append(len(new))
+        take(track, new, *rest)
+
+    monkeypatch.setattr(Track, "take", counted)
+    watched = Watched(tmp_path, monkeypatch, 1e-4)
+    await watched.run(4 * t.READ_S)
+    assert taken == [BINS] * 4 * JOBS
+    taken.clear()
+    monkeypatch.setattr(Track, "known", True)
+    await watched.run(120)
+    # Until each job has had its turn nothing waits.
+    assert taken[: 4 * JOBS] == [BINS] * 4 * JOBS
+    assert taken[-4 * JOBS :] == [t.GATHERED * BINS] * 4 * JOBS
+    # What is lost is not made up for.
+    watched.meter.lost = Lost(bins=3)
+    taken.clear()
+    await watched.run(120)
+    assert set(taken) == {BINS}
 
 
 def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
