@@ -45,14 +45,11 @@ class Contention:
     def _summed(jobs: int, first: Ints, second: Ints, weight: Floats) -> Contention:
         first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)
         weight = np.asarray(weight, np.float64)
-        if len(weight) and not (weight.min() >= 0 and weight.max() < np.inf):
-            raise OptionsError("contention graph: weight: expected a number of at least 0")
+        _check(weight)
         pairs, where = sorting.unique(first * max(1, jobs) + second)
-        summed = np.bincount(where, weight, len(pairs))
+        summed = np.asarray(np.bincount(where, weight, len(pairs)), np.float64)
         first, second = np.divmod(pairs, max(1, jobs))
-        most = summed.max(initial=0.0)
-        scale = 2.0 ** (WEIGHT_BITS - np.frexp(most)[1]) if most > 0 else 1.0
-        return Contention(jobs, first, second, np.rint(summed * scale).astype(np.int64))
+        return Contention(jobs, first, second, whole(summed))
 
     def topological(self) -> Ints:
         """The jobs in an order that respects every edge: Kahn's, layer by layer, each layer by
@@ -77,6 +74,20 @@ class Contention:
     def cut(self, levels: Ints) -> int:
         """Weight of the edges whose ends are on different levels."""
         return int(self.weight[levels[self.first] < levels[self.second]].sum())
+
+
+def whole(weight: Floats) -> Ints:
+    """Weights as whole numbers of WEIGHT_BITS: multiplied by a power of two, so those that are
+    whole keep their ratios.  Raises OptionsError for weights that are negative or no numbers."""
+    _check(weight)
+    most = weight.max(initial=0.0)
+    scale = 2.0 ** (WEIGHT_BITS - np.frexp(most)[1]) if most > 0 else 1.0
+    return np.asarray(np.rint(weight * scale).astype(np.int64))
+
+
+def _check(weight: Floats) -> None:
+    if len(weight) and not (weight.min() >= 0 and weight.max() < np.inf):
+        raise OptionsError("contention graph: weight: expected a number of at least 0")
 
 
 def spans(first: Ints, last: Ints) -> Ints:

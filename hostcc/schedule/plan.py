@@ -19,6 +19,7 @@ from hostcc.schedule import (
     checked,
     compression,
     fairness,
+    fastcut,
     kcut,
     methods,
     parameters,
@@ -27,7 +28,8 @@ from hostcc.schedule import order as orders
 from hostcc.schedule.components import Small
 from hostcc.schedule.contention import Pairs, graph, nearest, on_links, pairs
 from hostcc.schedule.errors import OptionsError
-from hostcc.schedule.intensity import crossings, intensity
+from hostcc.schedule.graph import Contention
+from hostcc.schedule.intensity import Crossings, crossings, intensity
 from hostcc.schedule.paths import disturbance
 from hostcc.schedule.paths.apart import apart
 from hostcc.schedule.problem import Floats, Ints, Problem, Reading, read
@@ -37,7 +39,8 @@ from hostcc.schedule.writing import written
 
 DEFAULT = "hostcc"
 MOST_EDGES = 40_000
-"""Pairs that levels are chosen for; of more, those next to each other in rank on their links."""
+"""Pairs up to which the maximum cut is found (kcut.py); of more one near it (fastcut.py).  The
+named alternatives get those next to each other in rank on their links."""
 
 
 @dataclass(frozen=True)
@@ -218,17 +221,19 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
         rank = fairness.bounded(rank, lost, options.most_loss)
         words.append(f"no job to lose more than {options.most_loss:.0%}")
     value = intensity(worth, found.times(problem.job_count))
-    if len(met.one) <= MOST_EDGES:
-        contention = graph(met, rank, value)
+    contention, cut = None, None
+    if options.compression == "exact" and len(met.one) > MOST_EDGES:
+        level = fastcut.near(waiting, met, rank, value, levels)
+        words.append("levels: near the maximum cut")
     else:
-        contention = nearest(waiting, rank, value, MOST_EDGES)
-    cut = None
-    if options.compression == "exact":
-        cut = kcut.cut(contention, levels, None if carried is None else carried.cut(contention))
-        level = cut.level
-    else:
-        level = compression.METHODS[options.compression](contention, rank, levels)
-    words.append(f"levels: {options.compression}")
+        contention = _contention(waiting, met, rank, value)
+        if options.compression == "exact":
+            like = None if carried is None else carried.cut(contention)
+            cut = kcut.cut(contention, levels, like)
+            level = cut.level
+        else:
+            level = compression.METHODS[options.compression](contention, rank, levels)
+        words.append(f"levels: {options.compression}")
     followed = None if lost is None else lost.followed
     work = Work(problem, found, waiting, met, followed, contention, cut)
     return Decision(routing, rank, level, "; ".join(words), moved, work=work)
@@ -255,6 +260,13 @@ def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[Moved, ...],
     if len(next_one.placed):
         words += f", {len(next_one.placed)} are placed"
     return next_one.routing, moved, [words]
+
+
+def _contention(waiting: Crossings, met: Pairs, rank: Ints, value: Floats) -> Contention:
+    """The contention graph."""
+    if len(met.one) <= MOST_EDGES:
+        return graph(met, rank, value)
+    return nearest(waiting, rank, value, MOST_EDGES)
 
 
 def _check(options: Options) -> None:
