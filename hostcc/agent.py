@@ -39,7 +39,7 @@ from hostcc.messages import (
 from hostcc.mltcp.params import Mode
 from hostcc.model import Difference
 from hostcc.notify import Notifier
-from hostcc.parts import Host
+from hostcc.parts import Host, until_turn
 from hostcc.peer import Peer
 from hostcc.roster import Handlers, Roster
 from hostcc.sections.job import Wishes
@@ -268,7 +268,8 @@ class Agent:
                     log.failure("tick failed", reason=trouble)
             half = self._notifier.watchdog_s / 2
             every = self.config.agent.heartbeat_s
-            await asyncio.sleep(min(every, half) if half else every)
+            wait_s = min(every, half) if half else every
+            await asyncio.sleep(until_turn(wait_s, time.monotonic()))
 
     def tick(self) -> None:
         """One turn: sign of life, jobs that ended, what the kernel reported."""

@@ -15,6 +15,8 @@ from hostcc.errors import HostccError
 from hostcc.limits import MAX_CGROUPS
 
 BASE = "hostcc"
+EVENTS_BYTES = 4096
+"""More than a group's events take."""
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -97,10 +99,17 @@ class CgroupTree:
 
     def populated(self, path: Path) -> bool:
         """Whether a live process is in the group or below."""
+        # Asked of every job twice a second: without a buffer and an encoding for it.
         try:
-            return "populated 1" in (path / "cgroup.events").read_text()
+            file = os.open(f"{path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
+        try:
+            return b"populated 1" in os.read(file, EVENTS_BYTES)
+        except OSError:  # it was removed meanwhile
+            return False
+        finally:
+            os.close(file)
 
     def pids(self, path: Path) -> list[int]:
         """The processes in the group and below."""

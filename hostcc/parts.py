@@ -27,6 +27,13 @@ RETRY_S = (2.0, 300.0)
 """First and longest wait after a failure, seconds; it doubles from one to the other."""
 OFF_S = 1.0
 """Between two looks whether a part that is off may run, seconds."""
+STEP_S = 0.505
+"""Turns of all parts fall together, where that is near: to wake up costs as much as a short turn.
+A little more than half a second, so that what is due every half second is due each time."""
+NEAR = 0.1
+"""By so much of what is asked for a turn may come earlier or later than asked."""
+_BEGAN_S = time.monotonic()
+"""Agents on one machine do not wake up together."""
 
 
 class Host(Protocol):
@@ -71,6 +78,18 @@ class Part(Protocol):
 
     def view(self) -> Mapping[str, Any]:
         """What status shows of it beside its state; called only while it runs."""
+
+
+def until_turn(wait_s: float, now_s: float) -> float:
+    """Seconds to wait instead of `wait_s`, to wake up when others do; `now_s`: monotonic clock.
+
+    What asks for less than others wait is left alone.
+    """
+    if wait_s < (1 - NEAR) * STEP_S:
+        return wait_s
+    due_s = now_s + wait_s - _BEGAN_S
+    late_s = STEP_S * round(due_s / STEP_S) - due_s
+    return wait_s + max(-NEAR * wait_s, min(NEAR * wait_s, late_s))
 
 
 class Parts:
@@ -125,7 +144,7 @@ class _Run:
     async def forever(self) -> None:
         while True:
             wait_s = await self.turn()
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(until_turn(wait_s, time.monotonic()))
 
     async def turn(self) -> float:
         """One turn; seconds until the next."""

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hostcc.bpf.errors import BpfError
 from hostcc.model import Difference
-from hostcc.parts import OFF_S, RETRY_S, Part, Parts, _Run
+from hostcc.parts import NEAR, OFF_S, RETRY_S, STEP_S, Part, Parts, _Run, until_turn
 
 pytestmark = pytest.mark.unit
 
@@ -138,3 +140,19 @@ def test_what_is_to_be_off_stops_at_once(toy: Toy) -> None:
     toy.why_off = "rolled back"
     run.settle()
     assert (run.running, toy.calls[-1], run.status()["reason"]) == (False, "stop", "rolled back")
+
+
+@pytest.mark.parametrize("wait_s", [0.5, 1.0, 10.0])
+def test_turns_fall_together(wait_s: float) -> None:
+    # Whenever they began, and although each turn takes a while.
+    at_s = [100.0, 100.04, 100.3]
+    for _ in range(200):
+        at_s = [now_s + until_turn(wait_s, now_s + took_s) + took_s
+                for now_s, took_s in zip(at_s, (0.001, 0.004, 0.002), strict=True)]  # fmt: skip
+    phases = [(now_s / STEP_S) % 1 for now_s in at_s]
+    assert max(phases) - min(phases) < 1e-6
+
+
+@given(st.floats(0.001, 300), st.floats(0, 1e6))
+def test_nobody_waits_much_longer_or_shorter_than_asked(wait_s: float, now_s: float) -> None:
+    assert until_turn(wait_s, now_s) == pytest.approx(wait_s, rel=NEAR + 1e-3, abs=1e-6)

@@ -33,6 +33,22 @@ def possible_cpus() -> int:
     return int(lib().libbpf_num_possible_cpus())
 
 
+class Entry:
+    """One entry that is written often: to pack it anew takes ten times as long.
+
+    Assign to fields of `value`, then `write`.
+    """
+
+    def __init__(self, table: BpfMap, key: Array) -> None:
+        self.value = np.zeros(1, table.value_dtype)
+        self._table, self._key = table, key
+        self._at = key.ctypes.data, self.value.ctypes.data
+
+    def write(self) -> None:
+        """Set the entry to `value`."""
+        self._table.check(lib().bpf_map_update_elem(self._table.fd, *self._at, ANY), "update")
+
+
 class BpfMap:
     """One map of an object.  Usable once the object is loaded.
 
@@ -77,7 +93,7 @@ class BpfMap:
         result = lib().bpf_map_lookup_elem(self.fd, packed.ctypes.data, buffer.ctypes.data)
         if result == -errno.ENOENT:
             return None
-        self._check(result, "look up")
+        self.check(result, "look up")
         return self._values_view(buffer, 1)[0].copy()
 
     def update(self, key: Any, value: Any, flags: int = ANY) -> None:
@@ -88,7 +104,13 @@ class BpfMap:
         packed = self._pack_key(key)
         values = self._pack_values(value, 1)
         result = lib().bpf_map_update_elem(self.fd, packed.ctypes.data, values.ctypes.data, flags)
-        self._check(result, "update")
+        self.check(result, "update")
+
+    def entry(self, key: Any) -> Entry:
+        """The entry of `key`, all zero until it is written; not in a per-CPU map."""
+        if self.percpu:
+            raise BpfError(f"map {self.name}: an entry has a value for each CPU")
+        return Entry(self, self._pack_key(key))
 
     def delete(self, key: Any) -> bool:
         """Remove `key`; False when it was not there."""
@@ -96,7 +118,7 @@ class BpfMap:
         result = lib().bpf_map_delete_elem(self.fd, packed.ctypes.data)
         if result == -errno.ENOENT:
             return False
-        self._check(result, "delete")
+        self.check(result, "delete")
         return True
 
     def keys(self) -> Array:
@@ -138,11 +160,11 @@ class BpfMap:
             self.fd, packed.ctypes.data, stored.ctypes.data, done, options
         )
         if -result not in UNSUPPORTED:
-            self._check(result, f"update {count} entries of")
+            self.check(result, f"update {count} entries of")
             return
         width = self._value_bytes
         for row in range(count):
-            self._check(
+            self.check(
                 lib().bpf_map_update_elem(
                     self.fd,
                     packed.ctypes.data + row * self.key_dtype.itemsize,
@@ -181,7 +203,7 @@ class BpfMap:
             result = lib().bpf_map_get_next_key(fd, previous, key.ctypes.data)
             if result == -errno.ENOENT:
                 return
-            self._check(result, "walk")
+            self.check(result, "walk")
             yield key
             previous = key.ctypes.data
 
@@ -219,7 +241,7 @@ class BpfMap:
                 options,
             )
             if result not in {0, -errno.ENOENT}:
-                self._check(result, "read")
+                self.check(result, "read")
             key_parts.append(keys[: count.value])
             value_parts.append(self._values_view(buffer, count.value))
             if result:
@@ -265,6 +287,7 @@ class BpfMap:
         # mypy: a strided view of bytes is the documented use of this constructor.
         return np.ndarray(shape, self.value_dtype, buffer, strides=strides)
 
-    def _check(self, result: int, verb: str) -> None:
+    def check(self, result: int, verb: str) -> None:
+        """Raise BpfError for what a system call answered."""
         if result < 0:
             raise system_error(f"cannot {verb} map {self.name}", -int(result))

@@ -142,16 +142,17 @@ def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
     `words` is Ring.shaped memory, `touched` Ring.shaped_touched; the work is proportional to
     the cells in use, since most bins of most rows are empty.
     """
-    places = np.arange(of.begin, of.end) % ring.bins
+    first, count = of.begin % ring.bins, of.end - of.begin
+    tail = min(count, ring.bins - first)
     # Bits before cells: whoever counts late sets the bit again after its cell.
-    bits = touched[places].view(np.uint8)
-    touched[places] = 0
+    bits = np.concatenate((touched[first : first + tail], touched[: count - tail])).reshape(-1)
     used = np.flatnonzero(bits)
-    flags = np.unpackbits(bits.reshape(-1)[used], bitorder="little")
-    which, bit = np.divmod(np.flatnonzero(flags.view(np.bool_)), 8)
-    at, byte = np.divmod(used[which], bits.shape[1])
-    lane = byte * 8 + bit
-    index = places[at] * ring.lanes + lane
+    bin_of, word = np.divmod(used, ring.touched_words)
+    touched[(first + bin_of) % ring.bins, word] = 0
+    flags = np.unpackbits(bits[used].view(np.uint8), bitorder="little")
+    which, bit = np.divmod(np.flatnonzero(flags.view(np.bool_)), 64)
+    at, lane = bin_of[which], word[which] * 64 + bit
+    index = (first + at) % ring.bins * ring.lanes + lane
     # A cell has 16 bytes, and as one number of that size it is copied five times as fast.
     cells = words.reshape(-1).view(np.complex128)
     found = cells[index]

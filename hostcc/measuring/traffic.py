@@ -91,6 +91,8 @@ class Traffic:
         self._elsewhere = elsewhere or Elsewhere()
         self._metering: Metering | None = None
         self._engine: Engine | None = None
+        self._synced: object = None
+        """Jobs and port rules that the meter was told of last."""
         self._live: dict[str, LiveJob] = {}
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Way]] = {}
@@ -123,7 +125,10 @@ class Traffic:
         assert self._metering is not None
         jobs = list(self._jobs())
         self._live = {job.name: job for job in jobs}
-        self._metering.sync(jobs, port_rules(self._host.config), self._root)
+        wanted = jobs, port_rules(self._host.config)
+        if wanted != self._synced or not self._metering.gathered:
+            self._synced = wanted
+            self._metering.sync(*wanted, self._root)
         self._metering.gather()
         if self._may_wait(self._metering):
             return

@@ -63,7 +63,8 @@ class MltcpKernel:
             self._tracker.load()
             self._confs = self._mltcp.map("job_confs")
             self._states = self._mltcp.map("job_states")
-            self._config = self._mltcp.map("config")
+            self._config = self._mltcp.map("config").entry(0)
+            self._config.value["stale_ns"] = self._stale_ns
             self._job_ca = self._tracker.map("job_ca")
             self._request = self._tracker.map("switch_req")
             self._rules = self._tracker.map("port_rules")
@@ -91,7 +92,8 @@ class MltcpKernel:
 
     def beat(self) -> None:
         """Write the heartbeat: CLOCK_MONOTONIC now."""
-        self._config.update(0, (time.monotonic_ns(), self._stale_ns))
+        self._config.value["beat_ns"] = time.monotonic_ns()
+        self._config.write()
 
     def set_job(self, slot: int, params: JobParams | None) -> None:
         """Write job_confs[slot] and job_ca[slot]; None clears them and what was learned."""

@@ -49,6 +49,16 @@ def test_entry(table: BpfMap) -> None:
     assert table.delete((1, 2)) is False
 
 
+def test_an_entry_that_is_written_often(table: BpfMap) -> None:
+    entry = table.entry((1, 2))
+    for kind in (3, -4):
+        entry.value["kind"], entry.value["name"] = kind, b"name"
+        entry.write()
+        found = table.lookup((1, 2))
+        assert (found["kind"], found["name"]) == (kind, b"name")
+    assert len(table.keys()) == 1
+
+
 def test_key_padding_does_not_matter(table: BpfMap) -> None:
     dirty = np.frombuffer(b"\x01" + b"\xff" * 7 + (2).to_bytes(8, "little"), table.key_dtype)[0]
     table.update(dirty, value())
@@ -150,6 +160,8 @@ def test_mapped_array_is_live(obj: BpfObject) -> None:
 def test_percpu(obj: BpfObject) -> None:
     table, cpus = obj.map("table_percpu"), possible_cpus()
     assert table.percpu
+    with pytest.raises(BpfError, match="a value for each CPU"):
+        table.entry(1)
     table.update(2, np.arange(cpus))
     assert table.lookup(2).tolist() == list(range(cpus))
     table.update(3, 7)
