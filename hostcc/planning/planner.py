@@ -6,6 +6,7 @@ Only imported where gossip is enabled: it loads the scheduler.
 from __future__ import annotations
 
 from collections import deque
+from itertools import compress
 
 from hostcc.errors import HostccError, one_line
 from hostcc.model import ClusterView, Plan
@@ -93,4 +94,6 @@ def _made(view: ClusterView, found: Solution, last: Made | None) -> Made:
     apart = zip(problem.job_ids, found.contenders.tolist(), strict=True)
     alone = {job for job, others in apart if not others and job in seen}
     blind = frozenset(problem.job_ids) - seen
-    return Made(plan, found, factors, blind, frozenset(alone), view.tables)
+    still = (problem.flow_path == found.decision.routing).tolist()
+    stays = frozenset(compress(problem.flow_ids, still))
+    return Made(plan, found, factors, blind, frozenset(alone), stays, view.tables)

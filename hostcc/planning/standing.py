@@ -24,6 +24,8 @@ class Made:
     """Jobs of whose traffic no path is known: their level means nothing."""
     alone: frozenset[str] = frozenset()
     """Jobs whose traffic is known, and shares no link that matters with another's."""
+    stays: frozenset[str] = frozenset()
+    """Flows that it leaves on the path that they were on in its view."""
     tables: tuple[PathTable, ...] = ()
     """Paths of the view that it was made from."""
 

@@ -30,6 +30,8 @@ class Situation:
     peer_gone: bool
     held_back: str = ""
     """Why it must stay on ECMP for now."""
+    stays: bool = False
+    """The plan leaves it on the path that it was on in the plan's view."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,8 @@ def step(now: Situation, free: Callable[[int], bool], ports: tuple[int, int]) ->
     """The next step of a flow; `free`: may it take a port; `ports`: first and last for the wire."""
     if why := _impossible(now):
         return Step(ON_ECMP, why, revert=bool(now.port or now.moving))
-    if not now.planned:
-        # An active flow stays until the plan that moved it is too old: see fallback.py.
-        return Step(ELSEWHERE if now.port else ON_ECMP, "the plan does not name it")
+    if why := _left_alone(now):
+        return Step(ELSEWHERE if now.port else ON_ECMP, why)
     if now.own == now.planned:
         return Step(ON_PLAN, revert=bool(now.port or now.moving))
     if now.port and now.wire == now.planned:
@@ -72,6 +73,18 @@ def _impossible(now: Situation) -> str:
     if now.held_back:
         return now.held_back
     return "" if now.table is not None else "its paths are not known"
+
+
+def _left_alone(now: Situation) -> str:
+    """Why a flow is not touched; empty: it is."""
+    if not now.planned:
+        # An active flow stays until the plan that moved it is too old: see fallback.py.
+        return "the plan does not name it"
+    if now.stays and now.wire not in ("", now.planned):
+        # Taken back it would make a view in which it is here again, while the plan of the view
+        # in which it is there is on its way, and would send it there: to and fro for ever.
+        return "the plan before this one has moved it"
+    return ""
 
 
 def new_connections(

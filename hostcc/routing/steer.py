@@ -9,7 +9,7 @@ from typing import Any
 from hostcc.bpf.errors import BpfError
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.log import get_logger
-from hostcc.model import Difference, JobProfile, Plan
+from hostcc.model import Difference, JobProfile
 from hostcc.parts import Host
 from hostcc.paths import reserve
 from hostcc.paths.exchange_types import FlowKey
@@ -67,7 +67,7 @@ class Steer:
         self._waiting = Waiting()
         self._began = self._decide_at = self._check_at = 0.0
         self._basis: tuple[object, ...] = ()
-        self._mine: tuple[Plan | None, dict[str, str]] = (None, {})
+        self._mine: tuple[Made | None, dict[str, str], frozenset[str]] = (None, {}, frozenset())
         self._aside = ""
         self._cleaned = False
         """Whether what an earlier agent left was undone, where steering is off."""
@@ -110,7 +110,7 @@ class Steer:
         basis = (plan.digest if plan is not None else "", self._picture.surveys)
         if basis != self._basis or now >= self._decide_at:
             self._basis, self._decide_at = basis, now + DECIDE_S
-            self._decide(plan, now)
+            self._decide(made, now)
         if now >= self._check_at:
             self._check_at = now + CHECK_S
             self._look_for_others()
@@ -230,19 +230,21 @@ class Steer:
 
     # Flows.
 
-    def _decide(self, plan: Plan | None, now: float) -> None:
+    def _decide(self, made: Made | None, now: float) -> None:
         assert self._hooked is not None
         assert self._config is not None
         elephants, steering = self._picture.elephants, self._hooked.steering
         self._end_closed()
-        paths = {**self._planned(plan), **self._ahead.paths(self._picture, now)}
+        rescued = self._ahead.paths(self._picture, now)
+        planned_paths, stays = self._planned(made)
+        paths, stays = {**planned_paths, **rescued}, stays - rescued.keys()
         ports = (self._config.first_port, self._config.last_port)
         taken: set[int] | None = None
         for key, one in sorted(elephants.items()):
             planned = paths.get(flow_id(key), "")
             flow = self._flow(key, planned, now)
             self._judge(one.connection, flow, now)
-            situation = self._situation(one, flow, planned, now)
+            situation = self._situation(one, flow, planned, now, stays=flow_id(key) in stays)
 
             def free(port: int, key: FlowKey = key) -> bool:
                 nonlocal taken
@@ -256,15 +258,17 @@ class Steer:
         if self._binding is not None:
             self._bind(paths, frozenset(self._picture.wire_ports.values()), ports)
 
-    def _planned(self, plan: Plan | None) -> Mapping[str, str]:
-        """Own flow -> path; a plan is gone through once."""
-        if plan is None:
-            return {}
-        if self._mine[0] is not plan:
+    def _planned(self, made: Made | None) -> tuple[Mapping[str, str], frozenset[str]]:
+        """Own flow -> path, and own flows that stay where they were; gone through once."""
+        if made is None:
+            return {}, frozenset()
+        if self._mine[0] is not made:
             own = f"{self._cluster.name}/"
-            mine = {f.flow.removeprefix(own): f.path for f in plan.flows if f.flow.startswith(own)}
-            self._mine = plan, mine
-        return self._mine[1]
+            mine = [one for one in made.plan.flows if one.flow.startswith(own)]
+            paths = {one.flow.removeprefix(own): one.path for one in mine}
+            stays = (one.flow.removeprefix(own) for one in mine if one.flow in made.stays)
+            self._mine = made, paths, frozenset(stays)
+        return self._mine[1:]
 
     def _flow(self, key: FlowKey, planned: str, now: float) -> Watched:
         flow = self._flows.get(key)
@@ -302,7 +306,9 @@ class Steer:
         log.warning("flow goes back", flow=flow_id(one.key), job=one.job, reason=why)
         self._finding.doubt([target_of(one.key)], why)
 
-    def _situation(self, one: Elephant, flow: Watched, planned: str, now: float) -> Situation:
+    def _situation(
+        self, one: Elephant, flow: Watched, planned: str, now: float, *, stays: bool
+    ) -> Situation:
         assert self._hooked is not None
         key, steering = one.key, self._hooked.steering
         known, port = self._picture.paths_of(key), steering.active(key)
@@ -319,6 +325,7 @@ class Steer:
             moving=waits or steering.sender.moving(key),
             peer_gone=self._gone(key),
             held_back=flow.held_back(now),
+            stays=stays,
         )
 
     def _carry_out(self, one: Elephant, flow: Watched) -> None:

@@ -44,6 +44,16 @@ def test_who_meets_nobody_is_known() -> None:
     assert found.alone == {"a"}
 
 
+def test_flows_that_stay_where_they_were_are_known() -> None:
+    there = tuple(replace(flow, path="p0") for flow in VIEW.flows[:1])
+    view = replace(VIEW, flows=(*there, *VIEW.flows[1:]))
+    planner = Planner(PlanConfig())
+    found = planner.made(planner(view))
+    assert found is not None
+    assert {one.flow for one in found.plan.flows} == {flow.id for flow in VIEW.flows}
+    assert found.stays == {there[0].id}
+
+
 def test_only_the_latest_are_kept() -> None:
     planner = Planner(PlanConfig())
     plans = [planner(replace(VIEW, digest=str(number))) for number in range(KEPT + 1)]

@@ -17,6 +17,7 @@ from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.paths import changes
 from hostcc.paths.exchange_types import FlowKey
+from hostcc.planning.standing import Made
 from hostcc.routing import steer as module
 from hostcc.routing.elephants import Connection, Elephant, flow_id
 from hostcc.routing.looks import Known
@@ -136,7 +137,7 @@ class Scene:
         self.host = ToyHost(folder, Config(agent=OWN, gossip=gossip, paths=PATHS))
         self.host.act()
         self.now, self.cluster, self.doubts = 100.0, Cluster(), list[str]()
-        self.plan: Plan | None = None
+        self.plan: Made | None = None
         self.profiles: list[JobProfile] = []
         self.picture = Picture(nics=(Nic("eth0", ("10.0.0.1",), 1e9),))
         known = self.picture.known.setdefault(target_of(KEY), Known(target_of(KEY)))
@@ -145,12 +146,9 @@ class Scene:
         self.sees()
         finding = SimpleNamespace(doubt=lambda _, reason: self.doubts.append(reason))
         self.part = Steer(
-            self.host, cast("Any", self.cluster), cast("Any", finding), self.picture, self.made,
-            lambda: self.profiles,
+            self.host, cast("Any", self.cluster), cast("Any", finding), self.picture,
+            lambda: self.plan, lambda: self.profiles,
         )  # fmt: skip
-
-    def made(self) -> Any:
-        return None if self.plan is None else SimpleNamespace(plan=self.plan)
 
     def sees(self, srtt_s: float = 0.001, segments: int = 10**6, again: int = 0) -> None:
         one = Connection("train", KEY, 10**9, srtt_s, 0.001, segments, again, 0)
@@ -165,8 +163,12 @@ class Scene:
         )
         self.profiles = [known]
 
-    def plans(self, path: str, digest: str = "d") -> None:
-        self.plan = Plan(digest, flows=(FlowPlan(f"a/{flow_id(KEY)}", path),))
+    def plans(self, path: str, digest: str = "d", *, stays: bool = False) -> None:
+        """`stays`: it was there in the plan's view."""
+        flow = f"a/{flow_id(KEY)}"
+        still = frozenset({flow} if stays else ())
+        plan = Plan(digest, flows=(FlowPlan(flow, path),))
+        self.plan = Made(plan, cast("Any", None), stays=still)
 
     @property
     def hooked(self) -> Hooked:
@@ -217,6 +219,19 @@ async def test_a_flow_follows_the_plan_and_back(scene: Scene) -> None:
     await scene.tick()
     assert scene.port == 0
     assert scene.part.view()["on_planned_paths"] == 1
+
+
+async def test_a_plan_of_a_view_before_the_move_does_not_undo_it(scene: Scene) -> None:
+    await moved(scene)
+    scene.plans("p1", "e", stays=True)
+    await scene.tick()
+    await scene.tick()
+    assert scene.port == 61001
+    assert scene.part.view()["elsewhere"] == 1
+    assert scene.why == "the plan before this one has moved it"
+    scene.plans("p2", "f", stays=True)
+    await scene.tick()
+    assert (scene.port, scene.part.view()["on_planned_paths"]) == (61001, 1)
 
 
 async def moved(scene: Scene) -> None:
