@@ -30,9 +30,11 @@ for d in proc sys dev; do mount --move /$d /new/$d; done
 exec switch_root /new /bin/sh /run/vm/init
 """
 
-# On the host's root: what an init system would mount, then the command.
+# On the host's root: what an init system would mount, then the command.  The console says how
+# far a guest came that ends without a word; a Python program that is out of time, where it is.
 SECOND_INIT = """
-export PYTHONDONTWRITEBYTECODE=1 HOME=/root TERM=dumb LANG=C.UTF-8
+echo started >/dev/ttyS0
+export PYTHONDONTWRITEBYTECODE=1 PYTHONFAULTHANDLER=1 HOME=/root TERM=dumb LANG=C.UTF-8
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p /run/netns /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts; mount -t tmpfs shm /dev/shm
@@ -46,9 +48,10 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
   [ -n "$PORT" ] && break
   sleep 0.2
 done
+echo "prepared, output ${{PORT:-here}}" >/dev/ttyS0
 exec >${{PORT:-/dev/ttyS0}} 2>&1 </dev/null
 cd {directory}
-{command}
+timeout -s ABRT -k 10 {limit_s} {command}
 echo $? >/run/vm/status
 exec >/dev/null 2>&1
 sync
@@ -102,12 +105,13 @@ def initramfs(tree: Path, cache: Path) -> Path:
     return target
 
 
-def second_init(tree: Path, directory: Path, command: list[str]) -> str:
-    """The script that runs `command` in `directory` on the host's root."""
+def second_init(tree: Path, directory: Path, command: list[str], limit_s: float) -> str:
+    """The script that runs `command` in `directory` on the host's root, aborted at its limit."""
     return SECOND_INIT.format(
         modules=shlex.quote(str(tree / "lib/modules")),
         directory=shlex.quote(str(directory)),
         command=shlex.join(command),
+        limit_s=round(limit_s),
     )
 
 

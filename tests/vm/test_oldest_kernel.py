@@ -53,7 +53,9 @@ pytestmark = [
 
 def finished(command: list[str]) -> str:
     outcome = machine.run(command, timeout_s=800)
-    assert outcome.status == 0, f"{outcome.output}\n{outcome.console[-2000:]}"
+    assert outcome.status == 0, (
+        f"{outcome.output}\n{outcome.console[-2000:]}\nthe host: {machine.host_load()}"
+    )
     return outcome.output
 
 
