@@ -47,46 +47,54 @@ def near(found: Crossings, met: Pairs, rank: Ints, worth: Floats, levels: int) -
     """
     if not len(found.job):
         return np.zeros(len(rank), np.int64)
-    links = _Links(found, rank)
+    links = _Links(found, rank, worth)
     place = links.smoothed(links.places())
     level = _blocks(_positions(place, rank), met, rank, worth, levels)
-    value = whole(worth)
     for _ in range(ROUNDS):
-        level = np.maximum(level, links.goals(level, value, levels))
-        level = np.minimum(level, links.goals(level, value, levels))
+        level = np.maximum(level, links.goals(level, levels))
+        level = np.minimum(level, links.goals(level, levels))
     return level
 
 
 class _Links:
-    """N jobs on links, by link, then rank; M jobs are on any."""
+    """N jobs on links; M jobs are on any.  Arrays are by job, as the crossings are, if they do not
+    say that they are by link, then rank."""
 
-    def __init__(self, found: Crossings, rank: Ints) -> None:
-        self.rank, jobs = rank, len(rank)
+    def __init__(self, found: Crossings, rank: Ints, worth: Floats) -> None:
+        self.rank, self.link, jobs = rank, found.link, len(rank)
+        count = len(found.job)
         by = sorting.order(found.link * max(1, jobs) + rank[found.job])
         self.job, link = found.job[by], found.link[by]
-        self.first = np.ones(len(by), np.bool_)
+        self.first = np.ones(count, np.bool_)
+        """(N,) by link: whether nobody is above."""
         np.not_equal(link[1:], link[:-1], out=self.first[1:])
-        self.last = np.append(self.first[1:], np.True_)[: len(by)]
-        # The same by job, as they are found.
-        self.at = np.empty(len(by), np.int64)
-        self.at[by] = np.arange(len(by))
+        last = np.append(self.first[1:], np.True_)
+        at = np.empty(count, np.int64)
+        at[by] = np.arange(count)
+        self.previous, self.next = np.maximum(at - 1, 0), np.minimum(at + 1, count - 1)
+        """(N,) places by link of those next to each."""
+        self.has_above, self.has_below = ~self.first[at], ~last[at]
+        self.above = np.where(self.has_above, self.job[self.previous], jobs)
+        self.below = np.where(self.has_below, self.job[self.next], jobs + 1)
+        """(N,) who is next on the link; J: nobody above, J + 1: nobody below."""
         self.starts = np.flatnonzero(np.diff(found.job, prepend=-1))
         self.on = found.job[self.starts]
-        self.owner = np.repeat(
-            np.arange(len(self.on)), np.diff(np.append(self.starts, len(self.at)))
-        )
-        self.link = found.link
-        above = np.where(self.first, jobs, np.roll(self.job, 1))
-        below = np.where(self.last, jobs + 1, np.roll(self.job, -1))
-        self.above, self.below = above[self.at], below[self.at]
-        """(N,) by job, who is next on the link; J: nobody above, J + 1: nobody below."""
+        """(M,)"""
+        self.owner = np.repeat(np.arange(len(self.on)), np.diff(np.append(self.starts, count)))
+        """(N,) which of the M each is of."""
+        value = whole(worth)
+        self.worth = value[self.on]
+        own = value[self.job]
+        self.total = np.cumsum(own) - own
+        """(N,) by link: worth of all before it."""
+        self.before = self.total[at]
 
     def places(self) -> Floats:
         """(J,) from 0 to 1; one half of jobs that meet nobody."""
         by = np.argsort(self.rank[self.on], kind="stable")
         links = self.link.tolist()
-        ends = np.append(self.starts, len(links))
-        spans = zip(ends[:-1][by].tolist(), ends[1:][by].tolist(), strict=True)
+        past = np.append(self.starts[1:], len(links))
+        spans = zip(self.starts[by].tolist(), past[by].tolist(), strict=True)
         lists = [links[first:last] for first, last in spans]
         count = int(self.link.max(initial=-1)) + 1
         up = np.array(_depths(lists, count), np.float64)
@@ -98,25 +106,18 @@ class _Links:
     def smoothed(self, place: Floats) -> Floats:
         """Each job in the middle between its neighbours."""
         for _ in range(SMOOTHED):
-            least, most = self.bounds(place, 0.0, 1.0)
+            above, below = self.beside(place, 0.0, 1.0)
             place = place.copy()
-            place[self.on] = (least + most) / 2
+            place[self.on] = np.maximum.reduceat(above, self.starts)
+            place[self.on] += np.minimum.reduceat(below, self.starts)
+            place[self.on] /= 2
         return place
 
-    def bounds(
-        self, what: NDArray[Number], least: float, most: float
-    ) -> tuple[NDArray[Number], NDArray[Number]]:
-        """(M,) the greatest of the neighbours above, the least of those below; of nobody, `least`
-        and `most`."""
-        every = np.concatenate([what, np.array([least, most], what.dtype)])
-        return (
-            np.maximum.reduceat(every[self.above], self.starts),
-            np.minimum.reduceat(every[self.below], self.starts),
-        )
-
-    def goals(self, level: Ints, worth: Ints, levels: int) -> Ints:
+    def goals(self, level: Ints, levels: int) -> Ints:
         """(J,) where each job loses least if the others stay where they are."""
-        least, most = self.bounds(level, 0, levels - 1)
+        above, below = self.beside(level, 0, levels - 1)
+        least = np.maximum.reduceat(above, self.starts)
+        most = np.minimum.reduceat(below, self.starts)
         # Jobs of one level on one link.
         on = level[self.job]
         first = self.first.copy()
@@ -124,22 +125,25 @@ class _Links:
         begin = np.flatnonzero(first)
         run = np.cumsum(first) - 1
         end = np.append(begin[1:], len(on))
-        total = np.append(0, np.cumsum(worth[self.job]))
-        here = self.at
-        before = np.maximum(here - 1, 0)
-        behind = np.minimum(here + 1, len(on) - 1)
-        over = total[here] - total[begin[run[before]]]
-        over *= ~self.first[here] & (on[before] == least[self.owner])
-        under = end[run[behind]] - here - 1
-        under *= ~self.last[here] & (on[behind] == most[self.owner])
+        over = self.before - self.total[begin][run[self.previous]]
+        over *= self.has_above & (above == least[self.owner])
+        under = end[run[self.next]] - self.next
+        under *= self.has_below & (below == most[self.owner])
         at_least = np.add.reduceat(over, self.starts)
-        at_most = np.add.reduceat(under, self.starts) * worth[self.on]
+        at_most = np.add.reduceat(under, self.starts) * self.worth
         now = level[self.on]
         goal = np.where(at_least < at_most, least, np.where(at_most < at_least, most, now))
         goal = np.where(most - least >= 2, np.clip(now, least + 1, most - 1), goal)
         found = level.copy()
         found[self.on] = goal
         return found
+
+    def beside(
+        self, what: NDArray[Number], least: float, most: float
+    ) -> tuple[NDArray[Number], NDArray[Number]]:
+        """(N,) what those above and below have; nobody: `least` and `most`."""
+        every = np.concatenate([what, np.array([least, most], what.dtype)])
+        return every[self.above], every[self.below]
 
 
 def _depths(lists: Iterable[list[int]], links: int) -> list[int]:
