@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hostcc.measure.changes import Iteration, Reference, changed, following, in_a_row, reference
+from hostcc.measure.changes import (
+    HISTORY,
+    Iteration,
+    Reference,
+    changed,
+    following,
+    in_a_row,
+    reference,
+)
 from hostcc.measure.history import History
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
 from hostcc.measure.series import NS, ByteSeries, part, rebinned
 from hostcc.measure.spectrum import tamed
+from hostcc.measure.steady import steady
 from hostcc.measure.tracking import track
 
 LEVELS = 3
@@ -45,6 +54,8 @@ IN_A_ROW, UNSETTLED = 5, 3
 while it is not established."""
 ESTABLISHED = 12
 """Iterations of a pattern that was followed so long are more likely late than wrong."""
+AFTER = 11.0
+"""Periods after a possible change that are looked at, where many came at once."""
 WINDOW = 24
 """Iterations that figures are taken from."""
 
@@ -248,6 +259,14 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     start = (watch.next_ns - of.start_ns) / of.bin_ns
     recent, seen, next_ns = list(watch.recent), watch.seen, watch.next_ns
     doubtful = bool(recent) and recent[-1].deviates
+    usual = [] if doubtful else steady(of, start, known)
+    if usual:
+        start = usual[-1].start + usual[-1].length * known.period
+        last = [
+            replace(one, start=of.start_ns + one.start * of.bin_ns) for one in usual[-IN_A_ROW:]
+        ]
+        recent = [*recent, *last][-IN_A_ROW:]
+        seen, next_ns = seen + len(usual), of.start_ns + start * of.bin_ns
     row: Sequence[Iteration] = ()
     other = wrong = False
     for one in following(of, start, known, doubtful=doubtful):
@@ -257,7 +276,7 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         row = in_a_row(recent)
         if len(row) < 2:
             continue
-        other = changed(of, (row[0].start - of.start_ns) / of.bin_ns, row, known)
+        other = _changed(of, row, known)
         wrong = len(row) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
         if other or wrong:
             break
@@ -266,6 +285,14 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     if other:
         return _forgotten(watch, int(row[0].start))
     return _doubted(watch) if wrong else watch
+
+
+def _changed(of: History, row: Sequence[Iteration], known: Reference) -> bool:
+    """`changed`, of which the end may not be longer than the past that it is compared with."""
+    begin = (row[0].start - of.start_ns) / of.bin_ns
+    first = max(0, int(begin - HISTORY * known.period))
+    end = int(begin + AFTER * known.period)
+    return changed(of.part(first, end), begin - first, row, known)
 
 
 def _fresh(watch: Watch, now_ns: int) -> bool:

@@ -269,3 +269,19 @@ def test_what_is_not_thorough_only_follows(monkeypatch: pytest.MonkeyPatch) -> N
     later = series(made.tx[:60], made.rx[:60], MS, made.end_ns)
     assert w.update(watch, later).tried_ns > watch.tried_ns
     assert w.update(fresh, later).found.periodic
+
+
+@pytest.mark.parametrize("before", [14, 16, 25])
+def test_a_change_is_noticed_when_much_came_after_it_at_once(before: int) -> None:
+    rng = np.random.default_rng(3)
+    usual = np.tile(np.where(np.arange(100) >= 60, 1000, 0), before)
+    lengths = 80 + rng.integers(-30, 30, 40)
+    other = np.concatenate(
+        [np.where(np.arange(length) >= length - 40, 700, 0) for length in lengths]
+    )
+    watch = w.begin(MS)
+    for at in range(0, len(usual), 100):
+        watch = w.update(watch, series(usual[at : at + 100], None, MS, at * MS))
+    assert watch.known is not None
+    watch = w.update(watch, series(other, None, MS, len(usual) * MS))
+    assert watch.changes == 1
