@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,6 +68,31 @@ def known(job: LiveJob, track: Track, beside: Beside) -> Known:
         flop=work.flop,
     )
     return Known(job, track, beside, work, measured)
+
+
+class Latest:
+    """`known` of each job, put together anew when something of it is: many ask twice a second."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[object, object, Known]] = {}
+
+    def known(self, job: LiveJob, track: Track, beside: Beside) -> Known:
+        """Put together what is known of a job."""
+        # Both are replaced by each look at the job's bins, never changed.
+        watch, to = track.watch, track.to
+        made = self._made.get(job.name)
+        if made is not None and made[0] is watch and made[1] is to:
+            one = made[2]
+            if one.track is track and one.job == job and one.beside == beside:
+                return one
+        one = known(job, track, beside)
+        self._made[job.name] = watch, to, one
+        return one
+
+    def keep(self, jobs: Container[str]) -> None:
+        """Forget the others."""
+        for name in [name for name in self._made if name not in jobs]:
+            del self._made[name]
 
 
 def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:

@@ -23,7 +23,7 @@ from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.livejobs import LiveJob, host_name
 from hostcc.measuring.metering import Metering, Reading
-from hostcc.measuring.profiles import Beside, Known
+from hostcc.measuring.profiles import Beside, Known, Latest
 from hostcc.measuring.routes import Question, Way
 from hostcc.measuring.tracks import Track
 from hostcc.measuring.two_way import two_way
@@ -42,7 +42,7 @@ SHARE, LEARNING, CREDIT_S = 0.001, 0.01, 0.3
 """Part of a processor that looking thoroughly at bins may take, of jobs whose pattern is known and
 of others, and how much of each may be saved up, seconds.  Ten known jobs of 240 ms need more; then
 bins wait longer, up to LONGEST_S of tracks.py, and after that patterns are only followed, for some
-0.03 % a job.  Others are those whose pattern is not known yet or was lost: with one share for all,
+0.015 % a job.  Others are those whose pattern is not known yet or was lost: with one share for all,
 three of ten jobs with many stragglers were known after five minutes, with two all ten.  The first
 looks at each job are its own (WELCOME_S there), however many there are."""
 LOOKED_AT = 8
@@ -96,6 +96,7 @@ class Traffic:
         self._live: dict[str, LiveJob] = {}
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Way]] = {}
+        self._latest = Latest()
         self._routes: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._routes_due_s = 0.0
@@ -176,11 +177,12 @@ class Traffic:
         job, track = self._live.get(name), self._tracks.get(name)
         other = self._other(name)
         if job is not None and other is not None and sum(other[0].total) > sum(_total(track)):
-            return profiles.known(job, other[0], replace(self._beside(name), links=other[1]))
+            beside = replace(self._beside(name), links=other[1])
+            return self._latest.known(job, other[0], beside)
         if job is None or track is None:
             return None
         ways = self._ways.get(name, {})
-        return profiles.known(job, track, replace(self._beside(name), ways=ways))
+        return self._latest.known(job, track, replace(self._beside(name), ways=ways))
 
     def all_known(self) -> dict[str, Known]:
         """The same of every job."""
@@ -206,6 +208,7 @@ class Traffic:
         for name in list(self._tracks):
             if name not in self._live:
                 del self._tracks[name]
+        self._latest.keep(self._live)
         wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
         wanted.sort(key=lambda name: name not in self._tracks)
         self._crowded = max(0, len(wanted) - most)

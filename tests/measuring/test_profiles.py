@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from hostcc.measure.series import ByteSeries, part, series
 from hostcc.measure.work import Interval
 from hostcc.measuring import profiles
 from hostcc.measuring.livejobs import LiveJob
-from hostcc.measuring.profiles import Beside, known, summary, to_share
+from hostcc.measuring.profiles import Beside, Latest, known, summary, to_share
 from hostcc.measuring.routes import Way, used
 from hostcc.measuring.tracks import Track
 from hostcc.measuring.window import ENOUGH
@@ -151,3 +152,23 @@ def test_links_have_their_part_of_the_series() -> None:
     assert only.traffic is None
     assert (TX, RX) == (0, 1)
     assert Path(only.name).name == "eth0"
+
+
+def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: Track) -> None:
+    latest, job, beside = Latest(), LiveJob("a"), Beside(boundaries_s=[1.0, 1.1])
+    first = latest.known(job, track, beside)
+    assert latest.known(LiveJob("a"), track, Beside(boundaries_s=[1.0, 1.1])) is first
+    track.alone_s = 0.05
+    assert profiles.slowdown(first) == pytest.approx(2, rel=0.01)
+    heavier = latest.known(replace(job, weight=2.0), track, beside)
+    assert heavier.job.weight == 2.0
+    assert latest.known(job, track, Beside(why="no driver")).beside.why == "no driver"
+    before = latest.known(job, track, beside)
+    track.take(part(regular(100, 50), 4000, 5000))
+    assert latest.known(job, track, beside) is before
+    track.look(track.collect())
+    assert latest.known(job, track, beside) is not before
+    another = latest.known(job, Track("a"), beside)
+    assert another.measured.period_s is None
+    latest.keep({"b"})
+    assert latest.known(job, Track("a"), beside) is not another
