@@ -52,6 +52,11 @@ class Crossings:
         return Crossings(self.job[some], self.link[some], self.seconds[some])
 
 
+def full(asked: Floats) -> NDArray[np.bool_]:
+    """Whether so much, of all jobs together and in parts of a link's capacity, fills the link."""
+    return np.asarray(asked > FULL)
+
+
 def fillable(link: Ints, asked: Floats) -> NDArray[np.bool_]:
     """(Up to the last link,) whether jobs can fill a link, of which each takes `asked` (N,) of
     the capacity of `link` (N,) at most: its bytes there in the time that its slowest link needs.
@@ -59,7 +64,7 @@ def fillable(link: Ints, asked: Floats) -> NDArray[np.bool_]:
     A job that shares a link of 1 Gbit/s, and sends over one of 80 Mbit/s, keeps nobody waiting
     on the first.
     """
-    return np.asarray(np.bincount(link, asked) > FULL)
+    return full(np.bincount(link, asked))
 
 
 def crossings(problem: Problem, routing: Ints) -> Crossings:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.schedule.graph import spans
+from hostcc.schedule.paths.fabric import links_of
 from hostcc.schedule.problem import Floats, Ints, Problem
 
 MOST = 4096
@@ -135,7 +136,7 @@ def _ways(problem: Problem) -> _Ways:
     table = np.repeat(np.arange(len(some)), np.diff(begun)[some])
     avoidable = np.ones(len(problem.path_links), np.bool_)
     # What all paths of a table have the first one has.
-    for link in _links(problem, problem.table_start[some]).T:
+    for link in links_of(problem, problem.table_start[some]).T:
         same = np.flatnonzero(links == link[table])
         every = np.bincount(table[same], minlength=len(some)) == paths
         avoidable[where[same[every[table[same]]]]] = False
@@ -154,23 +155,12 @@ def _maybe_common(problem: Problem) -> NDArray[np.bool_]:
     paths = np.diff(problem.table_start)
     most = max(0, len(problem.path_ids) - 1)
     first, second = (
-        _links(problem, np.minimum(problem.table_start[:-1] + at, most)) for at in (0, 1)
+        links_of(problem, np.minimum(problem.table_start[:-1] + at, most)) for at in (0, 1)
     )
     meet = np.zeros(len(paths), np.bool_)
     for link in first.T:
         meet |= ((second == link[:, None]) & (link >= 0)[:, None]).any(axis=1)
     return np.asarray((paths == 1) | (meet & (paths > 1)))
-
-
-def _links(problem: Problem, path: Ints) -> Ints:
-    """(N, H) links of some paths, of the longest H; -1: no more."""
-    if not len(problem.path_links):
-        return np.full((len(path), 0), -1)
-    first, past = problem.path_start[path], problem.path_start[path + 1]
-    hops = np.arange(int((past - first).max(initial=0)))
-    at = first[:, None] + hops
-    there = np.minimum(at, len(problem.path_links) - 1)
-    return np.where(at < past[:, None], problem.path_links[there], -1)
 
 
 def _slowest(problem: Problem) -> Floats:

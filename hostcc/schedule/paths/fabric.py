@@ -92,6 +92,17 @@ def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:
     return make(problem.capacity, table)
 
 
+def links_of(problem: Problem, path: Ints) -> Ints:
+    """(N, H) links of some paths, of the longest H; -1: no more."""
+    if not len(problem.path_links):
+        return np.full((len(path), 0), -1)
+    first, past = problem.path_start[path], problem.path_start[path + 1]
+    hops = np.arange(int((past - first).max(initial=0)))
+    at = first[:, None] + hops
+    there = np.minimum(at, len(problem.path_links) - 1)
+    return np.where(at < past[:, None], problem.path_links[there], -1)
+
+
 def whole(demand: Floats) -> Floats:
     """Demands as whole numbers, so that sums do not depend on the order of their parts.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostcc.schedule import contention, sorting
-from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.intensity import fillable, link_seconds
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import prediction
 from hostcc.schedule.paths.alone import Alone
@@ -134,25 +134,36 @@ def candidates(problem: Problem, now: Occupancy, flows: Ints) -> tuple[Ints, Int
 def costs(
     problem: Problem, reference: Alone, now: Occupancy, flow: Ints, path: Ints, *, rough: bool
 ) -> Floats:
-    """(M,) what the job of each flow loses to the jobs on each path, itself apart; a second
-    flow of the same job on a link counts as what it makes the job slower."""
+    """(M,) what the job of each flow loses to the jobs on each path, itself apart, on links that
+    they can then fill; a second flow of the same job on a link counts as what it makes the job
+    slower."""
     crossing, at = _crossings(problem, path)
     link_job, starts, amount = now.job, now.starts, now.seconds
     count = starts[at + 1] - starts[at]
-    row = np.repeat(crossing, count)
+    which = np.repeat(np.arange(len(at)), count)
+    row = crossing[which]
     index = np.repeat(starts[at], count) + (np.arange(count.sum()) - _before(count))
     mine, theirs = problem.flow_job[flow[row]], link_job[index]
     own = mine == theirs
     cost = np.zeros(len(flow))
-    stays = path == now.routing[flow]
+    # What the flow adds to a link: nothing where it is already, as on its host's.
+    here = fabrics.links_of(problem, now.routing[flow])
+    size = problem.flow_bytes[flow[crossing]] / problem.capacity[at]
+    size[(here[crossing] == at[:, None]).any(axis=1)] = 0.0
     # Own flows on the link: the job's communication takes that much longer.
-    size = problem.flow_bytes[flow[row[own]]] / problem.capacity[np.repeat(at, count)[own]]
-    extra = amount[index[own]] + np.where(stays[row[own]], 0.0, size)
+    extra = amount[index[own]] + size[which[own]]
     longer = np.maximum(problem.comm_start[mine[own]] + extra, problem.compute[mine[own]])
     slower = np.maximum(longer / reference.period[mine[own]] - 1, 0.0)
     np.maximum.at(cost, row[own], reference.worth[mine[own]] * slower / (1 + slower))
-    # Others: each job once per path.
-    key = np.sort(row[~own] * problem.job_count + theirs[~own])
+    # Others: each job once per path, on links that together they can fill.
+    others = np.flatnonzero(~own)
+    afterwards = size + np.bincount(which[own], amount[index[own]], len(at))
+    its = afterwards / np.maximum(now.comm[problem.flow_job[flow[crossing]]], TINY_S)
+    asked = amount[index[others]] / np.maximum(now.comm[theirs[others]], TINY_S)
+    link = np.concatenate([np.arange(len(at)), which[others]])
+    wait = fillable(link, np.concatenate([np.minimum(its, 1.0), asked]))
+    others = others[wait[which[others]]]
+    key = np.sort(row[others] * problem.job_count + theirs[others])
     key = key[np.append(True, key[1:] != key[:-1])] if len(key) else key
     tried, other = np.divmod(key, max(1, problem.job_count))
     job = problem.flow_job[flow[tried]]

@@ -15,10 +15,11 @@ from math import prod
 import numpy as np
 
 from hostcc.schedule import contention
+from hostcc.schedule.intensity import full
 from hostcc.schedule.paths import crux, moves, prediction
 from hostcc.schedule.paths.alone import Alone, alone
 from hostcc.schedule.paths.fabric import Floats, Ints
-from hostcc.schedule.problem import Problem
+from hostcc.schedule.problem import TINY_S, Problem
 
 ENUMERATED = 1024
 """Routings up to which all are tried."""
@@ -85,11 +86,13 @@ def _nominal(problem: Problem, reference: Alone, routings: Ints) -> Floats:
     for flow, job in enumerate(problem.flow_job.tolist()):
         seconds[:, job] += on[routings[:, flow]] * problem.flow_bytes[flow]
     seconds /= problem.capacity
-    period = np.maximum(problem.compute, problem.comm_start + seconds.max(axis=2, initial=0.0))
+    comm = seconds.max(axis=2, initial=0.0)
+    period = np.maximum(problem.compute, problem.comm_start + comm)
     longer = np.maximum(period / reference.period - 1, 0.0)
     unit = max(float(reference.worth.sum()) / PARTS, LEAST_WORTH)
     total = np.rint(longer / (1 + longer) * reference.worth / unit).sum(axis=1)
-    present = (seconds > 0).astype(np.float64)
+    asked = (seconds / np.maximum(comm, TINY_S)[:, :, None]).sum(axis=1)
+    present = ((seconds > 0) & full(asked)[:, None, :]).astype(np.float64)
     meet = (present @ present.transpose(0, 2, 1)) > 0
     one, other = np.triu_indices(jobs, 1)
     pairs = contention.Pairs(one, other, reference.comm[one], reference.comm[other])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostcc.schedule import contention
-from hostcc.schedule.intensity import link_seconds
+from hostcc.schedule.intensity import Crossings, crossings
 from hostcc.schedule.pairloss import Alone as Lone
 from hostcc.schedule.pairloss import estimate, slowdown
 from hostcc.schedule.paths.alone import Alone
@@ -65,9 +65,15 @@ def own(problem: Problem, reference: Alone, comm: Floats) -> float:
 
 
 def meeting(problem: Problem, job: Ints, starts: Ints, seconds: Floats) -> contention.Pairs:
-    """The pairs of jobs on common links; those of link l are `job[starts[l] : starts[l + 1]]`."""
+    """The pairs of jobs on links that jobs can fill; those of link l are
+    `job[starts[l] : starts[l + 1]]`."""
     link = np.repeat(np.arange(problem.link_count), np.diff(starts))
-    return contention.on_links(job, link, seconds, problem.job_count)
+    return _pairs(problem, Crossings(job, link, seconds))
+
+
+def _pairs(problem: Problem, found: Crossings) -> contention.Pairs:
+    waiting = found.waiting(problem.job_count)
+    return contention.on_links(waiting.job, waiting.link, waiting.seconds, problem.job_count)
 
 
 @dataclass(frozen=True)
@@ -96,9 +102,7 @@ def assess(
 
 def loss(problem: Problem, reference: Alone, routing: Ints) -> float:
     """FLOP/s that a routing (F,) loses against jobs that never meet."""
-    job, link, seconds = link_seconds(problem, routing)
-    comm = np.zeros(problem.job_count)
-    np.maximum.at(comm, job, seconds)
-    found = contention.on_links(job, link, seconds, problem.job_count)
-    lost = pair_losses(problem, reference, comm, found)
+    found = crossings(problem, routing)
+    comm = found.times(problem.job_count)
+    lost = pair_losses(problem, reference, comm, _pairs(problem, found))
     return own(problem, reference, comm) + float(lost.sum())
