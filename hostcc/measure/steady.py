@@ -48,8 +48,9 @@ def steady(of: Bins, start: float, known: Reference) -> list[Iteration]:
         & (after[:-1] - idle >= SILENCE * known.sent)
     )
     count = len(usual) if usual.all() else int(usual.argmin())
-    found = zip(begins + first, lengths, sent, silent, strict=False)
-    return [Iteration(*map(float, one)) for one in islice(found, count)]
+    places = (begins + first).tolist()
+    found = zip(places, lengths.tolist(), sent.tolist(), silent.tolist(), strict=False)
+    return [Iteration(*one) for one in islice(found, count)]
 
 
 def _begins(values: Floats, begin: float, known: Reference) -> Floats:
