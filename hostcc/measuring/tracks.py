@@ -26,7 +26,7 @@ LOOK_S, LOOK_PERIODS, SELDOM_S = 1.0, 2.0, 5.0
 costs about the same; but not more seconds than the last."""
 LONGEST_S = 10.0
 """Seconds of bins that wait at most."""
-LOOSE = 4
+LOOSE = 2
 """So many readings that wait are packed: ten seconds of a hundred jobs would take 15 MB."""
 WELCOME_S, WELCOME_AGAIN_S = 0.06, 300.0
 """Processor time for a job's first looks, apart from what all jobs share: some ten of them.  The
