@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from hostcc.planning.standing import Made
 from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.plan import PlanConfig
@@ -29,3 +31,17 @@ def marks(made: Made | None, dscp: Mapping[int, int]) -> dict[str, int]:
         return {}
     lowest = max(seen)
     return {job: dscp[lowest if job in made.blind else level] for job, level in levels.items()}
+
+
+def unrivalled(made: Made, dscp: Mapping[int, int]) -> frozenset[str]:
+    """Jobs that wait in no queue with another job, where switches tell marks apart.
+
+    A job of which the plan knows no path may be anywhere: whoever has its mark may meet it.
+    """
+    told = marks(made, dscp)
+    ids, met = made.solution.problem.job_ids, made.solution.met
+    mark = np.array([told.get(job, -1) for job in ids], np.int64)
+    same = mark[met.one] == mark[met.other]
+    rivals = np.isin(mark, [-1, *(told.get(job, -1) for job in made.blind)])
+    rivals[met.one[same]] = rivals[met.other[same]] = True
+    return frozenset(job for job, its in zip(ids, rivals.tolist(), strict=True) if not its)

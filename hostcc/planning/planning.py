@@ -38,6 +38,7 @@ class Planning:
         self._standing = standing
         self._clock = clock
         self._following = Following()
+        self._apart: tuple[tuple[object, ...], frozenset[str]] = ((), frozenset())
 
     def off(self) -> str:
         """Configured away?"""
@@ -140,4 +141,17 @@ class Planning:
             if made is None:
                 engine.table.weigh({}, why)
             else:
-                engine.table.weigh(made.factors, why, made.alone)
+                engine.table.weigh(made.factors, why, self._undisturbed(made))
+
+    def _undisturbed(self, made: Made) -> frozenset[str]:
+        """Jobs that share no queue: no link, or none with their mark where traffic is marked."""
+        config = self._host.config
+        if not config.marking.enabled:
+            return made.alone
+        basis = (made, config.plan, config.marking)
+        if len(self._apart[0]) != len(basis) or any(
+            one is not other for one, other in zip(self._apart[0], basis, strict=True)
+        ):
+            table = levels.table(config.plan, config.marking)
+            self._apart = basis, made.alone | levels.unrivalled(made, table)
+        return self._apart[1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostcc.planning.levels import marks, table
+from hostcc.planning.levels import marks, table, unrivalled
 from hostcc.sections.marking import MarkingConfig
 from hostcc.sections.plan import PlanConfig
 from tests.planning.made import made
@@ -35,3 +35,11 @@ def test_where_no_path_is_known_nobody_is_marked() -> None:
 
 def test_nothing_without_a_plan() -> None:
     assert marks(None, DSCP) == {}
+
+
+def test_who_waits_in_a_queue_with_nobody() -> None:
+    known = replace(made(), blind=frozenset())
+    assert unrivalled(known, {2: 40, 3: 32, 4: 24}) == {"a", "b", "c"}
+    assert unrivalled(known, {2: 40, 3: 40, 4: 24}) == {"c"}  # one mark for two levels
+    assert unrivalled(made(), DSCP) == {"a"}  # c may be anywhere, and has the mark of b
+    assert unrivalled(replace(made(), blind=frozenset("abc")), DSCP) == set()  # nobody is marked

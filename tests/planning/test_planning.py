@@ -79,6 +79,17 @@ def test_who_meets_nobody_is_told(world: World) -> None:
     assert world.table.favour.alone == set()
 
 
+def test_jobs_with_a_mark_of_their_own_meet_nobody_in_a_queue(world: World) -> None:
+    world.tick()
+    assert world.table.favour.alone == set()
+    world.configure(marking=MarkingConfig(enabled=True))
+    world.tick()
+    assert world.table.favour.alone == {"a"}  # b has the mark of c, which may be anywhere
+    world.configure(marking=MarkingConfig())
+    world.tick()
+    assert world.table.favour.alone == set()
+
+
 def test_jobs_that_come_later_get_theirs(world: World) -> None:
     world.tick()
     world.table.register("b", Wishes(), os.getpid())
