@@ -64,7 +64,7 @@ def fillable(link: Ints, asked: Floats) -> NDArray[np.bool_]:
     A job that shares a link of 1 Gbit/s, and sends over one of 80 Mbit/s, keeps nobody waiting
     on the first.
     """
-    return full(np.bincount(link, asked))
+    return full(np.asarray(np.bincount(link, asked), np.float64))
 
 
 def crossings(problem: Problem, routing: Ints) -> Crossings:
@@ -72,9 +72,18 @@ def crossings(problem: Problem, routing: Ints) -> Crossings:
     return Crossings(*link_seconds(problem, routing))
 
 
+def crossed(problem: Problem, flow: Ints, link: Ints) -> Crossings:
+    """Of the flows that cross links, as incidence() has them."""
+    return Crossings(*_summed(problem, flow, link))
+
+
 def link_seconds(problem: Problem, routing: Ints) -> tuple[Ints, Ints, Floats]:
     """The same as (job, link, seconds)."""
-    flow, link = incidence(problem, routing)
+    return _summed(problem, *incidence(problem, routing))
+
+
+def _summed(problem: Problem, flow: Ints, link: Ints) -> tuple[Ints, Ints, Floats]:
+    """By job and link, of flows that cross links."""
     key = problem.flow_job[flow] * problem.link_count + link
     pairs, where = sorting.unique(key)
     seconds = np.bincount(where, problem.flow_bytes[flow], len(pairs))

@@ -57,18 +57,32 @@ def slowdown(
     idle = np.where(blocked, 1.0, idle)
     # Phase 0: the upper job starts to send.
     at = period * (np.arange(phases)[:, None] + 0.5) / phases
-    spent = np.zeros(at.shape)
+    spent, took, beyond, rounds = (np.zeros(at.shape) for _ in range(4))
     for step in range(SETTLE + COUNT):
-        wait = np.maximum(busy - at, 0.0)
-        room = np.minimum(period - at, idle)
-        beyond = lower_seconds - room
-        rounds = np.ceil(beyond / idle * (1 - EPS)) * (beyond > EPS)
-        took = np.maximum(wait + lower_seconds + rounds * busy, comm)
-        took = np.maximum(compute, start + took)
+        # In place: what is new in memory costs more than what is computed.
+        np.subtract(period, at, out=beyond)
+        np.minimum(beyond, idle, out=beyond)
+        np.subtract(lower_seconds, beyond, out=beyond)
+        np.divide(beyond, idle, out=rounds)
+        rounds *= 1 - EPS
+        np.ceil(rounds, out=rounds)
+        rounds *= beyond > EPS
+        rounds *= busy
+        # Until the upper job is silent, then as often as it sends again.
+        np.subtract(busy, at, out=took)
+        np.maximum(took, 0.0, out=took)
+        took += lower_seconds
+        took += rounds
+        np.maximum(took, comm, out=took)
+        took += start
+        np.maximum(took, compute, out=took)
         if step >= SETTLE:
             spent += took
         at += took
-        at -= period * np.floor(at / period)
+        np.divide(at, period, out=beyond)
+        np.floor(beyond, out=beyond)
+        beyond *= period
+        at -= beyond
     loss = np.maximum(spent.mean(axis=0) / COUNT / alone - 1, 0.0)
     loss = np.where(blocked & (lower_seconds > 0), MOST, loss)
     return np.asarray(np.minimum(np.where(lower_seconds > 0, loss, 0.0), MOST))

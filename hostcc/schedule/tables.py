@@ -194,7 +194,8 @@ def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
     breaks = np.flatnonzero((np.diff(source) != 1) | (source[1:] == count)) + 1
     ids: list[list[str]] = []
     ways: list[list[tuple[str, ...]]] = []
-    hops, sizes, counts = [old.hops[:0]], [old.hops[:0]], [old.hops[:0]]
+    hops, hop_ends, path_ends = [old.hops[:0]], [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+    links = paths = np.int64(0)
     for run in np.split(source, breaks):
         if not len(run):
             continue
@@ -203,10 +204,14 @@ def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
         low, high = part.path_ends[first], part.path_ends[last]
         ids += part.ids[first:last]
         ways += part.ways[first:last]
-        hops.append(part.hops[part.hop_ends[low] : part.hop_ends[high]])
-        sizes.append(np.diff(part.hop_ends[low : high + 1]))
-        counts.append(np.diff(part.path_ends[first : last + 1]))
-    return _Read(ids, ways, np.concatenate(hops), _ends(counts), _ends(sizes))
+        begin, end = part.hop_ends[low], part.hop_ends[high]
+        hops.append(part.hops[begin:end])
+        hop_ends.append(part.hop_ends[low + 1 : high + 1] + (links - begin))
+        path_ends.append(part.path_ends[first + 1 : last + 1] + (paths - low))
+        links, paths = links + end - begin, paths + high - low
+    return _Read(
+        ids, ways, np.concatenate(hops), np.concatenate(path_ends), np.concatenate(hop_ends)
+    )
 
 
 def _alike(before: Tables, row: int, now: PathTable | None) -> bool:

@@ -96,8 +96,8 @@ class _Ways:
         """(T,) the fewest links with flows on them of any path of each of some tables."""
         first, past = self.tables[tables], self.tables[tables + 1]
         paths = spans(first, past)
-        busy = load[self.link[spans(self.start[first], self.start[past])]] > 0
-        total = np.zeros(len(busy) + 1, np.int64)
+        busy = (load > 0)[self.link[spans(self.start[first], self.start[past])]]
+        total = np.zeros(len(busy) + 1, np.int32)
         np.cumsum(busy, out=total[1:])
         hops = np.zeros(len(paths) + 1, np.int64)
         np.cumsum(self.start[paths + 1] - self.start[paths], out=hops[1:])

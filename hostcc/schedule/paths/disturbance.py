@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.schedule.intensity import communication_time, incidence
+from hostcc.schedule.intensity import crossed, incidence
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import greedy, moves, pair_search, prediction
 from hostcc.schedule.paths.alone import Alone
@@ -117,9 +117,10 @@ def keep(problem: Problem) -> tuple[Ints, Ints]:
     routing[placed] = problem.table_start[problem.flow_table[placed]]
     if not len(placed):
         return routing, placed
-    period = _as_it_is(problem, communication_time(problem, routing)).period
-    duty = fabrics.whole(problem.flow_bytes / period[problem.flow_job])
     flow, link = incidence(problem, routing)
+    comm = crossed(problem, flow, link).times(problem.job_count)
+    period = _as_it_is(problem, comm).period
+    duty = fabrics.whole(problem.flow_bytes / period[problem.flow_job])
     on = (problem.flow_path >= 0)[flow]
     load = np.bincount(link[on], duty[flow[on]], problem.link_count + 2).astype(np.float64)
     tables, at = np.unique(problem.flow_table[placed], return_inverse=True)
