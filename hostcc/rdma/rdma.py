@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hostcc.measure.discover.owners import Owners
-from hostcc.model import JobProfile, Plan
+from hostcc.model import JobProfile
 from hostcc.parts import Host, Part
+from hostcc.planning.standing import Made
 from hostcc.rdma.congestion import Congestion
 from hostcc.rdma.looking import Looking
 from hostcc.rdma.transport import Transport
@@ -26,7 +27,7 @@ class Rdma:
         host: Host,
         owners: Callable[[], Owners],
         profiles: Callable[[], Sequence[JobProfile]],
-        plan: Callable[[], Plan | None],
+        plan: Callable[[], Made | None],
         member: Callable[[], str] = str,
     ) -> None:
         self.looking = Looking(host, owners)

@@ -15,6 +15,7 @@ from hostcc.log import get_logger
 from hostcc.measure.rdma import read_ports
 from hostcc.model import ClusterView, Difference, JobProfile, Plan
 from hostcc.parts import Host
+from hostcc.planning.standing import Made
 from hostcc.rdma import sharing, telling
 from hostcc.rdma.flows import Way, view
 from hostcc.rdma.looking import Looking
@@ -50,7 +51,7 @@ class Transport:
         host: Host,
         looking: Looking,
         profiles: Callable[[], Sequence[JobProfile]],
-        cluster: Callable[[], Plan | None],
+        cluster: Callable[[], Made | None],
         ways: Ways | None = None,
         member: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
@@ -236,8 +237,10 @@ class Transport:
         }
         params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
         rates, senders = self._device_rates, self._looking.senders
+        made = self._cluster()
         known = Known(
-            cluster=self._cluster(),
+            cluster=made.plan if made is not None else None,
+            stays=made.stays if made is not None else frozenset(),
             member=self._member(),
             local=self._local,
             tables=self._ways.tables,
