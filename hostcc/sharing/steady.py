@@ -22,6 +22,9 @@ AGAIN_S = 3.0
 CALM_S, DOUBLINGS = 60.0, 3
 """That is twice as long for a measurement that replaces one of the last so many seconds, up to so
 many times."""
+TURN_S = 6.0
+"""Such a measurement is told when the clock of the day passes a multiple of this, as on every other
+host: of jobs that plans disturb the figures change together, and make one view and not ten."""
 OTHER_GUESS, OTHER = 1.5, 1.15
 """Guesses, and measurements, that differ by less than this factor are the same."""
 OTHER_SLOWDOWN = 1.5
@@ -56,20 +59,23 @@ def step(
     measured: Sequence[JobProfile],
     elsewhere: Callable[[str], JobProfile | None],
     now: float,
+    *,
+    turn: bool = True,
 ) -> dict[str, Held]:
     """What to tell of the jobs in `measured`, and what is kept in mind of others for a while.
 
-    `elsewhere`: job -> what the cluster knows of it; None: nothing.
+    `elsewhere`: job -> what the cluster knows of it; None: nothing.  `turn`: whether what changed
+    lately may change again now.
     """
     told = {job: one for job, one in held.items() if now - one.at <= KEEP_S}
     for one in measured:
         guessed = one.confidence <= 0
         fresh = _fitted(one, elsewhere(one.job)) if guessed else one
-        told[one.job] = _next(told.get(one.job), fresh, now)
+        told[one.job] = _next(told.get(one.job), fresh, now, turn=turn)
     return told
 
 
-def _next(before: Held | None, fresh: JobProfile, now: float) -> Held:
+def _next(before: Held | None, fresh: JobProfile, now: float, *, turn: bool) -> Held:
     if before is None:
         return Held(fresh, now)
     old = before.profile
@@ -80,8 +86,8 @@ def _next(before: Held | None, fresh: JobProfile, now: float) -> Held:
         return replace(before, at=now, other_at=None)
     since = now if before.other_at is None else before.other_at
     better = guess and not old.comm_start_s and fresh.comm_start_s > 0
-    if better or now - since >= before.patience_s:
-        restless = now - before.changed_at < CALM_S
+    restless = now - before.changed_at < CALM_S
+    if better or (now - since >= before.patience_s and (turn or guess or not restless)):
         return Held(fresh, now, changed_at=now, changes=before.changes + 1 if restless else 0)
     return replace(before, at=now, other_at=since)
 
@@ -94,12 +100,15 @@ class Steady:
         measured: Callable[[], Sequence[JobProfile]],
         elsewhere: Callable[[str], JobProfile | None],
         clock: Callable[[], float] = time.monotonic,
+        day: Callable[[], float] = time.time,
     ) -> None:
+        """`day`: seconds, about the same on all hosts."""
         self._measured, self._elsewhere, self._clock = measured, elsewhere, clock
         self._held: dict[str, Held] = {}
         self._now: list[JobProfile] = []
         self._latest: Sequence[JobProfile] = ()
         self._due = -math.inf
+        self._day, self._turn = day, 0
 
     def profiles(self) -> list[JobProfile]:
         """What is told of the jobs that there are."""
@@ -116,7 +125,9 @@ class Steady:
         if now >= self._due:
             self._due = now + EVERY_S
             self._latest = measured = self._measured()
-            self._held = step(self._held, measured, self._elsewhere, now)
+            before, self._turn = self._turn, int(self._day() // TURN_S)
+            turn = self._turn != before
+            self._held = step(self._held, measured, self._elsewhere, now, turn=turn)
             self._now = [self._held[one.job].profile for one in measured]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hostcc.model import JobProfile
 from hostcc.sharing.publishing import KEEP_S
-from hostcc.sharing.steady import AGAIN_S, DOUBLINGS, EVERY_S, Held, Steady, step
+from hostcc.sharing.steady import AGAIN_S, DOUBLINGS, EVERY_S, TURN_S, Held, Steady, step
 
 pytestmark = pytest.mark.unit
 
@@ -106,6 +106,20 @@ def test_what_changes_again_and_again_is_believed_later_each_time() -> None:
     assert waits == [0.0, AGAIN_S, *doubled, doubled[-1]]
 
 
+def test_what_changed_lately_changes_at_the_same_time_as_on_other_hosts() -> None:
+    held: dict[str, Held] = {}
+    other = replace(SURE, period_s=0.5)
+    told(held, GUESS, 0.0)
+    told(held, SURE, 1.0)
+    for at in range(2, 50):
+        held.update(step(held, [other], nobody, float(at), turn=False))
+        assert held["j"].profile is SURE
+    assert told(held, other, 50.0) is other
+    held.update(step(held, [SURE], nobody, 150.0, turn=False))
+    held.update(step(held, [SURE], nobody, 150.0 + AGAIN_S, turn=False))
+    assert held["j"].profile is SURE  # it was calm
+
+
 def test_once_it_was_calm_a_change_is_believed_as_soon_as_ever() -> None:
     held: dict[str, Held] = {}
     told(held, SURE, 0.0)
@@ -123,6 +137,19 @@ def test_a_guess_takes_the_iteration_that_others_have_measured() -> None:
     assert got.confidence == 0.0
     (held,) = step({}, [GUESS], lambda _: replace(SURE, confidence=0.0), 0.0).values()
     assert held.profile is GUESS
+
+
+def test_turns_come_with_the_clock_of_the_day() -> None:
+    now, one = [0.0], [GUESS]
+    steady = Steady(lambda: one, nobody, lambda: now[0], lambda: 1e9 + now[0])
+    seen = []
+    while now[0] < 4 * TURN_S:
+        one = [SURE if now[0] < 1 else replace(SURE, period_s=0.5)] if now[0] else [GUESS]
+        if steady.profiles()[0].period_s == 0.5:
+            seen.append(1e9 + now[0])
+        now[0] += EVERY_S
+    assert seen[0] // TURN_S == (seen[0] - EVERY_S) // TURN_S + 1
+    assert seen[0] >= 1e9 + 1 + AGAIN_S
 
 
 def test_only_jobs_that_there_are_and_not_at_every_question() -> None:
