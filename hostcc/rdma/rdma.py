@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hostcc.measure.discover.owners import Owners
-from hostcc.model import JobProfile
+from hostcc.model import JobProfile, Plan
 from hostcc.parts import Host, Part
-from hostcc.planning.standing import Made
 from hostcc.rdma.congestion import Congestion
 from hostcc.rdma.looking import Looking
 from hostcc.rdma.transport import Transport
@@ -27,7 +26,7 @@ class Rdma:
         host: Host,
         owners: Callable[[], Owners],
         profiles: Callable[[], Sequence[JobProfile]],
-        plan: Callable[[], Made | None],
+        plan: Callable[[], Plan | None],
         member: Callable[[], str] = str,
     ) -> None:
         self.looking = Looking(host, owners)

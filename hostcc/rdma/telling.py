@@ -23,8 +23,6 @@ class Known:
     """The plan that the hosts agree on."""
     member: str = ""
     """What this host is called in it."""
-    stays: frozenset[str] = frozenset()
-    """Flows that it leaves on the path that they were on in its view."""
     local: Plan | None = None
     """This host's own, for whom that one does not name."""
     tables: Mapping[tuple[str, str], PathTable] = field(default_factory=dict)
@@ -74,10 +72,6 @@ def ports_of(job: str, known: Known, before: Ports) -> dict[str, tuple[int, ...]
     for way in sorted(known.ways):
         table = known.tables.get((way.source, way.destination))
         wanted = paths.get(way) or own.get(way.flow)
-        if paths.get(way) and sharing.name_of(known.member, way) in known.stays:
-            # Where a plan before this one has moved it since it stays: see routing.deciding.
-            last = before.get((job, way.destination), ())
-            wanted = next((on for port in last if (on := path_of(table, port))), wanted)
         if way.job != job or table is None or not wanted or way.destination in found:
             continue
         path = next((path for path in table.paths if path.id == wanted), None)

@@ -15,7 +15,6 @@ from hostcc.log import get_logger
 from hostcc.measure.rdma import read_ports
 from hostcc.model import ClusterView, Difference, JobProfile, Plan
 from hostcc.parts import Host
-from hostcc.planning.standing import Made
 from hostcc.rdma import sharing, telling
 from hostcc.rdma.flows import Way, view
 from hostcc.rdma.looking import Looking
@@ -51,7 +50,7 @@ class Transport:
         host: Host,
         looking: Looking,
         profiles: Callable[[], Sequence[JobProfile]],
-        cluster: Callable[[], Made | None],
+        cluster: Callable[[], Plan | None],
         ways: Ways | None = None,
         member: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
@@ -237,10 +236,8 @@ class Transport:
         }
         params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
         rates, senders = self._device_rates, self._looking.senders
-        made = self._cluster()
         known = Known(
-            cluster=made.plan if made is not None else None,
-            stays=made.stays if made is not None else frozenset(),
+            cluster=self._cluster(),
             member=self._member(),
             local=self._local,
             tables=self._ways.tables,

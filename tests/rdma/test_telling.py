@@ -52,17 +52,6 @@ def test_the_clusters_plan_comes_first() -> None:
     assert second.ports == ((DST, (50000, 50002)),)
 
 
-def test_what_a_plan_before_has_moved_is_not_taken_back() -> None:
-    """The plan leaves it on the right, where it was when its view was told."""
-    known = replace(KNOWN, cluster=the_clusters({"a": 3}, {"a": "right"}), member="me")
-    stays = replace(known, stays=frozenset({sharing.name_of("me", way("a"))}))
-    on_the_left = {("a", DST): (50000, 50002)}
-    assert telling.jobs(["a"], stays, on_the_left)[0].ports == ((DST, (50000, 50002)),)
-    assert telling.jobs(["a"], known, on_the_left)[0].ports == ((DST, (50001, 50003)),)
-    for nothing in ({}, {("a", DST): (40000,)}):  # ports that lead nowhere any more
-        assert telling.jobs(["a"], stays, nothing)[0].ports == ((DST, (50001, 50003)),)
-
-
 def test_ports_stay_while_they_are_on_the_path() -> None:
     known = replace(KNOWN, local=a_plan({"a": 3}, {"a": "right"}))
     (one,) = telling.jobs(["a"], known, {("a", DST): (50003,)})

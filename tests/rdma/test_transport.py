@@ -8,14 +8,13 @@ import os
 import random
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from hostcc.journal import Journal
 from hostcc.model import FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
-from hostcc.planning.standing import Made
 from hostcc.rdma import sharing
 from hostcc.rdma.flows import Way as RdmaWay
 from hostcc.rdma.transport import Transport
@@ -65,7 +64,7 @@ class Stage:
     def __init__(self, folder: Path, **rdma: Any) -> None:
         self.world = World(folder, **rdma)
         self.network = Network()
-        self.plan: Made | None = None
+        self.plan: Plan | None = None
         self.sending: dict[str, tuple[Process, int]] = {}
         """Job -> its process, and bytes per second."""
         self.sent: dict[str, int] = {}
@@ -171,8 +170,7 @@ def test_the_clusters_plan_is_followed(stage: Stage) -> None:
     two_jobs(stage)
     stage.network.ways = ["left", "right"]
     flow = f"me/{sharing.flow_id(RdmaWay('a', 'mlx5_0', HERE, THERE))}"
-    plan = Plan("d", (JobPlan("a", 0, 2, 1.0),), (FlowPlan(flow, "right"),))
-    stage.plan = Made(plan, cast("Any", None))
+    stage.plan = Plan("d", (JobPlan("a", 0, 2, 1.0),), (FlowPlan(flow, "right"),))
     stage.part.start()
     stage.run(4)
     assert stage.told().ports("a") == PORTS["right"]
