@@ -30,8 +30,8 @@ class Situation:
     peer_gone: bool
     held_back: str = ""
     """Why it must stay on ECMP for now."""
-    stays: bool = False
-    """The plan leaves it on the path that it was on in the plan's view."""
+    moved_since: bool = False
+    """The plan leaves it on the path that it was on in the plan's view, and it was moved since."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _left_alone(now: Situation) -> str:
     if not now.planned:
         # An active flow stays until the plan that moved it is too old: see fallback.py.
         return "the plan does not name it"
-    if now.stays and now.wire not in ("", now.planned):
+    if now.moved_since and now.wire not in ("", now.planned):
         # Taken back it would make a view in which it is here again, while the plan of the view
         # in which it is there is on its way, and would send it there: to and fro for ever.
         return "the plan before this one has moved it"

@@ -236,15 +236,16 @@ class Steer:
         elephants, steering = self._picture.elephants, self._hooked.steering
         self._end_closed()
         rescued = self._ahead.paths(self._picture, now)
-        planned_paths, stays = self._planned(made)
-        paths, stays = {**planned_paths, **rescued}, stays - rescued.keys()
+        paths, still = self._planned(made)
+        paths, still = {**paths, **rescued}, still - rescued.keys()
         ports = (self._config.first_port, self._config.last_port)
         taken: set[int] | None = None
         for key, one in sorted(elephants.items()):
             planned = paths.get(flow_id(key), "")
             flow = self._flow(key, planned, now)
             self._judge(one.connection, flow, now)
-            situation = self._situation(one, flow, planned, now, stays=flow_id(key) in stays)
+            stays = flow_id(key) in still
+            situation = self._situation(one, flow, planned, now, stays=stays)
 
             def free(port: int, key: FlowKey = key) -> bool:
                 nonlocal taken
@@ -316,16 +317,20 @@ class Steer:
         own = "" if known is None or steering.by_label(key) else known.path_of(key.sport)
         later = self._waiting.port(key)
         waits = bool(known is not None and later and known.path_of(later) == planned)
+        wire = known.path_of(port) if known is not None and port else own
+        # What is on another path with the port that it had was not moved: switches hash anew.
+        moved_since = stays and flow.ports.get(planned) != port
+        flow.ports[wire] = port
         return Situation(
             planned=planned,
             table=known.table if known is not None else None,
             own=own,
-            wire=known.path_of(port) if known is not None and port else own,
+            wire=wire,
             port=port,
             moving=waits or steering.sender.moving(key),
             peer_gone=self._gone(key),
             held_back=flow.held_back(now),
-            stays=stays,
+            moved_since=moved_since,
         )
 
     def _carry_out(self, one: Elephant, flow: Watched) -> None:

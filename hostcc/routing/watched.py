@@ -42,6 +42,8 @@ class Watched:
     """Why it went back to ECMP."""
     not_before: float = 0.0
     wait_s: float = REFUSED_S[0]
+    ports: dict[str, int] = field(default_factory=dict)
+    """Path -> port on the wire that it last had there; 0: its own."""
     asked: bool = False
     """It was told to move, and has not arrived yet."""
     step: Step = field(default_factory=lambda: Step(ON_ECMP, "new"))

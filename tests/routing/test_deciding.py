@@ -75,10 +75,10 @@ def test_doubt_means_ecmp(change: dict[str, object], why: str) -> None:
 
 def test_a_plan_that_leaves_a_flow_where_it_was_does_not_take_it_back() -> None:
     """The plan before had moved it, which the view did not say yet."""
-    moved = replace(FLOW, planned="p1", own="p1", wire="p2", port=61001, stays=True)
+    moved = replace(FLOW, planned="p1", own="p1", wire="p2", port=61001, moved_since=True)
     found = step(moved, anything, PORTS)
     assert (found.state, found.revert, found.port) == (ELSEWHERE, False, 0)
-    assert step(replace(moved, stays=False), anything, PORTS).revert
+    assert step(replace(moved, moved_since=False), anything, PORTS).revert
     elsewhere = replace(moved, own="p2", wire="p2", port=0)
     assert step(elsewhere, anything, PORTS).state == ON_ECMP
     assert step(replace(elsewhere, wire=""), anything, PORTS).port == 61000  # nobody knows where

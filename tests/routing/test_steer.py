@@ -234,6 +234,19 @@ async def test_a_plan_of_a_view_before_the_move_does_not_undo_it(scene: Scene) -
     assert (scene.port, scene.part.view()["on_planned_paths"]) == (61001, 1)
 
 
+async def test_a_flow_that_was_hashed_elsewhere_is_brought_back(scene: Scene) -> None:
+    """The same ports lead to other paths now; the plan's view was told before."""
+    await moved(scene)
+    scene.plans("p2", "e", stays=True)
+    await scene.tick()
+    ways = (Way("p1", ("x", "y"), (61001,)), Way("p2", ("x", "z"), (40000, 61000)))
+    known = scene.picture.known[target_of(KEY)]
+    known.take(PathTable("10.0.0.1", "10.0.0.2", ways), 1.0, scene.now, "")
+    await scene.tick()
+    assert scene.port == 0  # its own leads there
+    assert scene.part.view()["on_planned_paths"] == 1
+
+
 async def moved(scene: Scene) -> None:
     scene.plans("p2")
     for _ in range(3):
