@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from operator import is_not
 from typing import Any
 
 import msgspec
@@ -38,7 +39,9 @@ class Planning:
         self._standing = standing
         self._clock = clock
         self._following = Following()
-        self._apart: tuple[tuple[object, ...], frozenset[str]] = ((), frozenset())
+        self._apart_by: tuple[object, ...] = (None, None, None)
+        self._apart = frozenset[str]()
+        """Jobs that share no queue, by that plan and configuration."""
 
     def off(self) -> str:
         """Configured away?"""
@@ -148,10 +151,8 @@ class Planning:
         config = self._host.config
         if not config.marking.enabled:
             return made.alone
-        basis = (made, config.plan, config.marking)
-        if len(self._apart[0]) != len(basis) or any(
-            one is not other for one, other in zip(self._apart[0], basis, strict=True)
-        ):
+        by = made, config.plan, config.marking
+        if any(map(is_not, by, self._apart_by)):
             table = levels.table(config.plan, config.marking)
-            self._apart = basis, made.alone | levels.unrivalled(made, table)
-        return self._apart[1]
+            self._apart_by, self._apart = by, made.alone | levels.unrivalled(made, table)
+        return self._apart
