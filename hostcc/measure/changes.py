@@ -43,8 +43,9 @@ DEVIATIONS = 6.0
 """Median deviations of the job's own iterations that are allowed."""
 QUIET = 0.2
 """A bin with so much of the 90th percentile of the rates above the floor is not silent at all."""
-HISTORY = 48
-"""Periods before a possible change that are looked at."""
+HISTORY, AFTER = 48, 11.0
+"""Periods before and after a possible change that are looked at: what came after it, which can be
+much at once, may not be longer than the past that it is compared with."""
 FEWEST = 12
 """Iterations before it without which two that are alike say nothing."""
 WRONG = 0.35
@@ -167,7 +168,7 @@ def changed(of: Bins, begin: float, row: Sequence[Iteration], known: Reference) 
     `begin`: where the first of them begins, bins; `of` goes on to their end and beyond.
     """
     first = max(0, int(begin - HISTORY * known.period))
-    tail = part(of, first).total
+    tail = part(of, first, int(begin + AFTER * known.period)).total
     since = begin - first
     if alike(row[-2], row[-1], known) and _singular(
         row[-1], earlier(tail[: int(since)], known), known

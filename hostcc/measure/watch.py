@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hostcc.measure.changes import (
-    HISTORY,
-    Iteration,
-    Reference,
-    changed,
-    following,
-    in_a_row,
-    reference,
-)
+from hostcc.measure.changes import Iteration, Reference, changed, following, in_a_row, reference
 from hostcc.measure.history import History
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
@@ -54,8 +46,6 @@ IN_A_ROW, UNSETTLED = 5, 3
 while it is not established."""
 ESTABLISHED = 12
 """Iterations of a pattern that was followed so long are more likely late than wrong."""
-AFTER = 11.0
-"""Periods after a possible change that are looked at, where many came at once."""
 WINDOW = 24
 """Iterations that figures are taken from."""
 
@@ -276,7 +266,7 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         row = in_a_row(recent)
         if len(row) < 2:
             continue
-        other = _changed(of, row, known)
+        other = changed(of, (row[0].start - of.start_ns) / of.bin_ns, row, known)
         wrong = len(row) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
         if other or wrong:
             break
@@ -285,14 +275,6 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     if other:
         return _forgotten(watch, int(row[0].start))
     return _doubted(watch) if wrong else watch
-
-
-def _changed(of: History, row: Sequence[Iteration], known: Reference) -> bool:
-    """`changed`, of which the end may not be longer than the past that it is compared with."""
-    begin = (row[0].start - of.start_ns) / of.bin_ns
-    first = max(0, int(begin - HISTORY * known.period))
-    end = int(begin + AFTER * known.period)
-    return changed(of.part(first, end), begin - first, row, known)
 
 
 def _fresh(watch: Watch, now_ns: int) -> bool:
