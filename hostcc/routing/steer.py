@@ -246,6 +246,7 @@ class Steer:
             self._judge(one.connection, flow, now)
             stays = flow_id(key) in still
             situation = self._situation(one, flow, planned, now, stays=stays)
+            flow.ports[situation.wire] = situation.port
 
             def free(port: int, key: FlowKey = key) -> bool:
                 nonlocal taken
@@ -320,7 +321,6 @@ class Steer:
         wire = known.path_of(port) if known is not None and port else own
         # What is on another path with the port that it had was not moved: switches hash anew.
         moved_since = stays and flow.ports.get(planned) != port
-        flow.ports[wire] = port
         return Situation(
             planned=planned,
             table=known.table if known is not None else None,
