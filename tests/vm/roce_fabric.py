@@ -27,6 +27,8 @@ _ETH_P_ALL = socket.htons(3)
 _SO_ATTACH_FILTER, _SO_RCVBUFFORCE = 26, 33
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _SNAP = 64
+_LEAST_UDP = 8 + 12 + 4
+"""UDP, base transport header, ICRC: no RoCEv2 packet is shorter."""
 MIDDLES = (0x01, 0x07, 0x0E)
 """Opcodes of the packets in the middle of a send, a write, a read's answer (RC)."""
 
@@ -142,9 +144,9 @@ def _parse(path: str, data: bytes) -> Packet | None:
     if data[12:14] != b"\x08\x00" or data[23] != socket.IPPROTO_UDP:
         return None
     at = 14 + (data[14] & 15) * 4
-    port, to = struct.unpack_from("!HH", data, at)
-    if to != 4791:
-        return None
+    port, to, length = struct.unpack_from("!HHH", data, at)
+    if to != 4791 or length < _LEAST_UDP:
+        return None  # the agent's probes of paths are shorter, with any port and class 0
     return Packet(path, socket.inet_ntoa(data[26:30]), port, data[15])
 
 

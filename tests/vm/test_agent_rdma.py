@@ -18,6 +18,7 @@ def test_the_agent_moves_one_of_two_jobs_live() -> None:
     build(SHIM)
     output = finished([sys.executable, "-m", "tests.vm.agent_guest"])
     report = json.loads(output.partition("REPORT ")[2].splitlines()[0])
+    assert len(report["before"]) == len(report["after"]) == 2, report["before"] + report["after"]
     before = {cls: path for path, _, cls in report["before"]}
     after = {cls: path for path, _, cls in report["after"]}
     assert len(before) == 2, report
