@@ -36,7 +36,7 @@ class Roster:
         self.gossip = Gossip(host, self._profiles, self._names)
         self.planning = Planning(host, self.gossip.standing)
         self.rdma = Rdma(
-            host, measured.owners, steady.profiles, self.planning.plan, lambda: cluster.name
+            host, measured.owners, steady.profiles, self.planning.made, lambda: cluster.name
         )
         made, beside = self.planning.made, self.rdma.shared
         self.routing = Routing(host, cluster, steady.profiles, made, beside, steady.latest)

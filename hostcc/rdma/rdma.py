@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hostcc.measure.discover.owners import Owners
-from hostcc.model import JobProfile, Plan
+from hostcc.model import JobProfile
 from hostcc.parts import Host, Part
+from hostcc.planning.standing import Made
 from hostcc.rdma.congestion import Congestion
 from hostcc.rdma.looking import Looking
 from hostcc.rdma.transport import Transport
@@ -17,7 +18,7 @@ from hostcc.routing.beside import Beside
 class Rdma:
     """RDMA on this host.
 
-    `owners`: whose each process is; `profiles`: what was measured of jobs; `plan`: the one that
+    `owners`: whose each process is; `profiles`: what was measured of jobs; `made`: the plan that
     the hosts agree on, if one holds; `member`: what this host is called in it.
     """
 
@@ -26,11 +27,11 @@ class Rdma:
         host: Host,
         owners: Callable[[], Owners],
         profiles: Callable[[], Sequence[JobProfile]],
-        plan: Callable[[], Plan | None],
+        made: Callable[[], Made | None],
         member: Callable[[], str] = str,
     ) -> None:
         self.looking = Looking(host, owners)
-        self.transport = Transport(host, self.looking, profiles, plan, member=member)
+        self.transport = Transport(host, self.looking, profiles, made, member=member)
         self.turns = Turns(host, self.looking)
         self.congestion = Congestion(host, self.looking)
 

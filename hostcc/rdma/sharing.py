@@ -108,8 +108,13 @@ def profiles(
 def planned(paths: Iterable[tuple[str, str]], member: str, ways: Iterable[Way]) -> dict[Way, str]:
     """Way -> path, of what a plan says of flows (name, path); `member`: this host in it."""
     of = dict(paths)
-    found = {way: of.get(f"{member}/{flow_id(way)}", "") for way in ways}
+    found = {way: of.get(named(member, way), "") for way in ways}
     return {way: path for way, path in found.items() if path}
+
+
+def named(member: str, way: Way) -> str:
+    """The name of a way's flow in plans."""
+    return f"{member}/{flow_id(way)}"
 
 
 def _direct(way: Way) -> Path:

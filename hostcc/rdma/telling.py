@@ -11,8 +11,19 @@ from hostcc.rdma import sharing
 from hostcc.rdma.flows import Way
 from hostcc.verbs.plan import GATES, PATHS, PORTS, Pacing, RdmaJob
 
-Ports = Mapping[tuple[str, str], tuple[int, ...]]
-"""(Job, destination) -> UDP source ports."""
+
+@dataclass(frozen=True)
+class Told:
+    """Where a job was told to send, to one destination."""
+
+    path: str
+    """Id; empty: no path was known then for these ports."""
+    ports: tuple[int, ...]
+    """UDP source ports."""
+
+
+Before = Mapping[tuple[str, str], Told]
+"""By job and destination."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,8 @@ class Known:
     """The plan that the hosts agree on."""
     member: str = ""
     """What this host is called in it."""
+    stays: Collection[str] = ()
+    """Flows, by their names in it, that it leaves on the path that they were on in its view."""
     local: Plan | None = None
     """This host's own, for whom that one does not name."""
     tables: Mapping[tuple[str, str], PathTable] = field(default_factory=dict)
@@ -37,8 +50,8 @@ class Known:
     """Level of whom no plan names."""
 
 
-def jobs(names: Iterable[str], known: Known, before: Ports) -> list[RdmaJob]:
-    """One for each job; `before`: ports as told last, kept while they are on the planned path."""
+def jobs(names: Iterable[str], known: Known, before: Before) -> list[RdmaJob]:
+    """One for each job; `before`: what they were told last."""
     levels = levels_of(known)
     made = []
     for name in sorted(names):
@@ -63,8 +76,19 @@ def levels_of(known: Known) -> dict[str, int]:
     return {one.job: one.level for plan in plans for one in plan.jobs}
 
 
-def ports_of(job: str, known: Known, before: Ports) -> dict[str, tuple[int, ...]]:
-    """Destination -> source ports of the planned path."""
+def told(jobs: Iterable[RdmaJob], known: Known) -> dict[tuple[str, str], Told]:
+    """What is to be remembered of what jobs are told now."""
+    tables = {(way.job, way.destination): known.tables.get((way.source, way.destination))
+              for way in sorted(known.ways, reverse=True)}  # fmt: skip
+    return {
+        (one.name, to): Told(path_of(tables.get((one.name, to)), ports[0]), ports)
+        for one in jobs
+        for to, ports in one.ports
+    }
+
+
+def ports_of(job: str, known: Known, before: Before) -> dict[str, tuple[int, ...]]:
+    """Destination -> source ports of the path to take: those told before, where they lead there."""
     own = {one.flow: one.path for one in known.local.flows} if known.local is not None else {}
     agreed = known.cluster.flows if known.cluster is not None else ()
     paths = sharing.planned(((one.flow, one.path) for one in agreed), known.member, known.ways)
@@ -74,10 +98,23 @@ def ports_of(job: str, known: Known, before: Ports) -> dict[str, tuple[int, ...]
         wanted = paths.get(way) or own.get(way.flow)
         if way.job != job or table is None or not wanted or way.destination in found:
             continue
+        last = before.get((job, way.destination), Told("", ()))
+        if way in paths and sharing.named(known.member, way) in known.stays:
+            wanted = _moved_since(table, last) or wanted
         path = next((path for path in table.paths if path.id == wanted), None)
         if path is not None and path.ports:
-            found[way.destination] = kept(before.get((job, way.destination), ()), path.ports)
+            found[way.destination] = kept(last.ports, path.ports)
     return found
+
+
+def _moved_since(table: PathTable, last: Told) -> str:
+    """The path that a plan has moved a way to, where its ports still lead there; else empty.
+
+    A plan that leaves the way where it was in its view knows nothing of that move: it must not
+    take it back.  What switches hash elsewhere is no move.
+    """
+    there = {path_of(table, port) for port in last.ports}
+    return last.path if there == {last.path} else ""
 
 
 def kept(before: Sequence[int], ports: Sequence[int]) -> tuple[int, ...]:

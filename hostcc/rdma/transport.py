@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hostcc import changes
 from hostcc.errors import HostccError
@@ -26,6 +26,9 @@ from hostcc.routing.beside import Beside
 from hostcc.verbs import plan as shared
 from hostcc.verbs.counts import sweep
 from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
+
+if TYPE_CHECKING:
+    from hostcc.planning.standing import Made
 
 log = get_logger("rdma")
 
@@ -50,7 +53,7 @@ class Transport:
         host: Host,
         looking: Looking,
         profiles: Callable[[], Sequence[JobProfile]],
-        cluster: Callable[[], Plan | None],
+        cluster: Callable[[], Made | None],
         ways: Ways | None = None,
         member: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
@@ -65,7 +68,7 @@ class Transport:
         self.shared = Beside()
         """What the others are told of queue pairs."""
         self._told: dict[str, RdmaJob] = {}
-        self._ports: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._told_to: telling.Before = {}
         self._sizes = Sizes()
         self._learned: dict[str, int] = {}
         self._device_rates: dict[str, float] = {}
@@ -106,7 +109,7 @@ class Transport:
         """Tell nobody anything: the shims go out of the way at once."""
         self._ways.stop()
         self._looking.forget()
-        self._view, self._local, self._told, self._ports = None, None, {}, {}
+        self._view, self._local, self._told, self._told_to = None, None, {}, {}
         self.shared = Beside()
         if self._region is not None:
             path = self._region.path
@@ -236,9 +239,11 @@ class Transport:
         }
         params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
         rates, senders = self._device_rates, self._looking.senders
+        made = self._cluster()
         known = Known(
-            cluster=self._cluster(),
+            cluster=made.plan if made is not None else None,
             member=self._member(),
+            stays=made.stays if made is not None else (),
             local=self._local,
             tables=self._ways.tables,
             ways=tuple(self._looking.rates),
@@ -248,7 +253,7 @@ class Transport:
             silence_s=silence,
         )
         names = sorted(table.jobs)[:MAX_JOBS]
-        jobs = {one.name: one for one in telling.jobs(names, known, self._ports)}
+        jobs = {one.name: one for one in telling.jobs(names, known, self._told_to)}
         if jobs == self._told:
             return
         self._publish(jobs, known)
@@ -263,9 +268,7 @@ class Transport:
         self._region.publish(list(jobs.values()))
         journal.undone(gone, "the job ended")
         self._told = jobs
-        self._ports = {
-            (one.name, to): ports for one in jobs.values() for to, ports in one.ports
-        }  # fmt: skip
+        self._told_to = telling.told(jobs.values(), known)
 
     def _sweep(self) -> None:
         """Files of processes that were killed go."""

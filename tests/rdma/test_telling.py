@@ -8,7 +8,7 @@ import pytest
 
 from hostcc.model import FlowPlan, JobPlan, Plan
 from hostcc.rdma import sharing, telling
-from hostcc.rdma.telling import Known
+from hostcc.rdma.telling import Known, Told
 from tests.rdma.test_flows import DST, SRC, TABLE, way
 
 pytestmark = pytest.mark.unit
@@ -54,12 +54,32 @@ def test_the_clusters_plan_comes_first() -> None:
 
 def test_ports_stay_while_they_are_on_the_path() -> None:
     known = replace(KNOWN, local=a_plan({"a": 3}, {"a": "right"}))
-    (one,) = telling.jobs(["a"], known, {("a", DST): (50003,)})
-    assert one.ports == ((DST, (50003,)),)
-    (one,) = telling.jobs(["a"], known, {("a", DST): (50003, 50000)})  # one leads elsewhere now
-    assert one.ports == ((DST, (50003, 50001)),)
-    (one,) = telling.jobs(["a"], known, {("a", DST): (50000, 50002)})  # all do
-    assert one.ports == ((DST, (50001, 50003)),)
+    assert ports(known, Told("right", (50003,))) == (50003,)
+    assert ports(known, Told("right", (50003, 50000))) == (50003, 50001)  # one leads elsewhere now
+    assert ports(known, Told("right", (50000, 50002))) == (50001, 50003)  # all do
+
+
+def ports(known: Known, before: Told) -> tuple[int, ...]:
+    (one,) = telling.jobs(["a"], known, {("a", DST): before})
+    return dict(one.ports)[DST]
+
+
+def test_what_a_plan_has_moved_is_not_taken_back_by_one_that_did_not_know() -> None:
+    known = replace(KNOWN, cluster=the_clusters({"a": 3}, {"a": "right"}), member="me")
+    (one,) = telling.jobs(["a"], known, {})
+    moved = telling.told([one], known)
+    assert moved == {("a", DST): Told("right", (50001, 50003))}
+    name = f"me/{sharing.flow_id(way('a'))}"
+    stays = replace(known, cluster=the_clusters({"a": 3}, {"a": "left"}), stays={name})
+    assert ports(stays, moved["a", DST]) == (50001, 50003)
+    assert ports(replace(stays, stays={"me/roce-other"}), moved["a", DST]) == (50000, 50002)
+
+
+def test_what_switches_hash_elsewhere_was_not_moved() -> None:
+    name = f"me/{sharing.flow_id(way('a'))}"
+    known = replace(KNOWN, cluster=the_clusters({"a": 3}, {"a": "left"}), member="me", stays={name})
+    assert ports(known, Told("right", (50000, 50002))) == (50000, 50002)  # they lead left now
+    assert ports(known, Told("gone", (50001,))) == (50000, 50002)
 
 
 def test_a_path_that_is_gone() -> None:

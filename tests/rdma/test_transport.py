@@ -7,18 +7,21 @@ import ctypes
 import os
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostcc.journal import Journal
-from hostcc.model import FlowPlan, JobPlan, PathTable, Plan
+from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
+from hostcc.planning.standing import Made
 from hostcc.rdma import sharing
 from hostcc.rdma.flows import Way as RdmaWay
 from hostcc.rdma.transport import Transport
 from hostcc.rdma.ways import Ways
+from hostcc.schedule.plan import Options, solved
 from hostcc.verbs import plan as shared
 from tests.rdma.world import HERE, RATE, THERE, Process, World
 
@@ -64,13 +67,13 @@ class Stage:
     def __init__(self, folder: Path, **rdma: Any) -> None:
         self.world = World(folder, **rdma)
         self.network = Network()
-        self.plan: Plan | None = None
+        self.made: Made | None = None
         self.sending: dict[str, tuple[Process, int]] = {}
         """Job -> its process, and bytes per second."""
         self.sent: dict[str, int] = {}
         world = self.world
         self.part = Transport(
-            world.host, world.looking, list, lambda: self.plan,
+            world.host, world.looking, list, lambda: self.made,
             Ways(self.network, lambda: world.now), lambda: "me", lambda: world.now,
         )  # fmt: skip
 
@@ -170,11 +173,24 @@ def test_the_clusters_plan_is_followed(stage: Stage) -> None:
     two_jobs(stage)
     stage.network.ways = ["left", "right"]
     flow = f"me/{sharing.flow_id(RdmaWay('a', 'mlx5_0', HERE, THERE))}"
-    stage.plan = Plan("d", (JobPlan("a", 0, 2, 1.0),), (FlowPlan(flow, "right"),))
+    stage.made = made(flow, "right", 2)
     stage.part.start()
     stage.run(4)
     assert stage.told().ports("a") == PORTS["right"]
     assert stage.told().jobs["a"].level == 2
+    stage.made = replace(made(flow, "left", 3), stays=frozenset({flow}))  # of a view before that
+    stage.run(1)
+    assert stage.told().ports("a") == PORTS["right"]
+    assert stage.told().jobs["a"].level == 3
+    stage.made = made(flow, "left", 3)
+    stage.run(1)
+    assert stage.told().ports("a") == PORTS["left"]
+
+
+def made(flow: str, path: str, level: int) -> Made:
+    """One job's plan; what else it was made from is of no interest here."""
+    plan = Plan("d", (JobPlan("a", 0, level, 1.0),), (FlowPlan(flow, path),))
+    return Made(plan, solved(ClusterView(), Options()))
 
 
 def test_the_others_are_told(stage: Stage) -> None:
