@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from hostcc.schedule.cassini import circle as circles
 from hostcc.schedule.cassini.circle import Circle, Pattern
 from hostcc.schedule.errors import ViewError
-from hostcc.schedule.problem import Floats, Ints
+from hostcc.schedule.problem import Floats
 
 EXACT_NODES = 3000
 """Partial rotations that branch and bound looks at before it is given up."""
@@ -28,6 +29,8 @@ ROTATIONS = 144
 STARTS = 4
 SWEEPS = 20
 SAME = 1e-12
+TOGETHER = 1 << 15
+"""Angles that are looked at in one go."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def _search(
     floor = max(0.0, (float(sum(curve.sum() for curve in curves)) - unit) / unit)
     strides = [-(-span // ROTATIONS) for span in spans]
     tables = [
-        _table(curve, np.arange(0, span, stride))
+        _table(curve, range(0, span, stride))
         for curve, span, stride in zip(curves, spans, strides, strict=True)
     ]
     rows, least = _descend(tables, capacity, floor)
@@ -114,10 +117,14 @@ def _search(
     return steps, least, least <= floor + SAME or whole
 
 
-def _table(curve: Floats, steps: Ints) -> Floats:
-    """(N, count) a job's curve after each of N rotations."""
+def _table(curve: Floats, steps: range) -> Floats:
+    """(N, count) a job's curve after each of N rotations of less than the whole circle, either way.
+
+    Rows overlap in memory: nothing may be written to them.
+    """
     count = len(curve)
-    return np.asarray(curve[(np.arange(count)[None, :] - steps[:, None]) % count])
+    every = sliding_window_view(np.concatenate([curve, curve, curve]), count)
+    return every[count - steps.start : count - steps.stop : -steps.step]
 
 
 def _descend(tables: list[Floats], capacity: float, floor: float) -> tuple[list[int], float]:
@@ -156,20 +163,33 @@ def _refine(
     steps = list(steps)
     turned = [np.roll(curve, step) for curve, step in zip(curves, steps, strict=True)]
     for job in range(1, len(curves)):
-        near = np.arange(1 - strides[job], strides[job])
+        near = range(1 - strides[job], strides[job])
         rest = np.asarray(sum(turned[:job] + turned[job + 1 :]))
         row, found = _place(rest, _table(turned[job], near), capacity)
         if found < least - SAME:
             turned[job] = np.roll(turned[job], near[row])
-            steps[job], least = (steps[job] + int(near[row])) % len(curves[job]), found
+            steps[job], least = (steps[job] + near[row]) % len(curves[job]), found
     return steps, least
 
 
 def _place(rest: Floats, table: Floats, capacity: float) -> tuple[int, float]:
     """The first best rotation of a job beside the others, and the excess then."""
-    over = np.maximum(table + (rest - capacity), 0.0).sum(axis=1)
+    over = _excesses(table, rest - capacity)
     step = int(np.flatnonzero(over <= over.min() * (1 + SAME))[0])
     return step, float(over[step] / (table.shape[1] * capacity))
+
+
+def _excesses(table: Floats, above: Floats) -> Floats:
+    """(N,) what each row and `above` come to above 0 together, some rows at a time: all of them
+    would not fit into a cache."""
+    rows = max(1, TOGETHER // table.shape[1])
+    found = np.empty(len(table))
+    space = np.empty((min(rows, len(table)), table.shape[1]))
+    for first in range(0, len(table), rows):
+        part = table[first : first + rows]
+        over = np.add(part, above, out=space[: len(part)])
+        np.maximum(over, 0.0, out=over).sum(axis=1, out=found[first : first + rows])
+    return found
 
 
 class _Branch:
