@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
+from hostcc import heap
 from hostcc.bench import options
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
-from hostcc.planning import heap
 from hostcc.schedule.plan import Options, solved
 from hostcc.schedule.writing import written
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hostcc import heap
 from hostcc.bpf import features, links, registration, stats, structops
 from hostcc.bpf.btf import Btf
 from hostcc.bpf.elf import Elf, FormatError
@@ -159,6 +160,7 @@ class BpfObject(Closing):
         call("bpf_object__load", self._object, what="cannot load", path=self.path)
         self._loaded = True
         self._image = None
+        heap.release()  # libbpf has read all of the kernel's types: ten megabytes
 
     def map(self, name: str) -> BpfMap:
         """The map `name`; its entries can be used once the object is loaded."""

@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     # numpy's linear algebra is not needed here, nor are its threads and their memory.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+    from hostcc import heap
     from hostcc.agent import Agent
-    from hostcc.planning import heap
 
     heap.share()
     try:

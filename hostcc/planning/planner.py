@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from itertools import compress
 
+from hostcc import heap
 from hostcc.errors import HostccError, one_line
 from hostcc.model import ClusterView, Plan
-from hostcc.planning import heap
 from hostcc.planning.standing import Made
 from hostcc.schedule.parameters import WEIGHT
 from hostcc.schedule.plan import Options, Solution, solved

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hostcc import views
+from hostcc import heap, views
 from hostcc.errors import HostccError
 from hostcc.model import Difference, Plan
 from hostcc.parts import Host
@@ -18,6 +18,8 @@ from hostcc.planning.following import Following, step
 from hostcc.planning.standing import Made, Standing
 
 TICK_S = 0.2
+CALM_S = 5.0
+"""Once a plan has been there for so long, memory that it took is given back."""
 
 
 class Planning:
@@ -34,10 +36,14 @@ class Planning:
         host: Host,
         standing: Callable[[], Standing | None],
         clock: Callable[[], float] = time.monotonic,
+        release: Callable[[], object] = heap.release,
     ) -> None:
         self._host = host
         self._standing = standing
         self._clock = clock
+        self._release = release
+        self._released = ""
+        """Digest of the plan after which that was done."""
         self._following = Following()
         self._apart_by: tuple[object, ...] = (None, None, None)
         self._apart = frozenset[str]()
@@ -56,6 +62,7 @@ class Planning:
         """Look which plan holds; give jobs its weights."""
         made = self.made()
         self._weigh(made)
+        self._give_back(made)
 
     def stop(self) -> None:
         """Follow none."""
@@ -136,6 +143,14 @@ class Planning:
             raise HostccError(f"no plan: {self.off() or self._following.why}")
         shown: dict[str, Any] = msgspec.to_builtins(explain(made.solution, job))
         return shown
+
+    def _give_back(self, made: Made | None) -> None:
+        of = self._following
+        if made is None or of.digest == self._released or self._clock() - of.since < CALM_S:
+            return
+        self._released = of.digest
+        if len(made.plan.jobs) < heap.MANY:
+            self._release()
 
     def _weigh(self, made: Made | None) -> None:
         engine = self._host.engine

@@ -38,7 +38,11 @@ class World:
         self.table.register("c", Wishes(), os.getpid())
         self.now = 0.0
         self.standing: Standing | None = standing(made())
-        self.part = Planning(self.host, lambda: self.standing, lambda: self.now)
+        self.released: list[float] = []
+        self.part = Planning(
+            self.host, lambda: self.standing, lambda: self.now,
+            lambda: self.released.append(self.now),
+        )  # fmt: skip
 
     def configure(self, **sections: Any) -> None:
         self.host.config = msgspec.structs.replace(self.host.config, **sections)
@@ -68,6 +72,17 @@ def test_weights_follow_the_plan_and_come_back(world: World) -> None:
     world.tick()
     assert world.weights() == {"a": 3.0, "c": 1.0}
     assert world.host.journal.active["job-sockets:a"].why == "no plan holds"
+
+
+def test_memory_goes_back_once_when_a_plan_has_been_there_for_a_while(world: World) -> None:
+    for world.now in (0.0, 4.0, 6.0, 8.0):
+        world.standing = standing(made(), at=world.now)
+        world.tick()
+    assert world.released == [6.0]
+    for world.now in (9.0, 13.0, 15.0):
+        world.standing = standing(made("e"), at=world.now)
+        world.tick()
+    assert world.released == [6.0, 15.0]
 
 
 def test_who_meets_nobody_is_told(world: World) -> None:

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from hostcc.planning import heap
+from hostcc import heap
 
 pytestmark = pytest.mark.unit
 
 SCRIPT = """
 import resource
 import numpy as np
-from hostcc.planning import heap
+from hostcc import heap
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -34,6 +34,31 @@ def test_memory_is_used_again() -> None:
     kept, faults = map(int, run.stdout.split())
     pages = 20 * (16 << 20) // (4 << 10)
     assert not kept or faults < pages / 10
+
+
+RELEASED = """
+import numpy as np
+from hostcc import heap
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+heap.keep()
+before = resident()
+held = np.ones(2 << 20)
+del held
+kept = resident() - before
+print(int(heap.release()), kept, resident() - before)
+"""
+
+
+def test_memory_goes_back() -> None:
+    run = subprocess.run([sys.executable, "-c", RELEASED], capture_output=True, check=True)
+    released, kept, left = map(int, run.stdout.split())
+    if not released:
+        pytest.skip("this C library has no malloc_trim")
+    assert kept > 12 << 20
+    assert left < 4 << 20
 
 
 def test_the_collector_rests_and_comes_back() -> None:
@@ -56,7 +81,7 @@ def test_who_has_turned_it_off_finds_it_off() -> None:
 SHARED = """
 import threading
 import numpy as np
-from hostcc.planning import heap
+from hostcc import heap
 
 shared = heap.share()
 kept = []
