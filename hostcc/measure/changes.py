@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
-from hostcc.measure.novelty import novelty
+from hostcc.measure.novelty import HISTORY, novelty
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
 from hostcc.measure.series import Bins, ByteSeries, Floats, cumulative, part, smoothed
-from hostcc.measure.spectrum import RATE_CAP, tamed, taming_of
-from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution, track
+from hostcc.measure.spectrum import RATE_CAP, taming_of
+from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution
 
 EARLIEST, LATEST = 0.5, 2.2
 """Periods after one iteration's start between which the next one's is looked for."""
@@ -43,18 +42,12 @@ DEVIATIONS = 6.0
 """Median deviations of the job's own iterations that are allowed."""
 QUIET = 0.2
 """A bin with so much of the 90th percentile of the rates above the floor is not silent at all."""
-HISTORY, AFTER = 48, 11.0
-"""Periods before and after a possible change that are looked at: what came after it, which can be
-much at once, may not be longer than the past that it is compared with."""
-FEWEST = 12
-"""Iterations before it without which two that are alike say nothing."""
-WRONG = 0.35
-"""When more of them deviate the pattern is wrong."""
-PASSED, PASSED_LONGER = 1.6, 2.4
-"""Periods since the first iteration that deviates, before which only some that are alike count; the
-second, when a silence or a burst was longer than usual: a straggler or a checkpoint goes by."""
-LONGER = 1.15
-"""So many times as long as usual is longer."""
+AFTER = 2.0
+"""Periods after an iteration that deviates that are looked at with it."""
+CEASED, MUCH_LONGER = 6.0, 2.0
+"""Periods without bytes, and times the longest silence before, after which none will come."""
+OVERDUE = 1.5
+"""Periods after an iteration's start without a next one that are as odd as one that deviates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,89 +155,31 @@ def in_a_row(recent: Sequence[Iteration]) -> Sequence[Iteration]:
     return recent[len(recent) - count :]
 
 
-def changed(of: Bins, begin: float, row: Sequence[Iteration], known: Reference) -> bool:
-    """Whether the job has changed; `row`: two or more iterations that deviate, one after the other.
+def suspected(recent: Sequence[Iteration]) -> Iteration | None:
+    """The first of the last ones in a row that deviate; one that does not may come after them.
 
-    `begin`: where the first of them begins, bins; `of` goes on to their end and beyond.
+    By chance the bursts of another pattern look like an iteration now and then.
+    """
+    row = in_a_row(recent) or in_a_row(recent[:-1])
+    return row[0] if row else None
+
+
+def changed(of: Bins, begin: float, until: float, known: Reference) -> bool:
+    """Whether the job has changed where something deviates, from `begin` on; bins.
+
+    `until`: so far iterations have been looked at; what came soon after counts, too.
     """
     first = max(0, int(begin - HISTORY * known.period))
-    tail = part(of, first, int(begin + AFTER * known.period)).total
-    since = begin - first
-    if alike(row[-2], row[-1], known) and _singular(
-        row[-1], earlier(tail[: int(since)], known), known
-    ):
-        return True
-    passed = (len(tail) - since) / known.period
-    if not any(alike(*pair, known) for pair in pairwise(row)) and (
-        passed < PASSED or (passed < PASSED_LONGER and _longer(tail, since, known))
-    ):
-        return False
-    # One that is not shorter can be as it was itself, and what is new begin with the next.
-    late = row[0].length >= 1 - known.interval_tolerance
-    return novelty(_capped(tail, known), since, known.period, late=late) > 1
+    values = _capped(part(of, first, int(until + AFTER * known.period)).total, known)
+    return _ceased(values, known) or novelty(values, begin - first, known.period) > 1
 
 
-def earlier(values: Floats, known: Reference) -> list[Iteration]:
-    """The iterations of a series, each found by itself, beside the reference.
-
-    `values`: bytes per bin, shape (n,).
-    """
-    found = track(tamed(values), known.period)
-    if found is None:
-        return []
-    starts = found.starts
-    sent = np.diff(between(cumulative(values), starts)) / max(known.sent, 1.0)
-    silence = _silence(values, known.floor, known.quiet)
-    silent = np.diff(between(silence, starts)) / known.period
-    lengths = np.diff(starts) / known.period
-    every = zip(starts.tolist(), lengths.tolist(), sent.tolist(), silent.tolist(), strict=False)
-    return [_compared(*one, known=known) for one in every]
-
-
-def alike(one: Iteration, other: Iteration, known: Reference) -> bool:
-    """Whether two deviate by the same: in what they send, or else in how long they take.
-
-    A burst of another length is found at another place of the silence, which moves starts; it does
-    not change what is sent between them.
-    """
-    if one.lost or other.lost:
-        return False
-    longer, more = max(one.length, other.length), max(one.sent, other.sent)
-    if abs(one.sent - other.sent) > known.bytes_tolerance * more:
-        return False
-    return (one.by_bytes and other.by_bytes) or (
-        abs(one.silent - other.silent) <= known.silent_tolerance * longer
-        and abs(one.length - other.length) <= known.interval_tolerance * longer
-    )
-
-
-def _singular(one: Iteration, before: Sequence[Iteration], known: Reference) -> bool:
-    """Whether the iterations before, of which most are as they should be, have none like this."""
-    odd = [other for other in before if other.deviates]
-    return (
-        len(before) >= FEWEST
-        and len(odd) <= WRONG * len(before)
-        and not any(alike(one, other, known) for other in odd)
-    )
-
-
-def _longer(values: Floats, since: float, known: Reference) -> bool:
-    """Whether the job was silent, or was not, for longer than usual at a time; `since` in bins."""
-    silent = values < known.floor + known.quiet / 2
-    edges = np.flatnonzero(np.diff(silent)) + 1
-    runs = np.diff(edges)
-    if not len(runs):
-        return True
-    number = (edges[1:] / known.period).astype(np.int64)
-    begun = silent[edges[:-1]]
-    for kind in (begun, ~begun):
-        most = np.zeros(int(len(values) / known.period) + 1)
-        np.maximum.at(most, number[kind], runs[kind])
-        past = most[: max(1, int(since / known.period))]
-        if most[int(since / known.period) + 1 :].max(initial=0.0) > LONGER * np.median(past) + 1:
-            return True
-    longest = LONGER * known.period * max(known.silent, 1 - known.silent)
-    return bool(len(values) - edges[-1] > longest)
+def _ceased(values: Floats, known: Reference) -> bool:
+    """Whether nothing has been sent for much longer than ever before; `values` above the floor."""
+    busy = np.flatnonzero(values > known.quiet / 2)
+    longest = MUCH_LONGER * int(np.diff(busy).max(initial=0))
+    silent = len(values) - (int(busy[-1]) if len(busy) else 0)
+    return silent > max(CEASED * known.period, longest)
 
 
 def _compared(

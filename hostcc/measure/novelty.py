@@ -1,57 +1,147 @@
-"""Whether the end of a series is like nothing that came before it, whatever its period is.
+"""Whether the end of a series is something new, whatever its period is and where iterations begin.
 
-A window of the end is compared with all windows before it, at any place, and its distance is that
-to the nearest (the discords of a matrix profile: Yeh et al., ICDM 2016).  What a job did before it
-changed comes again in the windows before, wherever iterations were thought to begin; what it does
-afterwards does not.  Stragglers and other jobs make windows of the past unlike each other, too:
-the end has to be farther from all of it than any stretch of the past was from the rest.
+The end is put together from pieces of the past (as haplotypes are from those of others: Li and
+Stephens, Genetics 2003).  Each step to another piece costs one, and so does each pause that the
+past does not have: a late worker is one pause, a checkpoint one inserted stretch, and then what
+the job did before goes on.  When it does something else, hardly any silence or burst is as long as
+it was, and each costs a step.  How much is usual is told by the past, put together from the rest of
+itself.  What is new comes again: it costs less where the end may be put together from itself,
+too.  Disturbances do not, for they differ.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from hostcc.measure.series import Floats, cumulative, smoothed
 
 WIDTH = 32
-"""Values of a window, which is one period long."""
-HOP = 8
-"""Values from one window that is compared to the next."""
-FEWEST = 12
-"""Periods of the past without which nothing is new."""
-NEEDED = 36
-"""Values of the end without which nothing can be said."""
-MARGIN, LEAST = 1.5, 0.02
-"""How many times as far as any stretch of the past was; and how much farther, of the energy of a
-usual window."""
+"""Values of one period."""
+SMOOTHING = 2
+"""Values that rates are smoothed over: bursts meet values at different places."""
+HISTORY, FEWEST = 20, 12
+"""Periods of the past that pieces are from, and without which nothing is new."""
+LONGEST, STRETCH = 6, 4
+"""Periods at the end that are put together, and of stretches of the past that it is beside."""
+LEAST = 0.5
+"""Periods of the end without which nothing can be said."""
+MISFIT = 0.5
+"""A step costs as much as so many values that are wrong by the height of the bursts."""
+NOISE = 4.0
+"""A step costs at least so many times what the noise of a period does."""
+INSERTED = 3.0
+"""What a period of anything else costs, beside the step to it."""
+AGAIN, TWICE = 0.4, 2.0
+"""Periods after which what is new can come again; how many times a step that is saved by that
+counts again."""
+EDGE = 3
+"""Values after the edge of a burst at which it has been seen."""
+ENOUGH = 3.5
+"""Steps beyond the usual from which on the end is new."""
+_NEVER = np.float32(1e9)
+
+_Costs = npt.NDArray[np.float32]
 
 
-def novelty(values: Floats, since: float, period: float, *, late: bool = False) -> float:
-    """How much farther from the past the end is than any stretch of the past; above 1: it is new.
+def novelty(values: Floats, since: float, period: float) -> float:
+    """How many more steps than usual the end takes, over those that make it new: above 1, it is.
 
-    `values`: rates, shape (n,); the end begins at `since`, both in bins, like `period`.  `late`:
-    what is new may begin up to a period later.  0 when there is too little to say.
+    `values`: rates, shape (n,); the end begins at `since`, both in bins, like `period`.  Of a long
+    end the last periods count.  0 when there is too little to say.
     """
     unit = period / WIDTH
+    begin = max(0, int(since - HISTORY * period))
+    values, since = values[begin:], since - begin
     edges = np.arange(since % unit, len(values) + 1e-9, unit)
     rates = np.diff(np.interp(edges, np.arange(len(values) + 1), cumulative(values)))
-    past = round((since - since % unit) / unit)
-    first = past + WIDTH * late
-    if past < FEWEST * WIDTH or len(rates) - first < NEEDED:
+    count = round((since - since % unit) / unit)
+    if count < FEWEST * WIDTH or len(rates) - count < LEAST * WIDTH:
         return 0.0
-    windows = np.lib.stride_tricks.sliding_window_view(smoothed(rates, 2), WIDTH)
-    old = windows[: past - WIDTH + 1]
-    before = np.arange(past - WIDTH, -1, -HOP)[::-1]
-    after = np.arange(len(windows) - 1, first - 1, -HOP)[::-1]
-    starts = np.concatenate((before, after))
+    whole = smoothed(rates, SMOOTHING).astype(np.float32)
+    past, end = whole[:count], whole[max(count, len(whole) - LONGEST * WIDTH) :]
+    step = _step(past)
+    old = _apart(end, past, step)
+    itself = _apart(end, end, step)
+    place = np.arange(len(end))
+    itself[place > place[:, None] - round(AGAIN * WIDTH)] = _NEVER
+    least = round(LEAST * WIDTH) - 1
+    steps = _pieced(old[:, None])[least:, 0]
+    saved = steps - _pieced(np.hstack((old, itself))[:, None])[least:, 0]
+    beyond = steps + TWICE * _lasting(saved, end[least:] > np.quantile(past, 0.9) / 2)
+    if float(beyond.max()) > ENOUGH:
+        beyond -= _usual(past, step) * np.arange(least + 1, len(end) + 1)
+    return max(0.0, float(beyond.max())) / ENOUGH
+
+
+def _lasting(saved: _Costs, high: npt.NDArray[np.bool_]) -> _Costs:
+    """What was saved until the burst or silence began that goes on.
+
+    While a second pause lasts it seems to be the first one again, however long it will be.
+    """
+    edges = np.flatnonzero(np.diff(high)) + EDGE
+    known = np.append(saved[edges[edges < len(saved)]], np.float32(0))
+    number = np.searchsorted(edges, np.arange(len(saved)), side="right") - 1
+    return np.minimum(saved, known[number])
+
+
+def _step(past: _Costs) -> float:
+    """What a step costs, in squares of rates."""
+    half = WIDTH // 2
+    windows = np.lib.stride_tricks.sliding_window_view(past, half)
+    starts = np.arange(0, len(windows), half)
     chosen = windows[starts]
-    own, energy = np.square(chosen).sum(axis=1), np.square(old).sum(axis=1)
-    apart = own[:, None] + energy - 2.0 * (chosen @ old.T)
-    # A window is no news to those that it overlaps.
-    apart[np.abs(starts[:, None] - np.arange(len(old))) < WIDTH] = np.inf
-    nearest = apart.min(axis=1)
-    # Of a stretch the window counts that is nearest: some of what is new looks like the past.
-    stretches = np.lib.stride_tricks.sliding_window_view(nearest[: len(before)], len(after))
-    usual = float(np.median(own[: len(before)]))
-    farthest = MARGIN * float(stretches.min(axis=1).max()) + LEAST * max(usual, 1e-300)
-    return float(nearest[len(before) :].min()) / farthest
+    own, energy = np.square(chosen).sum(axis=1), np.square(windows).sum(axis=1)
+    apart = own[:, None] + energy - 2 * (chosen @ windows.T)
+    # A window says nothing of those that it overlaps.
+    apart[np.abs(starts[:, None] - np.arange(len(windows))) < WIDTH] = np.inf
+    noise = max(0.0, float(np.median(apart.min(axis=1)))) * WIDTH / half
+    high = float(np.quantile(past, 0.9))
+    return max(MISFIT * high * high, NOISE * noise, 1e-30)
+
+
+def _apart(values: _Costs, pieces: _Costs, step: float) -> _Costs:
+    """What it costs to take each of the pieces for each of the values; shape (values, pieces)."""
+    found: _Costs = np.subtract.outer(values, pieces)
+    found *= found
+    found *= np.float32(1 / step)
+    return np.minimum(found, np.float32(1), out=found)
+
+
+def _usual(past: _Costs, step: float) -> float:
+    """Steps that a value of the past takes, put together from the rest of the past."""
+    length = STRETCH * WIDTH
+    first = len(past) % length
+    apart = _apart(past[first:], past, step)
+    place = np.arange(len(past))
+    apart[np.abs(place[first:, None] - place) < WIDTH] = _NEVER
+    stretches = apart.reshape(-1, length, len(past)).transpose(1, 0, 2)
+    return float(_pieced(stretches)[-1].mean()) / length
+
+
+def _pieced(apart: _Costs) -> _Costs:
+    """The fewest steps that the values up to each can be put together with.
+
+    `apart`: what each piece costs for each value of some stretches, shape (values, stretches,
+    pieces).  Shape (values, stretches).
+    """
+    shape = apart.shape[1:]
+    best = np.zeros(shape[0], np.float32)
+    # Costs when a piece goes on, when it pauses, and within something else.
+    going, other = np.zeros(shape, np.float32), np.empty(shape, np.float32)
+    pausing = np.full(shape, _NEVER)
+    inserted = best + 1
+    found = np.empty(apart.shape[:2], np.float32)
+    for number, here in enumerate(apart):
+        np.minimum(going[:, :-1], pausing[:, :-1], out=other[:, 1:])
+        other[:, 0] = _NEVER
+        np.minimum(other, (best + np.float32(number > 0))[:, None], out=other)
+        other += here
+        going += 1
+        np.minimum(pausing, going, out=pausing)
+        pausing += here
+        inserted = np.minimum(inserted, best + 1) + np.float32(INSERTED / WIDTH)
+        going, other = other, going
+        best = np.minimum(np.minimum(going.min(axis=1), pausing.min(axis=1)), inserted)
+        found[number] = best
+    return found

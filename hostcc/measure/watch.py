@@ -6,10 +6,18 @@ iteration of 10 ms and one of a minute are both seen often enough in little memo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hostcc.measure.changes import Iteration, Reference, changed, following, in_a_row, reference
+from hostcc.measure.changes import (
+    OVERDUE,
+    Iteration,
+    Reference,
+    changed,
+    following,
+    in_a_row,
+    reference,
+    suspected,
+)
 from hostcc.measure.history import History
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
@@ -257,23 +265,28 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         ]
         recent = [*recent, *last][-IN_A_ROW:]
         seen, next_ns = seen + len(usual), of.start_ns + start * of.bin_ns
-    row: Sequence[Iteration] = ()
-    other = wrong = False
+    since_ns, other, wrong, told = next_ns, False, False, False
     for one in following(of, start, known, doubtful=doubtful):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
-        seen, next_ns = seen + 1, at_ns + one.length * known.period * of.bin_ns
-        row = in_a_row(recent)
-        if len(row) < 2:
+        start = one.start + one.length * known.period
+        seen, next_ns, told = seen + 1, of.start_ns + start * of.bin_ns, True
+        first = suspected(recent)
+        if first is None:
             continue
-        other = changed(of, (row[0].start - of.start_ns) / of.bin_ns, row, known)
-        wrong = len(row) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
+        since_ns = first.start
+        other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
+        wrong = len(in_a_row(recent)) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
         if other or wrong:
             break
+    first = suspected(recent)
+    if not told and (first is not None or len(of) - start > OVERDUE * known.period):
+        since_ns = next_ns if first is None else first.start
+        other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
     look_ns = of.end_ns + LOOK * known.period * of.bin_ns
     watch = replace(watch, look_ns=look_ns, recent=tuple(recent), seen=seen, next_ns=next_ns)
     if other:
-        return _forgotten(watch, int(row[0].start))
+        return _forgotten(watch, int(since_ns))
     return _doubted(watch) if wrong else watch
 
 

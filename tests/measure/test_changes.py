@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.measure.changes import Iteration, changed, following, in_a_row, reference
+from hostcc.measure.changes import Iteration, changed, following, in_a_row, reference, suspected
 from hostcc.measure.period import detect
 from hostcc.measure.series import joined, part, series
 from tests.measure.jobs import MS, regular
@@ -76,8 +76,8 @@ def follow(*ends: int, burst: int = 40, past: int = 20) -> bool:
     assert found.starts is not None
     more = pieces(*ends, burst=burst)
     whole = joined(learned, series(more // 2, more // 2, MS, learned.end_ns))
-    row = in_a_row(following(whole, float(found.starts[-1]), known))
-    return len(row) >= 2 and changed(whole, row[0].start, row, known)
+    first = suspected(following(whole, float(found.starts[-1]), known))
+    return first is not None and changed(whole, first.start, float(len(whole)), known)
 
 
 @pytest.mark.parametrize("ends", [(150,) * 4, (70,) * 5, (120,) * 4, (200,) * 4])
@@ -108,9 +108,31 @@ def test_what_was_so_before_is_no_change(lengths: list[int]) -> None:
     more = pieces(*lengths[:6])
     whole = joined(learned, series(more, None, MS, learned.end_ns))
     assert found.starts is not None
-    row = in_a_row(following(whole, float(found.starts[-1]), known))
-    if len(row) >= 2:
-        assert not changed(whole, row[0].start, row, known)
+    first = suspected(following(whole, float(found.starts[-1]), known))
+    if first is not None:
+        assert not changed(whole, first.start, float(len(whole)), known)
+
+
+def test_the_first_that_deviates_is_suspected() -> None:
+    usual, odd = Iteration(0.0, 1.0, 1.0), Iteration(1.0, 1.3, 1.0, by_length=True)
+    later = Iteration(2.0, 1.3, 1.0, by_length=True)
+    assert suspected([]) is None
+    assert suspected([usual, usual]) is None
+    assert suspected([usual, odd, later]) is odd
+    assert suspected([odd, later, usual]) is odd
+    assert suspected([odd, usual, usual]) is None
+    assert list(in_a_row([odd, later, usual])) == []
+
+
+def test_a_job_that_sends_nothing_any_more_has_changed() -> None:
+    found = detect(LEARNED)
+    known = reference(LEARNED, found)
+    assert known is not None
+    for silent, ceased in ((550, False), (700, True)):
+        nothing = np.zeros(silent, dtype=np.int64)
+        whole = joined(LEARNED, series(nothing, nothing, MS, LEARNED.end_ns))
+        end = float(len(whole))
+        assert changed(whole, float(len(LEARNED)), end, known) == ceased
 
 
 def test_silence_tells_computing_where_others_send() -> None:

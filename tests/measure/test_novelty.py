@@ -31,9 +31,8 @@ def test_another_amount_is_new(burst: int) -> None:
     assert novelty(np.concatenate((PAST, end)), len(PAST), 100.0) > 1
     # Also when it begins with one that is as it was.
     end = np.concatenate((pieces(100), end))
-    values = np.concatenate((PAST, end))
-    assert novelty(values, len(PAST), 100.0) < 0.1
-    assert novelty(values, len(PAST), 100.0, late=True) > 1
+    assert novelty(np.concatenate((PAST, end)), len(PAST), 100.0) > 1
+    assert novelty(np.concatenate((PAST, end[:200])), len(PAST), 100.0) < 1
 
 
 def test_what_was_seen_before_is_not_new() -> None:
@@ -45,10 +44,40 @@ def test_what_was_seen_before_is_not_new() -> None:
     assert novelty(values, whole, 100.0) < 0.1
 
 
+LATE, CHECKPOINT = pieces(190), np.concatenate((np.full(70, 700.0), pieces(100)))
+
+
+@pytest.mark.parametrize(
+    "end", [LATE, CHECKPOINT, np.concatenate((pieces(140, 100), LATE))], ids=len
+)
+def test_a_disturbance_is_not_new(end: Floats) -> None:
+    """Neither while it lasts nor afterwards."""
+    values = np.concatenate((PAST, end, pieces(100, 100, 100)))
+    for until in range(len(PAST), len(values), 20):
+        assert novelty(values[:until], len(PAST), 100.0) < 1
+
+
+@pytest.mark.parametrize("length", [70, 80, 125, 150, 200])
+def test_another_length_is_new_when_it_has_come_again(length: int) -> None:
+    values = np.concatenate((PAST, pieces(length, length, length)))
+    assert novelty(values[: len(PAST) + length], len(PAST), 100.0) < 1
+    assert novelty(values, len(PAST), 100.0) > 1
+
+
+def test_of_a_restless_job_more_has_to_be_new() -> None:
+    """Every other of its iterations is disturbed, each differently."""
+    rng = np.random.default_rng(3)
+    lengths = [100 + int(rng.integers(20, 90)) * (number % 2) for number in range(24)]
+    restless = pieces(*lengths)
+    end = pieces(100, 100, 100, burst=80)
+    quiet = novelty(np.concatenate((PAST, end)), len(PAST), 100.0)
+    assert 1 < novelty(np.concatenate((restless, end)), len(restless), 100.0) < quiet - 0.2
+
+
 def test_nothing_is_new_to_a_short_past() -> None:
     few = pieces(*[100] * (FEWEST - 1))
     assert novelty(np.concatenate((few, np.zeros(200))), len(few), 100.0) == 0
-    assert novelty(np.concatenate((PAST, np.zeros(100))), len(PAST), 100.0) == 0
+    assert novelty(np.concatenate((PAST, np.full(40, 1000.0))), len(PAST), 100.0) == 0
     assert novelty(np.zeros(2000), 1600.0, 100.0) == 0
 
 
