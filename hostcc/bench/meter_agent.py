@@ -53,7 +53,8 @@ class Metering:
     def read(self) -> None:
         """One window, as an agent uses it: a series of each job."""
         window = self.meter.read()
-        self.bytes += sum(int(one.total.sum()) for one in window.jobs(local=True).values())
+        jobs = window.cells(local=True).values()
+        self.bytes += sum(int(one.sent.sum() + one.received.sum()) for one in jobs)
         self.lost += window.lost.packets
         self.refused += window.lost.refused
 

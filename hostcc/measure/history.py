@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hostcc.measure.packed import Packed, packed, unpack
-from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, silence
+from hostcc.measure.cells import Cells, chained
+from hostcc.measure.packed import MOST_PLACES, Packed, nonzero, packed, packed_at, unpack
+from hostcc.measure.series import NS, Bins, ByteSeries, Floats, Ints, part, silence
 
 PIECE = 2048
 """Bins of a piece.  What comes is added to the last one until it is full, which is packed anew
-each time: shorter ones cost less to fill, longer ones less to keep and to unpack."""
+each time: shorter ones cost less to fill, longer ones less to keep and to unpack.  Of bins that
+are mostly empty a piece has as many as come at once."""
 _NONE: Ints = np.zeros(0, np.int64)
 
 
@@ -83,12 +85,20 @@ class History:
         tail = History(self.bin_ns, self.start_ns + first * self.bin_ns, pieces, before)
         return part(tail.whole(), 0, max(0, last - first))
 
+    def cells(self, begin: int) -> Cells:
+        """Bins from `begin` on, of at least so many, without those that are empty."""
+        pieces, before = self._from(begin)
+        if not pieces:
+            return _no_cells(self)
+        found = chained(_cells(pieces, self.bin_ns, self.end_ns))
+        return found.between(before, len(found))
+
     def since(self, begin: int) -> History:
         """What is left without the first `begin` bins, of at least so many."""
         pieces, skipped = self._from(begin)
         return History(self.bin_ns, self.start_ns + begin * self.bin_ns, pieces, skipped)
 
-    def longer(self, new: ByteSeries) -> History:
+    def longer(self, new: Bins) -> History:
         """With bins that come after the last one; bins that nobody measured are 0.
 
         Raises ValueError when they do not fit.
@@ -99,6 +109,10 @@ class History:
         kept, last = self.pieces, self.pieces[:0]
         if len(kept[-1]) < PIECE:
             kept, last = kept[:-1], kept[-1:]
+        if isinstance(new, Cells) and new.few:
+            before = _cells(last, self.bin_ns, self.end_ns) or [_no_cells(self)]
+            return replace(self, pieces=(*kept, *_few(chained([*before, new]))))
+        new = new.whole()
         tx = _joined([one.tx for one in last], silent, new.tx)
         rx = _joined([one.rx for one in last], silent, new.rx)
         return replace(self, pieces=(*kept, *_pieces(tx, rx)))
@@ -112,9 +126,41 @@ class History:
         return pieces, before
 
 
-def history(of: ByteSeries) -> History:
+def history(of: Bins) -> History:
     """A series, packed."""
-    return History(of.bin_ns, of.start_ns, tuple(_pieces(of.tx, of.rx)))
+    if isinstance(of, Cells) and of.few:
+        return History(of.bin_ns, of.start_ns, tuple(_few(of)))
+    bins = of.whole()
+    return History(of.bin_ns, of.start_ns, tuple(_pieces(bins.tx, bins.rx)))
+
+
+def _no_cells(after: History) -> Cells:
+    return Cells(after.bin_ns, after.end_ns, 0, _NONE, _NONE, _NONE)
+
+
+def _few(of: Cells) -> Iterator[Piece]:
+    """Pieces of bins that are mostly empty."""
+    for first in range(0, len(of), MOST_PLACES):
+        one = of if len(of) <= MOST_PLACES else of.between(first, min(len(of), first + MOST_PLACES))
+        yield Piece(
+            packed_at(len(one), one.at, one.sent), packed_at(len(one), one.at, one.received)
+        )
+
+
+def _cells(pieces: Sequence[Piece], bin_ns: int, end_ns: int) -> list[Cells]:
+    """What pieces hold, the last of which ends at a moment."""
+    found: list[Cells] = []
+    for one in reversed(pieces):
+        (at, sent), (others, received) = nonzero(one.tx), nonzero(one.rx)
+        if len(at) != len(others) or not np.array_equal(at, others):
+            every = np.union1d(at, others)
+            tx, rx = np.zeros((2, len(every)), np.int64)
+            tx[np.searchsorted(every, at)] = sent
+            rx[np.searchsorted(every, others)] = received
+            at, sent, received = every, tx, rx
+        end_ns -= len(one) * bin_ns
+        found.append(Cells(bin_ns, end_ns, len(one), at, sent, received))
+    return found[::-1]
 
 
 def _pieces(tx: Ints, rx: Ints) -> Iterator[Piece]:

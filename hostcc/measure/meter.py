@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from hostcc.measure import bins
 from hostcc.measure.bins import Indices, Ints, Words
+from hostcc.measure.cells import Cells, added
 from hostcc.measure.destinations import DESTINATION, Records, sum_by
 from hostcc.measure.series import ByteSeries
 
@@ -91,17 +93,26 @@ class Window:
         sums = self._by_bin(np.where(mine, 0, 1)[self.row], 2, wire=wire)[0]
         return ByteSeries(self.bin_ns, self.start_ns, sums[:, TX], sums[:, RX])
 
-    def jobs(self, *, local: bool = False, wire: bool = False) -> dict[int, ByteSeries]:
+    def cells(self, *, local: bool = False) -> dict[int, Cells]:
         """`job` of every slot that moved something, for the price of one pass."""
-        shown = self._shown(local=local)
-        slots, group = np.unique(self.who["slot"][shown], return_inverse=True)
-        owner = np.full(len(self.who), len(slots))
-        owner[shown] = group
-        sums = self._by_bin(owner[self.row], len(slots) + 1, wire=wire)
-        return {
-            slot: ByteSeries(self.bin_ns, self.start_ns, of_job[:, TX], of_job[:, RX])
-            for slot, of_job in zip(slots.tolist(), sums, strict=False)
-        }
+        slot = self.who["slot"].astype(np.int64)[self.row]
+        place = slot * self.bins + self.bin
+        shown = np.flatnonzero(self._shown(local=local)[self.row])
+        shown = shown[np.argsort(place[shown], kind="stable")]
+        counts = self._counts(wire=False)[shown]
+        place, sent, received = added(place[shown], counts[:, TX], counts[:, RX])
+        (full,) = (sent | received).nonzero()
+        of, at = np.divmod(place, max(1, self.bins))
+        slots, first = np.unique(of, return_index=True)
+        found = {}
+        # Those with empty bins only are told as well: they were seen.
+        ends = np.searchsorted(full, np.append(first, len(of)))
+        for number, (low, high) in zip(slots.tolist(), pairwise(ends.tolist()), strict=True):
+            mine = full[low:high]
+            found[number] = Cells(
+                self.bin_ns, self.start_ns, self.bins, at[mine], sent[mine], received[mine]
+            )
+        return found
 
     def totals(self, *, wire: bool = False) -> tuple[Records, Ints]:
         """(who, bytes) of each distinct row over the window; bytes have shape (k, 2)."""

@@ -137,7 +137,7 @@ def joined(before: ByteSeries, after: ByteSeries) -> ByteSeries:
     )
 
 
-def silence(bin_ns: int, end_ns: int, after: ByteSeries) -> int:
+def silence(bin_ns: int, end_ns: int, after: Bins) -> int:
     """Bins between `end_ns` and a series; raises ValueError when they do not fit together."""
     ahead, off = divmod(after.start_ns - end_ns, bin_ns)
     if after.bin_ns != bin_ns or off or ahead < 0:

@@ -12,7 +12,9 @@ from itertools import islice
 
 import numpy as np
 
+from hostcc.measure import punctual
 from hostcc.measure.changes import EARLIEST, LATEST, LEAST_GAIN, SILENCE, Iteration, Reference
+from hostcc.measure.history import History
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.period import between
 from hostcc.measure.series import Bins, Floats, cumulative, part, smoothed
@@ -29,6 +31,12 @@ def steady(of: Bins, start: float, known: Reference) -> list[Iteration]:
     tell another story, are left to it.
     """
     first = max(0, int(start))
+    if len(of) - first < punctual.FEWEST * known.period:
+        return []
+    if isinstance(of, History) and (few := of.cells(first)).few:
+        passed = punctual.punctual(few, start - first, known, first)
+        if passed:
+            return passed
     if len(of) - first < FEWEST * known.period:
         return []
     values = part(of, first).total

@@ -19,9 +19,10 @@ from hostcc.measure.changes import (
     suspected,
 )
 from hostcc.measure.history import History
+from hostcc.measure.levels import extended
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
-from hostcc.measure.series import NS, ByteSeries, part, rebinned
+from hostcc.measure.series import NS, Bins
 from hostcc.measure.spectrum import tamed
 from hostcc.measure.steady import steady
 from hostcc.measure.tracking import track
@@ -52,6 +53,8 @@ OTHER, OTHER_SIZE = 0.05, 0.1
 IN_A_ROW, UNSETTLED = 5, 3
 """So many that deviate one after the other and are no change: the pattern is wrong; the second,
 while it is not established."""
+LEFT = 2.0
+"""Periods: iterations that go on as they did leave less where what came after them does, too."""
 ESTABLISHED = 12
 """Iterations of a pattern that was followed so long are more likely late than wrong."""
 WINDOW = 24
@@ -99,7 +102,7 @@ def begin(bin_ns: int, start_ns: int = 0) -> Watch:
     return Watch(levels, NOTHING)
 
 
-def update(watch: Watch, new: ByteSeries, *, thorough: bool = True) -> Watch:
+def update(watch: Watch, new: Bins, *, thorough: bool = True) -> Watch:
     """Take in the bins that came after the last ones; raises ValueError when they do not fit.
 
     Not `thorough`: a pattern that is known is followed, which is cheap; what asks more of the
@@ -113,22 +116,10 @@ def update(watch: Watch, new: ByteSeries, *, thorough: bool = True) -> Watch:
         fresh = begin(new.bin_ns, new.start_ns)
         fresh = replace(fresh, changes=watch.changes, before=watch.found)
         return update(fresh, new, thorough=thorough)
-    watch = replace(watch, levels=_extended(watch.levels, new))
+    watch = replace(watch, levels=extended(watch.levels, new, STEP, KEPT))
     if watch.known is not None:
         return _followed(watch, thorough)
     return _learned(watch) if thorough else watch
-
-
-def _extended(levels: tuple[History, ...], new: ByteSeries) -> tuple[History, ...]:
-    """The levels with new bins, each cut to what is kept."""
-    longer = [levels[0].longer(new)]
-    for level in levels[1:]:
-        finer = longer[-1]
-        end_ns = level.end_ns if len(level) else finer.start_ns
-        base = level if len(level) else History(level.bin_ns, finer.start_ns)
-        fresh = part(finer, max(0, end_ns - finer.start_ns) // finer.bin_ns)
-        longer.append(base.longer(rebinned(fresh, STEP)) if len(fresh) >= STEP else base)
-    return tuple(level.since(max(0, len(level) - KEPT)) for level in longer)
 
 
 def _learned(watch: Watch) -> Watch:
@@ -265,8 +256,9 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         ]
         recent = [*recent, *last][-IN_A_ROW:]
         seen, next_ns = seen + len(usual), of.start_ns + start * of.bin_ns
-    since_ns, other, wrong, told = next_ns, False, False, False
-    for one in following(of, start, known, doubtful=doubtful):
+    since_ns, other, wrong = next_ns, False, False
+    told = bool(usual) and len(of) - start < LEFT * known.period
+    for one in () if told else following(of, start, known, doubtful=doubtful):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
         start = one.start + one.length * known.period

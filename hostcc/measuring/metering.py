@@ -10,9 +10,10 @@ import numpy as np
 
 from hostcc.limits import MAX_JOBS
 from hostcc.measure.bins import Ints
+from hostcc.measure.cells import Cells, added
 from hostcc.measure.destinations import Records
 from hostcc.measure.meter import ByteMeter, Lost, Window, joined, total
-from hostcc.measure.series import ByteSeries
+from hostcc.measure.series import NS
 from hostcc.measuring.livejobs import LiveJob
 
 Identify = Callable[[Path], int]
@@ -29,7 +30,7 @@ NOBODY = 0
 class Counted:
     """One job's part of a reading."""
 
-    series: ByteSeries
+    series: Cells
     who: Records
     """Its destinations that had a part in it, not over loopback; shape (m,), seldom one twice."""
     sums: Ints
@@ -40,7 +41,7 @@ class Counted:
 class Reading:
     """What passed since the one before."""
 
-    silence: ByteSeries
+    silence: Cells
     """The bins that it covers, without bytes: what those jobs did that are not in `jobs`."""
     jobs: Mapping[str, Counted]
 
@@ -95,6 +96,23 @@ class Metering:
         return len(self._gathered)
 
     @property
+    def gathered_s(self) -> float:
+        """Seconds that these cover."""
+        return sum(len(one) * one.bin_ns for one in self._gathered) / NS
+
+    @property
+    def cells(self) -> int:
+        """Bins of destinations that these hold: what they take in memory."""
+        return sum(len(one.row) for one in self._gathered)
+
+    def latest(self) -> set[str]:
+        """Jobs that had a part in the last one of these."""
+        if not self._gathered:
+            return set()
+        slots = np.unique(self._gathered[-1].who["slot"]).tolist()
+        return {self._jobs[slot] for slot in slots if slot in self._jobs}
+
+    @property
     def gap(self) -> bool:
         """Whether bins after what was gathered are lost, so that nothing may be added to it."""
         return bool(self._gathered) and self._gathered[-1].lost.bins > 0
@@ -105,7 +123,7 @@ class Metering:
             self.gather()
         window = self._gathered[0] if len(self._gathered) == 1 else joined(self._gathered)
         self._gathered = []
-        parts = window.jobs()
+        parts = window.cells()
         who, sums = window.who, window.sums()
         owner = np.where(who["local"], NOBODY, who["slot"])
         slots: dict[str, list[int]] = {}
@@ -116,8 +134,9 @@ class Metering:
         for name, own in slots.items():
             mine = owner == own[0] if len(own) == 1 else np.isin(owner, own)
             found[name] = Counted(_added([parts[slot] for slot in own]), who[mine], sums[mine])
-        nothing = np.zeros(len(window), dtype=np.int64)
-        return Reading(ByteSeries(window.bin_ns, window.start_ns, nothing, nothing), found)
+        nothing = np.zeros(0, dtype=np.int64)
+        silence = Cells(window.bin_ns, window.start_ns, len(window), nothing, nothing, nothing)
+        return Reading(silence, found)
 
     def refresh(self) -> None:
         """Look again whose sockets are that belong to no cgroup of a job."""
@@ -189,9 +208,13 @@ class Metering:
         return slot
 
 
-def _added(parts: Sequence[ByteSeries]) -> ByteSeries:
+def _added(parts: Sequence[Cells]) -> Cells:
     """Bins of the same times, their bytes together."""
     if len(parts) == 1:
         return parts[0]
-    tx, rx = (sum(getattr(one, way) for one in parts) for way in ("tx", "rx"))
-    return replace(parts[0], tx=tx, rx=rx)
+    at, sent, received = (
+        np.concatenate([getattr(one, name) for one in parts]) for name in ("at", "sent", "received")
+    )
+    order = np.argsort(at, kind="stable")
+    at, sent, received = added(at[order], sent[order], received[order])
+    return replace(parts[0], at=at, sent=sent, received=received)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,19 +40,45 @@ class Question:
 
 def answers(questions: Sequence[Question]) -> dict[str, dict[Address, Way]]:
     """Job -> destination -> the way there; what cannot be found out is absent."""
-    found = {}
+    together: dict[object, list[Question]] = {}
     for question in questions:
+        with suppress(OSError):  # the job, and its namespace, have gone
+            together.setdefault(_which(question.netns), []).append(question)
+    found = {}
+    for several in together.values():
         try:
-            found[question.job] = _ways(question)
-        except (BpfError, OSError):  # the job, and its namespace, have gone
+            ways = _ways(several)
+        except (BpfError, OSError):  # likewise, or one of them: each by itself
+            found.update(_each(several))
             continue
+        for one in several:
+            found[one.job] = {to: ways[to] for to in one.to[:ASKED] if to in ways}
     return found
 
 
-def _ways(question: Question) -> dict[Address, Way]:
-    by_index = {link.index: link for link in links.links(question.netns)}
+def _each(questions: Sequence[Question]) -> dict[str, dict[Address, Way]]:
+    found = {}
+    for one in questions:
+        with suppress(BpfError, OSError):
+            found[one.job] = _ways([one])
+    return found
+
+
+def _which(netns: Path | None) -> object:
+    """What tells a network namespace from others; raises OSError when it has gone."""
+    if netns is None:
+        return None
+    about = netns.stat()
+    return about.st_dev, about.st_ino
+
+
+def _ways(questions: Sequence[Question]) -> dict[Address, Way]:
+    """Of all that are sent from one network namespace."""
+    netns = questions[0].netns
+    by_index = {link.index: link for link in links.links(netns)}
+    wanted = dict.fromkeys(to for one in questions for to in one.to[:ASKED])
     ways = {}
-    for to, index in links.carriers(question.to[:ASKED], question.netns).items():
+    for to, index in links.carriers(wanted, netns).items():
         link = by_index.get(index) if index is not None else None
         if link is not None:
             ways[to] = Way(link.name, link.speed_bps, link.nominal)

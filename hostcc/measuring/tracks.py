@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
 from hostcc.measure import watch as watching
 from hostcc.measure.bins import Ints
+from hostcc.measure.cells import Cells, chained
 from hostcc.measure.destinations import Address, Records, address, sum_by
 from hostcc.measure.history import history
 from hostcc.measure.marked import from_marks
@@ -31,6 +33,8 @@ LOOSE = 2
 WELCOME_S, WELCOME_AGAIN_S = 0.06, 300.0
 """Processor time for a job's first looks, apart from what all jobs share: some ten of them.  The
 same again when its pattern was lost, but not before so many seconds have passed."""
+SURE, KNOWN_S = 0.7, 0.015
+"""From this confidence on, little of that is left: to measure it again, and whether it is right."""
 LATELY_S = 10.0
 """A job that has sent nothing for so long is not sending."""
 HALF_LIFE_S = 30.0
@@ -66,9 +70,9 @@ class Track:
     """Addresses, 16 bytes each, and what was sent to and received from them."""
     _went_ns: int = 0
 
-    def take(self, new: ByteSeries, who: Records | None = None, sums: Ints | None = None) -> None:
+    def take(self, new: Bins, who: Records | None = None, sums: Ints | None = None) -> None:
         """Bins that follow the last ones, and where their bytes went."""
-        tx, rx = int(new.tx.sum()), int(new.rx.sum())
+        tx, rx = _sums(new)
         if not tx and not rx and self.watch is None:
             return
         if self.watch is None:
@@ -77,7 +81,7 @@ class Track:
         if not self._waiting:
             self._since_ns = new.start_ns
         self._waiting.append(new)
-        self._loose += 1
+        self._loose = 0 if isinstance(new, Cells) and new.few else self._loose + 1
         if self._loose == LOOSE:
             self._waiting[-LOOSE:] = [history(together(self._waiting[-LOOSE:]))]
             self._loose = 0
@@ -93,28 +97,38 @@ class Track:
         return self.watch is not None and self.watch.found.periodic
 
     @property
+    def sure(self) -> bool:
+        """Whether there is little doubt about it."""
+        return self.watch is not None and self.watch.found.confidence >= SURE
+
+    @property
     def waiting_s(self) -> float:
         """Seconds of bins that have not been looked at."""
         return (self._waiting[-1].end_ns - self._since_ns) / NS if self._waiting else 0.0
 
     @property
+    def wanted_s(self) -> float:
+        """So many seconds of bins are worth a look."""
+        period_s = (self.watch.found.period_s if self.watch is not None else None) or 0.0
+        return min(max(LOOK_S, LOOK_PERIODS * period_s), SELDOM_S)
+
+    @property
     def due(self) -> bool:
         """Whether it is worth while to look."""
-        period_s = (self.watch.found.period_s if self.watch is not None else None) or 0.0
-        return self.waiting_s >= min(max(LOOK_S, LOOK_PERIODS * period_s), SELDOM_S)
+        return self.waiting_s >= self.wanted_s
 
     @property
     def overdue(self) -> bool:
         """Whether it has to be looked at, or its history will have gaps."""
         return self.waiting_s >= LONGEST_S
 
-    def collect(self) -> ByteSeries:
+    def collect(self) -> Bins:
         """The bins that wait, for `look`; they wait no longer."""
         new, self._waiting, self._loose = together(self._waiting), [], 0
         self._account(new.end_ns)
         return new
 
-    def look(self, new: ByteSeries, *, thorough: bool = True) -> None:
+    def look(self, new: Bins, *, thorough: bool = True) -> None:
         """Take in bins: some milliseconds of work, seldom hundreds, and then only if `thorough`.
 
         Fit for another thread.
@@ -132,6 +146,8 @@ class Track:
         """What a look's processor time takes from all jobs' share, seconds."""
         own_s = min(cost_s, self.welcome_s)
         self.welcome_s -= own_s
+        if self.sure:
+            self.welcome_s = min(self.welcome_s, KNOWN_S)
         return cost_s - own_s
 
     def sending(self, now_ns: int) -> bool:
@@ -170,7 +186,7 @@ class Track:
         sums = np.concatenate([part for _, part in self._went])
         self._went = []
         for key, pair in zip(*sum_by(addresses, sums), strict=True):
-            to = address(np.frombuffer(key.tobytes(), np.uint8))
+            to = _address(key.tobytes())
             tx, rx = kept.get(to, (0.0, 0.0))
             kept[to] = tx + float(pair[TX]), rx + float(pair[RX])
         most = sorted(kept, key=lambda to: -sum(kept[to]))[:DESTINATIONS]
@@ -180,8 +196,16 @@ class Track:
 NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
 
 
-def together(several: Sequence[Bins]) -> ByteSeries:
+@lru_cache(maxsize=16 * DESTINATIONS)
+def _address(packed: bytes) -> Address:
+    return address(np.frombuffer(packed, np.uint8))
+
+
+def together(several: Sequence[Bins]) -> Bins:
     """One series of several that follow one another; a gap between them is silence."""
+    few = [one for one in several if isinstance(one, Cells)]
+    if len(few) == len(several):
+        return chained(few)
     parts = [one.whole() for one in several]
     if all(before.end_ns == after.start_ns for before, after in pairwise(parts)):
         tx, rx = (np.concatenate([getattr(one, way) for one in parts]) for way in ("tx", "rx"))
@@ -190,3 +214,11 @@ def together(several: Sequence[Bins]) -> ByteSeries:
     for one in parts[1:]:
         whole = joined(whole, one)
     return whole
+
+
+def _sums(of: Bins) -> tuple[int, int]:
+    """Bytes sent and received."""
+    if isinstance(of, Cells):
+        return int(of.sent.sum()), int(of.received.sum())
+    bins = of.whole()
+    return int(bins.tx.sum()), int(bins.rx.sum())

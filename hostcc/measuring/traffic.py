@@ -18,14 +18,14 @@ from hostcc.log import get_logger
 from hostcc.measure.destinations import Address
 from hostcc.measure.meter import ByteMeter
 from hostcc.measure.profile import Link
-from hostcc.measure.series import ByteSeries
+from hostcc.measure.series import Bins
 from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.livejobs import LiveJob, host_name
 from hostcc.measuring.metering import Metering, Reading
 from hostcc.measuring.profiles import Beside, Known, Latest
 from hostcc.measuring.routes import Question, Way
-from hostcc.measuring.tracks import Track
+from hostcc.measuring.tracks import LONGEST_S, Track
 from hostcc.measuring.two_way import two_way
 from hostcc.measuring.window import Candidate, Turns
 from hostcc.model import Difference, JobProfile
@@ -35,9 +35,9 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-GATHERED = 2
-"""Readings that are taken together while the pattern of every job is known: as many as there are
-until bins are worth a look."""
+TOGETHER, GATHERED = 2, 1 << 16
+"""While the pattern of every job is known so many readings are taken together at least, and not
+more than have so many bins of destinations, which take 2 MB."""
 SHARE, LEARNING, CREDIT_S = 0.001, 0.01, 0.3
 """Part of a processor that looking thoroughly at bins may take, of jobs whose pattern is known and
 of others, and how much of each may be saved up, seconds.  Ten known jobs of 240 ms need more; then
@@ -46,11 +46,13 @@ bins wait longer, up to LONGEST_S of tracks.py, and after that patterns are only
 three of ten jobs with many stragglers were known after five minutes, with two all ten.  The first
 looks at each job are its own (WELCOME_S there), however many there are."""
 LOOKED_AT = 8
-"""Jobs whose bins are looked at in one turn, those that wait longest."""
+"""Jobs whose bins are looked at thoroughly in one turn, those that wait longest."""
+EACH_S = 0.1
+"""Bins of jobs of known pattern wait so much longer, seconds, for each job that there is."""
 ROUTES_S = 10.0
 """Between looks at routes and link speeds, seconds."""
 MakeMeter = Callable[[Any], ByteMeter]
-Look = tuple[Track, ByteSeries, bool, bool]
+Look = tuple[Track, Bins, bool, bool]
 """A job, the bins to look at, whether thoroughly, and whether its pattern is known."""
 
 
@@ -104,6 +106,8 @@ class Traffic:
         self._credit_s = {True: CREDIT_S, False: CREDIT_S}
         """What is saved up for jobs of known pattern, and for others."""
         self._credited_ns = 0
+        self._queue: Mapping[str, Waiting] = {}
+        """Jobs that wait for a turn."""
         self._root = Path("/")
         self.turns = Turns()
 
@@ -128,6 +132,8 @@ class Traffic:
         self._live = {job.name: job for job in jobs}
         wanted = jobs, port_rules(self._host.config)
         if wanted != self._synced or not self._metering.gathered:
+            if self._metering.gathered:  # it is of the jobs that there were
+                self._take(self._metering.read())
             self._synced = wanted
             self._metering.sync(*wanted, self._root)
         self._metering.gather()
@@ -199,9 +205,30 @@ class Traffic:
     # One turn.
 
     def _may_wait(self, metering: Metering) -> bool:
-        """Whether what was read is worth no more yet: every pattern is known, no turn goes on."""
-        few = metering.gathered < GATHERED and not metering.gap and not self.turns.job
-        return few and bool(self._tracks) and all(one.known for one in self._tracks.values())
+        """Whether what was read is worth no more yet: every pattern is known, no turn goes on or
+        is waited for, and no job would be looked at."""
+        if metering.gap or self.turns.job or self._queue or metering.cells >= GATHERED:
+            return False
+        tracks = [track for track in self._tracks.values() if track.watch is not None]
+        seen = {track.name for track in tracks}
+        if not tracks or not all(track.known for track in tracks) or metering.latest() - seen:
+            return False
+        if metering.gathered < TOGETHER:
+            return True
+        waited_s = metering.gathered_s
+        return all(waited_s + track.waiting_s < self._wanted_s(track) for track in tracks)
+
+    def _wanted_s(self, track: Track) -> float:
+        """Seconds of bins after which a job is looked at."""
+        if not track.sure:
+            return track.wanted_s
+        if not self._may(track):
+            return LONGEST_S
+        return min(LONGEST_S, max(track.wanted_s, EACH_S * len(self._tracks)))
+
+    def _may(self, track: Track) -> bool:
+        """Whether there is time to look at it thoroughly."""
+        return track.welcome_s > 0 or self._credit_s[track.known] > 0
 
     def _take(self, reading: Reading) -> None:
         most = self._host.config.measure.jobs_max
@@ -237,18 +264,24 @@ class Traffic:
     def _batch(self) -> list[Look]:
         """Jobs to look at now.
 
-        Of what all share one job at a time is looked at thoroughly: it may take all there is.
+        Of what all share one job at a time is looked at thoroughly: it may take all there is.  So
+        is one of those about which there is little doubt, also where the time is its own.
         """
         found: list[Look] = []
         shared = {known: credit_s > 0 for known, credit_s in self._credit_s.items()}
+        left, doubted_only = LOOKED_AT, False
+        # With one that has to be looked at others are, so that later all wait for the same moment.
+        any_overdue = any(track.overdue for track in self._tracks.values())
         for track in sorted(self._tracks.values(), key=lambda track: -track.waiting_s):
-            known = track.known
-            thorough = track.welcome_s > 0 or shared[known]
-            if track.overdue or (track.due and thorough):
-                shared[known] = shared[known] and track.welcome_s > 0
+            known, own = track.known, track.welcome_s > 0
+            thorough = (own or shared[known]) and left > 0 and not (track.sure and doubted_only)
+            if (thorough and track.waiting_s >= self._wanted_s(track)) or (
+                any_overdue and track.waiting_s >= LONGEST_S / 2
+            ):
+                if thorough:
+                    shared[known], left = shared[known] and own, left - 1
+                    doubted_only = doubted_only or track.sure
                 found.append((track, track.collect(), thorough, known))
-            if len(found) == LOOKED_AT:
-                break
         return found
 
     async def _look_at(self, batch: Sequence[Look]) -> None:
@@ -284,7 +317,8 @@ class Traffic:
         longest_s = self._host.config.measure.profiling_max_s
         others = self._elsewhere.heed(self._waiting(now_s, jobs), jobs, now_s, longest_s)
         self.turns = window.step(self.turns, now_s, jobs, longest_s, others)
-        self._elsewhere.tell(self._waiting(now_s, jobs))
+        self._queue = self._waiting(now_s, jobs)
+        self._elsewhere.tell(self._queue)
         crowded = self._elsewhere.crowded(self.turns.job)
         first = window.preferred(self.turns, jobs, crowded=crowded)
         if before and before != self.turns.job and before in self._tracks:

@@ -41,16 +41,23 @@ def test_by_job() -> None:
 
 
 def test_all_jobs_at_once() -> None:
-    for wire in (False, True):
-        found = window().jobs(local=True, wire=wire)
-        assert list(found) == [1, 2, 3]
-        for slot, series in found.items():
-            alone = window().job(slot, local=True, wire=wire)
-            assert (series.bin_ns, series.start_ns) == (alone.bin_ns, alone.start_ns)
-            assert series.tx.tolist() == alone.tx.tolist()
-            assert series.rx.tolist() == alone.rx.tolist()
-    assert list(window().jobs()) == [1, 2]
-    assert window().jobs()[1].tx.tolist() == [11, 2, 3]
+    assert list(window().cells()) == [1, 2]
+    assert window().cells()[1].sent.tolist() == [11, 2, 3]
+    found = window().cells(local=True)
+    assert list(found) == [1, 2, 3]
+    for slot, few in found.items():
+        series, alone = few.whole(), window().job(slot, local=True)
+        assert (series.bin_ns, series.start_ns) == (alone.bin_ns, alone.start_ns)
+        assert series.tx.tolist() == alone.tx.tolist()
+        assert series.rx.tolist() == alone.rx.tolist()
+
+
+def test_a_job_that_sent_headers_only_was_seen() -> None:
+    who, words = np.zeros(1, DESTINATION), np.full((1, 2), 5 << HEADER_SHIFT, np.uint64)
+    who["slot"] = 4
+    (place,) = np.zeros((1, 1), np.intp)
+    few = Window(1000, 0, 3, who, place, place, words).cells()[4]
+    assert (len(few), len(few.at)) == (3, 0)
 
 
 def test_by_row() -> None:
@@ -63,7 +70,7 @@ def test_by_row() -> None:
 def test_nothing_passed() -> None:
     none = np.zeros(0, np.intp)
     quiet = Window(1000, 0, 4, np.zeros(0, DESTINATION), none, none, np.zeros((0, 2), np.uint64))
-    assert quiet.jobs() == {}
+    assert quiet.cells() == {}
     assert quiet.job(1).tx.tolist() == [0] * 4
     assert quiet.payload().shape == (0, 4, 2)
     assert len(quiet.totals()[0]) == 0

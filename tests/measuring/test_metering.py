@@ -148,7 +148,7 @@ def test_losses_add_up(world: World) -> None:
     world.metering.read()
     silence = world.metering.read().silence
     assert (world.metering.lost.bins, world.metering.lost.packets) == (2, 4)
-    assert (silence.start_ns, len(silence), silence.total.sum()) == (1000 * BINS, BINS, 0)
+    assert (silence.start_ns, len(silence), silence.whole().total.sum()) == (1000 * BINS, BINS, 0)
 
 
 def test_what_is_gathered_is_read_together(world: World) -> None:
@@ -158,13 +158,15 @@ def test_what_is_gathered_is_read_together(world: World) -> None:
         world.meter.rows = [(5, "198.18.0.2", False, size)]
         world.metering.gather()
     assert world.metering.gathered == 2
+    assert world.metering.gathered_s == pytest.approx(2 * BINS * 1000 / 1e9)
+    assert (world.metering.cells, world.metering.latest()) == (2 * BINS, {"a"})
     gap = world.metering.gap
     reading = world.metering.read()
     assert not gap
     assert reading.jobs["a"].series.tx.tolist() == [3] * BINS + [4] * BINS
     assert reading.jobs["a"].sums.sum() == 7 * BINS
     assert len(reading.silence) == 2 * BINS
-    assert world.metering.gathered == 0
+    assert (world.metering.gathered, world.metering.latest()) == (0, set())
     world.meter.lost = Lost(1, packets=2)
     world.metering.gather()
     assert world.metering.gap

@@ -81,7 +81,7 @@ def test_due_by_how_much_waits() -> None:
 def test_together_is_joined(gap: int) -> None:
     made = regular(10, 10)
     parts = [part(made, 0, 30), part(made, 30 + gap, 60), part(made, 60)]
-    whole = together(parts)
+    whole = together(parts).whole()
     expected = joined(joined(parts[0], parts[1]), parts[2])
     assert (whole.start_ns, whole.end_ns) == (0, made.end_ns)
     assert whole.tx.tolist() == expected.tx.tolist()
@@ -101,7 +101,7 @@ def test_bins_that_wait_long_are_packed_and_come_out_as_they_went_in() -> None:
     for at in range(0, len(made), 400):
         track.take(part(made, at, at + 400))
     assert track.waiting_s == pytest.approx(7.2)
-    found = track.collect()
+    found = track.collect().whole()
     assert (found.start_ns, found.tx.tolist()) == (made.start_ns, made.tx.tolist())
     assert found.rx.tolist() == made.rx.tolist()
     assert track.waiting_s == 0

@@ -11,11 +11,11 @@ import pytest
 
 from hostcc.measure.destinations import DESTINATION
 from hostcc.measure.meter import Lost, Window
-from hostcc.measure.series import ByteSeries
+from hostcc.measure.series import Bins, ByteSeries
 from hostcc.measuring import traffic as t
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.profiles import Beside
-from hostcc.measuring.tracks import LONGEST_S, WELCOME_S, Track
+from hostcc.measuring.tracks import LONGEST_S, LOOK_S, WELCOME_S, Track
 from tests.measuring.hosts import ToyHost
 from tests.measuring.test_metering import FakeMeter
 
@@ -29,14 +29,16 @@ JOBS = 3
 class Steady(FakeMeter):
     """Every job sends in every tenth millisecond."""
 
+    senders = JOBS
+
     @property
     def now_ns(self) -> int:
         return self.at * BINS * MS
 
     def read(self) -> Window:
-        who = np.zeros(JOBS, DESTINATION)
-        who["slot"] = np.arange(1, JOBS + 1)
-        row, place = np.divmod(np.arange(JOBS * BINS // 10), BINS // 10)
+        who = np.zeros(self.senders, DESTINATION)
+        who["slot"] = np.arange(1, self.senders + 1)
+        row, place = np.divmod(np.arange(self.senders * BINS // 10), BINS // 10)
         words = np.full((len(row), 2), 500, np.uint64)
         start_ns, self.at = self.now_ns, self.at + 1
         return Window(MS, start_ns, BINS, who, row, place * 10, words, self.lost)
@@ -71,10 +73,18 @@ class Watched:
     async def run(self, seconds: float) -> None:
         self.part.start()
         for _ in range(round(seconds / t.READ_S)):
-            await self.part.tick()
-            for task in list(asyncio.all_tasks() - {asyncio.current_task()}):
-                await task
+            await self.turn()
         self.part.stop()
+
+    @property
+    def seen(self) -> list[str]:
+        """Jobs that have sent, as far as was taken in."""
+        return [name for name, known in self.part.all_known().items() if sum(known.track.total)]
+
+    async def turn(self) -> None:
+        await self.part.tick()
+        for task in list(asyncio.all_tasks() - {asyncio.current_task()}):
+            await task
 
 
 @pytest.mark.asyncio
@@ -103,32 +113,73 @@ async def test_cheap_looks_are_all_thorough(
     assert len(watched.looks) >= 3 * 50
 
 
+@pytest.mark.parametrize(("cost_s", "waits_s"), [(1e-4, LOOK_S), (0.1, LONGEST_S)])
 @pytest.mark.asyncio
-async def test_readings_wait_for_each_other_while_every_pattern_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_readings_wait_for_a_look_while_every_pattern_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float, waits_s: float
 ) -> None:
     taken: list[int] = []
     take = Track.take
 
-    def counted(track: Track, new: ByteSeries, *rest: Any) -> None:
+    def counted(track: Track, new: Bins, *rest: Any) -> None:
         taken.append(len(new))
         take(track, new, *rest)
 
     monkeypatch.setattr(Track, "take", counted)
-    watched = Watched(tmp_path, monkeypatch, 1e-4)
+    watched = Watched(tmp_path, monkeypatch, cost_s)
     await watched.run(4 * t.READ_S)
     assert taken == [BINS] * 4 * JOBS
     taken.clear()
     monkeypatch.setattr(Track, "known", True)
-    await watched.run(120)
+    monkeypatch.setattr(Track, "sure", True)
+    await watched.run(300)
     # Until each job has had its turn nothing waits.
     assert taken[: 4 * JOBS] == [BINS] * 4 * JOBS
-    assert taken[-4 * JOBS :] == [t.GATHERED * BINS] * 4 * JOBS
+    assert set(taken[-20 * JOBS :]) == {round(waits_s * 1000)}
     # What is lost is not made up for.
     watched.meter.lost = Lost(bins=3)
     taken.clear()
     await watched.run(120)
     assert set(taken) == {BINS}
+
+
+@pytest.mark.asyncio
+async def test_nothing_waits_for_a_job_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.1)
+    monkeypatch.setattr(Track, "known", True)
+    monkeypatch.setattr(Track, "sure", True)
+    watched.meter.senders = 1
+    part, ticks = watched.part, round(60 / t.READ_S)
+    part.start()
+    for _ in range(ticks):
+        await watched.turn()
+    assert watched.seen == ["job-1"]
+    watched.meter.senders = JOBS
+    await watched.turn()
+    assert watched.seen == [f"job-{slot}" for slot in range(1, JOBS + 1)]
+    part.stop()
+
+
+@pytest.mark.asyncio
+async def test_few_readings_wait_of_jobs_that_never_fall_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(t, "GATHERED", JOBS * BINS // 10 + 1)
+    watched = Watched(tmp_path, monkeypatch, 0.1)
+    monkeypatch.setattr(Track, "known", True)
+    monkeypatch.setattr(Track, "sure", True)
+    reads: list[float] = []
+    take = t.Traffic.__dict__["_take"]
+
+    def noted(part: t.Traffic, reading: Any) -> None:
+        reads.append(len(reading.silence))
+        take(part, reading)
+
+    monkeypatch.setattr(t.Traffic, "_take", noted)
+    await watched.run(120)
+    assert max(reads) == 2 * BINS
 
 
 def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
