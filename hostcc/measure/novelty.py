@@ -20,7 +20,7 @@ WIDTH = 32
 """Values of one period."""
 SMOOTHING = 2
 """Values that rates are smoothed over: bursts meet values at different places."""
-HISTORY, FEWEST = 20, 12
+HISTORY, FEWEST = 16, 12
 """Periods of the past that pieces are from, and without which nothing is new."""
 LONGEST, STRETCH = 6, 4
 """Periods at the end that are put together, and of stretches of the past that it is beside."""
@@ -32,12 +32,12 @@ NOISE = 4.0
 """A step costs at least so many times what the noise of a period does."""
 INSERTED = 3.0
 """What a period of anything else costs, beside the step to it."""
-AGAIN, TWICE = 0.4, 2.0
+AGAIN, TWICE = 0.4, 3.0
 """Periods after which what is new can come again; how many times a step that is saved by that
 counts again."""
 EDGE = 3
 """Values after the edge of a burst at which it has been seen."""
-ENOUGH = 3.5
+ENOUGH = 3.3
 """Steps beyond the usual from which on the end is new."""
 _NEVER = np.float32(1e9)
 
@@ -54,24 +54,32 @@ def novelty(values: Floats, since: float, period: float) -> float:
     begin = max(0, int(since - HISTORY * period))
     values, since = values[begin:], since - begin
     edges = np.arange(since % unit, len(values) + 1e-9, unit)
-    rates = np.diff(np.interp(edges, np.arange(len(values) + 1), cumulative(values)))
     count = round((since - since % unit) / unit)
-    if count < FEWEST * WIDTH or len(rates) - count < LEAST * WIDTH:
+    if count < FEWEST * WIDTH or len(edges) - 1 - count < LEAST * WIDTH:
         return 0.0
-    whole = smoothed(rates, SMOOTHING).astype(np.float32)
-    past, end = whole[:count], whole[max(count, len(whole) - LONGEST * WIDTH) :]
+    sums = cumulative(values)
+    whole, between = _rates(sums, edges), _rates(sums, edges - unit / 2)
+    first = max(count, len(whole) - LONGEST * WIDTH)
+    past, end = whole[:count], whole[first:]
+    pieces = np.concatenate((past, between[:count]))
     step = _step(past)
-    old = _apart(end, past, step)
-    itself = _apart(end, end, step)
+    old = _apart(end, pieces, step)
+    itself = _apart(end, np.concatenate((end, between[first:])), step)
     place = np.arange(len(end))
-    itself[place > place[:, None] - round(AGAIN * WIDTH)] = _NEVER
+    itself[np.tile(place, 2) > place[:, None] - round(AGAIN * WIDTH)] = _NEVER
     least = round(LEAST * WIDTH) - 1
     steps = _pieced(old[:, None])[least:, 0]
     saved = steps - _pieced(np.hstack((old, itself))[:, None])[least:, 0]
     beyond = steps + TWICE * _lasting(saved, end[least:] > np.quantile(past, 0.9) / 2)
     if float(beyond.max()) > ENOUGH:
-        beyond -= _usual(past, step) * np.arange(least + 1, len(end) + 1)
+        beyond -= _usual(past, pieces, step) * np.arange(least + 1, len(end) + 1)
     return max(0.0, float(beyond.max())) / ENOUGH
+
+
+def _rates(sums: Floats, edges: Floats) -> _Costs:
+    """Bytes between places, shape (edges - 1,); `sums`: before each bin."""
+    sent = np.diff(np.interp(edges, np.arange(len(sums)), sums))
+    return smoothed(sent, SMOOTHING).astype(np.float32)
 
 
 def _lasting(saved: _Costs, high: npt.NDArray[np.bool_]) -> _Costs:
@@ -108,14 +116,17 @@ def _apart(values: _Costs, pieces: _Costs, step: float) -> _Costs:
     return np.minimum(found, np.float32(1), out=found)
 
 
-def _usual(past: _Costs, step: float) -> float:
-    """Steps that a value of the past takes, put together from the rest of the past."""
+def _usual(past: _Costs, pieces: _Costs, step: float) -> float:
+    """Steps that a value of the past takes, put together from what is more than a period away.
+
+    `pieces`: the past, and the past between its values.
+    """
     length = STRETCH * WIDTH
     first = len(past) % length
-    apart = _apart(past[first:], past, step)
+    apart = _apart(past[first:], pieces, step)
     place = np.arange(len(past))
-    apart[np.abs(place[first:, None] - place) < WIDTH] = _NEVER
-    stretches = apart.reshape(-1, length, len(past)).transpose(1, 0, 2)
+    apart[np.abs(place[first:, None] - np.tile(place, 2)) < WIDTH] = _NEVER
+    stretches = apart.reshape(-1, length, len(pieces)).transpose(1, 0, 2)
     return float(_pieced(stretches)[-1].mean()) / length
 
 

@@ -279,7 +279,9 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     watch = replace(watch, look_ns=look_ns, recent=tuple(recent), seen=seen, next_ns=next_ns)
     if other:
         return _forgotten(watch, int(since_ns))
-    return _doubted(watch) if wrong else watch
+    if not wrong:
+        return watch
+    return (_regained(watch, of, known) if seen >= ESTABLISHED else None) or _doubted(watch)
 
 
 def _fresh(watch: Watch, now_ns: int) -> bool:
@@ -308,6 +310,17 @@ def _refreshed(watch: Watch, of: History) -> Watch:
     if watch.doubts:
         return _forgotten(watch, tail.start_ns, changed_now=False)
     return replace(watch, doubts=1, refreshed=watch.seen)
+
+
+def _regained(watch: Watch, of: History, known: Reference) -> Watch | None:
+    """Where the pattern goes on when only the thread was lost; None when it does not."""
+    tail = of.since(max(0, len(of) - int(WINDOW * known.period)))
+    bins = tail.whole()
+    again = track(tamed(bins.total), known.period)
+    if again is None or abs(again.period / known.period - 1) > OTHER:
+        return None
+    found = judged(bins, again, rhythm(bins.total))
+    return _accepted(watch, watch.level, tail, found, seen=watch.seen) if found.periodic else None
 
 
 def _doubted(watch: Watch) -> Watch:
