@@ -15,7 +15,7 @@ from hostcc.lab.shaping import BURST_SECONDS, MIN_BURST_BYTES
 ROOT = 0xFF
 """Class that has the link's rate."""
 CONTROL = (48, 56)
-LEAST_SHARE = 0.25
+LEAST_SHARE = 0.05
 """Of the rate, guaranteed to all classes together with strict queues."""
 MAX_HTB_PRIO = 7
 
