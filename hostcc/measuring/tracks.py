@@ -86,7 +86,7 @@ class Track:
             self._waiting[-LOOSE:] = [history(together(self._waiting[-LOOSE:]))]
             self._loose = 0
         if tx or rx:
-            self.last_ns = new.end_ns
+            self.last_ns = _last_ns(new)
             self.total = self.total[0] + tx, self.total[1] + rx
             if who is not None and sums is not None and (named := ~who["other"]).any():
                 self._went.append((who["addr"][named].tobytes(), sums[named]))
@@ -214,6 +214,13 @@ def together(several: Sequence[Bins]) -> Bins:
     for one in parts[1:]:
         whole = joined(whole, one)
     return whole
+
+
+def _last_ns(of: Bins) -> int:
+    """When anything was sent or received last, or somewhat later."""
+    if isinstance(of, Cells):
+        return of.start_ns + (int(of.at[-1]) + 1) * of.bin_ns
+    return of.end_ns
 
 
 def _sums(of: Bins) -> tuple[int, int]:

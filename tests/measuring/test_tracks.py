@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from hostcc.measure.cells import Cells, cells
 from hostcc.measure.destinations import DESTINATION, Records, address
 from hostcc.measure.series import ByteSeries, joined, part
 from hostcc.measuring import tracks
-from hostcc.measuring.tracks import DESTINATIONS, LATELY_S, LOOK_S, WELCOME_S, Track, together
+from hostcc.measuring.tracks import (
+    DESTINATIONS,
+    KNOWN_S,
+    LATELY_S,
+    LOOK_S,
+    WELCOME_S,
+    Track,
+    together,
+)
 from tests.measure.addresses import packed
 from tests.measure.jobs import MS, regular
 
@@ -41,6 +52,36 @@ def test_a_pattern_is_found_and_silence_before_the_first_byte_is_nothing() -> No
     assert track.total == (made.tx.sum(), made.rx.sum())
     assert track.sending(made.end_ns)
     assert not track.sending(made.end_ns + int((LATELY_S + 1) * 1e9))
+
+
+def test_of_much_at_once_only_what_was_sent_last_counts() -> None:
+    track, few = Track("a"), cells(regular(100, 1))
+    track.take(replace(few, count=int(2 * LATELY_S * 1000)), None, None)
+    assert track.last_ns == few.end_ns
+    assert track.waiting_s == pytest.approx(2 * LATELY_S)
+    assert not track.sending(few.end_ns + int((LATELY_S + 1) * 1e9))
+    assert [len(part(track.collect(), 0, 100)), track.waiting_s] == [100, 0]
+
+
+def test_few_full_bins_wait_as_they_are_and_are_one_series() -> None:
+    made = regular(1000, 12, share=0.01)
+    track = Track("a")
+    for at in range(0, len(made), 3000):
+        track.take(cells(part(made, at, at + 3000)))
+    found = track.collect()
+    assert isinstance(found, Cells)
+    assert (found.start_ns, found.whole().tx.tolist()) == (made.start_ns, made.tx.tolist())
+    track.look(found)
+    assert track.total == (made.tx.sum(), made.rx.sum())
+
+
+def test_of_a_job_that_is_known_well_little_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    track = Track("a")
+    assert track.charged(0.001) == 0.0
+    assert track.welcome_s == WELCOME_S - 0.001
+    monkeypatch.setattr(Track, "sure", True)
+    assert track.charged(0.001) == 0.0
+    assert track.welcome_s == KNOWN_S
 
 
 def test_marks_settle_it() -> None:
