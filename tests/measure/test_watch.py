@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.bench import synthetic
+from hostcc.bench.period_changes import any_shape
 from hostcc.bench.synthetic import Dirt, Sample, Shape
 from hostcc.measure import watch as w
 from hostcc.measure.period import Period, detect
@@ -117,6 +118,21 @@ def test_a_change_is_noticed_within_three_iterations(name: str, seed: int) -> No
 def test_what_stays_the_same_is_no_change(dirt: Dirt) -> None:
     changes = sum(fed(changing(BEFORE, seed, dirt).series, 11).changes for seed in range(10))
     assert changes <= (1 if dirt.straggler_share else 0)
+
+
+def test_a_thread_that_late_iterations_broke_is_found_again() -> None:
+    """Six bursts: after a late iteration the next is taken to begin at one of them."""
+    rng = np.random.default_rng([4000, 0])
+    dirt = Dirt(jitter=0.005, straggler_share=0.1)
+    sample = synthetic.job(any_shape(rng), dirt, rng, iterations=30, bin_s=0.001)
+    intervals = np.diff(sample.starts_s)
+    assert (intervals > 1.5 * float(np.median(intervals))).sum() == 4
+    watch, learned_s = w.begin(MS), float(sample.starts_s[8])
+    for at in range(0, len(sample.series), 5):
+        watch = w.update(watch, part(sample.series, at, at + 5))
+        if at * sample.series.bin_s > learned_s:
+            assert watch.found.period_s == pytest.approx(0.1, rel=0.01)
+    assert watch.changes == 0
 
 
 def test_a_job_that_falls_silent_has_no_pattern() -> None:
