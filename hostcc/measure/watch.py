@@ -55,6 +55,8 @@ IN_A_ROW, UNSETTLED = 5, 3
 while it is not established."""
 LEFT = 2.0
 """Periods: iterations that go on as they did leave less where what came after them does, too."""
+AT_ONCE = 4.0
+"""Periods; of less that came at once only the end is asked whether it is a change."""
 ESTABLISHED = 12
 """Iterations of a pattern that was followed so long are more likely late than wrong."""
 WINDOW = 24
@@ -258,7 +260,8 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         seen, next_ns = seen + len(usual), of.start_ns + start * of.bin_ns
     since_ns, other, wrong = next_ns, False, False
     told = bool(usual) and len(of) - start < LEFT * known.period
-    for one in () if told else following(of, start, known, doubtful=doubtful):
+    found = [] if told else following(of, start, known, doubtful=doubtful)
+    for left, one in zip(reversed(range(len(found))), found, strict=True):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
         start = one.start + one.length * known.period
@@ -267,8 +270,10 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         if first is None:
             continue
         since_ns = first.start
-        other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
         wrong = len(in_a_row(recent)) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
+        if left and not wrong and len(of) - start < AT_ONCE * known.period:
+            continue  # what is asked after the last of them says as much
+        other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
         if other or wrong:
             break
     first = suspected(recent)
