@@ -39,6 +39,8 @@ EDGE = 3
 """Values after the edge of a burst at which it has been seen."""
 ENOUGH = 3.3
 """Steps beyond the usual from which on the end is new."""
+CAUTION = 0.5
+"""Standard deviations by which stretches of the past differ that count as usual, too."""
 _NEVER = np.float32(1e9)
 
 _Costs = npt.NDArray[np.float32]
@@ -72,7 +74,9 @@ def novelty(values: Floats, since: float, period: float) -> float:
     saved = steps - _pieced(np.hstack((old, itself))[:, None])[least:, 0]
     beyond = steps + TWICE * _lasting(saved, end[least:] > np.quantile(past, 0.9) / 2)
     if float(beyond.max()) > ENOUGH:
-        beyond -= _usual(past, pieces, step) * np.arange(least + 1, len(end) + 1)
+        stretches = np.arange(least + 1, len(end) + 1) / (STRETCH * WIDTH)
+        mean, deviation = _usual(past, pieces, step)
+        beyond -= mean * stretches + CAUTION * deviation * np.sqrt(stretches)
     return max(0.0, float(beyond.max())) / ENOUGH
 
 
@@ -116,8 +120,9 @@ def _apart(values: _Costs, pieces: _Costs, step: float) -> _Costs:
     return np.minimum(found, np.float32(1), out=found)
 
 
-def _usual(past: _Costs, pieces: _Costs, step: float) -> float:
-    """Steps that a value of the past takes, put together from what is more than a period away.
+def _usual(past: _Costs, pieces: _Costs, step: float) -> tuple[float, float]:
+    """Steps that a stretch of the past takes, put together from what is more than a period away:
+    their mean and standard deviation.
 
     `pieces`: the past, and the past between its values.
     """
@@ -127,7 +132,8 @@ def _usual(past: _Costs, pieces: _Costs, step: float) -> float:
     place = np.arange(len(past))
     apart[np.abs(place[first:, None] - np.tile(place, 2)) < WIDTH] = _NEVER
     stretches = apart.reshape(-1, length, len(pieces)).transpose(1, 0, 2)
-    return float(_pieced(stretches)[-1].mean()) / length
+    steps = _pieced(stretches)[-1]
+    return float(steps.mean()), float(steps.std())
 
 
 def _pieced(apart: _Costs) -> _Costs:
