@@ -260,7 +260,7 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         seen, next_ns = seen + len(usual), of.start_ns + start * of.bin_ns
     since_ns, other, wrong = next_ns, False, False
     told = bool(usual) and len(of) - start < LEFT * known.period
-    found = [] if told else following(of, start, known, doubtful=doubtful)
+    found, asked = [] if told else following(of, start, known, doubtful=doubtful), start
     for left, one in zip(reversed(range(len(found))), found, strict=True):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
@@ -271,8 +271,9 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
             continue
         since_ns = first.start
         wrong = len(in_a_row(recent)) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
-        if left and not wrong and len(of) - start < AT_ONCE * known.period:
-            continue  # what is asked after the last of them says as much
+        if left and not wrong and start - asked < AT_ONCE * known.period:
+            continue  # what is asked after a later one says as much
+        asked = start
         other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
         if other or wrong:
             break
