@@ -13,6 +13,8 @@ from pathlib import Path
 BUSYBOX = Path("/usr/bin/busybox")
 BOOT_MODULES = ("virtio_pci", "9p", "9pnet_virtio", "overlay", "virtio_console")
 XZ_MAGIC = b"\xfd7zXZ\0"
+STARTED = "started"
+"""What the second script says on the console first."""
 
 # In the initramfs: modules, then the host's root, read-only, under a tmpfs.
 FIRST_INIT = """#!/bin/busybox sh
@@ -33,7 +35,7 @@ exec switch_root /new /bin/sh /run/vm/init
 # On the host's root: what an init system would mount, then the command.  The console says how
 # far a guest came that ends without a word; a Python program that is out of time, where it is.
 SECOND_INIT = """
-echo started >/dev/ttyS0
+echo {started} >/dev/ttyS0
 export PYTHONDONTWRITEBYTECODE=1 PYTHONFAULTHANDLER=1 HOME=/root TERM=dumb LANG=C.UTF-8
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p /run/netns /dev/pts /dev/shm
@@ -108,6 +110,7 @@ def initramfs(tree: Path, cache: Path) -> Path:
 def second_init(tree: Path, directory: Path, command: list[str], limit_s: float) -> str:
     """The script that runs `command` in `directory` on the host's root, aborted at its limit."""
     return SECOND_INIT.format(
+        started=STARTED,
         modules=shlex.quote(str(tree / "lib/modules")),
         directory=shlex.quote(str(directory)),
         command=shlex.join(command),
