@@ -21,8 +21,8 @@ KERNEL_TREE = REPOSITORY / ".vm/kernel"
 """Where tools/setup --with-vm unpacks the kernel package."""
 MEMORY_MIB = 2048
 START_S, BOOTS = 100.0, 3
-"""Seconds until a guest has to say that it has started, and boots at most: now and then the two
-emulated processors wait for each other before the kernel's first process, for ever."""
+"""Seconds until a guest has to say that it has started, and boots at most: one was seen
+with both its processors busy for five minutes, and not a word of its first process."""
 BOOT_S = 60.0
 """Left of a time limit for the boot, and to tell what a command was doing at its end."""
 
