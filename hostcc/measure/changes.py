@@ -18,7 +18,7 @@ from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.novelty import HISTORY, novelty
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
-from hostcc.measure.series import Bins, ByteSeries, Floats, cumulative, part, smoothed
+from hostcc.measure.series import Bins, ByteSeries, Floats, cumulative, median, part, smoothed
 from hostcc.measure.spectrum import RATE_CAP, taming_of
 from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution
 
@@ -113,7 +113,7 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
     pattern = mean_of(sampled(cumulative(smooth), whole, period, round(period / finer)))
     lengths = np.diff(found.starts)
     sent = np.diff(between(cumulative(values), found.starts))
-    typical = float(np.median(sent))
+    typical = median(sent)
     quiet = QUIET * taming.cap / RATE_CAP
     silent = np.diff(between(_silence(values, taming.floor, quiet), found.starts)) / period
     return Reference(
@@ -125,7 +125,7 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
         interval_tolerance=_tolerance(lengths / period, INTERVAL_TOLERANCE),
         bytes_tolerance=_tolerance(sent / max(typical, 1.0), BYTES_TOLERANCE),
         quiet=quiet,
-        silent=float(np.median(silent)),
+        silent=median(silent),
         silent_tolerance=_tolerance(silent, INTERVAL_TOLERANCE),
     )
 
@@ -306,5 +306,5 @@ def _width(period: float) -> int:
 def _tolerance(values: Floats, bounds: tuple[float, float]) -> float:
     if not len(values):
         return bounds[1]
-    deviation = float(np.median(np.abs(values - np.median(values))))
+    deviation = median(np.abs(values - median(values)))
     return float(np.clip(DEVIATIONS * deviation, *bounds))
