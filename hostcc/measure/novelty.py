@@ -37,6 +37,8 @@ AGAIN, TWICE = 0.4, 3.0
 counts again."""
 EDGE = 3
 """Values after the edge of a burst at which it has been seen."""
+SHORT = 0.5
+"""Of the highest value of a period: bursts are at least so high."""
 ENOUGH = 3.3
 """Steps beyond the usual from which on the end is new."""
 CAUTION = 0.5
@@ -91,7 +93,13 @@ def _lasting(saved: Costs, high: npt.NDArray[np.bool_]) -> Costs:
 
 
 def _high(past: Costs) -> float:
-    """The height of the bursts: the 90th percentile, as numpy's, which takes ten times as long."""
+    """The height of the bursts; where they are so short that few values see them, half of it."""
+    whole = past[len(past) % WIDTH :].reshape(-1, WIDTH)
+    return max(_percentile(past), SHORT * median(whole.max(axis=1)))
+
+
+def _percentile(past: Costs) -> float:
+    """The 90th, as numpy's, which takes ten times as long."""
     place = 0.9 * (len(past) - 1)
     lower = int(place)
     parted = np.partition(past, (lower, lower + 1))
