@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostcc.measure import novelty as of_novelty
 from hostcc.measure.novelty import FEWEST, novelty
 from hostcc.measure.series import Floats
 
@@ -72,6 +73,25 @@ def test_of_a_restless_job_more_has_to_be_new() -> None:
     end = pieces(100, 100, 100, burst=80)
     quiet = novelty(np.concatenate((PAST, end)), len(PAST), 100.0)
     assert 1 < novelty(np.concatenate((restless, end)), len(restless), 100.0) < quiet - 0.2
+
+
+def test_what_is_new_does_not_depend_on_when_the_usual_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of ends that take many steps, as the past does, some are new and some are not."""
+    rng = np.random.default_rng(11)
+    found = []
+    for number in range(24):
+        lengths = 100 + rng.integers(20, 90, 24) * (np.arange(24) % 2)
+        end = pieces(*(100 + rng.integers(20, 90, 3)), burst=(40, 80)[number % 2])
+        past = pieces(*lengths.tolist())
+        found.append((np.concatenate((past, end)), float(len(past))))
+    early = [novelty(*one, 100.0) for one in found]
+    monkeypatch.setattr(of_novelty, "LOOK", 10**6)
+    late = [novelty(*one, 100.0) for one in found]
+    assert [one > 1 for one in early] == [one > 1 for one in late]
+    assert {one > 1 for one in late} == {True, False}
+    assert early != late, "of none was it known early"
 
 
 def test_nothing_is_new_to_a_short_past() -> None:
