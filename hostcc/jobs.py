@@ -29,7 +29,7 @@ log = get_logger("jobs")
 
 GRACE_S = 10.0
 """Time that a command has to enter the cgroup made for it, seconds."""
-SWEEP = 64
+SWEEP = 16
 """Jobs looked at in one sweep, so that a sweep stays cheap with many."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hostcc.measure.series import Floats, Ints, cumulative
+from hostcc.measure.series import Floats, Ints, cumulative, median
 from hostcc.measure.spectrum import tamed
 
 FEWEST = 6
@@ -114,7 +114,7 @@ def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> _Separate
     if len(cuts) <= FEWEST:
         return None
     sent = np.diff(sums[busy[cuts] + 1])
-    size = float(np.median(sent))
+    size = median(sent)
     if size <= 0:
         return None
     numbers = _numbers(sent.tolist(), size)
@@ -135,7 +135,7 @@ def _measured(sums: Floats, busy: Ints, pauses: Ints, of: _Separated) -> Exchang
         starts.append(float(ends[at]))
     silences = pauses[cuts].astype(np.float64) - 1.0
     took = np.diff(ends).astype(np.float64) - silences[:-1]
-    half = float(np.median(silences)) / 2
+    half = median(silences) / 2
     places = np.asarray(starts) + half
     before, after = float(sums[ends[0]]), float(sums[-1] - sums[ends[-1]])
     ahead = [busy[0] - half] if abs(before - size) <= EQUAL * size else []
@@ -175,7 +175,7 @@ def _inner(sums: Floats, busy: Ints, number: int) -> list[float]:
 
 def _has_breaks(silences: Floats) -> bool:
     """Whether some silences are much longer than most, all by about as much."""
-    longer = silences[silences > BREAK * float(np.median(silences))]
+    longer = silences[silences > BREAK * median(silences)]
     return len(longer) >= max(2.0, RARE * len(silences)) and _spread(longer) <= PAUSES
 
 
@@ -188,10 +188,8 @@ def take_turns(values: Floats, parts: int) -> bool:
     """Whether a value is like that `parts` later rather than like those in between."""
     if len(values) < 4 * parts + 3:  # among fewer, some do by chance
         return False
-    away = [
-        float(np.median(np.abs(values[step:] - values[:-step]))) for step in range(1, parts + 1)
-    ]
-    return away[-1] + NO_TURN * float(np.median(values)) < TURN * min(away[:-1])
+    away = [median(np.abs(values[step:] - values[:-step])) for step in range(1, parts + 1)]
+    return away[-1] + NO_TURN * median(values) < TURN * min(away[:-1])
 
 
 def _numbers(sent: list[float], size: float) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hostcc.measure.cells import Cells, chained
-from hostcc.measure.packed import MOST_PLACES, Packed, nonzero, packed, packed_at, unpack
+from hostcc.measure.packed import MOST_PLACES, Packed, alike, listed, packed, packed_at, unpack
 from hostcc.measure.series import NS, Bins, ByteSeries, Floats, Ints, part, silence
 
 PIECE = 2048
@@ -151,8 +151,12 @@ def _cells(pieces: Sequence[Piece], bin_ns: int, end_ns: int) -> list[Cells]:
     """What pieces hold, the last of which ends at a moment."""
     found: list[Cells] = []
     for one in reversed(pieces):
-        (at, sent), (others, received) = nonzero(one.tx), nonzero(one.rx)
-        if len(at) != len(others) or not np.array_equal(at, others):
+        (at, sent), (others, received) = listed(one.tx), listed(one.rx)
+        if not one.rx.width:
+            received = np.zeros(len(at), np.int64)
+        elif not one.tx.width:
+            at, sent = others, np.zeros(len(others), np.int64)
+        elif not alike(one.tx, one.rx):
             every = np.union1d(at, others)
             tx, rx = np.zeros((2, len(every)), np.int64)
             tx[np.searchsorted(every, at)] = sent

@@ -7,8 +7,8 @@ from hostcc.measure.history import History
 from hostcc.measure.series import Bins, joined, part, rebinned
 
 
-def extended(levels: tuple[History, ...], new: Bins, step: int, kept: int) -> tuple[History, ...]:
-    """The levels with new bins, each cut to the last `kept`; `step`: bins that make a longer one.
+def extended(levels: tuple[History, ...], new: Bins, step: int) -> tuple[History, ...]:
+    """The levels with new bins; `step`: bins that make a longer one.
 
     Raises ValueError when they do not come after the last ones.
     """
@@ -20,7 +20,14 @@ def extended(levels: tuple[History, ...], new: Bins, step: int, kept: int) -> tu
         added = fresh.coarser(step) if isinstance(fresh, Cells) else rebinned(fresh.whole(), step)
         before, finer = base, base.longer(added) if len(added) else base
         longer.append(finer)
-    return tuple(level.since(max(0, len(level) - kept)) for level in longer)
+    return tuple(longer)
+
+
+def cut(levels: tuple[History, ...], kept: int) -> tuple[History, ...]:
+    """The levels with their last `kept` bins only."""
+    if all(len(level) <= kept for level in levels):
+        return levels
+    return tuple(level.since(max(0, len(level) - kept)) for level in levels)
 
 
 def _since(since_ns: int, before: History, finer: History, added: Bins) -> Bins:

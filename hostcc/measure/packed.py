@@ -65,11 +65,16 @@ def packed(values: Ints) -> Packed:
 
 
 def packed_at(count: int, places: Ints, values: Ints) -> Packed:
-    """The same of `count` numbers that are 0 but at some places, given in order, each once."""
-    if len(values) and not values.all():
+    """The same of `count` numbers that are 0 but at some places, given in order, each once.
+
+    Numbers at these places of which some are 0 are all kept, so that two arrays of the same places
+    keep the same ones (`alike`); of those that are mostly 0 the others are.
+    """
+    kept = int(np.count_nonzero(values))
+    if 2 * kept < len(values):
         used = values != 0
         places, values = places[used], values[used]
-    if not len(values):
+    if not kept:
         return Packed(count, 0, Form.PLACES, b"")
     if _few(len(values), count):
         most = int(np.ascontiguousarray(values).view(np.uint64).max())
@@ -94,8 +99,17 @@ def unpack(of: Packed, into: Ints) -> None:
         into[places] = values
 
 
-def nonzero(of: Packed) -> tuple[Ints, Ints]:
-    """Where numbers are that are not 0, in order, and these numbers."""
+def alike(one: Packed, other: Packed) -> bool:
+    """Whether `listed` gives the same places for both, as can be told without unpacking."""
+    if not one.form is other.form is Form.PLACES or not one.width or not other.width:
+        return False
+    kept = _listed_count(one)
+    places = PLACE.itemsize * kept
+    return _listed_count(other) == kept and one.data[:places] == other.data[:places]
+
+
+def listed(of: Packed) -> tuple[Ints, Ints]:
+    """Places in order, among them all where numbers are not 0, and the numbers there."""
     if not of.width:
         return np.zeros((2, 0), np.int64)[0], np.zeros(0, np.int64)
     if of.form is Form.PLACES:
@@ -117,8 +131,12 @@ def _listed(count: int, width: int, places: Ints, values: Ints) -> Packed:
 
 
 def _from_list(of: Packed) -> tuple[npt.NDArray[np.uint16], Ints]:
-    kept = len(of.data) // (PLACE.itemsize + of.width)
+    kept = _listed_count(of)
     return np.frombuffer(of.data, PLACE, kept), _filled(of.data[PLACE.itemsize * kept :], of.width)
+
+
+def _listed_count(of: Packed) -> int:
+    return len(of.data) // (PLACE.itemsize + of.width)
 
 
 def _cut(values: Ints, width: int) -> bytes:

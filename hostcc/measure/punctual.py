@@ -39,7 +39,7 @@ def punctual(of: Cells, begin: float, known: Reference, first: int = 0) -> list[
         return []
     middle, spread = _middles(at, above, np.append(starts, starts[-1] + period))
     starts = middle - middle[0]
-    where, width = _shape(known)
+    where, width = shape(known)
     lengths = np.diff(starts) / period
     edges = np.searchsorted(at, np.append(starts, starts[-1] + period))
     sent = _sums(values, edges) / max(known.sent, 1.0)
@@ -82,7 +82,7 @@ def _sums(values: Floats, edges: Ints) -> Floats:
     return found
 
 
-def _shape(known: Reference) -> tuple[float, float]:
+def shape(known: Reference) -> tuple[float, float]:
     """Mean and deviation of where the pattern's bytes are, bins from its begin."""
     weight = np.maximum(known.pattern, 0.0)
     scale = known.period / len(weight)

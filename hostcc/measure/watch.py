@@ -6,7 +6,10 @@ iteration of 10 ms and one of a minute are both seen often enough in little memo
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from hostcc.measure.changes import (
     OVERDUE,
@@ -19,7 +22,7 @@ from hostcc.measure.changes import (
     suspected,
 )
 from hostcc.measure.history import History
-from hostcc.measure.levels import extended
+from hostcc.measure.levels import cut, extended
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
 from hostcc.measure.series import NS, Bins
@@ -94,6 +97,11 @@ class Watch:
     before: Period | None = None
     """The pattern until then."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether as many iterations have been seen as figures are taken from, without doubt."""
+        return self.seen > WINDOW and not self.doubts
+
 
 NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
 
@@ -118,10 +126,17 @@ def update(watch: Watch, new: Bins, *, thorough: bool = True) -> Watch:
         fresh = begin(new.bin_ns, new.start_ns)
         fresh = replace(fresh, changes=watch.changes, before=watch.found)
         return update(fresh, new, thorough=thorough)
-    watch = replace(watch, levels=extended(watch.levels, new, STEP, KEPT))
+    watch = replace(watch, levels=extended(watch.levels, new, STEP))
     if watch.known is not None:
+        # Before what is too old is cut off: more may have come than is kept.
         return _followed(watch, thorough)
+    watch = _cut(watch)
     return _learned(watch) if thorough else watch
+
+
+def _cut(watch: Watch) -> Watch:
+    """Without bins that are older than those that are kept."""
+    return replace(watch, levels=cut(watch.levels, KEPT))
 
 
 def _learned(watch: Watch) -> Watch:
@@ -230,8 +245,8 @@ def _followed(watch: Watch, thorough: bool) -> Watch:
     of = watch.levels[watch.level]
     assert watch.known is not None
     if of.end_ns < watch.look_ns:
-        return watch
-    before, watch = watch, _compared(watch, of, watch.known)
+        return _cut(watch)
+    before, watch = watch, _cut(_compared(watch, of, watch.known))
     if watch.known is not before.known or not thorough:
         return watch
     if _due(watch, _growth(watch)):
@@ -261,13 +276,14 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     since_ns, other, wrong = next_ns, False, False
     told = bool(usual) and len(of) - start < LEFT * known.period
     found, asked = [] if told else following(of, start, known, doubtful=doubtful), start
-    for left, one in zip(reversed(range(len(found))), found, strict=True):
+    passed = _passed(found)
+    for left, over, one in zip(reversed(range(len(found))), passed, found, strict=True):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
         start = one.start + one.length * known.period
         seen, next_ns, told = seen + 1, of.start_ns + start * of.bin_ns, True
         first = suspected(recent)
-        if first is None:
+        if first is None or over:
             continue
         since_ns = first.start
         wrong = len(in_a_row(recent)) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
@@ -290,15 +306,20 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     return (_regained(watch, of, known) if seen >= ESTABLISHED else None) or _doubted(watch)
 
 
+def _passed(found: Sequence[Iteration]) -> list[bool]:
+    """Of each iteration, whether it and the next one, or the next two, are as they should be.
+
+    What came before them was no change then.
+    """
+    good = [not one.deviates for one in found]
+    pairs = [*map(operator.and_, good, good[1:]), False, False]
+    return [here or after for here, after in pairwise(pairs)][: len(found)]
+
+
 def _fresh(watch: Watch, now_ns: int) -> bool:
     """Whether figures that many iterations have gone into are not old."""
     of = watch.series
-    return (
-        of is not None
-        and watch.seen > WINDOW
-        and not watch.doubts
-        and now_ns - of.end_ns < REFRESH_NS
-    )
+    return of is not None and watch.settled and now_ns - of.end_ns < REFRESH_NS
 
 
 def _refreshed(watch: Watch, of: History) -> Watch:

@@ -91,6 +91,16 @@ class Metering:
         self._gathered.append(window)
 
     @property
+    def last(self) -> Window | None:
+        """The last reading of the meter, while it is not in a `read`."""
+        return self._gathered[-1] if self._gathered else None
+
+    @property
+    def jobs(self) -> Mapping[int, str]:
+        """Slot -> job."""
+        return self._jobs
+
+    @property
     def gathered(self) -> int:
         """Readings of the meter that the next `read` consists of."""
         return len(self._gathered)

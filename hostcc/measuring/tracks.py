@@ -102,25 +102,29 @@ class Track:
         return self.watch is not None and self.watch.found.confidence >= SURE
 
     @property
+    def settled(self) -> bool:
+        """Whether its figures are of as many iterations as they are taken from."""
+        return self.sure and self.watch is not None and self.watch.settled
+
+    @property
     def waiting_s(self) -> float:
         """Seconds of bins that have not been looked at."""
         return (self._waiting[-1].end_ns - self._since_ns) / NS if self._waiting else 0.0
 
     @property
+    def period_s(self) -> float:
+        """0 while it is not known."""
+        return (self.watch.found.period_s if self.watch is not None else None) or 0.0
+
+    @property
     def wanted_s(self) -> float:
         """So many seconds of bins are worth a look."""
-        period_s = (self.watch.found.period_s if self.watch is not None else None) or 0.0
-        return min(max(LOOK_S, LOOK_PERIODS * period_s), SELDOM_S)
+        return min(max(LOOK_S, LOOK_PERIODS * self.period_s), SELDOM_S)
 
     @property
     def due(self) -> bool:
         """Whether it is worth while to look."""
         return self.waiting_s >= self.wanted_s
-
-    @property
-    def overdue(self) -> bool:
-        """Whether it has to be looked at, or its history will have gaps."""
-        return self.waiting_s >= LONGEST_S
 
     def collect(self) -> Bins:
         """The bins that wait, for `look`; they wait no longer."""

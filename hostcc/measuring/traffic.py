@@ -18,14 +18,14 @@ from hostcc.log import get_logger
 from hostcc.measure.destinations import Address
 from hostcc.measure.meter import ByteMeter
 from hostcc.measure.profile import Link
-from hostcc.measure.series import Bins
 from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.livejobs import LiveJob, host_name
+from hostcc.measuring.looks import Look, Looks
 from hostcc.measuring.metering import Metering, Reading
 from hostcc.measuring.profiles import Beside, Known, Latest
 from hostcc.measuring.routes import Question, Way
-from hostcc.measuring.tracks import LONGEST_S, Track
+from hostcc.measuring.tracks import Track
 from hostcc.measuring.two_way import two_way
 from hostcc.measuring.window import Candidate, Turns
 from hostcc.model import Difference, JobProfile
@@ -35,25 +35,12 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-TOGETHER, GATHERED = 2, 1 << 16
-"""While the pattern of every job is known so many readings are taken together at least, and not
-more than have so many bins of destinations, which take 2 MB."""
-SHARE, LEARNING, CREDIT_S = 0.001, 0.01, 0.3
-"""Part of a processor that looking thoroughly at bins may take, of jobs whose pattern is known and
-of others, and how much of each may be saved up, seconds.  Ten known jobs of 240 ms need more; then
-bins wait longer, up to LONGEST_S of tracks.py, and after that patterns are only followed, for some
-0.015 % a job.  Others are those whose pattern is not known yet or was lost: with one share for all,
-three of ten jobs with many stragglers were known after five minutes, with two all ten.  The first
-looks at each job are its own (WELCOME_S there), however many there are."""
-LOOKED_AT = 8
-"""Jobs whose bins are looked at thoroughly in one turn, those that wait longest."""
-EACH_S = 0.1
-"""Bins of jobs of known pattern wait so much longer, seconds, for each job that there is."""
+TOGETHER, SPACED, GATHERED = 2, 0.04, 1 << 16
+"""While the pattern of every job is known so many readings are taken together at least, so many
+for each job, and not more than have so many bins of destinations, which take 2 MB."""
 ROUTES_S = 10.0
 """Between looks at routes and link speeds, seconds."""
 MakeMeter = Callable[[Any], ByteMeter]
-Look = tuple[Track, Bins, bool, bool]
-"""A job, the bins to look at, whether thoroughly, and whether its pattern is known."""
 
 
 def kernel_meter(flows: Any) -> ByteMeter:
@@ -99,13 +86,11 @@ class Traffic:
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Way]] = {}
         self._latest = Latest()
+        self._looks = Looks()
         self._routes: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._routes_due_s = 0.0
         self._crowded = 0
-        self._credit_s = {True: CREDIT_S, False: CREDIT_S}
-        """What is saved up for jobs of known pattern, and for others."""
-        self._credited_ns = 0
         self._queue: Mapping[str, Waiting] = {}
         """Jobs that wait for a turn."""
         self._root = Path("/")
@@ -137,6 +122,8 @@ class Traffic:
             self._synced = wanted
             self._metering.sync(*wanted, self._root)
         self._metering.gather()
+        if self._metering.last is not None:
+            self._looks.heard(self._metering.last, self._metering.jobs)
         if self._may_wait(self._metering):
             return
         self._take(self._metering.read())
@@ -213,22 +200,9 @@ class Traffic:
         seen = {track.name for track in tracks}
         if not tracks or not all(track.known for track in tracks) or metering.latest() - seen:
             return False
-        if metering.gathered < TOGETHER:
+        if metering.gathered < max(TOGETHER, SPACED * len(tracks)):
             return True
-        waited_s = metering.gathered_s
-        return all(waited_s + track.waiting_s < self._wanted_s(track) for track in tracks)
-
-    def _wanted_s(self, track: Track) -> float:
-        """Seconds of bins after which a job is looked at."""
-        if not track.sure:
-            return track.wanted_s
-        if not self._may(track):
-            return LONGEST_S
-        return min(LONGEST_S, max(track.wanted_s, EACH_S * len(self._tracks)))
-
-    def _may(self, track: Track) -> bool:
-        """Whether there is time to look at it thoroughly."""
-        return track.welcome_s > 0 or self._credit_s[track.known] > 0
+        return self._looks.may_wait(tracks, metering.gathered_s)
 
     def _take(self, reading: Reading) -> None:
         most = self._host.config.measure.jobs_max
@@ -236,6 +210,7 @@ class Traffic:
             if name not in self._live:
                 del self._tracks[name]
         self._latest.keep(self._live)
+        self._looks.keep(self._live)
         wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
         wanted.sort(key=lambda name: name not in self._tracks)
         self._crowded = max(0, len(wanted) - most)
@@ -251,45 +226,15 @@ class Traffic:
         """Look at some jobs' bins, in a thread: the agent's sign of life must not wait for it."""
         if self._looking is not None and not self._looking.done():
             return
-        now_ns = self._clock_ns()
-        if self._credited_ns:
-            passed_s = (now_ns - self._credited_ns) / 1e9
-            for known, share in ((True, SHARE), (False, LEARNING)):
-                self._credit_s[known] = min(CREDIT_S, self._credit_s[known] + share * passed_s)
-        self._credited_ns = now_ns
-        batch = self._batch()
+        batch = self._looks.batch(list(self._tracks.values()), self._clock_ns())
         if batch:
             self._looking = asyncio.get_running_loop().create_task(self._look_at(batch))
-
-    def _batch(self) -> list[Look]:
-        """Jobs to look at now.
-
-        Of what all share one job at a time is looked at thoroughly: it may take all there is.  So
-        is one of those about which there is little doubt, also where the time is its own.
-        """
-        found: list[Look] = []
-        shared = {known: credit_s > 0 for known, credit_s in self._credit_s.items()}
-        left, doubted_only = LOOKED_AT, False
-        # With one that has to be looked at others are, so that later all wait for the same moment.
-        any_overdue = any(track.overdue for track in self._tracks.values())
-        for track in sorted(self._tracks.values(), key=lambda track: -track.waiting_s):
-            known, own = track.known, track.welcome_s > 0
-            thorough = (own or shared[known]) and left > 0 and not (track.sure and doubted_only)
-            if (thorough and track.waiting_s >= self._wanted_s(track)) or (
-                any_overdue and track.waiting_s >= LONGEST_S / 2
-            ):
-                if thorough:
-                    shared[known], left = shared[known] and own, left - 1
-                    doubted_only = doubted_only or track.sure
-                found.append((track, track.collect(), thorough, known))
-        return found
 
     async def _look_at(self, batch: Sequence[Look]) -> None:
         try:
             costs_s = await asyncio.to_thread(_look_at_all, batch)
-            for (track, _, thorough, known), cost_s in zip(batch, costs_s, strict=True):
-                if thorough:
-                    self._credit_s[known] -= track.charged(cost_s)
+            for look, cost_s in zip(batch, costs_s, strict=True):
+                self._looks.cost(look, cost_s)
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
             log.defect("looking at a job's traffic failed", error)
 
@@ -381,7 +326,7 @@ def _total(track: Track | None) -> tuple[int, int]:
 def _look_at_all(batch: Sequence[Look]) -> list[float]:
     """CPU time that each took, seconds."""
     times_s = [time.thread_time()]
-    for track, new, thorough, _ in batch:
-        track.look(new, thorough=thorough)
+    for look in batch:
+        look.track.look(look.bins, thorough=look.thorough)
         times_s.append(time.thread_time())
     return [after - before for before, after in pairwise(times_s)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hostcc.measure.cells import cells
 from hostcc.measure.history import History
-from hostcc.measure.levels import extended
+from hostcc.measure.levels import cut, extended
 from hostcc.measure.series import ByteSeries, coarser, empty, joined, part, series
 from tests.measure.jobs import MS
 
@@ -31,7 +31,7 @@ def test_each_level_holds_the_last_bins_of_the_whole_series(
         if not len(new):
             continue
         whole = joined(whole, new)
-        levels = extended(levels, cells(new) if sparse else new, STEP, KEPT)
+        levels = cut(extended(levels, cells(new) if sparse else new, STEP), KEPT)
         for number, level in enumerate(levels):
             expected = part(_rebinned(whole, STEP**number), -KEPT)
             assert (level.start_ns, level.tx.tolist()) == (expected.start_ns, expected.tx.tolist())
@@ -44,6 +44,6 @@ def _rebinned(of: ByteSeries, factor: int) -> ByteSeries:
 
 
 def test_bins_that_do_not_fit_are_refused() -> None:
-    levels = extended((History(MS, 0),), series(np.ones(9), None, MS), STEP, KEPT)
+    levels = extended((History(MS, 0),), series(np.ones(9), None, MS), STEP)
     with pytest.raises(ValueError, match="expected bins"):
-        extended(levels, series([1], None, MS, 3 * MS), STEP, KEPT)
+        extended(levels, series([1], None, MS, 3 * MS), STEP)

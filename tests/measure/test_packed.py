@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.measure.packed import Packed, packed, unpack
+from hostcc.measure.packed import Packed, alike, listed, packed, packed_at, unpack
 from hostcc.measure.series import Ints
 
 pytestmark = pytest.mark.unit
@@ -53,3 +53,30 @@ def test_the_smallest_way_is_taken(numbers: list[int], bytes_: int) -> None:
 def test_every_second_number_may_be_a_view() -> None:
     values = np.arange(100)
     assert unpacked(packed(values[::2])).tolist() == values[::2].tolist()
+
+
+@given(st.dictionaries(st.integers(0, 999), st.tuples(LIKELY, LIKELY), max_size=40))
+def test_two_arrays_of_the_same_places_are_listed_by_them(
+    given: dict[int, tuple[int, int]],
+) -> None:
+    places = np.array(sorted(given), np.int64)
+    both = [np.array([given[at][way] for at in places.tolist()], np.int64) for way in (0, 1)]
+    kept = [packed_at(1000, places, values) for values in both]
+    for values, one in zip(both, kept, strict=True):
+        dense = np.zeros(1000, np.int64)
+        dense[places] = values
+        assert unpacked(one).tolist() == dense.tolist()
+        at, numbers = listed(one)
+        assert np.all(np.diff(at) > 0)
+        assert dict(zip(at.tolist(), numbers.tolist(), strict=True)).items() >= {
+            (int(at), int(dense[at])) for at in np.flatnonzero(dense)
+        }
+    same = listed(kept[0])[0].tolist() == listed(kept[1])[0].tolist()
+    assert not alike(*kept) or same
+    if all(2 * np.count_nonzero(values) >= len(values) > 0 for values in both):
+        assert alike(*kept)
+
+
+def test_places_that_are_mostly_empty_are_not_kept() -> None:
+    values = np.array([7] + [0] * 30, np.int64)
+    assert len(packed_at(1000, np.arange(31), values).data) == 3

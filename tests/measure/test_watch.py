@@ -301,3 +301,35 @@ def test_a_change_is_noticed_when_much_came_after_it_at_once(before: int) -> Non
     assert watch.known is not None
     watch = w.update(watch, series(other, None, MS, len(usual) * MS))
     assert watch.changes == 1
+
+
+def test_more_may_come_at_once_than_is_kept() -> None:
+    made = regular(240, 260, share=0.05)
+    watch = fed(part(made, 0, 12_000), 400)
+    seen = watch.seen
+    watch = w.update(watch, part(made, 12_000))
+    assert watch.found.periodic
+    assert watch.changes == 0
+    assert watch.seen - seen == pytest.approx((len(made) - 12_000) / 240, abs=2)
+    assert len(watch.levels[0]) == w.KEPT
+
+
+@pytest.mark.parametrize(("after", "asks"), [(3, 0), (1, 1)])
+def test_what_is_over_is_not_asked_about(
+    monkeypatch: pytest.MonkeyPatch, after: int, asks: int
+) -> None:
+    made = regular(240, 40, share=0.05)
+    watch = fed(made, 400)
+    more = regular(240, 4 + after, share=0.05, start_ns=made.end_ns)
+    sent = more.tx.copy()
+    sent[2 * 240 : 3 * 240] *= 2  # one iteration sends more
+    asked: list[float] = []
+
+    def changed(*given: object) -> bool:
+        asked.append(1)
+        return False
+
+    monkeypatch.setattr(w, "changed", changed)
+    watch = w.update(watch, ByteSeries(MS, more.start_ns, sent, more.rx))
+    assert any(one.deviates for one in watch.recent)
+    assert len(asked) == asks

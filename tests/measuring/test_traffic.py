@@ -14,6 +14,7 @@ from hostcc.measure.meter import Lost, Window
 from hostcc.measure.series import Bins, ByteSeries
 from hostcc.measuring import traffic as t
 from hostcc.measuring.livejobs import LiveJob
+from hostcc.measuring.looks import CREDIT_S, Look, Share
 from hostcc.measuring.profiles import Beside
 from hostcc.measuring.tracks import LONGEST_S, LOOK_S, WELCOME_S, Track
 from tests.measuring.hosts import ToyHost
@@ -57,7 +58,7 @@ class Watched:
 
         def looked(batch: Any) -> list[float]:
             at_s = self.meter.now_ns / 1e9
-            self.looks += [(at_s, track.name, thorough) for track, _, thorough, _ in batch]
+            self.looks += [(at_s, look.track.name, look.thorough) for look in batch]
             return [cost_s] * len(batch)
 
         monkeypatch.setattr(t, "_look_at_all", looked)
@@ -94,9 +95,9 @@ async def test_thorough_looks_have_a_share(tmp_path: Path, monkeypatch: pytest.M
     await watched.run(seconds)
     thorough = [at_s for at_s, _, thorough in watched.looks if thorough]
     spent_s = cost_s * len(thorough)
-    owed_s = t.CREDIT_S + JOBS * (WELCOME_S + cost_s) + t.LEARNING * seconds
+    owed_s = CREDIT_S + JOBS * (WELCOME_S + cost_s) + Share.LEARNING.value * seconds
     assert owed_s / 2 < spent_s <= owed_s + JOBS * cost_s
-    assert thorough[-1] > seconds - 2 * JOBS * cost_s / t.LEARNING
+    assert thorough[-1] > seconds - 2 * JOBS * cost_s / Share.LEARNING.value
     # What is beyond that is only followed, but none waits for longer than its history lasts.
     for name in (f"job-{slot}" for slot in range(1, JOBS + 1)):
         times_s = [at_s for at_s, job, _ in watched.looks if job == name]
@@ -113,7 +114,7 @@ async def test_cheap_looks_are_all_thorough(
     assert len(watched.looks) >= 3 * 50
 
 
-@pytest.mark.parametrize(("cost_s", "waits_s"), [(1e-4, LOOK_S), (0.1, LONGEST_S)])
+@pytest.mark.parametrize(("cost_s", "waits_s"), [(1e-4, LOOK_S), (1.0, LONGEST_S)])
 @pytest.mark.asyncio
 async def test_readings_wait_for_a_look_while_every_pattern_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float, waits_s: float
@@ -191,8 +192,6 @@ def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Track, "look", look)
     nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
     look_at_all = t.__dict__["_look_at_all"]
-    assert (
-        len(look_at_all([(Track("a"), nothing, True, True), (Track("b"), nothing, False, True)]))
-        == 2
-    )
+    looks = [Look(Track("a"), nothing, True, None), Look(Track("b"), nothing, False, None)]
+    assert len(look_at_all(looks)) == 2
     assert said == [True, False]

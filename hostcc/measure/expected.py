@@ -1,0 +1,99 @@
+"""Whether jobs go on as they did: what came since, of all of them at once, by the clock.
+
+Says less than `punctual` and `following`, of a hundred jobs for what these take for one: enough to
+tell which jobs need not be looked at yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hostcc.measure.punctual import SPREAD, shape
+from hostcc.measure.series import Floats, Ints
+from hostcc.measure.watch import Watch
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What n jobs send next, if they go on; each array has shape (n,)."""
+
+    next_ns: Floats
+    """Where the next iteration begins."""
+    period_ns: Floats
+    middle_ns: Floats
+    """Mean of where an iteration's bytes are, from its begin."""
+    spread_ns: Floats
+    """Deviation of that."""
+    sent: Floats
+    """Bytes of an iteration."""
+    moved_ns: Floats
+    """By so much an iteration may be longer or shorter."""
+    bytes_tolerance: Floats
+    """By such a share it may send more or less."""
+
+    def __len__(self) -> int:
+        return len(self.next_ns)
+
+
+def expected(watch: Watch, from_ns: float) -> list[float] | None:
+    """A job's part of `Expected`, in the order of its fields; None: nothing can be told of it.
+
+    `from_ns`: what came before is not there to be compared.
+    """
+    known = watch.known
+    if known is None or known.floor > 0:
+        return None
+    bin_ns = watch.levels[watch.level].bin_ns
+    period_ns = known.period * bin_ns
+    passed = max(0.0, np.ceil((from_ns - watch.next_ns) / period_ns))
+    middle, spread = shape(known)
+    return [
+        watch.next_ns + passed * period_ns,
+        period_ns,
+        middle * bin_ns,
+        spread * bin_ns,
+        known.sent,
+        known.interval_tolerance * period_ns,
+        known.bytes_tolerance,
+    ]
+
+
+def compared(
+    known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: float
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Where the next iterations begin now, and which jobs do not go on as they did; shapes (n,).
+
+    `job`, `at_ns`, `sent`: bytes, when and of which job, shape (k,), from the least `next_ns` on
+    and all until `until_ns`.
+    """
+    after_ns = at_ns - known.next_ns[job]
+    number = np.floor(after_ns / known.period_ns[job])
+    count = np.maximum((until_ns - known.next_ns) // known.period_ns, 0).astype(np.int64)
+    complete = (number >= 0) & (number < count[job])
+    job, sent = job[complete], sent[complete]
+    after_ns, number = after_ns[complete], number[complete].astype(np.int64)
+    after_ns -= number * known.period_ns[job] + known.middle_ns[job]
+    owner = np.repeat(np.arange(len(known)), count)
+    first = np.cumsum(count) - count
+    which = first[job] + number
+    total = np.bincount(which, sent, len(owner))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moved = np.bincount(which, sent * after_ns, len(owner)) / total
+        square = np.bincount(which, sent * (after_ns - moved[which]) ** 2, len(owner)) / total
+    before = np.concatenate(((0.0,), moved[:-1]))[: len(owner)]
+    before[first[count > 0]] = 0.0
+    # What is no number, where nothing was sent, is not as it should be.
+    usual = (
+        (np.abs(moved - before) <= known.moved_ns[owner])
+        & (np.abs(total / known.sent[owner] - 1) <= known.bytes_tolerance[owner])
+        & (np.abs(np.sqrt(square) - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner])
+    )
+    other = np.bincount(owner, ~usual, len(known)) > 0
+    going = (count > 0) & ~other
+    next_ns = known.next_ns.copy()
+    last = (first + count - 1)[going]
+    next_ns[going] += count[going] * known.period_ns[going] + moved[last]
+    return next_ns, other

@@ -1,0 +1,88 @@
+"""Which jobs go on as they did, from readings as they come; the others have to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from hostcc.limits import MAX_JOBS
+from hostcc.measure import bins
+from hostcc.measure.expected import Expected, compared, expected
+from hostcc.measure.meter import Window
+from hostcc.measure.series import NS, Floats, Ints
+from hostcc.measure.watch import Watch
+
+
+class Expecting:
+    """Jobs of known pattern are told after each look at them, readings of the meter in order."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[float]] = {}
+        """Job -> its part of `Expected`."""
+        self._slot: Ints = np.zeros(0, np.int64)
+        self._at_ns: Floats = np.zeros(0)
+        self._sent: Floats = np.zeros(0)
+        """What was counted, until the iteration that it is part of is complete."""
+        self._until_ns = 0
+        self._other: dict[str, int] = {}
+        """Job -> when it was seen that it does not go on as it did."""
+
+    def goes_on(self, name: str) -> bool:
+        """Whether a job has done nothing else since it was looked at."""
+        return name in self._rows
+
+    def other_s(self, name: str) -> float:
+        """Seconds since it was seen that it does something else; 0 where that was not seen."""
+        return (self._until_ns - self._other.get(name, self._until_ns)) / NS
+
+    def looked_at(self, name: str, watch: Watch | None) -> None:
+        """Expect from now on what is known of a job now."""
+        before = self._rows.pop(name, None)
+        self._other.pop(name, None)
+        from_ns = self._until_ns if before is None else before[0]
+        row = None if watch is None else expected(watch, from_ns)
+        if row is not None:
+            self._rows[name] = row
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all other jobs."""
+        self._rows = {name: row for name, row in self._rows.items() if name in names}
+        self._other = {name: ns for name, ns in self._other.items() if name in names}
+
+    def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
+        """What came after the last reading.  `jobs`: slot -> name."""
+        if window.start_ns != self._until_ns or window.lost.bins:
+            self._rows, self._slot = {}, self._slot[:0]
+            self._at_ns, self._sent = self._at_ns[:0], self._sent[:0]
+        self._until_ns = window.end_ns
+        if not self._rows:
+            return
+        shown = ~window.who["local"][window.row]
+        slot = window.who["slot"][window.row[shown]].astype(np.int64)
+        at_ns = window.start_ns + (window.bin[shown] + 0.5) * window.bin_ns
+        sent = bins.payload(window.words[shown]).sum(axis=1, dtype=np.float64)
+        self._slot = np.concatenate((self._slot, slot))
+        self._at_ns = np.concatenate((self._at_ns, at_ns))
+        self._sent = np.concatenate((self._sent, sent))
+        self._compare(jobs)
+
+    def _compare(self, jobs: Mapping[int, str]) -> None:
+        names = list(self._rows)
+        numbers = {name: number for number, name in enumerate(names)}
+        of_slot = np.full(MAX_JOBS, -1)
+        for slot, name in jobs.items():
+            of_slot[slot] = numbers.get(name, -1)
+        job = of_slot[self._slot]
+        known = Expected(*np.array(list(self._rows.values())).T)
+        kept = job >= 0
+        kept[kept] = self._at_ns[kept] >= known.next_ns[job[kept]]
+        job, self._slot = job[kept], self._slot[kept]
+        self._at_ns, self._sent = self._at_ns[kept], self._sent[kept]
+        next_ns, other = compared(known, job, self._at_ns, self._sent, self._until_ns)
+        for name, at_ns, off in zip(names, next_ns.tolist(), other.tolist(), strict=True):
+            if off:
+                del self._rows[name]
+                self._other[name] = self._until_ns
+            else:
+                self._rows[name][0] = at_ns

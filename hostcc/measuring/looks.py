@@ -1,0 +1,154 @@
+"""Which jobs' bins to look at now, and how thoroughly, within shares of a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from hostcc.measure.meter import Window
+from hostcc.measure.series import NS, Bins
+from hostcc.measuring.expecting import Expecting
+from hostcc.measuring.tracks import LONGEST_S, Track
+
+
+class Share(Enum):
+    """What a look's time is taken from; part of a processor.
+
+    Ten known jobs of 240 ms need more; then bins wait longer, up to LONGEST_S of tracks.py, and
+    after that patterns are only followed, for some 0.015 % a job.  Others are those whose pattern
+    is not known yet or was lost: with one share for all, three of ten jobs with many stragglers
+    were known after five minutes, with two all ten.  The first looks at each job are its own
+    (WELCOME_S there), however many there are.
+    """
+
+    KNOWN = 0.001
+    """Looking thoroughly at jobs whose pattern is known."""
+    LEARNING = 0.01
+    """The same of others."""
+    OTHERWISE = 0.002
+    """Following jobs that do not go on as they did before they have waited as long as they may."""
+
+
+CREDIT_S = 0.3
+"""How much of each may be saved up, seconds."""
+LOOKED_AT = 8
+"""Jobs whose bins are looked at in one turn, those that wait longest, but for those that may not
+wait any longer."""
+EACH_S, LATER_S = 0.1, 30.0
+"""Bins of jobs of known pattern wait so much longer, seconds, for each job that there is which does
+not go on as it did; those of one that does wait for the second."""
+AFTER = 2.0
+"""Periods after an iteration that is not like the others, before which a job is not looked at: what
+comes then tells what it was."""
+WITH = 0.7
+"""With a job that has waited for as long as it may those are looked at that have waited for so much
+of that, so that later all wait for the same moment."""
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A job, the bins to look at and whether thoroughly."""
+
+    track: Track
+    bins: Bins
+    thorough: bool
+    share: Share | None
+    """What it is taken from; None: it has to be."""
+
+
+class Looks:
+    """Told of every reading and of what each look has cost."""
+
+    def __init__(self) -> None:
+        self._expecting = Expecting()
+        self._credit_s = dict.fromkeys(Share, CREDIT_S)
+        self._credited_ns = 0
+
+    def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
+        """A reading of the meter that comes after the last one.  `jobs`: slot -> name."""
+        self._expecting.heard(window, jobs)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all other jobs."""
+        self._expecting.keep(names)
+
+    def may_wait(self, tracks: Collection[Track], more_s: float) -> bool:
+        """Whether none of the jobs would be looked at with so many more seconds of bins."""
+        if more_s >= LONGEST_S:
+            return False
+        others = self._others(tracks)
+        return all(more_s + one.waiting_s < self._wanted_s(one, others) for one in tracks)
+
+    def _others(self, tracks: Collection[Track]) -> int:
+        """Jobs that may not go on as they did."""
+        return sum(not self._goes_on(one) for one in tracks)
+
+    def _wanted_s(self, track: Track, others: int) -> float:
+        """Seconds of bins after which a job is looked at."""
+        if not track.sure:
+            return track.wanted_s
+        if self._goes_on(track):
+            return LATER_S
+        if not (track.welcome_s > 0 or self._free(_share(track)) or self._free(Share.OTHERWISE)):
+            return LONGEST_S
+        if 0 < self._expecting.other_s(track.name) < AFTER * track.period_s:
+            return LONGEST_S
+        return min(LONGEST_S, max(track.wanted_s, EACH_S * others))
+
+    def batch(self, tracks: Collection[Track], now_ns: int) -> list[Look]:
+        """Jobs to look at now; their bins wait no longer.
+
+        Of what all share one job at a time is looked at thoroughly: it may take all there is.  So
+        is one of those about which there is little doubt, also where the time is its own.
+        """
+        self._save_up(now_ns)
+        found: list[Look] = []
+        free = {share: self._free(share) for share in Share}
+        left, doubted_only = LOOKED_AT, False
+        others = self._others(tracks)
+        overdue = any(track.waiting_s >= self._longest_s(track) for track in tracks)
+        for track in sorted(tracks, key=lambda track: -track.waiting_s):
+            waiting_s = track.waiting_s
+            share = _share(track)
+            own = track.welcome_s > 0
+            due = left > 0 and waiting_s >= self._wanted_s(track, others)
+            if due and (own or free[share]) and not (track.sure and doubted_only):
+                free[share], left = free[share] and own, left - 1
+                doubted_only = doubted_only or track.sure
+                found.append(Look(track, track.collect(), True, share))
+            elif overdue and waiting_s >= WITH * self._longest_s(track):
+                found.append(Look(track, track.collect(), False, None))
+            elif due and track.sure and free[Share.OTHERWISE]:
+                left -= 1
+                found.append(Look(track, track.collect(), False, Share.OTHERWISE))
+        return found
+
+    def cost(self, look: Look, cost_s: float) -> None:
+        """Processor time that a look took, seconds."""
+        self._expecting.looked_at(look.track.name, look.track.watch)
+        if look.thorough:
+            cost_s = look.track.charged(cost_s)
+        if look.share is not None:
+            self._credit_s[look.share] -= cost_s
+
+    def _longest_s(self, track: Track) -> float:
+        """Seconds of bins after which a job has to be looked at."""
+        return LATER_S if self._goes_on(track) else LONGEST_S
+
+    def _free(self, share: Share) -> bool:
+        return self._credit_s[share] > 0
+
+    def _goes_on(self, track: Track) -> bool:
+        return track.settled and self._expecting.goes_on(track.name)
+
+    def _save_up(self, now_ns: int) -> None:
+        passed_s = (now_ns - self._credited_ns) / NS if self._credited_ns else 0.0
+        self._credited_ns = now_ns
+        for share in Share:
+            saved_s = self._credit_s[share] + share.value * passed_s
+            self._credit_s[share] = min(CREDIT_S, saved_s)
+
+
+def _share(track: Track) -> Share:
+    return Share.KNOWN if track.known else Share.LEARNING

@@ -1,0 +1,129 @@
+"""All jobs' iterations beside what is expected of them, at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hostcc.bench.synthetic import Dirt, Shape, job
+from hostcc.measure import watch as watching
+from hostcc.measure.cells import cells
+from hostcc.measure.expected import Expected, compared, expected
+from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
+from hostcc.measure.watch import Watch
+
+pytestmark = pytest.mark.unit
+
+ONE = Shape(0.2, np.array([0.95]), np.array([0.05]), np.array([1.0]))
+TWO = Shape(0.31, np.array([0.3, 0.63]), np.array([0.02, 0.05]), np.array([1.0, 0.5]))
+LEARNED = 4000
+ITERATIONS = 40
+
+
+def made(shape: Shape, seed: int, then: Shape | None = None) -> ByteSeries:
+    rng = np.random.default_rng([seed, 11])
+    dirt = Dirt(jitter=0.004)
+    at = int(LEARNED * 0.001 / shape.period_s) + 4
+    return job(shape, dirt, rng, iterations=ITERATIONS, bin_s=0.001, then=then, change_at=at).series
+
+
+def learned(of: ByteSeries) -> Watch:
+    watch = watching.begin(of.bin_ns, of.start_ns)
+    for at in range(0, LEARNED, 200):
+        watch = watching.update(watch, part(of, at, at + 200))
+    assert watch.known is not None
+    return watch
+
+
+def counted(of: ByteSeries, since_ns: float) -> tuple[Floats, Floats]:
+    """When anything was sent from a moment on, nanoseconds, and how much."""
+    full = cells(of)
+    at_ns: Floats = of.start_ns + (full.at + 0.5) * of.bin_ns
+    late = at_ns >= since_ns
+    return at_ns[late], (full.sent + full.received)[late].astype(np.float64)
+
+
+def beside(
+    of: list[ByteSeries], watches: list[Watch], until_ns: float
+) -> tuple[Floats, list[bool]]:
+    """`compared` of some jobs with all that they did until then."""
+    rows = [expected(watch, watch.next_ns) for watch in watches]
+    assert all(row is not None for row in rows)
+    known = Expected(*np.array(rows).T)
+    parts = [counted(one, watch.next_ns) for one, watch in zip(of, watches, strict=True)]
+    job_of: Ints = np.repeat(np.arange(len(of)), [len(at_ns) for at_ns, _ in parts])
+    at_ns = np.concatenate([at_ns for at_ns, _ in parts])
+    sent = np.concatenate([sent for _, sent in parts])
+    before = at_ns < until_ns
+    next_ns, other = compared(known, job_of[before], at_ns[before], sent[before], until_ns)
+    return next_ns, other.tolist()
+
+
+@pytest.mark.parametrize("shape", [ONE, TWO])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_job_that_goes_on_is_followed_to_its_end(shape: Shape, seed: int) -> None:
+    of = made(shape, seed)
+    watch = learned(of)
+    (next_ns,), other = beside([of], [watch], of.end_ns)
+    assert other == [False]
+    period_ns = shape.period_s * NS
+    assert of.end_ns - 1.2 * period_ns < next_ns <= of.end_ns + 0.1 * period_ns
+    # It is where the same job's iterations begin when they are looked at closely.
+    after = watching.update(watch, part(of, LEARNED))
+    assert after.changes == 0
+    apart = (next_ns - after.next_ns) / period_ns
+    assert apart == pytest.approx(round(apart), abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        Shape(0.26, np.array([0.96]), np.array([0.04]), np.array([1.0])),
+        Shape(0.2, np.array([0.9]), np.array([0.1]), np.array([1.0])),
+        Shape(0.2, np.array([0.45, 0.95]), np.array([0.025, 0.025]), np.array([1.0, 1.0])),
+        Shape(0.2, np.array([0.95]), np.array([0.05]), np.array([0.0])),
+    ],
+    ids=["longer", "more", "another shape", "nothing"],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_done_otherwise_is_seen_in_three_iterations(then: Shape, seed: int) -> None:
+    same, of = made(ONE, seed), made(ONE, seed, then)
+    change_ns = of.start_ns + (int(LEARNED / 200) + 4) * 200_000_000
+    watches = [learned(same), learned(of)]
+    assert beside([same, of], watches, change_ns - 100_000_000)[1] == [False, False]
+    until_ns = change_ns + 3.5 * then.period_s * NS
+    assert beside([same, of], watches, until_ns)[1] == [False, True]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_jobs_have_nothing_to_do_with_each_other(seed: int) -> None:
+    of = [made(ONE, seed), made(TWO, seed), made(ONE, seed + 1, TWO), made(ONE, seed + 2)]
+    watches = [learned(one) for one in of]
+    until_ns = min(one.end_ns for one in of)
+    together, other = beside(of, watches, until_ns)
+    alone = [beside([one], [watch], until_ns) for one, watch in zip(of, watches, strict=True)]
+    assert together.tolist() == [next_ns for (next_ns,), _ in alone]
+    assert other == [one for _, (one,) in alone] == [False, False, True, False]
+
+
+def test_an_iteration_that_is_not_complete_says_nothing() -> None:
+    of = made(ONE, 1)
+    watch = learned(of)
+    (next_ns,), other = beside([of], [watch], watch.next_ns + 0.99 * 0.2 * NS)
+    assert (next_ns, other) == (watch.next_ns, [False])
+
+
+def test_what_came_before_is_left_out() -> None:
+    watch = learned(made(ONE, 1))
+    assert watch.known is not None
+    row = expected(watch, watch.next_ns + 450_000_000)
+    assert row is not None
+    assert row[0] == pytest.approx(watch.next_ns + 3 * row[1])
+    assert row[1] == pytest.approx(0.2 * NS, rel=0.01)
+
+
+def test_nothing_is_expected_of_a_job_whose_pattern_is_not_known() -> None:
+    watch = watching.begin(1_000_000)
+    assert expected(watch, 0) is None
+    watch = watching.update(watch, series(np.ones(50), None, 1_000_000))
+    assert expected(watch, 0) is None

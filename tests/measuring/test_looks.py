@@ -1,0 +1,107 @@
+"""Which jobs are looked at when, as far as how they go on decides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hostcc.measure import watch as watching
+from hostcc.measure.series import series
+from hostcc.measuring import looks as l
+from hostcc.measuring.expecting import Expecting
+from hostcc.measuring.looks import AFTER, CREDIT_S, LATER_S, WITH, Look, Looks, Share
+from hostcc.measuring.tracks import LONGEST_S, LOOK_S, Track
+
+pytestmark = pytest.mark.unit
+
+MS, SECOND = 1_000_000, 1_000_000_000
+STEP_MS = 500
+PERIOD_S = 1.0
+
+
+class World:
+    """Jobs of known pattern; which of them do something else, and for how long, a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+        self.other_s: dict[str, float] = {}
+        self.now_ms = 0
+        self.looks = Looks()
+        self.tracks = [Track(name, watching.begin(MS), welcome_s=0.0) for name in names]
+        monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name not in self.other_s)
+        monkeypatch.setattr(Expecting, "other_s", lambda _, name: self.other_s.get(name, 0.0))
+        for what, value in (("known", True), ("sure", True), ("settled", True)):
+            monkeypatch.setattr(Track, what, value)
+        monkeypatch.setattr(Track, "period_s", PERIOD_S)
+
+    def run(self, seconds: float, cost_s: float = 0.001) -> list[tuple[float, Look]]:
+        """When jobs were looked at, half a second after the other, and these looks."""
+        found = []
+        for _ in range(round(1000 * seconds / STEP_MS)):
+            new = series(np.ones(STEP_MS), None, MS, self.now_ms * MS)
+            self.now_ms += STEP_MS
+            for track in self.tracks:
+                track.take(new)
+            for look in self.looks.batch(self.tracks, self.now_ms * MS):
+                self.looks.cost(look, cost_s)
+                found.append((self.now_ms / 1000, look))
+            self.other_s = {name: past + STEP_MS / 1000 for name, past in self.other_s.items()}
+        return found
+
+
+def test_who_goes_on_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = World(monkeypatch, "a").run(3 * LATER_S)
+    assert [at_s for at_s, _ in found] == [LATER_S, 2 * LATER_S, 3 * LATER_S]
+    assert all(look.thorough for _, look in found)
+
+
+def test_who_does_not_is_looked_at_some_periods_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "ab")
+    world.run(5)
+    world.other_s["b"] = 0.5
+    (first, look), *_ = world.run(AFTER + 1)
+    assert (first, look.track.name) == (5 + AFTER * PERIOD_S, "b")
+
+
+def test_such_looks_have_a_share_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, cost_s = World(monkeypatch, "abc"), 0.02
+    world.other_s = dict.fromkeys("abc", 100.0)
+    seconds = 600
+    found = world.run(seconds, cost_s)
+    early = [at_s for at_s, look in found if look.share is Share.OTHERWISE]
+    spent_s, owed_s = cost_s * len(early), CREDIT_S + Share.OTHERWISE.value * seconds
+    assert owed_s / 2 < spent_s <= owed_s + 3 * cost_s
+    assert not any(look.thorough for _, look in found if look.share is Share.OTHERWISE)
+    # When it is used up none waits for longer than it may.
+    for name in "abc":
+        times_s = [at_s for at_s, look in found if look.track.name == name]
+        assert LONGEST_S - 0.5 <= np.diff(times_s).max() <= LONGEST_S
+
+
+@pytest.mark.parametrize("others", [1, 30])
+def test_the_more_there_are_the_longer_each_waits(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    world = World(monkeypatch, "".join(chr(65 + n) for n in range(others)))
+    world.other_s = {track.name: 100.0 for track in world.tracks}
+    first, _ = world.run(LONGEST_S, 0.0)[0]
+    assert first == max(2 * PERIOD_S, LOOK_S, l.EACH_S * others)
+
+
+def test_with_one_that_has_to_be_looked_at_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "ab")
+    world.tracks, later = world.tracks[:1], world.tracks[1]
+    world.run((1 - WITH) * LATER_S)
+    world.tracks.append(later)
+    found = world.run(LATER_S)
+    assert {look.track.name for at_s, look in found if at_s == LATER_S} == {"a", "b"}
+
+
+def test_nothing_is_read_while_nobody_would_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "ab")
+    world.run(4)
+    assert world.looks.may_wait(world.tracks, LONGEST_S - 1)
+    assert not world.looks.may_wait(world.tracks, LONGEST_S)
+    world.other_s["b"] = 0.5
+    assert world.looks.may_wait(world.tracks, 0.5)
+    world.other_s["b"] = AFTER * PERIOD_S
+    assert not world.looks.may_wait(world.tracks, 0.5)
