@@ -38,7 +38,7 @@ def learned(of: ByteSeries) -> Watch:
 def counted(of: ByteSeries, since_ns: float) -> tuple[Floats, Floats]:
     """When anything was sent from a moment on, nanoseconds, and how much."""
     full = cells(of)
-    at_ns: Floats = of.start_ns + (full.at + 0.5) * of.bin_ns
+    at_ns = of.start_ns + (full.at.astype(np.float64) + 0.5) * of.bin_ns
     late = at_ns >= since_ns
     return at_ns[late], (full.sent + full.received)[late].astype(np.float64)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -116,3 +118,29 @@ def test_what_repeats_is_never_new_whatever_period_is_assumed(
     found = novelty(values, since, float(period))
     assert found <= 1
     assert novelty(values * 1e6, since, float(period)) == pytest.approx(found, abs=0.01)
+
+
+def short_bursts(lengths: Sequence[int], sizes: Sequence[float]) -> Floats:
+    """Bursts of three values, each after so many values of silence."""
+    values = [
+        np.append(np.zeros(length - 3), np.full(3, size / 3))
+        for length, size in zip(lengths, sizes, strict=True)
+    ]
+    return np.concatenate(values)
+
+
+SHORT_PERIOD, LEARNED = 240, 20
+
+
+@pytest.mark.parametrize("again", [1.1, 1.3])
+def test_of_short_bursts_one_that_is_sent_again_in_part_is_nothing_new(again: float) -> None:
+    sizes = [1.0] * LEARNED + [again, 1.0]
+    values = short_bursts([SHORT_PERIOD] * len(sizes), sizes)
+    assert novelty(values, LEARNED * SHORT_PERIOD, SHORT_PERIOD) < 1
+
+
+@pytest.mark.parametrize(("length", "size"), [(1.0, 0.4), (1.4, 1.0), (0.7, 0.7)])
+def test_of_short_bursts_others_are_new(length: float, size: float) -> None:
+    lengths = [SHORT_PERIOD] * LEARNED + [round(length * SHORT_PERIOD)] * 4
+    values = short_bursts(lengths, [1.0] * LEARNED + [size] * 4)
+    assert novelty(values, LEARNED * SHORT_PERIOD, SHORT_PERIOD) > 1
