@@ -15,6 +15,9 @@ from hostcc.measure.punctual import SPREAD, shape
 from hostcc.measure.series import Floats, Ints
 from hostcc.measure.watch import Watch
 
+SILENT = 0.1
+"""Periods after an iteration's begin in which nothing is sent: there it is silent for longest."""
+
 
 @dataclass(frozen=True, eq=False)
 class Expected:
@@ -48,7 +51,7 @@ def expected(watch: Watch, from_ns: float) -> list[float] | None:
         return None
     bin_ns = watch.levels[watch.level].bin_ns
     period_ns = known.period * bin_ns
-    passed = max(0.0, np.ceil((from_ns - watch.next_ns) / period_ns))
+    passed = max(0.0, np.ceil((from_ns - watch.next_ns) / period_ns - SILENT))
     middle, spread = shape(known)
     return [
         watch.next_ns + passed * period_ns,
@@ -66,8 +69,8 @@ def compared(
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Where the next iterations begin now, and which jobs do not go on as they did; shapes (n,).
 
-    `job`, `at_ns`, `sent`: bytes, when and of which job, shape (k,), from the least `next_ns` on
-    and all until `until_ns`.
+    `job`, `at_ns`, `sent`: bytes, when and of which job, shape (k,): all from `next_ns` until
+    `until_ns`, and perhaps others from before.
     """
     after_ns = at_ns - known.next_ns[job]
     number = np.floor(after_ns / known.period_ns[job])

@@ -37,6 +37,8 @@ AGAIN, TWICE = 0.4, 3.0
 counts again."""
 EDGE = 3
 """Values after the edge of a burst at which it has been seen."""
+LEAST_STEP = 1e-12
+"""A step costs at least so much of the square of the highest rate."""
 SHORT = 0.5
 """Of the highest value of a period: bursts are at least so high."""
 ENOUGH = 3.3
@@ -65,7 +67,8 @@ def novelty(values: Floats, since: float, period: float) -> float:
     first = max(count, len(whole) - LONGEST * WIDTH)
     past, end = whole[:count], whole[first:]
     high = _high(past)
-    step = _step(past, high)
+    # Where nothing was sent before, anything costs a step, and no square may be too large.
+    step = max(_step(past, high), LEAST_STEP * float(whole.max()) ** 2, 1e-30)
     pieces = np.concatenate((past, between[:count]))
     least = round(LEAST * WIDTH) - 1
     steps, again = _steps(end, between[first:], pieces, step)[least:].T
@@ -119,7 +122,7 @@ def _step(past: Costs, high: float) -> float:
         # A window says nothing of those that it overlaps.
         row[max(0, start - WIDTH + 1) : start + WIDTH] = np.inf
     noise = max(0.0, median(apart.min(axis=1))) * WIDTH / half
-    return max(MISFIT * high * high, NOISE * noise, 1e-30)
+    return max(MISFIT * high * high, NOISE * noise)
 
 
 def _steps(end: Costs, between: Costs, pieces: Costs, step: float) -> Costs:

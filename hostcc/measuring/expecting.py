@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
@@ -12,6 +13,10 @@ from hostcc.measure.expected import Expected, compared, expected
 from hostcc.measure.meter import Window
 from hostcc.measure.series import NS, Floats, Ints
 from hostcc.measure.watch import Watch
+
+MOST = 1 << 17
+"""Bins of destinations that are kept, 24 bytes each; of the job that has most nothing is expected
+when there are more."""
 
 
 class Expecting:
@@ -66,6 +71,10 @@ class Expecting:
         self._at_ns = np.concatenate((self._at_ns, at_ns))
         self._sent = np.concatenate((self._sent, sent))
         self._compare(jobs)
+        while len(self._slot) > MOST:
+            busiest = int(np.bincount(self._slot).argmax())
+            self._rows.pop(jobs.get(busiest, ""), None)
+            self._keep(self._slot != busiest)
 
     def _compare(self, jobs: Mapping[int, str]) -> None:
         names = list(self._rows)
@@ -74,11 +83,9 @@ class Expecting:
         for slot, name in jobs.items():
             of_slot[slot] = numbers.get(name, -1)
         job = of_slot[self._slot]
+        self._keep(job >= 0)
+        job = job[job >= 0]
         known = Expected(*np.array(list(self._rows.values())).T)
-        kept = job >= 0
-        kept[kept] = self._at_ns[kept] >= known.next_ns[job[kept]]
-        job, self._slot = job[kept], self._slot[kept]
-        self._at_ns, self._sent = self._at_ns[kept], self._sent[kept]
         next_ns, other = compared(known, job, self._at_ns, self._sent, self._until_ns)
         for name, at_ns, off in zip(names, next_ns.tolist(), other.tolist(), strict=True):
             if off:
@@ -86,3 +93,8 @@ class Expecting:
                 self._other[name] = self._until_ns
             else:
                 self._rows[name][0] = at_ns
+        self._keep(~other[job] & (self._at_ns >= next_ns[job]))
+
+    def _keep(self, which: npt.NDArray[np.bool_]) -> None:
+        self._slot, self._at_ns = self._slot[which], self._at_ns[which]
+        self._sent = self._sent[which]

@@ -144,3 +144,10 @@ def test_of_short_bursts_others_are_new(length: float, size: float) -> None:
     lengths = [SHORT_PERIOD] * LEARNED + [round(length * SHORT_PERIOD)] * 4
     values = short_bursts(lengths, [1.0] * LEARNED + [size] * 4)
     assert novelty(values, LEARNED * SHORT_PERIOD, SHORT_PERIOD) > 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_after_silence_anything_is_new() -> None:
+    values = short_bursts([SHORT_PERIOD] * (LEARNED + 4), [0.0] * LEARNED + [1e9] * 4)
+    assert novelty(values, LEARNED * SHORT_PERIOD, SHORT_PERIOD) > 1
+    assert novelty(0 * values, LEARNED * SHORT_PERIOD, SHORT_PERIOD) <= 1

@@ -10,6 +10,7 @@ from hostcc.measure.destinations import DESTINATION
 from hostcc.measure.meter import Lost, Window
 from hostcc.measure.series import Ints
 from hostcc.measure.watch import Watch
+from hostcc.measuring import expecting as of_expecting
 from hostcc.measuring.expecting import Expecting
 from tests.measure.jobs import MS, regular
 
@@ -128,3 +129,16 @@ def test_who_is_gone_and_who_is_not_known_are_not_expected(known: tuple[Ints, Wa
     assert not made.goes_on("late")
     made.looked_at("late", watching.begin(MS))
     assert not made.goes_on("late")
+
+
+def test_of_who_sends_more_than_can_be_kept_nothing_is_expected(
+    known: tuple[Ints, Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, watch = known
+    often = np.full(len(sent), 2)
+    made = expecting(watch, {3: sent, 5: often})
+    monkeypatch.setattr(of_expecting, "MOST", 50)
+    made.heard(window({3: sent, 5: often}, LEARNED, LEARNED + 230), JOBS)
+    assert (made.goes_on("early"), made.goes_on("late")) == (True, False)
+    made.heard(window({3: sent, 5: often}, LEARNED + 230, 6000), JOBS)
+    assert made.goes_on("early")
