@@ -91,9 +91,9 @@ class Looks:
         if self._goes_on(track):
             return LATER_S
         if not (track.welcome_s > 0 or self._free(_share(track)) or self._free(Share.OTHERWISE)):
-            return LONGEST_S
+            return self._longest_s(track)
         if 0 < self._expecting.other_s(track.name) < AFTER * track.period_s:
-            return LONGEST_S
+            return self._longest_s(track)
         return min(LONGEST_S, max(track.wanted_s, EACH_S * others))
 
     def batch(self, tracks: Collection[Track], now_ns: int) -> list[Look]:
@@ -134,7 +134,8 @@ class Looks:
 
     def _longest_s(self, track: Track) -> float:
         """Seconds of bins after which a job has to be looked at."""
-        return LATER_S if self._goes_on(track) else LONGEST_S
+        lately = 0 < self._expecting.other_s(track.name) < LONGEST_S
+        return LATER_S if lately or self._goes_on(track) else LONGEST_S
 
     def _free(self, share: Share) -> bool:
         return self._credit_s[share] > 0
