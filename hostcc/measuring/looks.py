@@ -41,7 +41,9 @@ not go on as it did; those of one that does wait for the second."""
 AFTER = 2.0
 """Periods after an iteration that is not like the others, before which a job is not looked at: what
 comes then tells what it was."""
-WITH = 0.7
+SURE_S = 5.0
+"""Between thorough looks at two jobs about which there is little doubt, seconds."""
+WITH = 0.5
 """With a job that has waited for as long as it may those are looked at that have waited for so much
 of that, so that later all wait for the same moment."""
 
@@ -64,9 +66,13 @@ class Looks:
         self._expecting = Expecting()
         self._credit_s = dict.fromkeys(Share, CREDIT_S)
         self._credited_ns = 0
+        self._heard_ns, self._sure_ns = 0, -int(SURE_S * NS)
+        """End of the last reading, and of that after which a job about which there was little doubt
+        was last looked at thoroughly."""
 
     def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
         """A reading of the meter that comes after the last one.  `jobs`: slot -> name."""
+        self._heard_ns = window.end_ns
         self._expecting.heard(window, jobs)
 
     def keep(self, names: Collection[str]) -> None:
@@ -90,7 +96,8 @@ class Looks:
             return track.wanted_s
         if self._goes_on(track):
             return LATER_S
-        if not (track.welcome_s > 0 or self._free(_share(track)) or self._free(Share.OTHERWISE)):
+        thorough = self._rested and (track.welcome_s > 0 or self._free(_share(track)))
+        if not (thorough or self._free(Share.OTHERWISE)):
             return self._longest_s(track)
         if 0 < self._expecting.other_s(track.name) < AFTER * track.period_s:
             return self._longest_s(track)
@@ -100,12 +107,13 @@ class Looks:
         """Jobs to look at now; their bins wait no longer.
 
         Of what all share one job at a time is looked at thoroughly: it may take all there is.  So
-        is one of those about which there is little doubt, also where the time is its own.
+        is one of those about which there is little doubt, also where the time is its own, and the
+        next one after SURE_S.
         """
         self._save_up(now_ns)
         found: list[Look] = []
         free = {share: self._free(share) for share in Share}
-        left, doubted_only = LOOKED_AT, False
+        left, doubted_only = LOOKED_AT, not self._rested
         others = self._others(tracks)
         overdue = any(track.waiting_s >= self._longest_s(track) for track in tracks)
         for track in sorted(tracks, key=lambda track: -track.waiting_s):
@@ -115,7 +123,8 @@ class Looks:
             due = left > 0 and waiting_s >= self._wanted_s(track, others)
             if due and (own or free[share]) and not (track.sure and doubted_only):
                 free[share], left = free[share] and own, left - 1
-                doubted_only = doubted_only or track.sure
+                if track.sure:
+                    doubted_only, self._sure_ns = True, self._heard_ns
                 found.append(Look(track, track.collect(), True, share))
             elif overdue and waiting_s >= WITH * self._longest_s(track):
                 found.append(Look(track, track.collect(), False, None))
@@ -136,6 +145,11 @@ class Looks:
         """Seconds of bins after which a job has to be looked at."""
         lately = 0 < self._expecting.other_s(track.name) < LONGEST_S
         return LATER_S if lately or self._goes_on(track) else LONGEST_S
+
+    @property
+    def _rested(self) -> bool:
+        """Whether a job about which there is little doubt may be looked at thoroughly."""
+        return self._heard_ns - self._sure_ns >= SURE_S * NS
 
     def _free(self, share: Share) -> bool:
         return self._credit_s[share] > 0

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from hostcc.measure import watch as watching
+from hostcc.measure.destinations import DESTINATION
+from hostcc.measure.meter import Window
 from hostcc.measure.series import series
 from hostcc.measuring import looks as l
 from hostcc.measuring.expecting import Expecting
-from hostcc.measuring.looks import AFTER, CREDIT_S, LATER_S, WITH, Look, Looks, Share
+from hostcc.measuring.looks import AFTER, CREDIT_S, LATER_S, SURE_S, WITH, Look, Looks, Share
 from hostcc.measuring.tracks import LONGEST_S, LOOK_S, Track
 
 pytestmark = pytest.mark.unit
@@ -17,6 +19,13 @@ pytestmark = pytest.mark.unit
 MS, SECOND = 1_000_000, 1_000_000_000
 STEP_MS = 500
 PERIOD_S = 1.0
+
+
+def nothing(start_ns: int) -> Window:
+    """A reading without traffic."""
+    none = np.zeros(0, np.int64)
+    who, words = np.zeros(0, DESTINATION), np.zeros((0, 2), np.uint64)
+    return Window(MS, start_ns, STEP_MS, who, none, none, words)
 
 
 class World:
@@ -39,6 +48,7 @@ class World:
         for _ in range(round(1000 * seconds / STEP_MS)):
             new = series(np.ones(STEP_MS), None, MS, self.now_ms * MS)
             self.now_ms += STEP_MS
+            self.looks.heard(nothing(new.start_ns), {})
             for track in self.tracks:
                 track.take(new)
             for look in self.looks.batch(self.tracks, self.now_ms * MS):
@@ -60,6 +70,18 @@ def test_who_does_not_is_looked_at_some_periods_later(monkeypatch: pytest.Monkey
     world.other_s["b"] = 0.5
     (first, look), *_ = world.run(AFTER + 1)
     assert (first, look.track.name) == (5 + AFTER * PERIOD_S, "b")
+
+
+def test_those_of_little_doubt_are_looked_at_thoroughly_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, "abc")
+    world.other_s = dict.fromkeys("abc", 100.0)
+    found = world.run(100, 0.0)
+    times_s = [at_s for at_s, look in found if look.thorough]
+    assert len(times_s) >= 100 / (SURE_S + LONGEST_S)
+    assert np.diff(times_s).min() >= SURE_S
+    assert any(not look.thorough for _, look in found)
 
 
 def test_such_looks_have_a_share_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
