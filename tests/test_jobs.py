@@ -11,7 +11,7 @@ from hostcc import changes
 from hostcc.bpf.errors import BpfError
 from hostcc.config import Config
 from hostcc.errors import HostccError
-from hostcc.jobs import GRACE_S, JobTable
+from hostcc.jobs import GRACE_S, SWEEP, JobTable
 from hostcc.journal import Journal
 from hostcc.mltcp.favour import PREFERENCE
 from hostcc.mltcp.params import Mode, Variant
@@ -291,8 +291,8 @@ def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
         table.register(f"n{number}", Wishes(), os.getpid())
     world.now += GRACE_S + 1
     table.sweep()
-    assert len(table.jobs) == 150 - 64
-    for _ in range(4):
+    assert len(table.jobs) == 150 - SWEEP
+    for _ in range(2 * 150 // SWEEP):
         table.sweep()
     assert table.jobs == {}
 

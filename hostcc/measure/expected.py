@@ -15,6 +15,8 @@ from hostcc.measure.punctual import SPREAD, shape
 from hostcc.measure.series import Floats, Ints
 from hostcc.measure.watch import Watch
 
+Bools = npt.NDArray[np.bool_]
+
 SILENT = 0.1
 """Periods after an iteration's begin in which nothing is sent: there it is silent for longest."""
 
@@ -36,6 +38,8 @@ class Expected:
     """By so much an iteration may be longer or shorter."""
     bytes_tolerance: Floats
     """By such a share it may send more or less."""
+    doubt: Floats
+    """1 where the last iteration was not as it should be, else 0."""
 
     def __len__(self) -> int:
         return len(self.next_ns)
@@ -61,32 +65,57 @@ def expected(watch: Watch, from_ns: float) -> list[float] | None:
         known.sent,
         known.interval_tolerance * period_ns,
         known.bytes_tolerance,
+        0.0,
     ]
 
 
 def compared(
     known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: float
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Where the next iterations begin now, and which jobs do not go on as they did; shapes (n,).
+) -> tuple[Floats, Bools, Bools]:
+    """Where the next iterations begin now, which jobs' last one is in doubt, and which jobs do not
+    go on as they did, since two in a row were not as they should be; shapes (n,).
 
     `job`, `at_ns`, `sent`: bytes, when and of which job, shape (k,): all from `next_ns` until
     `until_ns`, and perhaps others from before.
     """
-    after_ns = at_ns - known.next_ns[job]
-    number = np.floor(after_ns / known.period_ns[job])
     count = np.maximum((until_ns - known.next_ns) // known.period_ns, 0).astype(np.int64)
-    complete = (number >= 0) & (number < count[job])
-    job, sent = job[complete], sent[complete]
-    after_ns, number = after_ns[complete], number[complete].astype(np.int64)
-    after_ns -= number * known.period_ns[job] + known.middle_ns[job]
     owner = np.repeat(np.arange(len(known)), count)
     first = np.cumsum(count) - count
+    moved, usual = _beside(known, count, first, owner, (job, at_ns, sent))
+    doubt = known.doubt > 0
+    before = np.concatenate(((False,), ~usual[:-1]))[: len(owner)]
+    before[first[count > 0]] = doubt[count > 0]
+    other = np.bincount(owner, before & ~usual, len(known)) > 0
+    some = np.flatnonzero(count)
+    last = (first + count - 1)[some]
+    doubt[some] = ~usual[last]
+    next_ns = known.next_ns + count * known.period_ns
+    next_ns[some] += np.nan_to_num(moved[last])
+    return next_ns, doubt, other
+
+
+def _beside(
+    known: Expected, count: Ints, first: Ints, owner: Ints, sent: tuple[Ints, Floats, Floats]
+) -> tuple[Floats, Bools]:
+    """By how much each complete iteration's bytes came late, nanoseconds, and whether it is as it
+    should be; shapes (iterations,).
+
+    `count`, `first`: iterations of each job and the first of them; `owner`: the job of each;
+    `sent`: of which job, when and how much.
+    """
+    job, at_ns, size = sent
+    after_ns = at_ns - known.next_ns[job]
+    number = np.floor(after_ns / known.period_ns[job])
+    complete = (number >= 0) & (number < count[job])
+    job, size = job[complete], size[complete]
+    after_ns, number = after_ns[complete], number[complete].astype(np.int64)
+    after_ns -= number * known.period_ns[job] + known.middle_ns[job]
     which = first[job] + number
-    total = np.bincount(which, sent, len(owner))
+    total = np.bincount(which, size, len(owner))
     with np.errstate(invalid="ignore", divide="ignore"):
-        moved = np.bincount(which, sent * after_ns, len(owner)) / total
-        square = np.bincount(which, sent * (after_ns - moved[which]) ** 2, len(owner)) / total
-    before = np.concatenate(((0.0,), moved[:-1]))[: len(owner)]
+        moved = np.bincount(which, size * after_ns, len(owner)) / total
+        square = np.bincount(which, size * (after_ns - moved[which]) ** 2, len(owner)) / total
+    before = np.nan_to_num(np.concatenate(((0.0,), moved[:-1]))[: len(owner)])
     before[first[count > 0]] = 0.0
     # What is no number, where nothing was sent, is not as it should be.
     usual = (
@@ -94,9 +123,4 @@ def compared(
         & (np.abs(total / known.sent[owner] - 1) <= known.bytes_tolerance[owner])
         & (np.abs(np.sqrt(square) - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner])
     )
-    other = np.bincount(owner, ~usual, len(known)) > 0
-    going = (count > 0) & ~other
-    next_ns = known.next_ns.copy()
-    last = (first + count - 1)[going]
-    next_ns[going] += count[going] * known.period_ns[going] + moved[last]
-    return next_ns, other
+    return moved, usual

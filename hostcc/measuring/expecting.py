@@ -24,7 +24,7 @@ class Expecting:
 
     def __init__(self) -> None:
         self._rows: dict[str, list[float]] = {}
-        """Job -> its part of `Expected`."""
+        """Job -> its part of `Expected`: first where the next iteration begins, last the doubt."""
         self._slot: Ints = np.zeros(0, np.int64)
         self._at_ns: Floats = np.zeros(0)
         self._sent: Floats = np.zeros(0)
@@ -86,13 +86,14 @@ class Expecting:
         self._keep(job >= 0)
         job = job[job >= 0]
         known = Expected(*np.array(list(self._rows.values())).T)
-        next_ns, other = compared(known, job, self._at_ns, self._sent, self._until_ns)
-        for name, at_ns, off in zip(names, next_ns.tolist(), other.tolist(), strict=True):
+        next_ns, doubt, other = compared(known, job, self._at_ns, self._sent, self._until_ns)
+        found = zip(next_ns.tolist(), doubt.tolist(), other.tolist(), strict=True)
+        for name, (at_ns, doubted, off) in zip(names, found, strict=True):
             if off:
                 del self._rows[name]
                 self._other[name] = self._until_ns
             else:
-                self._rows[name][0] = at_ns
+                self._rows[name][0], self._rows[name][-1] = at_ns, float(doubted)
         self._keep(~other[job] & (self._at_ns >= next_ns[job]))
 
     def _keep(self, which: npt.NDArray[np.bool_]) -> None:

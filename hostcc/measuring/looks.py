@@ -38,9 +38,9 @@ wait any longer."""
 EACH_S, LATER_S = 0.1, 30.0
 """Bins of jobs of known pattern wait so much longer, seconds, for each job that there is which does
 not go on as it did; those of one that does wait for the second."""
-AFTER = 2.0
-"""Periods after an iteration that is not like the others, before which a job is not looked at: what
-comes then tells what it was."""
+AFTER = 1.0
+"""Periods after two iterations that are not like the others, before which a job is not looked at:
+what comes then tells what they were."""
 SURE_S = 5.0
 """Between thorough looks at two jobs about which there is little doubt, seconds."""
 WITH = 0.5

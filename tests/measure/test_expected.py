@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,7 @@ def beside(
     at_ns = np.concatenate([at_ns for at_ns, _ in parts])
     sent = np.concatenate([sent for _, sent in parts])
     before = at_ns < until_ns
-    next_ns, other = compared(known, job_of[before], at_ns[before], sent[before], until_ns)
+    next_ns, _, other = compared(known, job_of[before], at_ns[before], sent[before], until_ns)
     return next_ns, other.tolist()
 
 
@@ -127,3 +129,60 @@ def test_nothing_is_expected_of_a_job_whose_pattern_is_not_known() -> None:
     assert expected(watch, 0) is None
     watch = watching.update(watch, series(np.ones(50), None, 1_000_000))
     assert expected(watch, 0) is None
+
+
+def bursts(sizes: list[float]) -> tuple[Floats, Floats]:
+    """One a second from half a second on: when, nanoseconds, and how much."""
+    return (np.arange(len(sizes), dtype=np.float64) + 0.5) * NS, np.array(sizes, np.float64)
+
+
+def of_bursts(doubt: float = 0.0) -> Expected:
+    one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt]
+    return Expected(*np.array([one]).T)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "doubt", "then", "other"),
+    [
+        ([100, 100, 100], 0.0, False, False),
+        ([100, 50, 100], 0.0, False, False),
+        ([100, 100, 50], 0.0, True, False),
+        ([100, 50, 50], 0.0, True, True),
+        ([50, 100, 100], 1.0, False, True),
+        ([100, 50, 100], 1.0, False, False),
+        ([100, 0, 0, 100], 0.0, False, True),
+        ([], 1.0, True, False),
+    ],
+)
+def test_two_in_a_row_are_something_else(
+    sizes: list[float], doubt: float, then: bool, other: bool
+) -> None:
+    at_ns, sent = bursts(sizes)
+    job = np.zeros(len(sizes), np.int64)
+    next_ns, doubted, found = compared(of_bursts(doubt), job, at_ns, sent, len(sizes) * NS)
+    assert (doubted.tolist(), found.tolist()) == ([then], [other])
+    assert next_ns.tolist() == [len(sizes) * NS]
+
+
+@pytest.mark.parametrize("step", [1, 2, 6])
+def test_a_late_iteration_moves_those_after_it(step: int) -> None:
+    at_ns, sent = bursts([100.0] * 6)
+    at_ns[2:] += 0.2 * NS
+    known, found = of_bursts(), False
+    for until in range(step, 7, step):
+        next_ns, doubt, (other,) = compared(
+            known, np.zeros(6, np.int64), at_ns, sent, until * NS + 0.3 * NS
+        )
+        known = replace(known, next_ns=next_ns, doubt=doubt.astype(np.float64))
+        found = found or bool(other)
+    assert not found
+    assert known.next_ns.tolist() == [pytest.approx(6.2 * NS)]
+
+
+def test_the_next_ones_are_expected_where_the_last_one_was() -> None:
+    at_ns, sent = bursts([100, 100])
+    (next_ns,), _, (other,) = compared(
+        of_bursts(), np.zeros(2, np.int64), at_ns + 0.04 * NS, sent, 2 * NS
+    )
+    assert next_ns == pytest.approx(2.04 * NS)
+    assert not other
