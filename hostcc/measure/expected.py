@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hostcc.measure.punctual import SPREAD, shape
+from hostcc.measure.punctual import SPREAD, moments, shape
 from hostcc.measure.series import Floats, Ints
 from hostcc.measure.watch import Watch
 
@@ -110,17 +110,13 @@ def _beside(
     job, size = job[complete], size[complete]
     after_ns, number = after_ns[complete], number[complete].astype(np.int64)
     after_ns -= number * known.period_ns[job] + known.middle_ns[job]
-    which = first[job] + number
-    total = np.bincount(which, size, len(owner))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        moved = np.bincount(which, size * after_ns, len(owner)) / total
-        square = np.bincount(which, size * (after_ns - moved[which]) ** 2, len(owner)) / total
+    total, moved, spread = moments(first[job] + number, size, after_ns, len(owner))
     before = np.nan_to_num(np.concatenate(((0.0,), moved[:-1]))[: len(owner)])
     before[first[count > 0]] = 0.0
     # What is no number, where nothing was sent, is not as it should be.
     usual = (
         (np.abs(moved - before) <= known.moved_ns[owner])
         & (np.abs(total / known.sent[owner] - 1) <= known.bytes_tolerance[owner])
-        & (np.abs(np.sqrt(square) - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner])
+        & (np.abs(spread - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner])
     )
     return moved, usual

@@ -70,11 +70,20 @@ def _middles(at: Floats, above: Floats, edges: Floats) -> tuple[Floats, Floats]:
     number = np.searchsorted(edges, at, side="right")
     inside = slice(*np.searchsorted(number, (1, count + 1)).tolist())
     number, at, above = number[inside] - 1, at[inside], above[inside]
-    weight = np.bincount(number, above, count)
+    _, middle, spread = moments(number, above, at, count)
+    return middle, spread
+
+
+def moments(group: Ints, weight: Floats, at: Floats, groups: int) -> tuple[Floats, Floats, Floats]:
+    """What the weights of each group sum up to, and mean and deviation of where they are.
+
+    Shapes (groups,); the last two are nan where there is nothing.
+    """
+    total = np.asarray(np.bincount(group, weight, groups), np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        middle = np.bincount(number, above * at, count) / weight
-        square = np.bincount(number, above * (at - middle[number]) ** 2, count) / weight
-    return middle, np.sqrt(square)
+        mean = np.bincount(group, weight * at, groups) / total
+        square = np.bincount(group, weight * (at - mean[group]) ** 2, groups) / total
+    return total, mean, np.sqrt(square)
 
 
 def _sums(values: Floats, edges: Ints) -> Floats:
