@@ -11,7 +11,7 @@ from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
 from hostcc.measure.expected import Expected, compared, expected
 from hostcc.measure.meter import Window
-from hostcc.measure.series import NS, Floats, Ints
+from hostcc.measure.series import Floats, Ints
 from hostcc.measure.watch import Watch
 
 MOST = 1 << 17
@@ -29,23 +29,17 @@ class Expecting:
         self._at_ns: Floats = np.zeros(0)
         self._sent: Floats = np.zeros(0)
         """What was counted, until the iteration that it is part of is complete."""
-        self._until_ns = 0
-        self._other: dict[str, int] = {}
-        """Job -> when it was seen that it does not go on as it did."""
+        self.until_ns = 0
+        """End of the last reading."""
 
     def goes_on(self, name: str) -> bool:
         """Whether a job has done nothing else since it was looked at."""
         return name in self._rows
 
-    def other_s(self, name: str) -> float:
-        """Seconds since it was seen that it does something else; 0 where that was not seen."""
-        return (self._until_ns - self._other.get(name, self._until_ns)) / NS
-
     def looked_at(self, name: str, watch: Watch | None) -> None:
         """Expect from now on what is known of a job now."""
         before = self._rows.pop(name, None)
-        self._other.pop(name, None)
-        from_ns = self._until_ns if before is None else before[0]
+        from_ns = self.until_ns if before is None else before[0]
         row = None if watch is None else expected(watch, from_ns)
         if row is not None:
             self._rows[name] = row
@@ -53,14 +47,13 @@ class Expecting:
     def keep(self, names: Collection[str]) -> None:
         """Forget all other jobs."""
         self._rows = {name: row for name, row in self._rows.items() if name in names}
-        self._other = {name: ns for name, ns in self._other.items() if name in names}
 
     def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
         """What came after the last reading.  `jobs`: slot -> name."""
-        if window.start_ns != self._until_ns or window.lost.bins:
+        if window.start_ns != self.until_ns or window.lost.bins:
             self._rows, self._slot = {}, self._slot[:0]
             self._at_ns, self._sent = self._at_ns[:0], self._sent[:0]
-        self._until_ns = window.end_ns
+        self.until_ns = window.end_ns
         if not self._rows:
             return
         shown = ~window.who["local"][window.row]
@@ -86,12 +79,11 @@ class Expecting:
         self._keep(job >= 0)
         job = job[job >= 0]
         known = Expected(*np.array(list(self._rows.values())).T)
-        next_ns, doubt, other = compared(known, job, self._at_ns, self._sent, self._until_ns)
+        next_ns, doubt, other = compared(known, job, self._at_ns, self._sent, self.until_ns)
         found = zip(next_ns.tolist(), doubt.tolist(), other.tolist(), strict=True)
         for name, (at_ns, doubted, off) in zip(names, found, strict=True):
             if off:
                 del self._rows[name]
-                self._other[name] = self._until_ns
             else:
                 self._rows[name][0], self._rows[name][-1] = at_ns, float(doubted)
         self._keep(~other[job] & (self._at_ns >= next_ns[job]))

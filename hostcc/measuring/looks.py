@@ -38,9 +38,6 @@ wait any longer."""
 EACH_S, LATER_S = 0.1, 30.0
 """Bins of jobs of known pattern wait so much longer, seconds, for each job that there is which does
 not go on as it did; those of one that does wait for the second."""
-AFTER = 1.0
-"""Periods after two iterations that are not like the others, before which a job is not looked at:
-what comes then tells what they were."""
 SURE_S = 5.0
 """Between thorough looks at two jobs about which there is little doubt, seconds."""
 WITH = 0.5
@@ -66,13 +63,12 @@ class Looks:
         self._expecting = Expecting()
         self._credit_s = dict.fromkeys(Share, CREDIT_S)
         self._credited_ns = 0
-        self._heard_ns, self._sure_ns = 0, -int(SURE_S * NS)
-        """End of the last reading, and of that after which a job about which there was little doubt
-        was last looked at thoroughly."""
+        self._sure_ns = -int(SURE_S * NS)
+        """End of the reading after which a job about which there was little doubt was last looked
+        at thoroughly."""
 
     def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
         """A reading of the meter that comes after the last one.  `jobs`: slot -> name."""
-        self._heard_ns = window.end_ns
         self._expecting.heard(window, jobs)
 
     def keep(self, names: Collection[str]) -> None:
@@ -98,9 +94,7 @@ class Looks:
             return LATER_S
         thorough = self._rested and (track.welcome_s > 0 or self._free(_share(track)))
         if not (thorough or self._free(Share.OTHERWISE)):
-            return self._longest_s(track)
-        if 0 < self._expecting.other_s(track.name) < AFTER * track.period_s:
-            return self._longest_s(track)
+            return LONGEST_S
         return min(LONGEST_S, max(track.wanted_s, EACH_S * others))
 
     def batch(self, tracks: Collection[Track], now_ns: int) -> list[Look]:
@@ -124,7 +118,7 @@ class Looks:
             if due and (own or free[share]) and not (track.sure and doubted_only):
                 free[share], left = free[share] and own, left - 1
                 if track.sure:
-                    doubted_only, self._sure_ns = True, self._heard_ns
+                    doubted_only, self._sure_ns = True, self._expecting.until_ns
                 found.append(Look(track, track.collect(), True, share))
             elif overdue and waiting_s >= WITH * self._longest_s(track):
                 found.append(Look(track, track.collect(), False, None))
@@ -143,13 +137,12 @@ class Looks:
 
     def _longest_s(self, track: Track) -> float:
         """Seconds of bins after which a job has to be looked at."""
-        lately = 0 < self._expecting.other_s(track.name) < LONGEST_S
-        return LATER_S if lately or self._goes_on(track) else LONGEST_S
+        return LATER_S if self._goes_on(track) else LONGEST_S
 
     @property
     def _rested(self) -> bool:
         """Whether a job about which there is little doubt may be looked at thoroughly."""
-        return self._heard_ns - self._sure_ns >= SURE_S * NS
+        return self._expecting.until_ns - self._sure_ns >= SURE_S * NS
 
     def _free(self, share: Share) -> bool:
         return self._credit_s[share] > 0

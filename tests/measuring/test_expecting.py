@@ -67,7 +67,6 @@ def test_jobs_go_on_however_they_are_read(known: tuple[Ints, Watch], step: int) 
         made.heard(window({3: sent, 5: sent // 2, 9: sent // 2}, at, at + step), JOBS)
         assert made.goes_on("early")
         assert made.goes_on("late")
-    assert made.other_s("late") == 0
 
 
 @pytest.mark.parametrize("step", [50, 500])
@@ -83,11 +82,9 @@ def test_one_that_does_not_is_told_from_the_others(known: tuple[Ints, Watch], st
         if not told and not made.goes_on("early"):
             told = at + step
     assert 7000 < told <= 7000 + 3 * 240 + step
-    assert made.other_s("early") == pytest.approx((10_000 - told) * MS / 1e9)
     # Looked at again, as what it was, it does something else from the next iteration on.
     made.looked_at("early", watch)
     assert made.goes_on("early")
-    assert made.other_s("early") == 0
     made.heard(window(every, 10_000, 10_900), JOBS)
     assert not made.goes_on("early")
 

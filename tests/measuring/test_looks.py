@@ -11,7 +11,7 @@ from hostcc.measure.meter import Window
 from hostcc.measure.series import series
 from hostcc.measuring import looks as l
 from hostcc.measuring.expecting import Expecting
-from hostcc.measuring.looks import AFTER, CREDIT_S, LATER_S, SURE_S, WITH, Look, Looks, Share
+from hostcc.measuring.looks import CREDIT_S, LATER_S, SURE_S, WITH, Look, Looks, Share
 from hostcc.measuring.tracks import LONGEST_S, LOOK_S, Track
 
 pytestmark = pytest.mark.unit
@@ -29,15 +29,14 @@ def nothing(start_ns: int) -> Window:
 
 
 class World:
-    """Jobs of known pattern; which of them do something else, and for how long, a test says."""
+    """Jobs of known pattern; which of them do something else a test says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
-        self.other_s: dict[str, float] = {}
+        self.other = ""
         self.now_ms = 0
         self.looks = Looks()
         self.tracks = [Track(name, watching.begin(MS), welcome_s=0.0) for name in names]
-        monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name not in self.other_s)
-        monkeypatch.setattr(Expecting, "other_s", lambda _, name: self.other_s.get(name, 0.0))
+        monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name not in self.other)
         for what, value in (("known", True), ("sure", True), ("settled", True)):
             monkeypatch.setattr(Track, what, value)
         monkeypatch.setattr(Track, "period_s", PERIOD_S)
@@ -54,7 +53,6 @@ class World:
             for look in self.looks.batch(self.tracks, self.now_ms * MS):
                 self.looks.cost(look, cost_s)
                 found.append((self.now_ms / 1000, look))
-            self.other_s = {name: past + STEP_MS / 1000 for name, past in self.other_s.items()}
         return found
 
 
@@ -64,19 +62,19 @@ def test_who_goes_on_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(look.thorough for _, look in found)
 
 
-def test_who_does_not_is_looked_at_some_periods_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_does_not_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, "ab")
     world.run(5)
-    world.other_s["b"] = 0.5
-    (first, look), *_ = world.run(AFTER + 1)
-    assert (first, look.track.name) == (5 + AFTER * PERIOD_S, "b")
+    world.other = "b"
+    ((first, look),) = world.run(2)
+    assert (first, look.track.name) == (5 + STEP_MS / 1000, "b")
 
 
 def test_those_of_little_doubt_are_looked_at_thoroughly_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, "abc")
-    world.other_s = dict.fromkeys("abc", 100.0)
+    world.other = "abc"
     found = world.run(100, 0.0)
     times_s = [at_s for at_s, look in found if look.thorough]
     assert len(times_s) >= 100 / (SURE_S + LONGEST_S)
@@ -86,7 +84,7 @@ def test_those_of_little_doubt_are_looked_at_thoroughly_now_and_then(
 
 def test_such_looks_have_a_share_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     world, cost_s = World(monkeypatch, "abc"), 0.02
-    world.other_s = dict.fromkeys("abc", 100.0)
+    world.other = "abc"
     seconds = 600
     found = world.run(seconds, cost_s)
     early = [at_s for at_s, look in found if look.share is Share.OTHERWISE]
@@ -104,7 +102,7 @@ def test_the_more_there_are_the_longer_each_waits(
     monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     world = World(monkeypatch, "".join(chr(65 + n) for n in range(others)))
-    world.other_s = {track.name: 100.0 for track in world.tracks}
+    world.other = "".join(track.name for track in world.tracks)
     first, _ = world.run(LONGEST_S, 0.0)[0]
     assert first == max(2 * PERIOD_S, LOOK_S, l.EACH_S * others)
 
@@ -123,7 +121,6 @@ def test_nothing_is_read_while_nobody_would_be_looked_at(monkeypatch: pytest.Mon
     world.run(4)
     assert world.looks.may_wait(world.tracks, LONGEST_S - 1)
     assert not world.looks.may_wait(world.tracks, LONGEST_S)
-    world.other_s["b"] = 0.5
     assert world.looks.may_wait(world.tracks, 0.5)
-    world.other_s["b"] = AFTER * PERIOD_S
+    world.other = "b"
     assert not world.looks.may_wait(world.tracks, 0.5)
