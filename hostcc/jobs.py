@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hostcc import changes
+from hostcc.cgroup_events import GroupEvents
 from hostcc.cgroups import CgroupTree
 from hostcc.config import Config, job_params, port_rules
 from hostcc.errors import HostccError
@@ -30,7 +31,7 @@ log = get_logger("jobs")
 GRACE_S = 10.0
 """Time that a command has to enter the cgroup made for it, seconds."""
 SWEEP = 16
-"""Jobs looked at in one sweep, so that a sweep stays cheap with many."""
+"""Jobs looked at in one sweep, so that it stays cheap when many end."""
 
 
 class JobTable:
@@ -59,6 +60,9 @@ class JobTable:
         self._rules: dict[tuple[int, bool], str] = {}
         self._rooted = False
         self._turn = 0
+        self._events = GroupEvents()
+        self._stirred: set[Path] = set()
+        """Groups of which something is new that nobody has looked at."""
         self.sockets = Sockets(backend, tree, config.agent.network_namespaces == "all")
 
     def start(self) -> None:
@@ -179,12 +183,19 @@ class JobTable:
             self._switch(those, to_default=off)
 
     def sweep(self) -> None:
-        """Drop jobs whose group is empty.  Looks at a few per call."""
-        names = list(self.jobs)
-        turn = [names[(self._turn + i) % len(names)] for i in range(min(SWEEP, len(names)))]
+        """Drop jobs whose groups are empty or gone.  Looks at a few per call, of those of which
+        something is new."""
+        groups = {group: number for job in self.jobs.values() for group, number in job.ids.items()}
+        self._stirred = (self._stirred | self._events.stirred(groups)) & groups.keys()
+        due = [
+            job
+            for job in self.jobs.values()
+            if job.emptied or not self._stirred.isdisjoint(job.groups)
+        ]
+        turn = [due[(self._turn + i) % len(due)] for i in range(min(SWEEP, len(due)))]
         self._turn += len(turn)
-        for name in turn:
-            job = self.jobs[name]
+        for job in turn:
+            self._stirred.difference_update(job.groups)
             self._look_at_followed(job)
             if job.group is not None:
                 self._look_at(job, job.group)
@@ -192,6 +203,7 @@ class JobTable:
     def release(self, how: str) -> list[str]:
         """Undo all of it; what could not be undone, in words."""
         problems: list[str] = []
+        self._events.close()
         live = list(self.jobs.values())
         if live:
             self._switch(live, to_default=True)
@@ -310,7 +322,8 @@ class JobTable:
     def _look_at(self, job: Job, group: Path) -> None:
         now_there = self.tree.identity(group)
         if now_there == job.group_id:
-            if self.tree.populated(group):
+            job.emptied = not self.tree.populated(group)
+            if not job.emptied:
                 job.keep_until = 0.0
                 return
             if self._clock() < job.keep_until or not self.tree.remove(group):
@@ -320,7 +333,7 @@ class JobTable:
             log.warning("standing aside", job=job.name, reason=text)
             self._journal.note(f"job {job.name}", text)
         self._backend.detach_cgroup(job.slot, group)
-        job.group = None
+        job.group, job.emptied = None, False
         self._journal.undone(self._ids_of(job.name), "the job ended")
         if not job.groups and not job.rule:
             log.info("job ended", job=job.name)

@@ -36,6 +36,14 @@ class Job:
     keep_until: float = 0.0
     """Monotonic seconds until which an empty cgroup is not removed."""
 
+    emptied: bool = False
+    """Whether its own cgroup had no process when it was last looked at, and was kept."""
+
+    @property
+    def ids(self) -> dict[Path, int]:
+        """All cgroups that hold its processes, and their ids."""
+        return self.followed if self.group is None else {self.group: self.group_id, **self.followed}
+
     @property
     def groups(self) -> tuple[Path, ...]:
         """All cgroups that hold its processes."""
