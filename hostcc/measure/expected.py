@@ -40,6 +40,9 @@ class Expected:
     """By such a share it may send more or less."""
     doubt: Floats
     """1 where the last iteration was not as it should be, else 0."""
+    sure_ns: Floats
+    """Where the first iteration begins that was not as it should be, of the last two, or that has
+    not been compared."""
 
     def __len__(self) -> int:
         return len(self.next_ns)
@@ -66,14 +69,26 @@ def expected(watch: Watch, from_ns: float) -> list[float] | None:
         known.interval_tolerance * period_ns,
         known.bytes_tolerance,
         0.0,
+        watch.next_ns,
     ]
 
 
-def compared(
-    known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: float
-) -> tuple[Floats, Bools, Bools]:
-    """Where the next iterations begin now, which jobs' last one is in doubt, and which jobs do not
-    go on as they did, since two in a row were not as they should be; shapes (n,).
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What n jobs did; each array has shape (n,)."""
+
+    next_ns: Floats
+    """Where the next iterations begin now."""
+    doubt: Bools
+    """Whether the last iteration was not as it should be."""
+    other: Bools
+    """Whether a job does not go on as it did: two in a row were not as they should be."""
+    sure_ns: Floats
+    """As in `Expected`; of one that does not go on where the first of those two begins."""
+
+
+def compared(known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: float) -> Outcome:
+    """The iterations that are complete by now beside what was expected of them.
 
     `job`, `at_ns`, `sent`: bytes, when and of which job, shape (k,): all from `next_ns` until
     `until_ns`, and perhaps others from before.
@@ -81,24 +96,34 @@ def compared(
     count = np.maximum((until_ns - known.next_ns) // known.period_ns, 0).astype(np.int64)
     owner = np.repeat(np.arange(len(known)), count)
     first = np.cumsum(count) - count
-    moved, usual = _beside(known, count, first, owner, (job, at_ns, sent))
-    doubt = known.doubt > 0
-    before = np.concatenate(((False,), ~usual[:-1]))[: len(owner)]
-    before[first[count > 0]] = doubt[count > 0]
-    other = np.bincount(owner, before & ~usual, len(known)) > 0
+    moved, before, usual = _beside(known, count, first, owner, (job, at_ns, sent))
+    number = np.arange(len(owner)) - first[owner]
+    begin_ns = known.next_ns[owner] + number * known.period_ns[owner] + before
+    doubt, next_ns = known.doubt > 0, known.next_ns + count * known.period_ns
+    after = np.concatenate(((False,), ~usual[:-1]))[: len(owner)]
+    after[first[count > 0]] = doubt[count > 0]
+    pairs = np.flatnonzero(after & ~usual)
+    others, which = np.unique(owner[pairs], return_index=True)
     some = np.flatnonzero(count)
     last = (first + count - 1)[some]
     doubt[some] = ~usual[last]
-    next_ns = known.next_ns + count * known.period_ns
     next_ns[some] += np.nan_to_num(moved[last])
-    return next_ns, doubt, other
+    # The first that was not: the one before the second of a pair, or else the last.
+    odd = np.where(doubt, first + count - 1, first + count)
+    odd[others] = pairs[which] - 1
+    begin_ns = np.append(begin_ns, 0.0)
+    sure_ns = np.where(odd < first + count, begin_ns[np.minimum(odd, len(owner))], next_ns)
+    sure_ns = np.where(odd <= first, known.sure_ns, sure_ns)
+    other = np.zeros(len(known), np.bool_)
+    other[others] = True
+    return Outcome(next_ns, doubt, other, sure_ns)
 
 
 def _beside(
     known: Expected, count: Ints, first: Ints, owner: Ints, sent: tuple[Ints, Floats, Floats]
-) -> tuple[Floats, Bools]:
-    """By how much each complete iteration's bytes came late, nanoseconds, and whether it is as it
-    should be; shapes (iterations,).
+) -> tuple[Floats, Floats, Bools]:
+    """By how much each complete iteration's bytes, and those of the one before it, came late,
+    nanoseconds, and whether it is as it should be; shapes (iterations,).
 
     `count`, `first`: iterations of each job and the first of them; `owner`: the job of each;
     `sent`: of which job, when and how much.
@@ -119,4 +144,4 @@ def _beside(
         & (np.abs(total / known.sent[owner] - 1) <= known.bytes_tolerance[owner])
         & (np.abs(spread - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner])
     )
-    return moved, usual
+    return moved, before, usual

@@ -134,6 +134,18 @@ def update(watch: Watch, new: Bins, *, thorough: bool = True) -> Watch:
     return _learned(watch) if thorough else watch
 
 
+def went_on(watch: Watch, sure_ns: float) -> Watch:
+    """With the iterations until then, of which somebody else knows that they are as they should be;
+    unchanged where no pattern is known."""
+    if watch.known is None:
+        return watch
+    period_ns = watch.known.period * watch.levels[watch.level].bin_ns
+    passed = round((sure_ns - watch.next_ns) / period_ns)
+    if passed < 1:
+        return watch
+    return replace(watch, next_ns=sure_ns, seen=watch.seen + passed, recent=())
+
+
 def _cut(watch: Watch) -> Watch:
     """Without bins that are older than those that are kept."""
     return replace(watch, levels=cut(watch.levels, KEPT))

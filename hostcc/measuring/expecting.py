@@ -18,13 +18,19 @@ MOST = 1 << 17
 """Bins of destinations that are kept, 24 bytes each; of the job that has most nothing is expected
 when there are more."""
 
+NEXT, DOUBT, SURE = 0, -2, -1
+"""Places in a row of `Expected`."""
+
 
 class Expecting:
     """Jobs of known pattern are told after each look at them, readings of the meter in order."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[float]] = {}
-        """Job -> its part of `Expected`: first where the next iteration begins, last the doubt."""
+        """Job -> its part of `Expected`: first where the next iteration begins, then, from the
+        end, until when it went on and whether that is in doubt."""
+        self._sure_ns: dict[str, float] = {}
+        """Until when those went on that do so no longer."""
         self._slot: Ints = np.zeros(0, np.int64)
         self._at_ns: Floats = np.zeros(0)
         self._sent: Floats = np.zeros(0)
@@ -36,10 +42,16 @@ class Expecting:
         """Whether a job has done nothing else since it was looked at."""
         return name in self._rows
 
+    def sure_ns(self, name: str) -> float | None:
+        """Until when it surely went on as it did; None where nothing was expected of it."""
+        row = self._rows.get(name)
+        return self._sure_ns.get(name) if row is None else row[SURE]
+
     def looked_at(self, name: str, watch: Watch | None) -> None:
         """Expect from now on what is known of a job now."""
         before = self._rows.pop(name, None)
-        from_ns = self.until_ns if before is None else before[0]
+        self._sure_ns.pop(name, None)
+        from_ns = self.until_ns if before is None else before[NEXT]
         row = None if watch is None else expected(watch, from_ns)
         if row is not None:
             self._rows[name] = row
@@ -47,11 +59,12 @@ class Expecting:
     def keep(self, names: Collection[str]) -> None:
         """Forget all other jobs."""
         self._rows = {name: row for name, row in self._rows.items() if name in names}
+        self._sure_ns = {name: ns for name, ns in self._sure_ns.items() if name in names}
 
     def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
         """What came after the last reading.  `jobs`: slot -> name."""
         if window.start_ns != self.until_ns or window.lost.bins:
-            self._rows, self._slot = {}, self._slot[:0]
+            self._rows, self._sure_ns, self._slot = {}, {}, self._slot[:0]
             self._at_ns, self._sent = self._at_ns[:0], self._sent[:0]
         self.until_ns = window.end_ns
         if not self._rows:
@@ -79,14 +92,18 @@ class Expecting:
         self._keep(job >= 0)
         job = job[job >= 0]
         known = Expected(*np.array(list(self._rows.values())).T)
-        next_ns, doubt, other = compared(known, job, self._at_ns, self._sent, self.until_ns)
-        found = zip(next_ns.tolist(), doubt.tolist(), other.tolist(), strict=True)
-        for name, (at_ns, doubted, off) in zip(names, found, strict=True):
-            if off:
+        now = compared(known, job, self._at_ns, self._sent, self.until_ns)
+        told = np.stack((now.next_ns, now.doubt, now.sure_ns), axis=-1).tolist()
+        for name, (next_ns, doubt, sure_ns), other in zip(
+            names, told, now.other.tolist(), strict=True
+        ):
+            if other:
                 del self._rows[name]
+                self._sure_ns[name] = sure_ns
             else:
-                self._rows[name][0], self._rows[name][-1] = at_ns, float(doubted)
-        self._keep(~other[job] & (self._at_ns >= next_ns[job]))
+                row = self._rows[name]
+                row[NEXT], row[DOUBT], row[SURE] = next_ns, doubt, sure_ns
+        self._keep(~now.other[job] & (self._at_ns >= now.next_ns[job]))
 
     def _keep(self, which: npt.NDArray[np.bool_]) -> None:
         self._slot, self._at_ns = self._slot[which], self._at_ns[which]

@@ -54,6 +54,10 @@ class Look:
     thorough: bool
     share: Share | None
     """What it is taken from; None: it has to be."""
+    sure_ns: float | None = None
+    """Until then the job went on as it did; None: that is not known."""
+    passes: bool = False
+    """Whether it is taken to go on until the end, so that nothing is compared."""
 
 
 class Looks:
@@ -119,21 +123,27 @@ class Looks:
                 free[share], left = free[share] and own, left - 1
                 if track.sure:
                     doubted_only, self._sure_ns = True, self._expecting.until_ns
-                found.append(Look(track, track.collect(), True, share))
+                found.append(self._made(track, True, share))
             elif overdue and waiting_s >= WITH * self._longest_s(track):
-                found.append(Look(track, track.collect(), False, None))
+                found.append(self._made(track, False, None))
             elif due and track.sure and free[Share.OTHERWISE]:
                 left -= 1
-                found.append(Look(track, track.collect(), False, Share.OTHERWISE))
+                found.append(self._made(track, False, Share.OTHERWISE))
         return found
 
     def cost(self, look: Look, cost_s: float) -> None:
         """Processor time that a look took, seconds."""
-        self._expecting.looked_at(look.track.name, look.track.watch)
+        if not look.passes:
+            self._expecting.looked_at(look.track.name, look.track.watch)
         if look.thorough:
             cost_s = look.track.charged(cost_s)
         if look.share is not None:
             self._credit_s[look.share] -= cost_s
+
+    def _made(self, track: Track, thorough: bool, share: Share | None) -> Look:
+        passes = not thorough and self._goes_on(track)
+        sure_ns = self._expecting.sure_ns(track.name)
+        return Look(track, track.collect(), thorough, share, sure_ns, passes)
 
     def _longest_s(self, track: Track) -> float:
         """Seconds of bins after which a job has to be looked at."""

@@ -6,7 +6,7 @@ Pure but for being mutable: bytes come in, nothing is asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -132,15 +132,26 @@ class Track:
         self._account(new.end_ns)
         return new
 
-    def look(self, new: Bins, *, thorough: bool = True) -> None:
+    def look(
+        self,
+        new: Bins,
+        *,
+        thorough: bool = True,
+        sure_ns: float | None = None,
+        passes: bool = False,
+    ) -> None:
         """Take in bins: some milliseconds of work, seldom hundreds, and then only if `thorough`.
 
-        Fit for another thread.
+        Fit for another thread.  `sure_ns`: until then it is known that the pattern goes on; with
+        `passes` nothing that comes after it is compared yet.
         """
         if self.watch is None:
             return
         knew = self.known
-        self.watch = watching.update(self.watch, new, thorough=thorough)
+        watch = self.watch if sure_ns is None else watching.went_on(self.watch, sure_ns)
+        if passes:
+            watch = replace(watch, look_ns=new.end_ns + 1)
+        self.watch = watching.update(watch, new, thorough=thorough)
         if self.known or not knew:
             return
         if new.end_ns - self._welcomed_ns >= WELCOME_AGAIN_S * NS:

@@ -327,6 +327,6 @@ def _look_at_all(batch: Sequence[Look]) -> list[float]:
     """CPU time that each took, seconds."""
     times_s = [time.thread_time()]
     for look in batch:
-        look.track.look(look.bins, thorough=look.thorough)
+        look.track.look(look.bins, thorough=look.thorough, sure_ns=look.sure_ns, passes=look.passes)
         times_s.append(time.thread_time())
     return [after - before for before, after in pairwise(times_s)]

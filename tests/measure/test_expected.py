@@ -10,7 +10,7 @@ import pytest
 from hostcc.bench.synthetic import Dirt, Shape, job
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
-from hostcc.measure.expected import Expected, compared, expected
+from hostcc.measure.expected import Expected, Outcome, compared, expected
 from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
 from hostcc.measure.watch import Watch
 
@@ -45,9 +45,7 @@ def counted(of: ByteSeries, since_ns: float) -> tuple[Floats, Floats]:
     return at_ns[late], (full.sent + full.received)[late].astype(np.float64)
 
 
-def beside(
-    of: list[ByteSeries], watches: list[Watch], until_ns: float
-) -> tuple[Floats, list[bool]]:
+def beside(of: list[ByteSeries], watches: list[Watch], until_ns: float) -> Outcome:
     """`compared` of some jobs with all that they did until then."""
     rows = [expected(watch, watch.next_ns) for watch in watches]
     assert all(row is not None for row in rows)
@@ -57,8 +55,7 @@ def beside(
     at_ns = np.concatenate([at_ns for at_ns, _ in parts])
     sent = np.concatenate([sent for _, sent in parts])
     before = at_ns < until_ns
-    next_ns, _, other = compared(known, job_of[before], at_ns[before], sent[before], until_ns)
-    return next_ns, other.tolist()
+    return compared(known, job_of[before], at_ns[before], sent[before], until_ns)
 
 
 @pytest.mark.parametrize("shape", [ONE, TWO])
@@ -66,8 +63,10 @@ def beside(
 def test_a_job_that_goes_on_is_followed_to_its_end(shape: Shape, seed: int) -> None:
     of = made(shape, seed)
     watch = learned(of)
-    (next_ns,), other = beside([of], [watch], of.end_ns)
-    assert other == [False]
+    found = beside([of], [watch], of.end_ns)
+    (next_ns,) = found.next_ns
+    assert found.other.tolist() == [False]
+    assert found.sure_ns.tolist() == [next_ns]
     period_ns = shape.period_s * NS
     assert of.end_ns - 1.2 * period_ns < next_ns <= of.end_ns + 0.1 * period_ns
     # It is where the same job's iterations begin when they are looked at closely.
@@ -92,9 +91,14 @@ def test_what_is_done_otherwise_is_seen_in_three_iterations(then: Shape, seed: i
     same, of = made(ONE, seed), made(ONE, seed, then)
     change_ns = of.start_ns + (int(LEARNED / 200) + 4) * 200_000_000
     watches = [learned(same), learned(of)]
-    assert beside([same, of], watches, change_ns - 100_000_000)[1] == [False, False]
+    before = beside([same, of], watches, change_ns - 100_000_000)
+    assert before.other.tolist() == [False, False]
     until_ns = change_ns + 3.5 * then.period_s * NS
-    assert beside([same, of], watches, until_ns)[1] == [False, True]
+    after = beside([same, of], watches, until_ns)
+    assert after.other.tolist() == [False, True]
+    # Until the change it went on; the iteration that it is in may be taken for either.
+    assert after.sure_ns[1] == pytest.approx(change_ns, abs=0.3 * NS)
+    assert after.sure_ns[0] > change_ns
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -102,17 +106,20 @@ def test_jobs_have_nothing_to_do_with_each_other(seed: int) -> None:
     of = [made(ONE, seed), made(TWO, seed), made(ONE, seed + 1, TWO), made(ONE, seed + 2)]
     watches = [learned(one) for one in of]
     until_ns = min(one.end_ns for one in of)
-    together, other = beside(of, watches, until_ns)
+    together = beside(of, watches, until_ns)
     alone = [beside([one], [watch], until_ns) for one, watch in zip(of, watches, strict=True)]
-    assert together.tolist() == [next_ns for (next_ns,), _ in alone]
-    assert other == [one for _, (one,) in alone] == [False, False, True, False]
+    assert together.next_ns.tolist() == [found.next_ns[0] for found in alone]
+    assert together.sure_ns.tolist() == [found.sure_ns[0] for found in alone]
+    assert together.other.tolist() == [found.other[0] for found in alone]
+    assert together.other.tolist() == [False, False, True, False]
 
 
 def test_an_iteration_that_is_not_complete_says_nothing() -> None:
     of = made(ONE, 1)
     watch = learned(of)
-    (next_ns,), other = beside([of], [watch], watch.next_ns + 0.99 * 0.2 * NS)
-    assert (next_ns, other) == (watch.next_ns, [False])
+    found = beside([of], [watch], watch.next_ns + 0.99 * 0.2 * NS)
+    assert found.next_ns.tolist() == found.sure_ns.tolist() == [watch.next_ns]
+    assert found.other.tolist() == [False]
 
 
 def test_what_came_before_is_left_out() -> None:
@@ -122,6 +129,7 @@ def test_what_came_before_is_left_out() -> None:
     assert row is not None
     assert row[0] == pytest.approx(watch.next_ns + 3 * row[1])
     assert row[1] == pytest.approx(0.2 * NS, rel=0.01)
+    assert row[-1] == watch.next_ns
 
 
 def test_nothing_is_expected_of_a_job_whose_pattern_is_not_known() -> None:
@@ -137,31 +145,40 @@ def bursts(sizes: list[float]) -> tuple[Floats, Floats]:
 
 
 def of_bursts(doubt: float = 0.0) -> Expected:
-    one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt]
+    one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt, -NS * doubt]
     return Expected(*np.array([one]).T)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "doubt", "then", "other"),
+    ("sizes", "doubt", "then", "other", "sure"),
     [
-        ([100, 100, 100], 0.0, False, False),
-        ([100, 50, 100], 0.0, False, False),
-        ([100, 100, 50], 0.0, True, False),
-        ([100, 50, 50], 0.0, True, True),
-        ([50, 100, 100], 1.0, False, True),
-        ([100, 50, 100], 1.0, False, False),
-        ([100, 0, 0, 100], 0.0, False, True),
-        ([], 1.0, True, False),
+        ([100, 100, 100], 0.0, False, False, 3),
+        ([100, 50, 100], 0.0, False, False, 3),
+        ([100, 100, 50], 0.0, True, False, 2),
+        ([50], 0.0, True, False, 0),
+        ([100, 50, 50], 0.0, True, True, 1),
+        ([100, 50, 50, 100, 50, 50], 0.0, True, True, 1),
+        ([50, 50, 100], 0.0, False, True, 0),
+        ([50, 100, 100], 1.0, False, True, -1),
+        ([100, 50, 100], 1.0, False, False, 3),
+        ([100, 0, 0, 100], 0.0, False, True, 1),
+        ([], 0.0, False, False, 0),
+        ([], 1.0, True, False, -1),
     ],
 )
 def test_two_in_a_row_are_something_else(
-    sizes: list[float], doubt: float, then: bool, other: bool
+    sizes: list[float], doubt: float, then: bool, other: bool, sure: int
 ) -> None:
     at_ns, sent = bursts(sizes)
     job = np.zeros(len(sizes), np.int64)
-    next_ns, doubted, found = compared(of_bursts(doubt), job, at_ns, sent, len(sizes) * NS)
-    assert (doubted.tolist(), found.tolist()) == ([then], [other])
-    assert next_ns.tolist() == [len(sizes) * NS]
+    found = compared(of_bursts(doubt), job, at_ns, sent, len(sizes) * NS)
+    assert (found.doubt.tolist(), found.other.tolist()) == ([then], [other])
+    assert found.next_ns.tolist() == [len(sizes) * NS]
+    assert found.sure_ns.tolist() == [sure * NS]
+
+
+SURE = [1.0, 2.0, 2.0, 4.2, 5.2, 6.2]
+"""Until when the job below surely went on, after each of its iterations."""
 
 
 @pytest.mark.parametrize("step", [1, 2, 6])
@@ -170,19 +187,18 @@ def test_a_late_iteration_moves_those_after_it(step: int) -> None:
     at_ns[2:] += 0.2 * NS
     known, found = of_bursts(), False
     for until in range(step, 7, step):
-        next_ns, doubt, (other,) = compared(
-            known, np.zeros(6, np.int64), at_ns, sent, until * NS + 0.3 * NS
-        )
-        known = replace(known, next_ns=next_ns, doubt=doubt.astype(np.float64))
-        found = found or bool(other)
+        now = compared(known, np.zeros(6, np.int64), at_ns, sent, until * NS + 0.3 * NS)
+        doubt = now.doubt.astype(np.float64)
+        known = replace(known, next_ns=now.next_ns, doubt=doubt, sure_ns=now.sure_ns)
+        found = found or bool(now.other[0])
+        if step == 1:
+            assert known.sure_ns.tolist() == [pytest.approx(SURE[until - 1] * NS)]
     assert not found
-    assert known.next_ns.tolist() == [pytest.approx(6.2 * NS)]
+    assert known.next_ns.tolist() == known.sure_ns.tolist() == [pytest.approx(6.2 * NS)]
 
 
 def test_the_next_ones_are_expected_where_the_last_one_was() -> None:
     at_ns, sent = bursts([100, 100])
-    (next_ns,), _, (other,) = compared(
-        of_bursts(), np.zeros(2, np.int64), at_ns + 0.04 * NS, sent, 2 * NS
-    )
-    assert next_ns == pytest.approx(2.04 * NS)
-    assert not other
+    found = compared(of_bursts(), np.zeros(2, np.int64), at_ns + 0.04 * NS, sent, 2 * NS)
+    assert found.next_ns.tolist() == found.sure_ns.tolist() == [pytest.approx(2.04 * NS)]
+    assert not found.other.any()

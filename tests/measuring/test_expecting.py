@@ -65,8 +65,13 @@ def test_jobs_go_on_however_they_are_read(known: tuple[Ints, Watch], step: int) 
     made = expecting(watch, {3: sent, 5: sent // 2, 9: sent // 2})
     for at in range(LEARNED, 10_000, step):
         made.heard(window({3: sent, 5: sent // 2, 9: sent // 2}, at, at + step), JOBS)
-        assert made.goes_on("early")
-        assert made.goes_on("late")
+        for name in ("early", "late"):
+            sure_ns = made.sure_ns(name)
+            assert made.goes_on(name)
+            assert sure_ns is not None
+            # At first the iteration that was begun before is left out.
+            behind = 240 if at + step > LEARNED + 480 else 720
+            assert (at + step - behind) * MS <= sure_ns <= (at + step) * MS
 
 
 @pytest.mark.parametrize("step", [50, 500])
@@ -82,6 +87,7 @@ def test_one_that_does_not_is_told_from_the_others(known: tuple[Ints, Watch], st
         if not told and not made.goes_on("early"):
             told = at + step
     assert 7000 < told <= 7000 + 3 * 240 + step
+    assert made.sure_ns("early") == pytest.approx(7000 * MS, abs=240 * MS)
     # Looked at again, as what it was, it does something else from the next iteration on.
     made.looked_at("early", watch)
     assert made.goes_on("early")
@@ -112,6 +118,7 @@ def test_after_a_gap_nothing_is_expected(known: tuple[Ints, Watch]) -> None:
     made = expecting(watch, {3: sent, 5: sent})
     made.heard(window({3: sent, 5: sent}, LEARNED + 1, 6000), JOBS)
     assert not made.goes_on("early")
+    assert made.sure_ns("early") is None
     made.looked_at("early", watch)
     made.heard(window({3: sent, 5: sent}, 6000, 8000), JOBS)
     assert made.goes_on("early")
@@ -122,6 +129,7 @@ def test_who_is_gone_and_who_is_not_known_are_not_expected(known: tuple[Ints, Wa
     made = expecting(watch, {3: sent, 5: sent})
     made.keep({"late"})
     assert (made.goes_on("early"), made.goes_on("late")) == (False, True)
+    assert made.sure_ns("early") is None
     made.looked_at("late", None)
     assert not made.goes_on("late")
     made.looked_at("late", watching.begin(MS))

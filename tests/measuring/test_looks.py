@@ -124,3 +124,23 @@ def test_nothing_is_read_while_nobody_would_be_looked_at(monkeypatch: pytest.Mon
     assert world.looks.may_wait(world.tracks, 0.5)
     world.other = "b"
     assert not world.looks.may_wait(world.tracks, 0.5)
+
+
+def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, sure_ns = World(monkeypatch, "ab"), {"a": 7.0, "b": None}
+    monkeypatch.setattr(Expecting, "sure_ns", lambda _, name: sure_ns[name])
+    told: list[str] = []
+    monkeypatch.setattr(Expecting, "looked_at", lambda _, name, watch: told.append(name))
+    found = [look for _, look in world.run(LATER_S, 0.0)]
+    assert [(look.track.name, look.thorough, look.passes) for look in found] == [
+        ("a", True, False),
+        ("b", False, True),
+    ]
+    assert [look.sure_ns for look in found] == [7.0, None]
+    assert told == ["a"]
+    world.other = "b"
+    (look,) = [look for _, look in world.run(2, 0.0)]
+    assert (look.track.name, look.thorough, look.passes) == ("b", False, False)
+    assert told == ["a", "b"]

@@ -163,3 +163,19 @@ def test_a_job_whose_pattern_is_lost_is_welcome_again_but_not_at_once(
         track.look(ByteSeries(MS, at_ns, silence, silence))
         at_ns += 1000 * MS
     assert track.welcome_s == (WELCOME_S if passed_s > 60 else 0)
+
+
+def test_what_is_taken_to_go_on_is_compared_later() -> None:
+    made = regular(100, 60)
+    track = Track("a")
+    fed(track, part(made, 0, 4000))
+    assert track.watch is not None
+    assert track.known
+    before = track.watch
+    silence = np.zeros(2000, np.int64)
+    gone = ByteSeries(MS, 4000 * MS, silence, silence)
+    track.look(gone, thorough=False, sure_ns=before.next_ns, passes=True)
+    assert (track.watch.seen, track.watch.changes) == (before.seen, 0)
+    assert track.watch.levels[0].end_ns == gone.end_ns
+    track.look(ByteSeries(MS, gone.end_ns, silence[:500], silence[:500]), thorough=False)
+    assert not track.known

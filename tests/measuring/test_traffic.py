@@ -186,12 +186,18 @@ async def test_few_readings_wait_of_jobs_that_never_fall_silent(
 def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
 
-    def look(_: Track, new: ByteSeries, *, thorough: bool) -> None:
+    def look(
+        _: Track, new: ByteSeries, *, thorough: bool, sure_ns: float | None, passes: bool
+    ) -> None:
         said.append(thorough and len(new) == 0)
+        assert (sure_ns, passes) == ((None, False) if thorough else (5.0, True))
 
     monkeypatch.setattr(Track, "look", look)
     nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
     look_at_all = t.__dict__["_look_at_all"]
-    looks = [Look(Track("a"), nothing, True, None), Look(Track("b"), nothing, False, None)]
+    looks = [
+        Look(Track("a"), nothing, True, None),
+        Look(Track("b"), nothing, False, None, 5.0, True),
+    ]
     assert len(look_at_all(looks)) == 2
     assert said == [True, False]
