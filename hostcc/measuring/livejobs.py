@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from hostcc.cgroups import CgroupTree, find_mount, resolve_root
 from hostcc.config import Config, port_rules
@@ -18,9 +19,8 @@ from hostcc.parts import Host
 from hostcc.sections.agent import AgentConfig
 
 
-@dataclass(frozen=True)
-class LiveJob:
-    """A job as the measuring parts see it."""
+class LiveJob(NamedTuple):
+    """A job as the measuring parts see it; a tuple, as all are made and compared at each turn."""
 
     name: str
     slot: int = 0

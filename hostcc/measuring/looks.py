@@ -83,23 +83,24 @@ class Looks:
         """Whether none of the jobs would be looked at with so many more seconds of bins."""
         if more_s >= LONGEST_S:
             return False
-        others = self._others(tracks)
-        return all(more_s + one.waiting_s < self._wanted_s(one, others) for one in tracks)
+        going = self.going(tracks)
+        return all(more_s + one.waiting_s < self._wanted_s(one, going, tracks) for one in tracks)
 
-    def _others(self, tracks: Collection[Track]) -> int:
-        """Jobs that may not go on as they did."""
-        return sum(not self._goes_on(one) for one in tracks)
+    def going(self, tracks: Collection[Track]) -> set[str]:
+        """Jobs that go on as they did; the others may do something else."""
+        goes_on = self._expecting.goes_on
+        return {one.name for one in tracks if goes_on(one.name) and one.settled}
 
-    def _wanted_s(self, track: Track, others: int) -> float:
+    def _wanted_s(self, track: Track, going: Collection[str], tracks: Collection[Track]) -> float:
         """Seconds of bins after which a job is looked at."""
+        if track.name in going:
+            return LATER_S
         if not track.sure:
             return track.wanted_s
-        if self._goes_on(track):
-            return LATER_S
         thorough = self._rested and (track.welcome_s > 0 or self._free(_share(track)))
         if not (thorough or self._free(Share.OTHERWISE)):
             return LONGEST_S
-        return min(LONGEST_S, max(track.wanted_s, EACH_S * others))
+        return min(LONGEST_S, max(track.wanted_s, EACH_S * (len(tracks) - len(going))))
 
     def batch(self, tracks: Collection[Track], now_ns: int) -> list[Look]:
         """Jobs to look at now; their bins wait no longer.
@@ -112,23 +113,26 @@ class Looks:
         found: list[Look] = []
         free = {share: self._free(share) for share in Share}
         left, doubted_only = LOOKED_AT, not self._rested
-        others = self._others(tracks)
-        overdue = any(track.waiting_s >= self._longest_s(track) for track in tracks)
-        for track in sorted(tracks, key=lambda track: -track.waiting_s):
-            waiting_s = track.waiting_s
-            share = _share(track)
-            own = track.welcome_s > 0
-            due = left > 0 and waiting_s >= self._wanted_s(track, others)
+        going = self.going(tracks)
+        waiting = [(track.waiting_s, track) for track in tracks]
+        overdue = any(waiting_s >= _longest_s(track, going) for waiting_s, track in waiting)
+        for waiting_s, track in sorted(waiting, key=lambda one: -one[0]):
+            due = left > 0 and waiting_s >= self._wanted_s(track, going, tracks)
+            late = overdue and waiting_s >= WITH * _longest_s(track, going)
+            if not (due or late):
+                continue
+            share, own, goes_on = _share(track), track.welcome_s > 0, track.name in going
             if due and (own or free[share]) and not (track.sure and doubted_only):
                 free[share], left = free[share] and own, left - 1
                 if track.sure:
                     doubted_only, self._sure_ns = True, self._expecting.until_ns
-                found.append(self._made(track, True, share))
-            elif overdue and waiting_s >= WITH * self._longest_s(track):
-                found.append(self._made(track, False, None))
-            elif due and track.sure and free[Share.OTHERWISE]:
+                found.append(self._made(track, share))
+            elif late:
+                found.append(self._made(track, None, thorough=False, passes=goes_on))
+            elif track.sure and free[Share.OTHERWISE]:
                 left -= 1
-                found.append(self._made(track, False, Share.OTHERWISE))
+                quick = Share.OTHERWISE
+                found.append(self._made(track, quick, thorough=False, passes=goes_on))
         return found
 
     def cost(self, look: Look, cost_s: float) -> None:
@@ -140,14 +144,11 @@ class Looks:
         if look.share is not None:
             self._credit_s[look.share] -= cost_s
 
-    def _made(self, track: Track, thorough: bool, share: Share | None) -> Look:
-        passes = not thorough and self._goes_on(track)
+    def _made(
+        self, track: Track, share: Share | None, *, thorough: bool = True, passes: bool = False
+    ) -> Look:
         sure_ns = self._expecting.sure_ns(track.name)
         return Look(track, track.collect(), thorough, share, sure_ns, passes)
-
-    def _longest_s(self, track: Track) -> float:
-        """Seconds of bins after which a job has to be looked at."""
-        return LATER_S if self._goes_on(track) else LONGEST_S
 
     @property
     def _rested(self) -> bool:
@@ -156,9 +157,6 @@ class Looks:
 
     def _free(self, share: Share) -> bool:
         return self._credit_s[share] > 0
-
-    def _goes_on(self, track: Track) -> bool:
-        return track.settled and self._expecting.goes_on(track.name)
 
     def _save_up(self, now_ns: int) -> None:
         passed_s = (now_ns - self._credited_ns) / NS if self._credited_ns else 0.0
@@ -170,3 +168,8 @@ class Looks:
 
 def _share(track: Track) -> Share:
     return Share.KNOWN if track.known else Share.LEARNING
+
+
+def _longest_s(track: Track, going: Collection[str]) -> float:
+    """Seconds of bins after which a job has to be looked at."""
+    return LATER_S if track.name in going else LONGEST_S

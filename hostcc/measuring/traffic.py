@@ -35,11 +35,13 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-TOGETHER, SPACED, GATHERED = 2, 0.04, 1 << 16
+TOGETHER, SPACED, GATHERED = 2, 0.08, 1 << 16
 """While the pattern of every job is known so many readings are taken together at least, so many
 for each job, and not more than have so many bins of destinations, which take 2 MB."""
-ROUTES_S = 10.0
-"""Between looks at routes and link speeds, seconds."""
+SYNC_S = 5.0
+"""Between looks whether cgroups are still the same ones, seconds."""
+ROUTES_S, SAME_S = 10.0, 60.0
+"""Between looks at routes and link speeds, seconds; the second, while all send where they did."""
 MakeMeter = Callable[[Any], ByteMeter]
 
 
@@ -82,6 +84,7 @@ class Traffic:
         self._engine: Engine | None = None
         self._synced: object = None
         """Jobs and port rules that the meter was told of last."""
+        self._sync_due_s = 0.0
         self._live: dict[str, LiveJob] = {}
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Way]] = {}
@@ -90,6 +93,8 @@ class Traffic:
         self._routes: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._routes_due_s = 0.0
+        self._asked: tuple[float, Mapping[str, frozenset[Address]]] = 0.0, {}
+        """When routes were last asked for, seconds, and of which destinations of each job."""
         self._crowded = 0
         self._queue: Mapping[str, Waiting] = {}
         """Jobs that wait for a turn."""
@@ -115,12 +120,7 @@ class Traffic:
         assert self._metering is not None
         jobs = list(self._jobs())
         self._live = {job.name: job for job in jobs}
-        wanted = jobs, port_rules(self._host.config)
-        if wanted != self._synced or not self._metering.gathered:
-            if self._metering.gathered:  # it is of the jobs that there were
-                self._take(self._metering.read())
-            self._synced = wanted
-            self._metering.sync(*wanted, self._root)
+        self._sync(self._metering, jobs)
         self._metering.gather()
         if self._metering.last is not None:
             self._looks.heard(self._metering.last, self._metering.jobs)
@@ -190,6 +190,17 @@ class Traffic:
         return [profile for profile in shared if profile is not None]
 
     # One turn.
+
+    def _sync(self, metering: Metering, jobs: Sequence[LiveJob]) -> None:
+        """Tell the meter of the jobs, when they are others or may have other groups."""
+        wanted, now_s = (jobs, port_rules(self._host.config)), self._clock_ns() / 1e9
+        changed = wanted != self._synced
+        if not changed and (metering.gathered or now_s < self._sync_due_s):
+            return
+        if metering.gathered:  # it is of the jobs that there were
+            self._take(metering.read())
+        self._synced, self._sync_due_s = wanted, now_s + SYNC_S
+        metering.sync(*wanted, self._root)
 
     def _may_wait(self, metering: Metering) -> bool:
         """Whether what was read is worth no more yet: every pattern is known, no turn goes on or
@@ -292,13 +303,16 @@ class Traffic:
         now_s = self._clock_ns() / 1e9
         if now_s < self._routes_due_s or (self._routes is not None and not self._routes.done()):
             return
-        questions = [
-            Question(name, self._netns_of(self._live[name]), tuple(track.to))
-            for name, track in self._tracks.items()
-            if track.to
-        ]
-        if questions:
-            self._routes_due_s = now_s + ROUTES_S
+        to = {name: frozenset(track.to) for name, track in self._tracks.items() if track.to}
+        if not to:
+            return
+        self._routes_due_s = now_s + ROUTES_S
+        if to != self._asked[1] or now_s - self._asked[0] >= SAME_S:
+            self._asked = now_s, to
+            questions = [
+                Question(name, self._netns_of(self._live[name]), tuple(self._tracks[name].to))
+                for name in to
+            ]
             self._routes = asyncio.get_running_loop().create_task(self._ask(questions))
 
     async def _ask(self, questions: Sequence[Question]) -> None:
@@ -306,6 +320,8 @@ class Traffic:
             self._ways = await asyncio.to_thread(routes.answers, questions)
         except Exception as error:  # noqa: BLE001 - speeds stay unknown, nothing else
             log.defect("looking at routes failed", error)
+        if any(one.job not in self._ways for one in questions):
+            self._asked = 0.0, {}
 
     def _netns_of(self, job: LiveJob) -> Path | None:
         """The network namespace of one of its processes; our own without any."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 ENOUGH = 0.7
 """A job is known from this confidence on."""
@@ -18,8 +19,7 @@ UNFINISHED = 3
 """Turns that a job gets which each time fell silent before it was known."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What the choice depends on, of one job."""
 
     sending: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,7 +159,7 @@ def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: 
     assert latest.known(LiveJob("a"), track, Beside(boundaries_s=[1.0, 1.1])) is first
     track.alone_s = 0.05
     assert profiles.slowdown(first) == pytest.approx(2, rel=0.01)
-    heavier = latest.known(replace(job, weight=2.0), track, beside)
+    heavier = latest.known(job._replace(weight=2.0), track, beside)
     assert heavier.job.weight == 2.0
     assert latest.known(job, track, Beside(why="no driver")).beside.why == "no driver"
     before = latest.known(job, track, beside)

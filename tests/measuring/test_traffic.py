@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostcc.measure.destinations import DESTINATION
+from hostcc.measure.destinations import DESTINATION, Address
 from hostcc.measure.meter import Lost, Window
 from hostcc.measure.series import Bins, ByteSeries
 from hostcc.measuring import traffic as t
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.looks import CREDIT_S, Look, Share
 from hostcc.measuring.profiles import Beside
+from hostcc.measuring.routes import Question, Way
 from hostcc.measuring.tracks import LONGEST_S, LOOK_S, WELCOME_S, Track
+from tests.measure.addresses import packed
 from tests.measuring.hosts import ToyHost
 from tests.measuring.test_metering import FakeMeter
 
@@ -31,6 +33,8 @@ class Steady(FakeMeter):
     """Every job sends in every tenth millisecond."""
 
     senders = JOBS
+    other_from_ns = 1 << 62
+    """From then on all send to another address."""
 
     @property
     def now_ns(self) -> int:
@@ -39,6 +43,7 @@ class Steady(FakeMeter):
     def read(self) -> Window:
         who = np.zeros(self.senders, DESTINATION)
         who["slot"] = np.arange(1, self.senders + 1)
+        who["addr"][:] = packed("10.0.0.1" if self.now_ns < self.other_from_ns else "10.0.0.2")
         row, place = np.divmod(np.arange(self.senders * BINS // 10), BINS // 10)
         words = np.full((len(row), 2), 500, np.uint64)
         start_ns, self.at = self.now_ns, self.at + 1
@@ -201,3 +206,60 @@ def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     ]
     assert len(look_at_all(looks)) == 2
     assert said == [True, False]
+
+
+class Asked:
+    """Routes are asked for, and each job's is answered unless a test says otherwise."""
+
+    def __init__(self, watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at_s: list[float] = []
+        self.answered = True
+
+        def answers(questions: list[Question]) -> dict[str, dict[Address, Way]]:
+            self.at_s.append(watched.meter.now_ns / 1e9)
+            return {one.job: {} for one in questions} if self.answered else {}
+
+        monkeypatch.setattr(t.routes, "answers", answers)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("answered", "every_s"), [(True, t.SAME_S), (False, t.ROUTES_S)])
+async def test_routes_are_asked_for_seldom_while_all_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: bool, every_s: float
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    asked = Asked(watched, monkeypatch)
+    asked.answered = answered
+    await watched.run(4 * t.SAME_S)
+    apart_s = np.diff(asked.at_s)[1:]  # not all jobs have been looked at by the first
+    assert len(apart_s) >= 2
+    assert apart_s == pytest.approx(every_s, abs=LONGEST_S)
+
+
+@pytest.mark.asyncio
+async def test_who_sends_elsewhere_is_asked_about_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    asked = Asked(watched, monkeypatch)
+    watched.meter.other_from_ns = int(100e9)
+    await watched.run(100 + 2 * t.ROUTES_S + LONGEST_S)
+    (first, *_) = [at_s for at_s in asked.at_s if at_s > 100]
+    assert first <= 100 + t.ROUTES_S + LONGEST_S + t.READ_S
+
+
+@pytest.mark.asyncio
+async def test_a_group_that_is_another_one_is_attached_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    number = 0
+    monkeypatch.setattr(t.CgroupTree, "identity", lambda _, path: number)
+    told: list[int] = []
+    monkeypatch.setattr(watched.meter, "attach_cgroup", lambda slot, path: told.append(slot))
+    watched.part.start()
+    for number in (1, 2):
+        for _ in range(round((t.SYNC_S + LONGEST_S) / t.READ_S)):
+            await watched.turn()
+        assert told == [JOBS] * number  # they share one, which is the last one's
+    watched.part.stop()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +11,8 @@ from hostcc.measuring.window import ENOUGH, REST, UNFINISHED, Candidate, Turns, 
 pytestmark = pytest.mark.unit
 
 NEW = Candidate(sending=True, confidence=0.0, changes=0)
-KNOWN = replace(NEW, confidence=ENOUGH)
-SILENT = replace(NEW, sending=False)
+KNOWN = NEW._replace(confidence=ENOUGH)
+SILENT = NEW._replace(sending=False)
 LONGEST = 30.0
 
 
@@ -38,7 +36,7 @@ def test_a_turn_ends_with_its_time_and_is_not_given_again() -> None:
 def test_a_change_earns_another_turn_after_a_rest() -> None:
     turns = step(Turns(), 0.0, {"a": NEW}, LONGEST)
     turns = step(turns, 5.0, {"a": KNOWN}, LONGEST)
-    changed = {"a": replace(NEW, changes=1)}
+    changed = {"a": NEW._replace(changes=1)}
     assert step(turns, 5.0 + REST * LONGEST - 1, changed, LONGEST).job == ""
     assert step(turns, 5.0 + REST * LONGEST, changed, LONGEST).job == "a"
 
