@@ -12,9 +12,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 
 from hostcc.bpf.errors import BpfError, system_error
 from hostcc.bpf.libbpf import call, lib
-from hostcc.paths.netlink import attributes
+from hostcc.paths.netlink import RefusedError, attributes, dump
 from hostcc.rtnetlink import ask
 
 INGRESS, EGRESS = "ingress", "egress"
@@ -31,7 +30,7 @@ _TCX = {INGRESS: 46, EGRESS: 47}  # enum bpf_attach_type
 _F_BEFORE = 1 << 3
 _MAX_PROGRAMS = 64
 _CLSACT_PARENT = {INGRESS: 0xFFFFFFF2, EGRESS: 0xFFFFFFF3}
-_RTM_GETTFILTER, _REQUEST_DUMP, _ERROR, _DONE = 46, 0x301, 2, 3
+_RTM_GETTFILTER = 46
 _ETH_P_ALL = 3
 _OPTIONS, _BPF_ID = 2, 11
 PRIORITY = 0xC1C0
@@ -190,7 +189,7 @@ def _control(command: str, kind: str, ifindex: int, **options: Any) -> None:
 def _filters(ifindex: int, hook: str) -> list[Attached]:
     parent = _CLSACT_PARENT[hook]
     found = []
-    for answer in _dump(struct.pack("BxxxiIII", 0, ifindex, 0, parent, 0)):
+    for answer in _told(struct.pack("BxxxiIII", 0, ifindex, 0, parent, 0)):
         index, handle, its_parent, info = struct.unpack_from("iIII", answer, 4)
         if (index, its_parent, info >> 16) != (ifindex, parent, PRIORITY):
             continue
@@ -201,17 +200,9 @@ def _filters(ifindex: int, hook: str) -> list[Attached]:
     return found
 
 
-def _dump(message: bytes) -> Iterator[bytes]:
+def _told(request: bytes) -> list[bytes]:
     """Filters as the kernel tells them (pyroute2 knows no TCA_BPF_ID); none where it refuses."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
-        sock.settimeout(5.0)
-        head = struct.pack("IHHII", 16 + len(message), _RTM_GETTFILTER, _REQUEST_DUMP, 1, 0)
-        sock.send(head + message)
-        while True:
-            data, at = sock.recv(1 << 18), 0
-            while at + 16 <= len(data):
-                size, answer = struct.unpack_from("IH", data, at)
-                if answer in (_ERROR, _DONE):
-                    return
-                yield data[at + 16 : at + size]
-                at += max(16, (size + 3) & ~3)
+    try:
+        return dump(_RTM_GETTFILTER, request)
+    except RefusedError:
+        return []
