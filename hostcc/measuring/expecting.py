@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,12 @@ class Expecting:
     """Jobs of known pattern are told after each look at them, readings of the meter in order."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, list[float]] = {}
-        """Job -> its part of `Expected`: first where the next iteration begins, then, from the
-        end, until when it went on and whether that is in doubt."""
+        self._rows = np.zeros((0, len(fields(Expected))))
+        """Of each job of which something is expected its part of `Expected`."""
+        self._place: dict[str, int] = {}
+        """Job -> which row."""
+        self._of_slot: tuple[Mapping[int, str], Ints] | None = None
+        """Slot -> row, or -1, and the jobs that it was made for."""
         self._sure_ns: dict[str, float] = {}
         """Until when those went on that do so no longer."""
         self._slot: Ints = np.zeros(0, np.int64)
@@ -40,34 +44,40 @@ class Expecting:
 
     def goes_on(self, name: str) -> bool:
         """Whether a job has done nothing else since it was looked at."""
-        return name in self._rows
+        return name in self._place
 
     def sure_ns(self, name: str) -> float | None:
         """Until when it surely went on as it did; None where nothing was expected of it."""
-        row = self._rows.get(name)
-        return self._sure_ns.get(name) if row is None else row[SURE]
+        place = self._place.get(name)
+        return self._sure_ns.get(name) if place is None else float(self._rows[place, SURE])
 
     def looked_at(self, name: str, watch: Watch | None) -> None:
         """Expect from now on what is known of a job now."""
-        before = self._rows.pop(name, None)
+        place = self._place.get(name)
+        from_ns = self.until_ns if place is None else float(self._rows[place, NEXT])
         self._sure_ns.pop(name, None)
-        from_ns = self.until_ns if before is None else before[NEXT]
         row = None if watch is None else expected(watch, from_ns)
-        if row is not None:
-            self._rows[name] = row
+        if row is None:
+            self._drop({name})
+        elif place is not None:
+            self._rows[place] = row
+        else:
+            self._place[name], self._of_slot = len(self._rows), None
+            self._rows = np.append(self._rows, [row], axis=0)
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all other jobs."""
-        self._rows = {name: row for name, row in self._rows.items() if name in names}
+        self._drop(self._place.keys() - names)
         self._sure_ns = {name: ns for name, ns in self._sure_ns.items() if name in names}
 
     def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
         """What came after the last reading.  `jobs`: slot -> name."""
         if window.start_ns != self.until_ns or window.lost.bins:
-            self._rows, self._sure_ns, self._slot = {}, {}, self._slot[:0]
+            self._drop(set(self._place))
+            self._sure_ns, self._slot = {}, self._slot[:0]
             self._at_ns, self._sent = self._at_ns[:0], self._sent[:0]
         self.until_ns = window.end_ns
-        if not self._rows:
+        if not self._place:
             return
         shown = ~window.who["local"][window.row]
         slot = window.who["slot"][window.row[shown]].astype(np.int64)
@@ -79,31 +89,38 @@ class Expecting:
         self._compare(jobs)
         while len(self._slot) > MOST:
             busiest = int(np.bincount(self._slot).argmax())
-            self._rows.pop(jobs.get(busiest, ""), None)
+            self._drop({jobs.get(busiest, "")})
             self._keep(self._slot != busiest)
 
     def _compare(self, jobs: Mapping[int, str]) -> None:
-        names = list(self._rows)
-        numbers = {name: number for number, name in enumerate(names)}
-        of_slot = np.full(MAX_JOBS, -1)
-        for slot, name in jobs.items():
-            of_slot[slot] = numbers.get(name, -1)
-        job = of_slot[self._slot]
+        job = self._rows_of(jobs)[self._slot]
         self._keep(job >= 0)
         job = job[job >= 0]
-        known = Expected(*np.array(list(self._rows.values())).T)
-        now = compared(known, job, self._at_ns, self._sent, self.until_ns)
-        told = np.stack((now.next_ns, now.doubt, now.sure_ns), axis=-1).tolist()
-        for name, (next_ns, doubt, sure_ns), other in zip(
-            names, told, now.other.tolist(), strict=True
-        ):
-            if other:
-                del self._rows[name]
-                self._sure_ns[name] = sure_ns
-            else:
-                row = self._rows[name]
-                row[NEXT], row[DOUBT], row[SURE] = next_ns, doubt, sure_ns
+        now = compared(Expected(*self._rows.T), job, self._at_ns, self._sent, self.until_ns)
+        self._rows[:, NEXT], self._rows[:, DOUBT], self._rows[:, SURE] = (
+            now.next_ns, now.doubt, now.sure_ns
+        )  # fmt: skip
         self._keep(~now.other[job] & (self._at_ns >= now.next_ns[job]))
+        names = list(self._place)
+        others = {names[place]: float(now.sure_ns[place]) for place in np.flatnonzero(now.other)}
+        self._sure_ns.update(others)
+        self._drop(others)
+
+    def _rows_of(self, jobs: Mapping[int, str]) -> Ints:
+        """Slot -> row; -1 where nothing is expected."""
+        if self._of_slot is None or self._of_slot[0] != jobs:
+            found = np.full(MAX_JOBS, -1)
+            for slot, name in jobs.items():
+                found[slot] = self._place.get(name, -1)
+            self._of_slot = dict(jobs), found
+        return self._of_slot[1]
+
+    def _drop(self, names: Collection[str]) -> None:
+        if self._place.keys().isdisjoint(names):
+            return
+        left = [name for name in self._place if name not in names]
+        self._rows = self._rows[[self._place[name] for name in left]]
+        self._place, self._of_slot = {name: place for place, name in enumerate(left)}, None
 
     def _keep(self, which: npt.NDArray[np.bool_]) -> None:
         self._slot, self._at_ns = self._slot[which], self._at_ns[which]

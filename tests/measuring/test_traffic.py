@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hostcc.cgroups import CgroupTree
 from hostcc.measure.destinations import DESTINATION, Address
 from hostcc.measure.meter import Lost, Window
 from hostcc.measure.series import Bins, ByteSeries
+from hostcc.measuring import routes
 from hostcc.measuring import traffic as t
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.looks import CREDIT_S, Look, Share
@@ -219,7 +221,7 @@ class Asked:
             self.at_s.append(watched.meter.now_ns / 1e9)
             return {one.job: {} for one in questions} if self.answered else {}
 
-        monkeypatch.setattr(t.routes, "answers", answers)
+        monkeypatch.setattr(routes, "answers", answers)
 
 
 @pytest.mark.asyncio
@@ -254,7 +256,7 @@ async def test_a_group_that_is_another_one_is_attached_again(
 ) -> None:
     watched = Watched(tmp_path, monkeypatch, 0.0)
     number = 0
-    monkeypatch.setattr(t.CgroupTree, "identity", lambda _, path: number)
+    monkeypatch.setattr(CgroupTree, "identity", lambda _, path: number)
     told: list[int] = []
     monkeypatch.setattr(watched.meter, "attach_cgroup", lambda slot, path: told.append(slot))
     watched.part.start()
