@@ -18,13 +18,22 @@ BITS = 7
 MIX = np.uint64(0x9E3779B97F4A7C15)  # Knuth's multiplicative hashing, for 64 bits
 
 
+FIRST, GROWTH = 8, 1.5
+"""Sets of each variant that there is room for at first, and by how much it grows: most places
+stay empty, and room for all of them would be megabytes for ten flows."""
+
+
 class Memory:
     """Rates of B variants of R rows by the set of active rows."""
 
     def __init__(self, rows: int, variants: int) -> None:
         self.bit = 2.0 ** np.arange(rows)
         self.code = np.full(variants << BITS, -1, np.int64)
-        self.rates = np.zeros((variants << BITS, rows))
+        self.row = np.zeros(variants << BITS, np.int32)
+        """Of a place, in `rates`; 0: nothing is there yet."""
+        self.rates = np.empty((1 + FIRST * variants, rows))
+        self.rates[0] = 0.0
+        self.kept = 1
 
     def place(self, active: NDArray[np.bool_], variant: Ints) -> tuple[Ints, Ints]:
         """For `active` (R, N) of the variants (N,): where the sets belong, and their codes."""
@@ -33,11 +42,24 @@ class Memory:
         return (variant << BITS) + slot.view(np.int64), code
 
     def at(self, place: Ints) -> Floats:
-        """(R, N) the rates that are kept there."""
-        # What belongs to a variant lies together: the memory as a whole fits in no cache.
-        return np.ascontiguousarray(self.rates.take(place, axis=0).T)
+        """(R, N) the rates that are kept there; 0 where none are."""
+        return np.ascontiguousarray(self.rates.take(self.row.take(place), axis=0).T)
 
     def learn(self, place: Ints, code: Ints, rates: Floats) -> None:
-        """Keep `rates` (R, N)."""
+        """Keep `rates` (R, N); no place may be there twice."""
+        row = self.row[place]
+        added = np.flatnonzero(row == 0)
+        if len(added):
+            row[added] = np.arange(self.kept, self.kept + len(added))
+            self.kept += len(added)
+            self._grow()
+            self.row[place] = row
         self.code[place] = code
-        self.rates[place] = rates.T
+        self.rates[row] = rates.T
+
+    def _grow(self) -> None:
+        there, rows = self.rates.shape
+        if self.kept > there:
+            larger = np.empty((max(self.kept, int(GROWTH * there)), rows))
+            larger[:there] = self.rates
+            self.rates = larger

@@ -29,6 +29,19 @@ def test_a_set_is_never_taken_for_another() -> None:
         assert (memory.at(place) == expected).all()
 
 
+def test_there_is_room_for_what_is_kept_and_little_more() -> None:
+    rows, variants = 16, 400
+    memory = Memory(rows, variants)
+    for count in range(30):
+        active = np.zeros((rows, variants), np.bool_)
+        active[: count % rows] = True
+        place, code = memory.place(active, np.arange(variants))
+        memory.learn(place, code, np.ones(active.shape))
+    sets = np.count_nonzero(memory.code >= 0)
+    assert memory.kept == sets + 1
+    assert len(memory.rates) < 2 * sets
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_the_same_to_the_last_digit_as_without_a_memory(
     index: int, monkeypatch: pytest.MonkeyPatch
