@@ -60,6 +60,10 @@ class JobTable:
         self._rules: dict[tuple[int, bool], str] = {}
         self._rooted = False
         self._turn = 0
+        self.edition = 0
+        """Another one whenever jobs, their groups, or what is known of them may be others."""
+        self._ids: tuple[int, dict[Path, int]] = -1, {}
+        """Groups of all jobs and their ids, and of which edition these are."""
         self._events = GroupEvents()
         self._stirred: set[Path] = set()
         """Groups of which something is new that nobody has looked at."""
@@ -67,6 +71,7 @@ class JobTable:
 
     def start(self) -> None:
         """Take over what is there: groups of an earlier agent, port rules, open sockets."""
+        self.edition += 1
         if not self.tree.exists(self.tree.base):
             with self._journal.making(changes.base_group(self.tree.base)):
                 self.tree.create(self.tree.base)
@@ -77,6 +82,7 @@ class JobTable:
 
     def register(self, name: str, wishes: Wishes, pid: int, why: str = "hostcc run") -> Path:
         """A command of job `name` is about to start in process `pid`: the cgroup to enter."""
+        self.edition += 1
         job = self.jobs.get(name)
         if job is not None:
             return self._join(job, wishes, pid, why)
@@ -116,6 +122,7 @@ class JobTable:
 
         Those that an earlier call named and this one does not are let go.
         """
+        self.edition += 1
         job = self.jobs.get(name) or self._new_job(name)
         there = {path: number for path in groups if (number := self.tree.identity(path))}
         fresh = {path: n for path, n in there.items() if job.followed.get(path) != n}
@@ -159,6 +166,7 @@ class JobTable:
 
     def configure(self, config: Config, toggled: bool = False, why: str = "reload") -> None:
         """Take over a new configuration; its mode too, unless somebody `toggled` that."""
+        self.edition += 1
         self.config = config
         if not toggled:
             self.mode = config.mltcp.mode
@@ -168,6 +176,7 @@ class JobTable:
 
     def share(self, mode: Mode, weights: Mapping[str, float], who: str) -> None:
         """The toggle: live connections follow before this returns."""
+        self.edition += 1
         self._journal.begin(changes.mode(self.mode, mode, weights, who))
         self.mode, self.weights = mode, dict(weights)
         self.refresh(who, again=True)
@@ -185,7 +194,10 @@ class JobTable:
     def sweep(self) -> None:
         """Drop jobs whose groups are empty or gone.  Looks at a few per call, of those of which
         something is new."""
-        groups = {group: number for job in self.jobs.values() for group, number in job.ids.items()}
+        if self._ids[0] != self.edition:
+            of_jobs = [job.ids for job in self.jobs.values()]
+            self._ids = self.edition, {group: n for ids in of_jobs for group, n in ids.items()}
+        groups = self._ids[1]
         self._stirred = (self._stirred | self._events.stirred(groups)) & groups.keys()
         due = [
             job
@@ -194,6 +206,7 @@ class JobTable:
         ]
         turn = [due[(self._turn + i) % len(due)] for i in range(min(SWEEP, len(due)))]
         self._turn += len(turn)
+        self.edition += bool(turn)
         for job in turn:
             self._stirred.difference_update(job.groups)
             self._look_at_followed(job)
@@ -202,6 +215,7 @@ class JobTable:
 
     def release(self, how: str) -> list[str]:
         """Undo all of it; what could not be undone, in words."""
+        self.edition += 1
         problems: list[str] = []
         self._events.close()
         live = list(self.jobs.values())

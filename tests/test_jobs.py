@@ -297,6 +297,35 @@ def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
     assert table.jobs == {}
 
 
+def test_what_may_be_another_job_is_another_edition(world: World) -> None:
+    table, seen = world.agent(), set()
+
+    def fresh() -> bool:
+        new = table.edition not in seen
+        seen.add(table.edition)
+        return new
+
+    assert fresh()
+    assert not fresh()
+    group = table.register("a", Wishes(), os.getpid())
+    assert fresh()
+    world.tree.join("a", 7)
+    table.sweep()
+    table.refresh("again")
+    fresh()
+    table.register("a", Wishes(weight=2.0), os.getpid())
+    assert fresh()
+    table.follow("b", [group], "slurm")
+    assert fresh()
+    table.configure(Config(agent=OWN))
+    assert fresh()
+    world.tree.leave("a")
+    table.sweep()
+    assert fresh()
+    table.release("end")
+    assert fresh()
+
+
 def test_cgroups_of_others_are_followed_and_left_alone(world: World) -> None:
     table = world.agent()
     one, two = world.folder / "cg" / "slurm-1", world.folder / "cg" / "slurm-2"

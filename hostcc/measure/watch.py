@@ -51,6 +51,8 @@ GROWTH, GROWTH_LATER = 0.5, 1.0
 """When the history has grown by so much, it is asked again whether this is the fundamental; the
 second, after `MANY` iterations."""
 MANY = 96
+SHOWN = 12
+"""Bins of a period, in which its shape can be seen."""
 OTHER, OTHER_SIZE = 0.05, 0.1
 """Periods, and bytes of an iteration, that differ by more are not the same."""
 IN_A_ROW, UNSETTLED = 5, 3
@@ -206,33 +208,45 @@ def _due(watch: Watch, growth: float) -> bool:
     return len(finest) >= FEWEST_BINS and new_ns >= growth * (finest.end_ns - new_ns - start_ns)
 
 
+def _telling(watch: Watch) -> list[History]:
+    """The levels that go farther back than those of shorter bins; the first always."""
+    start_ns = min(level.start_ns for level in watch.levels if len(level))
+    return [
+        level
+        for number, level in enumerate(watch.levels)
+        if not number or watch.levels[number - 1].start_ns > start_ns + level.bin_ns
+    ]
+
+
 def _best(watch: Watch) -> tuple[int, Period]:
     """The pattern in the whole history, and the level whose bins show it."""
-    start_ns = min(level.start_ns for level in watch.levels if len(level))
-    tried: list[tuple[int, Period]] = []
-    for number, level in enumerate(watch.levels):
-        # Longer bins only say more when the shorter ones do not go back as far.
-        if number and watch.levels[number - 1].start_ns <= start_ns + level.bin_ns:
-            break
-        tried.append((number, detect(level.whole())))
+    tried = [(number, detect(level.whole())) for number, level in enumerate(_telling(watch))]
     best = max(period.confidence for _, period in tried)
     return next(one for one in tried if one[1].confidence >= FINER * best)
 
 
 def _reconsidered(watch: Watch) -> Watch:
     """Ask the whole history again whether this is the fundamental, and not one burst's rhythm."""
-    number, found = _best(watch)
     watch = replace(watch, tried_ns=watch.levels[0].end_ns)
     old = watch.found
+    assert old.period_s is not None
+    # The longest bins that show it go back farthest; the others are asked where these object.
+    fit = [level for level in _telling(watch) if old.period_s * NS >= SHOWN * level.bin_ns]
+    if fit and _same(detect(fit[-1].whole()).period_s, old.period_s):
+        return watch
+    number, found = _best(watch)
     other = (
         found.period_s is not None
-        and old.period_s is not None
-        and abs(found.period_s / old.period_s - 1) > OTHER
+        and not _same(found.period_s, old.period_s)
         and (found.confidence >= FINER * old.confidence or (old.irregular and not found.irregular))
     )
     if not other:
         return watch
     return _accepted(watch, number, watch.levels[number], found, seen=watch.seen)
+
+
+def _same(period_s: float | None, other_s: float) -> bool:
+    return period_s is not None and abs(period_s / other_s - 1) <= OTHER
 
 
 def _accepted(watch: Watch, level: int, of: History, found: Period, *, seen: int) -> Watch:

@@ -41,6 +41,8 @@ class Measurement:
     ) -> None:
         self._host = host
         self._seen = Seen()
+        self._jobs: tuple[int, tuple[object, ...], list[LiveJob]] = -1, (None,) * 3, []
+        """The last ones, after the edition of the table and the other things they depend on."""
         self._owners: tuple[float, Owners] | None = None
         self.discovery = Discovery(host, self._seen)
         self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
@@ -61,8 +63,17 @@ class Measurement:
         return [self.discovery, self.gpus, self.marking, self.rdma, self.traffic]
 
     def jobs(self) -> list[LiveJob]:
-        """Every job of this host."""
-        return live_jobs(self._host, self._seen)
+        """Every job of this host; the same list while nothing is new."""
+        engine = self._host.engine
+        if engine is None:
+            return live_jobs(self._host, self._seen)
+        about = (engine, self._host.config, self._seen.found)
+        edition, known, jobs = self._jobs
+        same = all(one is other for one, other in zip(about, known, strict=True))
+        if edition != engine.table.edition or not same:
+            jobs = live_jobs(self._host, self._seen)
+            self._jobs = engine.table.edition, about, jobs
+        return jobs
 
     def owners(self) -> Owners:
         """Whose each process is."""
