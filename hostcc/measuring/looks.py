@@ -38,7 +38,7 @@ wait any longer."""
 EACH_S, LATER_S = 0.1, 30.0
 """Bins of jobs of known pattern wait so much longer, seconds, for each job that there is which does
 not go on as it did; those of one that does wait for the second."""
-SURE_S = 5.0
+SURE_S = 8.0
 """Between thorough looks at two jobs about which there is little doubt, seconds."""
 WITH = 0.5
 """With a job that has waited for as long as it may those are looked at that have waited for so much
