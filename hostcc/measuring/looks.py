@@ -126,13 +126,12 @@ class Looks:
                 free[share], left = free[share] and own, left - 1
                 if track.sure:
                     doubted_only, self._sure_ns = True, self._expecting.until_ns
-                found.append(self._made(track, share))
+                found.append(self._thorough(track, share, goes_on))
             elif late:
-                found.append(self._made(track, None, thorough=False, passes=goes_on))
+                found.append(self._quick(track, None, goes_on))
             elif track.sure and free[Share.OTHERWISE]:
                 left -= 1
-                quick = Share.OTHERWISE
-                found.append(self._made(track, quick, thorough=False, passes=goes_on))
+                found.append(self._quick(track, Share.OTHERWISE, goes_on))
         return found
 
     def cost(self, look: Look, cost_s: float) -> None:
@@ -144,11 +143,14 @@ class Looks:
         if look.share is not None:
             self._credit_s[look.share] -= cost_s
 
-    def _made(
-        self, track: Track, share: Share | None, *, thorough: bool = True, passes: bool = False
-    ) -> Look:
+    def _thorough(self, track: Track, share: Share, goes_on: bool) -> Look:
+        # One that seems to go on is compared closely for once.
+        sure_ns = None if goes_on else self._expecting.sure_ns(track.name)
+        return Look(track, track.collect(), True, share, sure_ns)
+
+    def _quick(self, track: Track, share: Share | None, goes_on: bool) -> Look:
         sure_ns = self._expecting.sure_ns(track.name)
-        return Look(track, track.collect(), thorough, share, sure_ns, passes)
+        return Look(track, track.collect(), False, share, sure_ns, passes=goes_on)
 
     @property
     def _rested(self) -> bool:

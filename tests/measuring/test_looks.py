@@ -129,8 +129,8 @@ def test_nothing_is_read_while_nobody_would_be_looked_at(monkeypatch: pytest.Mon
 def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world, sure_ns = World(monkeypatch, "ab"), {"a": 7.0, "b": None}
-    monkeypatch.setattr(Expecting, "sure_ns", lambda _, name: sure_ns[name])
+    world = World(monkeypatch, "ab")
+    monkeypatch.setattr(Expecting, "sure_ns", lambda _, name: {"a": 7.0, "b": 8.0}[name])
     told: list[str] = []
     monkeypatch.setattr(Expecting, "looked_at", lambda _, name, watch: told.append(name))
     found = [look for _, look in world.run(LATER_S, 0.0)]
@@ -138,9 +138,10 @@ def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(
         ("a", True, False),
         ("b", False, True),
     ]
-    assert [look.sure_ns for look in found] == [7.0, None]
+    assert [look.sure_ns for look in found] == [None, 8.0]
     assert told == ["a"]
     world.other = "b"
     (look,) = [look for _, look in world.run(2, 0.0)]
     assert (look.track.name, look.thorough, look.passes) == ("b", False, False)
+    assert look.sure_ns == 8.0
     assert told == ["a", "b"]
