@@ -178,7 +178,7 @@ class _Batch:
             return self.sharing.rates(self.active), None
         place, code = self.memory.place(self.active, self.place)
         running = self.now < self.t1
-        fresh = np.flatnonzero((self.memory.code[place] != code) & running)
+        fresh = np.flatnonzero(~self.memory.knows(place, code) & running)
         late = None
         if len(fresh) * TOGETHER >= np.count_nonzero(running):
             if len(fresh):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -23,23 +26,29 @@ def test_a_set_is_never_taken_for_another() -> None:
         active = rng.random((rows, variants)) < 0.5
         expected = active * np.arange(1.0, rows + 1)[:, None]
         place, code = memory.place(active, np.arange(variants))
-        known = memory.code[place] == code
+        known = memory.knows(place, code)
         assert (memory.at(place)[:, known] == expected[:, known]).all()
         memory.learn(place, code, expected)
+        assert memory.knows(place, code).all()
         assert (memory.at(place) == expected).all()
 
 
-def test_there_is_room_for_what_is_kept_and_little_more() -> None:
-    rows, variants = 16, 400
+def test_only_what_is_kept_takes_memory() -> None:
+    rows, variants, sets = 16, 400, 15
     memory = Memory(rows, variants)
-    for count in range(30):
+    before = resident()
+    for count in range(2 * sets):
         active = np.zeros((rows, variants), np.bool_)
-        active[: count % rows] = True
+        active[: count % sets] = True
         place, code = memory.place(active, np.arange(variants))
         memory.learn(place, code, np.ones(active.shape))
-    sets = np.count_nonzero(memory.code >= 0)
-    assert memory.kept == sets + 1
-    assert len(memory.rates) < 2 * sets
+    assert memory.kept <= 1 + sets * variants
+    assert resident() - before < memory.rates.nbytes / 2
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 @pytest.mark.parametrize("index", range(4))
