@@ -21,7 +21,8 @@ Identify = Callable[[Path], int]
 
 
 LINGER = 8
-"""Readings after which the slot of a job that ended is forgotten."""
+"""Calls of `sync`, at most one for each reading, after which the slot of a job that ended is
+forgotten."""
 NOBODY = 0
 """The slot that no job has."""
 
@@ -61,7 +62,7 @@ class Metering:
         self._jobs: dict[int, str] = {}
         """Slot -> job; of slots that were given up until they are used again."""
         self._ended: dict[int, int] = {}
-        """Slot of a job that is no more -> readings since."""
+        """Slot of a job that is no more -> calls of `sync` since."""
         self._rules: dict[tuple[int, bool], int] = {}
         self._rooted = False
         self._gathered: list[Window] = []
@@ -173,8 +174,8 @@ class Metering:
         """A slot keeps its name until all of its bytes have been read."""
         gone = {slot for slot, name in self._jobs.items() if name not in live}
         self._ended = {slot: self._ended.get(slot, 0) + 1 for slot in gone}
-        for slot, readings in list(self._ended.items()):
-            if readings > LINGER:
+        for slot, calls in list(self._ended.items()):
+            if calls > LINGER:
                 del self._jobs[slot], self._ended[slot]
 
     def _attach(self, group: Path, job: LiveJob) -> None:
