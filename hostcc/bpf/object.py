@@ -40,10 +40,11 @@ class BpfObject(Closing):
         self._loaded = False
         try:
             data = unseal(data)
-            self._elf = Elf(data)
-            self._btf = Btf(self._elf.bytes_of(".BTF"))
+            elf = Elf(data)
+            self._btf = Btf(elf.bytes_of(".BTF"))
             self.enums: dict[str, int] = self._btf.enums()
-            self._struct_ops = structops.find(self._elf, self._btf)
+            self._struct_ops = structops.find(elf, self._btf)
+            self._constants = elf.variables(RODATA)
             patched = structops.rename(data, self._struct_ops, struct_ops_names)
         except FormatError as error:
             raise BpfError(f"{path}: {error}", path=path) from error
@@ -109,9 +110,9 @@ class BpfObject(Closing):
 
     def set_rodata(self, name: str, value: Any) -> None:
         """Give the constant `name` (const volatile, global) a value, before `load`."""
-        symbol = self._elf.variables(RODATA).get(name)
+        symbol = self._constants.get(name)
         if symbol is None:
-            known = ", ".join(sorted(self._elf.variables(RODATA))) or "none"
+            known = ", ".join(sorted(self._constants)) or "none"
             raise self._error(f"no constant {name} in {RODATA}; there are: {known}")
         self._require_unloaded(f"set {name}")
         size = ctypes.c_size_t()
