@@ -111,6 +111,7 @@ class Traffic:
         flows = self._engine.backend.flow_storage if self._engine is not None else None
         self._root = resolve_root(self._host.config.agent.cgroup_root)
         self._metering = Metering(self._make_meter(flows), CgroupTree(self._root).identity)
+        self._synced, self._asked = None, (0.0, {})
 
     async def tick(self) -> None:
         """Read, look at some jobs, decide whose turn it is."""

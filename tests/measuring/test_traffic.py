@@ -265,3 +265,22 @@ async def test_a_group_that_is_another_one_is_attached_again(
             await watched.turn()
         assert told == [JOBS] * number  # they share one, which is the last one's
     watched.part.stop()
+
+
+@pytest.mark.asyncio
+async def test_another_meter_is_told_of_the_jobs_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    asked = Asked(watched, monkeypatch)
+    told: list[int] = []
+    monkeypatch.setattr(watched.meter, "attach_cgroup", lambda slot, path: told.append(slot))
+    await watched.run(LONGEST_S + t.ROUTES_S)
+    before = len(asked.at_s)
+    watched.part.start()
+    await watched.turn()
+    assert told == [JOBS, JOBS]
+    for _ in range(round((LONGEST_S + t.ROUTES_S) / t.READ_S)):
+        await watched.turn()
+    watched.part.stop()
+    assert len(asked.at_s) > before
