@@ -17,7 +17,8 @@ T = TypeVar("T")
 def ask(question: Callable[[Any], T]) -> T:
     """What `question(ip)` returns; `ip`: a pyroute2.IPRoute.  Raises OSError.
 
-    pyroute2 is loaded with the first question: it takes 23 MB, and who asks nothing has none.
+    pyroute2 is loaded with the first question.  It takes ten megabytes and more, so that agents
+    ask the kernel themselves (hostcc.paths.netlink); commands that end may ask here.
     """
     with ThreadPoolExecutor(1, "rtnetlink") as pool:
         return pool.submit(_asked, question).result()

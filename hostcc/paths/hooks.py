@@ -12,29 +12,21 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.errors import BpfError, system_error
+from hostcc.bpf.errors import BpfError
 from hostcc.bpf.libbpf import call, lib
-from hostcc.paths.netlink import RefusedError, attributes, dump
-from hostcc.rtnetlink import ask
+from hostcc.paths import clsact
 
 INGRESS, EGRESS = "ingress", "egress"
 _TCX = {INGRESS: 46, EGRESS: 47}  # enum bpf_attach_type
+_CLSACT = {INGRESS: clsact.INGRESS, EGRESS: clsact.EGRESS}
 _F_BEFORE = 1 << 3
 _MAX_PROGRAMS = 64
-_CLSACT_PARENT = {INGRESS: 0xFFFFFFF2, EGRESS: 0xFFFFFFF3}
-_RTM_GETTFILTER = 46
-_ETH_P_ALL = 3
-_OPTIONS, _BPF_ID = 2, 11
-PRIORITY = 0xC1C0
-"""Of clsact filters: late and odd, so that it is nobody else's."""
 _INFO_BYTES = 232
 _MAP_INFO = np.dtype(
     {
@@ -76,8 +68,8 @@ def attach(fd: int, ifindex: int, hook: str, name: str, way: Way | None = None) 
                 raise
         else:
             return Way.TCX
-    _add_clsact(ifindex)
-    _add_filter(fd, ifindex, hook, name)
+    clsact.add_qdisc(ifindex)
+    clsact.add_filter(fd, ifindex, _CLSACT[hook], name)
     return Way.CLSACT
 
 
@@ -91,7 +83,7 @@ def detach(ifindex: int, found: Attached) -> None:
             finally:
                 os.close(fd)
         else:
-            _control("del-filter", "bpf", ifindex, handle=found.handle, **_at(found.hook))
+            clsact.remove_filter(ifindex, _CLSACT[found.hook], found.handle)
     except BpfError as error:
         if error.errno not in {errno.ENOENT, errno.ENODEV, errno.EINVAL}:
             raise
@@ -158,51 +150,8 @@ def _prog_name(prog_id: int) -> str:
         os.close(fd)
 
 
-# clsact, by rtnetlink: linux/rtnetlink.h, linux/pkt_cls.h
-
-
-def _add_clsact(ifindex: int) -> None:
-    try:
-        _control("add", "clsact", ifindex)
-    except BpfError as error:
-        if error.errno != errno.EEXIST:
-            raise
-
-
-def _add_filter(fd: int, ifindex: int, hook: str, name: str) -> None:
-    _control("add-filter", "bpf", ifindex, fd=fd, name=name, direct_action=True, **_at(hook))
-
-
-def _at(hook: str) -> dict[str, int]:
-    """Where all our filters of a device are."""
-    return {"parent": _CLSACT_PARENT[hook], "prio": PRIORITY, "protocol": _ETH_P_ALL}
-
-
-def _control(command: str, kind: str, ifindex: int, **options: Any) -> None:
-    """Raises BpfError with the kernel's errno."""
-    try:
-        ask(lambda ip: ip.tc(command, kind, ifindex, **options))
-    except OSError as error:
-        raise system_error("traffic control refused", error.errno or 0) from None
-
-
 def _filters(ifindex: int, hook: str) -> list[Attached]:
-    parent = _CLSACT_PARENT[hook]
-    found = []
-    for answer in _told(struct.pack("BxxxiIII", 0, ifindex, 0, parent, 0)):
-        index, handle, its_parent, info = struct.unpack_from("iIII", answer, 4)
-        if (index, its_parent, info >> 16) != (ifindex, parent, PRIORITY):
-            continue
-        options = attributes(attributes(answer[20:]).get(_OPTIONS, b""))
-        if _BPF_ID in options:
-            number = struct.unpack("I", options[_BPF_ID])[0]
-            found.append(Attached(Way.CLSACT, hook, number, _prog_name(number), handle))
-    return found
-
-
-def _told(request: bytes) -> list[bytes]:
-    """Filters as the kernel tells them (pyroute2 knows no TCA_BPF_ID); none where it refuses."""
-    try:
-        return dump(_RTM_GETTFILTER, request)
-    except RefusedError:
-        return []
+    return [
+        Attached(Way.CLSACT, hook, number, _prog_name(number), handle)
+        for handle, number in clsact.filters(ifindex, _CLSACT[hook])
+    ]

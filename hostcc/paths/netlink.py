@@ -1,4 +1,4 @@
-"""Netlink: questions that the kernel answers with a list, and attributes (struct rtattr)."""
+"""Netlink: questions that the kernel answers with a list, orders, attributes (struct rtattr)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import socket
 import struct
 
 _KIND = 0x3FFF  # without NLA_F_NESTED and NLA_F_NET_BYTEORDER
-_REQUEST_DUMP, _INTERRUPTED = 0x301, 0x10  # linux/netlink.h
+_REQUEST, _INTERRUPTED, _ACK, _DUMP = 0x1, 0x10, 0x4, 0x300
+NEW = 0x600
+"""Flags of an order to make what is not there yet (NLM_F_EXCL, NLM_F_CREATE; linux/netlink.h)."""
 _ERROR, _DONE = 2, 3
 _HEAD = struct.Struct("=IHHII")
 _ANSWER_S = 5.0
@@ -21,7 +23,7 @@ Messages = list[tuple[int, int, bytes]]
 
 
 class RefusedError(OSError):
-    """The kernel does not answer that."""
+    """The kernel does not do that."""
 
 
 def dump(kind: int, request: bytes) -> list[bytes]:
@@ -31,19 +33,34 @@ def dump(kind: int, request: bytes) -> list[bytes]:
     few times.  Raises RefusedError, and OSError where there is no answer, or never a whole one.
     """
     for _ in range(_TRIES):
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
-            sock.settimeout(_ANSWER_S)
-            sock.send(_HEAD.pack(_HEAD.size + len(request), kind, _REQUEST_DUMP, 1, 0) + request)
-            found: Messages = []
-            while not found or found[-1][0] not in (_ERROR, _DONE):
-                found += messages(sock.recv(_ANSWER_BYTES))
-        *bodies, (_, _, end) = found
-        number = -struct.unpack_from("=i", end)[0] if len(end) >= 4 else 0
-        if number > 0:
-            raise RefusedError(number, os.strerror(number))
+        *bodies, (_, _, end) = found = _answered(kind, _REQUEST | _DUMP, request)
+        _judge(end)
         if not any(flags & _INTERRUPTED for _, flags, _ in found):
             return [body for _, _, body in bodies]
     raise OSError(errno.EAGAIN, "netlink: it changes all the time")
+
+
+def order(kind: int, flags: int, request: bytes) -> None:
+    """Have rtnetlink change something in the namespace of the calling thread (`kind`: RTM_NEW...,
+    RTM_DEL...).  Raises RefusedError, and OSError where there is no answer."""
+    _judge(_answered(kind, _REQUEST | _ACK | flags, request)[-1][2])
+
+
+def _answered(kind: int, flags: int, request: bytes) -> Messages:
+    """The last one ends the answer."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
+        sock.settimeout(_ANSWER_S)
+        sock.send(_HEAD.pack(_HEAD.size + len(request), kind, flags, 1, 0) + request)
+        found: Messages = []
+        while not found or found[-1][0] not in (_ERROR, _DONE):
+            found += messages(sock.recv(_ANSWER_BYTES))
+    return found
+
+
+def _judge(end: bytes) -> None:
+    number = -struct.unpack_from("=i", end)[0] if len(end) >= 4 else 0
+    if number > 0:
+        raise RefusedError(number, os.strerror(number))
 
 
 def messages(data: bytes) -> Messages:
@@ -68,3 +85,8 @@ def attributes(data: bytes) -> dict[int, bytes]:
         found[kind & _KIND] = data[at + 4 : at + size]
         at += (size + 3) & ~3
     return found
+
+
+def attribute(kind: int, content: bytes) -> bytes:
+    """One, as it is sent."""
+    return struct.pack("=HH", 4 + len(content), kind) + content + bytes(-len(content) % 4)

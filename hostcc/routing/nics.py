@@ -1,7 +1,7 @@
 """Where jobs' traffic leaves this host: its devices, their addresses and speeds.
 
-Asked of the kernel by rtnetlink(7) directly, every few seconds in every agent: pyroute2 takes ten
-megabytes more, and an event loop for each question.
+Asked of the kernel by rtnetlink(7) itself, every few seconds: pyroute2 would take an agent ten
+megabytes, and an event loop for each question.
 """
 
 from __future__ import annotations
