@@ -24,6 +24,8 @@ BIN_SHIFT_MIN, BIN_SHIFT_MAX = 17, 26
 """131 us to 67 ms: beyond that a cell's headers could overflow at 10 M packets a second."""
 RING_SHIFT_MIN, RING_SHIFT_MAX = 6, 14
 SHARD_SHIFT_MAX = 5
+SHARD_SHIFT_USUAL, DESTINATIONS = 1, 1024
+"""Of the agent's ring: shards at most, and rows, all shards counted: 16 MiB, which are resident."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,16 @@ class Ring:
     def shaped_touched(self, touched: Words) -> Words:
         """The map of cells in use as shape (bins, touched_words); a view."""
         return touched.reshape(self.bins, self.touched_words)
+
+
+def default_ring(cpus: int) -> Ring:
+    """Bins of about 1 ms, a ring of about 1 s; 16 KiB a row and shard.
+
+    Up to 4 CPUs share one: what they lose to each other is less than reading two would cost.  More
+    have two, and half as many destinations.
+    """
+    shift = min(SHARD_SHIFT_USUAL, max(0, (cpus - 1).bit_length() - 2))
+    return Ring(rows=1 + (DESTINATIONS >> shift), shard_shift=shift)
 
 
 @dataclass(frozen=True)

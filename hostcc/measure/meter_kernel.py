@@ -28,24 +28,13 @@ from hostcc.bpf.object import BpfObject
 from hostcc.bpf.objects import object_path
 from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
-from hostcc.measure.bins import Ring, Span
+from hostcc.measure.bins import Ring, Span, default_ring
 from hostcc.measure.destinations import Indices, Recycling, Rows
 from hostcc.measure.meter import Lost, Window
 
 SETTLE_NS = 50_000_000
 """A program that is preempted while it counts has so long to finish."""
-MAX_SHARD_SHIFT = 2
-DESTINATIONS = 1024
 _COUNTERS = ("lost_tx_bytes", "lost_rx_bytes", "lost_packets", "refused")
-
-
-def default_ring(destinations: int = DESTINATIONS) -> Ring:
-    """Bins of about 1 ms, a ring of about 1 s; 16 KiB a row and shard, at most 4 shards.
-
-    Up to 4 CPUs share one: what they lose to each other is less than reading two would cost.
-    """
-    shift = min(MAX_SHARD_SHIFT, max(0, (possible_cpus() - 1).bit_length() - 2))
-    return Ring(rows=1 + destinations, shard_shift=shift)
 
 
 class KernelMeter:
@@ -56,7 +45,7 @@ class KernelMeter:
     """
 
     def __init__(self, ring: Ring | None = None, flows: BpfMap | None = None) -> None:
-        self.ring = ring or default_ring()
+        self.ring = ring or default_ring(possible_cpus())
         self._links: dict[int, tuple[Path, int, list[BpfLink]]] = {}
         self._root: list[BpfLink] = []
         self._ruled: set[int] = set()

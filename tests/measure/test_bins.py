@@ -115,3 +115,11 @@ def test_take_leaves_other_bins() -> None:
     assert memory[0][:, 1].sum() == 60
     assert memory[1].sum() == 60 * 2
     assert len(bins.take(ring, *memory, Span(0, 0, 0)).row) == 0
+
+
+@pytest.mark.parametrize(("cpus", "shards"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 2), (512, 2)])
+def test_the_ring_takes_the_same_memory_everywhere(cpus: int, shards: int) -> None:
+    ring = bins.default_ring(cpus)
+    assert ring.shards == shards
+    assert ring.rows - 1 == bins.DESTINATIONS // shards
+    assert 16 * ring.cells <= (16 << 20) + 16 * shards * ring.bins
