@@ -84,6 +84,7 @@ class Engine:
 
     def drop(self, how: str) -> None:
         """Unregister, leaving cgroups and their processes as they are."""
+        self.table.close()
         self.backend.close()
         ended = changes.ended_with_agent(self._journal.active.values())
         self._journal.undone(ended, how)

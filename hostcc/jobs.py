@@ -217,7 +217,6 @@ class JobTable:
         """Undo all of it; what could not be undone, in words."""
         self.edition += 1
         problems: list[str] = []
-        self._events.close()
         live = list(self.jobs.values())
         if live:
             self._switch(live, to_default=True)
@@ -231,6 +230,10 @@ class JobTable:
         if not problems and not self.drop_base(how):
             problems.append(f"{self.tree.base}: somebody else uses it, left in place")
         return problems
+
+    def close(self) -> None:
+        """Watch groups no longer; all stays as it is."""
+        self._events.close()
 
     def drop_base(self, how: str) -> bool:
         """Remove the directory of the groups, unless a process is below it."""

@@ -81,3 +81,28 @@ def test_reload_to_another_variant_registers_anew_and_keeps_the_toggle(host: Hos
         assert agent.engine is not None
 
     play(agent, body)
+
+
+def test_registering_anew_lets_go_of_the_groups_that_were_watched(host: Host) -> None:
+    path = write_config(host, "")
+    agent = host.agent(load(path), path)
+
+    def watched(events: Path) -> int:
+        files = (one for one in Path("/proc/self/fd").iterdir() if one.exists())
+        return sum(one.readlink() == events for one in files)
+
+    async def body(request: Ask) -> None:
+        await request("register", job="a")
+        host.join("a")
+        events = host.tree.path("a") / "cgroup.events"
+        events.write_text("populated 1\n")
+        agent.tick()
+        assert watched(events) == 1
+        for variant in ("cubic", "reno"):
+            write_config(host, f"[mltcp]\nvariant='{variant}'")
+            agent.reload()
+            agent.tick()
+            assert watched(events) == 1
+        events.unlink()
+
+    play(agent, body)
