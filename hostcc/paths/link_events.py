@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-import struct
 
 from hostcc.errors import HostccError
+from hostcc.paths.netlink import messages
 
 _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
 _NAMES = {16: "a link changed", 17: "a link went", 24: "a route came", 25: "a route went"}
@@ -38,12 +38,7 @@ class LinkEvents:
                 return tuple(kinds)
             except OSError:  # too many at once for the buffer
                 return (*kinds, "many changes of links or routes")
-            at = 0
-            while at + 16 <= len(data):
-                length, kind = struct.unpack_from("IH", data, at)
-                if kind in _NAMES:
-                    kinds[_NAMES[kind]] = None
-                at += max(16, (length + 3) & ~3)
+            kinds.update((_NAMES[kind], None) for kind, _, _ in messages(data) if kind in _NAMES)
 
     def close(self) -> None:
         """Stop listening."""

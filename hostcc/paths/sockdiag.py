@@ -97,10 +97,7 @@ def _ask(request: bytes, flags: int) -> Iterator[tuple[int, bytes]]:
             size = 16 + len(request)
             sock.send(struct.pack("IHHII", size, _SOCK_DIAG_BY_FAMILY, flags, 1, 0) + request)
             while True:
-                data, at = sock.recv(1 << 18), 0
-                while at + 16 <= len(data):
-                    size, kind = struct.unpack_from("IH", data, at)
-                    body = data[at + 16 : at + size]
+                for kind, _, body in netlink.messages(sock.recv(1 << 18)):
                     if kind == 3:  # NLMSG_DONE
                         return
                     if kind == 2:  # NLMSG_ERROR
@@ -111,6 +108,5 @@ def _ask(request: bytes, flags: int) -> Iterator[tuple[int, bytes]]:
                     yield kind, body
                     if not flags & _DUMP:
                         return
-                    at += max(16, (size + 3) & ~3)
     except OSError as error:
         raise HostccError(f"sock_diag: {error.strerror}") from None

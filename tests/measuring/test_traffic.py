@@ -38,6 +38,15 @@ class Steady(FakeMeter):
     other_from_ns = 1 << 62
     """From then on all send to another address."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[int] = []
+        """Slots, one for each group that was attached."""
+
+    def attach_cgroup(self, slot: int, cgroup: Path) -> None:
+        super().attach_cgroup(slot, cgroup)
+        self.told.append(slot)
+
     @property
     def now_ns(self) -> int:
         return self.at * BINS * MS
@@ -257,13 +266,11 @@ async def test_a_group_that_is_another_one_is_attached_again(
     watched = Watched(tmp_path, monkeypatch, 0.0)
     number = 0
     monkeypatch.setattr(CgroupTree, "identity", lambda _, path: number)
-    told: list[int] = []
-    monkeypatch.setattr(watched.meter, "attach_cgroup", lambda slot, path: told.append(slot))
     watched.part.start()
     for number in (1, 2):
         for _ in range(round((t.SYNC_S + LONGEST_S) / t.READ_S)):
             await watched.turn()
-        assert told == [JOBS] * number  # they share one, which is the last one's
+        assert watched.meter.told == [JOBS] * number  # they share one, which is the last one's
     watched.part.stop()
 
 
@@ -273,13 +280,11 @@ async def test_another_meter_is_told_of_the_jobs_at_once(
 ) -> None:
     watched = Watched(tmp_path, monkeypatch, 0.0)
     asked = Asked(watched, monkeypatch)
-    told: list[int] = []
-    monkeypatch.setattr(watched.meter, "attach_cgroup", lambda slot, path: told.append(slot))
     await watched.run(LONGEST_S + t.ROUTES_S)
     before = len(asked.at_s)
     watched.part.start()
     await watched.turn()
-    assert told == [JOBS, JOBS]
+    assert watched.meter.told == [JOBS, JOBS]
     for _ in range(round((LONGEST_S + t.ROUTES_S) / t.READ_S)):
         await watched.turn()
     watched.part.stop()
