@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 HEADER_SHIFT = 40
@@ -175,6 +176,12 @@ def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
 def payload(words: Words) -> Ints:
     """Bytes after the TCP or UDP header; shape as given."""
     return (words & np.uint64((1 << HEADER_SHIFT) - 1)).astype(np.int64)
+
+
+def payload_both(words: Words) -> Floats:
+    """The same of both directions together, `words` of shape (k, 2): shape (k,)."""
+    bytes_ = words & np.uint64((1 << HEADER_SHIFT) - 1)
+    return (bytes_[:, 0] + bytes_[:, 1]).astype(np.float64)
 
 
 def headers(words: Words) -> Ints:

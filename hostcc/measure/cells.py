@@ -83,6 +83,11 @@ class Cells:
             self.received[low:high],
         )
 
+    def sooner(self, bins: int) -> Cells:
+        """With so many empty bins before the first one."""
+        start_ns = self.start_ns - bins * self.bin_ns
+        return replace(self, start_ns=start_ns, count=self.count + bins, at=self.at + bins)
+
     def coarser(self, factor: int) -> Cells:
         """Bins `factor` times as long; bins left over at the end are dropped."""
         count = self.count // factor

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hostcc.measure.cells import Cells, chained
-from hostcc.measure.packed import MOST_PLACES, Packed, alike, listed, packed, packed_at, unpack
+from hostcc.measure.packed import (
+    MOST_PLACES,
+    Packed,
+    alike,
+    last_place,
+    listed,
+    packed,
+    packed_at,
+    unpack,
+)
 from hostcc.measure.series import NS, Bins, ByteSeries, Floats, Ints, part, silence
 
 PIECE = 2048
@@ -93,6 +102,14 @@ class History:
         found = chained(_cells(pieces, self.bin_ns, self.end_ns))
         return found.between(before, len(found))
 
+    def quiet(self, begin: int) -> bool:
+        """Whether all bins from `begin` on are empty, as far as can be told without unpacking."""
+        pieces, before = self._from(begin)
+        if len(pieces) > 1:
+            return False
+        last = [last_place(way) for piece in pieces for way in (piece.tx, piece.rx)]
+        return all(place is not None and place < before for place in last)
+
     def since(self, begin: int) -> History:
         """What is left without the first `begin` bins, of at least so many."""
         pieces, skipped = self._from(begin)
@@ -110,7 +127,9 @@ class History:
         if len(kept[-1]) < PIECE:
             kept, last = kept[:-1], kept[-1:]
         if isinstance(new, Cells) and new.few:
-            before = _cells(last, self.bin_ns, self.end_ns) or [_no_cells(self)]
+            before = _cells(last, self.bin_ns, self.end_ns)
+            if not before and silent:
+                before = [_no_cells(self)]
             return replace(self, pieces=(*kept, *_few(chained([*before, new]))))
         new = new.whole()
         tx = _joined([one.tx for one in last], silent, new.tx)

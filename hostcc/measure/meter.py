@@ -7,7 +7,7 @@ jobs, as in hostcc.mltcp.backend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +22,8 @@ from hostcc.measure.destinations import DESTINATION, Records, sum_by
 from hostcc.measure.series import ByteSeries
 
 TX, RX = 0, 1
+NOBODY = 0
+"""The slot that no job has."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,25 @@ class Window:
             )
         return found
 
+    def only(self, rows: npt.NDArray[np.bool_]) -> Window:
+        """The part of some rows; `rows`: which, shape (m,)."""
+        kept = rows[self.row]
+        number = np.cumsum(rows) - 1
+        return replace(
+            self,
+            who=self.who[rows],
+            row=number[self.row[kept]],
+            bin=self.bin[kept],
+            words=self.words[kept],
+        )
+
     def totals(self, *, wire: bool = False) -> tuple[Records, Ints]:
         """(who, bytes) of each distinct row over the window; bytes have shape (k, 2)."""
         return sum_by(self.who, self.sums(wire=wire))
 
     def sums(self, *, wire: bool = False) -> Ints:
         """Bytes of each of `who` over the window, shape (m, 2)."""
-        return _sums(self.row, len(self.who), self._counts(wire=wire))
+        return grouped(self.row, len(self.who), self._counts(wire=wire))
 
     def _shown(self, *, local: bool) -> npt.NDArray[np.bool_]:
         """Rows that count, shape (m,)."""
@@ -134,13 +148,13 @@ class Window:
     def _by_bin(self, group: Indices, groups: int, *, wire: bool) -> Ints:
         """Sums of cells by their group, shape (k,), and bin: shape (groups, n, 2)."""
         places = group * self.bins + self.bin
-        return _sums(places, groups * self.bins, self._counts(wire=wire)).reshape(
+        return grouped(places, groups * self.bins, self._counts(wire=wire)).reshape(
             groups, self.bins, 2
         )
 
 
-def _sums(group: Indices, groups: int, counts: Ints) -> Ints:
-    """Sums of `counts`, shape (k, 2), by group: shape (groups, 2); exact below 2^53."""
+def grouped(group: Indices, groups: int, counts: Ints) -> Ints:
+    """Sums of `counts`, shape (k, 2), by group, shape (k,): shape (groups, 2); exact below 2^53."""
     sums = [np.bincount(group, counts[:, side], groups) for side in (TX, RX)]
     return np.stack(sums, axis=-1).astype(np.int64)
 

@@ -108,6 +108,17 @@ def alike(one: Packed, other: Packed) -> bool:
     return _listed_count(other) == kept and one.data[:places] == other.data[:places]
 
 
+def last_place(of: Packed) -> int | None:
+    """The last place at which there may be anything, -1 for none; None: it would have to be
+    unpacked."""
+    if not of.width:
+        return -1
+    if of.form is not Form.PLACES:
+        return None
+    end = PLACE.itemsize * _listed_count(of)
+    return int.from_bytes(of.data[end - PLACE.itemsize : end], "little")
+
+
 def listed(of: Packed) -> tuple[Ints, Ints]:
     """Places in order, among them all where numbers are not 0, and the numbers there."""
     if not of.width:

@@ -6,20 +6,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 
 import numpy as np
-import numpy.typing as npt
 
 from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
 from hostcc.measure.expected import Expected, compared, expected
-from hostcc.measure.meter import Window
-from hostcc.measure.series import Floats, Ints
+from hostcc.measure.meter import NOBODY, Window
+from hostcc.measure.series import NS, Floats, Ints
 from hostcc.measure.watch import Watch
 
 MOST = 1 << 17
 """Bins of destinations that are kept, 24 bytes each; of the job that has most nothing is expected
 when there are more."""
 
-NEXT, DOUBT, SURE = 0, -2, -1
+NOTHING = np.zeros((3, 0))
+OFTEN_NS = 2 * NS
+"""Readings are compared with what is expected so often at least."""
+NEXT, PERIOD, DOUBT, SURE = 0, 1, -2, -1
 """Places in a row of `Expected`."""
 
 
@@ -35,12 +37,13 @@ class Expecting:
         """Slot -> row, or -1, and the jobs that it was made for."""
         self._sure_ns: dict[str, float] = {}
         """Until when those went on that do so no longer."""
-        self._slot: Ints = np.zeros(0, np.int64)
-        self._at_ns: Floats = np.zeros(0)
-        self._sent: Floats = np.zeros(0)
-        """What was counted, until the iteration that it is part of is complete."""
+        self._counted: Floats = NOTHING
+        """What was counted, until the iteration that it is part of is complete: slot, when, bytes;
+        shape (3, k)."""
         self.until_ns = 0
-        """End of the last reading."""
+        """End of the last reading that was compared."""
+        self._more: list[Window] = []
+        """Those after it."""
 
     def goes_on(self, name: str) -> bool:
         """Whether a job has done nothing else since it was looked at."""
@@ -72,35 +75,40 @@ class Expecting:
 
     def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
         """What came after the last reading.  `jobs`: slot -> name."""
-        if window.start_ns != self.until_ns or window.lost.bins:
+        before_ns = self._more[-1].end_ns if self._more else self.until_ns
+        if window.start_ns != before_ns or window.lost.bins:
             self._drop(set(self._place))
-            self._sure_ns, self._slot = {}, self._slot[:0]
-            self._at_ns, self._sent = self._at_ns[:0], self._sent[:0]
+            self._sure_ns, self._counted, self._more = {}, NOTHING, []
+            self.until_ns = window.start_ns
+        self._more.append(window)
+        if window.end_ns - self.until_ns < self._often_ns:
+            return
         self.until_ns = window.end_ns
+        more, self._more = self._more, []
         if not self._place:
             return
-        shown = ~window.who["local"][window.row]
-        slot = window.who["slot"][window.row[shown]].astype(np.int64)
-        at_ns = window.start_ns + (window.bin[shown] + 0.5) * window.bin_ns
-        sent = bins.payload(window.words[shown]).sum(axis=1, dtype=np.float64)
-        self._slot = np.concatenate((self._slot, slot))
-        self._at_ns = np.concatenate((self._at_ns, at_ns))
-        self._sent = np.concatenate((self._sent, sent))
+        self._counted = np.concatenate((self._counted, *map(_counted, more)), axis=1)
         self._compare(jobs)
-        while len(self._slot) > MOST:
-            busiest = int(np.bincount(self._slot).argmax())
+        while self._counted.shape[1] > MOST:
+            slot = self._counted[0]
+            busiest = int(np.bincount(slot.astype(np.int64)).argmax())
             self._drop({jobs.get(busiest, "")})
-            self._keep(self._slot != busiest)
+            self._counted = self._counted[:, slot != busiest]
+
+    @property
+    def _often_ns(self) -> float:
+        """So much is compared at once: an iteration of the job whose are shortest."""
+        return min(OFTEN_NS, self._rows[:, PERIOD].min(initial=np.inf)) if self._place else 0.0
 
     def _compare(self, jobs: Mapping[int, str]) -> None:
-        job = self._rows_of(jobs)[self._slot]
-        self._keep(job >= 0)
-        job = job[job >= 0]
-        now = compared(Expected(*self._rows.T), job, self._at_ns, self._sent, self.until_ns)
+        job = self._rows_of(jobs)[self._counted[0].astype(np.int64)]
+        of_one = job >= 0
+        job, (_, at_ns, sent) = job[of_one], (counted := self._counted[:, of_one])
+        now = compared(Expected(*self._rows.T), job, at_ns, sent, self.until_ns)
         self._rows[:, NEXT], self._rows[:, DOUBT], self._rows[:, SURE] = (
             now.next_ns, now.doubt, now.sure_ns
         )  # fmt: skip
-        self._keep(~now.other[job] & (self._at_ns >= now.next_ns[job]))
+        self._counted = counted[:, ~now.other[job] & (at_ns >= now.next_ns[job])]
         names = list(self._place)
         others = {names[place]: float(now.sure_ns[place]) for place in np.flatnonzero(now.other)}
         self._sure_ns.update(others)
@@ -122,6 +130,9 @@ class Expecting:
         self._rows = self._rows[[self._place[name] for name in left]]
         self._place, self._of_slot = {name: place for place, name in enumerate(left)}, None
 
-    def _keep(self, which: npt.NDArray[np.bool_]) -> None:
-        self._slot, self._at_ns = self._slot[which], self._at_ns[which]
-        self._sent = self._sent[which]
+
+def _counted(window: Window) -> Floats:
+    """Slot, when and how much of each cell, nobody's over loopback; shape (3, k)."""
+    slot = np.where(window.who["local"], NOBODY, window.who["slot"])[window.row]
+    at_ns = window.start_ns + (window.bin + 0.5) * window.bin_ns
+    return np.stack((slot, at_ns, bins.payload_both(window.words)))

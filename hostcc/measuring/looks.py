@@ -35,10 +35,12 @@ CREDIT_S = 0.3
 LOOKED_AT = 8
 """Jobs whose bins are looked at in one turn, those that wait longest, but for those that may not
 wait any longer."""
-EACH_S, LATER_S = 0.1, 30.0
+EACH_S = 0.1
 """Bins of jobs of known pattern wait so much longer, seconds, for each job that there is which does
-not go on as it did; those of one that does wait for the second."""
-SURE_S = 8.0
+not go on as it did."""
+LATER_S, LATER_DENSE_S = 60.0, 30.0
+"""Those of a job that goes on wait so long; the second, when they are not mostly empty."""
+SURE_S = 16.0
 """Between thorough looks at two jobs about which there is little doubt, seconds."""
 WITH = 0.5
 """With a job that has waited for as long as it may those are looked at that have waited for so much
@@ -79,12 +81,10 @@ class Looks:
         """Forget all other jobs."""
         self._expecting.keep(names)
 
-    def may_wait(self, tracks: Collection[Track], more_s: float) -> bool:
-        """Whether none of the jobs would be looked at with so many more seconds of bins."""
-        if more_s >= LONGEST_S:
-            return False
+    def due(self, tracks: Collection[Track], now_ns: int) -> list[Track]:
+        """Jobs that would be looked at, if their bins until now were taken."""
         going = self.going(tracks)
-        return all(more_s + one.waiting_s < self._wanted_s(one, going, tracks) for one in tracks)
+        return [one for one in tracks if one.behind_s(now_ns) >= self._wanted_s(one, going, tracks)]
 
     def going(self, tracks: Collection[Track]) -> set[str]:
         """Jobs that go on as they did; the others may do something else."""
@@ -94,7 +94,7 @@ class Looks:
     def _wanted_s(self, track: Track, going: Collection[str], tracks: Collection[Track]) -> float:
         """Seconds of bins after which a job is looked at."""
         if track.name in going:
-            return LATER_S
+            return _longest_s(track, going)
         if not track.sure:
             return track.wanted_s
         thorough = self._rested and (track.welcome_s > 0 or self._free(_share(track)))
@@ -174,4 +174,6 @@ def _share(track: Track) -> Share:
 
 def _longest_s(track: Track, going: Collection[str]) -> float:
     """Seconds of bins after which a job has to be looked at."""
-    return LATER_S if track.name in going else LONGEST_S
+    if track.name not in going:
+        return LONGEST_S
+    return LATER_S if track.sparse else LATER_DENSE_S

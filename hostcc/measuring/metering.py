@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hostcc.limits import MAX_JOBS
 from hostcc.measure.bins import Ints
 from hostcc.measure.cells import Cells, added
 from hostcc.measure.destinations import Records
-from hostcc.measure.meter import ByteMeter, Lost, Window, joined, total
+from hostcc.measure.meter import NOBODY, ByteMeter, Lost, Window, grouped, joined, total
 from hostcc.measure.series import NS
 from hostcc.measuring.livejobs import LiveJob
 
@@ -23,8 +24,6 @@ Identify = Callable[[Path], int]
 LINGER = 8
 """Calls of `sync`, at most one for each reading, after which the slot of a job that ended is
 forgotten."""
-NOBODY = 0
-"""The slot that no job has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +31,13 @@ class Counted:
     """One job's part of a reading."""
 
     series: Cells
+    total: tuple[int, int]
+    """Bytes sent and received."""
     who: Records
-    """Its destinations that had a part in it, not over loopback; shape (m,), seldom one twice."""
+    """Its destinations that had a part in it and a row of their own, not over loopback; shape (m,),
+    seldom one twice."""
     sums: Ints
-    """Bytes sent and received, shape (m, 2)."""
+    """Bytes sent to and received from these, shape (m, 2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,9 @@ class Metering:
         self._rules: dict[tuple[int, bool], int] = {}
         self._rooted = False
         self._gathered: list[Window] = []
+        self._readings = 0
+        self._since_ns: dict[str, int] = {}
+        """Jobs whose part of what was gathered begins later: the rest was in a `read_of`."""
         self.lost = Lost()
         """All that was lost so far."""
 
@@ -90,6 +95,7 @@ class Metering:
         window = self._meter.read()
         self.lost = total((self.lost, window.lost))
         self._gathered.append(window)
+        self._readings += 1
 
     @property
     def last(self) -> Window | None:
@@ -103,24 +109,24 @@ class Metering:
 
     @property
     def gathered(self) -> int:
-        """Readings of the meter that the next `read` consists of."""
-        return len(self._gathered)
+        """Readings of the meter since the last `read` or `read_of`."""
+        return self._readings
 
     @property
     def gathered_s(self) -> float:
-        """Seconds that these cover."""
+        """Seconds that the next `read` covers."""
         return sum(len(one) * one.bin_ns for one in self._gathered) / NS
 
     @property
     def cells(self) -> int:
-        """Bins of destinations that these hold: what they take in memory."""
+        """Bins of destinations that it holds: what they take in memory."""
         return sum(len(one.row) for one in self._gathered)
 
     def latest(self) -> set[str]:
-        """Jobs that had a part in the last one of these."""
+        """Jobs that had a part in the last reading of the meter."""
         if not self._gathered:
             return set()
-        slots = np.unique(self._gathered[-1].who["slot"]).tolist()
+        slots = set(self._gathered[-1].who["slot"].tolist())
         return {self._jobs[slot] for slot in slots if slot in self._jobs}
 
     @property
@@ -132,21 +138,54 @@ class Metering:
         """What was gathered since the last call, or what the meter holds now."""
         if not self._gathered:
             self.gather()
-        window = self._gathered[0] if len(self._gathered) == 1 else joined(self._gathered)
-        self._gathered = []
+        window, since_ns = self._joined(), self._since_ns
+        self._gathered, self._readings, self._since_ns = [], 0, {}
+        return self._named(window, since_ns)
+
+    def read_of(self, names: Collection[str]) -> Reading:
+        """These jobs' part of what was gathered; all others' is still in the next `read`."""
+        window = self._joined()
+        own = [slot for slot, name in self._jobs.items() if name in names]
+        mine = np.isin(window.who["slot"], own)
+        self._gathered, self._readings = [window.only(~mine)], 0
+        since_ns = {name: self._since_ns.get(name, window.start_ns) for name in names}
+        self._since_ns.update(dict.fromkeys(names, window.end_ns))
+        return self._named(window.only(mine), since_ns)
+
+    def _joined(self) -> Window:
+        return self._gathered[0] if len(self._gathered) == 1 else joined(self._gathered)
+
+    def _named(self, window: Window, since_ns: Mapping[str, int]) -> Reading:
+        """A window by jobs; of some it is only what came since a moment."""
         parts = window.cells()
-        who, sums = window.who, window.sums()
-        owner = np.where(who["local"], NOBODY, who["slot"])
         slots: dict[str, list[int]] = {}
         for slot in parts:
             if slot in self._jobs:
                 slots.setdefault(self._jobs[slot], []).append(slot)
-        found = {}
-        for name, own in slots.items():
-            mine = owner == own[0] if len(own) == 1 else np.isin(owner, own)
-            found[name] = Counted(_added([parts[slot] for slot in own]), who[mine], sums[mine])
+        number = np.zeros(MAX_JOBS, np.int64)
+        for one, own in enumerate(slots.values(), 1):
+            number[own] = one
+        who, sums = window.who, window.sums()
+        owner = np.where(who["local"], NOBODY, number[who["slot"]])
+        totals = grouped(owner, len(slots) + 1, sums)[1:].tolist()
+        named = np.where(who["other"], NOBODY, owner)
+        order = np.argsort(named, kind="stable")
+        who, sums = who[order], sums[order]
+        ends = np.searchsorted(named[order], np.arange(1, len(slots) + 2)).tolist()
         nothing = np.zeros(0, dtype=np.int64)
         silence = Cells(window.bin_ns, window.start_ns, len(window), nothing, nothing, nothing)
+        found = {
+            name: Counted(
+                _added([parts[slot] for slot in own]), (tx, rx), who[low:high], sums[low:high]
+            )
+            for (name, own), (tx, rx), (low, high) in zip(
+                slots.items(), totals, pairwise(ends), strict=True
+            )
+        }
+        for name, ns in since_ns.items():
+            counted = found.get(name, Counted(silence, (0, 0), who[:0], sums[:0]))
+            first = (ns - window.start_ns) // window.bin_ns
+            found[name] = replace(counted, series=counted.series.between(first, len(window)))
         return Reading(silence, found)
 
     def refresh(self) -> None:

@@ -60,19 +60,30 @@ class Track:
     """The period that was measured while it went first; 0: none was."""
     welcome_s: float = WELCOME_S
     """What is left of the time for its first looks."""
+    sparse: bool = True
+    """Whether the bins that wait are mostly empty, so that they take little memory."""
     _welcomed_ns: int = 0
     _waiting: list[Bins] = field(default_factory=list)
     _since_ns: int = 0
-    """Where the first of these begins."""
+    """Where the first of these begins, or would."""
     _loose: int = 0
     """The last ones of these that are not packed."""
     _went: list[tuple[bytes, Ints]] = field(default_factory=list)
     """Addresses, 16 bytes each, and what was sent to and received from them."""
     _went_ns: int = 0
 
-    def take(self, new: Bins, who: Records | None = None, sums: Ints | None = None) -> None:
-        """Bins that follow the last ones, and where their bytes went."""
-        tx, rx = _sums(new)
+    def take(
+        self,
+        new: Bins,
+        who: Records | None = None,
+        sums: Ints | None = None,
+        total: tuple[int, int] | None = None,
+    ) -> None:
+        """Bins that follow the last ones, and where their bytes went, as far as that is known.
+
+        `total`: bytes sent and received, where somebody has added them up.
+        """
+        tx, rx = _sums(new) if total is None else total
         if not tx and not rx and self.watch is None:
             return
         if self.watch is None:
@@ -84,12 +95,12 @@ class Track:
         self._loose = 0 if isinstance(new, Cells) and new.few else self._loose + 1
         if self._loose == LOOSE:
             self._waiting[-LOOSE:] = [history(together(self._waiting[-LOOSE:]))]
-            self._loose = 0
+            self._loose, self.sparse = 0, False
         if tx or rx:
             self.last_ns = _last_ns(new)
             self.total = self.total[0] + tx, self.total[1] + rx
-            if who is not None and sums is not None and (named := ~who["other"]).any():
-                self._went.append((who["addr"][named].tobytes(), sums[named]))
+            if who is not None and sums is not None and len(who):
+                self._went.append((who["addr"].tobytes(), sums))
 
     @property
     def known(self) -> bool:
@@ -111,6 +122,10 @@ class Track:
         """Seconds of bins that have not been looked at."""
         return (self._waiting[-1].end_ns - self._since_ns) / NS if self._waiting else 0.0
 
+    def behind_s(self, now_ns: int) -> float:
+        """Seconds that have not been looked at, also those whose bins were not taken yet."""
+        return (now_ns - self._since_ns) / NS
+
     @property
     def period_s(self) -> float:
         """0 while it is not known."""
@@ -129,6 +144,7 @@ class Track:
     def collect(self) -> Bins:
         """The bins that wait, for `look`; they wait no longer."""
         new, self._waiting, self._loose = together(self._waiting), [], 0
+        self._since_ns, self.sparse = new.end_ns, True
         self._account(new.end_ns)
         return new
 

@@ -22,10 +22,10 @@ from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.livejobs import LiveJob, host_name
 from hostcc.measuring.looks import Look, Looks
-from hostcc.measuring.metering import Metering, Reading
+from hostcc.measuring.metering import Counted, Metering, Reading
 from hostcc.measuring.profiles import Beside, Known, Latest
 from hostcc.measuring.routes import Question, Way
-from hostcc.measuring.tracks import Track
+from hostcc.measuring.tracks import LONGEST_S, Track
 from hostcc.measuring.two_way import two_way
 from hostcc.measuring.window import Candidate, Turns
 from hostcc.model import Difference, JobProfile
@@ -36,8 +36,11 @@ log = get_logger("traffic")
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
 TOGETHER, SPACED, GATHERED = 2, 0.08, 1 << 16
-"""While the pattern of every job is known so many readings are taken together at least, so many
-for each job, and not more than have so many bins of destinations, which take 2 MB."""
+"""So many readings are taken together at least, while no other job begins to send; while the
+pattern of every job is known so many for each job; and not more than have so many bins of
+destinations, which take 2 MB."""
+PART = 0.25
+"""Such a part of the jobs is handed over at a time; when it is more, all are."""
 SYNC_S = 5.0
 """Between looks whether cgroups are still the same ones, seconds."""
 ROUTES_S, SAME_S = 10.0, 60.0
@@ -125,7 +128,11 @@ class Traffic:
         self._metering.gather()
         if self._metering.last is not None:
             self._looks.heard(self._metering.last, self._metering.jobs)
-        if self._may_wait(self._metering):
+        due = self._due(self._metering)
+        if due is not None:
+            if due:
+                self._take_of(self._metering, due)
+                self._look()
             return
         self._take(self._metering.read())
         self._look()
@@ -203,18 +210,30 @@ class Traffic:
         self._synced, self._sync_due_s = wanted, now_s + SYNC_S
         metering.sync(*wanted, self._root)
 
-    def _may_wait(self, metering: Metering) -> bool:
-        """Whether what was read is worth no more yet: every pattern is known, no turn goes on or
-        is waited for, and no job would be looked at."""
-        if metering.gap or self.turns.job or self._queue or metering.cells >= GATHERED:
-            return False
+    def _due(self, metering: Metering) -> list[Track] | None:
+        """Jobs to be looked at, none of those that wait for more to be read, when every pattern is
+        known, and no turn goes on or is waited for; None: what was read is for all."""
+        if metering.last is None or metering.gap or metering.cells >= GATHERED:
+            return None
         tracks = [track for track in self._tracks.values() if track.watch is not None]
-        seen = {track.name for track in tracks}
-        if not tracks or not all(track.known for track in tracks) or metering.latest() - seen:
-            return False
-        if metering.gathered < max(TOGETHER, SPACED * len(tracks)):
-            return True
-        return self._looks.may_wait(tracks, metering.gathered_s)
+        if not tracks or not metering.latest() <= {track.name for track in tracks}:
+            return None
+        if metering.gathered < TOGETHER:
+            return []
+        if self.turns.job or self._queue or not all(track.known for track in tracks):
+            return None
+        if metering.gathered < SPACED * len(tracks):
+            return []
+        if metering.gathered_s >= LONGEST_S:
+            return None
+        due = self._looks.due(tracks, metering.last.end_ns)
+        return due if len(due) <= PART * len(tracks) else None
+
+    def _take_of(self, metering: Metering, some: Sequence[Track]) -> None:
+        """Hand their bins to some jobs only."""
+        reading = metering.read_of([track.name for track in some])
+        for track in some:
+            _hand_over(track, reading.jobs[track.name])
 
     def _take(self, reading: Reading) -> None:
         most = self._host.config.measure.jobs_max
@@ -232,7 +251,7 @@ class Traffic:
             if counted is None:
                 track.take(reading.silence)
             else:
-                track.take(counted.series, counted.who, counted.sums)
+                _hand_over(track, counted)
 
     def _look(self) -> None:
         """Look at some jobs' bins, in a thread: the agent's sign of life must not wait for it."""
@@ -334,6 +353,10 @@ class Traffic:
         if self._metering is not None:
             self._metering.close()
         self._metering = None
+
+
+def _hand_over(track: Track, counted: Counted) -> None:
+    track.take(counted.series, counted.who, counted.sums, counted.total)
 
 
 def _total(track: Track | None) -> tuple[int, int]:

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.measure import history as h
+from hostcc.measure.cells import cells
 from hostcc.measure.history import History, history
+from hostcc.measure.packed import Form
 from hostcc.measure.series import ByteSeries, empty, joined, part, series
 from tests.measure.jobs import MS, regular
 
@@ -88,3 +90,19 @@ def test_a_job_that_is_silent_most_of_the_time_takes_little(
     assert history(made).size < 0.2 * (made.tx.nbytes + made.rx.nbytes)
     silent = series(np.zeros(16_384, np.int64), None, MS)
     assert history(silent).size == 0
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0] * 30 + [5]), min_size=1, max_size=80), max_size=3),
+    st.integers(0, 250),
+)
+def test_quiet_is_what_has_no_bytes(several: list[list[int]], begin: int) -> None:
+    packed = History(MS, 0)
+    for numbers in several:
+        packed = packed.longer(cells(series(numbers, None, MS, packed.end_ns)))
+    begin = min(begin, len(packed))
+    silent = not packed.tx[begin:].any()
+    assert silent or not packed.quiet(begin)
+    if packed.pieces and begin > len(packed) - len(packed.pieces[-1]):
+        forms = {way.form for way in (packed.pieces[-1].tx, packed.pieces[-1].rx)}
+        assert forms != {Form.PLACES} or packed.quiet(begin) == silent

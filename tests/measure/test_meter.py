@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hostcc.measure.bins import HEADER_SHIFT
+from hostcc.measure.bins import HEADER_SHIFT, payload, payload_both
 from hostcc.measure.destinations import DESTINATION, address
 from hostcc.measure.meter import Lost, Window, joined
 
@@ -116,3 +116,17 @@ def test_windows_that_follow_one_another_are_one() -> None:
 def test_windows_with_a_gap_are_not_joined() -> None:
     with pytest.raises(ValueError, match="expected bins from 8000 ns on, got bins from 9000"):
         joined([window(), later(window(), 4)])
+
+
+def test_a_part_of_the_rows() -> None:
+    rows = np.array([True, False, True, False, True])
+    few = window().only(rows)
+    assert few.who.tobytes() == window().who[rows].tobytes()
+    assert few.payload().tolist() == window().payload()[rows].tolist()
+    assert (len(few), few.start_ns, few.lost) == (3, 5000, Lost(bins=2))
+    assert window().only(np.zeros(5, np.bool_)).payload().shape == (0, 3, 2)
+
+
+def test_bytes_of_both_directions() -> None:
+    cells = window().words
+    assert payload_both(cells).tolist() == payload(cells).sum(axis=1).tolist()

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.measure.packed import Packed, alike, listed, packed, packed_at, unpack
+from hostcc.measure.packed import (
+    Form,
+    Packed,
+    alike,
+    last_place,
+    listed,
+    packed,
+    packed_at,
+    unpack,
+)
 from hostcc.measure.series import Ints
 
 pytestmark = pytest.mark.unit
@@ -80,3 +89,11 @@ def test_two_arrays_of_the_same_places_are_listed_by_them(
 def test_places_that_are_mostly_empty_are_not_kept() -> None:
     values = np.array([7] + [0] * 30, np.int64)
     assert len(packed_at(1000, np.arange(31), values).data) == 3
+
+
+@given(st.lists(LIKELY, max_size=300))
+def test_the_last_place_is_told_of_what_is_listed(numbers: list[int]) -> None:
+    values = np.array(numbers, np.int64)
+    (used,) = values.nonzero()
+    of, last = packed(values), used[-1] if len(used) else -1
+    assert last_place(of) == (last if of.form is Form.PLACES else None)

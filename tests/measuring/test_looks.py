@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 
 from hostcc.measure import watch as watching
+from hostcc.measure.cells import cells
 from hostcc.measure.destinations import DESTINATION
 from hostcc.measure.meter import Window
 from hostcc.measure.series import series
 from hostcc.measuring import looks as l
 from hostcc.measuring.expecting import Expecting
-from hostcc.measuring.looks import CREDIT_S, LATER_S, SURE_S, WITH, Look, Looks, Share
+from hostcc.measuring.looks import (
+    CREDIT_S,
+    LATER_DENSE_S,
+    LATER_S,
+    SURE_S,
+    WITH,
+    Look,
+    Looks,
+    Share,
+)
 from hostcc.measuring.tracks import LONGEST_S, LOOK_S, Track
 
 pytestmark = pytest.mark.unit
@@ -31,8 +41,10 @@ def nothing(start_ns: int) -> Window:
 class World:
     """Jobs of known pattern; which of them do something else a test says."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: str, each: int = 10) -> None:
         self.other = ""
+        self.each = each
+        """Of so many bins one is not empty."""
         self.now_ms = 0
         self.looks = Looks()
         self.tracks = [Track(name, watching.begin(MS), welcome_s=0.0) for name in names]
@@ -45,7 +57,8 @@ class World:
         """When jobs were looked at, half a second after the other, and these looks."""
         found = []
         for _ in range(round(1000 * seconds / STEP_MS)):
-            new = series(np.ones(STEP_MS), None, MS, self.now_ms * MS)
+            sent = np.arange(STEP_MS) % self.each == 0
+            new = cells(series(sent, None, MS, self.now_ms * MS))
             self.now_ms += STEP_MS
             self.looks.heard(nothing(new.start_ns), {})
             for track in self.tracks:
@@ -59,6 +72,9 @@ class World:
 def test_who_goes_on_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     found = World(monkeypatch, "a").run(3 * LATER_S)
     assert [at_s for at_s, _ in found] == [LATER_S, 2 * LATER_S, 3 * LATER_S]
+    assert all(look.thorough for _, look in found)
+    found = World(monkeypatch, "a", each=1).run(2 * LATER_DENSE_S)
+    assert [at_s for at_s, _ in found] == [LATER_DENSE_S, 2 * LATER_DENSE_S]
     assert all(look.thorough for _, look in found)
 
 
@@ -116,14 +132,14 @@ def test_with_one_that_has_to_be_looked_at_others_are(monkeypatch: pytest.Monkey
     assert {look.track.name for at_s, look in found if at_s == LATER_S} == {"a", "b"}
 
 
-def test_nothing_is_read_while_nobody_would_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_would_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, "ab")
     world.run(4)
-    assert world.looks.may_wait(world.tracks, LONGEST_S - 1)
-    assert not world.looks.may_wait(world.tracks, LONGEST_S)
-    assert world.looks.may_wait(world.tracks, 0.5)
+    now_ns = world.now_ms * MS
+    assert not world.looks.due(world.tracks, now_ns + int(LATER_S - 4.5) * SECOND)
+    assert len(world.looks.due(world.tracks, now_ns + int(LATER_S - 4) * SECOND)) == 2
     world.other = "b"
-    assert not world.looks.may_wait(world.tracks, 0.5)
+    assert world.looks.due(world.tracks, now_ns) == world.tracks[1:]
 
 
 def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(

@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hostcc.limits import MAX_JOBS
+from hostcc.measure.cells import chained
 from hostcc.measure.destinations import DESTINATION
 from hostcc.measure.meter import Lost, Window
 from hostcc.measuring.livejobs import LiveJob
-from hostcc.measuring.metering import LINGER, Metering
+from hostcc.measuring.metering import LINGER, Counted, Metering
 from tests.measure.addresses import packed
 
 pytestmark = pytest.mark.unit
 
 ROOT = Path("/cg")
 BINS = 4
+NOBODYS = np.zeros(0, DESTINATION)
 
 
 class FakeMeter:
@@ -171,3 +175,59 @@ def test_what_is_gathered_is_read_together(world: World) -> None:
     world.metering.gather()
     assert world.metering.gap
     assert world.metering.lost == Lost(1, packets=2)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["gather", "read", "a", "b", "ab"]), st.integers(0, 9)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_whoever_is_read_sooner_misses_nothing_and_nothing_twice(
+    steps: list[tuple[str, int]],
+) -> None:
+    world, sent = World(), {"a": 0, "b": 0}
+    world.meter.lost = Lost()
+    world.sync(
+        LiveJob("a", 5, (world.group("1", 11), world.group("2", 12))),
+        LiveJob("b", 6, (world.group("3", 13),)),
+    )
+    second = MAX_JOBS - 1
+    got: dict[str, list[Counted]] = {"a": [], "b": []}
+    for what, size in [("gather", 5), *steps, ("read", 0)]:
+        if what == "gather":
+            world.meter.rows = [(5, "198.18.0.2", False, size), (second, "198.18.0.3", False, 1)]
+            if size % 2:
+                world.meter.rows.append((6, "198.18.0.2", False, size))
+            sent = {"a": sent["a"] + BINS * (size + 1), "b": sent["b"] + BINS * size * (size % 2)}
+            world.metering.gather()
+            continue
+        if not world.metering.gathered_s:
+            continue
+        reading = world.metering.read() if what == "read" else world.metering.read_of(set(what))
+        assert world.metering.gathered == 0
+        for name in got if what == "read" else what:
+            nothing = Counted(reading.silence, (0, 0), NOBODYS, np.zeros((0, 2), np.int64))
+            got[name].append(reading.jobs.get(name, nothing))
+    for name, parts in got.items():
+        assert sum(part.total[0] for part in parts) == sent[name]
+        assert sum(int(part.sums.sum()) for part in parts) == sent[name]
+        assert sum(int(part.series.tx.sum()) for part in parts) == sent[name]
+        assert len(chained([part.series for part in parts])) == world.meter.at * BINS
+        ends = [part.series.end_ns for part in parts]
+        assert [part.series.start_ns for part in parts] == [0, *ends[:-1]]
+
+
+def test_destinations_without_a_row_of_their_own_are_not_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sync(LiveJob("a", 5, (world.group("1", 11),)))
+    world.meter.rows = [(5, "198.18.0.2", False, 3), (5, "::", False, 4)]
+    window = world.meter.read()
+    window.who["other"][1] = True
+    monkeypatch.setattr(world.meter, "read", lambda: window)
+    counted = world.metering.read().jobs["a"]
+    assert counted.total == (7 * BINS, 0)
+    assert counted.sums.tolist() == [[3 * BINS, 0]]
+    assert len(counted.who) == 1

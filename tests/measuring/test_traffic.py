@@ -145,13 +145,14 @@ async def test_readings_wait_for_a_look_while_every_pattern_is_known(
     monkeypatch.setattr(Track, "take", counted)
     watched = Watched(tmp_path, monkeypatch, cost_s)
     await watched.run(4 * t.READ_S)
-    assert taken == [BINS] * 4 * JOBS
+    # Whoever has just begun is taken at once.
+    assert taken == [BINS] * JOBS + [t.TOGETHER * BINS] * JOBS
     taken.clear()
     monkeypatch.setattr(Track, "known", True)
     monkeypatch.setattr(Track, "sure", True)
     await watched.run(300)
     # Until each job has had its turn nothing waits.
-    assert taken[: 4 * JOBS] == [BINS] * 4 * JOBS
+    assert taken[: 4 * JOBS] == [BINS] * JOBS + [t.TOGETHER * BINS] * 3 * JOBS
     assert set(taken[-20 * JOBS :]) == {round(waits_s * 1000)}
     # What is lost is not made up for.
     watched.meter.lost = Lost(bins=3)
