@@ -233,6 +233,7 @@ class Agent:
         else:
             self.config = merged
         configure(merged.agent.log_level, merged.agent.log_format)
+        self.roster.parts.ask()
         log.info("configuration reloaded")
 
     def _rebuild(self, new: Config) -> None:
@@ -351,6 +352,7 @@ class Agent:
         assert self.engine is not None
         table = self.engine.table
         self._known.clear()
+        self.roster.parts.ask()
         log.info("how jobs share", mode=request.mode, before=before, by=peer.pid)
         return {
             "schema": views.UNFAIR,

@@ -23,28 +23,32 @@ class GroupEvents:
         self._held: dict[Path, tuple[int, int]] = {}
         """Group -> (its id, descriptor)."""
         self._by_fd: dict[int, Path] = {}
+        self._blind: dict[Path, int] = {}
+        """Groups that cannot be watched -> their ids."""
 
-    def stirred(self, groups: Mapping[Path, int]) -> set[Path]:
-        """Groups that are new here, of which something has happened since the last call, that are
-        gone, or that cannot be watched.  `groups`: all that matter -> their ids."""
+    def watch(self, groups: Mapping[Path, int]) -> None:
+        """Watch these groups, given with their ids, from now on, and no others."""
         for path, (number, _) in list(self._held.items()):
             if groups.get(path) != number:
                 self._drop(path)
-        blind = {
-            path
-            for path, number in groups.items()
-            if path not in self._held and not self._hold(path, number)
-        }
+        self._blind = {path: number for path, number in groups.items() if path not in self._held}
+
+    def stirred(self) -> set[Path]:
+        """Groups that are new here, of which something has happened since the last call, that are
+        gone, or that cannot be watched."""
+        if self._blind:
+            self._blind = {
+                path: number for path, number in self._blind.items() if not self._hold(path, number)
+            }
         happened = {self._by_fd[fd]: fd for fd, _ in self._poll.poll(0)}
         for fd in happened.values():
             with suppress(OSError):  # it was removed, and stays changed
                 os.pread(fd, EVENTS_BYTES, 0)
-        return blind | set(happened)
+        return self._blind.keys() | set(happened)
 
     def close(self) -> None:
         """Let go of all of them."""
-        for path in list(self._held):
-            self._drop(path)
+        self.watch({})
 
     def _hold(self, path: Path, number: int) -> bool:
         try:

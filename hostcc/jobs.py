@@ -62,8 +62,8 @@ class JobTable:
         self._turn = 0
         self.edition = 0
         """Another one whenever jobs, their groups, or what is known of them may be others."""
-        self._ids: tuple[int, dict[Path, int]] = -1, {}
-        """Groups of all jobs and their ids, and of which edition these are."""
+        self._watched = -1
+        """The edition whose groups are watched."""
         self._events = GroupEvents()
         self._stirred: set[Path] = set()
         """Groups of which something is new that nobody has looked at."""
@@ -194,16 +194,19 @@ class JobTable:
     def sweep(self) -> None:
         """Drop jobs whose groups are empty or gone.  Looks at a few per call, of those of which
         something is new."""
-        if self._ids[0] != self.edition:
-            of_jobs = [job.ids for job in self.jobs.values()]
-            self._ids = self.edition, {group: n for ids in of_jobs for group, n in ids.items()}
-        groups = self._ids[1]
-        self._stirred = (self._stirred | self._events.stirred(groups)) & groups.keys()
-        due = [
-            job
-            for job in self.jobs.values()
-            if job.emptied or not self._stirred.isdisjoint(job.groups)
-        ]
+        if self._watched != self.edition:
+            self._watched = self.edition
+            groups = {group: n for job in self.jobs.values() for group, n in job.ids.items()}
+            self._events.watch(groups)
+            self._stirred &= groups.keys()
+        self._stirred |= self._events.stirred()
+        due = [job for job in self.jobs.values() if job.emptied]
+        if self._stirred:
+            due += [
+                job
+                for job in self.jobs.values()
+                if not job.emptied and not self._stirred.isdisjoint(job.groups)
+            ]
         turn = [due[(self._turn + i) % len(due)] for i in range(min(SWEEP, len(due)))]
         self._turn += len(turn)
         self.edition += bool(turn)

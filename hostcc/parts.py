@@ -25,7 +25,7 @@ log = get_logger("parts")
 
 RETRY_S = (2.0, 300.0)
 """First and longest wait after a failure, seconds; it doubles from one to the other."""
-OFF_S = 1.0
+OFF_S = 3.0
 """Between two looks whether a part that is off may run, seconds."""
 STEP_S = 0.505
 """Turns of all parts fall together, where that is near: to wake up costs as much as a short turn.
@@ -118,6 +118,11 @@ class Parts:
         for run in reversed(self._runs):
             run.settle()
 
+    def ask(self) -> None:
+        """Have those that are off look at once whether they may run."""
+        for run in self._runs:
+            run.ask()
+
     def verify(self) -> list[Difference]:
         """What is no longer as the parts made it."""
         return [one for run in self._runs if run.running for one in run.verify()]
@@ -134,6 +139,8 @@ class _Run:
         self.part = part
         self.task: asyncio.Task[None] | None = None
         self.running = False
+        self._woken: asyncio.Future[None] | None = None
+        """Done when it has its turn."""
         self._clock = clock
         self._off = "not started yet"
         self._trouble = ""
@@ -143,8 +150,14 @@ class _Run:
 
     async def forever(self) -> None:
         while True:
-            wait_s = await self.turn()
-            await asyncio.sleep(until_turn(wait_s, time.monotonic()))
+            wait_s = until_turn(await self.turn(), time.monotonic())
+            loop = asyncio.get_running_loop()
+            self._woken = loop.create_future()
+            timer = loop.call_later(wait_s, self._wake)
+            try:
+                await self._woken
+            finally:
+                timer.cancel()
 
     async def turn(self) -> float:
         """One turn; seconds until the next."""
@@ -170,6 +183,15 @@ class _Run:
         self._off = self.part.off()
         if self._off:
             self.halt()
+
+    def ask(self) -> None:
+        """It has its turn now, if it is off."""
+        if self._off:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
     def halt(self) -> None:
         """Stop the part, if it runs."""

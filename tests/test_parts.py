@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostcc import parts as parts_
 from hostcc.bpf.errors import BpfError
 from hostcc.model import Difference
 from hostcc.parts import NEAR, OFF_S, RETRY_S, STEP_S, Part, Parts, _Run, until_turn
@@ -140,6 +141,31 @@ def test_what_is_to_be_off_stops_at_once(toy: Toy) -> None:
     toy.why_off = "rolled back"
     run.settle()
     assert (run.running, toy.calls[-1], run.status()["reason"]) == (False, "stop", "rolled back")
+
+
+def test_what_may_run_again_begins_when_it_is_asked(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts_, "OFF_S", 3600.0)
+    toy.why_off = "rolled back"
+    parts = Parts([toy])
+
+    async def scene() -> None:
+        parts.ask()
+        parts.start()
+        await asyncio.sleep(0.01)
+        assert parts.status()[0]["reason"] == "rolled back"
+        parts.ask()
+        toy.why_off = ""
+        await asyncio.sleep(0.01)
+        parts.ask()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        await parts.stop()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+    assert toy.calls[0] == "start"
+    assert toy.calls[-1] == "stop"
 
 
 @pytest.mark.parametrize("wait_s", [0.5, 1.0, 10.0])

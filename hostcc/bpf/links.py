@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.libbpf import call
+from hostcc.bpf.libbpf import call, lib
 from hostcc.closing import Closing
 
 ATTACH_STRUCT_OPS = 44  # enum bpf_attach_type: BPF_STRUCT_OPS, Linux 6.4 and newer
@@ -22,6 +21,8 @@ _LINK_INFO = np.dtype(
         "itemsize": 96,
     }
 )
+_TYPE_AT, _CGROUP_AT = 0, 2
+"""Where these are, in words of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,13 @@ class BpfLink(Closing):
     @property
     def alive(self) -> bool:
         """False once closed, or once the cgroup that it was attached to is gone."""
-        try:
-            info = self.info()
-        except BpfError:
+        # As `info` has it, which takes four times as long: an agent asks hundreds of links at once.
+        raw = (ctypes.c_uint64 * (_LINK_INFO.itemsize // 8))()
+        size = ctypes.c_uint32(_LINK_INFO.itemsize)
+        if lib().bpf_obj_get_info_by_fd(self.fd, raw, size) < 0:
             return False
-        return info.type != LINK_CGROUP or info.cgroup_id != 0
+        kind, cgroup_id = raw[_TYPE_AT] & 0xFFFFFFFF, raw[_CGROUP_AT]
+        return bool(kind != LINK_CGROUP or cgroup_id)
 
     def close(self) -> None:
         """Detach.  May be called again."""

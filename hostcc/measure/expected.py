@@ -21,6 +21,10 @@ SILENT = 0.1
 """Periods after an iteration's begin in which nothing is sent: there it is silent for longest."""
 
 
+ODD = -1.0
+"""Doubt about an iteration after which the next one has to be as it should be."""
+
+
 @dataclass(frozen=True, eq=False)
 class Expected:
     """What n jobs send next, if they go on; each array has shape (n,)."""
@@ -39,10 +43,11 @@ class Expected:
     bytes_tolerance: Floats
     """By such a share it may send more or less."""
     doubt: Floats
-    """1 where the last iteration was not as it should be, else 0."""
+    """About the last iteration: 0 where it was as it should be; where it only sent more, and the
+    one before it was as it should be, its bytes in those of an iteration; else `ODD`."""
     sure_ns: Floats
-    """Where the first iteration begins that was not as it should be, of the last two, or that has
-    not been compared."""
+    """Where the first iteration begins that was not as it should be, of those at the end, or that
+    has not been compared."""
 
     def __len__(self) -> int:
         return len(self.next_ns)
@@ -79,12 +84,13 @@ class Outcome:
 
     next_ns: Floats
     """Where the next iterations begin now."""
-    doubt: Bools
-    """Whether the last iteration was not as it should be."""
+    doubt: Floats
+    """As in `Expected`."""
     other: Bools
-    """Whether a job does not go on as it did: two in a row were not as they should be."""
+    """Whether a job does not go on as it did: two in a row were not as they should be; three, where
+    the first two only sent more and not the same, as when segments are sent again."""
     sure_ns: Floats
-    """As in `Expected`; of one that does not go on where the first of those two begins."""
+    """As in `Expected`; of one that does not go on where the first of those begins."""
 
 
 def compared(known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: float) -> Outcome:
@@ -96,21 +102,25 @@ def compared(known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: 
     count = np.maximum((until_ns - known.next_ns) // known.period_ns, 0).astype(np.int64)
     owner = np.repeat(np.arange(len(known)), count)
     first = np.cumsum(count) - count
-    moved, before, usual = _beside(known, count, first, owner, (job, at_ns, sent))
+    moved, before, here = _beside(known, count, first, owner, (job, at_ns, sent))
     number = np.arange(len(owner)) - first[owner]
     begin_ns = known.next_ns[owner] + number * known.period_ns[owner] + before
-    doubt, next_ns = known.doubt > 0, known.next_ns + count * known.period_ns
-    after = np.concatenate(((False,), ~usual[:-1]))[: len(owner)]
-    after[first[count > 0]] = doubt[count > 0]
-    pairs = np.flatnonzero(after & ~usual)
-    others, which = np.unique(owner[pairs], return_index=True)
+    doubt, next_ns = known.doubt.copy(), known.next_ns + count * known.period_ns
     some = np.flatnonzero(count)
-    last = (first + count - 1)[some]
-    doubt[some] = ~usual[last]
+    begins, last = first[some], (first + count - 1)[some]
+    again = (here != 0) & (_earlier(here, doubt[some], begins) != 0)
+    after = np.where(again, ODD, here)
+    past = _earlier(after, doubt[some], begins)
+    alike = np.abs(here - past) <= known.bytes_tolerance[owner] * past
+    strange = np.flatnonzero(again & ((np.minimum(here, past) < 0) | alike))
+    others, which = np.unique(owner[strange], return_index=True)
+    doubt[some] = after[last]
     next_ns[some] += np.nan_to_num(moved[last])
-    # The first that was not: the one before the second of a pair, or else the last.
-    odd = np.where(doubt, first + count - 1, first + count)
-    odd[others] = pairs[which] - 1
+    # The first that was not as it should be: the first of those in a row.
+    odd = first + count
+    odd[some] -= np.where(after[last] != 0, 1 + again[last], 0)
+    ends = strange[which]
+    odd[others] = ends - 1 - again[ends - 1]
     begin_ns = np.append(begin_ns, 0.0)
     sure_ns = np.where(odd < first + count, begin_ns[np.minimum(odd, len(owner))], next_ns)
     sure_ns = np.where(odd <= first, known.sure_ns, sure_ns)
@@ -121,9 +131,9 @@ def compared(known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: 
 
 def _beside(
     known: Expected, count: Ints, first: Ints, owner: Ints, sent: tuple[Ints, Floats, Floats]
-) -> tuple[Floats, Floats, Bools]:
+) -> tuple[Floats, Floats, Floats]:
     """By how much each complete iteration's bytes, and those of the one before it, came late,
-    nanoseconds, and whether it is as it should be; shapes (iterations,).
+    nanoseconds, and doubt about it alone; shapes (iterations,).
 
     `count`, `first`: iterations of each job and the first of them; `owner`: the job of each;
     `sent`: of which job, when and how much.
@@ -136,12 +146,20 @@ def _beside(
     after_ns, number = after_ns[complete], number[complete].astype(np.int64)
     after_ns -= number * known.period_ns[job] + known.middle_ns[job]
     total, moved, spread = moments(first[job] + number, size, after_ns, len(owner))
-    before = np.nan_to_num(np.concatenate(((0.0,), moved[:-1]))[: len(owner)])
-    before[first[count > 0]] = 0.0
+    before = np.nan_to_num(_earlier(moved, 0.0, first[count > 0]))
+    times, tolerance = total / known.sent[owner], known.bytes_tolerance[owner]
     # What is no number, where nothing was sent, is not as it should be.
-    usual = (
-        (np.abs(moved - before) <= known.moved_ns[owner])
-        & (np.abs(total / known.sent[owner] - 1) <= known.bytes_tolerance[owner])
-        & (np.abs(spread - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner])
+    where = (np.abs(moved - before) <= known.moved_ns[owner]) & (
+        np.abs(spread - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner]
     )
-    return moved, before, usual
+    doubt = np.where(where & (times > 1), times, ODD)
+    doubt[where & (np.abs(times - 1) <= tolerance)] = 0.0
+    return moved, before, doubt
+
+
+def _earlier(values: Floats, at_first: Floats | float, begins: Ints) -> Floats:
+    """Of each iteration the value of the one before it; `begins`: those that are their job's
+    first, and theirs."""
+    found = np.concatenate(((0.0,), values[:-1]))[: len(values)]
+    found[begins] = at_first
+    return found

@@ -35,7 +35,7 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-TOGETHER, SPACED, GATHERED = 2, 0.08, 1 << 16
+TOGETHER, SPACED, GATHERED = 2, 0.04, 1 << 16
 """So many readings are taken together at least, while no other job begins to send; while the
 pattern of every job is known so many for each job; and not more than have so many bins of
 destinations, which take 2 MB."""

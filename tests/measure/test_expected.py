@@ -10,7 +10,7 @@ import pytest
 from hostcc.bench.synthetic import Dirt, Shape, job
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
-from hostcc.measure.expected import Expected, Outcome, compared, expected
+from hostcc.measure.expected import ODD, Expected, Outcome, compared, expected
 from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
 from hostcc.measure.watch import Watch
 
@@ -145,29 +145,43 @@ def bursts(sizes: list[float]) -> tuple[Floats, Floats]:
 
 
 def of_bursts(doubt: float = 0.0) -> Expected:
-    one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt, -NS * doubt]
+    sure_ns = -float(NS) if doubt else 0.0
+    one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt, sure_ns]
     return Expected(*np.array([one]).T)
 
 
 @pytest.mark.parametrize(
     ("sizes", "doubt", "then", "other", "sure"),
     [
-        ([100, 100, 100], 0.0, False, False, 3),
-        ([100, 50, 100], 0.0, False, False, 3),
-        ([100, 100, 50], 0.0, True, False, 2),
-        ([50], 0.0, True, False, 0),
-        ([100, 50, 50], 0.0, True, True, 1),
-        ([100, 50, 50, 100, 50, 50], 0.0, True, True, 1),
-        ([50, 50, 100], 0.0, False, True, 0),
-        ([50, 100, 100], 1.0, False, True, -1),
-        ([100, 50, 100], 1.0, False, False, 3),
-        ([100, 0, 0, 100], 0.0, False, True, 1),
-        ([], 0.0, False, False, 0),
-        ([], 1.0, True, False, -1),
+        ([100, 100, 100], 0.0, 0.0, False, 3),
+        ([100, 50, 100], 0.0, 0.0, False, 3),
+        ([100, 100, 50], 0.0, ODD, False, 2),
+        ([50], 0.0, ODD, False, 0),
+        ([100, 50, 50], 0.0, ODD, True, 1),
+        ([100, 50, 50, 100, 50, 50], 0.0, ODD, True, 1),
+        ([50, 50, 100], 0.0, 0.0, True, 0),
+        ([50, 100, 100], ODD, 0.0, True, -1),
+        ([150, 100, 100], ODD, 0.0, True, -1),
+        ([100, 50, 100], ODD, 0.0, False, 3),
+        ([100, 0, 0, 100], 0.0, 0.0, True, 1),
+        ([], 0.0, 0.0, False, 0),
+        ([], ODD, ODD, False, -1),
+        # Only more: not the same, which segments that are sent again are, ...
+        ([100, 100, 120], 0.0, 1.2, False, 2),
+        ([100, 150, 120], 0.0, ODD, False, 1),
+        ([120], 1.5, ODD, False, -1),
+        ([100, 150, 120, 100], 0.0, 0.0, False, 4),
+        # ... or the same, or three, or beside one that is less.
+        ([100, 125, 120], 0.0, ODD, True, 1),
+        ([120], 1.25, ODD, True, -1),
+        ([100, 150, 120, 150, 100], 0.0, 0.0, True, 1),
+        ([120, 150, 100], 1.5, 0.0, True, -1),
+        ([100, 150, 50, 100], 0.0, 0.0, True, 1),
+        ([100, 50, 150, 100], 0.0, 0.0, True, 1),
     ],
 )
-def test_two_in_a_row_are_something_else(
-    sizes: list[float], doubt: float, then: bool, other: bool, sure: int
+def test_two_or_three_in_a_row_are_something_else(
+    sizes: list[float], doubt: float, then: float, other: bool, sure: int
 ) -> None:
     at_ns, sent = bursts(sizes)
     job = np.zeros(len(sizes), np.int64)
@@ -188,8 +202,7 @@ def test_a_late_iteration_moves_those_after_it(step: int) -> None:
     known, found = of_bursts(), False
     for until in range(step, 7, step):
         now = compared(known, np.zeros(6, np.int64), at_ns, sent, until * NS + 0.3 * NS)
-        doubt = now.doubt.astype(np.float64)
-        known = replace(known, next_ns=now.next_ns, doubt=doubt, sure_ns=now.sure_ns)
+        known = replace(known, next_ns=now.next_ns, doubt=now.doubt, sure_ns=now.sure_ns)
         found = found or bool(now.other[0])
         if step == 1:
             assert known.sure_ns.tolist() == [pytest.approx(SURE[until - 1] * NS)]
