@@ -31,8 +31,9 @@ class History:
         ):
             job = jobs.get(slot)
             if job is not None and period_ns:
-                kept = self._periods.setdefault(job.name, deque(maxlen=KEPT))
-                kept.append(period_ns / 1e9)
+                if job.name not in self._periods:
+                    self._periods[job.name] = deque(maxlen=KEPT)
+                self._periods[job.name].append(period_ns / 1e9)
         alive = {job.name for job in jobs.values()}
         for name in set(self._periods) - alive:
             del self._periods[name]

@@ -159,7 +159,7 @@ def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
     tail = min(count, ring.bins - first)
     # Bits before cells: whoever counts late sets the bit again after its cell.
     bits = np.concatenate((touched[first : first + tail], touched[: count - tail])).reshape(-1)
-    used = np.flatnonzero(bits)
+    used = np.flatnonzero(bits != 0)
     bin_of, word = np.divmod(used, ring.touched_words)
     touched[(first + bin_of) % ring.bins, word] = 0
     flags = np.unpackbits(bits[used].view(np.uint8), bitorder="little")

@@ -42,7 +42,7 @@ LATER_S, LATER_DENSE_S = 60.0, 30.0
 """Those of a job that goes on wait so long; the second, when they are not mostly empty."""
 SURE_S = 16.0
 """Between thorough looks at two jobs about which there is little doubt, seconds."""
-WITH = 0.5
+WITH = 0.8
 """With a job that has waited for as long as it may those are looked at that have waited for so much
 of that, so that later all wait for the same moment."""
 

@@ -69,6 +69,10 @@ class Metering:
         self._rooted = False
         self._gathered: list[Window] = []
         self._readings = 0
+        self._met: set[str] = set()
+        """Jobs whose bytes have been in a `read`."""
+        self._unread = np.zeros(MAX_JOBS, np.bool_)
+        """Slots of all others."""
         self._since_ns: dict[str, int] = {}
         """Jobs whose part of what was gathered begins later: the rest was in a `read_of`."""
         self.lost = Lost()
@@ -89,11 +93,13 @@ class Metering:
             if group not in self._attached:
                 self._attach(group, job)
         self._apply(rules, by_name, root)
+        self._mark()
 
     def gather(self) -> None:
         """Read the meter, whose memory is short; what it holds is in the next `read`."""
         window = self._meter.read()
-        self.lost = total((self.lost, window.lost))
+        if window.lost != Lost():
+            self.lost = total((self.lost, window.lost))
         self._gathered.append(window)
         self._readings += 1
 
@@ -122,12 +128,13 @@ class Metering:
         """Bins of destinations that it holds: what they take in memory."""
         return sum(len(one.row) for one in self._gathered)
 
-    def latest(self) -> set[str]:
-        """Jobs that had a part in the last reading of the meter."""
-        if not self._gathered:
-            return set()
-        slots = set(self._gathered[-1].who["slot"].tolist())
-        return {self._jobs[slot] for slot in slots if slot in self._jobs}
+    @property
+    def begins(self) -> bool:
+        """Whether a job had a part in the last reading of the meter that has been in no `read`."""
+        if self.last is None:
+            return False
+        who = self.last.who
+        return bool((self._unread[who["slot"]] & ~who["local"]).any())
 
     @property
     def gap(self) -> bool:
@@ -140,7 +147,11 @@ class Metering:
             self.gather()
         window, since_ns = self._joined(), self._since_ns
         self._gathered, self._readings, self._since_ns = [], 0, {}
-        return self._named(window, since_ns)
+        reading = self._named(window, since_ns)
+        sent = {name for name, counted in reading.jobs.items() if any(counted.total)}
+        self._met = self._met & {*self._jobs.values()} | sent
+        self._mark()
+        return reading
 
     def read_of(self, names: Collection[str]) -> Reading:
         """These jobs' part of what was gathered; all others' is still in the next `read`."""
@@ -151,6 +162,11 @@ class Metering:
         since_ns = {name: self._since_ns.get(name, window.start_ns) for name in names}
         self._since_ns.update(dict.fromkeys(names, window.end_ns))
         return self._named(window.only(mine), since_ns)
+
+    def _mark(self) -> None:
+        unread = [slot for slot, name in self._jobs.items() if name not in self._met]
+        self._unread = np.zeros(MAX_JOBS, np.bool_)
+        self._unread[unread] = True
 
     def _joined(self) -> Window:
         return self._gathered[0] if len(self._gathered) == 1 else joined(self._gathered)

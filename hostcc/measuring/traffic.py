@@ -215,11 +215,11 @@ class Traffic:
         known, and no turn goes on or is waited for; None: what was read is for all."""
         if metering.last is None or metering.gap or metering.cells >= GATHERED:
             return None
-        tracks = [track for track in self._tracks.values() if track.watch is not None]
-        if not tracks or not metering.latest() <= {track.name for track in tracks}:
+        if metering.begins:
             return None
         if metering.gathered < TOGETHER:
             return []
+        tracks = [track for track in self._tracks.values() if track.watch is not None]
         if self.turns.job or self._queue or not all(track.known for track in tracks):
             return None
         if metering.gathered < SPACED * len(tracks):

@@ -155,6 +155,34 @@ def test_losses_add_up(world: World) -> None:
     assert (silence.start_ns, len(silence), silence.whole().total.sum()) == (1000 * BINS, BINS, 0)
 
 
+def test_a_job_begins_until_its_bytes_were_read(world: World) -> None:
+    job = LiveJob("a", 5, (world.group("1", 11),))
+    world.sync(job)
+
+    def begins(*rows: tuple[int, str, bool, int]) -> bool:
+        world.meter.rows = list(rows)
+        world.metering.gather()
+        told = world.metering.begins
+        world.metering.read()
+        return told
+
+    assert not begins()
+    assert not begins((5, "198.18.0.2", True, 3))  # loopback
+    assert not begins((7, "198.18.0.2", False, 3))  # nobody's
+    assert begins((5, "198.18.0.2", False, 0))
+    assert begins((5, "198.18.0.2", False, 3))
+    assert not begins((5, "198.18.0.2", False, 3))
+    world.sync(job, LiveJob("b", 6, (world.group("2", 12),)))
+    assert not begins((5, "198.18.0.2", False, 3))
+    assert begins((6, "198.18.0.2", False, 3))
+    # Gone, and back in the same slot.
+    for _ in range(LINGER + 1):
+        world.sync()
+    world.metering.read()
+    world.sync(job)
+    assert begins((5, "198.18.0.2", False, 3))
+
+
 def test_what_is_gathered_is_read_together(world: World) -> None:
     world.sync(LiveJob("a", 5, (world.group("1", 11),)))
     world.meter.lost = Lost()
@@ -163,14 +191,14 @@ def test_what_is_gathered_is_read_together(world: World) -> None:
         world.metering.gather()
     assert world.metering.gathered == 2
     assert world.metering.gathered_s == pytest.approx(2 * BINS * 1000 / 1e9)
-    assert (world.metering.cells, world.metering.latest()) == (2 * BINS, {"a"})
+    assert (world.metering.cells, world.metering.begins) == (2 * BINS, True)
     gap = world.metering.gap
     reading = world.metering.read()
     assert not gap
     assert reading.jobs["a"].series.tx.tolist() == [3] * BINS + [4] * BINS
     assert reading.jobs["a"].sums.sum() == 7 * BINS
     assert len(reading.silence) == 2 * BINS
-    assert (world.metering.gathered, world.metering.latest()) == (0, set())
+    assert (world.metering.gathered, world.metering.begins) == (0, False)
     world.meter.lost = Lost(1, packets=2)
     world.metering.gather()
     assert world.metering.gap
