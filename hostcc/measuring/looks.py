@@ -42,9 +42,10 @@ LATER_S, LATER_DENSE_S = 60.0, 30.0
 """Those of a job that goes on wait so long; the second, when they are not mostly empty."""
 SURE_S = 16.0
 """Between thorough looks at two jobs about which there is little doubt, seconds."""
-WITH = 0.8
+WITH, WITH_LATER = 0.5, 0.8
 """With a job that has waited for as long as it may those are looked at that have waited for so much
-of that, so that later all wait for the same moment."""
+of that, so that later all wait for the same moment; the second for those that go on, of which two
+groups would come to take turns, each twice as often."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,8 @@ class Looks:
         overdue = any(waiting_s >= _longest_s(track, going) for waiting_s, track in waiting)
         for waiting_s, track in sorted(waiting, key=lambda one: -one[0]):
             due = left > 0 and waiting_s >= self._wanted_s(track, going, tracks)
-            late = overdue and waiting_s >= WITH * _longest_s(track, going)
+            part = WITH_LATER if track.name in going else WITH
+            late = overdue and waiting_s >= part * _longest_s(track, going)
             if not (due or late):
                 continue
             share, own, goes_on = _share(track), track.welcome_s > 0, track.name in going

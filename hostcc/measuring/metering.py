@@ -105,7 +105,7 @@ class Metering:
 
     @property
     def last(self) -> Window | None:
-        """The last reading of the meter, while it is not in a `read`."""
+        """The last of what the next `read` consists of."""
         return self._gathered[-1] if self._gathered else None
 
     @property

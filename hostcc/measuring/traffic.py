@@ -203,9 +203,10 @@ class Traffic:
         """Tell the meter of the jobs, when they are others or may have other groups."""
         wanted, now_s = (jobs, port_rules(self._host.config)), self._clock_ns() / 1e9
         changed = wanted != self._synced
-        if not changed and (metering.gathered or now_s < self._sync_due_s):
+        held = metering.last is not None
+        if not changed and (held or now_s < self._sync_due_s):
             return
-        if metering.gathered:  # it is of the jobs that there were
+        if held:  # it is of the jobs that there were
             self._take(metering.read())
         self._synced, self._sync_due_s = wanted, now_s + SYNC_S
         metering.sync(*wanted, self._root)

@@ -17,7 +17,7 @@ from hostcc.measuring.looks import (
     LATER_DENSE_S,
     LATER_S,
     SURE_S,
-    WITH,
+    WITH_LATER,
     Look,
     Looks,
     Share,
@@ -126,7 +126,7 @@ def test_the_more_there_are_the_longer_each_waits(
 def test_with_one_that_has_to_be_looked_at_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, "ab")
     world.tracks, later = world.tracks[:1], world.tracks[1]
-    world.run((1 - WITH) * LATER_S)
+    world.run((1 - WITH_LATER) * LATER_S)
     world.tracks.append(later)
     found = world.run(LATER_S)
     assert {look.track.name for at_s, look in found if at_s == LATER_S} == {"a", "b"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from hostcc.measure.meter import Lost, Window
 from hostcc.measure.series import Bins, ByteSeries
 from hostcc.measuring import routes
 from hostcc.measuring import traffic as t
+from hostcc.measuring.expecting import Expecting
 from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.looks import CREDIT_S, Look, Share
+from hostcc.measuring.metering import Metering
 from hostcc.measuring.profiles import Beside
 from hostcc.measuring.routes import Question, Way
 from hostcc.measuring.tracks import LONGEST_S, LOOK_S, WELCOME_S, Track
@@ -159,6 +162,41 @@ async def test_readings_wait_for_a_look_while_every_pattern_is_known(
     taken.clear()
     await watched.run(120)
     assert set(taken) == {BINS}
+
+
+@pytest.mark.asyncio
+async def test_who_does_not_go_on_is_read_without_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: dict[str, list[Bins]] = {}
+    take = Track.take
+
+    def counted(track: Track, new: Bins, *rest: Any) -> None:
+        taken.setdefault(track.name, []).append(new)
+        take(track, new, *rest)
+
+    synced_after: list[float] = []
+    sync = Metering.sync
+
+    def synced(metering: Metering, *rest: Any) -> None:
+        synced_after.append(metering.gathered_s)
+        sync(metering, *rest)
+
+    monkeypatch.setattr(Track, "take", counted)
+    monkeypatch.setattr(Metering, "sync", synced)
+    for what in ("known", "sure", "settled"):
+        monkeypatch.setattr(Track, what, True)
+    monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name != "job-2")
+    monkeypatch.setattr(t, "PART", 1 / JOBS)
+    await Watched(tmp_path, monkeypatch, 1e-4).run(300)
+    late = {name: parts[-5:] for name, parts in taken.items()}
+    assert {len(one) for one in late["job-2"]} == {round(1000 * LOOK_S)}
+    assert {len(one) for name in ("job-1", "job-3") for one in late[name]} == {10_000}
+    for parts in taken.values():
+        assert all(one.end_ns == later.start_ns for one, later in pairwise(parts))
+    # What the meter is told is true of nothing that it was read before.
+    assert len(synced_after) > 300 / (t.SYNC_S + 2 * LONGEST_S)
+    assert set(synced_after) == {0}
 
 
 @pytest.mark.asyncio
