@@ -72,7 +72,7 @@ class Metering:
         self._met: set[str] = set()
         """Jobs whose bytes have been in a `read`."""
         self._unread = np.zeros(MAX_JOBS, np.bool_)
-        """Slots of all others."""
+        """Slots of other jobs."""
         self._since_ns: dict[str, int] = {}
         """Jobs whose part of what was gathered begins later: the rest was in a `read_of`."""
         self.lost = Lost()
@@ -93,6 +93,7 @@ class Metering:
             if group not in self._attached:
                 self._attach(group, job)
         self._apply(rules, by_name, root)
+        self._met &= by_name.keys()
         self._mark()
 
     def gather(self) -> None:
@@ -149,8 +150,9 @@ class Metering:
         self._gathered, self._readings, self._since_ns = [], 0, {}
         reading = self._named(window, since_ns)
         sent = {name for name, counted in reading.jobs.items() if any(counted.total)}
-        self._met = self._met & {*self._jobs.values()} | sent
-        self._mark()
+        if not sent <= self._met:
+            self._met |= sent
+            self._mark()
         return reading
 
     def read_of(self, names: Collection[str]) -> Reading:
@@ -164,6 +166,7 @@ class Metering:
         return self._named(window.only(mine), since_ns)
 
     def _mark(self) -> None:
+        """Say of each slot whether it would be news."""
         unread = [slot for slot, name in self._jobs.items() if name not in self._met]
         self._unread = np.zeros(MAX_JOBS, np.bool_)
         self._unread[unread] = True
