@@ -21,7 +21,7 @@ from hostcc.measure.profile import Link
 from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.elsewhere import Elsewhere
 from hostcc.measuring.livejobs import LiveJob, host_name
-from hostcc.measuring.looks import Look, Looks
+from hostcc.measuring.looks import LOOKED_AT, Look, Looks
 from hostcc.measuring.metering import Counted, Metering, Reading
 from hostcc.measuring.profiles import Beside, Known, Latest
 from hostcc.measuring.routes import Question, Way
@@ -36,9 +36,9 @@ log = get_logger("traffic")
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
 TOGETHER, SPACED, GATHERED = 2, 0.04, 1 << 16
-"""So many readings are taken together at least, while no other job begins to send; while the
-pattern of every job is known so many for each job; and not more than have so many bins of
-destinations, which take 2 MB."""
+"""So many readings are taken together at least, while no other job begins to send and no more are
+not known than can be looked at in one turn; while all are known so many for each job; and not more
+than have so many bins of destinations, which take 2 MB."""
 PART = 0.25
 """Such a part of the jobs is handed over at a time; when it is more, all are."""
 SYNC_S = 5.0
@@ -218,10 +218,11 @@ class Traffic:
             return None
         if metering.begins:
             return None
-        if metering.gathered < TOGETHER:
-            return []
         tracks = [track for track in self._tracks.values() if track.watch is not None]
-        if self.turns.job or self._queue or not all(track.known for track in tracks):
+        unknown = sum(not track.known for track in tracks)
+        if metering.gathered < TOGETHER and unknown <= LOOKED_AT:
+            return []
+        if self.turns.job or self._queue or unknown:
             return None
         if metering.gathered < SPACED * len(tracks):
             return []
