@@ -84,15 +84,6 @@ def shares(stage: AgentsStage, seconds: float = 1.5) -> list[float]:
     return sorted(part / max(1, sum(parts)) for part in parts)
 
 
-def counter(stage: AgentsStage, name: str, key: str) -> int:
-    def read() -> int:
-        rows = Path("/proc/thread-self/net/snmp").read_text().splitlines()
-        names, values = [row.split()[1:] for row in rows if row.startswith("Tcp:")]
-        return int(dict(zip(names, values, strict=True))[key])
-
-    return netns.inside(stage.fabric.namespace(name), read)
-
-
 def part(stage: AgentsStage, host: str, name: str) -> dict[str, Any]:
     rows = stage.status(host).get("parts", [])
     return next((row for row in rows if row["name"] == name), {})
@@ -141,11 +132,11 @@ def test_two_flows_that_collide_are_separated_and_all_comes_back(stage: AgentsSt
     peer = peers[mover]
     # The receiver's agent leaves in good order: nothing is lost by that.  The other flow, both
     # ends of which have agents, may make room instead.
-    resets = counter(stage, mover, "EstabResets")
     assert stage.end(peer) == 0
     wait(stage, lambda: mover not in moved())
+    # Neither was reset, which would have ended its program.  The host's count of resets does not
+    # say so: an agent that leaves may reset a connection of its gossip.
     assert min(one.finish(), two.finish()) > 0
-    assert counter(stage, mover, "EstabResets") == resets
     # Killed, and undone without an agent.
     stage.end(mover, signal.SIGKILL)
     assert hooks(stage, mover)
