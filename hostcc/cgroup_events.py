@@ -44,7 +44,7 @@ class GroupEvents:
         for fd in happened.values():
             with suppress(OSError):  # it was removed, and stays changed
                 os.pread(fd, EVENTS_BYTES, 0)
-        return self._blind.keys() | set(happened)
+        return self._blind.keys() | happened.keys()
 
     def close(self) -> None:
         """Let go of all of them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +19,7 @@ class History:
     """Iteration periods of each job, fed with the events of the ring buffer."""
 
     def __init__(self) -> None:
-        self._periods: dict[str, deque[float]] = {}
+        self._periods: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
 
     def add(self, events: Records, jobs: Mapping[int, Job]) -> None:
         """Take in events; jobs that are gone are forgotten."""
@@ -31,8 +31,6 @@ class History:
         ):
             job = jobs.get(slot)
             if job is not None and period_ns:
-                if job.name not in self._periods:
-                    self._periods[job.name] = deque(maxlen=KEPT)
                 self._periods[job.name].append(period_ns / 1e9)
         alive = {job.name for job in jobs.values()}
         for name in set(self._periods) - alive:

@@ -200,13 +200,11 @@ class JobTable:
             self._events.watch(groups)
             self._stirred &= groups.keys()
         self._stirred |= self._events.stirred()
-        due = [job for job in self.jobs.values() if job.emptied]
-        if self._stirred:
-            due += [
-                job
-                for job in self.jobs.values()
-                if not job.emptied and not self._stirred.isdisjoint(job.groups)
-            ]
+        due = [
+            job
+            for job in self.jobs.values()
+            if job.emptied or (self._stirred and not self._stirred.isdisjoint(job.groups))
+        ]
         turn = [due[(self._turn + i) % len(due)] for i in range(min(SWEEP, len(due)))]
         self._turn += len(turn)
         self.edition += bool(turn)

@@ -19,6 +19,8 @@ Indices = npt.NDArray[np.intp]
 
 HEADER_SHIFT = 40
 """HCC_METER_HEADER_SHIFT of bpf/meter.h; a test compares the two."""
+PAYLOAD = np.uint64((1 << HEADER_SHIFT) - 1)
+"""The bits of a word that are below it."""
 HEADER_UNIT = 4
 """Headers are counted in words of so many bytes."""
 BIN_SHIFT_MIN, BIN_SHIFT_MAX = 17, 26
@@ -175,12 +177,12 @@ def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
 
 def payload(words: Words) -> Ints:
     """Bytes after the TCP or UDP header; shape as given."""
-    return (words & np.uint64((1 << HEADER_SHIFT) - 1)).astype(np.int64)
+    return (words & PAYLOAD).astype(np.int64)
 
 
 def payload_both(words: Words) -> Floats:
     """The same of both directions together, `words` of shape (k, 2): shape (k,)."""
-    bytes_ = words & np.uint64((1 << HEADER_SHIFT) - 1)
+    bytes_ = words & PAYLOAD
     return (bytes_[:, 0] + bytes_[:, 1]).astype(np.float64)
 
 

@@ -20,7 +20,6 @@ Bools = npt.NDArray[np.bool_]
 SILENT = 0.1
 """Periods after an iteration's begin in which nothing is sent: there it is silent for longest."""
 
-
 ODD = -1.0
 """Doubt about an iteration after which the next one has to be as it should be."""
 

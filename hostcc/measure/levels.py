@@ -35,9 +35,11 @@ def _since(since_ns: int, before: History, finer: History, added: Bins) -> Bins:
     first = max(0, since_ns - finer.start_ns) // finer.bin_ns
     left = len(before) - first
     if isinstance(added, Cells):
-        if added.start_ns > since_ns and before.end_ns == added.start_ns and before.quiet(first):
+        if added.start_ns == since_ns:
+            return added
+        if left > 0 and before.end_ns == added.start_ns and before.quiet(first):
             return added.sooner(left)
-        return added if added.start_ns == since_ns else finer.cells(first)
+        return finer.cells(first)
     if left < 0 or len(finer) != len(before) + len(added):
         return part(finer, first)
     # The others are at hand: they need not be unpacked.

@@ -7,8 +7,9 @@ jobs, as in hostcc.mltcp.backend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -181,9 +182,12 @@ def joined(windows: Sequence[Window]) -> Window:
     return Window(first.bin_ns, first.start_ns, bins, who, row, place, words, lost)
 
 
+_COUNTS = attrgetter(*(each.name for each in fields(Lost)))
+
+
 def total(losses: Iterable[Lost]) -> Lost:
     """All that was lost."""
-    return Lost(*(sum(each) for each in zip(*map(astuple, losses), strict=True)))
+    return Lost(*(sum(each) for each in zip(*map(_COUNTS, losses), strict=True)))
 
 
 class ByteMeter(Protocol):

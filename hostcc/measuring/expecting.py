@@ -87,7 +87,7 @@ class Expecting:
         more, self._more = self._more, []
         if not self._place:
             return
-        self._counted = np.concatenate((self._counted, *map(_counted, more)), axis=1)
+        self._counted = np.concatenate((self._counted, *map(_cells_of, more)), axis=1)
         self._compare(jobs)
         while self._counted.shape[1] > MOST:
             slot = self._counted[0]
@@ -131,7 +131,7 @@ class Expecting:
         self._place, self._of_slot = {name: place for place, name in enumerate(left)}, None
 
 
-def _counted(window: Window) -> Floats:
+def _cells_of(window: Window) -> Floats:
     """Slot, when and how much of each cell, nobody's over loopback; shape (3, k)."""
     slot = np.where(window.who["local"], NOBODY, window.who["slot"])[window.row]
     at_ns = window.start_ns + (window.bin + 0.5) * window.bin_ns

@@ -99,8 +99,7 @@ class Metering:
     def gather(self) -> None:
         """Read the meter, whose memory is short; what it holds is in the next `read`."""
         window = self._meter.read()
-        if window.lost != Lost():
-            self.lost = total((self.lost, window.lost))
+        self.lost = total((self.lost, window.lost))
         self._gathered.append(window)
         self._readings += 1
 
