@@ -3,7 +3,8 @@
 An agent runs in a network namespace as a user would start it; a job of its host holds
 connections to another host open.  Nothing is sent over them: what is measured is what the
 agent does for having them.  Then jobs that exchange every period are added: what it takes to
-learn them, and after that to meter and follow them.
+learn them, and after that to meter and follow them.  With `--gossip` the other host has an agent,
+too, and the two tell each other what they know; the first one is measured.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ AT_ONCE = 4
 """Jobs that are started at the same time: all would keep a small machine from its jobs."""
 
 
+class Secured(Fabric):
+    """Agents gossip as they would between real hosts."""
+
+    secured = True
+
+
 class Figures(msgspec.Struct, frozen=True):
     """One run with one number of flows."""
 
@@ -45,6 +52,8 @@ class Figures(msgspec.Struct, frozen=True):
     """What the agent says the job has."""
     jobs_known: int
     """Other jobs whose period has been found."""
+    peers_alive: int
+    """Other agents that it hears."""
     learning_percent: float
     """The agent's part of one CPU from before the first job's start until the measurement."""
     cpu_percent: float
@@ -96,10 +105,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=options.fraction("--seconds", 0.5, 600),
+        type=options.fraction("--seconds", 0.5, 7200),
         default=20.0,
         metavar="S",
         help="length of each measurement (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--gossip",
+        action="store_true",
+        help="the other host has an agent, too, and the two gossip, with keys",
     )
 
 
@@ -110,7 +124,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     store = CaseStore(context.out, list[Figures], context.fresh, any_programs=context.report_only)
     parameters = {
         "open": list(counts), "jobs": list(jobs), "period": args.period, "burst": args.burst,
-        "learn": args.learn, "seconds": args.seconds,
+        "learn": args.learn, "seconds": args.seconds, "gossip": args.gossip,
     }  # fmt: skip
     identity = identity_of(parameters, programs=True)
     runs: list[list[Figures]] = []
@@ -137,6 +151,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("flows_seen", "seen by the agent", digits=0),
             Column("jobs", "jobs that exchange", digits=0),
             Column("jobs_known", "of known period", digits=0),
+            Column("peers_alive", "agents it hears", digits=0),
             Column("learning_percent", "CPU % until then", digits=2),
             Column("cpu_percent", "CPU %", digits=2),
             Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
@@ -166,9 +181,10 @@ def measure(
 ) -> list[Figures]:
     """One run: the same agent with more and more (flows, jobs that exchange); raises LabError."""
     hosts = (Host(1, JOB, 0, left=True), Host(2, JOB, 1, left=False))
-    with Fabric(FabricSpec(rate_mbit=1000.0, gso_max_segs=64), hosts) as fabric:
+    with Secured(FabricSpec(rate_mbit=1000.0, gso_max_segs=64), hosts) as fabric:
         profiled = {"measure": {"jobs_max": 1 + max(jobs for _, jobs in steps)}}
-        running = agents.start(fabric, hosts[:1], profiled)
+        with_agents = hosts if args.gossip else hosts[:1]
+        running = agents.start(fabric, with_agents, profiled, gossiping=args.gossip)
         started: list[subprocess.Popen[bytes]] = []
         try:
             server = _start(fabric, hosts[1], [], HOLDER, "listen", hosts[1].address, PORT)
@@ -240,6 +256,7 @@ def _with_flows(
     return Figures(
         _flows_seen(agent),
         _jobs_known(agent),
+        _peers_alive(agent),
         usage.between(began, before).process_percent if began else 0.0,
         used.process_percent,
         last.resident_bytes,
@@ -258,6 +275,11 @@ def _flows_seen(agent: agents.Agent) -> int:
 def _jobs_known(agent: agents.Agent) -> int:
     rows = ask(agent.socket, "jobs", detail=True)["jobs"]
     return sum((row.get("profile") or {}).get("period_s") is not None for row in rows)
+
+
+def _peers_alive(agent: agents.Agent) -> int:
+    gossip = ask(agent.socket, "status")["gossip"]
+    return int(gossip["members"]["alive"]) if gossip else 0
 
 
 def _wrapped(agent: agents.Agent, job: str) -> list[str]:

@@ -91,3 +91,10 @@ def test_agent_cost(tmp_path: Path) -> None:
     assert (idle["flows_seen"]["median"], busy["flows_seen"]["median"]) == (0, 50)
     assert idle["resident_bytes"]["median"] > 1 << 20
     assert busy["cpu_percent"]["median"] > 0
+
+
+def test_agent_cost_while_it_gossips(tmp_path: Path) -> None:
+    extra = ("--open", "1", "--jobs", "2", "--learn", "8", "--seconds", "1", "--gossip")
+    found = bench(tmp_path, "agent-cost", *extra)
+    _, busy = found["rows"]
+    assert (busy["peers_alive"]["median"], busy["jobs_known"]["median"]) == (1, 2)
