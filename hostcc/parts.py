@@ -83,12 +83,14 @@ class Part(Protocol):
 def until_turn(wait_s: float, now_s: float) -> float:
     """Seconds to wait instead of `wait_s`, to wake up when others do; `now_s`: monotonic clock.
 
-    What asks for less than others wait is left alone.
+    What asks for less than half a step falls together with others of its kind, every second time
+    with the rest; what asks for less than that is left alone.
     """
-    if wait_s < (1 - NEAR) * STEP_S:
+    step_s = STEP_S if wait_s >= (1 - NEAR) * STEP_S else STEP_S / 2
+    if wait_s < (1 - NEAR) * step_s:
         return wait_s
     due_s = now_s + wait_s - _BEGAN_S
-    late_s = STEP_S * round(due_s / STEP_S) - due_s
+    late_s = step_s * round(due_s / step_s) - due_s
     return wait_s + max(-NEAR * wait_s, min(NEAR * wait_s, late_s))
 
 

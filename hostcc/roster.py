@@ -39,7 +39,7 @@ class Roster:
             host, measured.owners, steady.profiles, self.planning.made, lambda: cluster.name
         )
         made, beside = self.planning.made, self.rdma.shared
-        self.routing = Routing(host, cluster, steady.profiles, made, beside, steady.latest)
+        self.routing = Routing(host, cluster, steady.profiles, made, beside, measured.latest)
         acting: list[Part] = [
             self.planning,
             LevelQueues(host),

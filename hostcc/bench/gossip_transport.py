@@ -51,7 +51,7 @@ ROUND_TRIPS = 2000
 BYTES = 500
 """Of a message: a few records' worth of announcements."""
 FLOOD_S = 3.0
-SETTLE_S = 1.0
+SETTLE_S, TICK_S = 1.0, 0.2
 MOST = 0.95
 """Of the connections; on a busy machine some handshakes begin anew."""
 
@@ -142,15 +142,25 @@ async def measure(connections: int) -> Figures:
         await server.start()
         await client.start()
         ends.server, ends.client = server, client
+        ticks = asyncio.create_task(_tick(server, client))
         try:
             handshake = await _handshakes(ends)
             trips = await _round_trips(ends)
             flood = await _flood(ends)
             memory = await _memory(ends, top / "client", connections)
         finally:
+            ticks.cancel()
             await client.stop()
             await server.stop()
     return Figures(*handshake, *trips, *flood, memory)
+
+
+async def _tick(*transports: Transport) -> None:
+    """What the rounds of the gossip do."""
+    while True:
+        await asyncio.sleep(TICK_S)
+        for transport in transports:
+            transport.tick()
 
 
 class Ends:

@@ -243,12 +243,13 @@ class GossipService:
             await asyncio.sleep(max(0.0, due - self._clock()))
             # A host that was stopped for a while does not catch up with the rounds it missed.
             due = max(due + every, self._clock())
-            try:
-                self.tick()
-            except HostccError as error:
-                log.failure("gossip round", reason=str(error))
-            except Exception as error:  # noqa: BLE001 - the rounds go on, whatever happens in one
-                log.defect("gossip round", error)
+            for what in (self.transport.tick, self.tick):
+                try:
+                    what()
+                except HostccError as error:
+                    log.failure("gossip round", reason=str(error))
+                except Exception as error:  # noqa: BLE001 - the rounds go on, whatever happens
+                    log.defect("gossip round", error)
 
     def _received(self, peer: str, data: bytes) -> None:
         now = self._clock()

@@ -8,11 +8,9 @@ trusted as a whole.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -31,8 +29,6 @@ from hostcc.errors import HostccError
 from hostcc.log import get_logger
 
 log = get_logger("gossip")
-
-TICK_S = 0.25
 
 OnMessage = Callable[[str, bytes], None]
 """(Authenticated peer, its message)."""
@@ -88,7 +84,7 @@ class Transport:
         self._heard: dict[str, float] = {}
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._gatekeeper: Gatekeeper | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._open = False
         self._router: Router
         self._dealers: Dealers
 
@@ -124,15 +120,12 @@ class Transport:
         except BaseException:
             self._end()
             raise
-        self._task = asyncio.create_task(self._run())
+        self._open = True
 
     async def stop(self) -> None:
         """End every connection; what waits to be sent is lost."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        if self._open:
+            self._open = False
             self._dealers.close()
             self._router.close()
             self._end()
@@ -289,15 +282,14 @@ class Transport:
 
     # From time to time.
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_S * self._rng.uniform(0.8, 1.2))
-            try:
-                self._tick(self._clock())
-            except (OSError, HostccError, zmq.ZMQError) as error:
-                log.failure("gossip transport", reason=str(error))
+    def tick(self) -> None:
+        """Look after keys and connections; to be called several times a second while it is open."""
+        try:
+            self._look(self._clock())
+        except (OSError, HostccError, zmq.ZMQError) as error:
+            log.failure("gossip transport", reason=str(error))
 
-    def _tick(self, now: float) -> None:
+    def _look(self, now: float) -> None:
         if self.keyring is not None:
             self._follow_keys(self.keyring, now)
         for peer, reason in self._dealers.tick(now):

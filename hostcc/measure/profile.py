@@ -154,7 +154,8 @@ def directions(traffic: ByteSeries, of: ByteSeries, found: Period) -> tuple[floa
     if found.starts is None or found.period_s is None:
         return 0.0, 0.0
     period = found.period_s / of.bin_s
-    return (
-        exchanged(traffic.tx, found.starts, period).amount,
-        exchanged(traffic.rx, found.starts, period).amount,
+    tx, rx = (
+        exchanged(way, found.starts, period).amount if way.any() else 0.0
+        for way in (traffic.tx, traffic.rx)
     )
+    return tx, rx

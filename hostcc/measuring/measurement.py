@@ -86,6 +86,10 @@ class Measurement:
         """What this host tells others of its jobs: measured, or guessed with a confidence of 0."""
         return self.traffic.profiles()
 
+    def latest(self, name: str) -> JobProfile | None:
+        """What was measured of one job, with where in its iterations it is now."""
+        return self.traffic.latest(name)
+
     def gauges(self, core: Any) -> Iterator[Any]:
         """What was measured, as metrics; `core`: module prometheus_client.core."""
         return gauges(core, self.traffic.all_known())

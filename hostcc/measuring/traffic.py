@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.config import port_rules
@@ -25,6 +26,7 @@ from hostcc.measuring.looks import LOOKED_AT, Look, Looks
 from hostcc.measuring.metering import Counted, Metering, Reading
 from hostcc.measuring.profiles import Beside, Known, Latest
 from hostcc.measuring.routes import Question, Way
+from hostcc.measuring.told import Told
 from hostcc.measuring.tracks import LONGEST_S, Track
 from hostcc.measuring.two_way import two_way
 from hostcc.measuring.window import Candidate, Turns
@@ -53,6 +55,14 @@ def kernel_meter(flows: Any) -> ByteMeter:
     from hostcc.measure.meter_kernel import KernelMeter
 
     return KernelMeter(flows=flows)
+
+
+class _Counted(NamedTuple):
+    job: LiveJob
+    track: Track
+    ways: Mapping[Address, Way]
+    links: Sequence[Link]
+    """Where its traffic has no addresses."""
 
 
 class Traffic:
@@ -91,7 +101,7 @@ class Traffic:
         self._live: dict[str, LiveJob] = {}
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Way]] = {}
-        self._latest = Latest()
+        self._latest, self._told = Latest(), Told()
         self._looks = Looks()
         self._routes: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -175,15 +185,12 @@ class Traffic:
 
     def known(self, name: str) -> Known | None:
         """All that is known of a job now; None of one that is not profiled."""
-        job, track = self._live.get(name), self._tracks.get(name)
-        other = self._other(name)
-        if job is not None and other is not None and sum(other[0].total) > sum(_total(track)):
-            beside = replace(self._beside(name), links=other[1])
-            return self._latest.known(job, other[0], beside)
-        if job is None or track is None:
+        counted = self._counted(name)
+        if counted is None:
             return None
-        ways = self._ways.get(name, {})
-        return self._latest.known(job, track, replace(self._beside(name), ways=ways))
+        job, track, ways, links = counted
+        beside = replace(self._beside(name), ways=ways, links=links)
+        return self._latest.known(job, track, beside)
 
     def all_known(self) -> dict[str, Known]:
         """The same of every job."""
@@ -191,11 +198,30 @@ class Traffic:
         return {name: one for name, one in found.items() if one is not None}
 
     def profiles(self) -> list[JobProfile]:
-        """What this host tells others of its jobs."""
-        ahead_s = time.time() - self._clock_ns() / 1e9
-        host = host_name(self._host.config)
-        shared = (profiles.to_share(one, host, ahead_s) for one in self.all_known().values())
-        return [profile for profile in shared if profile is not None]
+        """What this host tells others of its jobs; of known ones it may be some seconds old."""
+        now_s, told = self._clock_ns() / 1e9, []
+        for name in sorted(self._tracks):
+            if (counted := self._counted(name)) is not None:
+                job, track, *reaches = counted
+                make = partial(self.latest, name)
+                told.append(self._told.of(job, track, reaches, now_s, make))
+        return [profile for profile in told if profile is not None]
+
+    def latest(self, name: str) -> JobProfile | None:
+        """The same of one job, with where in its iterations it is now; None: nothing is known."""
+        known, ahead_s = self.known(name), time.time() - self._clock_ns() / 1e9
+        if known is None:
+            return None
+        return profiles.to_share(known, host_name(self._host.config), ahead_s)
+
+    def _counted(self, name: str) -> _Counted | None:
+        """Where a job's bytes are counted; None of one that is not profiled."""
+        job, track, other = self._live.get(name), self._tracks.get(name), self._other(name)
+        if job is None:
+            return None
+        if other is not None and sum(other[0].total) > sum(_total(track)):
+            return _Counted(job, other[0], {}, other[1])
+        return None if track is None else _Counted(job, track, self._ways.get(name, {}), ())
 
     # One turn.
 
@@ -243,6 +269,7 @@ class Traffic:
             if name not in self._live:
                 del self._tracks[name]
         self._latest.keep(self._live)
+        self._told.keep(self._live)
         self._looks.keep(self._live)
         wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
         wanted.sort(key=lambda name: name not in self._tracks)

@@ -24,7 +24,7 @@ from hostcc.sockets import Job
 
 log = get_logger("marking")
 
-TICK_S = 0.2
+TICK_S = 0.25
 WALK_S = 10.0
 """Between two looks at all sockets, seconds; a new plan has one at once."""
 NONE = Walked(0, 0, 0, 0)

@@ -17,7 +17,7 @@ from hostcc.planning import levels
 from hostcc.planning.following import Following, step
 from hostcc.planning.standing import Made, Standing
 
-TICK_S = 0.2
+TICK_S = 0.25
 CALM_S = 5.0
 """Once a plan has been there for so long, memory that it took is given back."""
 

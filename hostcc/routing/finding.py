@@ -37,7 +37,7 @@ from hostcc.sharing.cluster import Cluster
 
 log = get_logger("paths")
 
-TICK_S = 0.2
+TICK_S = 0.25
 SURVEY_S, SHARE = 0.5, 50.0
 """Between looks at connections, seconds; they take at most the this-manieth part of a processor."""
 NICS_S = 5.0

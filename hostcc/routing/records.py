@@ -25,7 +25,7 @@ from hostcc.peer import group_id
 from hostcc.routing.finding import off
 from hostcc.sections.paths import PathsConfig
 
-TICK_S = 0.2
+TICK_S = 0.25
 MOST = 1000
 """Lines that are looked at in a turn, and those of one more datagram."""
 FORGET_S = 5.0

@@ -37,9 +37,9 @@ class Routing:
         profiles: Callable[[], Sequence[JobProfile]],
         made: Callable[[], Made | None],
         more: Callable[[], Beside] = Beside,
-        latest: Callable[[], Sequence[JobProfile]] = list,
+        latest: Callable[[str], JobProfile | None] = lambda _: None,
     ) -> None:
-        """`profiles`: what is told of jobs; `latest`: what was measured of them last."""
+        """`profiles`: what is told of jobs; `latest`: what was measured of one last."""
         self.picture = Picture()
         records = Records()
         self.listening = Listening(host, records)

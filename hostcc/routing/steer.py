@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hostcc.bpf.errors import BpfError
@@ -29,7 +29,7 @@ from hostcc.sharing.cluster import Cluster
 
 log = get_logger("steering")
 
-TICK_S = 0.2
+TICK_S = 0.25
 DECIDE_S = 0.5
 """Without a new plan or a new survey."""
 CHECK_S = 10.0
@@ -53,10 +53,10 @@ class Steer:
         finding: Finding,
         picture: Picture,
         made: Callable[[], Made | None],
-        latest: Callable[[], Sequence[JobProfile]] = list,
+        latest: Callable[[str], JobProfile | None] = lambda _: None,
     ) -> None:
         """`made`: the plan that holds, with what it was made from; `latest`: what was measured of
-        jobs here."""
+        a job here last."""
         self._host, self._cluster, self._picture = host, cluster, picture
         self._finding, self._made, self._latest = finding, made, latest
         self._ahead = Ahead()
@@ -348,9 +348,7 @@ class Steer:
         """How long a move waits for its job to be silent: what has failed is left at once."""
         if one.key in self._picture.stalled or flow_id(one.key) in self._ahead.now:
             return 0.0
-        job = one.connection.job
-        known = next((profile for profile in self._latest() if profile.job == job), None)
-        return pauses.wait_s(known, time.time())
+        return pauses.wait_s(self._latest(one.connection.job), time.time())
 
     def _move(self, one: Elephant, flow: Watched, port: int) -> None:
         assert self._hooked is not None

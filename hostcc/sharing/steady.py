@@ -106,7 +106,6 @@ class Steady:
         self._measured, self._elsewhere, self._clock = measured, elsewhere, clock
         self._held: dict[str, Held] = {}
         self._now: list[JobProfile] = []
-        self._latest: Sequence[JobProfile] = ()
         self._due = -math.inf
         self._day, self._turn = day, 0
 
@@ -115,16 +114,11 @@ class Steady:
         self._look()
         return self._now
 
-    def latest(self) -> Sequence[JobProfile]:
-        """What was measured of them last: where in their iterations they are now."""
-        self._look()
-        return self._latest
-
     def _look(self) -> None:
         now = self._clock()
         if now >= self._due:
             self._due = now + EVERY_S
-            self._latest = measured = self._measured()
+            measured = self._measured()
             before, self._turn = self._turn, int(self._day() // TURN_S)
             turn = self._turn != before
             self._held = step(self._held, measured, self._elsewhere, now, turn=turn)

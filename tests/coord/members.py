@@ -15,6 +15,7 @@ from hostcc.coord.transport import Transport
 from hostcc.coord.transport_settings import TransportSettings
 
 LOOPBACK = Address("127.0.0.1", 0)
+TICK_S = 0.1
 TIMEOUT_S = 20.0
 """For what normally takes milliseconds, on a loaded machine."""
 
@@ -51,10 +52,17 @@ class End:
 
     async def __aenter__(self) -> End:
         await self.transport.start()
+        self._ticks = asyncio.create_task(self._tick())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._ticks.cancel()
         await self.transport.stop()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.transport.tick()
 
     def send(self, to: End, data: bytes) -> bool:
         return self.transport.send(to.transport.name, to.transport.address, data)

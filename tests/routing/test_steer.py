@@ -138,7 +138,7 @@ class Scene:
         self.host.act()
         self.now, self.cluster, self.doubts = 100.0, Cluster(), list[str]()
         self.plan: Made | None = None
-        self.profiles: list[JobProfile] = []
+        self.known: JobProfile | None = None
         self.picture = Picture(nics=(Nic("eth0", ("10.0.0.1",), 1e9),))
         known = self.picture.known.setdefault(target_of(KEY), Known(target_of(KEY)))
         ways = (Way("p1", ("x", "y"), (40000, 61000)), Way("p2", ("x", "z"), (61001,)))
@@ -147,8 +147,11 @@ class Scene:
         finding = SimpleNamespace(doubt=lambda _, reason: self.doubts.append(reason))
         self.part = Steer(
             self.host, cast("Any", self.cluster), cast("Any", finding), self.picture,
-            lambda: self.plan, lambda: self.profiles,
+            lambda: self.plan, self.latest,
         )  # fmt: skip
+
+    def latest(self, job: str) -> JobProfile | None:
+        return self.known if self.known is not None and self.known.job == job else None
 
     def sees(self, srtt_s: float = 0.001, segments: int = 10**6, again: int = 0) -> None:
         one = Connection("train", KEY, 10**9, srtt_s, 0.001, segments, again, 0)
@@ -161,7 +164,7 @@ class Scene:
         known = JobProfile(
             "train", 0.5, 0.5, 1.0, 8.0, period_s=1.0, phase_s=at + begins_s, at=at, confidence=0.9
         )
-        self.profiles = [known]
+        self.known = known
 
     def plans(self, path: str, digest: str = "d", *, stays: bool = False) -> None:
         """`stays`: it was there in the plan's view."""
