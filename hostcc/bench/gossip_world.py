@@ -32,6 +32,10 @@ Dialect = Callable[[bytes], bytes]
 class Member(Protocol):
     """What the world drives: a node, or a coordinator around one."""
 
+    @property
+    def rest_s(self) -> float:
+        """From the last round to the next one."""
+
     def tick(self, now: float) -> list[Outgoing]:
         """One round."""
 
@@ -85,6 +89,9 @@ class Host:
     life: int = 0
     """Ticks of an earlier life find that it is over."""
     alive: bool = True
+    ticked: float = 0.0
+    """When its last round was, and when the next one is."""
+    due: float = -1.0
 
 
 class World:
@@ -122,12 +129,13 @@ class World:
             intake=self.intake,
             rng=Random(self.rng.getrandbits(64)),
             settings=self.settings,
+            stirred=lambda: self._arrange(name),
         )
         host = Host(node, self._make(node, Random(self.rng.getrandbits(64))))
         host.life = before.life + 1 if before else 0
         self.hosts[name] = host
-        phase = self.rng.uniform(0, self.settings.round_s)
-        self._push(self.now + phase, name, "", host.life)
+        host.ticked = self.now - self.rng.uniform(0, self.settings.round_s)
+        self._arrange(name)
         return node
 
     def crash(self, name: str) -> None:
@@ -157,7 +165,7 @@ class World:
             self.now, _, name, source, what = heapq.heappop(self._queue)
             host = self.hosts[name]
             if isinstance(what, int):
-                if what == host.life:
+                if what == host.life and self.now == host.due:
                     self._tick(host)
             else:
                 self._deliver(host, source, what)
@@ -190,12 +198,22 @@ class World:
 
     def _tick(self, host: Host) -> None:
         late = host.slow_s * self.rng.random() if host.slow_s else 0.0
-        self._push(self.now + self.settings.round_s + late, host.node.name, "", host.life)
+        host.ticked, host.due = self.now + late, -1.0
         began = time.thread_time() if self._timed else 0.0
         outgoing = host.member.tick(self.now + host.offset)
         if self._timed:
             host.seconds += time.thread_time() - began
         self.send(host.node.name, outgoing)
+        self._arrange(host.node.name)
+
+    def _arrange(self, name: str) -> None:
+        """The next round, when it may be due at another time than it was."""
+        host = self.hosts.get(name)
+        if host is not None and host.alive:
+            due = max(self.now, host.ticked + host.member.rest_s)
+            if due != host.due:
+                host.due = due
+                self._push(due, name, "", host.life)
 
     def _deliver(self, host: Host, source: str, what: object) -> None:
         if not host.alive or not self.faults.passes(source, host.node.name):
@@ -210,6 +228,7 @@ class World:
         if self.on_deliver is not None:
             self.on_deliver(host.node.name, message, data)
         self.send(host.node.name, outgoing)
+        self._arrange(host.node.name)
 
     def _push(self, at: float, name: str, source: str, what: object) -> None:
         self._count += 1

@@ -11,7 +11,7 @@ class Clock:
     """Adds up what `now` advances by, at most `most_s` at a time, never backwards."""
 
     def __init__(self, most_s: float) -> None:
-        self._most_s = most_s
+        self.most_s = most_s
         self._last: float | None = None
         self.now = 0.0
         """Experienced seconds."""
@@ -23,7 +23,7 @@ class Clock:
         passed = 0.0 if self._last is None else now - self._last
         if not passed > 0.0:
             passed = 0.0
-        counted = min(passed, self._most_s)
+        counted = min(passed, self.most_s)
         self.lost_s = passed - counted
         self._last = now
         self.now += counted

@@ -90,8 +90,22 @@ class Coordinator:
         self._revision = (-1, -1)
         self._merged: dict[str, views.Merged] = {}
         self._view_at = rng.uniform(0, node.settings.view_s)
+        self._ticked_at = 0.0
         self._rounds = 0
         self._told: set[str] = set()
+
+    @property
+    def rest_s(self) -> float:
+        """From the last round to the next one that has something to do, seconds."""
+        settings, state = self.node.settings, self.state
+        if self._pending is not None or self._begun != self._wanted.digest:
+            return settings.round_s
+        if self.snapshot.view.digest and (state.missing or state.held != state.active):
+            return settings.round_s
+        rest_s = self.node.rest_s
+        if self._revision == (self.node.store.revision, self.node.members.changes):
+            return rest_s
+        return min(rest_s, max(settings.round_s, self._view_at - self._ticked_at))
 
     def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
         """What a peer said."""
@@ -101,7 +115,7 @@ class Coordinator:
         """One round; `plan` may be another one afterwards."""
         self._rounds += 1
         self.ticked = now
-        at = self.node.experienced
+        self._ticked_at = at = self.node.experience(now)
         if at >= self._view_at:
             self._view_at = at + self.node.settings.view_s
             self._look()

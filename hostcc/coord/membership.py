@@ -60,6 +60,11 @@ class Membership:
             return State.DEAD
         return State.SUSPECT if member in self._suspects else State.ALIVE
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether some are suspect."""
+        return bool(self._suspects)
+
     def is_dead(self, member: str) -> bool:
         """Whether a member has no part in the view."""
         return member in self._dead

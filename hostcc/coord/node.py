@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import ceil
 from random import Random
 
@@ -34,7 +34,7 @@ MAX_CONTACTS = 256
 
 
 class Node:
-    """A member: `tick` every settings.round_s, `receive` whatever arrives, send what they return.
+    """A member: `tick` as `rest_s` says, `receive` whatever arrives, send what they return.
 
     `now` is any clock that mostly goes forward, in seconds; steps do no harm.
     """
@@ -50,8 +50,10 @@ class Node:
         settings: Settings | None = None,
         software: str = "",
         incarnation: int = 1,
+        stirred: Callable[[], None] | None = None,
     ) -> None:
-        """`incarnation`: to begin with, such as the time; a higher one is found if needed."""
+        """`incarnation`: to begin with, such as the time; a higher one is found if needed;
+        `stirred`: called whenever there is something to say, so that `rest_s` may be less."""
         self.name = name
         self.settings = settings = Settings() if settings is None else settings
         self.store = Store(settings)
@@ -78,6 +80,11 @@ class Node:
         self._sync_at = 0.0
         self._rejoin_at = rng.uniform(0, settings.rejoin_s)
         self._last_tick: float | None = None
+        self._ticked_at = 0.0
+        self._longest_rest_s = settings.round_s
+        """Of those that were asked for since."""
+        self._stirred = stirred
+        self._heard_holding = False
 
     # What the caller says.
 
@@ -113,6 +120,7 @@ class Node:
     def hold(self, holding: Holding, peers: Iterable[str], *, ask: bool = False) -> None:
         """Tell peers which view this member holds, with the next round; `ask`: and ask them."""
         self._reports.say(holding, peers, ask=ask)
+        self._stir()
 
     def renew(self) -> None:
         """Sign everything anew: the signer has another key, and the old one will end."""
@@ -150,10 +158,28 @@ class Node:
         """Of this member."""
         return self._own.incarnation
 
+    def experience(self, now: float) -> float:
+        """Seconds that this member has lived through until now, by which deadlines are measured."""
+        return self._clock.advance(now)
+
     @property
-    def experienced(self) -> float:
-        """Seconds that this member has lived through, by which its deadlines are measured."""
-        return self._clock.now
+    def rest_s(self) -> float:
+        """From the last round to the next one that has something to do, seconds."""
+        settings, at = self.settings, self._ticked_at
+        if (
+            self._own.silent
+            or self._heard_holding
+            or len(self._rumors)
+            or self._reports.waiting
+            or self.members.doubtful
+            or self._accused
+        ):
+            return settings.round_s
+        due = min(self._prober.due, self._sync_at, self._rejoin_at)
+        rest_s = max(settings.round_s, min(settings.rest_s, due - at))
+        self._longest_rest_s = max(self._longest_rest_s, rest_s)
+        self._clock.most_s = self._longest_rest_s + settings.round_s
+        return rest_s
 
     def sizes(self) -> list[tuple[str, int, int]]:
         """(what, how many, how many at most): everything that grows with what others send."""
@@ -181,7 +207,8 @@ class Node:
     def tick(self, now: float) -> list[Outgoing]:
         """One round: what to send."""
         self._notice_absence(now)
-        at = self._clock.advance(now)
+        self._ticked_at = at = self._clock.advance(now)
+        self._longest_rest_s = self.settings.round_s
         self._budget.refill(at)
         self.store.expire(at)
         for member in self.members.tick(at):
@@ -189,8 +216,7 @@ class Node:
         alone = 1 if self._answered else 5
         if self._own.silent and at >= alone * self.settings.join_s:
             self.begin()
-        accused = self.incarnation in self.store.accusers(self.name).values()
-        if accused and at >= self._refute_at and not self._own.silent:
+        if self._accused and at >= self._refute_at and not self._own.silent:
             self._refute_at = at + self.settings.probe_s
             self.health.worse()
             self._spread(self._own.refute(at))
@@ -200,6 +226,7 @@ class Node:
         self._gossip(out)
         self._synchronise(out, at)
         self._reports.tell(out)
+        self._heard_holding = False
         return out.take()
 
     def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
@@ -217,15 +244,21 @@ class Node:
                 self._sync_at = min(self._sync_at, at + self.settings.round_s)
         self._answers.answer(out, peer, message, at)
         self._reports.hear(out, peer, message.holding)
+        self._heard_holding |= message.holding is not None
         if (message.pings or message.leaves) and self.members.state(peer) is not State.ALIVE:
             self._tell_accused(out, peer)
         return out.take()
 
     def _notice_absence(self, now: float) -> None:
-        if self._last_tick is not None and now - self._last_tick > 3 * self.settings.round_s:
+        expected_s = self._longest_rest_s + 2 * self.settings.round_s
+        if self._last_tick is not None and now - self._last_tick > expected_s:
             self.health.worse()
             self._prober.missed_rounds()
         self._last_tick = now
+
+    @property
+    def _accused(self) -> bool:
+        return self.incarnation in self.store.accusers(self.name).values()
 
     def _probe(self, out: Outbox, at: float) -> None:
         pings, requests, accused = self._prober.tick(at, self.neighbours)
@@ -303,3 +336,9 @@ class Node:
     def _spread(self, said: list[Held]) -> None:
         for held in said:
             self._rumors.add(held)
+        if said:
+            self._stir()
+
+    def _stir(self) -> None:
+        if self._stirred is not None:
+            self._stirred()

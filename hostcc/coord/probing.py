@@ -54,6 +54,11 @@ class Prober:
         self._position = 0
         self._relays: dict[int, _Relay] = {}
 
+    @property
+    def due(self) -> float:
+        """When there is something to do next; long ago while an answer is waited for."""
+        return 0.0 if self._attempt is not None or self._relays else self._next_at
+
     def missed_rounds(self) -> None:
         """This host was away: do not hold silence against the one that is probed."""
         if self._attempt is not None:

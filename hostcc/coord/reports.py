@@ -26,6 +26,11 @@ class Reports:
         self._own = holding
         self._to_tell.update(dict.fromkeys(peers, ask))
 
+    @property
+    def waiting(self) -> bool:
+        """Whether somebody is still to be told."""
+        return bool(self._to_tell)
+
     def tell(self, out: Outbox) -> None:
         """A round's part of it."""
         if self._own is not None:

@@ -137,6 +137,10 @@ class GossipService:
         self._rtts: OrderedDict[str, float] = OrderedDict()
         self._met: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
+        self._rounds_on = False
+        self._round_at = self._due = 0.0
+        """When the last round began, and when the next one is due."""
+        self._timer: asyncio.TimerHandle | None = None
         self._key_in_use = ""
         self.transport = Transport(
             settings.name,
@@ -170,6 +174,7 @@ class GossipService:
             software=self.settings.software,
             # Above any earlier life, even where nobody is left who remembers it.
             incarnation=int(time.time()),
+            stirred=self._arrange,
         )
         self.coordinator = Coordinator(
             self.node, self._planner, self._rules, self._rng, self._executor
@@ -177,10 +182,9 @@ class GossipService:
         self._key_in_use = self._fingerprint()
         for name in self._seeds:
             self.node.meet(name)
-        self._tasks = [
-            asyncio.create_task(self._rounds()),
-            asyncio.create_task(self._seeds.run()),
-        ]
+        self._tasks = [asyncio.create_task(self._seeds.run())]
+        self._rounds_on, self._round_at = True, self._clock()
+        self._arrange()
         log.info(
             "gossip",
             name=self.settings.name,
@@ -191,6 +195,9 @@ class GossipService:
 
     async def stop(self) -> None:
         """Take part no more; the others notice by themselves."""
+        self._rounds_on = False
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -236,20 +243,28 @@ class GossipService:
             tell = log.info if event.what in NEWS else log.warning
             tell("gossip", what=event.what, who=event.who, text=event.text)
 
-    async def _rounds(self) -> None:
-        every = self.settings.gossip.round_s
-        due = self._clock() + every * self._rng.random()
-        while True:
-            await asyncio.sleep(max(0.0, due - self._clock()))
-            # A host that was stopped for a while does not catch up with the rounds it missed.
-            due = max(due + every, self._clock())
-            for what in (self.transport.tick, self.tick):
-                try:
-                    what()
-                except HostccError as error:
-                    log.failure("gossip round", reason=str(error))
-                except Exception as error:  # noqa: BLE001 - the rounds go on, whatever happens
-                    log.defect("gossip round", error)
+    def _round(self) -> None:
+        self._timer, self._round_at = None, self._clock()
+        for what in (self.transport.tick, self.tick):
+            try:
+                what()
+            except HostccError as error:
+                log.failure("gossip round", reason=str(error))
+            except Exception as error:  # noqa: BLE001 - the rounds go on, whatever happens in one
+                log.defect("gossip round", error)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Have the next round when it is due; again whenever it may be due earlier or later."""
+        if not self._rounds_on:
+            return
+        due = self._round_at + self.coordinator.rest_s
+        if self._timer is not None and due != self._due:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            wait_s = max(0.0, due - self._clock())
+            self._due, self._timer = due, asyncio.get_running_loop().call_later(wait_s, self._round)
 
     def _received(self, peer: str, data: bytes) -> None:
         now = self._clock()
@@ -267,6 +282,7 @@ class GossipService:
         self._time_answers(peer, message, now)
         self.notes.heard(peer, message.notes)
         self._send_all(self.coordinator.receive(peer, message, now), now)
+        self._arrange()
 
     def _send_all(self, messages: Iterable[Outgoing], now: float) -> None:
         for outgoing in messages:

@@ -1,7 +1,7 @@
 """Every knob of the gossip core, with its unit and where its default comes from.
 
 Times are on the member's own clock of experience (clock.py): a pause or a clock step counts
-for no more than two rounds.
+for no more than a round beyond the next one that was due.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ class Settings:
     """Defaults are for a data centre: round trips far below a round."""
 
     round_s: float = 0.2
-    """How often tick is called (memberlist's LAN preset: 200 ms)."""
+    """How often tick is called (memberlist's LAN preset: 200 ms)..."""
+    rest_s: float = 1.0
+    """...while there is something to do, and at most this much later while there is not."""
     fanout: int = 3
     """Members that fresh records go to in a round (memberlist's LAN preset)."""
     circle: int = 24
