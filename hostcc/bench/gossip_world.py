@@ -32,7 +32,6 @@ Dialect = Callable[[bytes], bytes]
 class Member(Protocol):
     """What the world drives: a node, or a coordinator around one."""
 
-    @property
     def rest_s(self) -> float:
         """From the last round to the next one."""
 
@@ -210,7 +209,7 @@ class World:
         """The next round, when it may be due at another time than it was."""
         host = self.hosts.get(name)
         if host is not None and host.alive:
-            due = max(self.now, host.ticked + host.member.rest_s)
+            due = max(self.now, host.ticked + host.member.rest_s())
             if due != host.due:
                 host.due = due
                 self._push(due, name, "", host.life)

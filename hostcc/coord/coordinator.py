@@ -94,7 +94,6 @@ class Coordinator:
         self._rounds = 0
         self._told: set[str] = set()
 
-    @property
     def rest_s(self) -> float:
         """From the last round to the next one that has something to do, seconds."""
         settings, state = self.node.settings, self.state
@@ -102,7 +101,7 @@ class Coordinator:
             return settings.round_s
         if self.snapshot.view.digest and (state.missing or state.held != state.active):
             return settings.round_s
-        rest_s = self.node.rest_s
+        rest_s = self.node.rest_s()
         if self._revision == (self.node.store.revision, self.node.members.changes):
             return rest_s
         return min(rest_s, max(settings.round_s, self._view_at - self._ticked_at))

@@ -162,9 +162,11 @@ class Node:
         """Seconds that this member has lived through until now, by which deadlines are measured."""
         return self._clock.advance(now)
 
-    @property
     def rest_s(self) -> float:
-        """From the last round to the next one that has something to do, seconds."""
+        """From the last round to the next one that has something to do, seconds.
+
+        Who asks may wait for so long: not to be called meanwhile is then no absence.
+        """
         settings, at = self.settings, self._ticked_at
         if (
             self._own.silent

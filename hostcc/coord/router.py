@@ -20,7 +20,7 @@ from hostcc.coord.zap import DOMAIN
 SKIPPED_PARTS = 256
 """Parts of a message that should have one only which are thrown away at a turn."""
 LOOKS = 4
-"""Each connection is looked at in one of so many ticks."""
+"""Connections are looked at in so many parts, so many of them a second."""
 REASONS: dict[Failure | None, str] = {
     Failure.PROTOCOL: "no handshake: it has no key, or not this host's, or repeats an old one",
     Failure.BROKEN: "it broke the handshake off, or was too slow",
@@ -49,7 +49,7 @@ class Router:
         self._accepts = TokenBucket(settings.accepts_per_s, settings.accepts_burst)
         self._routes: dict[str, tuple[bytes, Connection]] = {}
         self._skipping = False
-        self._ticks = 0
+        self._turn, self._looked_at = 0, 0.0
         self._door = Door(listen)
         self._open()
 
@@ -100,9 +100,10 @@ class Router:
         few = len(self.connections) < 0.9 * self._settings.max_accepted
         if self._door.closed and few and self._accepts.wait(now) <= 0:
             self._door.open()
-        self._ticks += 1
-        turn = self._ticks % LOOKS
-        return [c for c in self.connections if c.fd % LOOKS == turn and not c.look(now)]
+        parts = min(LOOKS, max(1, round(LOOKS * (now - self._looked_at))))
+        turns = {(self._turn + part) % LOOKS for part in range(parts)}
+        self._turn, self._looked_at = self._turn + parts, now
+        return [c for c in self.connections if c.fd % LOOKS in turns and not c.look(now)]
 
     def _open(self) -> None:
         s = self._settings

@@ -258,7 +258,7 @@ class GossipService:
         """Have the next round when it is due; again whenever it may be due earlier or later."""
         if not self._rounds_on:
             return
-        due = self._round_at + self.coordinator.rest_s
+        due = self._round_at + self.coordinator.rest_s()
         if self._timer is not None and due != self._due:
             self._timer.cancel()
             self._timer = None

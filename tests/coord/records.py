@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from hostcc.coord import codec, payloads
@@ -51,7 +52,12 @@ def held(one: Record) -> Held:
     return INTAKE.admit(one)
 
 
-def node(name: str, settings: Settings | None = None, seed: int = 0) -> Node:
+def node(
+    name: str,
+    settings: Settings | None = None,
+    seed: int = 0,
+    stirred: Callable[[], None] | None = None,
+) -> Node:
     return Node(
         name,
         f"{name}:1",
@@ -59,6 +65,7 @@ def node(name: str, settings: Settings | None = None, seed: int = 0) -> Node:
         intake=Intake(SimulatedVerifier()),
         rng=Random(f"{name} {seed}"),
         settings=settings,
+        stirred=stirred,
     )
 
 
