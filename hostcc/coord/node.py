@@ -211,6 +211,7 @@ class Node:
         self._notice_absence(now)
         self._ticked_at = at = self._clock.advance(now)
         self._longest_rest_s = self.settings.round_s
+        self._clock.most_s = 2 * self.settings.round_s
         self._budget.refill(at)
         self.store.expire(at)
         for member in self.members.tick(at):

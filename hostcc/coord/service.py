@@ -245,14 +245,15 @@ class GossipService:
 
     def _round(self) -> None:
         self._timer, self._round_at = None, self._clock()
-        for what in (self.transport.tick, self.tick):
+        for what in (self.transport.tick, self.tick, self._arrange):
             try:
                 what()
             except HostccError as error:
                 log.failure("gossip round", reason=str(error))
             except Exception as error:  # noqa: BLE001 - the rounds go on, whatever happens in one
                 log.defect("gossip round", error)
-        self._arrange()
+        if self._timer is None and self._rounds_on:
+            self._wait(self._round_at + self.settings.gossip.round_s)
 
     def _arrange(self) -> None:
         """Have the next round when it is due; again whenever it may be due earlier or later."""
@@ -263,8 +264,11 @@ class GossipService:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
-            wait_s = max(0.0, due - self._clock())
-            self._due, self._timer = due, asyncio.get_running_loop().call_later(wait_s, self._round)
+            self._wait(due)
+
+    def _wait(self, due: float) -> None:
+        wait_s = max(0.0, due - self._clock())
+        self._due, self._timer = due, asyncio.get_running_loop().call_later(wait_s, self._round)
 
     def _received(self, peer: str, data: bytes) -> None:
         now = self._clock()

@@ -283,7 +283,7 @@ class Transport:
     # From time to time.
 
     def tick(self) -> None:
-        """Look after keys and connections; to be called several times a second while it is open."""
+        """Look after keys and connections; to be called every second or oftener while open."""
         try:
             self._look(self._clock())
         except (OSError, HostccError, zmq.ZMQError) as error:

@@ -83,6 +83,13 @@ def test_deadlines_are_lived_through_while_resting() -> None:
         deliver(nodes, "a", one.tick(now), now)
     assert one.experience(now) - lived == pytest.approx(now - began)
     assert one.experience(now + 1000) - lived < now - began + REST_S + 2 * ROUND_S
+    # While there is something to do, no more than two rounds count.
+    now += 1000
+    one.tick(now)
+    one.publish("profile", "job", WORK)
+    began, lived = now, one.experience(now)
+    assert one.rest_s() == ROUND_S
+    assert one.experience(now + 1000) - lived == pytest.approx(2 * ROUND_S)
 
 
 def test_few_rounds_where_nothing_happens_and_news_travel_at_once() -> None:

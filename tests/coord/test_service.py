@@ -89,6 +89,22 @@ async def test_a_defect_in_a_round_does_not_end_the_rounds(
         await until(lambda: second.node.store.get("n0", (payloads.PROFILE, "job")) is not None)
 
 
+async def test_a_defect_in_when_the_next_round_is_does_not_end_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: list[str]
+) -> None:
+    async with cluster(tmp_path, 1) as (only,):
+        rests = only.coordinator.rest_s
+
+        def broken() -> float:
+            monkeypatch.setattr(only.coordinator, "rest_s", rests)
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(only.coordinator, "rest_s", broken)
+        await until(lambda: any(line.startswith("gossip round") for line in logged))
+        ticked = only.coordinator.ticked
+        await until(lambda: only.coordinator.ticked > ticked)
+
+
 async def test_a_new_key_signs_everything_anew(tmp_path: Path) -> None:
     async with cluster(tmp_path, 3) as services:
         services[0].node.publish(payloads.PROFILE, "job", PROFILE)
