@@ -244,7 +244,8 @@ class GossipService:
             tell("gossip", what=event.what, who=event.who, text=event.text)
 
     def _round(self) -> None:
-        self._timer, self._round_at = None, self._clock()
+        self._round_at = self._clock()
+        self._wait(self._round_at + self.settings.gossip.round_s)  # whatever fails, there is a next
         for what in (self.transport.tick, self.tick, self._arrange):
             try:
                 what()
@@ -252,21 +253,18 @@ class GossipService:
                 log.failure("gossip round", reason=str(error))
             except Exception as error:  # noqa: BLE001 - the rounds go on, whatever happens in one
                 log.defect("gossip round", error)
-        if self._timer is None and self._rounds_on:
-            self._wait(self._round_at + self.settings.gossip.round_s)
 
     def _arrange(self) -> None:
         """Have the next round when it is due; again whenever it may be due earlier or later."""
         if not self._rounds_on:
             return
         due = self._round_at + self.coordinator.rest_s()
-        if self._timer is not None and due != self._due:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
+        if self._timer is None or due != self._due:
             self._wait(due)
 
     def _wait(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         wait_s = max(0.0, due - self._clock())
         self._due, self._timer = due, asyncio.get_running_loop().call_later(wait_s, self._round)
 
