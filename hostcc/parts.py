@@ -83,8 +83,8 @@ class Part(Protocol):
 def until_turn(wait_s: float, now_s: float) -> float:
     """Seconds to wait instead of `wait_s`, to wake up when others do; `now_s`: monotonic clock.
 
-    What asks for less than half a step falls together with others of its kind, every second time
-    with the rest; what asks for less than that is left alone.
+    What asks for about a step or more wakes up at whole steps; what asks for about half a step or
+    more, at half steps, every second time with the others; what asks for less is left alone.
     """
     step_s = STEP_S if wait_s >= (1 - NEAR) * STEP_S else STEP_S / 2
     if wait_s < (1 - NEAR) * step_s:

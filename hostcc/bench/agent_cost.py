@@ -34,6 +34,7 @@ JOB = "holder"
 PORT, LOAD_PORT = 5000, 5001
 SETTLE_S = 2.0
 """Between a change and the measurement."""
+HEARD_PATIENCE_S = 30.0
 HOLDER, LOAD = "hostcc.bench.holder", "hostcc.bench.agent_cost_load"
 AT_ONCE = 4
 """Jobs that are started at the same time: all would keep a small machine from its jobs."""
@@ -187,6 +188,8 @@ def measure(
         running = agents.start(fabric, with_agents, profiled, gossiping=args.gossip)
         started: list[subprocess.Popen[bytes]] = []
         try:
+            if args.gossip:
+                _until_heard(running[0])
             server = _start(fabric, hosts[1], [], HOLDER, "listen", hosts[1].address, PORT)
             started.append(server)
             _answer(server, "listening")
@@ -279,7 +282,16 @@ def _jobs_known(agent: agents.Agent) -> int:
 
 def _peers_alive(agent: agents.Agent) -> int:
     gossip = ask(agent.socket, "status")["gossip"]
-    return int(gossip["members"]["alive"]) if gossip else 0
+    return int(gossip["members"].get("alive", 0)) if gossip else 0
+
+
+def _until_heard(agent: agents.Agent) -> None:
+    """To find each other is no part of what is measured."""
+    deadline = time.monotonic() + HEARD_PATIENCE_S
+    while not _peers_alive(agent):
+        if time.monotonic() > deadline:
+            raise LabError(f"the agents have not heard of each other in {HEARD_PATIENCE_S:g} s")
+        time.sleep(0.1)
 
 
 def _wrapped(agent: agents.Agent, job: str) -> list[str]:

@@ -219,7 +219,7 @@ class _Cluster:
         """Changes at the usual rate: bytes/s, CPU share, microseconds a round, records/s."""
         per_round = len(self.names) / CHANGE_EVERY_S * self.world.settings.round_s
         rounds = round(STEADY_S / self.world.settings.round_s)
-        owed, sent, seconds, taken = 0.0, *self.totals(), self.taken()
+        owed, sent, seconds, taken, made = 0.0, *self.totals(), self.taken(), self.made()
         for number in range(rounds):
             owed += per_round
             while owed >= 1:
@@ -229,7 +229,7 @@ class _Cluster:
         after = self.totals()
         bytes_, cpu = after[0] - sent, after[1] - seconds
         per_s = len(self.names) * STEADY_S
-        tick_us = cpu / (len(self.names) * rounds) * 1e6
+        tick_us = cpu / (self.made() - made) * 1e6
         return bytes_ / per_s, cpu / per_s, tick_us, (self.taken() - taken) / per_s
 
     def cost(self, seconds: float) -> tuple[float, float]:
@@ -239,6 +239,10 @@ class _Cluster:
         scale = len(self.names) * seconds
         after = self.totals()
         return (after[0] - before[0]) / scale, (after[1] - before[1]) / scale
+
+    def made(self) -> int:
+        """Rounds of all hosts so far."""
+        return sum(host.rounds for host in self.world.hosts.values())
 
     def taken(self) -> int:
         """Changes of all stores so far."""

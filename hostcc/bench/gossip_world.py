@@ -82,6 +82,7 @@ class Host:
     sent: int = 0
     """Bytes."""
     messages: int = 0
+    rounds: int = 0
     seconds: float = 0.0
     """Of CPU in its core, where the world is timed."""
     dialect: Dialect | None = None
@@ -198,10 +199,10 @@ class World:
     def _tick(self, host: Host) -> None:
         late = host.slow_s * self.rng.random() if host.slow_s else 0.0
         host.ticked, host.due = self.now + late, -1.0
-        began = time.thread_time() if self._timed else 0.0
+        host.rounds += 1
+        began_s = self._cpu_s()
         outgoing = host.member.tick(self.now + host.offset)
-        if self._timed:
-            host.seconds += time.thread_time() - began
+        host.seconds += self._cpu_s() - began_s
         self.send(host.node.name, outgoing)
         self._arrange(host.node.name)
 
@@ -209,7 +210,9 @@ class World:
         """The next round, when it may be due at another time than it was."""
         host = self.hosts.get(name)
         if host is not None and host.alive:
+            began_s = self._cpu_s()
             due = max(self.now, host.ticked + host.member.rest_s())
+            host.seconds += self._cpu_s() - began_s
             if due != host.due:
                 host.due = due
                 self._push(due, name, "", host.life)
@@ -217,17 +220,19 @@ class World:
     def _deliver(self, host: Host, source: str, what: object) -> None:
         if not host.alive or not self.faults.passes(source, host.node.name):
             return
-        began = time.thread_time() if self._timed else 0.0
+        began_s = self._cpu_s()
         data = what if isinstance(what, bytes) else b""
         message = codec.decode(data) if data else what
         assert isinstance(message, Message)
         outgoing = host.member.receive(source, message, self.now + host.offset)
-        if self._timed:
-            host.seconds += time.thread_time() - began
+        host.seconds += self._cpu_s() - began_s
         if self.on_deliver is not None:
             self.on_deliver(host.node.name, message, data)
         self.send(host.node.name, outgoing)
         self._arrange(host.node.name)
+
+    def _cpu_s(self) -> float:
+        return time.thread_time() if self._timed else 0.0
 
     def _push(self, at: float, name: str, source: str, what: object) -> None:
         self._count += 1

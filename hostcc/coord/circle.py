@@ -38,6 +38,10 @@ class Circle:
             fresh = [one for one in self._rng.sample(others, enough) if one not in self._drawn]
             self._drawn += fresh[: wanted - len(self._drawn)]
 
+    def anybody(self, contacts: Iterable[str]) -> bool:
+        """Whether `pick` finds one."""
+        return bool(self._members.others) or not all(map(self._members.is_dead, contacts))
+
     def pick(self, count: int, contacts: Iterable[str]) -> list[str]:
         """Members for what is new: one that matters, if there are any, the others drawn.
 

@@ -171,7 +171,7 @@ class Node:
         if (
             self._own.silent
             or self._heard_holding
-            or len(self._rumors)
+            or (len(self._rumors) and self._circle.anybody(self._contacts))
             or self._reports.waiting
             or self.members.doubtful
             or self._accused

@@ -56,8 +56,11 @@ class Prober:
 
     @property
     def due(self) -> float:
-        """When there is something to do next; long ago while an answer is waited for."""
-        return 0.0 if self._attempt is not None or self._relays else self._next_at
+        """When there is something to do next; long ago while an answer is waited for.
+
+        What is asked for others needs no rounds: their answers are passed on as they come.
+        """
+        return 0.0 if self._attempt is not None else self._next_at
 
     def missed_rounds(self) -> None:
         """This host was away: do not hold silence against the one that is probed."""

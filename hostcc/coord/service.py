@@ -232,8 +232,7 @@ class GossipService:
             counters=dict(self.transport.counters),
         )
 
-    def tick(self) -> None:
-        """One round now; the service does it by itself while it runs."""
+    def _tick(self) -> None:
         now = self._clock()
         if self._fingerprint() != self._key_in_use:
             self._key_in_use = self._fingerprint()
@@ -246,7 +245,7 @@ class GossipService:
     def _round(self) -> None:
         self._round_at = self._clock()
         self._wait(self._round_at + self.settings.gossip.round_s)  # whatever fails, there is a next
-        for what in (self.transport.tick, self.tick, self._arrange):
+        for what in (self.transport.tick, self._tick, self._arrange):
             try:
                 what()
             except HostccError as error:

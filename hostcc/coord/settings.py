@@ -1,7 +1,7 @@
 """Every knob of the gossip core, with its unit and where its default comes from.
 
 Times are on the member's own clock of experience (clock.py): a pause or a clock step counts
-for no more than a round beyond the next one that was due.
+for no more than the longest rest that was granted since the last round, and a round.
 """
 
 from __future__ import annotations

@@ -66,6 +66,8 @@ class Rdma:
         self._bin = 0
         self._tracks: dict[str, Track] = {}
         self._ports: dict[str, set[Key]] = {}
+        self._links: dict[Key, Link] = {}
+        """The same objects as long as they are the same links: what is made of them is kept."""
 
     def off(self) -> str:
         """Is there anything to read?"""
@@ -102,7 +104,7 @@ class Rdma:
         for change_id in [id_ for id_ in self._host.journal.active if _is_ours(id_)]:
             self._unbind(change_id)
         self._counters, self._files, self._whose = None, (), {}
-        self._tracks, self._bins, self._ports = {}, {}, {}
+        self._tracks, self._bins, self._ports, self._links = {}, {}, {}, {}
 
     def verify(self) -> list[Difference]:
         """Counters tell nobody who else has changed the mode of a port."""
@@ -123,10 +125,15 @@ class Rdma:
         track = self._tracks.get(job)
         if track is None:
             return None
+        ports = self._ports.get(job, set())
+        return track, [self._link(port) for port in ports] if len(ports) == 1 else []
+
+    def _link(self, key: Key) -> Link:
         speeds = {(one.device, one.port): one.rate_bps for one in self._files}
-        ports = sorted(self._ports.get(job, ()))
-        links = [Link(f"{key[0]}/{key[1]}", speeds.get(key)) for key in ports]
-        return track, links if len(links) == 1 else []
+        link, speed_bps = self._links.get(key), speeds.get(key)
+        if link is None or link.bits_per_s != speed_bps:
+            link = self._links[key] = Link(f"{key[0]}/{key[1]}", speed_bps)
+        return link
 
     # Whose.
 

@@ -56,6 +56,7 @@ def test_the_dead_leave_it_at_once() -> None:
     members.tick(0.0)
     members.tick(1000.0)
     assert members.is_dead("a")
+    assert few.anybody(("a",))
     few.refresh(0.1)
     few.neighbours = ("a", "b")
     assert {peer for _ in range(50) for peer in few.pick(3, ())} == {"b", "c"}
@@ -80,3 +81,10 @@ def test_one_of_those_that_matter_hears_of_news_but_stores_are_compared_with_all
     matter = sum(peer in few.neighbours for peer in compared)
     assert 100 < matter < 300
     assert len(set(compared)) > 100
+
+
+def test_somebody_is_picked_when_there_is_anybody() -> None:
+    for others, contacts in ((OTHERS[:2], ()), ([], ("c",)), ([], ())):
+        _, one = circle(others)
+        one.refresh(0.0)
+        assert one.anybody(contacts) == bool(one.pick(1, contacts)) == bool(others or contacts)

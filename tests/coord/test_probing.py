@@ -58,3 +58,13 @@ def test_nobody_takes_up_all_probes_for_others() -> None:
     assert one.relay("late", Probe("b", 7), 0.0) is None
     one.tick(11 * SETTINGS.probe_s, ())
     assert one.relay("late", Probe("b", 7), 20.0) is not None
+
+
+def test_what_is_asked_for_others_makes_no_round_due() -> None:
+    one, _ = prober("b")
+    (((_, nonce),), _, _) = one.tick(10.0, ())
+    assert one.due == 0.0  # it waits for an answer
+    one.answered(nonce)
+    assert one.due == 10.0 + SETTINGS.probe_s
+    assert one.relay("other", Probe("b", 7), 10.0) is not None
+    assert one.due == 10.0 + SETTINGS.probe_s

@@ -38,6 +38,33 @@ def test_what_is_said_makes_a_round_due() -> None:
     assert said == ["a"]
 
 
+def test_nobody_to_tell_is_no_reason_for_rounds() -> None:
+    nodes, _, now = calm()
+    one = nodes["a"]
+    while not one.members.is_dead("b"):  # it is silent from now on
+        now += one.rest_s()
+        one.tick(now)
+    for _ in range(10):
+        now += one.rest_s()
+        one.tick(now)
+    one.publish("profile", "job", WORK)
+    assert one.rest_s() > ROUND_S
+    rounds(nodes, 100, now)  # it is back
+    assert not one.members.is_dead("b")
+    slot = ("profile", "job")
+    assert nodes["b"].store.get("a", slot) == one.store.get("a", slot) is not None
+
+
+def test_the_first_member_of_all_rests() -> None:
+    one = node("a")
+    now = 0.0
+    for _ in range(200):
+        now += one.rest_s()
+        one.tick(now)
+    one.publish("profile", "job", WORK)
+    assert one.rest_s() > ROUND_S
+
+
 def test_what_is_heard_makes_a_round_due_where_it_is_new() -> None:
     nodes, said, now = calm()
     nodes["a"].publish("profile", "job", WORK)

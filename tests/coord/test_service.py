@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -232,7 +233,9 @@ async def test_an_offender_is_named_once_and_not_heard(tmp_path: Path, logged: l
                 attacker.send(b"\xc1")
             await until(lambda: target.counters["received"] >= 200)
         assert target.counters["refused"] == services[0].node.settings.strikes
-        services[0].tick()
+        await until(lambda: any("'hostile'" in line for line in logged))
+        rounds = services[0].settings.gossip.round_s
+        await asyncio.sleep(3 * rounds)
         assert len([line for line in logged if "'hostile'" in line]) == 1
 
 

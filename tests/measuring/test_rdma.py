@@ -13,7 +13,9 @@ from hostcc import changes, rollback
 from hostcc.journal import Journal
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma import Counted, Process, Reading
+from hostcc.measuring.livejobs import LiveJob
 from hostcc.measuring.rdma import BIN_NS, Rdma
+from hostcc.measuring.told import Told
 from tests.measuring.hosts import ToyHost
 
 pytestmark = pytest.mark.unit
@@ -97,6 +99,15 @@ def test_bytes_of_a_port_are_its_only_jobs(world: World) -> None:
     assert track.total[0] == pytest.approx(sent, rel=0.02)
     assert [(link.name, link.bits_per_s) for link in links] == [("mlx5_0/1", 100e9)]
     assert track.pattern()[1].period_s == pytest.approx(12 * BIN_NS / 1e9, rel=0.05)
+    # What is told of the job is kept while its links are the same.
+    told, made = Told(), list[int]()
+
+    def make() -> None:
+        made.append(1)
+
+    for now_s in range(10):
+        told.of(LiveJob("train"), track, world.part.track("train"), float(now_s), make)
+    assert len(made) == 1
 
 
 def test_a_binding_is_journalled_and_undone(world: World) -> None:
