@@ -13,7 +13,7 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -204,14 +204,9 @@ def measure(
                     server = _start(fabric, hosts[1], [], LOAD, "take", hosts[1].address, LOAD_PORT)
                     started.append(server)
                     _answer(server, "listening")
-                for index in range(before[1], jobs, AT_ONCE):
-                    batch = [
-                        _start(
-                            fabric, hosts[0], _wrapped(running[0], f"load-{one}"), LOAD, "send",
-                            hosts[1].address, LOAD_PORT, args.period, args.burst,
-                        )
-                        for one in range(index, min(index + AT_ONCE, jobs))
-                    ]  # fmt: skip
+                for one in range(before[1], jobs, AT_ONCE):
+                    several = range(one, min(one + AT_ONCE, jobs))
+                    batch = _exchanging(fabric, hosts, running[0], several, args)
                     started += batch
                     for job in batch:
                         _answer(job, "sending")
@@ -230,6 +225,18 @@ def measure(
             agents.stop(running)
             for host in hosts:
                 cgroup.empty(fabric.cgroup_of(host))
+
+
+def _exchanging(
+    fabric: Fabric,
+    hosts: Sequence[Host],
+    agent: agents.Agent,
+    numbers: Iterable[int],
+    args: argparse.Namespace,
+) -> list[subprocess.Popen[bytes]]:
+    """Jobs of these numbers, started side by side: each says "sending" when it does."""
+    load = LOAD, "send", hosts[1].address, LOAD_PORT, args.period, args.burst
+    return [_start(fabric, hosts[0], _wrapped(agent, f"load-{one}"), *load) for one in numbers]
 
 
 def _with_flows(
