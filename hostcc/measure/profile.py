@@ -108,12 +108,15 @@ def assemble(
         return MeasuredProfile(
             job, of.end_ns, periodic=False, reason=found.reason, confidence=0.0, flop=flop
         )
-    uses = tuple(use(of, found, link) for link in links)
+    tx, rx = directions(of, of, found)
+    uses = tuple(
+        use(link, *((tx, rx) if link.traffic is None else directions(link.traffic, of, found)))
+        for link in links
+    )
     times = {one.name: one.time_s for one in uses if one.time_s is not None}
     slowest = max(times, key=lambda name: times[name], default=None)
     time_s = None if slowest is None else times[slowest]
     laid = fold(of, found)
-    tx, rx = directions(of, of, found)
     return MeasuredProfile(
         job,
         of.end_ns,
@@ -139,9 +142,8 @@ def assemble(
     )
 
 
-def use(of: ByteSeries, found: Period, link: Link) -> LinkUse:
-    """A link's part in an iteration; a link without a speed has no time."""
-    tx, rx = directions(of if link.traffic is None else link.traffic, of, found)
+def use(link: Link, tx: float, rx: float) -> LinkUse:
+    """A link's part in an iteration, in bytes; a link without a speed has no time."""
     speed = link.bits_per_s
     time_s = BITS * max(tx, rx) / speed if speed and speed > 0 else None
     return LinkUse(link.name, speed, tx, rx, time_s)

@@ -171,3 +171,29 @@ def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: 
     assert another.measured.period_s is None
     latest.keep({"b"})
     assert latest.known(job, Track("a"), beside) is not another
+
+
+def test_looks_that_find_the_same_figures_put_nothing_together_again() -> None:
+    steady, latest, job = learned(regular(100, 40)), Latest(), LiveJob("a")
+    first, watch = latest.known(job, steady, Beside()), steady.watch
+    assert watch is not None
+    who = np.zeros(1, DESTINATION)
+    who["addr"][0] = packed(str(NEAR))
+    for at in range(4000, 4600, 200):
+        steady.take(part(regular(100, 60), at, at + 200), who, np.array([[1, 1]]))
+        steady.look(steady.collect())
+        assert steady.watch is not watch
+        assert latest.known(job, steady, Beside()) is first
+    # Where the traffic goes is part of it.
+    who = who.copy()
+    who["addr"][0] = packed(str(FAR))
+    steady.take(part(regular(100, 60), 4600, 4700), who, np.array([[1, 1]]))
+    steady.look(steady.collect())
+    to_both = latest.known(job, steady, Beside())
+    assert to_both is not first
+    # As are figures that were measured again.
+    steady.take(part(regular(100, 600), 4700, 45_000), who, np.array([[1, 1]]))
+    steady.look(steady.collect())
+    again = latest.known(job, steady, Beside())
+    assert again is not to_both
+    assert again.measured.measured_ns > to_both.measured.measured_ns
