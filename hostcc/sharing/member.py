@@ -33,6 +33,8 @@ class Member:
         self.unpublished: dict[str, str] = {}
         """Job -> why the others would not take its profile."""
         self._published: dict[str, Profile] = {}
+        self._of: dict[str, tuple[JobProfile, dict[str, str]]] = {}
+        """Job -> what that was made of."""
         self._seen: dict[str, float] = {}
         self._members: tuple[int, dict[str, str]] = (-1, {})
         self._ready: asyncio.Future[None]
@@ -53,22 +55,27 @@ class Member:
 
     def publish(self, profiles: Iterable[JobProfile], live: Collection[str], now: float) -> None:
         """Tell what was measured of jobs, and withdraw those that are not among `live`."""
-        node = self.service.node
+        node, addresses = self.service.node, self._addresses()
         for measured in profiles:
             job = measured.job
             self._seen[job] = now
-            told = publishing.content(measured, self._published.get(job), self._addresses())
+            of = self._of.get(job)
+            if of is not None and of[0] is measured and of[1] is addresses:
+                continue
+            told = publishing.content(measured, self._published.get(job), addresses)
             try:
                 if told != self._published.get(job):
                     node.publish(PROFILE, job, told)
             except PayloadError as error:
                 self.unpublished[job] = one_line(str(error))
+                self._of.pop(job, None)
                 continue
-            self._published[job] = told
+            self._published[job], self._of[job] = told, (measured, addresses)
             self.unpublished.pop(job, None)
         for job in publishing.ended(self._seen, live, now):
             del self._seen[job]
             self.unpublished.pop(job, None)
+            self._of.pop(job, None)
             if self._published.pop(job, None) is not None:
                 node.withdraw(PROFILE, job)
 
@@ -115,5 +122,7 @@ class Member:
         if self._members[0] != node.store.revision:
             names = node.store.writers()
             pairs = [(name, node.address(name)) for name in names]
-            self._members = node.store.revision, publishing.by_address(pairs)
+            found = publishing.by_address(pairs)
+            same = found == self._members[1]
+            self._members = node.store.revision, self._members[1] if same else found
         return self._members[1]

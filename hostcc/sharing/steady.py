@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from hostcc.model import JobProfile
 from hostcc.sharing.publishing import KEEP_S
@@ -33,8 +34,7 @@ SMALL = 0.05
 """Part of a job's bytes below which a destination does not make a difference."""
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """What is told of a job."""
 
     profile: JobProfile
@@ -46,6 +46,8 @@ class Held:
     """When another measurement was told last, seconds."""
     changes: int = 0
     """How often that was soon after the one before."""
+    like: JobProfile | None = None
+    """The last measurement that said the same: mostly it is measured again."""
 
     @property
     def patience_s(self) -> float:
@@ -77,19 +79,22 @@ def step(
 
 def _next(before: Held | None, fresh: JobProfile, now: float, *, turn: bool) -> Held:
     if before is None:
-        return Held(fresh, now)
+        return Held(fresh, now, like=fresh)
+    if fresh is before.like:
+        return before._replace(at=now, other_at=None)
     old = before.profile
     guess, was_guess = fresh.confidence <= 0, old.confidence <= 0
     if guess != was_guess:
-        return before if guess else Held(fresh, now, changed_at=now)
+        return before if guess else Held(fresh, now, changed_at=now, like=fresh)
     if _alike(old, fresh, OTHER_GUESS if guess else OTHER):
-        return replace(before, at=now, other_at=None)
+        return before._replace(at=now, other_at=None, like=fresh)
     since = now if before.other_at is None else before.other_at
     better = guess and not old.comm_start_s and fresh.comm_start_s > 0
     restless = now - before.changed_at < CALM_S
     if better or (now - since >= before.patience_s and (turn or guess or not restless)):
-        return Held(fresh, now, changed_at=now, changes=before.changes + 1 if restless else 0)
-    return replace(before, at=now, other_at=since)
+        changes = before.changes + 1 if restless else 0
+        return Held(fresh, now, changed_at=now, changes=changes, like=fresh)
+    return before._replace(at=now, other_at=since)
 
 
 class Steady:
