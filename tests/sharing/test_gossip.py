@@ -15,11 +15,12 @@ import msgspec
 import pytest
 
 from hostcc.config import Config
-from hostcc.coord.payloads import PROFILE
+from hostcc.coord.payloads import PROFILE, Profile
 from hostcc.errors import HostccError
 from hostcc.model import JobProfile
 from hostcc.parts import Parts
 from hostcc.sections.gossip import GossipConfig
+from hostcc.sharing import publishing
 from hostcc.sharing.gossip import Gossip
 from tests.coord.members import make_keys, until
 from tests.measuring.hosts import OWN, ToyHost
@@ -119,6 +120,28 @@ async def test_two_agents_share_profiles_and_agree(pair: tuple[Site, Site]) -> N
         assert one.part.verify() == []
         other.measured = []
         await until(lambda: member.service.node.store.get("b", (PROFILE, "train")).withdrawn)  # type: ignore[union-attr]
+
+
+async def test_the_same_measurement_is_worked_out_again_when_addresses_are_others(
+    pair: tuple[Site, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    one.measured = [replace(MEASURED, bytes_to=(("127.0.0.1", 1e6),))]
+    made: list[Profile] = []
+    content = publishing.content
+
+    def counted(*words: Any) -> Profile:
+        made.append(content(*words))
+        return made[-1]
+
+    monkeypatch.setattr(publishing, "content", counted)
+    async with running(one):
+        await until(lambda: bool(made) and [to for to, _ in made[-1].to] == ["a"])
+        before = len(made)
+        await asyncio.sleep(10 * one.part.every_s)
+        assert len(made) == before
+        async with running(other):  # now the address is of two
+            await until(lambda: [to for to, _ in made[-1].to] == ["127.0.0.1"])
 
 
 async def test_the_configuration_may_change_while_it_runs(pair: tuple[Site, Site]) -> None:
