@@ -90,6 +90,7 @@ def load(path: Path) -> Recording:
             return _read(path, archive)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
+    # zipfile raises the last two for a compression that it lacks and for what is encrypted.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{path}: expected a recorded series, got {error}") from error
 

@@ -67,7 +67,7 @@ class Rdma:
         self._tracks: dict[str, Track] = {}
         self._ports: dict[str, set[Key]] = {}
         self._links: dict[Key, Link] = {}
-        """The same objects as long as they are the same links: what is made of them is kept."""
+        """Of each port, made once: links are told apart by identity."""
 
     def off(self) -> str:
         """Is there anything to read?"""
@@ -79,6 +79,10 @@ class Rdma:
         """Find the counters of bytes."""
         self._counters = self._make()
         self._files = tuple(byte_files(self._sysfs))
+        self._links = {
+            (one.device, one.port): Link(f"{one.device}/{one.port}", one.rate_bps)
+            for one in self._files
+        }
         self._last, self._whose_due_ns = {}, 0
         self._bin = self._clock_ns() // BIN_NS
 
@@ -126,14 +130,7 @@ class Rdma:
         if track is None:
             return None
         ports = self._ports.get(job, set())
-        return track, [self._link(port) for port in ports] if len(ports) == 1 else []
-
-    def _link(self, key: Key) -> Link:
-        speeds = {(one.device, one.port): one.rate_bps for one in self._files}
-        link, speed_bps = self._links.get(key), speeds.get(key)
-        if link is None or link.bits_per_s != speed_bps:
-            link = self._links[key] = Link(f"{key[0]}/{key[1]}", speed_bps)
-        return link
+        return track, [self._links[port] for port in ports] if len(ports) == 1 else []
 
     # Whose.
 

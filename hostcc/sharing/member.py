@@ -6,8 +6,9 @@ Only imported where gossip is enabled: it loads ZeroMQ, cryptography and the sch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from hostcc.coord.payloads import PROFILE, PayloadError, Profile
 from hostcc.coord.service import GossipService, GossipStatus, PeerStatus, ServiceSettings
@@ -18,6 +19,16 @@ from hostcc.planning.standing import Standing
 from hostcc.planning.thread import PlanThread
 from hostcc.sections.plan import PlanConfig
 from hostcc.sharing import publishing
+
+
+class _Published(NamedTuple):
+    profile: Profile
+    measured: JobProfile
+    addresses: Mapping[str, str]
+
+    def of(self, measured: JobProfile, addresses: Mapping[str, str]) -> bool:
+        """Whether it was made of these very objects."""
+        return self.measured is measured and self.addresses is addresses
 
 
 class Member:
@@ -32,9 +43,7 @@ class Member:
         )
         self.unpublished: dict[str, str] = {}
         """Job -> why the others would not take its profile."""
-        self._published: dict[str, Profile] = {}
-        self._of: dict[str, tuple[JobProfile, dict[str, str]]] = {}
-        """Job -> what that was made of."""
+        self._published: dict[str, _Published] = {}
         self._seen: dict[str, float] = {}
         self._members: tuple[int, dict[str, str]] = (-1, {})
         self._ready: asyncio.Future[None]
@@ -59,23 +68,22 @@ class Member:
         for measured in profiles:
             job = measured.job
             self._seen[job] = now
-            of = self._of.get(job)
-            if of is not None and of[0] is measured and of[1] is addresses:
+            old = self._published.get(job)
+            if old is not None and old.of(measured, addresses) and job not in self.unpublished:
                 continue
-            told = publishing.content(measured, self._published.get(job), addresses)
+            last = None if old is None else old.profile
+            told = publishing.content(measured, last, addresses)
             try:
-                if told != self._published.get(job):
+                if told != last:
                     node.publish(PROFILE, job, told)
             except PayloadError as error:
                 self.unpublished[job] = one_line(str(error))
-                self._of.pop(job, None)
                 continue
-            self._published[job], self._of[job] = told, (measured, addresses)
+            self._published[job] = _Published(told, measured, addresses)
             self.unpublished.pop(job, None)
         for job in publishing.ended(self._seen, live, now):
             del self._seen[job]
             self.unpublished.pop(job, None)
-            self._of.pop(job, None)
             if self._published.pop(job, None) is not None:
                 node.withdraw(PROFILE, job)
 
