@@ -121,11 +121,12 @@ static void flow_tx_start(struct sock *sk)
 	gap = now - last;
 	if ((s64)gap <= 0)
 		return;
-	if (gap >= hcc_min_silence_ns(tp->srtt_us >> 3)) {
+	/* The first begins whenever it does: also right after the handshake. */
+	if (!s->iteration_start_ns || gap >= hcc_min_silence_ns(tp->srtt_us >> 3)) {
 		/* Several flows start at once: one of them closes the iteration. */
 		if (__sync_val_compare_and_swap(&s->last_active_ns, last, now) != last)
 			return;
-		if (!last || s->iteration_bytes < HCC_MIN_ITERATION_BYTES) {
+		if (!s->iteration_start_ns || s->iteration_bytes < HCC_MIN_ITERATION_BYTES) {
 			/* Nothing yet, or a handshake: too little to learn from. */
 			s->iteration_start_ns = now;
 			s->iteration_bytes = 0;

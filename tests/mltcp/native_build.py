@@ -24,8 +24,8 @@ SLOT = 3
 _U64 = {"native_silence_ns", "native_min_silence_ns", "native_patience_ns", "native_work_ns",
         "native_pace", "native_fill_q10"}  # fmt: skip
 _VOID = {"native_learn_gap", "native_iteration_end", "native_reset", "native_open", "native_send",
-         "native_ack", "native_close", "native_learn_rate", "native_write", "native_take",
-         "native_depart"}  # fmt: skip
+         "native_ack", "native_close", "native_dial", "native_learn_rate", "native_write",
+         "native_take", "native_depart"}  # fmt: skip
 _POINTER, _32, _64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _ARGUMENTS = {
     "native_silence_ns": (_POINTER, _POINTER, _32),
@@ -60,6 +60,7 @@ _ARGUMENTS = {
     "native_pause_of_many_us": (_32, _32),
     "native_fill_q10": (_POINTER, _32, _32),
     "native_flow_f_q10": (_32,),
+    "native_dial": (_32,),
     "native_scale_acked": (_32, _32, _32),
 }
 
@@ -160,6 +161,14 @@ class NativeJob:
         for flow, share in enumerate(shares):
             if share:
                 self.native.call("ack", flow, self.variant, self.now_us, self.rtt_us)
+
+    def dial(self) -> None:
+        """The handshake of all flows."""
+        for flow in range(self.flows):
+            self.native.call("dial", flow)
+        self.now_us += self.rtt_us
+        for flow in range(self.flows):
+            self.native.call("ack", flow, self.variant, self.now_us, self.rtt_us)
 
     def iteration(self, total: int, bursts: int = 1, pause_us: int = 0) -> None:
         """One iteration's bytes in equal bursts with pauses between them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -70,6 +71,7 @@ def regular(
     fresh(kernel, stage, params)
     sender, receiver = stage.pair()
     stage.dial(sender, receiver, flows=flows)
+    began_s = time.monotonic()
     sender.ask("send", sizes=[BYTES] * count, gaps_ms=[gap_ms] * count)
     seen, now = boundaries(kernel), state(kernel)
     assert delivered(sender, receiver) == count * BYTES
@@ -78,6 +80,7 @@ def regular(
     assert BYTES <= seen["bytes"][0] <= BYTES + flows
     assert (seen["bytes"][1:] == BYTES).all()
     assert (seen["period_ns"] > gap_ms * 1e6).all()
+    assert (seen["period_ns"] < (time.monotonic() - began_s) * 1e9).all()
     assert (seen["comm_ns"] < seen["period_ns"]).all()
     assert now["total_bytes"] == BYTES
     assert now["iterations"] == count - 1

@@ -137,6 +137,16 @@ void native_send(u32 flow, u32 variant, u64 at_us, u32 bytes)
 	tp->packets_out += (bytes + tp->mss_cache - 1) / tp->mss_cache;
 }
 
+/* A SYN goes out: one byte, of which congestion control is told by its acknowledgement alone. */
+void native_dial(u32 flow)
+{
+	struct tcp_sock *tp = tcp_sk(sock_of(flow));
+
+	tp->write_seq++;
+	tp->snd_nxt++;
+	tp->packets_out++;
+}
+
 /* Everything out is acknowledged. */
 void native_ack(u32 flow, u32 variant, u64 at_us, s32 rtt_us)
 {
