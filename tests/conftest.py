@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 
 NOT_HERE = "not on this machine:"
 TIERS = {"unit", "kernel", "vm"}
+KERNEL_LIMIT_S = 900
+"""Many times what the longest kernel test takes: it ends what hangs, not what is slow."""
 
 # No deadline: the machine may be busy, and how long a test takes is nobody's result.
 settings.register_profile(
@@ -30,8 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not TIERS & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.unit)
-        if item.get_closest_marker("kernel") and not root:
+        if not item.get_closest_marker("kernel"):
+            continue
+        if not root:
             item.add_marker(pytest.mark.skip(reason="needs root"))
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(KERNEL_LIMIT_S))
 
 
 @pytest.hookimpl(trylast=True)

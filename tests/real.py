@@ -8,11 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests import patience
 
 HOSTCC = (sys.executable, "-m", "hostcc")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -50,20 +50,12 @@ for line in sys.stdin:
 """
 
 
+until = patience.until
+
+
 def available() -> set[str]:
     """Congestion controls that are registered now."""
     return set(AVAILABLE.read_text().split())
-
-
-def until(
-    true: Callable[[], bool], what: str | Callable[[], str], patience_s: float = 20.0
-) -> None:
-    """Wait for something that must come; patience only bounds a failure."""
-    deadline = time.monotonic() + patience_s
-    while not true():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited in vain for {what if isinstance(what, str) else what()}")
-        time.sleep(0.02)
 
 
 class Talker:
@@ -98,7 +90,7 @@ class Talker:
         assert self.process.stdin is not None
         self.process.stdin.write(f"exit {status}\n")
         self.process.stdin.close()
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def close(self) -> None:
         self.process.kill()
@@ -123,7 +115,7 @@ class RealHost:
         self.root.mkdir()
         subprocess.run(["ip", "netns", "add", self.name], check=True)
         self.inside("ip", "link", "set", "lo", "up")
-        self.enter = ("nsenter", f"--net=/run/netns/{self.name}")
+        self.enter: tuple[str, ...] = ("nsenter", f"--net=/run/netns/{self.name}")
         self.agents: list[subprocess.Popen[str]] = []
         self.talkers: list[Talker] = []
         self.socket = folder / "run" / "control.sock"
@@ -212,7 +204,7 @@ class RealHost:
 
     def stop(self, process: subprocess.Popen[str], number: int = signal.SIGTERM) -> int:
         process.send_signal(number)
-        return process.wait(20)
+        return process.wait(60)
 
     def close(self) -> None:
         """Leave nothing behind."""

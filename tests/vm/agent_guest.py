@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from hostcc.client import ask
 from hostcc.errors import HostccError
 from tests.vm import roce_fabric
 from tests.vm.allreduce import STOP
-from tests.vm.roce_fabric import ADDRESS, Capture
+from tests.vm.patience import listens, until, worked_s
+from tests.vm.roce_fabric import Capture
+from tests.vm.wire import Place, running
 
 RUN = Path("/run/hostcc-vm")
 SOCKET = RUN / "control.sock"
@@ -42,6 +45,9 @@ mbit_per_s = {own}
 """
 STALE_S, PATIENCE_S = 40.0, 90.0
 """The emulator takes many seconds to load what takes a moment elsewhere."""
+WORK_S, RATE_S = 300.0, 6.0
+MOST_BYTES, MOST_PACKETS = 1e9, 60_000
+"""Of both jobs, by when the agent should have done what it has to do."""
 
 
 def configure(rate: float) -> None:
@@ -55,16 +61,17 @@ def configure(rate: float) -> None:
 def agent() -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "hostcc", "agent", "--config", str(CONFIG)]
     process = subprocess.Popen(words)
-    deadline = time.monotonic() + 60
-    while True:
+
+    def answers() -> bool:
+        assert process.poll() is None, "the agent ended"
         try:
             ask(SOCKET, "status")
         except HostccError:
-            assert process.poll() is None, "the agent ended"
-            assert time.monotonic() < deadline, "no agent"
-            time.sleep(0.3)
-        else:
-            return process
+            return False
+        return True
+
+    until(answers, lambda: worked_s([process.pid]), "an agent", WORK_S)
+    return process
 
 
 def start(job: str, port: int) -> list[subprocess.Popen[str]]:
@@ -73,8 +80,11 @@ def start(job: str, port: int) -> list[subprocess.Popen[str]]:
         inner = [sys.executable, "-m", "tests.vm.allreduce", rank, str(port), "100000", "0.05"]
         words = [sys.executable, "-m", "hostcc", "run", "--rdma", "--job", job,
                  "--weight", str(JOBS[job]), "--socket", str(SOCKET), "--", *inner]  # fmt: skip
-        made.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-        time.sleep(2)
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        made.append(process)
+        if rank == "0":
+            works = partial(worked_s, [process.pid])
+            until(partial(listens, port), works, "the first process", WORK_S)
     return made
 
 
@@ -91,24 +101,25 @@ def sent() -> dict[str, int]:
     return {job: rows[job]["bytes"] if job in rows else 0 for job in JOBS}
 
 
-def wire(capture: Capture) -> set[tuple[str, int, int]]:
-    """(path, port, class) of what the near end sends, for two seconds."""
-    capture.take(0)
-    seen = [p for p in capture.take(2.0) if p.source == ADDRESS["rxa"]]
-    return {(p.path, p.port, p.traffic_class) for p in seen}
+def rate() -> float:
+    """Bytes per second of one process of the faster job; 0 until both jobs send."""
+    then = sent()
+    time.sleep(RATE_S)
+    rates = [(size - then[job]) / RATE_S / 2 for job, size in sent().items()]
+    return max(rates) if all(one > 0 for one in rates) else 0.0
 
 
-def until(capture: Capture, paths: set[str], limit_s: float) -> list[Any]:
+def settled(capture: Capture, paths: set[str]) -> list[Any]:
     """The wire once each job has a class, on exactly these paths, and they stay there."""
-    deadline = time.monotonic() + limit_s
-    seen: set[tuple[str, int, int]] = set()
-    while time.monotonic() < deadline:
-        before, seen = seen, wire(capture)
+    before: set[Place] = set()
+
+    def good(seen: set[Place]) -> bool:
+        nonlocal before
+        before, last = seen, before
         classes = {row[2] for row in seen} - {0}  # 0: a job that was not told yet
-        good = {row[0] for row in seen} == paths and len(classes) == len(seen) == 2
-        if good and before == seen:
-            break
-    return sorted(map(list, seen))
+        return {row[0] for row in seen} == paths and len(classes) == len(seen) == 2 and seen == last
+
+    return sorted(row[:3] for row in running(capture, good, MOST_PACKETS))
 
 
 def main() -> None:
@@ -121,27 +132,22 @@ def main() -> None:
     configure(1e6)
     first = agent()
     runs = [*start("heavy", 18600), *start("light", 18601)]
-    deadline, rate = time.monotonic() + 90, 0.0
-    while not rate and time.monotonic() < deadline:
-        then = sent()
-        time.sleep(6)
-        rates = [(size - then[job]) / 6.0 / 2 for job, size in sent().items()]
-        rate = max(rates) if all(one > 0 for one in rates) else 0.0
-    configure(max(rate, 1e3))
+    fastest = until(rate, lambda: sum(sent().values()), "bytes of both jobs", MOST_BYTES)
+    configure(max(fastest, 1e3))
     first.send_signal(signal.SIGHUP)
-    report: dict[str, Any] = {"rate": rate, "before": until(capture, {"p0"}, 90)}
+    report: dict[str, Any] = {"rate": fastest, "before": settled(capture, {"p0"})}
     told_before = told()
     for router, net in (
         ("f1", "198.18.2.0/24 nexthop via 198.19.0.2 nexthop via 198.19.1.2"),
         ("f2", "198.18.1.0/24 nexthop via 198.19.0.1 nexthop via 198.19.1.1"),
     ):
         roce_fabric.run(f"ip -n {router} route replace {net}")  # fmt: skip
-    report["after"] = until(capture, {"p0", "p1"}, 120)
+    report["after"] = settled(capture, {"p0", "p1"})
     report["told"] = [told_before, told()]
     report["verify"] = ask(SOCKET, "verify", PATIENCE_S)["differences"]
     first.kill()
     first.wait()
-    report["after_death"] = until(capture, {"p0", "p1"}, 60)  # they go on where they are
+    report["after_death"] = settled(capture, {"p0", "p1"})  # they go on where they are
     STOP.touch()
     outputs = [run.communicate(timeout=120)[0] for run in runs]
     report["status"] = [run.returncode for run in runs]

@@ -117,6 +117,7 @@ def capable() -> int:
 def main() -> None:
     objects = Path(sys.argv[1])
     prepare(objects)
+    print("prepared", flush=True)  # who says nothing for long is taken to be stuck
     report: dict[str, Any] = {"kernel": platform.release()}
     operations = {Variant.DCTCP: "both_dctcp", Variant.RENO: "hcc_reno"}
     with mltcp_from(objects / "dctcp_shadow.bpf.o", operations) as (kernel, obj):
@@ -125,6 +126,7 @@ def main() -> None:
         listener = listen()
         exchange(listener)
         report["one"] = counts(obj)
+        print("compared", flush=True)
         kernel.set_job(SLOT, replace(ONE, mode=Mode.STATIC, static_weight=3))
         exchange(listener)
         report["three"] = counts(obj)

@@ -32,8 +32,9 @@ for d in proc sys dev; do mount --move /$d /new/$d; done
 exec switch_root /new /bin/sh /run/vm/init
 """
 
-# On the host's root: what an init system would mount, then the command.  The console says how
-# far a guest came that ends without a word; a Python program that is out of time, where it is.
+# On the host's root: what an init system would mount, then the command, which may read what the
+# host writes.  The console says how far a guest came that ends without a word; a Python program
+# that the host calls stuck, where it is.
 SECOND_INIT = """
 echo {started} >/dev/ttyS0
 export PYTHONDONTWRITEBYTECODE=1 PYTHONFAULTHANDLER=1 HOME=/root TERM=dumb LANG=C.UTF-8
@@ -51,11 +52,14 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
   sleep 0.2
 done
 echo "prepared, output ${{PORT:-here}}" >/dev/ttyS0
-exec >${{PORT:-/dev/ttyS0}} 2>&1 </dev/null
+exec 3<>${{PORT:-/dev/ttyS0}} >&3 2>&3 </dev/null
 cd {directory}
-timeout -s ABRT -k 10 {limit_s} {command}
+{command} <&3 &
+command=$!
+(until [ -e /run/vm/stuck ]; do sleep 3; done; kill -ABRT $command) >/dev/null 2>&1 &
+wait $command
 echo $? >/run/vm/status
-exec >/dev/null 2>&1
+exec >/dev/null 2>&1 3>&-
 sync
 busybox poweroff -f
 """
@@ -107,14 +111,13 @@ def initramfs(tree: Path, cache: Path) -> Path:
     return target
 
 
-def second_init(tree: Path, directory: Path, command: list[str], limit_s: float) -> str:
-    """The script that runs `command` in `directory` on the host's root, aborted at its limit."""
+def second_init(tree: Path, directory: Path, command: list[str]) -> str:
+    """The script that runs `command` in `directory` on the host's root."""
     return SECOND_INIT.format(
         started=STARTED,
         modules=shlex.quote(str(tree / "lib/modules")),
         directory=shlex.quote(str(directory)),
         command=shlex.join(command),
-        limit_s=round(limit_s),
     )
 
 

@@ -1,18 +1,25 @@
 """Run one command as root in a small virtual machine with another kernel.
 
 QEMU without KVM (TCG) boots an unpacked Debian kernel package on the host's own root file
-system, read-only, with a tmpfs on top: nothing that the command does is kept.  Its timing
-says nothing about real machines.
+system, read-only, with a tmpfs on top: nothing that the command does is kept.
+
+While it works, the guest's clock counts instructions, so that a busy host makes it slower but
+none of its deadlines shorter; this takes one processor.  The host gives up on a guest that
+says nothing, never on one that is slow.  Its timing says nothing about real machines.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import subprocess
 import tempfile
-import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.vm import guest
 
@@ -20,11 +27,14 @@ REPOSITORY = Path(__file__).parents[2]
 KERNEL_TREE = REPOSITORY / ".vm/kernel"
 """Where tools/setup --with-vm unpacks the kernel package."""
 MEMORY_MIB = 2048
-START_S, BOOTS = 100.0, 3
-"""Seconds until a guest has to say that it has started, and boots at most: one was seen
-with both its processors busy for five minutes, and not a word of its first process."""
-BOOT_S = 60.0
-"""Left of a time limit for the boot, and to tell what a command was doing at its end."""
+INSTRUCTION_SHIFT = 1
+"""An instruction takes 2 to this power nanoseconds of the guest's time."""
+SILENCE_S, LAST_WORDS_S = 300.0, 60.0
+"""A guest that says nothing for so long is stuck, and has this long to say where."""
+BOOTS = 3
+"""At most: one was seen that had no word of its first process after five minutes of work."""
+REPORT = "REPORT "
+"""The line that starts so holds a command's answer, one JSON object."""
 
 
 @dataclass(frozen=True)
@@ -36,50 +46,129 @@ class Outcome:
     console: str
 
 
-def run(command: list[str], timeout_s: float) -> Outcome:
-    """Boot, run `command` in the repository, power off; what did not start is booted again."""
-    boots = 1
-    outcome = _run(command, timeout_s)
-    while outcome.status is None and guest.STARTED not in outcome.console and boots < BOOTS:
-        boots += 1
-        outcome = _run(command, timeout_s)
-    return outcome
+class Machine:
+    """A guest that runs one command in the repository, then powers off."""
 
-
-def _run(command: list[str], timeout_s: float) -> Outcome:
-    cache = KERNEL_TREE.parent / "cache"
-    cache.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="hostcc-vm-") as name:
-        control = Path(name)
-        script = guest.second_init(KERNEL_TREE, REPOSITORY, command, timeout_s - BOOT_S)
-        (control / "init").write_text(script)
-        machine = subprocess.Popen(
-            _qemu(control, guest.kernel(KERNEL_TREE, cache), guest.initramfs(KERNEL_TREE, cache)),
+    def __init__(self, command: list[str]) -> None:
+        cache = KERNEL_TREE.parent / "cache"
+        cache.mkdir(exist_ok=True)
+        self._directory = tempfile.TemporaryDirectory(prefix="hostcc-vm-")
+        self._control = Path(self._directory.name)
+        (self._control / "init").write_text(guest.second_init(KERNEL_TREE, REPOSITORY, command))
+        kernel, initramfs = guest.kernel(KERNEL_TREE, cache), guest.initramfs(KERNEL_TREE, cache)
+        self._process = subprocess.Popen(
+            _qemu(self._control, kernel, initramfs),
             # An open pipe: with /dev/null for input the guest's writes block for ever.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        status, console = control / "status", control / "console"
+        self._said = b""
 
-        def said() -> str:
-            return console.read_text(errors="replace") if console.exists() else ""
+    def starts(self) -> bool:
+        """Wait for the guest's first word; False when there was none."""
+        deadline = time.monotonic() + SILENCE_S
+        while guest.STARTED not in self.console():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                return False
+            time.sleep(0.2)
+        return True
 
-        def started() -> None:
-            if guest.STARTED not in said():
-                machine.kill()
+    def ask(self, question: str) -> dict[str, Any]:
+        """Write a line that the command reads; the report that it answers with."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        begin = len(self._said)
+        self._process.stdin.write(f"{question}\n".encode())
+        self._process.stdin.flush()
+        while (answer := reported(self._said[begin:])) is None:
+            more = read_on(self._process.stdout.fileno(), self._ask_where, self._process.kill)
+            self._said += more
+            assert more, f"{question}: the guest ended\n{described(self.end())}"
+        return answer
 
-        watchdogs = threading.Timer(timeout_s, machine.kill), threading.Timer(START_S, started)
-        for watchdog in watchdogs:
-            watchdog.start()
+    def end(self) -> Outcome:
+        """What the command said until it ended."""
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        while more := read_on(output, self._ask_where, self._process.kill):
+            self._said += more
+        self._process.wait()
+        status = self._control / "status"
+        return Outcome(
+            int(status.read_text()) if status.exists() else None,
+            self._said.decode(errors="replace").replace("\r\n", "\n"),
+            self.console(),
+        )
+
+    def close(self) -> None:
+        """Switch it off."""
+        self._process.kill()
+        self._process.communicate()
+        self._directory.cleanup()
+
+    def console(self) -> str:
+        """How far it came, and what its kernel complained of."""
+        console = self._control / "console"
+        return console.read_text(errors="replace") if console.exists() else ""
+
+    def _ask_where(self) -> None:
+        (self._control / "stuck").touch()
+
+
+def boot(command: list[str]) -> Machine:
+    """A guest that has started; what does not start is booted again."""
+    console = ""
+    for _ in range(BOOTS):
+        machine = Machine(command)
         try:
-            assert machine.stdout is not None
-            output = machine.stdout.read().decode(errors="replace").replace("\r\n", "\n")
-        finally:
-            for watchdog in watchdogs:
-                watchdog.cancel()
-            machine.kill()
-            machine.communicate()
-        return Outcome(int(status.read_text()) if status.exists() else None, output, said())
+            if machine.starts():
+                return machine
+            console = machine.console()
+        except BaseException:
+            machine.close()
+            raise
+        machine.close()
+    raise AssertionError(f"no guest has started\n{console[-2000:]}\nthe host: {host_load()}")
+
+
+def run(command: list[str]) -> Outcome:
+    """Boot, run `command`, power off."""
+    machine = boot(command)
+    try:
+        return machine.end()
+    finally:
+        machine.close()
+
+
+def read_on(
+    output: int,
+    ask_where: Callable[[], None],
+    kill: Callable[[], None],
+    limits_s: tuple[float, float] = (SILENCE_S, LAST_WORDS_S),
+) -> bytes:
+    """What comes next, empty at the end; who is silent is asked where it is, then killed."""
+    for limit_s, then in zip(limits_s, (ask_where, kill), strict=True):
+        if select.select([output], [], [], limit_s)[0]:
+            break
+        then()
+    return os.read(output, 1 << 16)
+
+
+def reported(said: bytes) -> dict[str, Any] | None:
+    """The first whole report in what was said."""
+    _, found, rest = said.decode(errors="replace").partition(REPORT)
+    line, ended, _ = rest.partition("\n")
+    if not found or not ended:
+        return None
+    report: dict[str, Any] = json.loads(line)
+    return report
+
+
+def described(outcome: Outcome) -> str:
+    """Everything that is known of an outcome that nobody wanted."""
+    return "\n".join(
+        [outcome.output, outcome.console[-2000:], f"status {outcome.status}; host: {host_load()}"]
+    )
 
 
 def host_load() -> str:
@@ -104,9 +193,10 @@ def _qemu(control: Path, kernel: Path, initramfs: Path) -> list[str]:
     )
     return [
         "qemu-system-x86_64",
-        "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-M", "pc",
+        "-accel", "tcg,thread=single,tb-size=512", "-icount", f"shift={INSTRUCTION_SHIFT}",
+        "-cpu", "max", "-M", "pc",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-        "-m", str(MEMORY_MIB), "-smp", "2",
+        "-m", str(MEMORY_MIB), "-smp", "1,maxcpus=2",
         "-kernel", str(kernel), "-initrd", str(initramfs), "-append", append,
         "-serial", f"file:{control}/console", "-device", "virtio-serial-pci",
         "-chardev", "stdio,id=out,signal=off", "-device", "virtserialport,chardev=out,name=out",

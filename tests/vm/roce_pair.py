@@ -16,7 +16,7 @@ from hostcc.verbs.steer import Route, address
 from tests.vm.roce_fabric import IPV4_GID
 
 ACCESS = verbs.IBV_ACCESS_LOCAL_WRITE | verbs.IBV_ACCESS_REMOTE_WRITE | verbs.IBV_ACCESS_REMOTE_READ
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Device:
@@ -57,7 +57,7 @@ class Connection:
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = ACCESS
         attr.path_mtu, attr.dest_qp_num = verbs.IBV_MTU_1024, self.pairs[1 - side].qp_num
-        attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 18, 7, 7
+        attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 20, 7, 7
         attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
         peer = (self.near, self.far)[1 - side]
         attr.ah_attr = address(peer.gid, IPV4_GID, route)

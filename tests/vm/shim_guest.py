@@ -1,7 +1,7 @@
 """In the guest: programs that know nothing of hostcc, with the transport shim preloaded.
 
-`python -m tests.vm.shim_guest PART ...` prints one JSON object: what was on the wire, what
-the programs returned, what the shim counted.
+`python -m tests.vm.shim_guest` reads the name of a part from each line, and answers with one
+JSON object: what was on the wire, what the programs returned, what the shim counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,19 @@ from hostcc.verbs.counts import read_counts
 from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
 from tests.vm import roce_fabric
 from tests.vm.allreduce import STOP
+from tests.vm.patience import listens, until, worked_s
 from tests.vm.roce_fabric import ADDRESS, Capture
+from tests.vm.wire import Place, ranked, running, sent
 
 PLAN, COUNTS = Path("/dev/shm/hostcc-rdma"), Path("/dev/shm/hostcc-qp")
 CLASS, OTHER_CLASS = 0x68, 0x28
-LIMIT_S = 90
+STALE_S = 60.0
+WORK_S = 300.0
+"""More processor time than any program here needs."""
+FUZZED_CHANGES = 1000
+MOST = 8000
+"""Packets after which a move should have been seen."""
+PERFTEST_PORT, ALLREDUCE_PORT = 18515, 18600
 Sides = tuple[list[str], list[str]]
 
 
@@ -41,7 +48,7 @@ class Agent:
     """What the agent would do: a plan, and a sign of life."""
 
     def __init__(self, **wishes: Any) -> None:
-        self.region = PlanRegion.create(PLAN, jobs=4, stale_s=2.0)
+        self.region = PlanRegion.create(PLAN, jobs=4, stale_s=STALE_S)
         self.say(**wishes)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
@@ -54,8 +61,10 @@ class Agent:
         self.region.publish([RdmaJob("job", ports=both, **wishes)])
 
     def die(self) -> None:
+        """No beat any more; what the last one was good for is over at once."""
         self._stop.set()
         self._thread.join()
+        self.region._header.stale_us = 1
 
     def close(self) -> None:
         self.die()
@@ -66,9 +75,10 @@ class Agent:
             self.region.beat()
 
 
-def write_bw(count: int, size: int = 16384, *more: str, tool: str = "ib_write_bw") -> Sides:
-    depth = [] if tool.endswith("lat") else ["-t", "8"]  # Soft-RoCE breaks at its 128
-    words = [tool, "-x", "1", "-s", str(size), "-n", str(count), "-F", *depth, *more]
+def write_bw(count: int, size: int = 16384, *more: str) -> Sides:
+    # Soft-RoCE breaks at its depth of 128; 2^20 * 4 us is a late time-out.
+    words = ["ib_write_bw", "-x", "1", "-s", str(size), "-n", str(count), "-F", "-t", "8"]
+    words += ["-u", "20", *more]
     return [*words, "-d", "rxb"], [*words, "-d", "rxa", "127.0.0.1"]
 
 
@@ -77,56 +87,57 @@ def pingpong() -> Sides:
     return [*words, "-d", "rxb"], [*words, "-d", "rxa", "127.0.0.1"]
 
 
-def allreduce(iterations: int, compute_s: float, port: int = 18600) -> Sides:
+def allreduce(compute_s: float, port: int = ALLREDUCE_PORT) -> Sides:
+    """Until told to stop."""
     words = [sys.executable, "-m", "tests.vm.allreduce"]
-    more = [str(port), str(iterations), str(compute_s)]
+    more = [str(port), "1000000", str(compute_s)]
     return [*words, "0", *more], [*words, "1", *more]
 
 
 class Run:
-    """A server and a client, both in the job."""
+    """A server and a client, both in the job; the client starts once the server listens."""
 
-    def __init__(self, sides: Sides, shim: bool = True, **environment: str) -> None:
-        env = dict(os.environ)
-        if shim:
-            env |= {"LD_PRELOAD": str(SHIM.target), "HOSTCC_JOB": "job", **environment}
-        self.processes = []
-        for words in sides:
-            self.processes.append(
-                subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            )
-            time.sleep(1.5)
+    def __init__(self, sides: Sides, port: int = PERFTEST_PORT, **environment: str) -> None:
+        self._env = os.environ | {"LD_PRELOAD": str(SHIM.target), "HOSTCC_JOB": "job"} | environment
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._start(sides[0])
+        until(lambda: listens(port) or self.ended(), self.worked_s, "a server", WORK_S)
+        self._start(sides[1])
+
+    def _start(self, words: list[str]) -> None:
+        self.processes.append(
+            subprocess.Popen(words, env=self._env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        )
+
+    def worked_s(self) -> float:
+        return worked_s([process.pid for process in self.processes])
+
+    def ended(self) -> bool:
+        return all(process.poll() is not None for process in self.processes)
 
     def end(self) -> dict[str, Any]:
         """Exit statuses and what was printed."""
-        outputs = []
-        for process in self.processes:
-            try:
-                outputs.append(process.communicate(timeout=LIMIT_S)[0].decode(errors="replace"))
-            except subprocess.TimeoutExpired:
+        stuck = ""
+        try:
+            until(self.ended, self.worked_s, "the end of a program", WORK_S)
+        except AssertionError as error:
+            stuck = f"killed: {error}\n"
+            for process in self.processes:
                 process.kill()
-                outputs.append("timed out " + process.communicate()[0].decode(errors="replace"))
+        outputs = [process.communicate()[0].decode(errors="replace") for process in self.processes]
         return {
             "status": [process.returncode for process in self.processes],
-            "output": [text[-1500:] for text in outputs],
+            "output": [stuck + text[-1500:] for text in outputs],
         }
 
 
 def wire(capture: Capture) -> list[list[Any]]:
-    """[path, port, class, packets] of what the client's end sent, the most frequent first."""
-    sent = [p for p in capture.take() if p.source == ADDRESS["rxa"]]
-    found = Counter((p.path, p.port, p.traffic_class) for p in sent)
-    return [[*key, count] for key, count in found.most_common(6)]
+    return ranked(sent(capture))
 
 
-def running(capture: Capture) -> list[list[Any]]:
-    """The wire once data flows."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        rows = wire(capture)
-        if sum(row[3] for row in rows) > 50:
-            return rows
-    return []
+def sending(capture: Capture, *wanted: Place) -> list[list[Any]]:
+    """The wire once packets are of all of `wanted` and no others; without, whatever comes."""
+    return running(capture, lambda seen: not wanted or seen == set(wanted), MOST)
 
 
 def ports_of(capture: Capture) -> tuple[int, int]:
@@ -138,7 +149,7 @@ def ports_of(capture: Capture) -> tuple[int, int]:
     found: dict[str, int] = {}
     for port in range(0xC200, 0xC240):
         connection = Connection(near, far, Route(port))
-        capture.take(0)
+        capture.take()
         connection.write(64)
         connection.wait(1)
         rows = wire(capture)
@@ -155,14 +166,11 @@ def counted() -> list[Any]:
 def quiet(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """No agent; then a stale one: as without the shim."""
     report = {}
-    for name, sides in (("plain", write_bw(400)), ("deep", write_bw(400, 65536, "-t", "128"))):
-        run = Run(sides, shim=False)
-        report[name] = {**run.end(), "wire": wire(capture)}
+    capture.take()
     run = Run(write_bw(400))
     report["none"] = {**run.end(), "wire": wire(capture), "counts": counted()}
     agent = Agent(ports=(ports[0],), traffic_class=CLASS)
     agent.die()
-    time.sleep(2.5)
     run = Run(write_bw(400))
     report["stale"] = {**run.end(), "wire": wire(capture), "counts": counted()}
     agent.region.close()
@@ -173,6 +181,7 @@ def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """Path and class from the plan; then another path while data flows."""
     report = {}
     agent = Agent(ports=(ports[0],), traffic_class=CLASS)
+    capture.take()
     for name, sides in (("pingpong", pingpong()), ("write_bw", write_bw(400))):
         run = Run(sides)
         report[name] = {**run.end(), "wire": wire(capture)}
@@ -181,14 +190,10 @@ def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
         ("old_post", write_bw(6000, 16384, "--use_old_post_send")),
     ):
         agent.say(ports=(ports[0],), traffic_class=CLASS)
-        capture.take(0)
         run = Run(sides)
-        before = running(capture)
+        before = sending(capture)
         agent.say(ports=(ports[1],), traffic_class=CLASS)
-        time.sleep(1.0)
-        capture.take(0)
-        time.sleep(1.0)
-        after = wire(capture)
+        after = sending(capture, ("p1", ports[1], CLASS))
         counts = counted()
         report[name] = {**run.end(), "before": before, "after": after, "counts": counts}
     agent.close()
@@ -199,13 +204,10 @@ def late(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """Queue pairs connect, by both ways of posting, and only then there is an agent."""
     report = {}
     for name, more in (("extended", ()), ("old_post", ("--use_old_post_send",))):
-        capture.take(0)
         run = Run(write_bw(6000, 16384, *more))
-        before, unseen = running(capture), counted()
+        before, unseen = sending(capture), counted()
         agent = Agent(ports=(ports[1],), traffic_class=CLASS)
-        time.sleep(2.0)
-        capture.take(0)
-        after, counts = running(capture), counted()
+        after, counts = sending(capture, ("p1", ports[1], CLASS)), counted()
         report[name] = {
             **run.end(), "before": before, "unseen": unseen, "after": after, "counts": counts
         }  # fmt: skip
@@ -216,29 +218,20 @@ def late(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
 def moved(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """A two-process all-reduce moved to and fro, then deserted by its agent."""
     agent = Agent(ports=(ports[0],), traffic_class=CLASS)
-    capture.take(0)
-    run = Run(allreduce(200, 0.02))
-    seen = [running(capture)[:1]]
-    for change in range(6):
-        agent.say(ports=(ports[(change + 1) % 2],), traffic_class=CLASS)
-        time.sleep(0.5)
-        capture.take(0)
-        seen.append(running(capture)[:1])
+    run = Run(allreduce(0.02), ALLREDUCE_PORT)
+    seen = [sending(capture)]
+    for change in range(1, 7):
+        path, port = change % 2, ports[change % 2]
+        agent.say(ports=(port,), traffic_class=CLASS)
+        seen.append(sending(capture, (f"p{path}", port, CLASS)))
     counts = counted()
     agent.die()
-    report = {**run.end(), "seen": seen, "counts": counts}
+    deserted = sending(capture)
+    STOP.touch()
+    report = {**run.end(), "seen": seen, "deserted": deserted, "counts": counts}
+    STOP.unlink()
     agent.region.close()
     return report
-
-
-def of_both(capture: Capture) -> list[list[Any]]:
-    """The wire, from now on until both jobs were seen sending."""
-    capture.take(0)
-    rows: list[list[Any]] = []
-    deadline = time.monotonic() + 100
-    while {row[2] for row in rows} != {CLASS, OTHER_CLASS} and time.monotonic() < deadline:
-        rows += wire(capture)
-    return rows
 
 
 def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
@@ -255,39 +248,47 @@ def two_jobs(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
 
     plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[0]))
     runs = [
-        Run(allreduce(10_000, 0.05, 18600 + index), HOSTCC_JOB=name)
-        for index, name in enumerate(("first", "second"))
+        Run(allreduce(0.05, port), port, HOSTCC_JOB=name)
+        for port, name in enumerate(("first", "second"), ALLREDUCE_PORT)
     ]
-    before = of_both(capture)
+    first = ("p0", ports[0], CLASS)
+    before = sending(capture, first, ("p0", ports[0], OTHER_CLASS))
     plan(("first", CLASS, ports[0]), ("second", OTHER_CLASS, ports[1]))
-    time.sleep(1.0)
-    after = of_both(capture)
+    after = sending(capture, first, ("p1", ports[1], OTHER_CLASS))
     STOP.touch()
     report = {"before": before, "after": after, "runs": [run.end() for run in runs]}
+    STOP.unlink()
     agent.close()
     return report
 
 
-def gated(ports: tuple[int, int]) -> dict[str, Any]:
+def gated(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """Posts wait for a PCIe semaphore and for F."""
     path = Path("/dev/shm/hostcc-pcie")
     report = {}
     with Semaphores.create([("gpu", Settings())], path) as region:
         agent = Agent(level=1, gates=(("", 0),))
         run = Run(write_bw(1000))
-        deadline = time.monotonic() + 30
         pids: set[int] = set()
-        while len(pids) < 2 and time.monotonic() < deadline:
-            pids |= set(region.states()[0].pids)
+
+        def both_took_part() -> bool:
+            pids.update(region.states()[0].pids)
+            return len(pids) == 2 or run.ended()
+
+        until(both_took_part, run.worked_s, "participants", WORK_S)
         report["semaphore"] = {**run.end(), "participants": len(pids)}
         agent.close()
         path.unlink()
-    slow = Pacing(2e6, 1 << 30, (0.25,) * 33)
-    agent = Agent(pacing=slow)
-    began = time.monotonic()
+    agent = Agent(pacing=Pacing(2e6, 1 << 30, (0.25,) * 33))
     run = Run(write_bw(160))
-    time.sleep(1)
-    report["paced"] = {"counts": counted(), **run.end(), "seconds": time.monotonic() - began}
+    paced: list[float] = []
+
+    def was_paced() -> bool:
+        paced.append(sum(one["paced_s"] for one in counted()))
+        return paced[-1] > 0 or run.ended()
+
+    until(was_paced, run.worked_s, "pacing", WORK_S)
+    report["paced"] = {"paced_s": max(paced), **run.end()}
     agent.close()
     return report
 
@@ -300,16 +301,16 @@ def fuzzed(rounds: int) -> dict[str, Any]:
         agent = Agent(ports=(0xC200,), traffic_class=CLASS, level=1, gates=(("", 0),))
         raw = agent.region._mapped
         run = Run(write_bw(150, 4096))
-        until = time.monotonic() + 2.0
-        while time.monotonic() < until:
+        for _ in range(FUZZED_CHANGES):
+            if run.ended():
+                break
             at = rng.randrange(len(raw) - 8)
             if rng.random() < 0.5:
                 at = rng.choice([0, 8, 12, 16, 24, 32, 36, *range(64, 260, 4)])
             raw[at : at + 4] = rng.choice([b"\xff" * 4, b"\0" * 4, rng.randbytes(4)])
             agent.region._header.generation += 1
             time.sleep(0.002)
-        ended = run.end()
-        results.append(ended["status"])
+        results.append(run.end()["status"])
         agent.close()
     return {"status": results}
 
@@ -322,29 +323,23 @@ def cost(runs: int) -> dict[str, Any]:
 
 
 PARTS = {
-    "quiet": quiet, "steered": steered, "late": late, "moved": moved, "two_jobs": two_jobs
+    "quiet": quiet, "steered": steered, "late": late, "moved": moved, "two_jobs": two_jobs,
+    "gated": gated,
 }  # fmt: skip
+NUMBERED = {"fuzzed": fuzzed, "cost": cost}
 
 
 def main() -> None:
-    began = time.monotonic()
     roce_fabric.build()
     assert ctypes.sizeof(ctypes.c_void_p) == 8
     capture = Capture()
     ports = ports_of(capture)
-    report: dict[str, Any] = {"ports": ports}
-    for part in sys.argv[1:]:
-        name, _, number = part.partition("=")
-        if name == "fuzzed":
-            report[name] = fuzzed(int(number))
-        elif name == "cost":
-            report[name] = cost(int(number))
-        elif name == "gated":
-            report[name] = gated(ports)
-        else:
-            report[name] = PARTS[name](capture, ports)
-    report["seconds"] = time.monotonic() - began
-    print("REPORT " + json.dumps(report))
+    for line in sys.stdin:
+        began = time.monotonic()
+        name, _, number = line.strip().partition("=")
+        found = NUMBERED[name](int(number)) if number else PARTS[name](capture, ports)
+        report = {"ports": ports, name: found, "seconds": time.monotonic() - began}
+        print("REPORT " + json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ class Pair:
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = ACCESS
         attr.path_mtu, attr.dest_qp_num = verbs.IBV_MTU_1024, self.pairs[1 - side].qp_num
-        attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 18, 7, 7
+        attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 20, 7, 7
         attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
         attr.ah_attr = AHAttr(
             gr=GlobalRoute(dgid=gid, sgid_index=IPV4_GID), is_global=1, port_num=1

@@ -17,7 +17,7 @@ from hostcc.verbs import ports, probe, steer
 from hostcc.verbs.steer import Route
 from tests.vm import roce_fabric
 from tests.vm.roce_fabric import ADDRESS, Capture, Packet
-from tests.vm.roce_pair import Connection, Device
+from tests.vm.roce_pair import PATIENCE_S, Connection, Device
 
 SIZE = 16 << 10
 
@@ -54,7 +54,7 @@ def at_start(near: Device, far: Device, capture: Capture, rng: random.Random) ->
     wanted += [(rng.randrange(0xC000, 0x10000), rng.randrange(256)) for _ in range(13)]
     for port, traffic_class in wanted:
         connection = Connection(near, far, Route(port, traffic_class))
-        capture.take(0)
+        capture.take()
         connection.write(3000)
         connection.wait(1)
         known = steer.read(connection.qp)
@@ -63,7 +63,7 @@ def at_start(near: Device, far: Device, capture: Capture, rng: random.Random) ->
             "read": [known.route.port, known.route.traffic_class],
         })  # fmt: skip
     default = Connection(near, far, Route())
-    capture.take(0)
+    capture.take()
     default.write(3000)
     default.wait(1)
     label = default_label(default.pairs[0].qp_num, default.pairs[1].qp_num)
@@ -79,15 +79,17 @@ def live(
     """Changes of a busy queue pair, with the data checked after each."""
     connection = Connection(near, far, Route(0xC111, 0x20))
     bad, took, wrong, used = 0, [], 0, []
-    for _ in range(changes):
+    for number in range(changes):
+        if number % 100 == 0:
+            print(f"{number} changes", flush=True)
         data = rng.randbytes(SIZE)
         near.memory.write(data, SIZE)
-        for number in range(3):
-            connection.write(SIZE, number)
+        for piece in range(3):
+            connection.write(SIZE, piece)
         route = Route(rng.randrange(0xC000, 0x10000), rng.randrange(64) << 2)
         used.append((route.port, route.traffic_class))
         try:
-            took.append(steer.move(connection.qp, connection.vector(route)))
+            took.append(steer.move(connection.qp, connection.vector(route), drain_s=PATIENCE_S))
         except HostccError as error:
             _, done = connection.queues[0].poll(8)
             codes = [one.status for one in done]
@@ -98,7 +100,7 @@ def live(
             wrong += 1
         connection.write(64)
         connection.wait(1)
-    seen_routes = {(port, traffic_class) for _, port, traffic_class in seen(capture.take(0.5))}
+    seen_routes = {(port, traffic_class) for _, port, traffic_class in seen(capture.take())}
     took.sort()
     return {
         "changes": changes, "bad": bad, "wrong": wrong, "median_ms": took[len(took) // 2] * 1e3,
@@ -109,12 +111,12 @@ def live(
 
 def probed(near: Device, far: Device, capture: Capture) -> dict[str, Any]:
     """What probes say of ports, and the path that queue pairs with those ports take."""
-    table = probe.routes(ADDRESS["rxa"], ADDRESS["rxb"], limit_s=40)
+    table = probe.routes(ADDRESS["rxa"], ADDRESS["rxb"], limit_s=PATIENCE_S)
     ways: dict[str, list[Any]] = {}
     for hops, found in table.items():
         for port in found[:3]:
             connection = Connection(near, far, Route(port))
-            capture.take(0)
+            capture.take()
             connection.write(64)
             connection.wait(1)
             ways.setdefault("/".join(hops), []).append(seen(capture.take())[0][0])
