@@ -16,7 +16,7 @@ import numpy as np
 from hostcc.bench import options
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
-from hostcc.mltcp.dcqcn import PATIENT_T_US, PLAIN_T_US
+from hostcc.mltcp.dcqcn import EAGER_T_US, PLAIN_T_US
 from hostcc.mltcp.params import Shape
 from hostcc.mltcp.shape import f_of
 from hostcc.sim.dcqcn import Link, Scale, Sender, TrainingJob
@@ -26,7 +26,7 @@ LINK = Link()
 FLOWS = 8
 GAIN, LOSS = 1.05, 0.97
 SMALLER_T_US = 80
-"""The third job of a triple: by the same factor again."""
+"""The first job of a triple: by the same factor again."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,9 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         goals=goals,
         notes=[
             (
-                f"fair: T {PLAIN_T_US} us for all; unfair: T {PATIENT_T_US} us for the first job"
-                f" (and {SMALLER_T_US} us for a third); mltcp: R_AI times F(bytes_ratio), F linear"
+                f"fair: T {PLAIN_T_US} us for all; unfair: T {EAGER_T_US} us for the first job (of"
+                f" three: {SMALLER_T_US} and {EAGER_T_US} us for the first two); mltcp: R_AI times"
+                " F(bytes_ratio), F linear, T as if fair"
             ),
             "a rate model with jobs of our own: the thesis's models and batch sizes are not here",
             "published: Rajasekaran, MIT thesis 2025, section 3.1, on ConnectX NICs",
@@ -134,10 +135,8 @@ def simulated(mix: Mix, senders: str, iterations: int, seed: int) -> list[float]
 
 
 def timers_of(jobs: int) -> tuple[int, ...]:
-    """T of each job, us: the thesis's two, and a third by the same factor."""
-    return {1: (PLAIN_T_US,), 2: (PATIENT_T_US, PLAIN_T_US)}.get(
-        jobs, (PATIENT_T_US, PLAIN_T_US, SMALLER_T_US)
-    )
+    """T of each job of two or three, us, the last as if fair: the thesis's, and one more step."""
+    return (SMALLER_T_US, EAGER_T_US, PLAIN_T_US)[-jobs:]
 
 
 def linear(ratio: float) -> float:

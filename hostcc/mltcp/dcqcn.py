@@ -2,9 +2,9 @@
 
 DCQCN (Zhu et al., SIGCOMM 2015, section 5) raises a sender's rate every T microseconds, by
 R_AI in the additive phase.  A larger R_AI or a smaller T makes a sender more aggressive, so
-F scales R_AI (MLTCP), and a constant weight divides T: Rajasekaran's experiment has T of 125
-against 100 us (MIT thesis 2025, section 3.1).  The parameters are a port's, so a port can be
-steered this way only while one job uses it.
+F scales R_AI (MLTCP), and a constant weight divides T: in Rajasekaran's experiment T is 125 us,
+and 100 us for the job that is to go first (MIT thesis 2025, section 3.1).  The parameters are
+a port's, so a port can be steered this way only while one job uses it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ BOUNDS: Mapping[Knob, tuple[int, int]] = {
     Knob.THRESHOLD: (1, 31),
 }
 """What hostcc ever writes; a device may refuse more."""
-PLAIN_T_US, PATIENT_T_US = 100, 125
-"""Of the thesis's experiment; the patient job has 0.8 of the plain one's weight."""
+PLAIN_T_US, EAGER_T_US = 125, 100
+"""Of the thesis's experiment: everybody's when jobs share fairly, and that of the job that is to
+go first, which is a weight of 1.25."""
 
 Values = Mapping[Knob, int]
 

@@ -37,7 +37,7 @@ class Link:
 class Sender:
     """Reaction point; rates in bytes per second."""
 
-    t_s: float = 100e-6
+    t_s: float = 125e-6
     """T: timer of rate increases."""
     byte_reset: float = 10e6
     """B: likewise by bytes."""

@@ -17,9 +17,9 @@ PCIE_SOURCES = PCIE.sources
 SHIM = Library(
     HERE / "libhostcc-rdma.so",
     (HERE / "shim.c", HERE / "shim_qp.c", HERE / "shim_gate.c", HERE / "shim_turn.c",
-     HERE / "plan.c", *PCIE_SOURCES),
+     HERE / "shim_device.c", HERE / "plan.c", *PCIE_SOURCES),
     ("-ldl", "-pthread"),
-    ("ibv_modify_qp", "ibv_destroy_qp", "dlvsym", "hcc_plan_layout"),
+    ("ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym", "hcc_plan_layout"),
 )  # fmt: skip
 NCCL_ENV = Library(
     HERE / "libnccl-env.so",

@@ -60,6 +60,8 @@ class ProcessCount:
     """Bytes in the current iteration."""
     uid: int = 0
     """Who owns the file."""
+    left_alone: int = 0
+    """Queue pairs that the shim had no room for: not steered, or not counted and paced."""
 
 
 def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
@@ -128,6 +130,7 @@ def _process(data: bytes, pid: int, uid: int) -> ProcessCount | None:
         tuple(_pair(row) for row in entries[entries["qpn"] != 0]),
         int(head.iteration),
         uid,
+        int(head.left_alone),
     )
 
 

@@ -27,6 +27,7 @@ const uint32_t hcc_plan_layout[] = {
 	offsetof(struct hcc_rdma_counts, iterations), offsetof(struct hcc_rdma_counts, qp),
 	offsetof(struct hcc_rdma_count, bytes), offsetof(struct hcc_rdma_count, dgid),
 	offsetof(struct hcc_rdma_count, device), offsetof(struct hcc_rdma_counts, iteration),
+	offsetof(struct hcc_rdma_counts, left_alone),
 	HCC_RDMA_VERSION, HCC_RDMA_MAX_JOBS, HCC_RDMA_NAME, HCC_RDMA_PATHS, HCC_RDMA_PORTS,
 	HCC_RDMA_F_POINTS, HCC_RDMA_QPS, HCC_RDMA_GATES, HCC_RDMA_DEVICE, 0,
 };

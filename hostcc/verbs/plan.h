@@ -93,7 +93,9 @@ struct hcc_rdma_counts {
 	_Atomic uint64_t iterations;
 	_Atomic uint64_t paced_ns;  /* that posts were held back for by F */
 	_Atomic uint64_t iteration; /* bytes in the current one, of all queue pairs */
-	uint64_t padding[2];
+	/* Queue pairs that go as the job made them, or not counted and paced, for want of room. */
+	_Atomic uint64_t left_alone;
+	uint64_t padding;
 	struct hcc_rdma_count qp[HCC_RDMA_QPS];
 };
 

@@ -80,8 +80,8 @@ class CountsEntry(ctypes.Structure):
 
     _fields_ = (
         ("magic", _u64), ("version", _u32), ("pid", _u32), ("name", ctypes.c_char * NAME_BYTES),
-        ("iterations", _u64), ("paced_ns", _u64), ("iteration", _u64), ("padding", _u64 * 2),
-        ("qp", CountEntry * QPS),
+        ("iterations", _u64), ("paced_ns", _u64), ("iteration", _u64),
+        ("left_alone", _u64), ("padding", _u64), ("qp", CountEntry * QPS),
     )  # fmt: skip
 
 
@@ -138,11 +138,16 @@ class PlanRegion:
             path.unlink(missing_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             fd = os.open(path, flags, 0o644)
-            os.fchmod(fd, 0o644)
-            os.ftruncate(fd, size)
-            mapped = mmap.mmap(fd, size)
-            file = RegionFile.opened(path, fd)
-            os.close(fd)
+            try:
+                os.fchmod(fd, 0o644)
+                os.posix_fallocate(fd, 0, size)  # who writes to a hole of a full /dev/shm dies
+                mapped = mmap.mmap(fd, size)
+                file = RegionFile.opened(path, fd)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
+            finally:
+                os.close(fd)
         except OSError as error:
             raise HostccError(f"{path}: {error.strerror}") from None
         region = cls(path, mapped, jobs, file)

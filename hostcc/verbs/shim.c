@@ -2,7 +2,7 @@
 /*
  * The transport shim: LD_PRELOADed into a job by `hostcc run --rdma`.
  *
- * It stands before ibv_modify_qp and ibv_destroy_qp.  While no agent says otherwise each call
+ * It stands before ibv_modify_qp, ibv_destroy_qp and ibv_close_device.  While no agent says otherwise each call
  * goes through, and all that happens is that queue pairs are remembered.  Where the agent's
  * plan has this job, those that come by are put on their path and class, those that were
  * there before are moved, and one thread looks after them.
@@ -31,7 +31,7 @@
 
 struct shim_real shim_real;
 static struct hcc_rdma_counts unseen; /* what is counted before there is a file */
-struct hcc_rdma_counts *shim_counts = &unseen;
+struct hcc_rdma_counts *_Atomic shim_counts = &unseen;
 
 static struct hcc_plan_map plan;
 static char job_name[HCC_RDMA_NAME], counts_path[288], plan_path[256];
@@ -71,6 +71,7 @@ static void resolve(void)
 	shim_real.modify_qp = symbol(library, "ibv_modify_qp", "IBVERBS_1.1");
 	shim_real.query_qp = symbol(library, "ibv_query_qp", "IBVERBS_1.1");
 	shim_real.destroy_qp = symbol(library, "ibv_destroy_qp", "IBVERBS_1.1");
+	shim_real.close_device = symbol(library, "ibv_close_device", "IBVERBS_1.1");
 	shim_real.to_ex = library ? dlsym(library, "ibv_qp_to_qp_ex") : NULL;
 	shim_real.modify_udp_sport = mlx5 ? dlsym(mlx5, "mlx5dv_modify_qp_udp_sport") : NULL;
 }
@@ -121,7 +122,8 @@ static int make_counts(void)
 	fd = fresh_file(path);
 	if (fd < 0)
 		return -1;
-	if (!ftruncate(fd, sizeof(*made)))
+	/* With its pages: in a full /dev/shm the job would die where it first writes to a hole. */
+	if (!posix_fallocate(fd, 0, sizeof(*made)))
 		made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (made == MAP_FAILED) {
@@ -286,6 +288,23 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	return error;
 }
 
+EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	int before;
+
+	pthread_once(&resolved, resolve);
+	if (!shim_real.close_device) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (following > 0) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+		shim_close(context);
+		pthread_setcancelstate(before, NULL);
+	}
+	return shim_real.close_device(context);
+}
+
 /* NCCL opens libibverbs itself and asks it for its functions by name and version. */
 EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version)
 {
@@ -300,6 +319,8 @@ EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char
 			return (void *)ibv_modify_qp;
 		if (found && !strcmp(name, "ibv_destroy_qp"))
 			return (void *)ibv_destroy_qp;
+		if (found && !strcmp(name, "ibv_close_device"))
+			return (void *)ibv_close_device;
 		return found;
 	}
 	return real(handle, name, version); /* a tail call: RTLD_NEXT sees who asked */

@@ -14,6 +14,7 @@ struct shim_real {
 	int (*modify_qp)(struct ibv_qp *, struct ibv_qp_attr *, int);
 	int (*query_qp)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
 	int (*destroy_qp)(struct ibv_qp *);
+	int (*close_device)(struct ibv_context *);
 	struct ibv_qp_ex *(*to_ex)(struct ibv_qp *);
 	int (*modify_udp_sport)(struct ibv_qp *, uint16_t); /* mlx5's; may be NULL */
 };
@@ -22,15 +23,18 @@ extern struct shim_real shim_real;
 /* One queue pair that the shim looks after. */
 struct shim_qp {
 	struct ibv_qp *qp; /* NULL: free */
-	struct hcc_rdma_count *count;
+	struct hcc_rdma_count *_Atomic count;
 	pthread_mutex_t lock; /* of its transitions and of `av` */
 	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
+	/* Those that poll may not look into a queue pair that another thread destroys. */
+	_Atomic uint32_t number;
+	const struct ibv_context *_Atomic context;
 	struct ibv_ah_attr av; /* from here on: made anew for each queue pair that comes here */
 	uint32_t turn;     /* which of several ports is its */
 	int our_port, our_class; /* the job left them to us */
 	int ready, stuck;  /* is in RTS; cannot be moved */
 	int away;          /* was left in SQD, because it would not drain: has to go back to RTS */
-	int hooked;        /* its posts come by */
+	int hooked;        /* its posts come by; -1: there was no room for its device */
 	int all_signalled;
 	/* The extended interface, where it is in use: what was there before. */
 	struct ibv_qp_ex *ex;
@@ -52,11 +56,13 @@ uint32_t shim_generation(void);
 const char *shim_semaphores(void); /* where the region of PCIe semaphores is */
 /* Have the thread see to all queue pairs. */
 void shim_look_again(void);
-extern struct hcc_rdma_counts *shim_counts; /* nobody else's before an agent was seen */
+extern struct hcc_rdma_counts *_Atomic shim_counts; /* nobody else's before an agent was seen */
 
 /* shim_qp.c: the queue pairs. */
 int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int shim_destroy(struct ibv_qp *qp);
+/* The job closes a device: what it has not destroyed there is gone with it. */
+void shim_close(struct ibv_context *context);
 struct shim_qp *shim_find(const struct ibv_qp *qp);
 /* The one of that number that posts to `context`. */
 struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t number);
@@ -67,10 +73,25 @@ void shim_move_all(const struct hcc_rdma_job *job);
 /* Those that a move has left in SQD go back as soon as they can, whether an agent lives or not. */
 void shim_bring_back(void);
 
+/* shim_device.c: devices that are open. */
+typedef int (*shim_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+typedef int (*shim_poll)(struct ibv_cq *, int, struct ibv_wc *);
+struct shim_device {
+	struct ibv_context *_Atomic context; /* NULL: free */
+	_Atomic int taken; /* now or earlier */
+	shim_post post;    /* the provider's */
+	shim_poll poll;
+};
+/* NULL: not hooked.  Stays valid until the job closes the device. */
+struct shim_device *shim_device_find(const struct ibv_context *context);
+/* Have all posts and polls go there; 0, or -1: there is no room. */
+int shim_device_hook(struct ibv_context *context, shim_post post, shim_poll poll);
+void shim_device_forget(struct ibv_context *context);
+
 /* shim_gate.c: posts and completions. */
 void shim_gate_plan(const struct hcc_rdma_job *job);
-/* See the posts of one that is in RTS, and maybe posts already. */
-void shim_gate_hook(struct shim_qp *one);
+/* See the posts of one that is in RTS, and maybe posts already; 0, or -1: there is no room. */
+int shim_gate_hook(struct shim_qp *one);
 void shim_gate_unhook(struct shim_qp *one);
 /* After SQD queued work waits for a doorbell: rings one without posting anything. */
 void shim_nudge(struct ibv_qp *qp);

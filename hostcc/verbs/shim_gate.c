@@ -14,16 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONTEXTS 64
 #define LONGEST_PAUSE_NS 10000000ull /* no post is held back for longer by F */
+#define LONGEST_TAKES_NS 1e12           /* nor do bytes count for longer: rates may be garbage */
 #define MANY_SGES 1024
-
-static struct {
-	struct ibv_context *context;
-	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
-	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
-} contexts[CONTEXTS];
-static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What the plan says, read by every post. */
 static _Atomic uint32_t pacing, silence_us = 1000, f_milli[HCC_RDMA_F_POINTS];
@@ -82,36 +75,67 @@ static uint64_t rate_now(uint64_t sent)
 	return (uint64_t)((double)atomic_load(&rate) * (double)milli / 1000.0);
 }
 
+/* The later of two times of different threads stays; what was there before. */
+static uint64_t later(_Atomic uint64_t *time, uint64_t to)
+{
+	uint64_t before = atomic_load(time);
+
+	while (before < to && !atomic_compare_exchange_weak(time, &before, to))
+		;
+	return before;
+}
+
+/* Take away what was counted earlier; what others count meanwhile stays. */
+static void take(_Atomic uint64_t *count, uint64_t bytes)
+{
+	uint64_t now = atomic_load(count);
+
+	while (!atomic_compare_exchange_weak(count, &now, now > bytes ? now - bytes : 0))
+		;
+}
+
+/* Reserve the time that bytes take at the plan's rate, and wait for its beginning. */
+static void pace(uint64_t bytes, uint64_t speed)
+{
+	uint64_t next = atomic_load(&next_post), now, start;
+	double takes = (double)bytes * 1e9 / (double)speed;
+
+	if (takes > LONGEST_TAKES_NS)
+		takes = LONGEST_TAKES_NS;
+	do {
+		now = now_ns(); /* after `next`: an older time would give back what others took */
+		start = next > now ? next : now;
+		if (start > now + LONGEST_PAUSE_NS)
+			start = now + LONGEST_PAUSE_NS;
+	} while (!atomic_compare_exchange_weak(&next_post, &next, start + (uint64_t)takes));
+	if (start > now)
+		pause_until(start, now);
+}
+
 /* Before bytes are posted: count them, hold them back as the plan says. */
 static void before_post(struct shim_qp *one, uint64_t bytes)
 {
-	uint64_t now = now_ns(), sent, speed, next;
-	uint64_t last = atomic_exchange_explicit(&last_post, now, memory_order_relaxed);
+	/* In this order: what is posted after another thread's look at the clock stays counted. */
+	uint64_t all = atomic_load(&shim_counts->iteration);
+	uint64_t own = atomic_load(&one->count->iteration);
+	uint64_t now = now_ns(), sent, speed, last = later(&last_post, now);
 
 	if (now > last && now - last > atomic_load(&silence_us) * 1000ull) {
-		atomic_store(&shim_counts->iteration, 0);
-		atomic_store(&one->count->iteration, 0);
+		take(&shim_counts->iteration, all);
+		take(&one->count->iteration, own);
 		atomic_fetch_add_explicit(&shim_counts->iterations, 1, memory_order_relaxed);
 	}
 	sent = atomic_fetch_add(&shim_counts->iteration, bytes);
 	atomic_fetch_add_explicit(&one->count->bytes, bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&one->count->iteration, bytes, memory_order_relaxed);
-	if (shim_turn_wait(one, bytes)) {
-		now = now_ns();
-		atomic_store_explicit(&last_post, now, memory_order_relaxed);
-	}
+	if (shim_turn_wait(one, bytes))
+		later(&last_post, now_ns());
 	if (!atomic_load_explicit(&pacing, memory_order_relaxed))
 		return;
 	speed = rate_now(sent);
-	next = atomic_load(&next_post);
-	if (next > now + LONGEST_PAUSE_NS)
-		next = now + LONGEST_PAUSE_NS;
-	if (next > now)
-		pause_until(next, now);
 	if (speed)
-		atomic_store(&next_post, (next > now ? next : now) +
-						 (uint64_t)((double)bytes * 1e9 / (double)speed));
-	atomic_store_explicit(&last_post, now_ns(), memory_order_relaxed);
+		pace(bytes, speed);
+	later(&last_post, now_ns());
 }
 
 /* Requests that were counted, and that the device refused: maybe the job tries again for long. */
@@ -131,14 +155,6 @@ static void refused(struct shim_qp *one, uint64_t bytes, int64_t signalled)
 	if (signalled)
 		shim_turn_completed(one, signalled);
 	errno = saved;
-}
-
-static int place_of(const struct ibv_context *context)
-{
-	for (int index = 0; index < CONTEXTS; index++)
-		if (contexts[index].context == context)
-			return index;
-	return -1;
 }
 
 /* Bytes that a request sends; what it reads comes the other way. */
@@ -174,20 +190,21 @@ static int64_t add_up(const struct shim_qp *one, const struct ibv_send_wr *wr, u
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad)
 {
-	int place = place_of(qp->context), error, saved = errno;
+	const struct shim_device *device = shim_device_find(qp->context);
 	struct shim_qp *one = shim_find(qp);
+	int error, saved = errno;
 	int64_t signalled;
 	uint64_t bytes;
 
-	if (place < 0)
-		return ENOSYS; /* cannot be: we are only called for contexts that we know */
+	if (!device)
+		return ENOSYS; /* cannot be: we are only called for devices that we know */
 	if (!one)
-		return contexts[place].post_send(qp, list, bad);
+		return device->post(qp, list, bad);
 	signalled = add_up(one, list, &bytes);
+	shim_turn_posted(one, signalled); /* first, so that its turn does not end before */
 	before_post(one, bytes);
-	shim_turn_posted(one, signalled);
 	errno = saved;
-	error = contexts[place].post_send(qp, list, bad);
+	error = device->post(qp, list, bad);
 	if (error) {
 		signalled = add_up(one, bad ? *bad : list, &bytes);
 		refused(one, bytes, signalled);
@@ -197,11 +214,12 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
-	int place = place_of(cq->context), got, saved;
+	const struct shim_device *device = shim_device_find(cq->context);
+	int got, saved;
 
-	if (place < 0)
+	if (!device)
 		return -1;
-	got = contexts[place].poll_cq(cq, most, wc);
+	got = device->poll(cq, most, wc);
 	saved = errno;
 	/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
 	if (!atomic_load_explicit(&shim_turns, memory_order_relaxed))
@@ -267,8 +285,8 @@ static int ex_complete(struct ibv_qp_ex *ex)
 	int saved = errno;
 
 	/* The provider holds the queue's lock by now: a pause here is one before the doorbell. */
-	before_post(one, one->ex_bytes);
 	shim_turn_posted(one, one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED);
+	before_post(one, one->ex_bytes);
 	errno = saved;
 	return one->ex_complete(ex);
 }
@@ -298,29 +316,15 @@ static void hook_ex(struct shim_qp *one)
 		__atomic_store_n(&ex->wr_set_inline_data_list, ex_inline_list, __ATOMIC_RELEASE);
 }
 
-void shim_gate_hook(struct shim_qp *one)
+int shim_gate_hook(struct shim_qp *one)
 {
-	struct ibv_context *context = one->qp->context;
-
-	pthread_mutex_lock(&contexts_lock);
-	if (context->ops.post_send != post_send) {
-		int place = place_of(context);
-
-		for (int index = 0; place < 0 && index < CONTEXTS; index++)
-			if (!contexts[index].context)
-				place = index;
-		if (place >= 0) {
-			contexts[place].post_send = context->ops.post_send;
-			contexts[place].poll_cq = context->ops.poll_cq;
-			__atomic_store_n(&contexts[place].context, context, __ATOMIC_RELEASE);
-			__atomic_store_n(&context->ops.poll_cq, poll_cq, __ATOMIC_RELEASE);
-			__atomic_store_n(&context->ops.post_send, post_send, __ATOMIC_RELEASE);
-		}
-	}
-	pthread_mutex_unlock(&contexts_lock);
+	/* Who cannot see its completions does not take turns, nor is it counted. */
+	if (shim_device_hook(one->qp->context, post_send, poll_cq))
+		return -1;
 	shim_turn_assign(one);
 	if (!one->ex)
 		hook_ex(one);
+	return 0;
 }
 
 void shim_gate_unhook(struct shim_qp *one)
@@ -344,11 +348,8 @@ void shim_nudge(struct ibv_qp *qp)
 	struct ibv_send_wr wr = {
 		.sg_list = sges, .num_sge = MANY_SGES, .opcode = IBV_WR_RDMA_WRITE};
 	struct ibv_send_wr *bad;
-	int place = place_of(qp->context);
+	const struct shim_device *device = shim_device_find(qp->context);
 
 	/* More pieces than any queue takes: refused, but the software device looks at its queue. */
-	if (place >= 0)
-		contexts[place].post_send(qp, &wr, &bad);
-	else
-		qp->context->ops.post_send(qp, &wr, &bad);
+	(device ? device->post : qp->context->ops.post_send)(qp, &wr, &bad);
 }

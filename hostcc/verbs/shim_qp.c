@@ -58,7 +58,7 @@ struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t num
 
 		if (!qp && !one->count)
 			return NULL; /* the same */
-		if (qp && qp->qp_num == number && qp->context == context)
+		if (qp && one->number == number && one->context == context)
 			return one;
 	}
 	return NULL;
@@ -85,6 +85,8 @@ static struct shim_qp *add(struct ibv_qp *qp)
 		pthread_mutex_lock(&one->lock);
 		memset(&one->av, 0, sizeof(*one) - offsetof(struct shim_qp, av));
 		atomic_store(&one->gate, 0);
+		one->number = qp->qp_num;
+		one->context = qp->context;
 		one->count = &shim_counts->qp[place];
 		memset(one->count, 0, sizeof(*one->count));
 		if (qp->context->device)
@@ -95,6 +97,8 @@ static struct shim_qp *add(struct ibv_qp *qp)
 		pthread_mutex_unlock(&one->lock);
 		found = one;
 	}
+	if (!found)
+		atomic_fetch_add(&shim_counts->left_alone, 1);
 	pthread_mutex_unlock(&table_lock);
 	return found;
 }
@@ -112,6 +116,7 @@ void shim_count_in(struct hcc_rdma_counts *to)
 		one->count = &to->qp[index];
 		pthread_mutex_unlock(&one->lock);
 	}
+	to->left_alone = shim_counts->left_alone;
 	shim_counts = to;
 	pthread_mutex_unlock(&table_lock);
 }
@@ -231,8 +236,9 @@ static void hook(struct shim_qp *one)
 	if (one->hooked || shim_real.query_qp(one->qp, &known, IBV_QP_CAP, &init))
 		return;
 	one->all_signalled = init.sq_sig_all;
-	one->hooked = 1;
-	shim_gate_hook(one);
+	one->hooked = shim_gate_hook(one) ? -1 : 1;
+	if (one->hooked < 0)
+		atomic_fetch_add(&shim_counts->left_alone, 1);
 }
 
 int shim_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -278,6 +284,25 @@ int shim_destroy(struct ibv_qp *qp)
 	if (!error)
 		drop(one);
 	return error;
+}
+
+void shim_close(struct ibv_context *context)
+{
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++) {
+		struct shim_qp *one = &table[index];
+		int there;
+
+		pthread_mutex_lock(&one->lock);
+		there = one->qp && one->context == context;
+		if (there) {
+			one->ready = 0;
+			shim_gate_unhook(one);
+		}
+		pthread_mutex_unlock(&one->lock);
+		if (there)
+			drop(one);
+	}
+	shim_device_forget(context);
 }
 
 static int to_state(struct ibv_qp *qp, enum ibv_qp_state state, const struct ibv_ah_attr *av)

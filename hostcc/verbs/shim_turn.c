@@ -2,23 +2,34 @@
 /*
  * Turns at shared PCIe links: which queue pairs take part in the use of which link, by their
  * devices, and when they have to wait.  All that pairs do on one device is one participant.
+ *
+ * So threads that post there wait together: the first waits for the link, the others for the
+ * end of its wait, whatever it came to.  No lock is held meanwhile.
  */
+#define _GNU_SOURCE
 #include "shim.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINKS 8 /* PCIe links that one process takes part in */
+#include "semaphore_os.h"
+
+#define LINKS HCC_RDMA_GATES /* PCIe links that one process takes part in: all of a plan */
 
 _Atomic int shim_turns;
 
 /* Part in the use of one PCIe link; all queue pairs on its devices share it. */
 static struct gate {
-	pthread_mutex_t lock;
-	struct hcc_sem *sem;          /* under the lock; NULL: no part */
-	uint32_t link;
+	pthread_mutex_t lock;        /* nobody waits while holding it */
+	struct hcc_sem *sem;         /* NULL: no part; while somebody waits that thread's alone */
+	uint32_t link, level;
+	int waiting;                 /* a thread waits, for all that post meanwhile */
+	uint64_t until;              /* the end of its patience, CLOCK_MONOTONIC ns */
+	uint64_t bytes;              /* posted after its wait by the others: not in `sem` yet */
+	_Atomic uint32_t waits;      /* futex: how many waits are over */
 	_Atomic int64_t outstanding; /* signalled sends that have not been completed */
 } gates[LINKS] = {[0 ... LINKS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
@@ -30,11 +41,26 @@ static ino_t region_inode;
 static struct hcc_rdma_gate planned[HCC_RDMA_GATES];
 static uint32_t planned_count;
 
+/* Until the wait that is going on is over, or that time; the lock is let go meanwhile. */
+static void await(struct gate *gate, uint64_t until)
+{
+	uint32_t seen = atomic_load(&gate->waits);
+	uint64_t now;
+
+	pthread_mutex_unlock(&gate->lock);
+	while (atomic_load(&gate->waits) == seen && (now = hcc_os_now()) < until)
+		hcc_os_wait(&gate->waits, seen, until - now);
+	pthread_mutex_lock(&gate->lock);
+}
+
 static void part(struct gate *gate)
 {
 	pthread_mutex_lock(&gate->lock);
-	if (gate->sem)
-		hcc_sem_part(gate->sem);
+	while (gate->waiting) {
+		hcc_sem_cancel(gate->sem); /* ends at once, and nobody begins another one */
+		await(gate, UINT64_MAX);
+	}
+	hcc_sem_part(gate->sem);
 	gate->sem = NULL;
 	pthread_mutex_unlock(&gate->lock);
 }
@@ -76,7 +102,9 @@ static void join(uint32_t link, uint32_t level)
 
 		if (gate->sem && gate->link == link) {
 			pthread_mutex_lock(&gate->lock);
-			hcc_sem_set_level(gate->sem, level);
+			gate->level = level;
+			if (!gate->waiting)
+				hcc_sem_set_level(gate->sem, level);
 			pthread_mutex_unlock(&gate->lock);
 			return;
 		}
@@ -87,6 +115,8 @@ static void join(uint32_t link, uint32_t level)
 		return;
 	pthread_mutex_lock(&spare->lock);
 	spare->link = link;
+	spare->level = level;
+	spare->bytes = 0;
 	atomic_store(&spare->outstanding, 0);
 	spare->sem = hcc_sem_join(&region, link, level);
 	pthread_mutex_unlock(&spare->lock);
@@ -102,9 +132,9 @@ static void assign(struct shim_qp *one)
 
 		if (*device && strncmp(device, one->count->device, HCC_RDMA_DEVICE))
 			continue;
-		for (int number = 0; !found && number < LINKS; number++)
+		for (uint32_t number = 0; !found && number < LINKS; number++)
 			if (gates[number].sem && gates[number].link == planned[index].link)
-				found = number + 1;
+				found = (int)number + 1;
 	}
 	atomic_store(&one->gate, found);
 }
@@ -141,6 +171,25 @@ void shim_turn_assign(struct shim_qp *one)
 	pthread_mutex_unlock(&plan_lock);
 }
 
+/* The first that posts waits, the lock let go; those that come meanwhile go ahead with it. */
+static void enter(struct gate *gate, uint64_t bytes)
+{
+	int result = hcc_sem_ready(gate->sem, gate->bytes + bytes);
+
+	gate->bytes = 0;
+	if (result != HCC_SEM_WAIT)
+		return;
+	gate->waiting = 1;
+	gate->until = hcc_os_now() + hcc_sem_patience_ns(gate->sem);
+	pthread_mutex_unlock(&gate->lock);
+	hcc_sem_enter(gate->sem);
+	pthread_mutex_lock(&gate->lock);
+	gate->waiting = 0;
+	hcc_sem_set_level(gate->sem, gate->level);
+	atomic_fetch_add(&gate->waits, 1);
+	syscall(SYS_futex, &gate->waits, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 int shim_turn_wait(struct shim_qp *one, uint64_t bytes)
 {
 	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);
@@ -150,8 +199,12 @@ int shim_turn_wait(struct shim_qp *one, uint64_t bytes)
 		return 0;
 	gate = &gates[number - 1];
 	pthread_mutex_lock(&gate->lock);
-	if (shim_alive())
-		hcc_sem_boundary(gate->sem, bytes);
+	if (gate->waiting) {
+		gate->bytes += bytes;
+		await(gate, gate->until);
+	} else if (shim_alive()) {
+		enter(gate, bytes);
+	}
 	pthread_mutex_unlock(&gate->lock);
 	return 1;
 }
@@ -178,10 +231,10 @@ void shim_turn_completed(const struct shim_qp *one, int64_t count)
 		atomic_compare_exchange_strong(&gate->outstanding, &left, 0);
 	if (left > 0)
 		return;
-	/* Who has the lock is about to post, maybe after a wait that no poll should share. */
+	/* Who has the lock, or waits, is about to post. */
 	if (pthread_mutex_trylock(&gate->lock))
 		return;
-	if (atomic_load(&gate->outstanding) <= 0)
+	if (!gate->waiting && atomic_load(&gate->outstanding) <= 0)
 		hcc_sem_leave(gate->sem);
 	pthread_mutex_unlock(&gate->lock);
 }

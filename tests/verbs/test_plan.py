@@ -65,8 +65,9 @@ def layout() -> tuple[int, ...]:
         ctypes.sizeof(plan.CountEntry), ctypes.sizeof(plan.CountsEntry),
         plan.CountsEntry.iterations.offset, plan.CountsEntry.qp.offset,
         plan.CountEntry.bytes.offset, plan.CountEntry.dgid.offset, plan.CountEntry.device.offset,
-        plan.CountsEntry.iteration.offset, plan.VERSION, plan.MAX_JOBS, plan.NAME_BYTES,
-        plan.PATHS, plan.PORTS, plan.F_POINTS, plan.QPS, plan.GATES, plan.DEVICE_BYTES,
+        plan.CountsEntry.iteration.offset, plan.CountsEntry.left_alone.offset,
+        plan.VERSION, plan.MAX_JOBS, plan.NAME_BYTES, plan.PATHS,
+        plan.PORTS, plan.F_POINTS, plan.QPS, plan.GATES, plan.DEVICE_BYTES,
     )  # fmt: skip
 
 

@@ -25,6 +25,8 @@ pytestmark = [
     pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
 ]
 POSTS, SIZE = 40, 4096
+CROWD = 8
+"""Threads of it that post at once."""
 Places = tuple[Path, Path, Path]
 
 
@@ -199,4 +201,48 @@ def test_who_polls_does_not_wait_for_who_posts(odd: Path, places: Places) -> Non
         assert one.says() == "good"
         assert links.states()[0].given_up == 1
         one.end()
+    plan.close()
+
+
+def test_threads_that_post_wait_once_not_one_after_the_other(odd: Path, places: Places) -> None:
+    """Behind a link that another process has; native/threads.c shows it for each order."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", level=1, gates=(("", 0),))])
+    held = Settings(patience_s=1.0, lease_s=10.0, aging_s=0.0)
+    with Semaphores.create([("link", held)], places[2]) as links, links.join(0, 0) as holder:
+        assert holder.enter()
+        one = Odd(odd, "crowd", places)
+        one.go()
+        assert one.says() == "good"
+        assert 1 <= links.states()[0].given_up <= CROWD // 2
+        one.end()
+    plan.close()
+
+
+def test_devices_that_are_closed_leave_their_place(
+    odd: Path, places: Places, region: PlanRegion
+) -> None:
+    """More than there are places for, one after the other and then at once: those that come last
+    are let be, which their process says."""
+    number, room = 300, 256
+    one = Odd(odd, f"devices {number}", places)
+    one.go()
+    assert one.says() == f"{number} {room - 1}"  # one of it is the first queue pair's
+    assert one.says() == "good"
+    one.until(lambda count: count.left_alone == number - room + 1)
+    one.end()
+
+
+def test_a_device_is_closed_under_its_queue_pair(odd: Path, places: Places) -> None:
+    """Neither is touched again when the plan changes, others are moved."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    one = Odd(odd, "undestroyed", places)
+    one.go()
+    assert one.says() == "closed"
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50001,)),))])
+    one.until(lambda count: [(qp.port, qp.moves) for qp in count.qps] == [(50001, 1)])
+    one.go()
+    assert one.says() == "good"
+    one.end()
     plan.close()

@@ -2,7 +2,7 @@
 /*
  * A program that knows nothing of hostcc and does what few programs do.
  *
- *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse
+ *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse|crowd|devices N|undestroyed
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.
@@ -21,6 +21,7 @@
 #define NUMBER 17
 #define POSTS 40
 #define ODD_ERRNO 77
+#define CROWD 8
 
 extern unsigned fake_full, fake_completed, fake_slow;
 extern unsigned long fake_moves;
@@ -31,11 +32,11 @@ static struct ibv_qp *qp;
 static void *mlx5; /* as libibverbs loads a provider */
 static _Atomic int done;
 
-static void connect_pair(void)
+static struct ibv_qp *connected(uint32_t number)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	struct ibv_qp *qp = fake_qp(fake_context(), number);
 
-	qp = fake_qp(fake_context(), NUMBER);
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 	attr.qp_state = IBV_QPS_RTR;
 	attr.ah_attr.is_global = 1;
@@ -43,6 +44,7 @@ static void connect_pair(void)
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
 	attr.qp_state = IBV_QPS_RTS;
 	ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return qp;
 }
 
 static int post_a(enum ibv_wr_opcode what)
@@ -118,14 +120,37 @@ static int in_state(enum ibv_qp_state state)
 	return 0;
 }
 
+/* How many of so many devices the shim looks into; each is used, and closed at once or not. */
+static int seen(int devices, int open)
+{
+	struct ibv_qp *mine = qp;
+	void *usual = fake_context()->ops.post_send;
+	int found = 0;
+
+	for (int index = 0; index < devices; index++) {
+		qp = connected(NUMBER);
+		found += (void *)qp->context->ops.post_send != usual;
+		if (post() || poll() != 1)
+			return -1;
+		if (!open) {
+			struct ibv_context *context = qp->context;
+
+			if (ibv_destroy_qp(qp) || ibv_close_device(context))
+				return -1;
+		}
+	}
+	qp = mine;
+	return found;
+}
+
 static unsigned *port_of_mlx5(void)
 {
 	return dlsym(mlx5, "fake_sport");
 }
 
-static int do_it(const char *what)
+static int do_it(const char *what, int number)
 {
-	pthread_t thread;
+	pthread_t thread, crowd[CROWD];
 	int status;
 
 	if (!strcmp(what, "errno"))
@@ -154,6 +179,28 @@ static int do_it(const char *what)
 		status = poll() == 1 && !done;
 		pthread_join(thread, NULL);
 		return status;
+	}
+	if (!strcmp(what, "crowd")) {
+		for (int index = 0; index < CROWD; index++)
+			pthread_create(&crowd[index], NULL, post_one, NULL);
+		for (int index = 0; index < CROWD; index++)
+			pthread_join(crowd[index], NULL);
+		return 1;
+	}
+	if (!strcmp(what, "devices")) { /* one after the other, then at once */
+		status = seen(number, 0);
+		printf("%d %d\n", status, seen(number, 1));
+		return status >= 0;
+	}
+	if (!strcmp(what, "undestroyed")) { /* closed under its queue pair */
+		struct ibv_qp *other = connected(NUMBER + 1);
+
+		if (ibv_close_device(other->context))
+			return 0;
+		puts("closed");
+		fflush(stdout);
+		getchar();
+		return in_state(IBV_QPS_RTS) && !post();
 	}
 	if (!strcmp(what, "mlx5")) { /* another port by the provider's own call, in RTS */
 		for (int tries = 0; tries < 3000 && *port_of_mlx5() != 50001; tries++)
@@ -187,11 +234,11 @@ int main(int argc, char **argv)
 		mlx5 = dlopen(getenv("ODD_MLX5"), RTLD_NOW);
 	if (mlx5 && !strcmp(argv[1], "refuse"))
 		*(unsigned *)dlsym(mlx5, "fake_refuse") = 1;
-	connect_pair();
+	qp = connected(NUMBER);
 	puts("connected");
 	fflush(stdout);
 	getchar();
-	puts(argc > 1 && do_it(argv[1]) ? "good" : "bad");
+	puts(argc > 1 && do_it(argv[1], argc > 2 ? atoi(argv[2]) : 0) ? "good" : "bad");
 	fflush(stdout);
 	getchar();
 	return 0;

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Threads that post at once: the shim's own sources, with time and semaphores in the test's hand.
+ *
+ *     threads pacer       what is reserved and counted is what was posted, to the byte
+ *     threads iterations  so it is when an iteration begins under several threads
+ *     threads steady      no iteration begins when one of them was held up after it saw the time
+ *     threads turns       who waits for a link waits once, for all, with no lock held
+ *     threads ends        a wait ends at once when the link is none of ours any more
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fake_clock_gettime(clockid_t clock, struct timespec *now);
+static long fake_sleep(const struct timespec *nap);
+
+#define clock_gettime fake_clock_gettime
+#define syscall(call, clock, flags, nap, left) fake_sleep(nap)
+#include "shim_gate.c"
+#undef clock_gettime
+#undef syscall
+#include "shim_turn.c"
+
+#define THREADS 8
+#define POSTS 20000
+#define ROUNDS 5000
+#define BYTES 1000
+#define START_NS 1000000000ull
+#define CHECK(what) \
+	do { \
+		if (!(what)) { \
+			fprintf(stderr, "line %d: %s\n", __LINE__, #what); \
+			exit(1); \
+		} \
+	} while (0)
+
+/* What other sources have. */
+struct shim_real shim_real;
+static struct hcc_rdma_counts counts;
+struct hcc_rdma_counts *_Atomic shim_counts = &counts;
+static struct hcc_rdma_count count;
+static struct shim_qp pair = {.count = &count};
+
+struct shim_qp *shim_find(const struct ibv_qp *qp)
+{
+	(void)qp;
+	return &pair;
+}
+
+struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t number)
+{
+	(void)context, (void)number;
+	return &pair;
+}
+
+void shim_each(void (*visit)(struct shim_qp *))
+{
+	visit(&pair);
+}
+
+int shim_alive(void)
+{
+	return 1;
+}
+
+const char *shim_semaphores(void)
+{
+	return "/nowhere";
+}
+
+struct shim_device *shim_device_find(const struct ibv_context *context)
+{
+	(void)context;
+	return NULL;
+}
+
+int shim_device_hook(struct ibv_context *context, shim_post post, shim_poll poll)
+{
+	(void)context, (void)post, (void)poll;
+	return 0;
+}
+
+/* A semaphore whose link is never free. */
+struct hcc_sem {
+	_Atomic int waits, cancelled, parted, left, level;
+};
+static struct hcc_sem sem;
+static _Atomic int released;
+
+int hcc_sem_ready(struct hcc_sem *one, uint64_t bytes)
+{
+	(void)bytes;
+	return one->cancelled ? HCC_SEM_OPEN : HCC_SEM_WAIT;
+}
+
+int hcc_sem_enter(struct hcc_sem *one)
+{
+	atomic_fetch_add(&one->waits, 1);
+	while (!released && !one->cancelled)
+		usleep(1000);
+	return HCC_SEM_OPEN;
+}
+
+uint64_t hcc_sem_patience_ns(const struct hcc_sem *one)
+{
+	(void)one;
+	return 600000000000ull;
+}
+
+void hcc_sem_cancel(struct hcc_sem *one)
+{
+	one->cancelled = 1;
+}
+
+void hcc_sem_leave(struct hcc_sem *one)
+{
+	one->left = 1;
+}
+
+void hcc_sem_set_level(struct hcc_sem *one, uint32_t level)
+{
+	one->level = (int)level;
+}
+
+void hcc_sem_part(struct hcc_sem *one)
+{
+	if (one)
+		one->parted++;
+}
+
+struct hcc_sem *hcc_sem_join(const struct hcc_sem_map *map, uint32_t link, uint32_t level)
+{
+	(void)map, (void)link, (void)level;
+	return NULL;
+}
+
+int hcc_sem_map(int fd, struct hcc_sem_map *map)
+{
+	(void)fd, (void)map;
+	return -1;
+}
+
+void hcc_sem_unmap(struct hcc_sem_map *map)
+{
+	(void)map;
+}
+
+/* Time goes on when somebody sleeps, and when the test says so. */
+static _Atomic uint64_t fake_ns = START_NS, fake_step_ns;
+static _Thread_local uint64_t read_ns;
+static pthread_barrier_t barrier;
+
+static int fake_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	(void)clock;
+	read_ns = atomic_fetch_add(&fake_ns, fake_step_ns);
+	*now = (struct timespec){.tv_sec = (time_t)(read_ns / 1000000000ull),
+				 .tv_nsec = (long)(read_ns % 1000000000ull)};
+	return 0;
+}
+
+static long fake_sleep(const struct timespec *nap)
+{
+	later(&fake_ns, read_ns + (uint64_t)nap->tv_nsec);
+	return 0;
+}
+
+static void *post_many(void *unused)
+{
+	pthread_barrier_wait(&barrier);
+	for (int index = 0; index < POSTS; index++)
+		before_post(&pair, BYTES);
+	return unused;
+}
+
+static void *post_in_rounds(void *unused)
+{
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		if (pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+			atomic_fetch_add(&fake_ns, 5000000); /* a silence */
+		pthread_barrier_wait(&barrier);
+		before_post(&pair, BYTES);
+		pthread_barrier_wait(&barrier);
+		CHECK(counts.iteration == THREADS * BYTES);
+		CHECK(count.iteration == THREADS * BYTES);
+		CHECK(counts.iterations == round);
+	}
+	return unused;
+}
+
+static void *take_turn(void *unused)
+{
+	shim_turn_wait(&pair, BYTES);
+	return unused;
+}
+
+static void *end_turns(void *unused)
+{
+	part(&gates[0]);
+	return unused;
+}
+
+static pthread_t threads[THREADS];
+
+static void begin(void *(*what)(void *), int first, int last)
+{
+	for (int index = first; index < last; index++)
+		pthread_create(&threads[index], NULL, what, NULL);
+}
+
+static void finish(void)
+{
+	for (int index = 0; index < THREADS; index++)
+		pthread_join(threads[index], NULL);
+}
+
+static void pacer(void)
+{
+	rate = 1000000000; /* so many bytes a second: a nanosecond each */
+	iteration_bytes = 0; /* unknown: always the last point of F */
+	for (uint32_t index = 0; index < HCC_RDMA_F_POINTS; index++)
+		f_milli[index] = 1000;
+	pacing = HCC_RDMA_RATE;
+	begin(post_many, 0, THREADS);
+	finish();
+	CHECK(next_post == START_NS + (uint64_t)THREADS * POSTS * BYTES);
+	CHECK(counts.iteration == (uint64_t)THREADS * POSTS * BYTES);
+	CHECK(count.bytes == (uint64_t)THREADS * POSTS * BYTES);
+	CHECK(counts.iterations == 1);
+}
+
+static void steady(void)
+{
+	fake_step_ns = 1000;
+	begin(post_many, 0, THREADS);
+	finish();
+	CHECK(counts.iterations == 1);
+	CHECK(counts.iteration == (uint64_t)THREADS * POSTS * BYTES);
+}
+
+/* All of them wait: one for the link, the others with it. */
+static void wait_together(void)
+{
+	gates[0].sem = &sem;
+	pair.gate = shim_turns = 1;
+	begin(take_turn, 0, 1);
+	while (!sem.waits)
+		usleep(1000);
+	begin(take_turn, 1, THREADS);
+	for (uint64_t there = 0; there < (THREADS - 1) * BYTES; usleep(1000)) {
+		pthread_mutex_lock(&gates[0].lock);
+		there = gates[0].bytes;
+		pthread_mutex_unlock(&gates[0].lock);
+	}
+}
+
+static void turns(void)
+{
+	wait_together();
+	join(0, 5); /* the plan changes: it neither waits nor changes what somebody uses */
+	CHECK(sem.level == 0);
+	shim_turn_posted(&pair, 1);
+	shim_turn_completed(&pair, 1); /* nor does who polls */
+	released = 1;
+	finish();
+	CHECK(sem.waits == 1 && !sem.left && sem.level == 5);
+	shim_turn_posted(&pair, 1);
+	shim_turn_completed(&pair, 1);
+	CHECK(sem.left);
+}
+
+static void ends(void)
+{
+	pthread_t plan;
+
+	wait_together();
+	pthread_create(&plan, NULL, end_turns, NULL);
+	pthread_join(plan, NULL);
+	CHECK(sem.parted == 1 && !gates[0].sem);
+	finish();
+	CHECK(sem.waits == 1);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	pthread_barrier_init(&barrier, NULL, THREADS);
+	if (!strcmp(what, "pacer"))
+		pacer();
+	else if (!strcmp(what, "iterations"))
+		begin(post_in_rounds, 0, THREADS), finish();
+	else if (!strcmp(what, "steady"))
+		steady();
+	else if (!strcmp(what, "turns"))
+		turns();
+	else if (!strcmp(what, "ends"))
+		ends();
+	else
+		return 2;
+	puts("good");
+	return 0;
+}
