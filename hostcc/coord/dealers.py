@@ -22,11 +22,6 @@ from hostcc.coord.pump import Pump
 from hostcc.coord.rate import MAX_KNOWN, TokenBucket
 from hostcc.coord.transport_settings import TransportSettings
 
-REASONS = {
-    Failure.AUTH: "it does not have this host's key on its allow-list",
-    Failure.PROTOCOL: "no handshake: its key may be another one than we know",
-    Failure.BROKEN: "no handshake: its key may be another one than we know",
-}
 CURVE_BYTES = 33
 """Around an encrypted message: its name, nonce, authenticator and flags (ZeroMQ RFC 26)."""
 YOUNG_S = 1.0
@@ -44,6 +39,15 @@ class Wait:
     until: float
     curve: str
     """The key that it was tried with; another one has its turn first."""
+    address: Address
+    at: float
+    """When it was given up last."""
+    reached: bool
+    """Whether there was a connection."""
+    failure: Failure | None
+    """How the handshake failed; None: there was none."""
+    count: int = 1
+    """How often in a row."""
 
 
 class Dealer:
@@ -63,6 +67,8 @@ class Dealer:
         self.up = False
         self.failure: Failure | None = None
         """How the last handshake failed; None: it did not."""
+        self.reached = False
+        """Whether there was a connection that has not become one of members."""
         self.connection: Connection | None = None
         self.made_at = self.used_at = self.down_since = now
         self._settings = settings
@@ -96,6 +102,7 @@ class Dealer:
         self.socket.close(linger=0)
 
     def _opened(self, fd: int) -> None:
+        self.reached = True
         remote = remote_of(fd)
         if remote is not None:
             s = self._settings
@@ -106,6 +113,7 @@ class Dealer:
         self.up = True
 
     def _closed(self, _: int, failure: Failure | None) -> None:
+        self.reached = self.reached and not self.up  # it was a member, and left
         self.up, self.connection = False, None
         self.failure = failure
 
@@ -187,18 +195,27 @@ class Dealers:
 
     def forget_waits(self) -> None:
         """Keys have changed: who could not be reached may be reached now."""
-        self._waits.clear()
+        for wait in self._waits.values():
+            wait.until, wait.delay, wait.curve = 0.0, self._settings.retry_s[0] / 2, ""
 
-    def tick(self, now: float) -> list[tuple[str, str]]:
-        """Give up what failed or is of no use; (peer, reason) of failed handshakes."""
-        failed = []
+    def failed(self) -> list[str]:
+        """Peers that could not be reached when they were dialled last."""
+        return list(self._waits)
+
+    def failure(self, peer: str) -> Wait | None:
+        """What is remembered of one of them."""
+        return self._waits.get(peer)
+
+    def tick(self, now: float) -> int:
+        """Give up what failed or is of no use; how many handshakes have failed."""
+        failed = 0
         for dealer in self.all():
             if dealer.up:
                 dealer.down_since = now
                 if now >= dealer.used_at + self._settings.idle_s:
                     self.drop(dealer.peer)
             elif dealer.failure is not None:
-                failed.append((dealer.peer, REASONS[dealer.failure]))
+                failed += 1
                 self._fail(dealer, now)
             elif now >= dealer.down_since + self._settings.down_s:
                 self._fail(dealer, now)
@@ -212,7 +229,16 @@ class Dealers:
         until = now + delay * self._rng.uniform(0.5, 1.5)
         if len(self._waits) >= MAX_KNOWN:
             self._waits.popitem(last=False)
-        self._waits[dealer.peer] = Wait(delay, until, dealer.curve)
+        self._waits[dealer.peer] = Wait(
+            delay,
+            until,
+            dealer.curve,
+            dealer.address,
+            now,
+            dealer.reached,
+            dealer.failure,
+            1 if old is None else old.count + 1,
+        )
 
     def _key(self, peer: str, wait: Wait | None) -> str | None:
         if self._keyring is None:

@@ -49,8 +49,13 @@ class PublicKey:
 
     @property
     def fingerprint(self) -> str:
-        """Names both halves, for people: 16 hexadecimal digits of their SHA-256."""
-        return hashlib.sha256(bytes.fromhex(self.curve + self.sign)).hexdigest()[:16]
+        """Names the key wherever people see it; of the half that a connection shows."""
+        return fingerprint(self.curve)
+
+    @property
+    def sign_fingerprint(self) -> str:
+        """The same of the half that signs records."""
+        return fingerprint(self.sign)
 
     def valid(self, now: float) -> bool:
         """Whether others take it at `now` (seconds since the epoch)."""
@@ -104,6 +109,11 @@ class HostKeys:
     def member(self) -> Member:
         """What others may know of it."""
         return Member(self.name, tuple(key.public for key in self.keys))
+
+
+def fingerprint(half: str) -> str:
+    """Names half of a key (hexadecimal), for people: 16 hexadecimal digits of its SHA-256."""
+    return hashlib.sha256(bytes.fromhex(half)).hexdigest()[:16]
 
 
 def preferred(member: Member, now: float) -> tuple[PublicKey, ...]:

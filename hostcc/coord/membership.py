@@ -48,6 +48,8 @@ class Membership:
         round in it, so newcomers are put in anywhere (SWIM, section 4.3)."""
         self.changes = 0
         """Counts deaths and returns."""
+        self._died: list[str] = []
+        self._returned: list[str] = []
 
     @property
     def count(self) -> int:
@@ -84,6 +86,7 @@ class Membership:
         death = self._dead.get(member)
         if death is not None and death.incarnation < incarnation:
             del self._dead[member]
+            self._returned.append(member)
             self.changes += 1
             new = True
         if new:
@@ -103,12 +106,18 @@ class Membership:
                 del self._suspects[member]
                 self._dead[member] = Since(suspicion.incarnation, now)
                 self.others.remove(member)
+                self._died.append(member)
                 self.changes += 1
         limit = now - self._settings.forget_s
         gone = [member for member, death in self._dead.items() if death.at <= limit]
         for member in gone:
             del self._dead[member]
         return gone
+
+    def take_changes(self) -> tuple[list[str], list[str]]:
+        """Who died and who returned since the last time."""
+        died, returned, self._died, self._returned = self._died, self._returned, [], []
+        return died, returned
 
     def unfounded(self) -> list[str]:
         """Dead members that nobody accuses any more: newcomers could not know."""

@@ -17,6 +17,7 @@ class Failure(Enum):
 
     AUTH = "the server's gatekeeper said no"
     PROTOCOL = "one end said what the other could not read"
+    MECHANISM = "one end has keys, the other has none"
     BROKEN = "one end went away, or said nothing for too long"
 
 
@@ -80,6 +81,8 @@ class Monitor:
         kind, value = int(event["event"]), int(event["value"])
         if kind in _FAILED:
             self._failure = _FAILED[kind]  # the event after it says of which descriptor
+            if value == int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH):
+                self._failure = Failure.MECHANISM
         elif kind in {int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED)}:
             self._opened(value)
         elif kind == int(zmq.EVENT_DISCONNECTED):

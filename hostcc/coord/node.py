@@ -31,6 +31,8 @@ from hostcc.coord.store import MEMBER_SLOT, Store
 MANY = 32
 """Records from one message that show that there is more to catch up with."""
 MAX_CONTACTS = 256
+NAMED = 8
+"""Members in one event."""
 
 
 class Node:
@@ -216,6 +218,9 @@ class Node:
         self.store.expire(at)
         for member in self.members.tick(at):
             self.store.forget(member, at)
+        died, returned = self.members.take_changes()
+        self._tell_of("death", died, "dead: it has not answered for too long", now)
+        self._tell_of("return", returned, "alive again", now)
         alone = 1 if self._answered else 5
         if self._own.silent and at >= alone * self.settings.join_s:
             self.begin()
@@ -251,6 +256,13 @@ class Node:
         if (message.pings or message.leaves) and self.members.state(peer) is not State.ALIVE:
             self._tell_accused(out, peer)
         return out.take()
+
+    def _tell_of(self, what: str, members: list[str], text: str, now: float) -> None:
+        """One event a round, however many members a partition takes away."""
+        if members:
+            more = len(members) - NAMED
+            who = ", ".join(members[:NAMED]) + (f" and {more} more" if more > 0 else "")
+            self.note(Event(now, what, who, text))
 
     def _notice_absence(self, now: float) -> None:
         expected_s = self._longest_rest_s + 2 * self.settings.round_s

@@ -33,6 +33,7 @@ MAX_HOPS = 12
 MAX_PORTS = 16
 MAX_LINKS = 144
 MAX_ADDRESSES = 32
+MAX_OPTIONS = 32
 MAX_PLAIN = 128 * 1024
 """Bytes of a record's content that travels compressed; the largest path table has 80 kB."""
 
@@ -41,10 +42,14 @@ Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:%\[\]-]{0,128}\Z")]
 Seconds = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 Volume = Annotated[float, Meta(ge=0, le=BYTES_PER_ITERATION_MAX)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
+Option = tuple[
+    Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]{0,47}\Z")],
+    Annotated[str, Meta(pattern=r"^[ -~]{1,64}\Z")],
+]
 
 MEMBER, ACCUSE = "member", "accuse"
 PROFILE, FLOWS, PATHS, LINKS = "profile", "flows", "paths", "links"
-ADDRESSES, WAITING = "addresses", "waiting"
+ADDRESSES, WAITING, RULES = "addresses", "waiting", "rules"
 
 
 class Member(Struct, frozen=True, array_like=True):
@@ -146,7 +151,16 @@ class Waiting(Struct, frozen=True, array_like=True):
     """Whether it was before: others go first."""
 
 
-Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | Waiting
+class Rules(Struct, frozen=True, array_like=True):
+    """What the writer's plans depend on beside the view (planning/rules.py)."""
+
+    scheduler: Counter
+    """schedule.revision.REVISION."""
+    options: Annotated[tuple[Option, ...], Meta(max_length=MAX_OPTIONS)] = ()
+    """(Name, value) of those that are not at their defaults."""
+
+
+Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | Waiting | Rules
 
 KINDS: dict[str, type[Content]] = {
     MEMBER: Member,
@@ -157,8 +171,9 @@ KINDS: dict[str, type[Content]] = {
     LINKS: Links,
     ADDRESSES: Addresses,
     WAITING: Waiting,
+    RULES: Rules,
 }
-_KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES})
+_KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES, RULES})
 _decoders = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in KINDS.items()}
 _encoder = msgspec.msgpack.Encoder()
 
@@ -257,4 +272,6 @@ def _names(content: Content) -> list[tuple[str, list[str]]]:
         return [("links", [name for name, _ in content.links])]
     if isinstance(content, Addresses):
         return [("addresses", list(content.addresses))]
+    if isinstance(content, Rules):
+        return [("options", [name for name, _ in content.options])]
     return []

@@ -23,6 +23,7 @@ LOOKS = 4
 """Connections are looked at in so many parts, so many of them a second."""
 REASONS: dict[Failure | None, str] = {
     Failure.PROTOCOL: "no handshake: it has no key, or not this host's, or repeats an old one",
+    Failure.MECHANISM: "no handshake: it has no keys and this host has, or the other way round",
     Failure.BROKEN: "it broke the handshake off, or was too slow",
 }
 

@@ -7,9 +7,6 @@ import socket
 from collections.abc import Iterable, Iterator
 
 from hostcc.coord.address import Address, parse_numeric
-from hostcc.log import get_logger
-
-log = get_logger("gossip")
 
 LOOK_UP_EVERY_S = 60.0
 
@@ -20,7 +17,7 @@ class Seeds:
     def __init__(self, seeds: Iterable[tuple[str, Address]]) -> None:
         self._seeds = dict(seeds)
         self._found = {name: at for name, at in self._seeds.items() if at.is_numeric}
-        self._unknown: set[str] = set()
+        self._unresolved: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._seeds)
@@ -28,6 +25,14 @@ class Seeds:
     def address(self, name: str) -> Address | None:
         """Of a member; None: not configured, or its name is not resolved."""
         return self._found.get(name)
+
+    def configured(self, name: str) -> Address:
+        """As it was given."""
+        return self._seeds[name]
+
+    def unresolved(self, name: str) -> str:
+        """Why its name has no address; empty: it has, or it was not looked up yet."""
+        return self._unresolved.get(name, "")
 
     async def run(self) -> None:
         """Resolve host names for ever."""
@@ -42,11 +47,12 @@ class Seeds:
         try:
             found = await loop.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            if name not in self._unknown:
-                log.warning("seed not resolved", seed=name, host=at.host, reason=error.strerror)
-                self._unknown.add(name)
+            self._unresolved[name] = (error.strerror or str(error)).lower()
             return
-        self._unknown.discard(name)
+        except UnicodeError:
+            self._unresolved[name] = "no name that can be asked for"
+            return
+        self._unresolved.pop(name, None)
         if found:
             self._found[name] = Address(str(found[0][4][0]), at.port)
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -24,6 +23,7 @@ from hostcc.coord.seeds import Seeds, advertised
 from hostcc.coord.settings import Settings
 from hostcc.coord.transport import Transport
 from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.troubles import Trouble, Troubles
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 
@@ -33,7 +33,7 @@ DEFAULT_PORT = 7471
 MAX_PINGS = 256
 """Pings whose answers are waited for, to measure round trips."""
 MAX_PEERS = 20_000
-NEWS = frozenset({"activation"})
+NEWS = frozenset({"activation", "return"})
 """Events that are no reason to worry."""
 RTT_GAIN = 0.2
 """Weight of a new round trip in the average."""
@@ -102,6 +102,8 @@ class GossipStatus:
     """Whether those that matter held the active view, too."""
     missing: tuple[str, ...]
     """Whom it waits for, or has stopped waiting for."""
+    troubles: tuple[Trouble, ...]
+    """Why others are not reached, or not let in."""
     dialled: int
     accepted: int
     counters: dict[str, int]
@@ -154,6 +156,7 @@ class GossipService:
         )
         self.notes = Notes(self._send_all, clock, self.transport.counters, self.transport.offence)
         """What hosts tell each other beside gossip; to be used while the service runs."""
+        self._troubles = Troubles(self._seeds, self.transport)
         self.node: Node
         self.coordinator: Coordinator
 
@@ -200,10 +203,12 @@ class GossipService:
             self._timer.cancel()
         for task in self._tasks:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        self._tasks = []
-        await self.transport.stop()
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:  # neither one that has failed nor being cancelled once more keeps a socket open
+            self._tasks = []
+            self._troubles.close()
+            await self.transport.stop()
 
     def peers(self) -> list[PeerStatus]:
         """All other members, by name."""
@@ -227,6 +232,7 @@ class GossipService:
             active=agreement.active,
             agreed=agreement.agreed,
             missing=agreement.missing,
+            troubles=self._troubles.found,
             dialled=dialled,
             accepted=accepted,
             counters=dict(self.transport.counters),
@@ -237,6 +243,7 @@ class GossipService:
         if self._fingerprint() != self._key_in_use:
             self._key_in_use = self._fingerprint()
             self.node.renew()
+        self._troubles.look(self.node, now)
         self._send_all(self.coordinator.tick(now), now)
         for event in self.node.take_events():
             tell = log.info if event.what in NEWS else log.warning

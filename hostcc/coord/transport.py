@@ -8,8 +8,9 @@ trusted as a whole.
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -18,8 +19,9 @@ import zmq
 
 from hostcc.coord.address import Address
 from hostcc.coord.connections import Connection
-from hostcc.coord.dealers import Dealers
+from hostcc.coord.dealers import Dealers, Wait
 from hostcc.coord.keyring import Keyring
+from hostcc.coord.monitor import Failure
 from hostcc.coord.names import is_member_name
 from hostcc.coord.rate import FATAL, Allowances, Offenders, TokenBucket
 from hostcc.coord.router import Router, user_of
@@ -29,6 +31,11 @@ from hostcc.errors import HostccError
 from hostcc.log import get_logger
 
 log = get_logger("gossip")
+
+MAX_REFUSED = 64
+"""Addresses from which a key came that is not on the list."""
+REFUSED_S = 300.0
+"""For so long after the last time it is shown."""
 
 OnMessage = Callable[[str, bytes], None]
 """(Authenticated peer, its message)."""
@@ -82,6 +89,8 @@ class Transport:
         self._allowances = Allowances(self.settings)
         self._all = TokenBucket(self.settings.all_per_s, self.settings.all_burst)
         self._heard: dict[str, float] = {}
+        self._refused_keys: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        """Address -> CURVE key that came from there last and may not, and when."""
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._gatekeeper: Gatekeeper | None = None
         self._open = False
@@ -167,6 +176,34 @@ class Transport:
             shut_out=self.offenders.shut_out(peer, now),
         )
 
+    def allowed(self, peer: str) -> bool:
+        """Whether there is a key with which a peer may be dialled."""
+        return self.keyring is None or bool(self.keyring.curves_of(peer))
+
+    def failure(self, peer: str) -> Wait | None:
+        """How a peer could not be reached, with any of its keys; None: it could, or was heard."""
+        failed = self._dealers.failure(peer)
+        if failed is None or self._heard.get(peer, -math.inf) > failed.at:
+            return None
+        least = 1 if self.keyring is None else len(self.keyring.curves_of(peer))
+        if failed.failure is Failure.BROKEN:
+            least += 1  # it may just have been stopped
+        return failed if failed.count >= least else None
+
+    def failures(self) -> list[str]:
+        """Peers that could not be reached; some may have been heard since."""
+        return self._dealers.failed()
+
+    def refused_keys(self, now: float) -> list[tuple[str, str]]:
+        """(Address, CURVE key in hexadecimal) of those that came of late and may not come in."""
+        return [
+            (address, curve)
+            for address, (curve, at) in self._refused_keys.items()
+            if now < at + REFUSED_S
+            and self.keyring is not None
+            and self.keyring.member_of(curve) is None
+        ]
+
     def connections(self) -> tuple[int, int]:
         """(Dialled, accepted) that stand now."""
         return sum(dealer.up for dealer in self._dealers.all()), len(self._router.connections)
@@ -207,9 +244,16 @@ class Transport:
         assert self.keyring is not None
         member = self.keyring.member_of(curve)
         if member is None:
-            self._refused(address, f"key {curve[:16]}... is not on the allow-list")
+            self._refuse_key(address, curve)
             return False
         return not self.offenders.shut_out(member, self._clock())
+
+    def _refuse_key(self, address: str, curve: str) -> None:
+        self.counters["refused"] += 1
+        self._refused_keys.pop(address, None)
+        if len(self._refused_keys) >= MAX_REFUSED:
+            self._refused_keys.popitem(last=False)
+        self._refused_keys[address] = curve, self._clock()
 
     def _refused(self, address: str, reason: str) -> None:
         self.counters["refused"] += 1
@@ -292,9 +336,7 @@ class Transport:
     def _look(self, now: float) -> None:
         if self.keyring is not None:
             self._follow_keys(self.keyring, now)
-        for peer, reason in self._dealers.tick(now):
-            self.counters["handshakes failed"] += 1
-            self.offenders.note(f"{peer} (dialled)", reason, now, 0.0)
+        self.counters["handshakes failed"] += self._dealers.tick(now)
         floods = self._router.tick(now)
         for dealer in self._dealers.all():
             if dealer.connection is not None and not dealer.connection.look(now):

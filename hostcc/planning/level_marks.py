@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hostcc.bpf.errors import BpfError
 from hostcc.config import port_rules
+from hostcc.engine import Engine
 from hostcc.jobs import JobTable
 from hostcc.log import get_logger
 from hostcc.model import Change, Difference
-from hostcc.parts import Host
+from hostcc.parts import Host, in_thread
 from hostcc.paths import changes
 from hostcc.paths.marking import JobMark, MarkKernel, Walked
 from hostcc.paths.shares import Hold
@@ -20,7 +22,7 @@ from hostcc.planning import levels
 from hostcc.planning.guard import Guard
 from hostcc.planning.rate_shares import RateShares, shown
 from hostcc.planning.standing import Made
-from hostcc.sockets import Job
+from hostcc.sockets import Job, Sockets, copies
 
 log = get_logger("marking")
 
@@ -41,7 +43,7 @@ class LevelMarks:
         host: Host,
         made: Callable[[], Made | None],
         name: Callable[[], str] = str,
-        make_kernel: Callable[[], MarkKernel] = MarkKernel,
+        make_kernel: Callable[[Any], MarkKernel] = MarkKernel,
         make_guard: Callable[..., Guard] = Guard,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -71,37 +73,39 @@ class LevelMarks:
         wanted = config.marking.enabled or Hold(config.paths.shares) is not Hold.OFF
         return "" if wanted or self._left() else "marking.enabled is false"
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Load the programs, and start who cleans up if the agent dies."""
-        everywhere = self._host.config.agent.network_namespaces == "all"
-        self._kernel = self._make_kernel()
-        self._guard = self._make_guard(self._kernel, everywhere=everywhere)
         assert self._host.engine is not None
         self._table = self._host.engine.table
         self._told, self._groups, self._rules = {}, set(), {}
         self._rooted, self._walk_due, self._walked = False, 0.0, NONE
-        self._take_strays()
+        await in_thread(self._load, self._host.engine)
+        await self._take_strays()
+
+    def _load(self, engine: Engine) -> None:
+        everywhere = self._host.config.agent.network_namespaces == "all"
+        self._kernel = self._make_kernel(engine.backend.shared_maps.get("flows"))
+        self._guard = self._make_guard(self._kernel, everywhere=everywhere)
 
     async def tick(self) -> None:
         """Bring marks in line with the plan and the jobs."""
         engine = self._host.engine
         if engine is None or engine.table is not self._table:
-            self.stop()
+            await self.stop()
             if engine is None:
                 return
-            self.start()
+            await self.start()
         assert self._guard is not None
         if not self._guard.alive:
-            self._guard.dismiss()
-            self._guard = self._new_guard()
-        changed = self._sync(self._wanted())
+            await in_thread(self._replace_guard, self._guard)
+        changed = self._sync(await self._wanted())
         if changed or self._clock() >= self._walk_due:
-            self._walk()
+            await self._walk()
             marked = {name for name, _ in self._told.values()}
             over = [change.id for change in self._left() if changes.job_of(change) not in marked]
             self._host.journal.undone(over, "no level, or the job ended")
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Take all marks away."""
         kernel, self._kernel = self._kernel, None
         guard, self._guard = self._guard, None
@@ -110,16 +114,15 @@ class LevelMarks:
         try:
             for slot in self._told:
                 kernel.set_job(slot, None)
-            self._visit(kernel)
+            await self._visit(kernel)
             self._host.journal.undone([change.id for change in self._left()], "marking ended")
         finally:
-            kernel.close()
-            if guard is not None:
-                guard.dismiss()
+            await in_thread(_unload, kernel, guard)
 
     def verify(self) -> list[Difference]:
         """Whether jobs' cgroups still have the programs, and the guard is there."""
-        assert self._kernel is not None
+        if self._kernel is None:  # it begins anew, or ends
+            return []
         found = [
             Difference(f"{changes.MARKS}:{self._told[slot][0]}", str(group), "attached", "detached")
             for slot, group in self._groups
@@ -146,7 +149,7 @@ class LevelMarks:
         """Marks by the journal, those of an agent that died too."""
         return [one for one in self._host.journal.active.values() if one.what == changes.MARKS]
 
-    def _take_strays(self) -> None:
+    async def _take_strays(self) -> None:
         """Take away what an agent that died has left on sockets of jobs that live on."""
         assert self._kernel is not None
         assert self._table is not None
@@ -155,7 +158,7 @@ class LevelMarks:
         for job in jobs:
             self._kernel.set_job(job.slot, JobMark(stray=left[job.name]))
         if jobs:
-            self._visit(self._kernel)
+            await self._visit(self._kernel)
         for job in jobs:
             self._kernel.set_job(job.slot, None)
         ids = [change.id for change in self._left()]
@@ -163,13 +166,13 @@ class LevelMarks:
 
     # One turn.
 
-    def _wanted(self) -> dict[str, JobMark]:
+    async def _wanted(self) -> dict[str, JobMark]:
         config, marks = self._host.config, dict[str, JobMark]()
         if config.marking.enabled:
             dscp = levels.marks(self._made(), levels.table(config.plan, config.marking))
             force = config.marking.override
             marks = {name: JobMark(value << 2, force) for name, value in dscp.items()}
-        return self._shares.over(marks, self._clock())
+        return await self._shares.over(marks, self._clock())
 
     def _sync(self, wanted: Mapping[str, JobMark]) -> bool:
         """Bring kernel and journal in line; whether existing sockets are concerned."""
@@ -201,8 +204,10 @@ class LevelMarks:
         for slot, group in sorted(fresh):
             try:
                 self._kernel.attach(slot, group)
-            except FileNotFoundError:  # it ended between the two looks
-                continue
+            except (BpfError, OSError):
+                if self._table.tree.exists(group):
+                    raise
+                continue  # it ended between the two looks
             self._groups.add((slot, group))
         slots = {job.name: job.slot for job in jobs}
         named = port_rules(self._host.config).items()
@@ -216,23 +221,36 @@ class LevelMarks:
         self._rules = rules
         return True
 
-    def _walk(self) -> None:
+    async def _walk(self) -> None:
         """Marks for sockets that are there already."""
         assert self._kernel is not None
         self._walk_due = self._clock() + WALK_S
-        self._walked = self._visit(self._kernel)
+        self._walked = await self._visit(self._kernel)
         if self._walked.failed:
             log.warning("could not mark sockets", failed=self._walked.failed)
 
-    def _visit(self, kernel: MarkKernel) -> Walked:
+    async def _visit(self, kernel: MarkKernel) -> Walked:
         assert self._table is not None
-        jobs = list(self._table.jobs.values())
-        kernel.set_cgroup_ids(self._table.sockets.groups(jobs))
-        with self._table.sockets.namespaces(jobs) as where:
-            return kernel.walk(where)
+        jobs = copies(self._table.jobs.values())
+        return await in_thread(_visit, kernel, self._table.sockets, jobs)
 
-    def _new_guard(self) -> Guard:
+    def _replace_guard(self, old: Guard) -> None:
         assert self._kernel is not None
+        old.dismiss()
         log.warning("the guard of the marks was gone, there is a new one")
         everywhere = self._host.config.agent.network_namespaces == "all"
-        return self._make_guard(self._kernel, everywhere=everywhere)
+        self._guard = self._make_guard(self._kernel, everywhere=everywhere)
+
+
+def _visit(kernel: MarkKernel, sockets: Sockets, jobs: list[Job]) -> Walked:
+    kernel.set_cgroup_ids(sockets.groups(jobs))
+    with sockets.namespaces(jobs) as where:
+        return kernel.walk(where)
+
+
+def _unload(kernel: MarkKernel, guard: Guard | None) -> None:
+    try:
+        kernel.close()
+    finally:
+        if guard is not None:
+            guard.dismiss()

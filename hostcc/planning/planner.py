@@ -34,11 +34,6 @@ def options(config: PlanConfig) -> Options:
     )
 
 
-def rules(version: str, config: PlanConfig) -> str:
-    """Everything but the view that plans depend on; hosts agree only if it is the same."""
-    return f"hostcc {version} {options(config)}"
-
-
 class Planner:
     """Makes plans, and keeps the latest with what they were made from.
 

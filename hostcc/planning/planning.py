@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from operator import is_not
 from typing import Any
 
@@ -110,7 +111,9 @@ class Planning:
             "held": standing.held if standing is not None else None,
             "active": standing.active if standing is not None else None,
             "agreed": standing.agreed if standing is not None else None,
+            "alone": standing.alone if standing is not None else None,
             "missing": list(standing.missing) if standing is not None else [],
+            "disagreements": [asdict(one) for one in standing.disagreements] if standing else [],
             "number": standing.number if standing is not None else 0,
             "age_s": now - of.current if there else None,
             "in_force_s": now - of.since if there else None,
@@ -130,7 +133,6 @@ class Planning:
                 "dscp": dscp.get(one.job) if config.marking.enabled else None,
                 "weight": params.weight,
                 "factor": made.factors.get(one.job, 1.0),
-                "start_later_s": one.shift_s,
             }
             for one in made.plan.jobs
             if one.job in table.jobs and (params := table.jobs[one.job].params) is not None

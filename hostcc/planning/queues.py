@@ -9,7 +9,7 @@ from hostcc.config import Config
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.model import Change, Difference
-from hostcc.parts import Host
+from hostcc.parts import Host, in_thread
 from hostcc.paths import egress, egress_kernel
 from hostcc.planning import levels
 
@@ -49,23 +49,23 @@ class LevelQueues:
         config = self._host.config
         devices = config.egress.devices if config.egress.queues != "off" else ()
         for device in [device for device in self._left() if device not in devices]:
-            self._remove(device, "not in the configuration")
+            await self._remove(device, "not in the configuration")
         for device in devices:
             if self._made.get(device) != basis(config):
-                self._make(device)
+                await self._make(device)
             elif device not in self._aside:
-                self._look(device)
+                await self._look(device)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Back to the kernel's default."""
         for device in self._left():
-            self._remove(device, "it ended")
+            await self._remove(device, "it ended")
 
-    def verify(self) -> list[Difference]:
+    async def verify(self) -> list[Difference]:
         """Whether devices still have our queues."""
         found = []
         for device in self._left():
-            there = egress_kernel.root(device)
+            there = await in_thread(egress_kernel.root, device)
             if there is None or not there.ours:
                 kind = there.kind if there is not None else "no such device"
                 wanted = f"{self._host.config.egress.queues}, {egress.MAJOR:x}:"
@@ -82,27 +82,32 @@ class LevelQueues:
         active = self._host.journal.active.values()
         return [change.target for change in active if change.what == egress.QUEUES]
 
-    def _make(self, device: str) -> None:
+    async def _make(self, device: str) -> None:
         config = self._host.config
         self._made[device] = basis(config)
         self._aside.pop(device, None)
         try:
-            there = egress_kernel.root(device)
+            there = await in_thread(egress_kernel.root, device)
             if there is not None and there.ours:  # of an earlier agent, or configuration
-                self._remove(device, "made anew")
-                there = egress_kernel.root(device)
+                await self._remove(device, "made anew")
+                there = await in_thread(egress_kernel.root, device)
             if there is None:
                 raise HostccError("there is no such device")
-            change, lines = planned(config, device, there)
-            with self._host.journal.making(change):
-                egress_kernel.apply(lines)
+            change, lines = await in_thread(planned, config, device, there)
+            self._host.journal.begin(change)
+            # Not undone when this is cancelled: the queues may be there.
+            try:
+                await in_thread(egress_kernel.apply, lines)
+            except Exception as error:
+                self._host.journal.undone([change.id], f"failed: {error}")
+                raise
             log.info("queues by level", device=device, kind=config.egress.queues)
         except HostccError as error:
             self._stand_aside(device, str(error))
 
-    def _look(self, device: str) -> None:
+    async def _look(self, device: str) -> None:
         """Whoever has put another queue there shall keep it."""
-        there = egress_kernel.root(device)
+        there = await in_thread(egress_kernel.root, device)
         if there is None or not there.ours:
             kind = there.kind if there is not None else "gone with the device"
             self._host.journal.undone([f"{egress.QUEUES}:{device}"], "replaced by somebody else")
@@ -113,9 +118,9 @@ class LevelQueues:
         log.warning("standing aside", device=device, reason=why)
         self._host.journal.note(device, why)
 
-    def _remove(self, device: str, how: str) -> None:
+    async def _remove(self, device: str, how: str) -> None:
         self._made.pop(device, None)
-        why = egress_kernel.remove(device)
+        why = await in_thread(egress_kernel.remove, device)
         if why:
             log.warning("not undone", device=device, reason=why)
             return

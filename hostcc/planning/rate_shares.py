@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hostcc.jobs import JobTable
 from hostcc.mltcp.params import Mode
 from hostcc.parts import Host
 from hostcc.paths.marking import JobMark
 from hostcc.paths.shares import Hold, held
 from hostcc.planning.standing import Made
 from hostcc.schedule.problem import Floats, Ints, Problem
+from hostcc.sockets import walked
 
 AGAIN_S = 10.0
 """Until round-trip times are looked at again, seconds."""
@@ -85,40 +87,31 @@ class RateShares:
         self._paths: dict[str, tuple[float, int]] = {}
         """Job -> least RTT in seconds, and bytes of a segment."""
 
-    def over(self, marks: Mapping[str, JobMark], now: float) -> dict[str, JobMark]:
+    async def over(self, marks: Mapping[str, JobMark], now: float) -> dict[str, JobMark]:
         """Those marks with shares; `now`: seconds, of any clock that rises."""
         how, made = Hold(self._host.config.paths.shares), self._made()
-        if how is Hold.OFF or made is None or self._host.engine is None:
+        table = self._host.engine.table if self._host.engine is not None else None
+        if how is Hold.OFF or made is None or table is None:
             self._of = (None, Hold.OFF)
             return dict(marks)
         if (made, how) != self._of or now >= self._due:
             self._of, self._due = (made, how), now + AGAIN_S
             self._shares = of_jobs(made, self._name())
             if how is Hold.WINDOW:
-                self._look()
+                await self._look(table)
         found = dict(marks)
         for job, share in self._shares.items():
-            if self._may(job, how):
+            if _may(table, job, how):
                 mark, path = found.get(job, JobMark()), self._paths.get(job, (0.0, 0))
                 made_of = held(mark, how, share.bytes_per_s, share.flows, *path)
                 if shown(made_of):
                     found[job] = made_of
         return found
 
-    def _may(self, job: str, how: Hold) -> bool:
-        """hostcc's congestion control paces by itself, and takes a paced socket for another's."""
-        assert self._host.engine is not None
-        known = self._host.engine.table.jobs.get(job)
-        if known is None:
-            return False
-        return how is Hold.WINDOW or known.params is None or known.params.mode is Mode.OFF
-
-    def _look(self) -> None:
+    async def _look(self, table: JobTable) -> None:
         """Round-trip times and segments of the jobs' connections; the least RTT so far stays, so
         that a bound does not follow the queue that it is to keep short."""
-        assert self._host.engine is not None
-        table = self._host.engine.table
-        rows: Any = table.sockets.flows(table.jobs.values())
+        rows: Any = await walked(table.sockets.flows(table.jobs.values()))
         names = {job.slot: job.name for job in table.jobs.values()}
         seen: dict[str, tuple[float, int]] = {}
         for slot in {int(slot) for slot in rows["slot"]} & names.keys():
@@ -129,3 +122,11 @@ class RateShares:
                 before = self._paths.get(job, (rtt, 0))[0]
                 seen[job] = min(rtt, before), int(mine["mss_bytes"].max())
         self._paths = seen
+
+
+def _may(table: JobTable, job: str, how: Hold) -> bool:
+    """hostcc's congestion control paces by itself, and takes a paced socket for another's."""
+    known = table.jobs.get(job)
+    if known is None:
+        return False
+    return how is Hold.WINDOW or known.params is None or known.params.mode is Mode.OFF

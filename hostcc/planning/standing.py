@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hostcc.model import PathTable, Plan
 
 if TYPE_CHECKING:
+    from hostcc.planning.rules import Disagreement
     from hostcc.schedule.plan import Solution
 
 
@@ -50,3 +51,7 @@ class Standing:
     """Why there is no plan of the active view."""
     at: float = 0.0
     """When the gossip had its last round, CLOCK_MONOTONIC, seconds."""
+    alone: bool = False
+    """Whether no other member is known to live: agreement is with nobody."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """In what others' plans differ from this host's, whatever the view."""

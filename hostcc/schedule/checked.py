@@ -69,13 +69,14 @@ def fits(problem: Problem) -> bool:
 
 
 def oracle(small: Small, worth: Floats, window: tuple[float, float] = WINDOW) -> Oracle:
-    """The simulation of a problem from the phases that the view gives; `worth` (J,) counts an
-    iteration."""
+    """The simulation of a problem from the phases that the view gives, 0 where it gives none;
+    `worth` (J,) counts an iteration."""
     problem = small.problem
     alone = _alone(problem)
     longest = float(alone.period.max(initial=0.0)) or 1.0
+    phase = np.nan_to_num(problem.phase)
     cycle = Cycle(
-        problem.compute, problem.comm_start, -np.mod(problem.phase, np.maximum(alone.period, 1e-9))
+        problem.compute, problem.comm_start, -np.mod(phase, np.maximum(alone.period, 1e-9))
     )
     per_second = worth / np.maximum(problem.compute, 1e-9)
     return Oracle(small, cycle, per_second, (window[0] * longest, window[1] * longest))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcc.errors import NoJobError
 from hostcc.schedule import fairness, methods
 from hostcc.schedule import order as orders
 from hostcc.schedule.correction import correction, reference_job
-from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import intensity, link_seconds
 from hostcc.schedule.plan import Solution
 from hostcc.schedule.problem import Floats, Ints
@@ -66,10 +66,10 @@ class Explanation:
 
 
 def explain(found: Solution, name: str) -> Explanation:
-    """Explain one job.  Raises OptionsError for a job that is not in the view."""
+    """Explain one job.  Raises NoJobError for a job that is not in the view."""
     problem = found.problem
     if name not in problem.job_ids:
-        raise OptionsError(f"job: expected one of the view's {problem.job_count}, got {name!r:.70}")
+        raise NoJobError(f"no job {name!r:.70} among the {problem.job_count} that are planned")
     job = problem.job_ids.index(name)
     rank = found.decision.rank
     losses = orders.losses(methods.alone(problem, found.decision.routing), found.met)

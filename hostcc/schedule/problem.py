@@ -6,6 +6,7 @@ flows by (job, name); only elephants with at least one usable path are in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -63,7 +64,7 @@ class Problem:
     slowdown: Floats
     """(J,) recent iteration time over the time alone."""
     phase: Floats
-    """(J,) when an iteration started, seconds."""
+    """(J,) when an iteration started, seconds; NaN: unknown."""
     period: Floats
     """(J,) seconds from one iteration to the next, as measured; 0: unknown."""
     confidence: Floats
@@ -196,7 +197,6 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
         "gpus": "gpus",
         "weight": "weight",
         "slowdown": "slowdown",
-        "phase": "phase_s",
         "period": "period_s",
         "confidence": "confidence",
     }
@@ -206,14 +206,22 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
     columns = np.ascontiguousarray(rows.reshape(-1, len(named)).T)
     numbers = dict(zip(named, columns, strict=True))
     for name, values in numbers.items():
-        least = -MAX_VALUE if name == "phase" else 0.0
-        bad = np.flatnonzero(~((values >= least) & (values <= MAX_VALUE)))
+        bad = np.flatnonzero(~((values >= 0.0) & (values <= MAX_VALUE)))
         if bad.size:
             job = jobs[int(bad[0])].job
             raise ViewError(f"job: {job}: {name}: expected a number >= 0, got {values[bad[0]]}")
+    numbers["phase"] = _phases(jobs)
     numbers["comm_start"] = np.minimum(numbers["comm_start"], numbers["compute"])
     numbers["slowdown"] = np.maximum(numbers["slowdown"], 1.0)
     return numbers
+
+
+def _phases(jobs: Sequence[JobProfile]) -> Floats:
+    told = [one.phase_s for one in jobs]
+    for one, phase in zip(jobs, told, strict=True):
+        if phase is not None and not abs(phase) <= MAX_VALUE:
+            raise ViewError(f"job: {one.job}: phase: expected a number, got {phase}")
+    return np.array([math.nan if phase is None else phase for phase in told], np.float64)
 
 
 def _by_name(jobs: Sequence[JobProfile]) -> list[JobProfile]:

@@ -4,6 +4,7 @@ Cassini (NSDI'24; thesis, chapter 4) for jobs that run already: links on which j
 for more than there is, joined into parts; in a part without a loop each link is rotated by
 itself and Algorithm 1 joins the links, in one with a loop all its jobs are rotated as if they
 met on one link.  Shifts are given only where what is asked for then fits, and did not before.
+Where the view does not say when iterations begin, what fits is said, but nobody is told to wait.
 """
 
 from __future__ import annotations
@@ -69,8 +70,13 @@ def shifts(problem: Problem, found: Crossings) -> Shifts:
         if small and parts < MOST_PARTS:
             parts += 1
             links = _links(problem, members, job, link, asked)
-            shifted, words = _part(problem, comm, members, links)
-            for member, shift in shifted.items():
+            phase = _phases(problem, members)
+            shifted, words = _part(problem, comm, members, links, phase)
+            if phase is None and shifted is not None:
+                for member in members:
+                    reason[member] = _apart(problem, members, shifted, member)
+                continue
+            for member, shift in (shifted or {}).items():
                 seconds[member] = shift
         elif small:
             words = "no time-shift: looked for among the first jobs only"
@@ -129,16 +135,17 @@ def _links(
 
 
 def _part(
-    problem: Problem, comm: Floats, members: list[int], links: list[_Link]
-) -> tuple[dict[int, float], str]:
-    """Shifts of one part, empty for none, and why."""
+    problem: Problem, comm: Floats, members: list[int], links: list[_Link], phase: Floats | None
+) -> tuple[dict[int, float] | None, str]:
+    """Shifts of one part, None for none, and why.  Without a phase: against iterations that all
+    begin at once."""
     for member in members:
         name = problem.job_ids[member]
         period = float(problem.period[member])
         if not TINY_S < period <= MAX_SECONDS:
-            return {}, f"no time-shift: the iteration time of {name} is unknown"
+            return None, f"no time-shift: the iteration time of {name} is unknown"
         if problem.confidence[member] < CONFIDENT:
-            return {}, f"no time-shift: {name} was not measured long enough"
+            return None, f"no time-shift: {name} was not measured long enough"
     loop = affinity.has_loop([[str(one) for one in link.asked] for link in links])
     if loop:
         most = {one: max(link.asked.get(one, 0.0) for link in links) for one in members}
@@ -146,22 +153,25 @@ def _part(
     graph, worst = [], 1.0
     still = True
     for link in links:
-        patterns = {one: _pattern(problem, comm, one, link.asked[one]) for one in link.asked}
+        patterns = {
+            one: _pattern(problem, comm, one, link.asked[one], 0.0 if phase is None else phase[one])
+            for one in link.asked
+        }
         try:
             found = compatibility.fit(list(patterns.values()), 1.0, nodes=NODES)
         except ViewError:
-            return {}, "no time-shift: the iteration times have no common multiple"
+            return None, "no time-shift: the iteration times have no common multiple"
         if max(found.circle.turns) > MOST_TURNS:
-            return {}, "no time-shift: the iteration times have no short common multiple"
+            return None, "no time-shift: the iteration times have no short common multiple"
         now = compatibility.score(list(patterns.values()), 1.0, found.circle)
         still &= now >= COMPATIBLE
         worst = min(worst, found.score)
         names = (pattern.job for pattern in patterns.values())
         graph.append(Affinity(link.name, dict(zip(names, found.shifts, strict=True))))
     if worst < COMPATIBLE:
-        return {}, f"no time-shift: at best {worst:.2f} of the traffic finds room at once"
-    if still:
-        return {}, "no time-shift: the bursts are interleaved already"
+        return None, f"no time-shift: at best {worst:.2f} of the traffic finds room at once"
+    if still and phase is not None:
+        return None, "no time-shift: the bursts are interleaved already"
     periods = {problem.job_ids[one]: _alone(problem, comm, one) for one in members}
     found_shifts = affinity.time_shifts(graph, periods)
     shifted = {
@@ -172,19 +182,35 @@ def _part(
     return shifted, f"interleaved: {worst:.2f} of the traffic finds room at once"
 
 
+def _phases(problem: Problem, members: list[int]) -> Floats | None:
+    """When iterations began, by job; None where that is not known of all of a part."""
+    return None if np.isnan(problem.phase[members]).any() else problem.phase
+
+
+def _apart(problem: Problem, members: list[int], shifted: dict[int, float], job: int) -> str:
+    """How far apart the iterations would have to begin, which nobody knows of them now."""
+    first = next((one for one in members if one not in shifted), members[0])
+    if job == first:
+        where = "if the others' iterations begin as far from its own as is said of them"
+    else:
+        later = shifted.get(job, 0.0) - shifted.get(first, 0.0)
+        where = f"if its iterations begin {later:.3g} s after those of {problem.job_ids[first]}"
+    return f"fits beside the others {where}; when iterations begin is not known here"
+
+
 def _alone(problem: Problem, comm: Floats, job: int) -> float:
     """Iteration time without the others."""
     return float(max(problem.compute[job], problem.comm_start[job] + comm[job], TINY_S))
 
 
-def _pattern(problem: Problem, comm: Floats, job: int, asked: float) -> Pattern:
+def _pattern(problem: Problem, comm: Floats, job: int, asked: float, phase: float) -> Pattern:
     """When the job sends, at the place in its iteration where it is now.
 
     The measured iteration may be longer than the job's own, by the very contention that is to
     end: places are kept as parts of the iteration.
     """
     period = _alone(problem, comm, job)
-    begun = float(problem.phase[job] / problem.period[job] % 1.0) * period
+    begun = float(phase / problem.period[job] % 1.0) * period
     start = (begun + float(problem.comm_start[job])) % period
     end = start + min(float(comm[job]), period)
     name = problem.job_ids[job]

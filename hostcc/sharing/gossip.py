@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hostcc.config import Config
 from hostcc.errors import HostccError
 from hostcc.model import Difference, JobProfile
-from hostcc.parts import Host
+from hostcc.parts import Host, in_thread
 from hostcc.version import version
 from hostcc.views import PEERS
 
@@ -78,6 +79,7 @@ class Gossip:
             "gossip": {
                 **asdict(self._member.status()),
                 "unpublished": dict(self._member.unpublished),
+                "disagreements": [asdict(one) for one in self._member.unlike.found],
             }
         }
 
@@ -101,24 +103,33 @@ class Gossip:
             "name": status.name,
             "held": status.held,
             "active": status.active,
+            "key": status.key,
+            "troubles": [asdict(one) for one in status.troubles],
+            "disagreements": [asdict(one) for one in self._member.unlike.found],
             "peers": [asdict(peer) for peer in self._member.peers()],
         }
 
     async def _take_part(self) -> None:
+        await in_thread(_load)
         from hostcc.sharing.member import Member
         from hostcc.sharing.settings import settings
 
         if self._ending is not None:  # it may still have the address
             await asyncio.wait([self._ending])
-        config, software = self._host.config, version()
+        config = self._host.config
         self._basis = _basis(config)
-        member = Member(settings(config, software), software, config.plan)
+        member = Member(settings(config, version()), config.plan)
         try:
             await member.start()
         except BaseException:
             self._ending = member.end()
             raise
         self._member = member
+
+
+def _load() -> None:
+    """ZeroMQ, cryptography and the scheduler take a while."""
+    importlib.import_module("hostcc.sharing.member")
 
 
 def _basis(config: Config) -> tuple[object, ...]:

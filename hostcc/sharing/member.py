@@ -10,15 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from hostcc.coord.payloads import PROFILE, PayloadError, Profile
+from hostcc.coord.payloads import PROFILE, RULES, PayloadError, Profile
 from hostcc.coord.service import GossipService, GossipStatus, PeerStatus, ServiceSettings
 from hostcc.errors import one_line
 from hostcc.model import JobProfile
-from hostcc.planning.planner import Planner, rules
+from hostcc.planning import rules
+from hostcc.planning.planner import Planner
 from hostcc.planning.standing import Standing
 from hostcc.planning.thread import PlanThread
 from hostcc.sections.plan import PlanConfig
 from hostcc.sharing import publishing
+from hostcc.sharing.unlike import Unlike
 
 
 class _Published(NamedTuple):
@@ -34,13 +36,16 @@ class _Published(NamedTuple):
 class Member:
     """One life of this host among the others."""
 
-    def __init__(self, settings: ServiceSettings, version: str, plan: PlanConfig) -> None:
+    def __init__(self, settings: ServiceSettings, plan: PlanConfig) -> None:
         """Raises HostccError (keys that cannot be read, an address that needs keys)."""
         self.planner = Planner(plan)
+        self._rules = rules.rules(plan)
         self._thread = PlanThread()
         self.service = GossipService(
-            settings, self.planner, rules(version, plan), executor=self._thread.submit
+            settings, self.planner, rules.text(self._rules), executor=self._thread.submit
         )
+        self.unlike = Unlike(self._rules)
+        """In what others' plans differ from this host's."""
         self.unpublished: dict[str, str] = {}
         """Job -> why the others would not take its profile."""
         self._published: dict[str, _Published] = {}
@@ -65,6 +70,7 @@ class Member:
     def publish(self, profiles: Iterable[JobProfile], live: Collection[str], now: float) -> None:
         """Tell what was measured of jobs, and withdraw those that are not among `live`."""
         node, addresses = self.service.node, self._addresses()
+        self.unlike.look(node, now)
         for measured in profiles:
             job = measured.job
             self._seen[job] = now
@@ -100,6 +106,8 @@ class Member:
             made=self.planner.made(coordinator.plan),
             trouble=coordinator.trouble,
             at=coordinator.ticked,
+            alone=self.service.node.members.count == 1,
+            disagreements=self.unlike.found,
         )
 
     def status(self) -> GossipStatus:
@@ -113,6 +121,7 @@ class Member:
     async def _live(self) -> None:
         try:
             await self.service.start()
+            self.service.node.publish(RULES, "", self._rules)
             self._ready.set_result(None)
             await asyncio.Event().wait()
         except Exception as error:

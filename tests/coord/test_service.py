@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -177,22 +176,6 @@ def hostile_messages(key: SecretKey) -> list[bytes]:
     ]
 
 
-@pytest.fixture
-def logged(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    found: list[str] = []
-
-    class Keeper(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            fields = getattr(record, "fields", {})
-            found.append(f"{record.getMessage()} {fields}")
-
-    caplog.set_level(logging.INFO, logger="hostcc")
-    keeper = Keeper()
-    logging.getLogger("hostcc").addHandler(keeper)
-    yield found
-    logging.getLogger("hostcc").removeHandler(keeper)
-
-
 async def test_a_member_with_a_key_and_bad_intent(tmp_path: Path, logged: list[str]) -> None:
     async with cluster(tmp_path, 2) as services:
         services[1].node.publish(payloads.PROFILE, "job", PROFILE)
@@ -248,6 +231,7 @@ async def test_seeds_by_name_and_what_is_advertised() -> None:
     assert found is not None
     assert found.is_loopback
     await seeds._resolve("b", Address("no.such.host.invalid", 7))
+    await seeds._resolve("b", Address("a" * 64 + ".example", 7))  # no name at all
     assert seeds.address("b") == Address("10.0.0.1", 7)
     anywhere = Address("0.0.0.0", 9)
     assert advertised(Address("192.0.2.1", 9), []) == "192.0.2.1:9"

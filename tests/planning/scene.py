@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from hostcc.bpf.netns import in_netns
 from hostcc.lab import netns
 from tests.measuring.wired import QUIET
+from tests.patience import Patience
 from tests.real import HOSTCC, RealHost
 
 TOP = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ ADDRESSES = ("198.18.12.1", "198.18.12.2")
 PORT = 7473
 ETH_P_ALL, ETH_P_IP, TCP = 3, 0x0800, 6
 """All: of one kind alone the kernel shows only what comes in."""
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 class Orders:
@@ -101,9 +101,9 @@ class Scene:
             pass
         found: dict[str, int] = {}
         self.wire.settimeout(0.5)
-        deadline = time.monotonic() + PATIENCE_S
+        patience = Patience(PATIENCE_S)
         send()
-        while len(found) < 2 and time.monotonic() < deadline:
+        while len(found) < 2 and patience.lasts():
             try:
                 packet, where = self.wire.recvfrom(2048)
             except TimeoutError:

@@ -16,6 +16,7 @@ from hostcc.coord.payloads import (
     LINKS,
     PATHS,
     PROFILE,
+    RULES,
     FlowEntry,
     Flows,
     Links,
@@ -24,7 +25,8 @@ from hostcc.coord.payloads import (
     Profile,
 )
 from hostcc.coord.service import GossipService, ServiceSettings
-from hostcc.planning.planner import Planner, rules
+from hostcc.planning import rules
+from hostcc.planning.planner import Planner
 from hostcc.sections.plan import PlanConfig
 from hostcc.version import version
 
@@ -48,8 +50,10 @@ async def main() -> None:
         name=name, listen=address.parse(listen, "listen"), insecure=True, software=version()
     )
     plan = PlanConfig()
-    service = GossipService(settings, Planner(plan), rules(version(), plan))
+    own = rules.rules(plan)
+    service = GossipService(settings, Planner(plan), rules.text(own))
     await service.start()
+    service.node.publish(RULES, "", own)
     service.node.publish(LINKS, "", Links((("uplink", RATE),)))
     service.node.publish(PATHS, "elsewhere", Paths((PathEntry("p0", ("uplink",)),)))
     print("up", flush=True)

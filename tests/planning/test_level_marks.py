@@ -98,7 +98,9 @@ class World:
             lambda: self.now,
         )
 
-    def kernel(self) -> Kernel:
+    def kernel(self, flows: object) -> Kernel:
+        assert self.host.engine is not None
+        assert flows is self.host.engine.backend.shared_maps.get("flows")
         self.kernels.append(Kernel())
         return self.kernels[-1]
 
@@ -112,7 +114,7 @@ class World:
 
     def start(self) -> Kernel:
         assert self.part.off() == ""
-        self.part.start()
+        asyncio.run(self.part.start())
         self.tick()
         return self.kernels[-1]
 
@@ -186,11 +188,11 @@ def test_ports_of_a_job_by_rule(world: World) -> None:
 def test_stopping_takes_all_marks_away(world: World) -> None:
     world.job("a")
     kernel = world.start()
-    world.part.stop()
+    asyncio.run(world.part.stop())
     assert (kernel.walks[-1], kernel.closed) == ({}, True)
     assert world.guards[0].dismissed
     assert world.journalled() == {}
-    world.part.stop()  # after a start that failed
+    asyncio.run(world.part.stop())  # after a start that failed
 
 
 def test_what_a_dead_agent_left_is_taken_away(world: World) -> None:

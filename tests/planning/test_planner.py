@@ -10,7 +10,7 @@ import pytest
 
 from hostcc.errors import HostccError
 from hostcc.model import Plan
-from hostcc.planning.planner import KEPT, Planner, rules
+from hostcc.planning.planner import KEPT, Planner
 from hostcc.schedule import compression, methods
 from hostcc.schedule.plan import Solution, solved
 from hostcc.sections.plan import PlanConfig
@@ -88,21 +88,6 @@ def test_every_failure_is_one_line() -> None:
     with pytest.raises(HostccError) as error:
         Planner(PlanConfig())(cut)
     assert is_one_line(str(error.value))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"levels": 9}, {"reserved": (0,)}, {"order": "crux"}, {"fairness": 1.0}, {"most_loss": 0.5}],
-)
-def test_what_plans_depend_on_is_in_the_rules(change: dict[str, object]) -> None:
-    config = msgspec.structs.replace(PlanConfig(), **change)
-    assert rules("1", config) != rules("1", PlanConfig()) != rules("2", PlanConfig())
-
-
-def test_what_is_each_hosts_affair_is_not() -> None:
-    assert rules("1", PlanConfig(enabled=False, max_age_s=1.0)) == rules("1", PlanConfig())
-    again = PlanConfig(reserved=(7, 1, 0, 0))
-    assert rules("1", again) == rules("1", PlanConfig())
 
 
 @pytest.mark.parametrize(

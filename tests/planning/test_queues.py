@@ -56,7 +56,7 @@ def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     view = part.view()
     assert view["left_alone"] == {"hcc-none": "there is no such device"}
     assert view["reason"] == "hcc-none: there is no such device"
-    assert part.verify() == []
-    part.stop()
+    assert asyncio.run(part.verify()) == []
+    asyncio.run(part.stop())
     host.config = config()
     assert part.off() == "egress.queues is off"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,9 @@ class World:
         self.made: Made | None = made({"x": (1e6, ("fast",)), "y": (2e6, ("fast",))})
         self.shares = RateShares(self.host, lambda: self.made, lambda: "a")
 
+    def over(self, marks: dict[str, JobMark], now: float) -> dict[str, JobMark]:
+        return asyncio.run(self.shares.over(marks, now))
+
     def rtt(self, micros: int, mss: int = 1000) -> None:
         slots = [one.slot for one in self.host.engine.table.jobs.values()]
 
@@ -111,31 +115,31 @@ class World:
 def test_by_pacing_where_nothing_else_paces(tmp_path: Path) -> None:
     world = World(tmp_path, Hold.PACE)
     mark = JobMark(40 << 2, True)
-    assert world.shares.over({"x": mark}, 0.0) == {
+    assert world.over({"x": mark}, 0.0) == {
         "x": replace(mark, pace_bps=1e6), "y": JobMark(pace_bps=2e6),
     }  # fmt: skip
     world.made = None  # no plan holds
-    assert world.shares.over({"x": mark}, 0.0) == {"x": mark}
+    assert world.over({"x": mark}, 0.0) == {"x": mark}
 
 
 def test_hostccs_own_congestion_control_is_not_paced(tmp_path: Path) -> None:
-    assert World(tmp_path, Hold.PACE, "mltcp").shares.over({}, 0.0) == {}
+    assert World(tmp_path, Hold.PACE, "mltcp").over({}, 0.0) == {}
 
 
 def test_by_a_window_of_the_least_round_trip(tmp_path: Path) -> None:
     world = World(tmp_path, Hold.WINDOW, "mltcp")
-    assert world.shares.over({}, 0.0) == {}  # nothing is known of round trips
+    assert world.over({}, 0.0) == {}  # nothing is known of round trips
     world.rtt(20_000)
-    assert world.shares.over({}, AGAIN_S) == {
+    assert world.over({}, AGAIN_S) == {
         "x": JobMark(clamp_packets=20), "y": JobMark(clamp_packets=40),
     }  # fmt: skip
     world.rtt(80_000)  # a queue has built up: the bound stays
-    assert world.shares.over({}, 2 * AGAIN_S)["x"] == JobMark(clamp_packets=20)
+    assert world.over({}, 2 * AGAIN_S)["x"] == JobMark(clamp_packets=20)
     world.rtt(10)
-    assert world.shares.over({}, 3 * AGAIN_S)["x"] == JobMark(clamp_packets=LEAST_WINDOW)
+    assert world.over({}, 3 * AGAIN_S)["x"] == JobMark(clamp_packets=LEAST_WINDOW)
     assert shown(JobMark(clamp_packets=4)) == {"window_packets": 4}
 
 
 def test_off(tmp_path: Path) -> None:
     mark = JobMark(40 << 2)
-    assert World(tmp_path, Hold.OFF).shares.over({"x": mark}, 0.0) == {"x": mark}
+    assert World(tmp_path, Hold.OFF).over({"x": mark}, 0.0) == {"x": mark}

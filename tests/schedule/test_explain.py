@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from hostcc.errors import NoJobError
 from hostcc.model import ClusterView
-from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.explain import explain
 from hostcc.schedule.parameters import weights
 from hostcc.schedule.plan import Options, plan, solve
@@ -72,7 +72,7 @@ def test_small_views_move_flows_only_for_a_gain() -> None:
 
 
 def test_unknown_jobs_are_refused() -> None:
-    with pytest.raises(OptionsError, match="job: expected one of the view's 1, got 'zz'"):
+    with pytest.raises(NoJobError, match="no job 'zz' among the 1 that are planned"):
         explain(solve(one_link([job("a")], [1.0])), "zz")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def of(view: ClusterView) -> Shifts:
 def pair(phase: float, measured: float = 1.0, **more: float) -> list[JobProfile]:
     """Two jobs that compute 0.6 s and send for 0.4 s, the second `phase` seconds later."""
     one = {"compute": 0.6, "period_s": measured, **more}
-    return [job("a", **one), job("b", phase_s=phase, **one)]
+    return [job("a", phase_s=0.0, **one), job("b", phase_s=phase, **one)]
 
 
 def iterations(profiles: list[JobProfile], comm: float, found: Shifts) -> list[int]:
@@ -36,7 +37,7 @@ def iterations(profiles: list[JobProfile], comm: float, found: Shifts) -> list[i
             one.compute_s,
             one.comm_start_s,
             (SimFlow(comm, (0,)),),
-            one.phase_s + shift,
+            (one.phase_s or 0.0) + shift,
         )
         for one, shift in zip(profiles, found.seconds.tolist(), strict=True)
     ]
@@ -65,6 +66,27 @@ def test_what_fits_already_stays() -> None:
     assert "interleaved already" in found.reason[0]
 
 
+@pytest.mark.parametrize("known", [(), (0,), (1,)])
+def test_nobody_is_told_to_wait_where_it_is_not_known_when_iterations_begin(
+    known: tuple[int, ...],
+) -> None:
+    """As in the view that hosts agree on: they may be interleaved already."""
+    profiles = [
+        one if number in known else dataclasses.replace(one, phase_s=None)
+        for number, one in enumerate(pair(0.3))
+    ]
+    found = of(one_link(profiles, [0.4, 0.4]))
+    assert found.seconds.tolist() == [0, 0]
+    assert not any(words.startswith("interleaved") for words in found.reason)
+    assert "not known" in found.reason[0]
+    later = re.search(r"begin ([0-9.]+) s after those of a; ", found.reason[1])
+    assert later is not None
+    # What is said of the two together is true: so far apart they do not meet.
+    started = [dataclasses.replace(one, phase_s=0.0) for one in profiles]
+    apart = Shifts(np.array([0.0, float(later[1])]), ("", ""))
+    assert min(iterations(started, 0.4, apart)) >= 98
+
+
 @pytest.mark.parametrize(
     ("profiles", "size", "words"),
     [
@@ -72,7 +94,7 @@ def test_what_fits_already_stays() -> None:
         (pair(0.0, confidence=0.1), 0.4, "a was not measured long enough"),
         (pair(0.0), 0.9, "at best"),
         (
-            [job(f"j{n}", compute=0.6, period_s=0.7) for n in range(MOST_JOBS + 1)],
+            [job(f"j{n}", compute=0.6, period_s=0.7, phase_s=0.0) for n in range(MOST_JOBS + 1)],
             0.1,
             "more than 8 jobs",
         ),
@@ -115,7 +137,7 @@ def test_a_loop_is_solved_as_one_link() -> None:
         for pairs, size in zip(ends, sizes, strict=True)
     ]
     view = problems.view(jobs, spines=1)
-    profiles = tuple(dataclasses.replace(one, period_s=1.0) for one in view.jobs)
+    profiles = tuple(dataclasses.replace(one, period_s=1.0, phase_s=0.0) for one in view.jobs)
     problem = build(dataclasses.replace(view, jobs=profiles))
     found = shifts(problem, crossings(problem, problem.table_start[problem.flow_table]))
     assert len(set(np.round(found.seconds, 2).tolist())) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ PORT = 7471
 ADDRESSES = ("198.18.11.1", "198.18.11.2")
 
 
-@pytest.fixture
-def hosts(tmp_path: Path, cgroup2: Path) -> Iterator[list[RealHost]]:
+@contextmanager
+def wired_hosts(tmp_path: Path, cgroup2: Path) -> Iterator[list[RealHost]]:
+    """Two, with a wire between them."""
     made: list[RealHost] = []
     try:
         for name in ("one", "two"):
@@ -34,6 +36,12 @@ def hosts(tmp_path: Path, cgroup2: Path) -> Iterator[list[RealHost]]:
     finally:
         for host in made:
             host.close()
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, cgroup2: Path) -> Iterator[list[RealHost]]:
+    with wired_hosts(tmp_path, cgroup2) as made:
+        yield made
 
 
 def section(*seeds: str) -> str:

@@ -1,0 +1,94 @@
+"""Messages as earlier versions wrote them, and what those versions make of ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hostcc.coord import codec, keys, payloads
+from hostcc.coord.intake import Intake
+from hostcc.coord.keys import Member
+from hostcc.coord.message import Record
+from hostcc.coord.payloads import RULES, Rules
+from hostcc.coord.settings import Settings
+from hostcc.coord.store import Fate, Store
+from tests.coord.records import deliver, node, rounds
+
+pytestmark = pytest.mark.unit
+
+STORED = json.loads((Path(__file__).parent / "golden" / "message-0.1.0.json").read_text())
+DATA = bytes.fromhex(STORED["message"])
+
+
+class Recorded:
+    """Believes the member whose public file is stored beside the message."""
+
+    def __init__(self) -> None:
+        self._member: Member = keys.parse_public(STORED["public"].encode(), "stored")
+
+    def knows(self, writer: str) -> bool:
+        return writer == self._member.name
+
+    def verify(self, writer: str, data: bytes, signature: bytes) -> bool:
+        return self.knows(writer) and self._member.keys[0].verifies(data, signature)
+
+
+def test_a_message_of_0_1_0_is_understood_whole() -> None:
+    message = codec.decode(DATA)
+    store, intake = Store(Settings()), Intake(Recorded())
+    fates = {
+        (record.kind, record.key): store.put(intake.admit(record), 0.0)
+        for record in message.records
+    }
+    assert fates.pop(("accuse", "node9")) is Fate.VOID  # nobody knows the accused
+    assert set(fates.values()) == {Fate.NEW}
+    assert {kind for kind, _ in fates} == set(payloads.KINDS) - {"accuse", RULES}
+    assert all(held.content or held.withdrawn for held in store.of("node2").values())
+    assert message.holding is not None
+    assert (message.holding.held, message.holding.ask) == ("ab" * 16, True)
+    assert (message.pings, message.acks, len(message.probes)) == ((5,), (6,), 1)
+    assert [note.topic for note in message.notes] == ["steer"]
+
+
+def test_what_is_said_alike_is_the_same_bytes() -> None:
+    """So an agent of 0.1.0 reads what this one writes."""
+    message = codec.decode(DATA)
+    assert codec.encode(message) == DATA
+    for record in message.records:
+        content = payloads.decode(record)
+        assert content is None or payloads.encode(content) == record.payload
+
+
+def test_a_member_that_does_not_know_the_kind_keeps_and_passes_on_what_rules_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As 0.1.0 does: it decodes the same message type, and knows all kinds but this one."""
+    rules = Rules(1, (("plan.levels", "4"),))
+    new, other = node("new"), node("other")
+    new.publish(RULES, "", rules)
+    nodes = {"new": new, "old": node("old")}
+    new.meet("old")
+    with monkeypatch.context() as before:
+        before.delitem(payloads._decoders, RULES)
+        now = rounds(nodes, 40)
+    held = nodes["old"].store.get("new", (RULES, ""))
+    assert held is not None
+    assert (held.content, held.record.payload) == (None, payloads.encode(rules))
+    nodes = {"old": nodes["old"], "other": other}
+    other.meet("old")
+    now = rounds(nodes, 40, now)
+    deliver(nodes, "old", nodes["old"].tick(now), now)
+    passed_on = other.store.get("new", (RULES, ""))
+    assert passed_on is not None
+    assert passed_on.content == rules
+
+
+def test_no_signature_of_the_message_is_of_other_bytes() -> None:
+    record: Record = codec.decode(DATA).records[1]
+    forged = msgspec.structs.replace(record, version=record.version + 1)
+    believed = Recorded()
+    assert believed.verify("node2", codec.signed_bytes(record), record.signature)
+    assert not believed.verify("node2", codec.signed_bytes(forged), forged.signature)
