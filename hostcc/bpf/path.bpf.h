@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the flows of a job to one peer share: a window and a base RTT, and how each
- * gets its part.  When the window is too small for all, some are parked: a parked
+ * What the flows of a job to one peer share: a window and a base RTT, whose it is, and how
+ * each gets its part.  When the window is too small for all, some are parked: a parked
  * flow sends two packets now and then, and joins again when there is room.
  */
 #ifndef HOSTCC_PATH_BPF_H
@@ -15,30 +15,181 @@ enum { PATH_RAMP = 1, PATH_YIELDS = 2 };
 const volatile u32 floor_gap_us = 3000;	/* a job that yields sends a burst this often */
 #define CROWD_SHIFT 2			/* so much more seldom in a crowd */
 
+#define PATH_CLAIMED (1u << 31)		/* users: its next owner writes to it */
+#define PATH_DRAWS 32			/* numbers to try for a free one */
+#define PATH_TRIES 4			/* when others take or leave the same path at this moment */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, HCC_MAX_JOBS * HCC_PATHS);
+	__uint(max_entries, HCC_PATHS);
 	__type(key, u32);
 	__type(value, struct hcc_path_state);
 } path_states SEC(".maps");
 
-static __always_inline u32 peer_hash(const struct sock *sk)
-{
-	const struct in6_addr *v6 = &sk->__sk_common.skc_v6_daddr;
-	u32 h = sk->__sk_common.skc_daddr;
+/* Which of them is whose.  Asked when a flow begins and ends; the flow keeps the number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, HCC_PATHS);
+	__type(key, struct hcc_path_key);
+	__type(value, u32);
+} path_numbers SEC(".maps");
 
-	/* An IPv4 peer is there too, mapped; all of it counts for IPv6. */
-	if (sk->__sk_common.skc_family == AF_INET6)
-		h = v6->in6_u.u6_addr32[0] ^ v6->in6_u.u6_addr32[1] * 3 ^
-		    v6->in6_u.u6_addr32[2] * 5 ^ v6->in6_u.u6_addr32[3] * 7;
-	return h * 2654435761u;
+/* Peers that a job sends to in its current iteration. */
+struct job_peers {
+	u32 epoch;
+	u32 count;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, HCC_MAX_JOBS);
+	__type(key, u32);
+	__type(value, struct job_peers);
+} job_peers SEC(".maps");
+
+static __always_inline struct hcc_path_state *path_state(const struct flow_priv *f)
+{
+	u32 number = f->path;
+
+	return number ? bpf_map_lookup_elem(&path_states, &number) : NULL;
 }
 
-static __always_inline struct hcc_path_state *path_state(struct sock *sk, const struct flow_priv *f)
+static __always_inline void path_key(struct hcc_path_key *key, const struct sock *sk, u32 slot)
 {
-	u32 key = f->slot * HCC_PATHS + (peer_hash(sk) >> 29);
+	const struct in6_addr *v6 = &sk->__sk_common.skc_v6_daddr;
 
-	return bpf_map_lookup_elem(&path_states, &key);
+	__builtin_memset(key, 0, sizeof(*key));
+	key->slot = slot;
+	if (sk->__sk_common.skc_family == AF_INET6) {
+		key->peer[0] = v6->in6_u.u6_addr32[0];
+		key->peer[1] = v6->in6_u.u6_addr32[1];
+		key->peer[2] = v6->in6_u.u6_addr32[2];
+		key->peer[3] = v6->in6_u.u6_addr32[3];
+	} else {
+		key->peer[2] = bpf_htonl(0xffff);
+		key->peer[3] = sk->__sk_common.skc_daddr;
+	}
+}
+
+static __always_inline bool same_key(const struct hcc_path_key *a, const struct hcc_path_key *b)
+{
+	return a->slot == b->slot && a->peer[0] == b->peer[0] && a->peer[1] == b->peer[1] &&
+	       a->peer[2] == b->peer[2] && a->peer[3] == b->peer[3];
+}
+
+/* A socket lets go of it.  The last one frees it, and until then the key stays. */
+static __always_inline void path_release(struct hcc_path_state *p, u32 number)
+{
+	struct hcc_path_key key = p->key;
+	u32 *known;
+
+	if (__sync_fetch_and_sub(&p->users, 1) != 1)
+		return;
+	/* Where two made the path at once, the number is the other's. */
+	known = bpf_map_lookup_elem(&path_numbers, &key);
+	if (known && *known == number)
+		bpf_map_delete_elem(&path_numbers, &key);
+}
+
+/* A further socket takes hold of it, unless it has become free or another's meanwhile. */
+static __always_inline bool path_join(struct hcc_path_state *p, u32 number,
+				      const struct hcc_path_key *key)
+{
+	u32 tries, users;
+
+	for (tries = 0; tries < PATH_TRIES; tries++) {
+		users = *(volatile u32 *)&p->users;
+		if (!users || users & PATH_CLAIMED)
+			return false;
+		if (__sync_val_compare_and_swap(&p->users, users, users + 1) == users) {
+			if (same_key(&p->key, key))
+				return true;
+			path_release(p, number);
+			return false;
+		}
+	}
+	return false;
+}
+
+/* A free one, held by its first socket.  Returns its number; 0: hardly any is free. */
+static __always_inline u32 path_claim(const struct hcc_path_key *key)
+{
+	struct hcc_path_state *p;
+	u32 draws, number;
+
+	for (draws = 0; draws < PATH_DRAWS; draws++) {
+		number = 1 + bpf_get_prandom_u32() % (HCC_PATHS - 1);
+		p = bpf_map_lookup_elem(&path_states, &number);
+		if (!p || __sync_val_compare_and_swap(&p->users, 0, PATH_CLAIMED))
+			continue;
+		__builtin_memset(p, 0, __builtin_offsetof(struct hcc_path_state, users));
+		p->key = *key;
+		__sync_fetch_and_sub(&p->users, PATH_CLAIMED - 1);
+		return number;
+	}
+	return 0;
+}
+
+/*
+ * The path of a job's flow to its peer.  Nothing is locked: a path stays whose it is as
+ * long as a socket holds it, and who comes late takes another.  0: none is left, be plain.
+ */
+static __noinline u32 path_acquire(struct sock *sk, u32 slot)
+{
+	struct hcc_path_state *p;
+	struct hcc_path_key key;
+	u32 number, tries, *known;
+
+	path_key(&key, sk, slot);
+	for (tries = 0; tries < PATH_TRIES; tries++) {
+		known = bpf_map_lookup_elem(&path_numbers, &key);
+		if (known) {
+			number = *known;
+			p = bpf_map_lookup_elem(&path_states, &number);
+			if (p && path_join(p, number, &key))
+				return number;
+		}
+		number = path_claim(&key);
+		if (!number)
+			return 0;
+		/* What is known of a path that was just left may be replaced. */
+		if (!bpf_map_update_elem(&path_numbers, &key, &number,
+					 known ? BPF_ANY : BPF_NOEXIST))
+			return number;
+		p = bpf_map_lookup_elem(&path_states, &number);
+		if (p)
+			path_release(p, number);
+	}
+	return 0;
+}
+
+/* The job begins to send to one more peer in this iteration; two at once may count as one. */
+static __always_inline void path_begins(const struct flow_priv *f, u32 epoch)
+{
+	u32 slot = f->slot;
+	struct job_peers *peers = bpf_map_lookup_elem(&job_peers, &slot);
+
+	if (!peers)
+		return;
+	if (peers->epoch != epoch) {
+		peers->epoch = epoch;
+		peers->count = 0;
+	}
+	__sync_fetch_and_add(&peers->count, 1);
+}
+
+/*
+ * A job that yields sends a burst to each peer this often, us.  With many peers that is
+ * seldom enough for a crowd, too: more seldom still, a job alone yields to its own queue.
+ */
+static __always_inline u32 path_floor_us(const struct flow_priv *f, bool crowd)
+{
+	u32 slot = f->slot, crowd_gap_us = floor_gap_us << CROWD_SHIFT, gap_us;
+	const struct job_peers *peers = bpf_map_lookup_elem(&job_peers, &slot);
+
+	gap_us = hcc_floor_gap_us(floor_gap_us, peers ? peers->count : 0);
+	return crowd && gap_us < crowd_gap_us ? crowd_gap_us : gap_us;
 }
 
 /*
@@ -47,14 +198,8 @@ static __always_inline struct hcc_path_state *path_state(struct sock *sk, const 
  */
 static __always_inline u32 path_base(struct sock *sk, struct hcc_path_state *p, u32 rtt_us)
 {
-	u32 peer = peer_hash(sk);
-
-	if (!p->base_us) {
+	if (!p->base_us)
 		p->base_us = tcp_sk(sk)->rtt_min.s[0].v;
-		p->peer = peer;
-	}
-	if (p->peer != peer)
-		return tcp_sk(sk)->rtt_min.s[0].v;
 	if (rtt_us && rtt_us < p->base_us)
 		p->base_us = rtt_us;
 	return p->base_us;
@@ -96,7 +241,7 @@ static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 w = p->window_q10, awake = p->awake;
 	u32 others = f->flags & FLOW_AWAKE && awake ? awake - 1 : awake;
-	u32 share = w / (others + 1);
+	u32 share = w / (others + 1), longest;
 	u64 gap;
 
 	if (share >= BURST_Q10) {
@@ -134,9 +279,8 @@ static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
 	}
 	wake(f, p);
 	gap = (u64)BURST_Q10 * (rtt_us + 1) / (w + 1);
-	if (gap > floor_gap_us << CROWD_SHIFT)
-		gap = floor_gap_us << CROWD_SHIFT;
-	pace_burst(sk, f, gap);
+	longest = path_floor_us(f, true);
+	pace_burst(sk, f, gap < longest ? gap : longest);
 }
 
 /*

@@ -14,7 +14,7 @@ from hostcc.paths.egress import DEFAULT_KINDS, MAJOR, undo
 
 SYSFS = Path("/sys/class/net")
 PATIENCE_S = 1.0
-"""The agent's sign of life waits for it."""
+"""For one run of tc, seconds."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hostcc.bpf.links import BpfLink
+from hostcc.bpf.maps import BpfMap
 from hostcc.bpf.netns import in_netns
 from hostcc.bpf.object import BpfObject
 from hostcc.bpf.objects import object_path
@@ -54,12 +55,17 @@ class Walked:
 
 
 class MarkKernel(Closing):
-    """Loads mark.bpf.c; raises BpfError.  Slots are the caller's job numbers, from 1."""
+    """Loads mark.bpf.c; raises BpfError.  Slots are the caller's job numbers, from 1.
 
-    def __init__(self) -> None:
+    `flows`: the flow tracker's socket storage, so that a job's group comes before a port rule.
+    """
+
+    def __init__(self, flows: BpfMap | None = None) -> None:
         self._links: dict[tuple[int, Path], list[BpfLink]] = {}
         with contextlib.ExitStack() as stack:
             self._object = stack.enter_context(BpfObject.open(object_path("mark")))
+            if flows is not None:
+                self._object.reuse_map("flows", flows)
             self._object.load()
             self._confs = self._object.map("mark_confs")
             self._walks = self._object.map("mark_walk")

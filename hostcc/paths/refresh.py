@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from hostcc.paths.search import Found, SearchSettings
+from hostcc.paths.search import Found, SearchSettings, differ
 
 
 class Look(Enum):
@@ -64,8 +64,10 @@ def changes(before: Found, spot: Found, settings: RefreshSettings) -> tuple[str,
         now = spot.ports.get(port)
         if now is None:
             seen.append(f"port {port}: a hop fell silent")
-        elif now != hops:
+        elif differ(now, hops):
             seen.append(f"port {port}: takes another way")
+        elif now != hops:
+            seen.append(f"port {port}: other hops answer than before")
         else:
             then, here = before.rtt_s.get(hops), spot.rtt_s.get(hops)
             if then is None or here is None:

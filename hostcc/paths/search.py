@@ -5,13 +5,14 @@ the distance is found by echo requests, then ports are tried one after the other
 every hop, until the stopping rule of `counts` is content.  A hop at which the first ports all
 met the same router is asked again only now and then: those routers answer for every port, so
 they are the ones whose limit on ICMP errors is soonest reached.  An answer that does not come
-is asked for again, and that hop is asked half as fast.
+is asked for again, and that hop is asked half as fast.  One that never comes tells nothing: it
+takes back no answer, and makes no way of its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hostcc.paths import counts
@@ -178,10 +179,10 @@ class Search:
     def result(self) -> Found:
         """What is known so far."""
         told = {port: self._hops(entry) for port, entry in self._complete.items()}
-        often = Counter(told.values())
+        ways = told_apart(Counter(told.values()))
         known = sum(hop != SILENT for hops in told.values() for hop in hops)
         total = sum(len(hops) for hops in told.values())
-        ports = {p: hops for p, hops in told.items() if not self._doubtful(hops, often[hops])}
+        ports = {port: hops for port, hops in told.items() if hops in ways}
         rtt: dict[Hops, float] = {}
         for port, hops in ports.items():
             if port in self._rtt:
@@ -301,7 +302,7 @@ class Search:
     def _met(self, port: int, ttl: int, router: str, rtt: float) -> None:
         if (port, ttl) in self._checks:
             self._checks.discard((port, ttl))
-            before = self._complete[port].known.get(ttl)
+            before = self._entry(port).known.get(ttl)
             self._sprayed |= before is not None and before != router
             return
         entry = self._entry(port)
@@ -327,8 +328,8 @@ class Search:
     def _verify(self) -> None:
         """Ask a few ports again where ways part: does a port stay on its way?"""
         for number, entry in list(self._complete.items())[:VERIFIED_PORTS]:
-            for ttl in entry.known:
-                if len(self._depth(ttl).routers) > 1:
+            for ttl, hop in entry.known.items():
+                if hop != SILENT and len(self._depth(ttl).routers) > 1:
                     self._checks.add((number, ttl))
                     self._queue.append((number, ttl, 1))
                     break
@@ -356,7 +357,9 @@ class Search:
         return self._set.attempts if port and depth.routers else min(3, self._set.attempts)
 
     def _gave_up(self, port: int, ttl: int) -> None:
-        self._checks.discard((port, ttl))
+        if (port, ttl) in self._checks:
+            self._checks.discard((port, ttl))
+            return
         depth = self._depth(ttl)
         if depth.routers:
             self._entry(port).known[ttl] = SILENT
@@ -386,14 +389,29 @@ class Search:
         common = next(iter(routers)) if self._shared(ttl) else SILENT
         return entry.known.get(ttl, common)
 
-    def _doubtful(self, hops: Hops, ports: int) -> bool:
-        """One port without an answer where others get one: a lost answer, or another way?"""
-        silent = (ttl for ttl, hop in enumerate(hops, 1) if hop == SILENT)
-        return ports == 1 and any(self._depth(ttl).routers for ttl in silent)
-
     def _next_token(self) -> int:
         for _ in range(MAX_TOKEN):
             self._token = self._token % MAX_TOKEN + 1
             if self._token not in self._flying:
                 break
         return self._token
+
+
+def differ(one: Hops, other: Hops) -> bool:
+    """Whether two ways are certainly not the same: different routers answered at one distance."""
+    return any(
+        here != there and SILENT not in (here, there)
+        for here, there in zip(one, other, strict=False)
+    )
+
+
+def told_apart(ports: Mapping[Hops, int]) -> set[Hops]:
+    """Ways that certainly differ from each other, of those that so many ports showed.
+
+    One on which hops are silent may be another's, whose answers were lost: that one counts.
+    """
+    apart: list[Hops] = []
+    for hops in sorted(ports, key=lambda hops: (hops.count(SILENT), -ports[hops], hops)):
+        if all(differ(hops, known) for known in apart):
+            apart.append(hops)
+    return set(apart)

@@ -21,19 +21,20 @@ from hostcc.coord.payloads import (
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
 from hostcc.model import Difference, JobProfile
-from hostcc.parts import Host
+from hostcc.parts import Host, in_thread
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.link_events import LinkEvents
 from hostcc.paths.packets import Target
 from hostcc.routing import beside, elephants, telling
 from hostcc.routing.beside import Beside
-from hostcc.routing.elephants import Sizes, connections
+from hostcc.routing.elephants import Connection, Elephant, Sizes, connections
 from hostcc.routing.looks import Asked, Explorer, Known
 from hostcc.routing.nics import Nic, nics
 from hostcc.routing.picture import Picture, target_of
 from hostcc.routing.telling import Ends
 from hostcc.sections.paths import PathsConfig
 from hostcc.sharing.cluster import Cluster
+from hostcc.sockets import walked
 
 log = get_logger("paths")
 
@@ -112,13 +113,13 @@ class Finding:
         if now >= self._nics_at:
             self._nics_at = now + NICS_S
             assert self._config is not None
-            self._picture.nics = tuple(self._find_nics(self._config.devices))
+            # How fast a device is only its driver knows, and that waits for whoever configures one.
+            self._picture.nics = tuple(await in_thread(self._find_nics, self._config.devices))
         if now >= self._survey_at:
             profiles = self._profiles()
             # By its processor time: where others take the processor, it is no less urgent.
-            began = time.thread_time()
-            self._survey(now, profiles)
-            self._survey_at = now + max(SURVEY_S, SHARE * (time.thread_time() - began))
+            cost_s = await self._survey(now, profiles)
+            self._survey_at = now + max(SURVEY_S, SHARE * cost_s)
             self._news = True
         self._look(now)
         if self._news:
@@ -156,23 +157,31 @@ class Finding:
 
     # Flows.
 
-    def _survey(self, now: float, profiles: Sequence[JobProfile]) -> None:
-        engine = self._host.engine
+    async def _survey(self, now: float, profiles: Sequence[JobProfile]) -> float:
+        """Look at all connections; the processor time that it took, seconds."""
+        engine, config = self._host.engine, self._config
         assert engine is not None
-        assert self._config is not None
-        table, picture, least = engine.table, self._picture, self._config.elephant_bytes
-        rows = table.sockets.flows(table.jobs.values())
+        assert config is not None
+        table, picture, least = engine.table, self._picture, config.elephant_bytes
         names = {job.slot: job.name for job in table.jobs.values()}
-        own = picture.addresses
-        those = [one for one in connections(rows, names, least) if one.key.src in own]
-        owners = self._cluster.owners()
-        found = self._sizes.elephants(those, profiles, owners, least, now)
-        picture.stalled = elephants.stalled(those, picture.connections)
+        own, owners, sizes = picture.addresses, self._cluster.owners(), self._sizes
+        before, sockets = picture.connections, table.sockets
+        rows = await walked(sockets.flows(table.jobs.values()))
+
+        def sorted_out() -> tuple[list[Connection], list[Elephant], frozenset[FlowKey], float]:
+            began = time.thread_time()
+            those = [one for one in connections(rows, names, least) if one.key.src in own]
+            found = sizes.elephants(those, profiles, owners, least, now)
+            stalled = elephants.stalled(those, before)
+            return those, found, stalled, time.thread_time() - began
+
+        those, found, picture.stalled, cost_s = await in_thread(sorted_out)
         self.doubt(map(target_of, picture.stalled), "a flow stands still")
         picture.connections = {one.key: one for one in those}
         picture.elephants = {one.key: one for one in found}
         picture.surveys += 1
         self._want([one.key for one in those if one.key.dst in owners], now)
+        return sockets.cost_s + cost_s
 
     def _want(self, keys: Sequence[FlowKey], now: float) -> None:
         """Targets to know the paths of, by their flows."""

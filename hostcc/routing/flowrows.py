@@ -15,6 +15,7 @@ from hostcc.paths import sockdiag
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.sockdiag import Ends
 from hostcc.routing.elephants import flow_id
+from hostcc.sockets import copies
 
 WANTED, FOUND = "wanted", "found"
 """A flow is on the path that the plan gives it, or where switches put it."""
@@ -68,16 +69,22 @@ def key_of(row: Mapping[str, Any]) -> FlowKey:
     return FlowKey(src, dst, sport, dport)
 
 
-def marks(host: Host) -> dict[Ends, int]:
-    """DSCP of connections, in all namespaces that the jobs' sockets are in; blocks shortly."""
-    found: dict[Ends, int] = {}
+def marks(host: Host) -> Callable[[], dict[Ends, int]]:
+    """What finds the DSCP of connections, in all namespaces that the jobs' sockets are in now; it
+    takes its time, and may be called in a thread."""
     engine = host.engine
     if engine is None:
-        return _marks_here(found)
-    with engine.table.sockets.namespaces(engine.table.jobs.values()) as where:
-        for one in where:
-            with suppress(BpfError):  # it has just ended
-                in_netns(one, lambda: _marks_here(found))
+        return lambda: _marks_here({})
+    sockets, jobs = engine.table.sockets, copies(engine.table.jobs.values())
+
+    def found() -> dict[Ends, int]:
+        marks: dict[Ends, int] = {}
+        with sockets.namespaces(jobs) as where:
+            for one in where:
+                with suppress(BpfError):  # it has just ended
+                    in_netns(one, lambda: _marks_here(marks))
+        return marks
+
     return found
 
 

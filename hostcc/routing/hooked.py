@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -10,6 +10,7 @@ from hostcc.bpf.errors import BpfError
 from hostcc.errors import HostccError
 from hostcc.journal import Journal
 from hostcc.model import Change, Difference
+from hostcc.parts import in_thread
 from hostcc.paths import changes, reserve
 from hostcc.paths.exchange_types import Timing
 from hostcc.paths.steer_kernel import SteerKernel
@@ -62,24 +63,32 @@ class Hooked:
         host_of: Callable[[str], str],
         mine: Callable[[str], bool],
     ) -> None:
-        """Raises BpfError and HostccError; nothing is in force then."""
+        """Nothing is in force before `up`."""
         self.devices = tuple(devices)
+        self._config = config
         self._journal = journal
         self._ports = (config.first_port, config.last_port)
-        journal.begin(*planned(config, devices))
+        self._ends = post, host_of, mine
+        self.kernel: SteerKernel
+        self.steering: Steering
+
+    async def up(self) -> None:
+        """Put it in force.  Raises BpfError and HostccError; nothing is in force then."""
+        self._journal.begin(*planned(self._config, self.devices))
         try:
             reserve.write(reserve.planned(*self._ports)[1])
-            self.kernel = SteerKernel(devices, stale_s=config.stale_s, keep_s=KEEP_S)
-            try:
-                self.steering = Steering(
-                    self.kernel, post, host_of, mine, labels=config.ipv6 == "label"
-                )
-            except BaseException:
-                self.kernel.close()
-                raise
+            await in_thread(self._load)
+            by_label = self._config.ipv6 == "label"
+            self.steering = Steering(self.kernel, *self._ends, labels=by_label)
         except BaseException as error:
-            clean_up(journal, f"failed: {error}")
+            if hasattr(self, "kernel"):
+                self.kernel.close()
+            clean_up(self._journal, f"failed: {error}")
             raise
+
+    def _load(self) -> None:
+        stale_s = self._config.stale_s
+        self.kernel = SteerKernel(self.devices, stale_s=stale_s, keep_s=KEEP_S)
 
     def check(self) -> list[Difference]:
         """What is no longer as it was made."""
@@ -98,18 +107,18 @@ class Hooked:
             if one.idle_s > KEEP_S:
                 self.kernel.forget(one.wire)
 
-    def down(self, say_goodbye: Callable[[], None], *, keep: bool = False) -> list[str]:
+    async def down(self, say_goodbye: Callable[[], None], *, keep: bool = False) -> list[str]:
         """Every flow on its own port, peers told, everything undone; problems in words.
 
         `keep`: hooks stay, and go on translating for peers until the next agent takes over.
-        Blocks for DRAIN_S where something is translated.
+        Takes DRAIN_S where something is translated.
         """
         with suppress(BpfError):
             self.steering.revert_all()
         with suppress(BpfError):
             if not keep:
                 say_goodbye()
-                time.sleep(DRAIN_S if self.kernel.arriving() else 0.0)
+                await asyncio.sleep(DRAIN_S if self.kernel.arriving() else 0.0)
         self.kernel.close()
         if keep:
             return []

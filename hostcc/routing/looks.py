@@ -19,7 +19,7 @@ from hostcc.paths.refresh import (
     spot_ports,
     spot_settings,
 )
-from hostcc.paths.search import SILENT, Found, Hops, SearchSettings
+from hostcc.paths.search import SILENT, Found, Hops, SearchSettings, differ
 from hostcc.paths.sources import PathSource
 from hostcc.paths.tables import LinkNames
 
@@ -297,5 +297,9 @@ def passable(ways: Mapping[Hops, tuple[int, ...]]) -> dict[Hops, tuple[int, ...]
 def _merged(found: Found, more: Found) -> Found:
     """Ways with more ports; a lost answer makes no new way."""
     ways = set(found.paths)
-    new = {p: way for p, way in more.ports.items() if way in ways or SILENT not in way}
+    new = {
+        port: way
+        for port, way in more.ports.items()
+        if way in ways or (SILENT not in way and all(differ(way, known) for known in ways))
+    }
     return replace(found, ports={**found.ports, **new}, probes=found.probes + more.probes)

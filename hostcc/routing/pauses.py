@@ -30,7 +30,7 @@ def wait_s(job: JobProfile | None, now: float) -> float:
 
     0, at once: nothing is known of it, it hardly pauses, or the next pause is too far away.
     """
-    if job is None or job.confidence < SURE or job.period_s <= 0:
+    if job is None or job.phase_s is None or job.confidence < SURE or job.period_s <= 0:
         return 0.0
     if not 0 <= now - job.at <= FRESH * job.period_s:
         return 0.0

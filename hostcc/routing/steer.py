@@ -97,10 +97,10 @@ class Steer:
         """Sign of life, messages, and now and then what to do with each flow."""
         now = time.monotonic()
         if self._hooked is not None and not self._fits():
-            self._down(keep=False)
+            await self._down(keep=False)
             self.start()
         if self._hooked is None:
-            self._up(now)
+            await self._up(now)
             return
         self._hooked.steering.tick()
         self._note_ports()
@@ -115,9 +115,10 @@ class Steer:
             self._check_at = now + CHECK_S
             self._look_for_others()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Flows go back to their own ports, and everything of ours goes."""
-        self._down(keep=self._host.config.agent.on_exit == "keep" and not finding.off(self._host))
+        kept = self._host.config.agent.on_exit == "keep" and not finding.off(self._host)
+        await self._down(keep=kept)
 
     def verify(self) -> list[Difference]:
         """Hooks and reserved ports."""
@@ -152,14 +153,14 @@ class Steer:
         names = tuple(nic.name for nic in self._picture.nics)
         return self._config == self._host.config.paths and names == self._hooked.devices
 
-    def _up(self, now: float) -> None:
+    async def _up(self, now: float) -> None:
         cluster, picture = self._cluster, self._picture
         waited = now - self._began >= WAIT_S or len(set(cluster.owners().values())) > 1
         if not (cluster.name and picture.nics and waited):
             return
         assert self._config is not None
         left = bool(left_behind(self._host.journal))
-        self._hooked = Hooked(
+        hooked = Hooked(
             self._config,
             [nic.name for nic in picture.nics],
             self._host.journal,
@@ -167,20 +168,22 @@ class Steer:
             lambda address: cluster.owners().get(address, ""),
             lambda address: address in picture.addresses,
         )
+        await hooked.up()
+        self._hooked = hooked
         if self._config.connect:
             self._binding = Binding(self._hooked.kernel)
         cluster.listen(TOPIC, self._heard)
         cluster.listen(GOODBYE, self._goodbye)
         log.info("steering", devices=" ".join(self._hooked.devices), taken_over=left)
 
-    def _down(self, *, keep: bool) -> None:
+    async def _down(self, *, keep: bool) -> None:
         self._cluster.listen(TOPIC, None)
         self._cluster.listen(GOODBYE, None)
         self._waiting.end_all()
         if self._hooked is not None:
             if self._binding is not None:
                 self._binding.close()
-            for problem in self._hooked.down(self._say_goodbye, keep=keep):
+            for problem in await self._hooked.down(self._say_goodbye, keep=keep):
                 log.warning("not undone", reason=problem)
                 self._host.journal.note("steering", problem)
         self._hooked, self._binding, self._flows, self._basis = None, None, {}, ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hostcc.paths.packets import Kind, Reply
@@ -25,6 +26,9 @@ class Network:
     """The destination says that the port is closed."""
     sprays: bool = False
     rtt_s: float = 0.001
+    mute: Callable[[int, Probe], bool] = lambda number, probe: False
+    """Whether the answer to the network's so manieth probe is lost."""
+    asked: int = 0
     tokens: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -39,7 +43,8 @@ class Network:
         return self.chosen[port]
 
     def answer(self, probe: Probe, now: float) -> Reply | None:
-        if self.draw.random() < self.loss:
+        self.asked += 1
+        if self.draw.random() < self.loss or self.mute(self.asked, probe):
             return None
         way = self.way(probe.port)
         if probe.ttl > len(way):

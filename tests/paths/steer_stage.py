@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -18,18 +16,14 @@ from hostcc.paths.exchange_types import FlowKey, Timing
 from hostcc.paths.hooks import Way
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
+from tests import patience
 
 STREAM = Path(repath_stream.__file__)
 TIMING = Timing(retry_s=0.05, drain_s=0.1, quarantine_s=0.1, keep_s=900.0)
-GIVE_UP_S = 30.0
 PORT = 5301
 
 
-def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + GIVE_UP_S
-    while not true():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.005)
+until = patience.until
 
 
 class Pair:

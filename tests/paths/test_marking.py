@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from hostcc.bpf.netns import in_netns
+from hostcc.mltcp.params import Variant
 from hostcc.paths.marking import JobMark, MarkKernel
+from tests.mltcp.stage import mltcp
 
 pytestmark = pytest.mark.kernel
 
@@ -120,6 +122,29 @@ def test_port_rules(kernel: MarkKernel, process: Process, cgroup: Path) -> None:
     kernel.set_ports({(port, True): 2})
     kernel.attach_rules(cgroup)
     assert process.ask("connect", name="new", address="127.0.0.1", port=port) == LOW
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_jobs_group_comes_before_a_port_rule(
+    process: Process, cgroup: Path, marked: bool
+) -> None:
+    """Also where its job has no mark: it does not get the rule's."""
+    port = process.ask("listen", name="listener", address="127.0.0.1")
+    with mltcp(Variant.CUBIC) as tracker, MarkKernel(tracker.shared_maps["flows"]) as kernel:
+        tracker.attach_cgroup(1, cgroup)
+        kernel.set_job(1, JobMark(HIGH) if marked else None)
+        if marked:
+            kernel.attach(1, cgroup)
+        kernel.set_job(2, JobMark(LOW))
+        kernel.set_ports({(port, True): 2})
+        kernel.attach_rules(cgroup)
+        expected = HIGH if marked else 0
+        assert process.ask("connect", name="new", address="127.0.0.1", port=port) == expected
+        kernel.set_cgroup_ids({cgroup.stat().st_ino: 1})
+        kernel.walk([process.netns])
+        assert process.ask("tos", name="new") == expected
+        tracker.detach_cgroup(1)
+        assert process.ask("connect", name="ruled", address="127.0.0.1", port=port) == LOW
 
 
 def test_pace_and_bound(kernel: MarkKernel, process: Process, cgroup: Path) -> None:

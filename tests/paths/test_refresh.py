@@ -48,6 +48,14 @@ def test_a_path_that_went_a_hop_that_fell_silent_a_jump() -> None:
     assert "20.0 ms instead of 1.0 ms" in _changes(found, slow)[0]
 
 
+def test_a_lost_answer_is_no_other_way() -> None:
+    network = Network([("leaf1", f"spine{n}", f"leaf2-{n}") for n in range(2)], seed=1)
+    found = searched(network)
+    network.mute = lambda _, probe: probe.ttl == 2 and probe.port == refresh.spot_ports(found)[0]
+    reasons = _changes(found, spot(network, found))
+    assert [why.partition(": ")[2] for why in reasons] == ["other hops answer than before"]
+
+
 def _changes(found: Found, looked: Found) -> tuple[str, ...]:
     return refresh.changes(found, looked, RefreshSettings())
 

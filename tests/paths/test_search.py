@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from hostcc.paths import counts
 from hostcc.paths.packets import Kind, Reply
-from hostcc.paths.search import SILENT, Hops, Search, SearchSettings
+from hostcc.paths.search import SILENT, Hops, Probe, Search, SearchSettings
 from tests.paths.network import Network, play
 
 pytestmark = pytest.mark.unit
@@ -74,6 +77,80 @@ def test_what_is_reported_is_true(
             assert told in (real, SILENT)
     assert not found.sprayed
     assert 0 <= found.confidence <= 1
+
+
+def leaf_spine(spines: int) -> list[Hops]:
+    """As routers name themselves: the ways have their last hop in common."""
+    return [("leaf1", f"spine{n}", "leaf2") for n in range(spines)]
+
+
+def test_a_check_without_an_answer_leaves_what_is_known() -> None:
+    """Routers answer until all ports were asked, and no more when ways are asked for again."""
+    whole = Network(leaf_spine(2), seed=3)
+    play(whole)
+    for last in range(whole.asked - 8, whole.asked + 1):
+        network = Network(leaf_spine(2), seed=3, mute=partial(_later, last))
+        found, _ = play(network)
+        assert set(found.paths) <= set(leaf_spine(2))
+        assert len(found.ports) > 8
+        assert not found.sprayed
+
+
+def _later(last: int, number: int, _: Probe) -> bool:
+    return number > last
+
+
+def test_a_hop_that_answers_only_when_asked_again_is_no_spraying() -> None:
+    """All answers of one port's second hop are lost until the search has made up its mind."""
+    attempts = SearchSettings().attempts
+    asked: Counter[tuple[int, int]] = Counter()
+
+    def mute(_: int, probe: Probe) -> bool:
+        asked[probe.port, probe.ttl] += 1
+        return (probe.port, probe.ttl) == (100, 2) and asked[100, 2] <= attempts
+
+    found, _ = play(Network(leaf_spine(2), seed=3, mute=mute), range(100, 104))
+    assert set(found.paths) == set(leaf_spine(2))
+    assert not found.sprayed
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    fabric=st.sampled_from([clos, leaf_spine]),
+    spines=st.integers(1, 5),
+    seed=st.integers(0, 1000),
+    never=st.sets(st.tuples(st.integers(0, 12), st.integers(1, 3)), max_size=12),
+    row=st.lists(st.booleans(), min_size=1, max_size=40),
+    silence_after=st.integers(0, 400),
+    errors_per_s=st.sampled_from([0.0, 1.0]),
+)
+def test_lost_answers_invent_nothing(
+    fabric: Callable[[int], list[Hops]], spines: int, seed: int, never: set[tuple[int, int]],
+    row: list[bool], silence_after: int, errors_per_s: float,
+) -> None:  # fmt: skip
+    """Some ports never hear of a hop, some answers are lost in a row that repeats, the last of
+    all, and routers answer seldom."""
+    heard: set[tuple[int, str]] = set()
+
+    def mute(number: int, probe: Probe) -> bool:
+        lost = (
+            number > silence_after
+            or row[number % len(row)]
+            or (probe.port % 13, probe.ttl) in never
+        )
+        if not lost and probe.port and probe.ttl <= 3:
+            heard.add((probe.ttl, network.way(probe.port)[probe.ttl - 1]))
+        return lost
+
+    network = Network(fabric(spines), seed, errors_per_s=errors_per_s, mute=mute)
+    found, _ = play(network, range(100, 400), SearchSettings(risk=1e-7, max_ports=120))
+    ways = {network.way(port) for port in found.ports}
+    assert len(found.paths) <= len(ways)
+    for port, hops in found.ports.items():
+        for ttl, (told, real) in enumerate(zip(hops, network.way(port), strict=False), 1):
+            assert told in (real, SILENT)
+            assert told == SILENT or (ttl, told) in heard
+    assert not found.sprayed
 
 
 def test_the_end_that_one_port_finds_completes_the_others() -> None:

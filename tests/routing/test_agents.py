@@ -89,14 +89,14 @@ def part(stage: AgentsStage, host: str, name: str) -> dict[str, Any]:
     return next((row for row in rows if row["name"] == name), {})
 
 
-def wait(stage: AgentsStage, true: Callable[[], bool]) -> None:
+def wait(stage: AgentsStage, true: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
     def what() -> str:
         said = [stage.client(name, "status").stdout for name in ("h1", "h2")]
         plan = stage.client("h1", "plan").stdout
         jobs = [stage.client(name, "jobs", "--detail").stdout for name in ("h1", "h2")]
         return "\n".join([stage.logs(), *said, plan, *jobs])
 
-    until(true, what, PATIENCE_S)
+    until(true, what, patience_s)
 
 
 def test_two_flows_that_collide_are_separated_and_all_comes_back(stage: AgentsStage) -> None:

@@ -157,14 +157,28 @@ def test_a_port_without_an_answer_is_left_alone_for_a_while(net: Network) -> Non
     assert by.due(known, net.now)
 
 
-def test_a_lost_answer_makes_no_new_way(net: Network) -> None:
+@pytest.mark.parametrize("way", [("leaf", SILENT, "leaf2"), ("leaf", "s1"), ()], ids=str)
+def test_a_lost_answer_makes_no_new_way(net: Network, way: Hops) -> None:
+    """Nor does one behind which nobody else was asked, so that the way seems to end there."""
     by, known = probes(net), Known(TARGET)
     looked(net, by, known)
     known.asked = Asked((40001,), 1)
-    net.way = lambda port: ("leaf", SILENT, "leaf2")  # type: ignore[method-assign]
+    net.way = lambda port: way  # type: ignore[method-assign]
     looked(net, by, known)
     assert known.table is not None
     assert len(known.table.paths) == 2
+    assert known.path_of(40001) == ""
+
+
+def test_another_way_of_a_new_port_is_one(net: Network) -> None:
+    by, known = probes(net), Known(TARGET)
+    looked(net, by, known)
+    known.asked = Asked((40001,), 1)
+    net.way = lambda port: ("leaf", "s3", "leaf2")  # type: ignore[method-assign]
+    looked(net, by, known)
+    assert known.table is not None
+    assert len(known.table.paths) == 3
+    assert known.path_of(40001)
 
 
 @pytest.mark.parametrize("what", ["sprayed", "silent"])

@@ -95,13 +95,16 @@ class Hooked:
         self.odd: list[Difference] = []
         self.ended: list[bool] = []
 
+    async def up(self) -> None:
+        pass
+
     def check(self) -> list[Difference]:
         return self.odd
 
     def forget_unused(self) -> None:
         pass
 
-    def down(self, say_goodbye: Callable[[], None], *, keep: bool = False) -> list[str]:
+    async def down(self, say_goodbye: Callable[[], None], *, keep: bool = False) -> list[str]:
         say_goodbye()
         self.ended.append(keep)
         return []
@@ -205,7 +208,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(made.part._ahead, "follow", lambda *_: None)
     made.part.start()
     yield made
-    made.part.stop()
+    asyncio.run(made.part.stop())
 
 
 async def test_a_flow_follows_the_plan_and_back(scene: Scene) -> None:
@@ -375,7 +378,7 @@ async def test_it_stands_aside_for_whoever_undoes_it(scene: Scene) -> None:
     scene.hooked.odd = [Difference("steer-hooks:eth0", "BPF", "attached", "it is gone")]
     await scene.tick(20.0)
     assert scene.part.off() == "stands aside: it is gone"
-    scene.part.stop()
+    await scene.part.stop()
     config = msgspec.structs.replace(PATHS, again_s=5.0)
     scene.host.config = msgspec.structs.replace(scene.host.config, paths=config)
     assert scene.part.off() == ""
