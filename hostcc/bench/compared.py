@@ -45,12 +45,19 @@ def measure(
     notes: Sequence[str],
 ) -> Record:
     """A row per scenario, number of flows and variant; `columns` are of the figures."""
-    wanted = {f"{name}-{flows}": (name, flows) for flows in args.flows for name in args.scenarios}
+    found = {name: scenario.load(scenario.find(name)) for name in args.scenarios}
+    # How many connections a command has is its own affair.
+    wanted = {
+        f"{name}-{flows}": (name, flows)
+        for number, flows in enumerate(args.flows)
+        for name in args.scenarios
+        if not number or not all(job.command for job in found[name].job)
+    }
     groups = [
         campaign.Group(
             key,
             override.overridden(
-                scenario.load(scenario.find(name)),
+                found[name],
                 {"flows": flows, "iterations": args.iterations, "alone": args.alone},
             ),
             args.variants,

@@ -61,7 +61,7 @@ def draw(record: Record, out: Path) -> Sequence[Path]:
     return [
         bars.draw(
             record,
-            out / "mltcp.png",
+            out / f"{record.benchmark}.png",
             panel=("scenario", "flows"),
             bar="variant",
             figure="mean",

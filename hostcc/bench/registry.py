@@ -16,6 +16,7 @@ from hostcc.bench.record import Record
 
 BENCHMARKS: dict[str, tuple[str, str]] = {
     "mltcp": ("mltcp", "iteration times of jobs that share a bottleneck, against the goals"),
+    "mltcp-harmless": ("mltcp_harmless", "rings, DDP and pipelines: no slower than under cubic"),
     "mltcp-sweep": ("mltcp_sweep", "the same over link rates, buffers, RTTs, jitter, arrivals"),
     "mltcp-neighbours": ("mltcp_neighbours", "jobs beside traffic that is no job's"),
     "mltcp-toggle": ("mltcp_toggle", "`unfair off` and `unfair mltcp` in mid-run"),

@@ -244,6 +244,7 @@ def _places(folder: Path, golden: Path | None) -> tuple[Path, Path | None]:
     if where is None:
         raise InputError(f"{folder}: expected topology.properties in it, or in routing-traffic")
     if golden is None:
-        above = [folder, folder / "golden", where.parent / "golden", where.parents[1] / "golden"]
+        up = where.resolve().parent  # a relative folder does not name those above it
+        above = [folder, folder / "golden", up / "golden", up.parent / "golden"]
         golden = next((p / "paths.json" for p in above if (p / "paths.json").exists()), None)
     return where, golden

@@ -18,7 +18,8 @@ struct flow_priv {
 	u32 epoch;		/* job_state.epoch when last seen */
 	u32 park_us;		/* pace of a parked flow: time between bursts */
 	u32 hold_us;		/* departure time that was pending when pacing ended, low half */
-	u32 carry_q10;		/* fraction of a packet of scaled increase */
+	u16 carry_q10;		/* fraction of a packet of scaled increase */
+	u16 path;		/* its number in path_states; 0 none */
 	u32 flow_bytes;		/* HCC_SCOPE_FLOW: acknowledged in this iteration */
 	u32 flow_total;		/* HCC_SCOPE_FLOW: learned */
 	u32 mark_seq;		/* left at mark_us: an RTT of our own where the kernel's is false */

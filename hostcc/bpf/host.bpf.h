@@ -4,8 +4,9 @@
  * follows a queueing-delay target; the target rises with the job's urgency, so
  * a job that is behind steps back before the queue overflows.
  *
- * Plain cubic when the job is not periodic, when yielding did not pay, when the
- * agent is gone, and after a time-out.
+ * Plain cubic unless that is known to pay: until two iterations were alike, where the job
+ * receives while it sends or nobody knows, when it is not periodic, when yielding did not
+ * pay, when the agent is gone, and after a time-out.
  */
 #ifndef HOSTCC_HOST_BPF_H
 #define HOSTCC_HOST_BPF_H
@@ -50,14 +51,11 @@ static __always_inline void mark_next(const struct tcp_sock *tp, struct flow_pri
 static __always_inline bool delay_mode(struct sock *sk, const struct flow_priv *f,
 				       const struct hcc_job_conf *c, const struct hcc_job_state *s)
 {
-	if (!c || !s || c->mode != HCC_MODE_MLTCP || !c->target_max_us)
+	if (!c || !s || !f->path || c->mode != HCC_MODE_MLTCP || !c->target_max_us)
 		return false;
-	if (s->stance != HCC_STANCE_SCALED && s->iterations)
+	if (s->stance != HCC_STANCE_SCALED || s->direction != HCC_DIRECTION_ONE_WAY)
 		return false;
-	/* A stream without end is no iteration. */
-	if (!s->iterations && now_ns(tcp_sk(sk)) - s->iteration_start_ns > HCC_FIRST_MAX_NS)
-		return false;
-	if (s->iterations && s->total_bytes < HCC_MIN_ITERATION_BYTES)
+	if (s->total_bytes < HCC_MIN_ITERATION_BYTES)
 		return false;
 	if (hcc_overrun(s))
 		return false;
@@ -78,7 +76,7 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 	u32 target = hcc_target_us(c, base, s->q_loss_us, urgency);
 	u32 most = hcc_target_us(c, base, s->q_loss_us, HCC_ONE);
 	/* Deeper than the most urgent job would have it: many yield, and all too little. */
-	u32 gap_us = floor_gap_us << (q > most + most / 4 ? CROWD_SHIFT : 0);
+	u32 gap_us = path_floor_us(f, q > most + most / 4);
 	u32 floor_q10 = (u64)BURST_Q10 * (base + q) / (gap_us + 1);
 	/* A window that nobody fills must not grow: it would take long to come down. */
 	u64 used_q10 = (u64)(2 * (tp->packets_out + acked) + BURST_SLACK) * HCC_ONE;
@@ -126,7 +124,7 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 	if (w < floor_q10)
 		w = floor_q10;
 	if (p->flags & PATH_YIELDS) {
-		u64 elapsed = s->yield_since_ns ? now - s->yield_since_ns : 0;
+		u64 elapsed = s->yield_since_ns ? hcc_elapsed_ns(now, s->yield_since_ns) : 0;
 
 		s->yield_ns += elapsed;
 		/* Out of patience at once: plain for the rest of the iteration, and on. */
@@ -153,7 +151,7 @@ static void host_tx_start(struct sock *sk)
 
 	if (!delay_mode(sk, f, c, s) || f->epoch == s->epoch)
 		return;
-	p = path_state(sk, f);
+	p = path_state(f);
 	if (!p)
 		return;
 	base = path_base(sk, p, 0);
@@ -174,6 +172,7 @@ static void host_tx_start(struct sock *sk)
 		p->next_step_ns = 0;
 		p->q_us = 0;
 		p->persists = 0;
+		path_begins(f, s->epoch);
 		first = true;
 	}
 	share = p->window_q10 / (s->flows ? s->flows : 1);
@@ -194,18 +193,25 @@ static void host_tx_start(struct sock *sk)
 SEC("struct_ops/hcc_host_init")
 void BPF_PROG(hcc_host_init, struct sock *sk)
 {
+	struct flow_priv *f = priv(sk);
+
 	cubictcp_init(sk);
 	flow_init(sk);
+	if (f->slot)
+		f->path = path_acquire(sk, f->slot);
 }
 
 SEC("struct_ops/hcc_host_release")
 void BPF_PROG(hcc_host_release, struct sock *sk)
 {
 	struct flow_priv *f = priv(sk);
-	struct hcc_path_state *p = path_state(sk, f);
+	struct hcc_path_state *p = path_state(f);
 
-	if (p)
+	if (p) {
 		sleep(f, p);
+		path_release(p, f->path);
+		f->path = 0;
+	}
 	if (f->flags & FLOW_PACED && !(f->flags & FLOW_HAD_PACING))
 		sk->sk_pacing_status = SK_PACING_NONE;
 	flow_release(sk);
@@ -227,7 +233,7 @@ static __always_inline u32 host_ssthresh(struct sock *sk)
 	struct flow_priv *f = priv(sk);
 	struct hcc_job_state *s = job_state(f->slot);
 	const struct hcc_job_conf *c = job_conf(f->slot);
-	struct hcc_path_state *p = path_state(sk, f);
+	struct hcc_path_state *p = path_state(f);
 	u32 keep, w;
 	u64 now = now_ns(tp);
 
@@ -260,7 +266,7 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	struct flow_priv *f = priv(sk);
 	struct hcc_job_state *s = job_state(f->slot);
 	const struct hcc_job_conf *c = job_conf(f->slot);
-	struct hcc_path_state *p = path_state(sk, f);
+	struct hcc_path_state *p = path_state(f);
 	u32 rtt, base, q;
 	u64 now = now_ns(tp), due;
 	u32 pause, turn;
@@ -268,8 +274,12 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 
 	mend(sk, ca_state(sk), host_ssthresh);
 	cubictcp_acked(sk, sample);
-	if (!s || !c || !p)
+	if (!s || !c)
 		return;
+	if (!p) {
+		flow_count(sk, f, s);
+		return;
+	}
 	rtt = honest_rtt(sk, f, sample);
 	base = path_base(sk, p, rtt);
 	/* A lone packet may have waited for the delayed ACK timer: an upper bound only. */
@@ -282,8 +292,8 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 		return;
 	}
 	if (usable) {
-		p->q_sum_us += q;
-		p->q_samples++;
+		__sync_fetch_and_add(&p->q_sum_us, q);
+		__sync_fetch_and_add(&p->q_samples, 1);
 		if (q > p->q_peak_us)
 			p->q_peak_us = q;
 		due = p->next_step_ns;
@@ -310,22 +320,41 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	mark_next(tp, f);
 }
 
+/*
+ * F where the window follows loss.  Of a two-way job the weight alone: growth that follows
+ * bytes_ratio was slower than plain growth for rings and DistributedDataParallel.
+ */
+static __always_inline u32 host_f_q10(struct sock *sk, struct flow_priv *f,
+				      const struct hcc_job_conf *c, const struct hcc_job_state *s)
+{
+	u32 scale;
+
+	if (c && s && c->mode == HCC_MODE_MLTCP && s->direction != HCC_DIRECTION_ONE_WAY) {
+		if (s->direction == HCC_DIRECTION_UNKNOWN || !agent_alive(now_ns(tcp_sk(sk))))
+			return HCC_ONE;
+		return c->plain_q10;
+	}
+	scale = flow_f_q10(sk, f);
+	if (!c || !s || c->mode != HCC_MODE_MLTCP)
+		return scale;
+	if (!f->path)
+		return HCC_ONE;	/* all windows are taken */
+	/* Beside somebody who does not yield, less than plain growth only loses. */
+	return s->stance == HCC_STANCE_PLAIN && scale < HCC_ONE ? HCC_ONE : scale;
+}
+
 SEC("struct_ops/hcc_host_avoid")
 void BPF_PROG(hcc_host_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct flow_priv *f = priv(sk);
 	const struct hcc_job_conf *c = job_conf(f->slot);
 	const struct hcc_job_state *s = job_state(f->slot);
-	u32 scale = flow_f_q10(sk, f);
 
 	/* After a time-out the kernel's slow start rebuilds the window. */
 	if (ca_state(sk) != TCP_CA_Loss && delay_mode(sk, f, c, s))
 		return;
-	/* Beside somebody who does not yield, less than plain growth only loses. */
-	if (s && s->stance == HCC_STANCE_PLAIN && scale < HCC_ONE && c && c->mode == HCC_MODE_MLTCP)
-		scale = HCC_ONE;
 	if (!tcp_in_slow_start(tcp_sk(sk)))
-		acked = scale_acked(f, acked, scale);
+		acked = scale_acked(f, acked, host_f_q10(sk, f, c, s));
 	cubictcp_cong_avoid(sk, ack, acked);
 }
 

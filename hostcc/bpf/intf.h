@@ -13,7 +13,7 @@ enum hcc_limits {
 	HCC_MAX_JOBS = 1024,	 /* job slots on one host; slot 0 is "no job" */
 	HCC_F_POINTS = 33,	 /* samples of F over bytes_ratio 0..1 */
 	HCC_ONE = 1024,		 /* Q10 unit */
-	HCC_PATHS = 8,		 /* peers of a job that have a window of their own */
+	HCC_PATHS = 8192,	 /* windows on one host, one for each job and peer; 0 is "none" */
 	HCC_CA_NAME_LEN = 16,	 /* TCP_CA_NAME_MAX */
 	HCC_PORT_RULES = 16384,	 /* ports that rules can name */
 	HCC_CGROUPS = 16384,	 /* cgroups below jobs, for sockets that exist already */
@@ -43,6 +43,7 @@ struct hcc_job_conf {
 	__u32 target_max_us;		/* queueing delay target, about to finish; 0: not by delay */
 	__s32 urgency_bias_q10;		/* head start that the owner's weight gives */
 	__u32 tie_q10;			/* from the job's name: breaks ties the same on every host */
+	__u32 plain_q10;		/* F while the job is two-way: its weight alone */
 	__u32 f_q10[HCC_F_POINTS];	/* F(i / (HCC_F_POINTS - 1)) */
 };
 
@@ -51,6 +52,13 @@ enum hcc_stance {
 	HCC_STANCE_LEARN = 0,	/* no trusted iteration yet: plain */
 	HCC_STANCE_SCALED = 1,	/* periodic: scaled by F */
 	HCC_STANCE_PLAIN = 2,	/* yielding did not pay: plain, retried later */
+};
+
+/* What a job's host receives while it sends; judged at the end of each iteration. */
+enum hcc_direction {
+	HCC_DIRECTION_UNKNOWN = 0,	/* not metered, or no iteration is over: plain */
+	HCC_DIRECTION_ONE_WAY = 1,	/* little: the RTT tells the queue that the job fills */
+	HCC_DIRECTION_TWO_WAY = 2,	/* much: acknowledgements wait in others' queues: plain */
 };
 
 /* job_states[slot]: written by BPF only. */
@@ -71,6 +79,8 @@ struct hcc_job_state {
 	__u64 deaf_ns;		/* time held back by a queue that nobody who yields would fill */
 	__u64 rate_mark_ns;	/* the window in which the rate is being measured */
 	__u64 rate_mark_bytes;	/* bytes_acked when it began */
+	__u64 received_bytes;	/* over links, with headers, by the byte meter; 0: it is off */
+	__u64 received_mark;	/* received_bytes when the iteration began */
 	__u32 ns_per_mib;	/* at the highest rate seen lately; 0 unknown */
 	__u32 last_ns_per_mib;	/* in the window before */
 	__u32 trust;		/* consecutive consistent iterations, saturating */
@@ -82,12 +92,18 @@ struct hcc_job_state {
 	__u32 busy;		/* flows with something unsent or unacknowledged */
 	__u32 epoch;		/* bumped when an iteration begins, also the very first */
 	__u32 unsettled;	/* leaky count of contended iterations */
-	__u32 pad;
+	__u32 direction;	/* enum hcc_direction */
+};
+
+/* Whose window it is. */
+struct hcc_path_key {
+	__u32 slot;
+	__u32 peer[4];		/* its address, as in the packet; IPv4 is mapped */
 };
 
 /*
- * path_states[slot * HCC_PATHS + hash of the peer]: the window that a job's
- * flows to one peer share.  Written by BPF only.
+ * path_states[number]: the window that a job's flows to one peer share.
+ * Written by BPF only.
  */
 struct hcc_path_state {
 	__u64 next_step_ns;	/* the window moves once a round trip */
@@ -99,9 +115,10 @@ struct hcc_path_state {
 	__u32 flags;		/* private to the congestion control */
 	__u32 q_us;		/* queueing delay, mean of the last step */
 	__s32 persists;		/* steps in a row below (positive) or above the target */
-	__u32 base_us;		/* RTT without queueing: the least that any flow to `peer` saw */
-	__u32 peer;		/* hash of the peer's address; others that land here share the window only */
+	__u32 base_us;		/* RTT without queueing: the least that any flow to the peer saw */
 	__u32 q_peak_us;	/* longest queueing delay of the last few steps */
+	struct hcc_path_key key;
+	__u32 users;		/* sockets that hold it; 0: free */
 };
 
 enum hcc_flow_flags {
@@ -113,7 +130,8 @@ enum hcc_flow_flags {
 /* Socket storage: who a socket belongs to. */
 struct hcc_flow {
 	__u32 slot;		/* job slot, 0 none */
-	__u32 flags;		/* enum hcc_flow_flags */
+	__u16 flags;		/* enum hcc_flow_flags */
+	__u16 grouped;		/* its cgroup says so, and no port rule does */
 };
 
 /* config[0]: agent-wide, written by the agent only. */
@@ -122,23 +140,15 @@ struct hcc_config {
 	__u64 stale_ns;		/* older than this: act as the plain form */
 };
 
-enum hcc_event_type {
-	HCC_EVENT_FLOW_OPEN = 1,
-	HCC_EVENT_FLOW_CLOSE = 2,
-	HCC_EVENT_ITERATION = 3,
-};
-
-/* Ring buffer records. */
+/* Ring buffer record: an iteration of a job has ended. */
 struct hcc_event {
 	__u64 at_ns;
-	__u32 type;		/* enum hcc_event_type */
 	__u32 slot;
-	__u64 bytes;		/* iteration: bytes; close: bytes acknowledged */
-	__u64 comm_ns;		/* iteration: communication time */
-	__u64 period_ns;	/* iteration: start to start */
-	__u64 yield_ns;		/* iteration: time yielding */
-	__u32 stance;
-	__u16 lport, rport;	/* open, close; host order */
+	__u32 stance;		/* enum hcc_stance, of the next one */
+	__u64 bytes;
+	__u64 comm_ns;		/* communication time */
+	__u64 period_ns;	/* start to start */
+	__u64 yield_ns;		/* time yielding */
 };
 
 /* One record per socket from the flow dump iterator. */

@@ -9,9 +9,6 @@
 
 #include "intf.h"
 
-/* Longer than this, and the first iteration is a stream. */
-#define HCC_FIRST_MAX_NS 10000000000ULL
-
 #define HCC_INLINE static inline __attribute__((always_inline))
 
 enum hcc_iteration {
@@ -20,8 +17,8 @@ enum hcc_iteration {
 	HCC_SILENCE_RTTS = 4,
 	HCC_TRUST_MAX = 8,
 	HCC_LOST_END = 4,		/* iterations' worth of bytes without an end */
-	HCC_FIRST_PATIENCE_NS = 200000000,
-	HCC_SETTLING = 3,		/* iterations in which everybody still sorts out */
+	HCC_PROVING = 3,		/* two of the first iterations alike, in a row, are believed */
+	HCC_SETTLING = 5,		/* iterations in which everybody still sorts out */
 	HCC_LEAST_PAUSE = 8,		/* a pause is at least this part of the communication */
 	HCC_BACKOFF_FIRST = 4,
 	HCC_BACKOFF_MAX = 64,
@@ -29,7 +26,19 @@ enum hcc_iteration {
 	HCC_RATE_WINDOW_NS = 4000000,
 	HCC_SLOWEST_NS_PER_MIB = 1 << 29, /* about 16 Mbit/s; without new windows it stops there */
 	HCC_UNSETTLED_MAX = 24,
+	/* Received, as a part of what was sent, from which a job is two-way, and below which it
+	   no longer is, Q10.  Acknowledgements alone are 0.02 to 0.06. */
+	HCC_TWO_WAY_Q10 = 307,
+	HCC_ONE_WAY_Q10 = 154,
 };
+
+/* From `then_ns` to `now_ns`; 0 when another CPU's clock reading is a little ahead. */
+HCC_INLINE __u64 hcc_elapsed_ns(__u64 now_ns, __u64 then_ns)
+{
+	__s64 elapsed = now_ns - then_ns;
+
+	return elapsed > 0 ? elapsed : 0;
+}
 
 HCC_INLINE __u64 hcc_min_silence_ns(__u32 srtt_us)
 {
@@ -87,27 +96,25 @@ HCC_INLINE void hcc_learn_gap(struct hcc_job_state *s, __u64 gap_ns)
 /* Compute time as far as known: the usual gap between iterations. */
 HCC_INLINE __u64 hcc_patience_ns(const struct hcc_job_state *s)
 {
-	__u64 ns = s->gap_ref_ns > s->best_comm_ns ? s->gap_ref_ns : s->best_comm_ns;
-
-	if (!ns)
-		return HCC_FIRST_PATIENCE_NS;
-	return 2 * ns;
+	return 2 * (s->gap_ref_ns > s->best_comm_ns ? s->gap_ref_ns : s->best_comm_ns);
 }
 
 /*
  * The highest rate at which this job was served lately, from windows of a few
  * milliseconds.  After a stall acknowledgements come in a lump: the slower of two
- * windows in a row counts.
+ * windows in a row counts.  Called on all CPUs at once: one of them closes a window.
  */
 HCC_INLINE void hcc_learn_rate(struct hcc_job_state *s, __u64 now_ns)
 {
-	__u64 elapsed = now_ns - s->rate_mark_ns, bytes = s->bytes_acked - s->rate_mark_bytes;
+	__u64 mark_ns = s->rate_mark_ns, elapsed = hcc_elapsed_ns(now_ns, mark_ns), bytes, acked;
 	__u32 cost, slower;
 
-	if (elapsed < HCC_RATE_WINDOW_NS)
+	if (elapsed < HCC_RATE_WINDOW_NS ||
+	    __sync_val_compare_and_swap(&s->rate_mark_ns, mark_ns, now_ns) != mark_ns)
 		return;
-	s->rate_mark_ns = now_ns;
-	s->rate_mark_bytes = s->bytes_acked;
+	acked = s->bytes_acked;
+	bytes = acked - s->rate_mark_bytes;
+	s->rate_mark_bytes = acked;
 	if (elapsed > 2 * HCC_RATE_WINDOW_NS || bytes < HCC_MIN_ITERATION_BYTES / 4) {
 		s->last_ns_per_mib = 0;
 		return;
@@ -151,17 +158,34 @@ HCC_INLINE int hcc_overrun(const struct hcc_job_state *s)
 	return s->total_bytes && s->iteration_bytes > s->total_bytes + s->total_bytes / 4;
 }
 
+/*
+ * Which way did this iteration's bytes go?  Counted are packets that arrived over links, so
+ * that the sockets which only receive count, too; who sends receives acknowledgements at least.
+ */
+HCC_INLINE __u32 hcc_direction(const struct hcc_job_state *s)
+{
+	__u64 received = s->received_bytes - s->received_mark;
+	__u32 limit = s->direction == HCC_DIRECTION_TWO_WAY ? HCC_ONE_WAY_Q10 : HCC_TWO_WAY_Q10;
+
+	if (!received)
+		return HCC_DIRECTION_UNKNOWN;
+	return received * HCC_ONE >= s->iteration_bytes * limit ? HCC_DIRECTION_TWO_WAY
+								 : HCC_DIRECTION_ONE_WAY;
+}
+
 /* An iteration is over: learn its size, and decide how the next one is sent. */
 HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 				  const struct hcc_job_conf *c, __u64 now_ns)
 {
-	__u64 bytes = s->iteration_bytes;
-	__u64 comm_ns = s->last_active_ns - s->iteration_start_ns;
-	__u64 diff = bytes > s->total_bytes ? bytes - s->total_bytes : s->total_bytes - bytes;
-	int same = s->total_bytes && diff <= s->total_bytes / 8;
+	__u64 bytes = s->iteration_bytes, total = c->total_bytes ? c->total_bytes : s->total_bytes;
+	__u64 comm_ns = hcc_elapsed_ns(s->last_active_ns, s->iteration_start_ns);
+	__u64 diff = bytes > total ? bytes - total : total - bytes;
+	int same = total && diff <= total / 8;
 	int escaped = s->yield_ns > hcc_patience_ns(s);
 
-	s->period_ns = now_ns - s->iteration_start_ns;
+	s->direction = hcc_direction(s);
+	s->received_mark = s->received_bytes;
+	s->period_ns = hcc_elapsed_ns(now_ns, s->iteration_start_ns);
 	s->comm_ns = comm_ns;
 	s->iterations++;
 	s->epoch++;
@@ -190,10 +214,10 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 	if (hcc_hardly_pauses(s)) {
 		s->stance = HCC_STANCE_LEARN;
 	} else if (s->stance == HCC_STANCE_LEARN) {
-		/* The first whole iteration is believed; a liar has to prove itself. */
-		if (s->trust >= 2 || s->iterations <= 2)
+		/* Boundaries are sure when iterations are alike; a liar has to prove itself. */
+		if (s->trust >= 2 || (s->trust && s->iterations <= HCC_PROVING))
 			s->stance = HCC_STANCE_SCALED;
-	} else if (!s->trust && s->iterations > 3) {
+	} else if (!s->trust) {
 		s->stance = HCC_STANCE_LEARN;
 	} else if (s->stance == HCC_STANCE_SCALED) {
 		if (escaped) {

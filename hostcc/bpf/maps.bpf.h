@@ -5,6 +5,7 @@
 
 #include "kern.h"
 #include "intf.h"
+#include "flows.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -27,26 +28,13 @@ struct {
 	__type(value, struct hcc_config);
 } config SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct hcc_flow);
-} flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 * 1024);
-} events SEC(".maps");
-
 /* Python reads these types from BTF, where clang puts only what is reachable. */
-const struct hcc_event *export_event __attribute__((unused));
 const struct hcc_flow_record *export_flow_record __attribute__((unused));
 const enum hcc_mode *export_mode __attribute__((unused));
 const enum hcc_scope *export_scope __attribute__((unused));
 const enum hcc_stance *export_stance __attribute__((unused));
+const enum hcc_direction *export_direction __attribute__((unused));
 const enum hcc_flow_flags *export_flow_flags __attribute__((unused));
-const enum hcc_event_type *export_event_type __attribute__((unused));
 const enum hcc_limits *export_limits __attribute__((unused));
 
 static __always_inline bool agent_alive(u64 now_ns)

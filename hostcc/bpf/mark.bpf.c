@@ -12,6 +12,7 @@
  */
 #include "kern.h"
 #include "mark.h"
+#include "flows.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -179,7 +180,14 @@ static __always_inline u32 slot_of_ports(u16 local, u16 remote)
 SEC("sockops")
 int mark_rules(struct bpf_sock_ops *ctx)
 {
-	if (worth_it(ctx->op))
+	struct bpf_sock *sk = ctx->sk;
+	struct hcc_flow *flow;
+
+	if (!worth_it(ctx->op) || !sk)
+		return 1;
+	/* A job's group comes before a rule, also where that job is not marked. */
+	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	if (!flow || !flow->grouped)
 		on_tcp(ctx, slot_of_ports(ctx->local_port, bpf_ntohl(ctx->remote_port)));
 	return 1;
 }

@@ -17,6 +17,7 @@
  */
 #include "kern.h"
 #include "meter.h"
+#include "flows.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -117,13 +118,13 @@ struct {
 	__type(value, u32);
 } meter_ports SEC(".maps");
 
-/* The flow tracker's, where the agent shares it. */
+/* The congestion control's, where the agent shares it: it has to know what a job receives. */
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct hcc_flow);
-} flows SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct hcc_job_state);
+} job_states SEC(".maps");
 
 const enum hcc_meter_limits *export_meter_limits __attribute__((unused));
 
@@ -237,6 +238,16 @@ static __noinline u32 admit(struct hcc_meter_key *key, struct hcc_meter_control 
 	return known ? *known : HCC_METER_NOWHERE;
 }
 
+/* Only what comes over a link: loopback has no queue in which acknowledgements would wait. */
+static __always_inline void received(const struct packet *p, const struct hcc_meter_key *key)
+{
+	u32 slot = key->slot;
+	struct hcc_job_state *s = key->local ? NULL : bpf_map_lookup_elem(&job_states, &slot);
+
+	if (s)
+		__sync_fetch_and_add(&s->received_bytes, p->payload + p->headers);
+}
+
 static __always_inline void add(const struct packet *p, struct hcc_meter_key *key, bool egress)
 {
 	struct hcc_meter_control *control;
@@ -244,6 +255,8 @@ static __always_inline void add(const struct packet *p, struct hcc_meter_key *ke
 	u32 zero = 0, row, lane, place, index, *known;
 	u64 bin, word, bit, *touched;
 
+	if (!egress)
+		received(p, key);
 	control = bpf_map_lookup_elem(&meter_control, &zero);
 	if (!control)
 		return;

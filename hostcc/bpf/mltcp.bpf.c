@@ -47,6 +47,12 @@ static __always_inline u64 now_ns(const struct tcp_sock *tp)
 	return tp->tcp_mstamp * 1000;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} events SEC(".maps");
+const struct hcc_event *export_event __attribute__((unused));
+
 static void emit_iteration(u32 slot, const struct hcc_job_state *s, u64 now, u64 bytes, u64 yield)
 {
 	struct hcc_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
@@ -55,7 +61,6 @@ static void emit_iteration(u32 slot, const struct hcc_job_state *s, u64 now, u64
 		return;
 	__builtin_memset(e, 0, sizeof(*e));
 	e->at_ns = now;
-	e->type = HCC_EVENT_ITERATION;
 	e->slot = slot;
 	e->bytes = bytes;
 	e->comm_ns = s->comm_ns;
@@ -80,6 +85,7 @@ static void flow_init(struct sock *sk)
 	f->hold_us = 0;
 	f->mark_us = 0;
 	f->carry_q10 = 0;
+	f->path = 0;
 	f->flow_bytes = 0;
 	f->flow_total = 0;
 	s = job_state(f->slot);
@@ -156,13 +162,21 @@ static __always_inline void flow_enter(struct flow_priv *f, const struct hcc_job
 	f->flow_bytes = 0;
 }
 
+/* Never below nothing: a slot that is given anew begins at 0, and its last job's flows may end later. */
+static __always_inline void one_less(u32 *count)
+{
+	if (!*(volatile u32 *)count)
+		return;
+	if ((s32)__sync_fetch_and_sub(count, 1) <= 0)
+		__sync_fetch_and_add(count, 1);
+}
+
 /* All that the application gave us has been acknowledged. */
 static __always_inline void flow_rests(struct flow_priv *f, struct hcc_job_state *s)
 {
 	if (f->flags & FLOW_BUSY) {
 		f->flags &= ~FLOW_BUSY;
-		if (s->busy)
-			__sync_fetch_and_sub(&s->busy, 1);
+		one_less(&s->busy);
 	}
 }
 
@@ -171,6 +185,7 @@ static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_stat
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 bytes = (u32)tp->bytes_acked - f->acked_mark;
+	u64 now = now_ns(tp);
 
 	f->acked_mark = (u32)tp->bytes_acked;
 	if (f->epoch != s->epoch)
@@ -178,8 +193,10 @@ static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_stat
 	f->flow_bytes += bytes;
 	__sync_fetch_and_add(&s->iteration_bytes, bytes);
 	__sync_fetch_and_add(&s->bytes_acked, bytes);
-	s->last_active_ns = now_ns(tp);
-	hcc_learn_rate(s, now_ns(tp));
+	/* Two CPUs at once: whichever is last is right to within their few microseconds. */
+	if (hcc_elapsed_ns(now, s->last_active_ns))
+		s->last_active_ns = now;
+	hcc_learn_rate(s, now);
 	if (!tp->packets_out && tp->write_seq == tp->snd_nxt)
 		flow_rests(f, s);
 }
@@ -227,8 +244,7 @@ static void flow_release(struct sock *sk)
 	if (!s)
 		return;
 	flow_rests(f, s);
-	if (s->flows)
-		__sync_fetch_and_sub(&s->flows, 1);
+	one_less(&s->flows);
 }
 
 SEC("struct_ops/hcc_release")

@@ -10,20 +10,18 @@
 #include "iteration.h"
 
 enum hcc_pace {
-	HCC_FIRST_COMM_NS = 50000000,	/* supposed until the first iteration is over */
 	HCC_MIN_ROUNDS = 24,		/* base RTTs in a communication phase that steering needs */
 	HCC_LONG_PATH_US = 1000,	/* base RTT from which slow starts hurt */
 	HCC_PARK_MIN_US = 3000,		/* a parked flow's first pause; doubles while the job yields */
 	HCC_PARK_MAX_US = 40000,
 	HCC_FEW_FLOWS = 16,		/* of a job; more of them pause longer */
+	HCC_FEW_PEERS = 8,		/* of a job; to more of them it yields further */
 };
 
 /* Are there round trips enough in a communication phase to steer by delay? */
 HCC_INLINE int hcc_path_too_long(const struct hcc_job_state *s, __u32 base_us)
 {
-	__u64 comm_ns = s->best_comm_ns ? s->best_comm_ns : HCC_FIRST_COMM_NS;
-
-	return (__u64)base_us * HCC_MIN_ROUNDS * 1000 > comm_ns;
+	return (__u64)base_us * HCC_MIN_ROUNDS * 1000 > s->best_comm_ns;
 }
 
 /* Packets (Q10) that the highest rate seen lately delivers in so much time; 0 unknown. */
@@ -46,6 +44,19 @@ HCC_INLINE __u64 hcc_start_window_q10(const struct hcc_job_state *s, __u32 base_
 		return 0;
 	bdp = s->total_bytes / mss * HCC_ONE * base_us / (hcc_work_ns(s) / 1000 + 1);
 	return bdp / 3 * base_us / (base_us + HCC_LONG_PATH_US);
+}
+
+/*
+ * How often a job that yields sends a burst to each of its peers, us.  To all peers
+ * together it sends no more than to a few: else the bursts alone would fill the link.
+ */
+HCC_INLINE __u32 hcc_floor_gap_us(__u32 gap_us, __u32 peers)
+{
+	__u64 us = (__u64)gap_us * peers / HCC_FEW_PEERS;
+
+	if (peers <= HCC_FEW_PEERS)
+		return gap_us;
+	return us < HCC_PARK_MAX_US ? (__u32)us : HCC_PARK_MAX_US;
 }
 
 /*

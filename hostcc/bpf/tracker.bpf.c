@@ -65,22 +65,6 @@ static __always_inline u32 rule_slot(u16 lport, u16 rport)
 	return slot ? *slot : 0;
 }
 
-static void report(u32 type, u32 slot, struct bpf_sock_ops *ctx, u64 bytes)
-{
-	struct hcc_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-
-	if (!e)
-		return;
-	__builtin_memset(e, 0, sizeof(*e));
-	e->at_ns = bpf_ktime_get_ns();
-	e->type = type;
-	e->slot = slot;
-	e->bytes = bytes;
-	e->lport = ctx->local_port;
-	e->rport = bpf_ntohl(ctx->remote_port);
-	bpf_ringbuf_submit(e, 0);
-}
-
 /*
  * A listener needs its job's congestion control for one thing only: to accept ECN of a SYN
  * that is itself marked, as DCTCP's is.  Whatever it runs is handed down to what it accepts,
@@ -92,7 +76,7 @@ static __always_inline bool for_listeners(const struct hcc_ca_name *ca)
 }
 
 /* The socket belongs to the job: remember it and choose its congestion control. */
-static void adopt(struct bpf_sock_ops *ctx, u32 slot)
+static void adopt(struct bpf_sock_ops *ctx, u32 slot, bool grouped)
 {
 	struct bpf_sock *sk = ctx->sk;
 	struct hcc_flow *flow;
@@ -106,6 +90,7 @@ static void adopt(struct bpf_sock_ops *ctx, u32 slot)
 	flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!flow || !tp)
 		return;
+	flow->grouped = grouped;
 	if (flow->slot == slot && flow->flags & HCC_FLOW_MANAGED)
 		return;
 	icsk = &tp->inet_conn;
@@ -127,31 +112,14 @@ static void adopt(struct bpf_sock_ops *ctx, u32 slot)
 		flow->flags = HCC_FLOW_PARTED;
 }
 
-static __always_inline int on_sockops(struct bpf_sock_ops *ctx, u32 slot)
+static __always_inline int on_sockops(struct bpf_sock_ops *ctx, u32 slot, bool grouped)
 {
-	struct bpf_sock *sk = ctx->sk;
-	struct hcc_flow *flow;
-
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		adopt(ctx, slot);
-		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (!slot)
-			break;
-		adopt(ctx, slot);
-		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
-						       BPF_SOCK_OPS_STATE_CB_FLAG);
-		report(HCC_EVENT_FLOW_OPEN, slot, ctx, 0);
-		break;
-	case BPF_SOCK_OPS_STATE_CB:
-		if (ctx->args[1] != BPF_TCP_CLOSE || !sk)
-			break;
-		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-		if (flow && flow->slot && flow->slot == slot)
-			report(HCC_EVENT_FLOW_CLOSE, slot, ctx, ctx->bytes_acked);
+		adopt(ctx, slot, grouped);
 		break;
 	}
 	return 1;
@@ -162,13 +130,21 @@ int job_sockops(struct bpf_sock_ops *ctx)
 {
 	u32 *slot = bpf_get_local_storage(&cgroup_slot, 0);
 
-	return slot ? on_sockops(ctx, *slot) : 1;
+	return slot ? on_sockops(ctx, *slot, true) : 1;
 }
 
 SEC("sockops")
 int rule_sockops(struct bpf_sock_ops *ctx)
 {
-	return on_sockops(ctx, rule_slot(ctx->local_port, bpf_ntohl(ctx->remote_port)));
+	u32 slot = rule_slot(ctx->local_port, bpf_ntohl(ctx->remote_port));
+	struct bpf_sock *sk = ctx->sk;
+	struct hcc_flow *flow;
+
+	if (!slot || !sk)
+		return 1;
+	/* The program of a job's group has run before this one, and has the first say. */
+	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	return flow && flow->grouped ? 1 : on_sockops(ctx, slot, false);
 }
 
 static __always_inline void read_ca_name(struct tcp_sock *tp, char *name)

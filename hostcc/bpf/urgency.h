@@ -92,16 +92,6 @@ HCC_INLINE __u32 hcc_urgency_q10(const struct hcc_job_state *s, const struct hcc
 	__s32 octaves_q10, urgency;
 	__u64 left_us;
 
-	if (!s->total_bytes) {
-		/* The first iteration: nobody knows, so who has sent more goes on. */
-		__u64 units = s->iteration_bytes >> 14;
-
-		urgency = hcc_log2_q10((units > 1u << 30 ? 1u << 30 : (__u32)units) + 1) / 26 +
-			  c->tie_q10 / 2 + c->urgency_bias_q10;
-		if (urgency < 0)
-			return 0;
-		return urgency > HCC_ONE ? HCC_ONE : urgency;
-	}
 	left_us = (HCC_ONE - ratio_q10) * (hcc_work_ns(s) / 1000) / HCC_ONE;
 	if (left_us > 1u << 24)
 		left_us = 1u << 24;

@@ -11,6 +11,8 @@ import select
 import socket
 from collections.abc import Iterable, Sequence
 
+Amounts = Sequence[tuple[socket.socket, int]]
+"""Connections, and the bytes of each."""
 PIECE_BYTES = 1 << 18
 """Largest piece per system call."""
 
@@ -37,8 +39,8 @@ class Exchange:
 
     def transfer(
         self,
-        outgoing: Sequence[tuple[socket.socket, int]],
-        incoming: Sequence[tuple[socket.socket, int]],
+        outgoing: Amounts,
+        incoming: Amounts,
     ) -> None:
         """Send and receive so many bytes on each connection; returns when all is done.
 

@@ -161,6 +161,8 @@ def worker_orders(job: JobSpec, total_bytes: int, options: Options) -> str:
             "bytes": total_bytes,
             "jitter": job.jitter_percent / 100,
             "bytes_jitter": job.bytes_jitter_percent / 100,
+            "bursts": job.bursts,
+            "burst_pause_s": job.burst_pause_ms / 1e3,
             "start_s": job.start_ms / 1e3,
             "iterations": job.iterations,
             "stop_after_s": job.stop_after_ms / 1e3,

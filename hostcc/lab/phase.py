@@ -153,9 +153,11 @@ class _Phase:
         queues, marked = network.counters(), network.marked()
         counted, self.resets = tcp_counts.read(namespaces), network.resets()
         sampler = _start_sampler(network, plan.series) if plan.series else None
-        result.start = time.monotonic() + LEAD_S
-        _release(self.ranks, result.start)
         try:
+            if sampler is not None:
+                _await_samples(sampler)
+            result.start = time.monotonic() + LEAD_S
+            _release(self.ranks, result.start)
             self._follow()
         finally:
             if sampler is not None:
@@ -266,12 +268,18 @@ def _start_sampler(network: Network, out: Path) -> subprocess.Popen[bytes]:
         cgroup=network.state.host_cgroup(switches[-1]),
         nice=-10,
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
     )
 
 
+def _await_samples(process: subprocess.Popen[bytes]) -> None:
+    """Before traffic begins: on a busy machine it waits for a processor first."""
+    assert process.stdout is not None
+    if not process.stdout.readline():
+        raise LabError("the bandwidth sampler failed")
+
+
 def _stop_sampler(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdin is not None
-    process.stdin.close()
-    if process.wait(timeout=30):
+    process.communicate(timeout=30)
+    if process.returncode:
         raise LabError("the bandwidth sampler failed")

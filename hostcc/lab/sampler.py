@@ -2,9 +2,10 @@
 
 A process of its own (`python -m hostcc.lab.sampler OUT INTERVAL_MS NAMESPACE...`), so that
 its rhythm does not depend on what the runner does.  One read of /proc/net/dev gives every
-port of a switch; text is kept as it is and taken apart after the run.  Ends at end of file
-on standard input, and then writes OUT, an .npz: `times` (CLOCK_MONOTONIC seconds), `ports`
-(names) and `bytes` (samples x ports, bytes that the switch has sent to each host).
+port of a switch; text is kept as it is and taken apart after the run.  Says `sampling` after
+the first sample.  Takes the last one at end of file on standard input, and then writes OUT, an
+.npz: `times` (CLOCK_MONOTONIC seconds), `ports` (names) and `bytes` (samples x ports, bytes
+that the switch has sent to each host).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def is_host_port(name: str) -> bool:
 
 
 def record(namespaces: list[str], interval_s: float) -> tuple[list[float], list[list[bytes]]]:
-    """Sample until standard input ends."""
+    """Sample until standard input ends, and once more; at least twice."""
     files = [
         netns.inside(name, lambda: os.open("/proc/thread-self/net/dev", os.O_RDONLY))
         for name in namespaces
@@ -45,16 +46,20 @@ def record(namespaces: list[str], interval_s: float) -> tuple[list[float], list[
     times: list[float] = []
     texts: list[list[bytes]] = []
     deadline = time.monotonic()
+    ended = False
     while True:
         times.append(time.monotonic())
         texts.append([os.pread(fd, 1 << 16, 0) for fd in files])
+        if ended:
+            return times, texts
+        if len(times) == 1:
+            print("sampling", flush=True)
         deadline += interval_s
         left = deadline - time.monotonic()
         if left < 0:
             deadline -= left
             left = 0
-        if select.select([0], [], [], left)[0]:
-            return times, texts
+        ended = bool(select.select([0], [], [], left)[0])
 
 
 def table(texts: list[list[bytes]]) -> dict[str, Any]:

@@ -76,6 +76,10 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Compute time varies uniformly by up to this much either way."""
     bytes_jitter_percent: Annotated[float, Meta(ge=0, le=99)] = 0.0
     """Bytes vary likewise, from iteration to iteration; with pattern = "push"."""
+    bursts: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Equal parts of an iteration's bytes, sent one after the other; with pattern = "push"."""
+    burst_pause_ms: Milliseconds = 0.0
+    """Computing between two bursts; it is a part of compute_ms."""
     declare_bytes: bool = False
     """Whether `hostcc run` is told the bytes per iteration."""
     command: Annotated[tuple[Argument, ...], Meta(max_length=256)] = ()
@@ -207,6 +211,10 @@ def check_job(key: str, job: JobSpec, *, even: bool = True) -> Iterator[Problem]
         yield f"{key}.hosts", '2 with pattern = "push"', job.hosts
     if job.bytes_jitter_percent and job.pattern != "push":
         yield f"{key}.bytes_jitter_percent", '0, or pattern = "push"', job.bytes_jitter_percent
+    if job.bursts > 1 and job.pattern != "push":
+        yield f"{key}.bursts", '1, or pattern = "push"', job.bursts
+    if (job.bursts - 1) * job.burst_pause_ms > job.compute_ms:
+        yield f"{key}.burst_pause_ms", "all pauses together within compute_ms", job.burst_pause_ms
     if even and job.hosts % 2:
         yield f"{key}.hosts", "an even number, half of them on each side", job.hosts
 

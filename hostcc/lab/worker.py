@@ -3,7 +3,8 @@
 Started on each host of a job as `python -m hostcc.lab.worker`, configured by the environment
 that every lab command gets (docs/lab.md) and by HOSTCC_LAB_WORKER, a JSON object.
 
-push: rank 0 sends to rank 1 and waits for a one-byte answer that all has arrived.
+push: rank 0 sends to rank 1 and waits for a one-byte answer that all has arrived; in several
+bursts with an answer each where the job asks for them, as a pipeline's micro-batches.
 allreduce: a ring; 2 (n - 1) steps, in each every rank sends a part to its successor and waits
 for the part of its predecessor.
 
@@ -24,13 +25,13 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hostcc import mark
-from hostcc.lab.exchange import Exchange, PeerGoneError, shares
+from hostcc.lab.exchange import Amounts, Exchange, PeerGoneError, shares
 
 TCP_INFO_BYTES = 256
 CONNECT_PATIENCE_S = 20.0
@@ -53,6 +54,9 @@ class Work:
     bytes: int
     jitter: float
     bytes_jitter: float
+    bursts: int
+    burst_pause_s: float
+    """Of the compute time, between two bursts."""
     start_s: float
     iterations: int
     """0: until told to stop."""
@@ -197,6 +201,14 @@ def varying_bytes(work: Work) -> Iterator[int]:
         yield max(1, round(work.bytes * (1 + work.bytes_jitter * chance.uniform(-1, 1))))
 
 
+def bursts(work: Work, links: Sequence[socket.socket], whole: int) -> list[Amounts]:
+    """What each connection carries in each burst of an iteration of `whole` bytes."""
+    return [
+        list(zip(links, shares(part, work.flows), strict=True))
+        for part in shares(whole, work.bursts)
+    ]
+
+
 def send_side(work: Work, links: list[socket.socket], orders: Orders) -> None:
     """Rank 0 of a push."""
     exchange = Exchange(links)
@@ -204,8 +216,10 @@ def send_side(work: Work, links: list[socket.socket], orders: Orders) -> None:
     answer = [(links[0], 1)]
 
     def communicate() -> None:
-        parts = shares(next(sizes), work.flows)
-        exchange.transfer(list(zip(links, parts, strict=True)), answer)
+        for number, parts in enumerate(bursts(work, links, next(sizes))):
+            if number:
+                time.sleep(work.burst_pause_s)
+            exchange.transfer(parts, answer)
 
     iterate(work, orders, communicate, report=True)
     report_retransmissions(links)
@@ -218,8 +232,9 @@ def receive_side(work: Work, links: list[socket.socket]) -> None:
     answer = [(links[0], 1)]
     try:
         for size in varying_bytes(work):
-            exchange.transfer((), list(zip(links, shares(size, work.flows), strict=True)))
-            exchange.transfer(answer, ())
+            for parts in bursts(work, links, size):
+                exchange.transfer((), parts)
+                exchange.transfer(answer, ())
     except PeerGoneError:
         exchange.close()
 
@@ -262,7 +277,8 @@ def iterate(work: Work, orders: Orders, communicate: Callable[[], None], report:
         orders.check() or now >= end_time or (work.iterations and count >= work.iterations)
     ):
         start = now
-        compute = work.compute_s * (1 + work.jitter * chance.uniform(-1, 1))
+        compute = work.compute_s - (work.bursts - 1) * work.burst_pause_s
+        compute *= 1 + work.jitter * chance.uniform(-1, 1)
         if follows:
             time.sleep(max(0.0, start + compute - time.monotonic()))
         else:

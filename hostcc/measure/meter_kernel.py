@@ -40,11 +40,14 @@ _COUNTERS = ("lost_tx_bytes", "lost_rx_bytes", "lost_packets", "refused")
 class KernelMeter:
     """Loads and attaches the programs; see hostcc.measure.meter.ByteMeter.
 
-    `flows`: the flow tracker's socket storage, so that sockets which it gave to jobs count.
+    `shared`: maps of the congestion control.  With `flows`, sockets that the flow tracker gave
+    to jobs count; with `job_states`, each job's is told what the job receives.
     Raises BpfError when the kernel refuses.
     """
 
-    def __init__(self, ring: Ring | None = None, flows: BpfMap | None = None) -> None:
+    def __init__(
+        self, ring: Ring | None = None, shared: Mapping[str, BpfMap] | None = None
+    ) -> None:
         self.ring = ring or default_ring(possible_cpus())
         self._links: dict[int, tuple[Path, int, list[BpfLink]]] = {}
         self._root: list[BpfLink] = []
@@ -61,7 +64,7 @@ class KernelMeter:
         self._fence = threading.Lock()
         with contextlib.ExitStack() as stack:
             self._object = stack.enter_context(BpfObject.open(object_path("meter")))
-            self._load(flows)
+            self._load(shared or {})
             stack.pop_all()
         self._table = self._object.map("meter_rows")
         self._free = self._object.map("meter_free")
@@ -78,7 +81,7 @@ class KernelMeter:
         self._control["first_bin"] = self._next
         self._control["generation"] = 1
 
-    def _load(self, flows: BpfMap | None) -> None:
+    def _load(self, shared: Mapping[str, BpfMap]) -> None:
         ring = self.ring
         for name, value in (
             ("bin_shift", ring.bin_shift),
@@ -95,8 +98,8 @@ class KernelMeter:
             ("meter_cells", ring.cells),
         ):
             _resize(self._object.map(name), entries)
-        if flows is not None:
-            self._object.reuse_map("flows", flows)
+        for name, table in shared.items():
+            self._object.reuse_map(name, table)
         self._object.load()
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hostcc.measuring.profiles import Known
+from hostcc.metrics import JOB_LABEL
 
 FAMILIES = {
     "confidence": "How sure the measured period is, 0 to 1; 0: not periodic",
@@ -27,7 +28,7 @@ def gauges(core: Any, jobs: Mapping[str, Known]) -> Iterator[Any]:
     for key, words in FAMILIES.items():
         counted = key.endswith("_total")
         kind = core.CounterMetricFamily if counted else core.GaugeMetricFamily
-        family = kind(f"hostcc_profile_{key.removesuffix('_total')}", words, labels=["job"])
+        family = kind(f"hostcc_profile_{key.removesuffix('_total')}", words, labels=[JOB_LABEL])
         for name, row in values.items():
             if row[key] is not None:
                 family.add_metric([name], row[key])

@@ -76,7 +76,8 @@ def observed(config: Config) -> dict[str, LiveJob]:
     """For an agent that only observes: jobs of rules, and of groups that an earlier one left."""
     try:
         tree = CgroupTree(resolve_root(config.agent.cgroup_root))
-        groups = {path.name: (path,) for path in tree.children() if is_job_name(path.name)}
+        live = filter(tree.populated, tree.children())
+        groups = {path.name: (path,) for path in live if is_job_name(path.name)}
     except HostccError:
         groups = {}
     names = {*groups, *port_rules(config).values()}

@@ -9,7 +9,7 @@ from enum import Enum
 from hostcc.measure.meter import Window
 from hostcc.measure.series import NS, Bins
 from hostcc.measuring.expecting import Expecting
-from hostcc.measuring.tracks import LONGEST_S, Track
+from hostcc.measuring.tracks import LONGEST_S, Track, apart
 
 
 class Share(Enum):
@@ -124,16 +124,17 @@ class Looks:
             if not (due or late):
                 continue
             share, own, goes_on = _share(track), track.welcome_s > 0, track.name in going
-            if due and (own or free[share]) and not (track.sure and doubted_only):
-                free[share], left = free[share] and own, left - 1
-                if track.sure:
-                    doubted_only, self._sure_ns = True, self._expecting.until_ns
-                found.append(self._thorough(track, share, goes_on))
-            elif late:
-                found.append(self._quick(track, None, goes_on))
-            elif track.sure and free[Share.OTHERWISE]:
-                left -= 1
-                found.append(self._quick(track, Share.OTHERWISE, goes_on))
+            with apart(track):
+                if due and (own or free[share]) and not (track.sure and doubted_only):
+                    free[share], left = free[share] and own, left - 1
+                    if track.sure:
+                        doubted_only, self._sure_ns = True, self._expecting.until_ns
+                    found.append(self._thorough(track, share, goes_on))
+                elif late:
+                    found.append(self._quick(track, None, goes_on))
+                elif track.sure and free[Share.OTHERWISE]:
+                    left -= 1
+                    found.append(self._quick(track, Share.OTHERWISE, goes_on))
         return found
 
     def cost(self, look: Look, cost_s: float) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hostcc.errors import HostccError
+from hostcc.errors import NoJobError
+from hostcc.history import Iteration
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.plain import circle
 from hostcc.measure.work import activity
@@ -90,6 +91,10 @@ class Measurement:
         """What was measured of one job, with where in its iterations it is now."""
         return self.traffic.latest(name)
 
+    def iteration(self, name: str) -> Iteration | None:
+        """What an iteration of a job is like; None: that is not known well enough."""
+        return self.traffic.iteration(name)
+
     def gauges(self, core: Any) -> Iterator[Any]:
         """What was measured, as metrics; `core`: module prometheus_client.core."""
         return gauges(core, self.traffic.all_known())
@@ -107,7 +112,7 @@ class Measurement:
         """What is known of one job; with `series` also the bins that it comes from."""
         job = next((job for job in self.jobs() if job.name == name), None)
         if job is None:
-            raise HostccError(f"no job {name} on this host")
+            raise NoJobError(f"no job {name} on this host")
         detail = self._detail(name, job)
         known = self.traffic.known(name)
         answer = {
@@ -135,7 +140,11 @@ class Measurement:
         }
 
     def _why_not(self, name: str) -> str:
-        return self.traffic.off() or f"no traffic of {name} was seen yet"
+        if off := self.traffic.off():
+            return off
+        if self.traffic.looped(name):
+            return f"{name} was seen to exchange over loopback only, which uses no link"
+        return f"no traffic of {name} was seen yet"
 
     def _recording(self, known: Known) -> dict[str, Any]:
         of = known.track.history()

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from hostcc.bpf.errors import BpfError
 from hostcc.limits import MAX_JOBS
 from hostcc.measure.bins import Ints
 from hostcc.measure.cells import Cells, added
 from hostcc.measure.destinations import Records
-from hostcc.measure.meter import NOBODY, ByteMeter, Lost, Window, grouped, joined, total
+from hostcc.measure.meter import NOBODY, TX, ByteMeter, Lost, Window, grouped, joined, total
 from hostcc.measure.series import NS
 from hostcc.measuring.livejobs import LiveJob
 
@@ -73,6 +74,8 @@ class Metering:
         """Jobs whose bytes have been in a `read`."""
         self._unread = np.zeros(MAX_JOBS, np.bool_)
         """Slots of other jobs."""
+        self.looped: dict[str, int] = {}
+        """Bytes that jobs have sent over loopback, by the last reading, which leaves them out."""
         self._since_ns: dict[str, int] = {}
         """Jobs whose part of what was gathered begins later: the rest was in a `read_of`."""
         self.lost = Lost()
@@ -94,6 +97,7 @@ class Metering:
                 self._attach(group, job)
         self._apply(rules, by_name, root)
         self._met &= by_name.keys()
+        self.looped = {name: sent for name, sent in self.looped.items() if name in by_name}
         self._mark()
 
     def gather(self) -> None:
@@ -184,6 +188,7 @@ class Metering:
         for one, own in enumerate(slots.values(), 1):
             number[own] = one
         who, sums = window.who, window.sums()
+        self._note_looped(who["slot"][who["local"]], sums[who["local"], TX])
         owner = np.where(who["local"], NOBODY, number[who["slot"]])
         totals = grouped(owner, len(slots) + 1, sums)[1:].tolist()
         named = np.where(who["other"], NOBODY, owner)
@@ -205,6 +210,12 @@ class Metering:
             first = (ns - window.start_ns) // window.bin_ns
             found[name] = replace(counted, series=counted.series.between(first, len(window)))
         return Reading(silence, found)
+
+    def _note_looped(self, slots: Ints, sent: Ints) -> None:
+        for slot, size in zip(slots.tolist(), sent.tolist(), strict=True):
+            name = self._jobs.get(slot)
+            if name is not None:
+                self.looped[name] = self.looped.get(name, 0) + size
 
     def refresh(self) -> None:
         """Look again whose sockets are that belong to no cgroup of a job."""
@@ -243,8 +254,10 @@ class Metering:
             return
         try:
             self._meter.attach_cgroup(slot, group)
-        except FileNotFoundError:  # it ended between the two looks
-            return
+        except (BpfError, OSError):
+            if self._identify(group) == number:
+                raise
+            return  # it ended between the two looks
         self._attached[group] = slot, number
         self._jobs[slot] = job.name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from hostcc.log import get_logger
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.profile import Link
 from hostcc.measure.rdma import SYSFS, ByteFiles, HostRdma, Process, RdmaCounters, byte_files
-from hostcc.measure.series import ByteSeries
-from hostcc.measuring.tracks import Track
+from hostcc.measure.series import Bins, ByteSeries
+from hostcc.measuring.tracks import Track, apart
 from hostcc.model import Difference
-from hostcc.parts import Host
+from hostcc.parts import Host, in_thread
 
 log = get_logger("rdma")
 
@@ -60,6 +60,7 @@ class Rdma:
         """Why a port's queue pairs are not told apart by process."""
         self._whose: dict[Key, frozenset[str]] = {}
         self._whose_due_ns = 0
+        self._looking: asyncio.Task[None] | None = None
         self._last: dict[Key, tuple[int, int]] = {}
         self._bins: dict[str, list[int]] = {}
         """Job -> bytes sent and received in the bin that is not over."""
@@ -103,10 +104,13 @@ class Rdma:
             if before is not None and is_job_name(job):
                 self._add(job, key, before, now)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Undo the bindings."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
         for change_id in [id_ for id_ in self._host.journal.active if _is_ours(id_)]:
-            self._unbind(change_id)
+            await self._unbind(change_id)
         self._counters, self._files, self._whose = None, (), {}
         self._tracks, self._bins, self._ports, self._links = {}, {}, {}, {}
 
@@ -138,7 +142,7 @@ class Rdma:
         assert self._counters is not None
         if self._host.engine is not None:
             for one in self._files:
-                self._bind(one.device, one.port)
+                await self._bind(one.device, one.port)
         reading = await asyncio.to_thread(self._counters.read)
         self._whose = self._jobs_of(reading.processes or ())
         self._forget(self._clock_ns())
@@ -160,22 +164,22 @@ class Rdma:
             found.setdefault((process.device, process.port), set()).add(name)
         return {key: frozenset(names) for key, names in found.items()}
 
-    def _bind(self, device: str, port: int) -> None:
+    async def _bind(self, device: str, port: int) -> None:
         assert self._counters is not None
         change = changes.rdma_counters(device, port)
         if change.id in self._host.journal.active or (device, port) in self._why:
             return
         self._host.journal.begin(change)
-        why = self._counters.bind_by_process(device, port)
+        why = await in_thread(self._counters.bind_by_process, device, port)
         if why:
             self._host.journal.undone([change.id], f"failed: {why}")
             self._why[device, port] = why
             log.info("queue pairs are not told apart", device=device, port=port, reason=why)
 
-    def _unbind(self, change_id: str) -> None:
+    async def _unbind(self, change_id: str) -> None:
         device, port = changes.port_of(change_id)
         counters = self._counters or self._make()
-        why = counters.unbind(device, port)
+        why = await in_thread(counters.unbind, device, port)
         if why:
             log.warning("not undone", device=device, port=port, reason=why)
         else:
@@ -200,10 +204,27 @@ class Rdma:
             tx[0], rx[0] = self._bins[job]
             self._bins[job] = [0, 0]
             track = self._tracks.setdefault(job, Track(job))
-            track.take(ByteSeries(BIN_NS, self._bin * BIN_NS, tx, rx))
-            if track.due:
-                track.look(track.collect())
+            with apart(track):
+                track.take(ByteSeries(BIN_NS, self._bin * BIN_NS, tx, rx))
         self._bin = now_bin
+        self._look()
+
+    def _look(self) -> None:
+        """Look for patterns, in a thread: counters are to be read in time meanwhile."""
+        if self._looking is not None and not self._looking.done():
+            return
+        due = list[tuple[Track, Bins]]()
+        for track in [track for track in self._tracks.values() if track.due]:
+            with apart(track):
+                due.append((track, track.collect()))
+        if due:
+            self._looking = asyncio.get_running_loop().create_task(_look_at(due))
+
+
+async def _look_at(due: Sequence[tuple[Track, Bins]]) -> None:
+    for track, new in due:
+        with apart(track):
+            await asyncio.to_thread(track.look, new)
 
 
 def _is_ours(change_id: str) -> bool:

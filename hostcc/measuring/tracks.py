@@ -5,13 +5,16 @@ Pure but for being mutable: bytes come in, nothing is asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
+from hostcc.errors import one_line
+from hostcc.log import get_logger
 from hostcc.measure import watch as watching
 from hostcc.measure.bins import Ints
 from hostcc.measure.cells import Cells, chained
@@ -22,6 +25,8 @@ from hostcc.measure.meter import RX, TX
 from hostcc.measure.period import Period
 from hostcc.measure.series import NS, Bins, ByteSeries, joined
 from hostcc.measure.watch import Watch
+
+log = get_logger("traffic")
 
 LOOK_S, LOOK_PERIODS, SELDOM_S = 1.0, 2.0, 5.0
 """Seconds of bins, and iterations, that are taken in at once, whichever is longer, since each time
@@ -62,6 +67,10 @@ class Track:
     """What is left of the time for its first looks."""
     sparse: bool = True
     """Whether the bins that wait are mostly empty, so that they take little memory."""
+    failure: str = ""
+    """Why its traffic could not be looked at; empty again after a look."""
+    failures: int = 0
+    """How often that was."""
     _welcomed_ns: int = 0
     _waiting: list[Bins] = field(default_factory=list)
     _since_ns: int = 0
@@ -167,11 +176,17 @@ class Track:
         watch = self.watch if sure_ns is None else watching.went_on(self.watch, sure_ns)
         if passes:
             watch = replace(watch, look_ns=new.end_ns + 1)
-        self.watch = watching.update(watch, new, thorough=thorough)
+        self.watch, self.failure = watching.update(watch, new, thorough=thorough), ""
         if self.known or not knew:
             return
         if new.end_ns - self._welcomed_ns >= WELCOME_AGAIN_S * NS:
             self.welcome_s, self._welcomed_ns = WELCOME_S, new.end_ns
+
+    def begin_again(self, failure: str) -> None:
+        """Learn the pattern anew, without the bins that wait: nothing could be made of them."""
+        self.failure, self.failures = failure, self.failures + 1
+        self.watch, self.sparse = None, True
+        self._waiting, self._loose, self._went = [], 0, []
 
     def charged(self, cost_s: float) -> float:
         """What a look's processor time takes from all jobs' share, seconds."""
@@ -187,8 +202,9 @@ class Track:
 
     def pattern(self, boundaries_s: Sequence[float] = ()) -> tuple[ByteSeries, Period]:
         """The bins that show the pattern best, and the pattern; marks settle it."""
-        if self.watch is None:
-            return ByteSeries(1, 0, *np.zeros((2, 0), np.int64)), NOTHING
+        if self.watch is None or self.failure:
+            found = replace(NOTHING, reason=self.failure) if self.failure else NOTHING
+            return ByteSeries(1, 0, *np.zeros((2, 0), np.int64)), found
         levels = self.watch.levels
         if boundaries_s and (marked := from_marks(levels, boundaries_s)) is not None:
             return marked
@@ -225,6 +241,17 @@ class Track:
 
 
 NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
+
+
+@contextmanager
+def apart(track: Track) -> Iterator[None]:
+    """Whatever goes wrong with one job's traffic costs that job its pattern, and others nothing."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - no other job is to suffer from it
+        if not track.failures:  # it may fail at every look
+            log.defect("a job's traffic could not be looked at", error, job=track.name)
+        track.begin_again(one_line(f"its traffic could not be looked at: {error!r}"))
 
 
 @lru_cache(maxsize=16 * DESTINATIONS)

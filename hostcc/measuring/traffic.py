@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +14,10 @@ from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.config import port_rules
 from hostcc.coord.payloads import Waiting
 from hostcc.engine import Engine
+from hostcc.history import Iteration
 from hostcc.log import get_logger
 from hostcc.measure.destinations import Address
-from hostcc.measure.meter import ByteMeter
+from hostcc.measure.meter import TX, ByteMeter
 from hostcc.measure.profile import Link
 from hostcc.measuring import profiles, routes, window
 from hostcc.measuring.elsewhere import Elsewhere
@@ -27,11 +27,10 @@ from hostcc.measuring.metering import Counted, Metering, Reading
 from hostcc.measuring.profiles import Beside, Known, Latest
 from hostcc.measuring.routes import Question, Way
 from hostcc.measuring.told import Told
-from hostcc.measuring.tracks import LONGEST_S, Track
-from hostcc.measuring.two_way import two_way
-from hostcc.measuring.window import Candidate, Turns
+from hostcc.measuring.tracks import LONGEST_S, Track, apart
+from hostcc.measuring.window import ENOUGH, Candidate, Turns
 from hostcc.model import Difference, JobProfile
-from hostcc.parts import Host
+from hostcc.parts import Host, in_thread
 
 log = get_logger("traffic")
 
@@ -43,18 +42,21 @@ not known than can be looked at in one turn; while all are known so many for eac
 than have so many bins of destinations, which take 2 MB."""
 PART = 0.25
 """Such a part of the jobs is handed over at a time; when it is more, all are."""
+LOOPED = 0.05
+"""Of what a job sends to others, it may send so much over loopback beside it: to find each other,
+processes exchange a little."""
 SYNC_S = 5.0
 """Between looks whether cgroups are still the same ones, seconds."""
 ROUTES_S, SAME_S = 10.0, 60.0
 """Between looks at routes and link speeds, seconds; the second, while all send where they did."""
-MakeMeter = Callable[[Any], ByteMeter]
+MakeMeter = Callable[[Mapping[str, Any]], ByteMeter]
 
 
-def kernel_meter(flows: Any) -> ByteMeter:
+def kernel_meter(shared: Mapping[str, Any]) -> ByteMeter:
     """The real meter; imported only when it is needed."""
     from hostcc.measure.meter_kernel import KernelMeter
 
-    return KernelMeter(flows=flows)
+    return KernelMeter(shared=shared)
 
 
 class _Counted(NamedTuple):
@@ -118,19 +120,22 @@ class Traffic:
         """Configured away?"""
         return "" if self._host.config.measure.enabled else "measure.enabled is false"
 
-    def start(self) -> None:
-        """Load the meter; it shares the flow tracker's knowledge where there is one."""
+    async def start(self) -> None:
+        """Load the meter; it shares the congestion control's maps where there are any."""
         self._engine = self._host.engine
-        flows = self._engine.backend.flow_storage if self._engine is not None else None
         self._root = resolve_root(self._host.config.agent.cgroup_root)
-        self._metering = Metering(self._make_meter(flows), CgroupTree(self._root).identity)
         self._synced, self._asked = None, (0.0, {})
+        await in_thread(self._load, self._engine)
+
+    def _load(self, engine: Engine | None) -> None:
+        shared = engine.backend.shared_maps if engine is not None else {}
+        self._metering = Metering(self._make_meter(shared), CgroupTree(self._root).identity)
 
     async def tick(self) -> None:
         """Read, look at some jobs, decide whose turn it is."""
         if self._host.engine is not self._engine:  # another one: the tracker's map is another
             self._close_meter()
-            self.start()
+            await self.start()
         assert self._metering is not None
         jobs = list(self._jobs())
         self._live = {job.name: job for job in jobs}
@@ -147,7 +152,6 @@ class Traffic:
         self._take(self._metering.read())
         self._look()
         self._give_turns()
-        self._tell_two_way()
         self._find_routes()
 
     def stop(self) -> None:
@@ -157,7 +161,6 @@ class Traffic:
                 task.cancel()
         if self._host.engine is not None:
             self._host.engine.table.prefer("", "measuring ended")
-            self._host.engine.table.beware_of_delay(frozenset(), "measuring ended")
         self._routes = self._looking = None
         self._elsewhere.stop()
         self._close_meter()
@@ -188,9 +191,31 @@ class Traffic:
         counted = self._counted(name)
         if counted is None:
             return None
-        job, track, ways, links = counted
-        beside = replace(self._beside(name), ways=ways, links=links)
-        return self._latest.known(job, track, beside)
+        found, (job, track, ways, links) = None, counted
+        with apart(track):
+            beside = replace(self._beside(name), ways=ways, links=links)
+            found = self._latest.known(job, track, beside)
+        return found  # noqa: RET504 - `apart` goes on here after an exception
+
+    def looped(self, name: str) -> int:
+        """Bytes that a job has sent over loopback, which no profile is made of."""
+        return self._metering.looped.get(name, 0) if self._metering is not None else 0
+
+    def iteration(self, name: str) -> Iteration | None:
+        """What an iteration of a job is like; None: that is not known well enough.
+
+        Of a job that sends much over loopback, or by RDMA, the bytes are not those of its
+        connections.
+        """
+        known = self.known(name)
+        if known is None or known.measured.confidence < ENOUGH:
+            return None
+        got, track = known.measured, known.track
+        period_s = got.mean_period_s or got.period_s
+        if period_s is None:
+            return None
+        own = track is self._tracks.get(name) and self.looped(name) <= LOOPED * track.total[TX]
+        return Iteration(period_s, got.tx_bytes if own else None)
 
     def all_known(self) -> dict[str, Known]:
         """The same of every job."""
@@ -204,7 +229,8 @@ class Traffic:
             if (counted := self._counted(name)) is not None:
                 job, track, *reaches = counted
                 make = partial(self.latest, name)
-                told.append(self._told.of(job, track, reaches, now_s, make))
+                with apart(track):
+                    told.append(self._told.of(job, track, reaches, now_s, make))
         return [profile for profile in told if profile is not None]
 
     def latest(self, name: str) -> JobProfile | None:
@@ -261,7 +287,8 @@ class Traffic:
         """Hand their bins to some jobs only."""
         reading = metering.read_of([track.name for track in some])
         for track in some:
-            _hand_over(track, reading.jobs[track.name])
+            with apart(track):
+                _hand_over(track, reading.jobs[track.name])
 
     def _take(self, reading: Reading) -> None:
         most = self._host.config.measure.jobs_max
@@ -277,10 +304,11 @@ class Traffic:
         for name in wanted[:most]:
             track = self._tracks.setdefault(name, Track(name))
             counted = reading.jobs.get(name)
-            if counted is None:
-                track.take(reading.silence)
-            else:
-                _hand_over(track, counted)
+            with apart(track):
+                if counted is None:
+                    track.take(reading.silence)
+                else:
+                    _hand_over(track, counted)
 
     def _look(self) -> None:
         """Look at some jobs' bins, in a thread: the agent's sign of life must not wait for it."""
@@ -293,20 +321,14 @@ class Traffic:
     async def _look_at(self, batch: Sequence[Look]) -> None:
         try:
             costs_s = await asyncio.to_thread(_look_at_all, batch)
-            for look, cost_s in zip(batch, costs_s, strict=True):
-                self._looks.cost(look, cost_s)
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
-            log.defect("looking at a job's traffic failed", error)
-
-    def _tell_two_way(self) -> None:
-        engine = self._host.engine
-        if engine is None:
+            log.defect("looking at jobs' traffic failed", error)
             return
-        before = engine.table.favour.two_way
-        found = two_way(self._tracks.values(), before)
-        if found != before:
-            why = f"two-way traffic: {', '.join(sorted(found)) or 'no job'}"
-            engine.table.beware_of_delay(found, why)
+        for look, cost_s in zip(batch, costs_s, strict=True):
+            with apart(look.track):
+                if isinstance(cost_s, Exception):
+                    raise cost_s
+                self._looks.cost(look, cost_s)
 
     def _give_turns(self) -> None:
         now_ns = self._clock_ns()
@@ -392,10 +414,15 @@ def _total(track: Track | None) -> tuple[int, int]:
     return track.total if track is not None else (0, 0)
 
 
-def _look_at_all(batch: Sequence[Look]) -> list[float]:
-    """CPU time that each took, seconds."""
-    times_s = [time.thread_time()]
-    for look in batch:
+def _look_at_all(batch: Sequence[Look]) -> list[float | Exception]:
+    """CPU time that each took, seconds, or why it failed."""
+    return [_look_at_one(look) for look in batch]
+
+
+def _look_at_one(look: Look) -> float | Exception:
+    began_s = time.thread_time()
+    try:
         look.track.look(look.bins, thorough=look.thorough, sure_ns=look.sure_ns, passes=look.passes)
-        times_s.append(time.thread_time())
-    return [after - before for before, after in pairwise(times_s)]
+    except Exception as error:  # noqa: BLE001 - the other jobs' bins are in this batch only
+        return error
+    return time.thread_time() - began_s

@@ -40,8 +40,8 @@ class MltcpBackend(Protocol):
         """Variant -> the name registered with the kernel."""
 
     @property
-    def flow_storage(self) -> Any:
-        """The BpfMap that says whose each socket is, for who shares it; None: there is none."""
+    def shared_maps(self) -> Mapping[str, Any]:
+        """Name -> BpfMap that the byte meter uses, too; empty: there is none."""
 
     def beat(self) -> None:
         """The agent is alive: without this for stale_s, sockets act as their plain form."""
@@ -77,7 +77,7 @@ class MltcpBackend(Protocol):
         """One row per TCP socket of a job, struct hcc_flow_record."""
 
     def events(self) -> Records:
-        """Drain the ring buffer, struct hcc_event."""
+        """Iterations that have ended since the last call, struct hcc_event."""
 
     def program_stats(self) -> list[dict[str, Any]]:
         """Run counts and times of our programs, when the kernel collects them."""

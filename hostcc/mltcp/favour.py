@@ -27,9 +27,6 @@ class Favour:
     """Job -> what a plan multiplies its weight by."""
     alone: frozenset[str] = frozenset()
     """Jobs that share no link that they could fill, by the plan: nobody has to yield."""
-    two_way: frozenset[str] = frozenset()
-    """Jobs that receive while they send: acknowledgements wait in others' queues, so that delay
-    says nothing of the queue that the job fills."""
 
     def factor(self, job: str) -> float:
         """Of one job's weight."""
@@ -39,24 +36,22 @@ class Favour:
         """What the kernel is told: the weight stays within its bounds."""
         if params.mode is not Mode.MLTCP:
             return params
-        by_delay = params.name not in self.two_way
-        if not (by_delay and params.variant is Variant.HOSTCC):
-            return replace(self._by_loss(params), by_delay=by_delay)
-        return replace(params, weight=_bounded(params.weight * self.factor(params.name)))
-
-    def _by_loss(self, params: JobParams) -> JobParams:
-        """Of a job whose window's growth is scaled by F: alone, all that F could do is lose."""
-        if params.name in self.alone:
+        alone, factor = params.name in self.alone, self.factor(params.name)
+        if params.variant is Variant.HOSTCC:
+            # Profiling's preference is no wish: a two-way job is not measured better by it.
+            wish = min(MOST_BY_LOSS, self.planned.get(params.name, 1.0))
+            plain = 1.0 if alone else _bounded(params.weight * wish)
+            weight = _bounded(params.weight * factor)
+            return replace(params, weight=weight, plain_weight=plain)
+        if alone:  # all that F could do is lose
             return replace(params, shape=EVEN, weight=1.0)
-        factor = min(MOST_BY_LOSS, self.factor(params.name))
-        return replace(params, weight=_bounded(params.weight * factor))
+        return replace(params, weight=_bounded(params.weight * min(MOST_BY_LOSS, factor)))
 
     def same(self, other: Favour, job: str) -> bool:
         """Whether both say the same of one job."""
-        for jobs, others in ((self.two_way, other.two_way), (self.alone, other.alone)):
-            if (job in jobs) != (job in others):
-                return False
-        return self.factor(job) == other.factor(job)
+        mine, theirs = job in self.alone, job in other.alone
+        planned = self.planned.get(job, 1.0) == other.planned.get(job, 1.0)
+        return mine == theirs and planned and self.factor(job) == other.factor(job)
 
 
 def _bounded(weight: float) -> float:

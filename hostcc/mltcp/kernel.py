@@ -58,7 +58,7 @@ class MltcpKernel:
             self._mltcp.load()
             self._tracker = stack.enter_context(BpfObject.open(object_path("tracker")))
             self._tracker.set_rodata("ca_tag", int.from_bytes(f"hcc_{tag}".encode(), sys.byteorder))
-            for shared in ("job_confs", "job_states", "config", "flows", "events"):
+            for shared in ("job_confs", "job_states", "config", "flows"):
                 self._tracker.reuse_map(shared, self._mltcp.map(shared))
             self._tracker.load()
             self._confs = self._mltcp.map("job_confs")
@@ -70,7 +70,7 @@ class MltcpKernel:
             self._rules = self._tracker.map("port_rules")
             self._cgroup_ids = self._tracker.map("cgroup_ids")
             self._cgroup_slot = self._tracker.map("cgroup_slot")
-            self._events = self._tracker.ringbuf("events")
+            self._events = self._mltcp.ringbuf("events")
             self._record = self._tracker.dtype("hcc_flow_record")
             self._enums = self._mltcp.enums
             self.beat()
@@ -86,9 +86,9 @@ class MltcpKernel:
         return {str(v): name for v, name in self._names.items()}
 
     @property
-    def flow_storage(self) -> BpfMap:
-        """Socket storage: whose each socket is."""
-        return self._mltcp.map("flows")
+    def shared_maps(self) -> Mapping[str, BpfMap]:
+        """Whose each socket is, and the jobs' states, which have what they receive."""
+        return {name: self._mltcp.map(name) for name in ("flows", "job_states")}
 
     def beat(self) -> None:
         """Write the heartbeat: CLOCK_MONOTONIC now."""
@@ -120,12 +120,13 @@ class MltcpKernel:
         conf["total_bytes"] = params.bytes_per_iteration or 0
         conf["silence_us"] = params.silence_us or 0
         conf["target_min_us"] = params.target_min_us
-        conf["target_max_us"] = params.target_max_us if params.by_delay else 0
+        conf["target_max_us"] = params.target_max_us
         conf["urgency_bias_q10"] = urgency_bias_q10(
             params.weight, self._enums["HCC_URGENCY_PER_OCTAVE"]
         )
         conf["tie_q10"] = tie_q10(params.name)
         conf["f_q10"] = f_table_q10(params.shape, params.weight, points)
+        conf["plain_q10"] = max(1, round(params.plain_weight * Q10))
         return cast("np.void", conf[()])
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
@@ -202,7 +203,7 @@ class MltcpKernel:
         return np.frombuffer(b"".join(parts), dtype=self._record)
 
     def events(self) -> Records:
-        """Drain the ring buffer."""
+        """Iterations that have ended since the last call."""
         return self._events.consume()
 
     def program_stats(self) -> list[dict[str, Any]]:

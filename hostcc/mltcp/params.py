@@ -77,5 +77,5 @@ class JobParams:
     """Queueing delay above which a job that has just begun to send steps back."""
     target_max_us: int = 1400
     """Queueing delay above which a job that is about to finish steps back."""
-    by_delay: bool = True
-    """False: the variant hostcc scales cubic instead, because delay says nothing of its queues."""
+    plain_weight: float = 1.0
+    """F of the variant hostcc for a job that receives while it sends."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hostcc.cgroups import CgroupTree
-from hostcc.client import DEFAULT_SOCKET, ask
+from hostcc.client import ask, default_socket
 from hostcc.config import expand_ports
 from hostcc.errors import HostccError, InputError, NoAgentError
 from hostcc.limits import JOB_NAME_WORDS, MAX_CGROUPS, MAX_PORTS, is_job_name
@@ -35,6 +35,8 @@ class Parameters(msgspec.Struct, frozen=True):
     static_weight: float
     table: tuple[float, ...] = ()
     silence_us: int | None = None
+    variant: str = ""
+    plain_weight: float = 1.0
 
 
 class TracedJob(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--socket",
         type=Path,
-        default=DEFAULT_SOCKET,
+        default=default_socket(),
         metavar="PATH",
         help="the agent's control socket, which names the jobs (default: %(default)s)",
     )

@@ -22,7 +22,7 @@ from hostcc.tracing.load import Program, octets, text_of
 from hostcc.tracing.netns import Namespaces
 from hostcc.tracing.scaling import Progress, bytes_ratio, progress_of, scale
 from hostcc.tracing.script import Output, Until, make_parser, positive_seconds, ready, run
-from hostcc.views import STANCES, UNLIMITED, UNMEASURED, endpoint
+from hostcc.views import DIRECTIONS, STANCES, UNLIMITED, UNMEASURED, endpoint
 
 HEADING = (
     f"{'TIME':>9}  {'JOB':<16} {'LOCAL':<24} {'REMOTE':<24} {'CONTROL':<14} {'CWND':>6}"
@@ -104,15 +104,13 @@ class Agent:
         state = self._states.read(job.slot)
         if state is None:
             return Scaled(parameters.mode)
-        number = int(state["stance"])
-        stance = STANCES[number] if number < len(STANCES) else str(number)
+        stance, direction = STANCES[int(state["stance"])], DIRECTIONS[int(state["direction"])]
         whole = Progress(int(state["iteration_bytes"]), int(state["total_bytes"]))
         own = flow_progress(self.private, private) if ours else None
         counts = progress_of(parameters.ratio_scope, whole, own)
         ratio = None if counts is None else bytes_ratio(counts)
-        return Scaled(
-            parameters.mode, stance, ratio, scale(parameters, ratio, stance) if ours else 1.0
-        )
+        f = scale(parameters, ratio, stance, direction) if ours else 1.0
+        return Scaled(parameters.mode, stance, ratio, f)
 
 
 def flow_progress(form: DType | None, private: bytes) -> Progress | None:

@@ -84,7 +84,7 @@ def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names[0] == "mltcp"
-    assert len(names) == len(set(names)) == 27
+    assert len(names) == len(set(names)) == 28
 
 
 def test_every_benchmark_has_a_script() -> None:

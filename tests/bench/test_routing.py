@@ -80,6 +80,24 @@ def test_two_runs_find_the_same(tmp_path: Path) -> None:
     assert first == second
 
 
+def test_a_relative_folder_is_as_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its golden cases are beside it or one folder above, whatever it is called."""
+    folder = tmp_path / "data" / "routing-traffic"
+    folder.mkdir(parents=True)
+    traffic_files.write(folder)
+    golden = tmp_path / "golden" / "paths.json"
+    golden.parent.mkdir()
+    golden.write_bytes(GOLDEN.read_bytes())
+    monkeypatch.chdir(folder)
+    assert routing._places(Path(), None)[1] is not None
+    monkeypatch.chdir(folder.parent)
+    for words in (".", "routing-traffic"):
+        where, found = routing._places(Path(words), None)
+        assert (where / "topology.properties").exists()
+        assert found is not None
+        assert found.read_bytes() == GOLDEN.read_bytes()
+
+
 def test_the_solver_agrees_with_brute_force() -> None:
     for seed in range(4):
         clos = closes.without_links(closes.uniform(3, 3), [(0, seed % 3)])

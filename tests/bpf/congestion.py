@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from tests.patience import Patience
+
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 GIVE_UP_S = 30
 
@@ -15,7 +17,7 @@ def registered(name: str) -> bool:
 
 def eventually_gone(name: str) -> bool:
     """The kernel takes links down after the process is gone, in its own time."""
-    end = time.monotonic() + GIVE_UP_S
-    while registered(name) and time.monotonic() < end:
+    patience = Patience(GIVE_UP_S)
+    while registered(name) and patience.lasts():
         time.sleep(0.02)
     return not registered(name)

@@ -20,6 +20,7 @@ from tests.bpf.conftest import fresh_names
 from tests.bpf.congestion import eventually_gone, registered
 from tests.bpf.traffic import connect_in
 from tests.conftest import NOT_HERE
+from tests.patience import Patience
 
 pytestmark = pytest.mark.kernel
 needs_links = pytest.mark.skipif(
@@ -144,8 +145,8 @@ def test_link_notices_that_its_cgroup_is_gone(loaded: BpfObject, cgroup2: Path) 
     os.close(fd)
     assert still(link)
     path.rmdir()
-    end = time.monotonic() + GIVE_UP_S
-    while still(link) and time.monotonic() < end:
+    patience = Patience(GIVE_UP_S)
+    while still(link) and patience.lasts():
         time.sleep(0.02)
     assert not still(link)
     link.close()

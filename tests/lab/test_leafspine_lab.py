@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +131,7 @@ def test_a_killed_lab_is_removed_by_down(tmp_path: Path) -> None:
         process.wait()
         assert things() - before
         assert lab.id in down.down()
-        deadline = time.monotonic() + 10
-        while lab.id in str(things()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert lab.id not in str(things())
+        until(lambda: lab.id not in str(things()), "the kernel to remove the lab")
     finally:
         process.kill()
         process.wait()

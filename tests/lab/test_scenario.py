@@ -69,6 +69,14 @@ def test_every_builtin_is_valid(name: str) -> None:
             'job[0].bytes_jitter_percent: expected 0, or pattern = "push"',
         ),
         (
+            {"job": [{**JOB, "hosts": 4, "pattern": "allreduce", "bursts": 2}]},
+            'job[0].bursts: expected 1, or pattern = "push"',
+        ),
+        (
+            {"job": [{**JOB, "bursts": 3, "burst_pause_ms": 1000}]},
+            "job[0].burst_pause_ms: expected all pauses together within compute_ms",
+        ),
+        (
             {
                 "job": [
                     {**JOB, "name": f"j{n}", "hosts": 32, "pattern": "allreduce"} for n in range(3)

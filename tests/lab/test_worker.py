@@ -1,18 +1,20 @@
 """The built-in job's random sizes."""
 
+import socket
+from contextlib import closing
 from itertools import islice
 
 import pytest
 
 from hostcc.lab.launch import Options, worker_orders
 from hostcc.lab.scenario import JobSpec
-from hostcc.lab.worker import Work, from_environment, varying_bytes
+from hostcc.lab.worker import Work, bursts, from_environment, varying_bytes
 
 pytestmark = pytest.mark.unit
 
 
-def work(monkeypatch: pytest.MonkeyPatch, rank: int, percent: float) -> Work:
-    job = JobSpec(name="a", comm_ms=1, bytes_jitter_percent=percent)
+def work(monkeypatch: pytest.MonkeyPatch, rank: int, percent: float, bursts: int = 1) -> Work:
+    job = JobSpec(name="a", comm_ms=1, bytes_jitter_percent=percent, flows=3, bursts=bursts)
     values = {
         "HOSTCC_JOB": "a",
         "HOSTCC_RANK": str(rank),
@@ -36,3 +38,13 @@ def test_both_ranks_draw_the_same_sizes(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_sizes_are_exact_without_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(islice(varying_bytes(work(monkeypatch, 0, 0)), 3)) == [1000] * 3
+
+
+def test_bursts_carry_all_bytes_over_every_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = work(monkeypatch, 0, 0, bursts=4)
+    with closing(socket.socket()) as link:
+        parts = bursts(orders, [link] * 3, 1000)
+    assert [len(burst) for burst in parts] == [3] * 4
+    amounts = [count for burst in parts for _, count in burst]
+    assert sum(amounts) == 1000
+    assert max(amounts) - min(amounts) <= 2

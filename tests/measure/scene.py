@@ -23,22 +23,18 @@ from hostcc.measure.bins import Ring
 from hostcc.measure.destinations import address
 from hostcc.measure.meter import RX, TX, Window
 from hostcc.measure.meter_kernel import KernelMeter
+from tests import patience
 
 TALK = Path(__file__).with_name("talk.py")
 V4 = ("198.18.7.1", "198.18.7.2")
 V6 = ("fd00:4843:7::1", "fd00:4843:7::2")
-GIVE_UP_S = 30.0
 INGRESS, EGRESS = 0, 1  # enum bpf_attach_type: BPF_CGROUP_INET_INGRESS, _EGRESS
 Bytes = tuple[int, int]
 
 
 def until(true: Callable[[], bool], what: str, meanwhile: Callable[[], object] = int) -> None:
-    """Wait for something that must come; the limit only bounds a failure."""
-    deadline = time.monotonic() + GIVE_UP_S
-    while not true():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        meanwhile()
-        time.sleep(0.01)
+    """Wait for something that must come; meanwhile something else."""
+    patience.until(true, what, meanwhile=meanwhile)
 
 
 class Talker:

@@ -1,4 +1,4 @@
-"""A real GPU: matrix products of known FLOP, measured from outside within 10 %."""
+"""Where there is a real GPU: are matrix products of known FLOP measured within 10 %?"""
 
 from __future__ import annotations
 

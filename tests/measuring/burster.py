@@ -1,11 +1,11 @@
 """A job with bursts, and the end that takes them; standard library only.
 
     burster.py take ADDRESS              prints the port, takes everything, answers bursts
-    burster.py send ADDRESS PORT PERIOD_S BYTES TIMES [random|mark|both]
+    burster.py send ADDRESS PORT PERIOD_S BYTES TIMES [random|mark|both|late]
 
 The sender prints "up", and at the end the median interval between its bursts.  Each burst is
 4 bytes that say how long it is, and answered with one byte when all of it has arrived; or, if both
-ends are to send, with as many.
+ends are to send, with as many.  Whoever is late starts up: two bursts, then a pause.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from itertools import pairwise
 
 PIECES, PIECE_S = 20, 0.002
 """A burst is sent in pieces, so that it lasts tens of milliseconds whatever the link."""
+START_S = (0.06, 3.0)
+"""From one burst of a start-up to the next."""
 BOTH = 1 << 31
 """Of the length: the answer is to be as long."""
 
@@ -46,7 +48,7 @@ def send(address: str, port: int, period_s: float, size: int, times: int, how: s
     link = socket.create_connection((address, port))
     print("up", flush=True)
     chance, begins, due = random.Random(7), [], time.monotonic()
-    for _ in range(times):
+    for number in range(times):
         time.sleep(max(0.0, due - time.monotonic()))
         begins.append(time.monotonic())
         amount = chance.randrange(1, 2 * size) if how == "random" else size
@@ -62,6 +64,8 @@ def send(address: str, port: int, period_s: float, size: int, times: int, how: s
 
             hostcc.mark.iteration()
         wait = chance.expovariate(1 / period_s) if how == "random" else period_s
+        if how == "late" and number < len(START_S):
+            wait = START_S[number]
         due = max(due + wait, time.monotonic())
     print(statistics.median(b - a for a, b in pairwise(begins)), flush=True)
     sys.stdin.readline()

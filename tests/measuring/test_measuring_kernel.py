@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,25 +62,73 @@ def test_a_job_with_bursts_is_profiled_kept_and_analysed_again(
 def test_a_job_without_a_rhythm_is_reported_as_such(host: WiredHost) -> None:
     host.start(QUIET)
     host.sender(0.08, SIZE // 8, 300, "random", "restless")
-    until(lambda: host.profile("restless").get("total_tx_bytes", 0) > 3 * SIZE, "traffic", 60)
-    got = host.profile("restless")
-    assert (got["periodic"], got["period_s"]) == (False, None)
+    got: Mapping[str, Any] = {}
+
+    def seen_without() -> bool:
+        """A sender that waits for a processor can look regular for a moment."""
+        nonlocal got
+        got = host.profile("restless")
+        return got.get("total_tx_bytes", 0) > 3 * SIZE and not got["periodic"]
+
+    until(seen_without, lambda: str(got), 60)
+    assert got["period_s"] is None
     assert got["reason"]
     assert "restless: no period: " in host.client("jobs", "--detail").stdout
     assert "W unknown: gpu.enabled is false" in host.client("jobs", "--detail").stdout
 
 
-def test_a_job_that_receives_while_it_sends_is_not_steered_by_delay(host: WiredHost) -> None:
+def test_start_up_is_not_in_the_iteration_times(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "late", "train")
+    found: dict[str, Any] = {}
+
+    def several() -> bool:
+        found.update(host.json("status")["jobs"][0])
+        return bool(found["recent"]["iterations"] >= 20)
+
+    until(several, lambda: f"20 iterations: {found}", 60)
+    assert found["recent"]["p99_period_s"] < 3.0
+
+
+def test_a_job_on_loopback_is_not_said_to_have_no_traffic(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "", "inside", where="127.0.0.1")
+    shown = "inside was seen to exchange over loopback only"
+    until(lambda: shown in host.client("jobs", "--detail").stdout, shown, 60)
+    assert shown in host.client("profile", "inside").stdout
+    sent = next(job for job in host.json("status")["jobs"] if job["name"] == "inside")
+    assert sent["bytes_acked"] > SIZE
+
+
+def test_only_a_job_that_sends_one_way_is_steered(host: WiredHost) -> None:
     host.start(QUIET)
     host.sender(PERIOD_S, SIZE, 300, "both", "ring")
     host.sender(PERIOD_S, SIZE, 300, "", "one-way")
 
-    def by_delay(job: str) -> bool:
-        return bool(host.detail(job)["parameters"]["by_delay"])
+    def job(name: str) -> Mapping[str, Any]:
+        return next((row for row in host.json("status")["jobs"] if row["name"] == name), {})
 
-    until(lambda: not by_delay("ring"), lambda: str(host.detail("ring")), 60)
-    until(lambda: host.profile("one-way").get("total_tx_bytes", 0) > 4 * SIZE, "traffic", 60)
-    assert by_delay("one-way")
+    until(lambda: job("ring").get("direction") == "two-way", lambda: str(job("ring")), 60)
+    until(lambda: job("one-way").get("stance") == "scaled", lambda: str(job("one-way")), 60)
+    until(lambda: job("ring").get("stance") == "scaled", lambda: str(job("ring")), 60)
+    until(
+        lambda: job("ring")["plain_reason"] == "it receives while it sends",
+        lambda: str(job("ring")),
+    )
+
+    def steered() -> bool:
+        seen = job("one-way")
+        return (seen["direction"], seen["plain_reason"]) == ("one-way", None)
+
+    until(steered, lambda: str(job("one-way")))
+
+    def row() -> str:
+        return next(each for each in status().splitlines() if each.startswith("ring"))
+
+    def status() -> str:
+        return host.client("status").stdout
+
+    until(lambda: " two-way " in row(), status)  # a late iteration on a busy machine is no proof
     assert host.json("verify")["differences"] == []
 
 
@@ -119,6 +168,29 @@ def test_a_job_of_somebody_elses_cgroup_is_found_managed_and_let_go(host: WiredH
     assert "job-followed:found" not in [c["id"] for c in host.json("changes")["in_force"]]
     assert group.exists()
     assert host.json("verify")["differences"] == []
+
+
+def test_found_jobs_are_managed_again_by_another_engine_without_waiting_for_a_look(
+    host: WiredHost,
+) -> None:
+    rule = "[discover]\nevery_s = 3600\n[gpu]\nenabled = false\n"
+    rule += '[[discover.unit]]\nunit = "train@*.service"\njob = "found"\n'
+    job = host.sender(PERIOD_S, SIZE, 3000, group="train@1.service")
+    agent = host.start(rule)
+
+    def managed() -> bool:
+        return bool(host.detail("found").get("managed"))
+
+    until(managed, "the job", 30)
+    assert host.client("rollback").returncode == 0
+    assert not managed()
+    assert host.client("unfair", "mltcp").returncode == 0
+    until(managed, "the job after a roll-back", 30)
+    host.configure(rule + '[mltcp]\nvariant = "cubic"\n')
+    agent.send_signal(signal.SIGHUP)
+    until(lambda: "configuration reloaded" in host.log(), "the reload")
+    until(managed, "the job after a reload", 30)
+    job.kill()
 
 
 def test_processes_without_a_cgroup_of_their_own_are_gathered_and_sent_home(

@@ -182,6 +182,22 @@ def test_a_job_begins_until_its_bytes_were_read(world: World) -> None:
     assert begins((5, "198.18.0.2", False, 3))
 
 
+def test_who_was_seen_on_loopback_is_known_while_it_lasts(world: World) -> None:
+    """Its bytes are in no reading, so nothing else tells it from a job without traffic."""
+    jobs = LiveJob("a", 5, (world.group("1", 11),)), LiveJob("b", 6, (world.group("2", 12),))
+    world.sync(*jobs)
+    world.meter.rows = [(5, "127.0.0.1", True, 700), (6, "10.0.0.1", False, 700)]
+    assert set(world.metering.read().jobs) == {"b"}
+    assert world.metering.looped == {"a": 700 * BINS}
+    world.metering.gather()
+    world.metering.gather()
+    world.metering.read_of(["a"])
+    world.metering.read()
+    assert world.metering.looped == {"a": 3 * 700 * BINS}
+    world.sync(jobs[1])
+    assert world.metering.looped == {}
+
+
 def test_what_is_gathered_is_read_together(world: World) -> None:
     world.sync(LiveJob("a", 5, (world.group("1", 11),)))
     world.meter.lost = Lost()

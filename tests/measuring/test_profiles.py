@@ -54,6 +54,7 @@ def test_what_others_are_told(track: Track) -> None:
     assert dict(got.bytes_to) == pytest.approx({str(NEAR): 15_000, str(FAR): 5_000}, rel=0.01)
     assert got.comm_s == pytest.approx(8 * 15_000 / 1e9, rel=0.01)
     assert got.comm_start_s <= got.compute_s <= got.period_s
+    assert got.phase_s is not None
     assert 0 <= got.phase_s < got.period_s
     assert 1002 <= got.at <= 1004.2  # of the last look that found something new
 

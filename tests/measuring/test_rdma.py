@@ -66,7 +66,12 @@ class World:
         (self.counters / "port_rcv_data").write_text(f"{taken // 4}\n")
 
     def tick(self, bins: float = 1.0) -> None:
-        asyncio.run(self.part.tick())
+        async def turn() -> None:
+            await self.part.tick()
+            if self.part._looking is not None:
+                await self.part._looking
+
+        asyncio.run(turn())
         self.now_ns += int(bins * BIN_NS)
 
 
@@ -116,7 +121,7 @@ def test_a_binding_is_journalled_and_undone(world: World) -> None:
     world.tick()
     assert world.tool.bound == ["mlx5_0/1"]
     assert "rdma-counters:mlx5_0/1" in world.host.journal.active
-    world.part.stop()
+    asyncio.run(world.part.stop())
     assert world.tool.bound == []
     assert "rdma-counters:mlx5_0/1" not in world.host.journal.active
 

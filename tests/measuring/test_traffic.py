@@ -91,7 +91,7 @@ class Watched:
         )
 
     async def run(self, seconds: float) -> None:
-        self.part.start()
+        await self.part.start()
         for _ in range(round(seconds / t.READ_S)):
             await self.turn()
         self.part.stop()
@@ -208,7 +208,7 @@ async def test_nothing_waits_for_a_job_that_begins(
     monkeypatch.setattr(Track, "sure", True)
     watched.meter.senders = 1
     part, ticks = watched.part, round(60 / t.READ_S)
-    part.start()
+    await part.start()
     for _ in range(ticks):
         await watched.turn()
     assert watched.seen == ["job-1"]
@@ -236,6 +236,51 @@ async def test_few_readings_wait_of_jobs_that_never_fall_silent(
     monkeypatch.setattr(t.Traffic, "_take", noted)
     await watched.run(120)
     assert max(reads) == 2 * BINS
+
+
+@pytest.mark.parametrize("method", ["take", "collect", "look", "pattern"])
+@pytest.mark.asyncio
+async def test_what_goes_wrong_with_one_job_costs_the_others_nothing(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it is: the first job of every batch fails for ten seconds."""
+    monkeypatch.setattr(t, "PART", 1.0)  # so that bins are also handed over to some only
+    watched, broken = Watched(tmp_path, monkeypatch, 0.0), True
+    monkeypatch.undo()
+    monkeypatch.setattr(t, "resolve_root", lambda _: tmp_path / "cg")
+    works = getattr(Track, method)
+
+    def fails(track: Track, *rest: Any, **named: Any) -> Any:
+        if track.name == "job-1" and broken:
+            raise ValueError("bins that do not fit")
+        return works(track, *rest, **named)
+
+    monkeypatch.setattr(Track, method, fails)
+    part = watched.part
+    await part.start()
+    reasons = set()
+    for _ in range(round(10 / t.READ_S)):
+        await watched.turn()
+        reasons |= {part.all_known()[name].measured.reason for name in part.all_known()}
+        part.profiles()
+    failing = [record for record in caplog.records if "could not be looked at" in record.message]
+    assert [record.__dict__["fields"]["job"] for record in failing] == ["job-1"]
+    for name in ("job-2", "job-3"):
+        track = part.all_known()[name].track
+        assert track.watch is not None
+        bins = track.watch.levels[0].whole()
+        assert bins.start_ns == 0
+        assert bins.end_ns >= watched.meter.now_ns - LONGEST_S * 1e9 / 2
+        assert int(bins.tx.sum()) == 500 * (len(bins) // 10)
+    broken = False
+    for _ in range(round(10 / t.READ_S)):
+        await watched.turn()
+    words = "its traffic could not be looked at: ValueError('bins that do not fit')"
+    assert method in {"take", "pattern"} or words in reasons
+    known = part.all_known()
+    assert known["job-1"].measured.reason == known["job-2"].measured.reason
+    assert known["job-1"].track.failures > 0 < sum(known["job-1"].track.total)
+    part.stop()
 
 
 def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +350,7 @@ async def test_a_group_that_is_another_one_is_attached_again(
     watched = Watched(tmp_path, monkeypatch, 0.0)
     number = 0
     monkeypatch.setattr(CgroupTree, "identity", lambda _, path: number)
-    watched.part.start()
+    await watched.part.start()
     for number in (1, 2):
         for _ in range(round((t.SYNC_S + LONGEST_S) / t.READ_S)):
             await watched.turn()
@@ -321,7 +366,7 @@ async def test_another_meter_is_told_of_the_jobs_at_once(
     asked = Asked(watched, monkeypatch)
     await watched.run(LONGEST_S + t.ROUTES_S)
     before = len(asked.at_s)
-    watched.part.start()
+    await watched.part.start()
     await watched.turn()
     assert watched.meter.told == [JOBS, JOBS]
     for _ in range(round((LONGEST_S + t.ROUTES_S) / t.READ_S)):

@@ -10,6 +10,7 @@ import pytest
 
 from hostcc.client import ask
 from hostcc.lab.leafspine_plan import LeafSpineSpec
+from tests.patience import Patience
 from tests.routing.agents_stage import AgentsStage
 
 pytestmark = pytest.mark.kernel
@@ -49,9 +50,9 @@ def test_jobs_that_share_links_are_profiled_one_after_the_other(stage: AgentsSta
     began: list[str] = []
     ended: list[str] = []
     both = 0
-    deadline = time.monotonic() + PATIENCE_S
+    patience = Patience(PATIENCE_S)
     while len(ended) < len(SENDERS):
-        assert time.monotonic() < deadline, f"began {began}, ended {ended}\n{stage.logs()}"
+        assert patience.lasts(), f"began {began}, ended {ended}\n{stage.logs()}"
         first, second, again = (profiled(stage, host) for host in ("h1", "h2", "h1"))
         both += first and second and again
         for host, now in (("h1", again), ("h2", second)):

@@ -28,11 +28,15 @@ class WiredHost(RealHost):
         netns.batch("ip", [f"link add eth0 type veth peer name eth0 netns {self.far}"], self.name)
         for name, address in ((self.name, HERE), (self.far, THERE)):
             netns.batch("ip", [f"addr add {address}/24 dev eth0", "link set eth0 up"], name)
-        taker = self.spawn(
-            "ip", "netns", "exec", self.far, *USUAL, sys.executable, str(BURSTER), "take", THERE
+        self.port = self.taker(self.far, THERE)
+
+    def taker(self, namespace: str, address: str) -> str:
+        """Start what takes bursts; its port."""
+        made = self.spawn(
+            "ip", "netns", "exec", namespace, *USUAL, sys.executable, str(BURSTER), "take", address
         )
-        assert taker.stdout is not None
-        self.port = taker.stdout.readline().strip()
+        assert made.stdout is not None
+        return made.stdout.readline().strip()
 
     def spawn(self, *command: str) -> subprocess.Popen[str]:
         made = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -48,14 +52,19 @@ class WiredHost(RealHost):
         job: str = "",
         *options: str,
         group: str = "bystanders",
+        where: str = THERE,
     ) -> subprocess.Popen[str]:
-        """Bursts to the far end; as part of a job if one is named, else in a cgroup `group`."""
+        """Bursts to the far end; as part of a job if one is named, else in a cgroup `group`.
+
+        `where`: another address of this host, which a taker is started for.
+        """
+        port = self.port if where == THERE else self.taker(self.name, where)
         home = self.root / group
         home.mkdir(exist_ok=True)
         enter = ["sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', str(home)]
         enter += USUAL
         run = [*HOSTCC, "run", "--job", job, "--socket", str(self.socket), *options, "--"]
-        words = ["send", THERE, self.port, str(period_s), str(size), str(times), how]
+        words = ["send", where, port, str(period_s), str(size), str(times), how]
         made = self.spawn(
             *enter, "ip", "netns", "exec", self.name, *(run if job else []), sys.executable,
             str(BURSTER), *words,

@@ -25,7 +25,7 @@ _U64 = {"native_silence_ns", "native_min_silence_ns", "native_patience_ns", "nat
         "native_pace", "native_fill_q10"}  # fmt: skip
 _VOID = {"native_learn_gap", "native_iteration_end", "native_reset", "native_open", "native_send",
          "native_ack", "native_close", "native_dial", "native_learn_rate", "native_write",
-         "native_take", "native_depart"}  # fmt: skip
+         "native_take", "native_depart", "native_cpu", "native_open_to"}  # fmt: skip
 _POINTER, _32, _64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _ARGUMENTS = {
     "native_silence_ns": (_POINTER, _POINTER, _32),
@@ -39,9 +39,13 @@ _ARGUMENTS = {
     "native_urgency_q10": (_POINTER, _POINTER, _32),
     "native_target_us": (_POINTER, _32, _32, _32),
     "native_open": (_32, _32, _32, _32),
+    "native_open_to": (_32, _32, _32, _32, _32),
+    "native_path": (_32,),
+    "native_floor_gap_us": (_32, _32),
     "native_send": (_32, _32, _64, _32),
     "native_ack": (_32, _32, _64, ctypes.c_int32),
     "native_close": (_32, _32),
+    "native_cpu": (_32, _32, _32, _32, _32, _32, _64),
     "native_write": (_32, _64, _32),
     "native_leave": (_32, _32),
     "native_take": (_32, _64, _32, ctypes.c_int32),
@@ -92,8 +96,7 @@ class Native:
             function.restype = None if name in _VOID else _64 if name in _U64 else _32
         self.confs = self._memory("native_confs", self.conf_dtype, self.enums["HCC_MAX_JOBS"])
         self.states = self._memory("native_states", self.state_dtype, self.enums["HCC_MAX_JOBS"])
-        paths = self.enums["HCC_MAX_JOBS"] * self.enums["HCC_PATHS"]
-        self.paths = self._memory("native_paths", self.path_dtype, paths)
+        self.paths = self._memory("native_paths", self.path_dtype, self.enums["HCC_PATHS"])
 
     def call(self, name: str, *arguments: Any) -> int:
         """Call `native_<name>`; structs are passed by their numpy memory."""
@@ -133,13 +136,15 @@ class NativeJob:
     variant: int = RENO
     conf: dict[str, Any] = field(default_factory=dict)
     now_us: int = 1_000_000
+    received: float = 0.02
+    """Bytes that arrive for each one sent: acknowledgements; 0: nobody counts them."""
 
     def __post_init__(self) -> None:
         enums = self.native.enums
         self.native.call("reset")
         row = self.native.confs[SLOT]
         row["in_use"], row["mode"] = 1, enums["HCC_MODE_MLTCP"]
-        row["f_q10"] = enums["HCC_ONE"]
+        row["f_q10"] = row["plain_q10"] = enums["HCC_ONE"]
         row["target_min_us"], row["target_max_us"] = 300, 1400
         for name, value in self.conf.items():
             row[name] = value
@@ -161,6 +166,7 @@ class NativeJob:
         for flow, share in enumerate(shares):
             if share:
                 self.native.call("ack", flow, self.variant, self.now_us, self.rtt_us)
+        self.state["received_bytes"] += int(total * self.received)
 
     def dial(self) -> None:
         """The handshake of all flows."""

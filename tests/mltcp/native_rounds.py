@@ -35,6 +35,7 @@ class Rounds:
         usual = {
             "iterations": 10, "total_bytes": 1 << 28, "best_comm_ns": 500_000_000,
             "gap_ref_ns": 500_000_000, "stance": enums["HCC_STANCE_SCALED"],
+            "direction": enums["HCC_DIRECTION_ONE_WAY"],
             "unsettled": enums["HCC_UNSETTLED"],  # no lots: every run is the same
         }  # fmt: skip
         for name, value in (usual | self.learned).items():
@@ -53,8 +54,8 @@ class Rounds:
     @property
     def path(self) -> npt.NDArray[np.void]:
         """Its only peer's."""
-        first = SLOT * self.native.enums["HCC_PATHS"]
-        return self.native.paths[first : first + 1].reshape(())
+        number = self.native.call("path", 0)
+        return self.native.paths[number : number + 1].reshape(())
 
     @property
     def window(self) -> float:

@@ -25,10 +25,10 @@ from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 from hostcc.mltcp.kernel import MltcpKernel
 from hostcc.mltcp.names import STRUCT_OPS
 from hostcc.mltcp.params import JobParams, Variant
+from tests import patience
 
 PEER = Path(__file__).with_name("peer.py")
 NEVER_STALE_S = 3600.0
-GIVE_UP_S = 30.0
 SLOT = 1
 Received = dict[int, tuple[int, str]]
 
@@ -40,12 +40,7 @@ def enums() -> dict[str, int]:
         return dict(obj.enums)
 
 
-def until(true: Callable[[], bool], what: str) -> None:
-    """Wait for something that must come; the limit only bounds a failure."""
-    deadline = time.monotonic() + GIVE_UP_S
-    while not true():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
+until = patience.until
 
 
 def attempts(scene: Callable[[], None], times: int = 3) -> None:

@@ -58,9 +58,14 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def test_the_thesis_experiment() -> None:
-    """T of 125 us against 100 us is a weight of 0.8 against 1."""
-    assert dcqcn.of_weight(PLAIN, 1.0) == {Knob.TIME_RESET: dcqcn.PLAIN_T_US}
-    assert dcqcn.of_weight(PLAIN, 0.8) == {Knob.TIME_RESET: dcqcn.PATIENT_T_US}
+    """T of 125 us is fair; 100 us for one of the jobs is a weight of 1.25 for it."""
+    plain = PLAIN | {Knob.TIME_RESET: dcqcn.PLAIN_T_US}
+    assert dcqcn.of_weight(plain, 1.0) == {Knob.TIME_RESET: 125}
+    assert (
+        dcqcn.of_weight(plain, 1.25)
+        == {Knob.TIME_RESET: 100}
+        == {Knob.TIME_RESET: dcqcn.EAGER_T_US}
+    )
 
 
 def test_f_scales_the_increase() -> None:

@@ -15,8 +15,9 @@ WISHED = JobParams("a", weight=2.0, static_weight=3.0)
 
 
 def test_a_plan_multiplies_the_owners_weight_once() -> None:
-    assert Favour(planned={"a": 1.5}).applied(WISHED) == replace(WISHED, weight=3.0)
-    assert Favour(planned={"b": 1.5}).applied(WISHED) == WISHED
+    planned = Favour(planned={"a": 1.5}).applied(WISHED)
+    assert planned == replace(WISHED, weight=3.0, plain_weight=3.0)
+    assert Favour(planned={"b": 1.5}).applied(WISHED) == replace(WISHED, plain_weight=2.0)
 
 
 def test_both_count() -> None:
@@ -36,36 +37,36 @@ def test_bounds() -> None:
     assert Favour(planned={"a": 1e-9}).applied(WISHED).weight == 0.01
 
 
-def test_who_receives_while_sending_is_not_steered_by_delay() -> None:
-    favour = Favour(two_way=frozenset("a"))
-    assert favour.applied(WISHED) == replace(WISHED, by_delay=False)
-    assert favour.applied(replace(WISHED, mode=Mode.OFF)).by_delay
+def test_what_is_new_to_a_job() -> None:
+    favour = Favour(planned={"a": 1.5})
     assert favour.same(Favour(), "b")
     assert not favour.same(Favour(), "a")
     assert not favour.same(replace(favour, first="a"), "a")
     assert not favour.same(replace(favour, alone=frozenset("a")), "a")
+    assert not favour.same(Favour("a", {"a": 1.5 / PREFERENCE}), "a")  # plain_weight is another
 
 
-BY_LOSS = [
-    (WISHED, Favour(two_way=frozenset("a"))),
-    (replace(WISHED, variant=Variant.CUBIC), Favour()),
-]
+def test_plain_growth_is_twice_as_fast_at_most_and_ignores_profiling() -> None:
+    assert Favour("a").applied(WISHED).plain_weight == WISHED.weight
+    both = Favour("a", {"a": 5.0}).applied(WISHED)
+    assert both.plain_weight == MOST_BY_LOSS * WISHED.weight
+    assert Favour("a", {"a": 0.5}).applied(WISHED).plain_weight == 1.0
 
 
-@pytest.mark.parametrize(("wished", "favour"), BY_LOSS)
-def test_windows_that_grow_by_f_grow_twice_as_fast_at_most(
-    wished: JobParams, favour: Favour
-) -> None:
-    both = replace(favour, first="a", planned={"a": 2.0})
-    assert both.applied(wished).weight == MOST_BY_LOSS * WISHED.weight
-    assert replace(favour, planned={"a": 0.5}).applied(wished).weight == 1.0
+SCALED = replace(WISHED, variant=Variant.CUBIC)
 
 
-@pytest.mark.parametrize(("wished", "favour"), BY_LOSS)
-def test_who_meets_nobody_grows_as_the_plain_algorithm(wished: JobParams, favour: Favour) -> None:
-    applied = replace(favour, alone=frozenset("a"), first="a").applied(wished)
+def test_windows_that_grow_by_f_grow_twice_as_fast_at_most() -> None:
+    both = Favour("a", {"a": 2.0})
+    assert both.applied(SCALED).weight == MOST_BY_LOSS * WISHED.weight
+    assert Favour(planned={"a": 0.5}).applied(SCALED).weight == 1.0
+
+
+def test_who_meets_nobody_grows_as_the_plain_algorithm() -> None:
+    applied = Favour("a", alone=frozenset("a")).applied(SCALED)
     assert (applied.shape, applied.weight) == (EVEN, 1.0)
 
 
 def test_who_meets_nobody_is_steered_by_delay_as_ever() -> None:
-    assert Favour(alone=frozenset("a")).applied(WISHED) == WISHED
+    applied = Favour(alone=frozenset("a")).applied(WISHED)
+    assert applied == replace(WISHED, plain_weight=1.0)

@@ -187,3 +187,29 @@ def test_flows_of_a_job_are_one_service(native: Native) -> None:
         native.call("send", number % 4, RENO, job.now_us, 5000)
         native.call("ack", number % 4, RENO, job.now_us, job.rtt_us)
     assert native.states[SLOT]["ns_per_mib"] == 100_000 * MIB // 5000
+
+
+@given(EVERY_NS, st.integers(1, 10**6), st.integers(1, 10**6), st.integers(0, 10**6))
+def test_an_older_clock_of_another_cpu_takes_nothing_back(
+    native: Native, every_ns: int, size: int, older_ns: int, late: int
+) -> None:
+    enough(native, every_ns, size)
+    state = native.state()
+    window = -(-native.enums["HCC_RATE_WINDOW_NS"] // every_ns)
+    acks = steady(10**9, every_ns, 3 * window + 1, size)
+    feed(native, state, acks)
+    known, mark = int(state["ns_per_mib"]), int(state["rate_mark_ns"])
+    feed(native, state, [(mark - older_ns, 0)])
+    assert state["ns_per_mib"] == known
+    assert state["rate_mark_ns"] == mark
+    assert state["last_ns_per_mib"]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_clocks_of_two_cpus_make_no_endless_phase(
+    native: Native, active_older: int, end_older: int
+) -> None:
+    state = native.state(iteration_start_ns=10**9, iteration_bytes=10 * MIB, best_comm_ns=10**8)
+    state["last_active_ns"] = 10**9 - active_older
+    native.call("iteration_end", state, native.conf(), 10**9 - end_older)
+    assert state["comm_ns"] == state["period_ns"] == 0

@@ -39,6 +39,15 @@ def test_f_is_one_where_nothing_is_scaled() -> None:
     assert scale(PLAIN, None, "scaled") is None
 
 
+def test_of_a_job_that_is_not_one_way_the_weight_counts() -> None:
+    hostcc = msgspec.structs.replace(PLAIN, variant="hostcc", plain_weight=2.0)
+    assert scale(hostcc, 0.5, "scaled", "two-way") == 2.0
+    assert scale(hostcc, 0.5, "scaled", "unknown") == 1.0
+    assert scale(hostcc, 0.5, "scaled", "one-way") == scale(PLAIN, 0.5, "scaled")
+    cubic = msgspec.structs.replace(hostcc, variant="cubic")
+    assert scale(cubic, 0.5, "scaled", "two-way") == scale(PLAIN, 0.5, "scaled")
+
+
 def test_whose_progress_counts() -> None:
     job, flow = Progress(1, 2), Progress(3, 4)
     assert progress_of("job", job, flow) == job

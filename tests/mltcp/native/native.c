@@ -5,7 +5,7 @@
  */
 #include "mltcp.bpf.c"
 
-enum { FLOWS = 64, PATHS = HCC_MAX_JOBS * HCC_PATHS };
+enum { FLOWS = 64 };
 
 struct native_flow {
 	struct tcp_sock tp;
@@ -14,13 +14,25 @@ struct native_flow {
 
 struct hcc_job_conf native_confs[HCC_MAX_JOBS];
 struct hcc_job_state native_states[HCC_MAX_JOBS];
-struct hcc_path_state native_paths[PATHS];
+struct hcc_path_state native_paths[HCC_PATHS];
 struct hcc_config native_config;
 struct hcc_event native_event;
 __u32 native_events;
+static u32 native_arrived;
 static struct native_flow native_flows[FLOWS];
+static struct job_peers native_peers[HCC_MAX_JOBS];
+/* path_numbers: few enough to look through. */
+static struct { struct hcc_path_key key; u32 number; } native_numbers[FLOWS];
 
 /* ---- what the kernel would do ---- */
+
+static u32 *number_of(const struct hcc_path_key *key)
+{
+	for (u32 i = 0; i < FLOWS; i++)
+		if (native_numbers[i].number && same_key(&native_numbers[i].key, key))
+			return &native_numbers[i].number;
+	return NULL;
+}
 
 void *bpf_map_lookup_elem(void *map, const void *key)
 {
@@ -31,8 +43,41 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 	if (map == (void *)&job_states)
 		return index < HCC_MAX_JOBS ? &native_states[index] : NULL;
 	if (map == (void *)&path_states)
-		return index < PATHS ? &native_paths[index] : NULL;
+		return index < HCC_PATHS ? &native_paths[index] : NULL;
+	if (map == (void *)&path_numbers)
+		return number_of(key);
+	if (map == (void *)&job_peers)
+		return index < HCC_MAX_JOBS ? &native_peers[index] : NULL;
 	return map == (void *)&config ? &native_config : NULL;
+}
+
+long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags)
+{
+	u32 i;
+
+	if (number_of(key)) {
+		if (flags == BPF_NOEXIST)
+			return -17;
+		*number_of(key) = *(const u32 *)value;
+		return 0;
+	}
+	for (i = 0; i < FLOWS && native_numbers[i].number; i++)
+		;
+	if (i == FLOWS)
+		return -7;
+	native_numbers[i].key = *(const struct hcc_path_key *)key;
+	native_numbers[i].number = *(const u32 *)value;
+	return 0;
+}
+
+long bpf_map_delete_elem(void *map, const void *key)
+{
+	u32 *number = number_of(key);
+
+	if (!number)
+		return -2;
+	*number = 0;
+	return 0;
 }
 
 void *bpf_sk_storage_get(void *map, void *sk, void *value, __u64 flags)
@@ -104,16 +149,21 @@ void native_reset(void)
 	__builtin_memset(native_states, 0, sizeof(native_states));
 	__builtin_memset(native_paths, 0, sizeof(native_paths));
 	__builtin_memset(native_flows, 0, sizeof(native_flows));
+	__builtin_memset(native_peers, 0, sizeof(native_peers));
+	__builtin_memset(native_numbers, 0, sizeof(native_numbers));
 	native_config.beat_ns = 0;
 	native_config.stale_ns = ~0ULL >> 1;
-	native_events = 0;
+	native_events = native_arrived = 0;
 }
 
-void native_open(u32 flow, u32 slot, u32 variant, u32 rtt_us)
+/* Sockets that tests open go to one peer unless they are told another's address. */
+void native_open_to(u32 flow, u32 slot, u32 variant, u32 rtt_us, u32 peer)
 {
 	struct native_flow *f = &native_flows[flow % FLOWS];
+	struct sock *sk = (struct sock *)&f->tp;
 
 	__builtin_memset(f, 0, sizeof(*f));
+	sk->__sk_common.skc_daddr = peer;
 	f->id.slot = slot;
 	f->tp.snd_cwnd = 10;
 	f->tp.snd_ssthresh = 0x7fffffff;
@@ -122,6 +172,13 @@ void native_open(u32 flow, u32 slot, u32 variant, u32 rtt_us)
 	f->tp.rtt_min.s[0].v = rtt_us;
 	variant ? hcc_host_init(sock_of(flow)) : hcc_reno_init(sock_of(flow));
 }
+
+void native_open(u32 flow, u32 slot, u32 variant, u32 rtt_us)
+{
+	native_open_to(flow, slot, variant, rtt_us, 0);
+}
+
+__u32 native_path(u32 flow) { return priv(sock_of(flow))->path; }
 
 /* The application writes and TCP sends at once: a transmission starts if nothing is out. */
 void native_send(u32 flow, u32 variant, u64 at_us, u32 bytes)
@@ -198,6 +255,41 @@ void native_take(u32 flow, u64 at_us, u32 packets, s32 rtt_us)
 	tp->bytes_acked += packets * tp->mss_cache;
 	tp->packets_out -= packets;
 	hcc_host_acked(sock_of(flow), &sample);
+}
+
+/* ---- several CPUs at once: a thread for each flow, in lockstep on a made-up clock ---- */
+
+int sched_yield(void);
+
+static void meet(u32 *times, u32 cpus)
+{
+	u32 all = ++*times * cpus;
+
+	__sync_fetch_and_add(&native_arrived, 1);
+	while (*(volatile u32 *)&native_arrived < all)
+		sched_yield();
+}
+
+/*
+ * All begin an iteration at once, and are acknowledged at once in so many pieces; the second
+ * thread's clock is 1 us behind the first's, and so on.
+ */
+void native_cpu(u32 flow, u32 cpus, u32 rounds, u32 pieces, u32 packets, u32 every_us, u64 gap_us)
+{
+	u64 now_us = 1000000 - flow;
+	u32 times = 0;
+
+	for (u32 round = 0; round < rounds; round++) {
+		meet(&times, cpus);
+		native_send(flow, 1, now_us, pieces * packets * 1448);
+		for (u32 piece = 0; piece < pieces; piece++) {
+			now_us += every_us;
+			meet(&times, cpus);
+			native_take(flow, now_us, packets, 200);
+		}
+		now_us += gap_us;
+	}
+	meet(&times, cpus);
 }
 
 __u32 native_lose(u32 flow) { return hcc_host_ssthresh(sock_of(flow)); }
@@ -320,6 +412,11 @@ __u32 native_pause_us(const struct hcc_job_state *s, __u32 ratio)
 __u32 native_pause_of_many_us(__u32 pause_us, __u32 flows)
 {
 	return hcc_pause_of_many_us(pause_us, flows);
+}
+
+__u32 native_floor_gap_us(__u32 gap_us, __u32 peers)
+{
+	return hcc_floor_gap_us(gap_us, peers);
 }
 
 __u64 native_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss)

@@ -9,11 +9,15 @@
 #define SEC(name)
 #define __ksym
 #undef __always_inline
+#undef __noinline
+#define __noinline __attribute__((noinline))
 #define __always_inline inline __attribute__((always_inline))
 #define __uint(name, val) int (*name)[val]
 #define __type(name, val) __typeof__(val) *name
 
 void *bpf_map_lookup_elem(void *map, const void *key);
+long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags);
+long bpf_map_delete_elem(void *map, const void *key);
 void *bpf_sk_storage_get(void *map, void *sk, void *value, __u64 flags);
 void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
 void bpf_ringbuf_submit(void *data, __u64 flags);

@@ -1,0 +1,34 @@
+"""Jobs that the congestion control cannot help, or not surely: no slower than under cubic."""
+
+from __future__ import annotations
+
+import argparse
+
+from hostcc.bench import compared, goals, mltcp
+from hostcc.bench.context import Context
+from hostcc.bench.record import Column, Record
+
+SCENARIOS = ("allreduce", "ddp", "ddp-buckets", "ddp-overlap", "pipelines")
+FLOWS = (1, 2, 4, 8)
+VARIANTS = ("hostcc", "cubic")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Scenarios, flows, variants, iterations."""
+    compared.add_options(parser, SCENARIOS, FLOWS, VARIANTS)
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    return compared.measure(
+        args,
+        context,
+        goals.judge,
+        benchmark="mltcp-harmless",
+        title="rings, DistributedDataParallel and pipelines: iteration time / alone",
+        columns=[Column("variant", "variant"), *mltcp.FIGURES],
+        notes=[mltcp.LEGEND],
+    )
+
+
+draw = mltcp.draw
