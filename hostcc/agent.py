@@ -2,6 +2,7 @@
 
 One asyncio loop.  Its tick writes the heartbeat, so a loop that is stuck is an agent
 that is gone, and the BPF programs act as the plain algorithm until it turns again.
+An agent that cannot write it undoes what it did, and exits for somebody to start it again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from hostcc.journal import Journal
 from hostcc.lockfile import AgentLock
 from hostcc.log import configure, get_logger
 from hostcc.messages import (
+    CHANGING,
     Changes,
     Register,
     Request,
@@ -41,8 +43,10 @@ from hostcc.model import Difference
 from hostcc.notify import Notifier
 from hostcc.parts import Host, until_turn
 from hostcc.peer import Peer
+from hostcc.pieces import Piece, Pieces, each, outcome, say
 from hostcc.roster import Handlers, Roster
 from hostcc.sections.job import Wishes
+from hostcc.stalls import Stalls
 from hostcc.version import version
 
 log = get_logger("agent")
@@ -71,7 +75,9 @@ class Agent:
         make_backend: MakeBackend = kernel_backend,
         make_tree: MakeTree = CgroupTree,
         make_roster: Callable[[Host], Roster] = Roster,
+        stalls: Stalls | None = None,
     ) -> None:
+        """`stalls`: times the loop that the agent is to run in."""
         self.config = config
         self._path = config_path
         self._make_backend = make_backend
@@ -82,7 +88,12 @@ class Agent:
         self._started = time.monotonic()
         self._version = version()
         self._stop = asyncio.Event()
-        self._next_check = 0.0
+        self._changing = asyncio.Lock()
+        self._stalls = stalls
+        self.pieces = Pieces(log)
+        """What a tick consists of, and what nobody waits for."""
+        self._fatal: HostccError | None = None
+        """Why it stops by itself."""
         self._known: set[Difference] = set()
         self._server: ControlServer | None = None
         self._metrics: Any = None
@@ -96,20 +107,31 @@ class Agent:
         self._handlers = {**self._own_handlers(), **self.roster.handlers}
 
     async def run(self) -> None:
-        """Start, serve until a signal, stop.  Raises HostccError when it cannot start."""
+        """Start, serve until a signal, stop.  Raises HostccError when it cannot start, or had to
+        stop by itself."""
         await self.start()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: self.pieces.unseen(context))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
-        tick = asyncio.create_task(self._beat())
+        if self._stalls is not None:
+            self._stalls.begin()
+        tasks = [asyncio.create_task(one) for one in (self._beat(), self._watch())]
+        asked = asyncio.create_task(self._stop.wait())
         try:
-            await self._stop.wait()
+            await asyncio.wait((asked, *tasks), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            tick.cancel()
-            with suppress(asyncio.CancelledError):
-                await tick
+            for task in (asked, *tasks):
+                task.cancel()
+            outcomes = await asyncio.gather(asked, *tasks, return_exceptions=True)
             await self.stop()
+        for error in outcomes:
+            if isinstance(error, Exception):  # nothing is known to lead here
+                log.defect("the loop ended", error)
+                raise HostccError(f"stopped: the loop ended: {error!r}")
+        if self._fatal is not None:
+            raise self._fatal
 
     async def start(self) -> None:
         """Take the locks, clean up after an earlier agent, put everything in force, listen."""
@@ -124,9 +146,8 @@ class Agent:
                 self._act()
             await self._listen()
         except BaseException:
-            if self.engine is not None:
-                self.engine.restore("the start failed")
-            self._lock.release()
+            how = "the start failed"
+            await each(log, how, self._closing(how) | {"lock": self._lock.release})
             raise
         self.roster.parts.start()
         self._say_ready()
@@ -138,25 +159,30 @@ class Agent:
         )
 
     async def stop(self) -> None:
-        """End as on_exit says."""
+        """End as on_exit says.  A step that fails keeps no other from being taken."""
+        kept = self.config.agent.on_exit == "keep"
+        how = "kept for the next agent" if kept else "stopped"
         self._notifier.stopping()
-        if self._metrics is not None:
-            await self._metrics.close()
-        if self._server is not None:
-            await self._server.close()
-        await self.roster.parts.stop()
-        how = "stopped" if self.config.agent.on_exit == "restore" else "kept for the next agent"
-        try:
-            if self.engine is not None and self.config.agent.on_exit == "restore":
-                self._report(self.engine.restore("the agent stopped"))
-            elif self.engine is not None:
-                self.engine.drop(how)
-        except (BpfError, HostccError, OSError) as error:
-            log.defect("stop", error)
-        self.engine = None
-        self.journal.close(how)
-        self._lock.release()
+        steps = self._closing("the agent stopped", kept=kept)
+        last = {"journal": lambda: self.journal.close(how), "lock": self._lock.release}
+        await each(log, "stop", steps | last)
         log.info("stopped", changes=how)
+
+    def _closing(self, how: str, *, kept: bool = False) -> dict[str, Piece]:
+        """Steps that end what `start` began; `kept`: jobs stay as they are."""
+        steps: dict[str, Piece] = {}
+        if self._metrics is not None:
+            steps["metrics"] = self._metrics.close
+        if self._server is not None:
+            steps["control"] = self._server.close
+        return {**steps, "parts": self.roster.parts.stop, "engine": lambda: self._end(how, kept)}
+
+    async def _end(self, how: str, kept: bool) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None and kept:
+            engine.drop("kept for the next agent")
+        elif engine is not None:
+            self._report(await engine.restore(how))
 
     def reload(self) -> None:
         """SIGHUP: take over the configuration if all of it is right, else keep the old one."""
@@ -168,14 +194,16 @@ class Agent:
             self._take_over(load(self._path))
         except InputError as error:
             log.failure("reload refused, the old configuration stays", reason=str(error))
-        except (HostccError, BpfError, OSError) as error:
-            log.failure("reload failed", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the service manager waits for the answer
+            say(log, "reload failed", error)
         self._say_ready()
 
-    def handle(self, request: Request, peer: Peer) -> Any:
-        """Carry out one request from the control socket."""
+    async def handle(self, request: Request, peer: Peer) -> Any:
+        """Carry out one request from the control socket; those that change something in turns."""
+        turns = self._changing if isinstance(request, CHANGING) else nullcontext()
         try:
-            return self._handlers[type(request)](request, peer)
+            async with turns:
+                return await outcome(self._handlers[type(request)](request, peer))
         except (BpfError, OSError) as error:
             raise HostccError(str(error)) from error
 
@@ -205,6 +233,7 @@ class Agent:
         if self._toggle is not None:
             engine.table.share(*self._toggle)
         self.engine, self.observing = engine, ""
+        self.roster.parts.wake()  # so that found jobs, marks and bytes are this engine's soon
 
     async def _listen(self) -> None:
         agent = self.config.agent
@@ -258,32 +287,48 @@ class Agent:
     # The loop.
 
     async def _beat(self) -> None:
-        trouble = ""
         while True:
-            try:
-                self.tick()
-                trouble = ""
-            except (BpfError, OSError, HostccError) as error:
-                if str(error) != trouble:  # once, not twice a second
-                    trouble = str(error)
-                    log.failure("tick failed", reason=trouble)
+            self.tick()
             half = self._notifier.watchdog_s / 2
             every = self.config.agent.heartbeat_s
             wait_s = min(every, half) if half else every
             await asyncio.sleep(until_turn(wait_s, time.monotonic()))
 
+    async def _watch(self) -> None:
+        while True:
+            if self.engine is not None:
+                await self.pieces.wait_for("check", self._check)
+            await asyncio.sleep(CHECK_EVERY_S)
+
     def tick(self) -> None:
         """One turn: sign of life, jobs that ended, what the kernel reported."""
-        self._notifier.alive()
-        if self.engine is None:
-            return
-        self.engine.backend.beat()
-        self.engine.table.sweep()
-        self.history.add(self.engine.backend.events(), self.engine.table.by_slot())
-        now = time.monotonic()
-        if now >= self._next_check:
-            self._next_check = now + CHECK_EVERY_S
-            self._note([*self.engine.check(), *self.roster.parts.verify()])
+        engine = self.engine
+        if engine is None:
+            self.pieces.forget()
+        elif not self.pieces.do("heartbeat", engine.backend.beat):
+            self._give_up_if_late()
+        self.pieces.do("watchdog", self._notifier.alive)
+        if engine is not None:
+            self.pieces.do("sweep", engine.table.sweep)
+            self.pieces.do("events", lambda: self._read_events(engine))
+
+    def _give_up_if_late(self) -> None:
+        """Whoever waits for the heartbeat acts as if there were no agent: then there is none."""
+        late_s = self.pieces.failing_s("heartbeat")
+        if self._fatal is None and late_s >= self.config.agent.heartbeat_stale_s:
+            why = self.pieces.failing["heartbeat"]
+            words = f"the heartbeat could not be written for {late_s:.1f} s: {why}"
+            log.failure("giving up", reason=words)
+            self._fatal = HostccError(words)
+            self._stop.set()
+
+    def _read_events(self, engine: Engine) -> None:
+        self.history.add(engine.backend.events(), engine.table.by_slot())
+
+    async def _check(self) -> None:
+        found = await self.roster.parts.verify()
+        if self.engine is not None:
+            self._note([*self.engine.check(), *found])
 
     def _note(self, found: list[Difference]) -> None:
         """Record what somebody else edited, once; it is theirs from now on."""
@@ -313,15 +358,22 @@ class Agent:
 
     def status(self) -> dict[str, Any]:
         """The agent and its jobs, in numbers."""
-        facts = answers.Facts(self._version, self._started, self._path, self.observing)
-        return answers.status(self, facts, self.history, self.roster.parts)
+        loop = {
+            "longest_stall_s": self._stalls.longest_s if self._stalls else None,
+            "longest_busy_s": self._stalls.longest_busy_s if self._stalls else None,
+            "failing": self.pieces.failing,
+            "failures": self.pieces.failures,
+        }
+        facts = answers.Facts(self._version, self._started, self._path, self.observing, loop)
+        measured = self.roster.measurement.iteration
+        return answers.status(self, facts, self.history, self.roster.parts, measured)
 
-    def _verify(self) -> dict[str, Any]:
-        found = self.roster.parts.verify()
-        if self.engine is None:
+    async def _verify(self) -> dict[str, Any]:
+        found, engine = await self.roster.parts.verify(), self.engine
+        if engine is None:
             return views.verification(0, found, [], self.observing)
-        odd, others = self.engine.check_flows()
-        found = [*self.engine.check(), *odd, *found]
+        odd, others = await engine.check_flows()
+        found = [*engine.check(), *odd, *found]
         if self._server is not None and not self._server.intact():
             path = str(self.config.socket_path)
             found.append(Difference("control-socket", path, "present", "absent or replaced"))
@@ -335,11 +387,12 @@ class Agent:
         table = self.engine.table
         group = table.register(request.job, wishes, peer.pid)
         joined = request.join and table.enter(request.job, peer.pid)
+        self.roster.parts.wake()  # its bytes count from the first one, or its start is not known
         marks = self.roster.measurement.marking.socket
         rdma = self.roster.rdma.joined()
         return views.registration(request.job, group, joined, marks, rdma)
 
-    def _unfair(self, request: Unfair, peer: Peer) -> dict[str, Any]:
+    async def _unfair(self, request: Unfair, peer: Peer) -> dict[str, Any]:
         who = f"hostcc unfair, by uid {peer.uid}, pid {peer.pid}"
         if self.config.agent.observe_only:
             raise HostccError("the agent only observes: start it without observe_only")
@@ -353,6 +406,7 @@ class Agent:
         table = self.engine.table
         self._known.clear()
         self.roster.parts.ask()
+        await table.moved()
         log.info("how jobs share", mode=request.mode, before=before, by=peer.pid)
         return {
             "schema": views.UNFAIR,
@@ -362,16 +416,19 @@ class Agent:
             "unknown": table.unknown(request.weights),
         }
 
-    def _rollback(self, peer: Peer) -> dict[str, Any]:
-        undone = [change.id for change in self.journal.active.values()]
+    async def _rollback(self, peer: Peer) -> dict[str, Any]:
+        before = list(self.journal.active)
         problems: list[str] = []
         if self.engine is not None:
             engine, self.engine = self.engine, None
             self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
             self._toggle = None
-            self.roster.parts.settle()
-            problems = engine.restore("rolled back")
-            self._report(problems)
+            try:
+                await self.roster.parts.settle()
+            finally:
+                problems = await engine.restore("rolled back")
+                self._report(problems)
+        undone = [change_id for change_id in before if change_id not in self.journal.active]
         self._say_ready()
         log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))
         return {"schema": views.ROLLBACK, "undone": undone, "problems": problems}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hostcc import observe, views
 from hostcc.engine import default_ca
-from hostcc.history import History
+from hostcc.history import History, Iteration
 from hostcc.messages import Flows
 from hostcc.parts import Host, Parts
 
@@ -28,10 +30,18 @@ class Facts:
     config: Path | None
     observing: str
     """Why nothing is changed on this host; empty while the agent acts."""
+    loop: Mapping[str, Any]
+    """How the agent's own loop fares."""
 
 
-def status(host: Host, facts: Facts, history: History, parts: Parts) -> dict[str, Any]:
-    """The agent, its parts and its jobs, in numbers."""
+def status(
+    host: Host,
+    facts: Facts,
+    history: History,
+    parts: Parts,
+    measured: Callable[[str], Iteration | None],
+) -> dict[str, Any]:
+    """The agent, its parts and its jobs, in numbers; `measured`: what the meter knows of a job."""
     engine, config = host.engine, host.config
     rows = parts.status()
     blocks = {key: next((row.pop(key) for row in rows if key in row), None) for key in BLOCKS}
@@ -51,10 +61,11 @@ def status(host: Host, facts: Facts, history: History, parts: Parts) -> dict[str
             "default_congestion_control": default_ca(),
             "congestion_controls": dict(engine.backend.ca_names) if engine else {},
             **views.own_usage(),
+            "loop": facts.loop,
         },
         **blocks,
         "parts": rows,
-        "jobs": history.annotate(engine.job_status() if engine else []),
+        "jobs": history.annotate(engine.job_status() if engine else [], measured),
         "notes": views.notes(host.journal),
     }
 
@@ -65,8 +76,8 @@ def jobs(host: Host) -> list[dict[str, Any]]:
     return views.configured_jobs(host.config) if engine is None else views.job_details(engine.table)
 
 
-def flows(host: Host, request: Flows) -> dict[str, Any]:
+async def flows(host: Host, request: Flows) -> dict[str, Any]:
     """The jobs' connections."""
     if host.engine is None:
-        return observe.flows(host.config, request.job, request.limit)
-    return host.engine.flows(request.job, request.limit)
+        return await asyncio.to_thread(observe.flows, host.config, request.job, request.limit)
+    return await host.engine.flows(request.job, request.limit)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hostcc.errors import HostccError
 from hostcc.limits import MAX_CGROUPS
+from hostcc.measure.discover import procfs
+from hostcc.measure.discover.procfs import Stat
+from hostcc.measure.discover.scan import read
 
 BASE = "hostcc"
 EVENTS_BYTES = 4096
@@ -114,6 +117,13 @@ class CgroupTree:
     def pids(self, path: Path) -> list[int]:
         """The processes in the group and below."""
         return [pid for group in _walk(path) for pid in _members(group)]
+
+    def processes(self, pids: Iterable[int] | None = None) -> dict[int, Stat]:
+        """Those of these processes that live; of all that there are."""
+        if pids is None:
+            pids = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
+        stats = ((pid, procfs.stat(read(f"/proc/{pid}/stat", 4096))) for pid in pids)
+        return {pid: stat for pid, stat in stats if stat is not None}
 
     def ids(self, path: Path) -> list[int]:
         """The ids of the group and of those below it."""

@@ -60,14 +60,17 @@ def leftover(path: Path) -> Change:
     )
 
 
-def job_group(job: str, path: Path, wishes: Mapping[str, float | int | None], why: str) -> Change:
-    """A job gets a cgroup.  `after` keeps what its owner asked for, for the next agent."""
+def job_group(
+    job: str, path: Path, kept: Mapping[str, float | int | str | None], why: str
+) -> Change:
+    """A job gets a cgroup.  `after` keeps what its owner asked for, for the next agent, and when
+    this one lets go of it what the next one needs to know it by."""
     return Change(
         id=f"{GROUP}:{job}",
         what=GROUP,
         target=str(path),
         before="absent",
-        after={"job": job, **wishes},
+        after={"job": job, **kept},
         why=why,
         undo="move its processes back where they came from, rmdir",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from hostcc.errors import HostccError, InputError, NoAgentError
 
 DEFAULT_SOCKET = Path("/run/hostcc/control.sock")
+SOCKET_VARIABLE = "HOSTCC_SOCKET"
+"""Of the environment: another default."""
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 
 
@@ -20,6 +23,11 @@ class RefusedError(HostccError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def default_socket() -> Path:
+    """Where the agent is asked unless the command line says otherwise."""
+    return Path(os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
 def ask(path: Path, op: str, timeout_s: float = 15.0, **fields: object) -> dict[str, Any]:

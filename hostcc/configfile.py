@@ -7,7 +7,7 @@ file wins key by key; `[[job]]` entries of one name are merged.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,38 @@ class _Merged:
             self.origin.update({f"job[{at}].{key}": where for key in job})
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A configuration whose keys are fine one by one."""
+
+    config: Config
+    path: Path
+    origin: Mapping[str, str]
+    """Key -> the file that set it last."""
+
+    def file_of(self, key: str) -> str:
+        """Where a key was set, or would be."""
+        return self.origin.get(key, str(self.path))
+
+    def refusal(self, key: str, expected: str, got: object) -> InputError:
+        """The error for a key, naming its file."""
+        return refusal(self.file_of(key), key, expected, got)
+
+
 def load(path: Path, must_exist: bool = True) -> Config:
     """The configuration in `path` and its drop-ins.
 
     Raises InputError with one line naming file, key and expectation.  With `must_exist`
     false, a missing file means the defaults (the packaged path may be absent).
     """
+    loaded = read(path, must_exist)
+    for problem in check(loaded.config):
+        raise loaded.refusal(*problem)
+    return loaded.config
+
+
+def read(path: Path, must_exist: bool = True) -> Loaded:
+    """The same before its keys are looked at together (check)."""
     merged = _Merged()
     for file in files(path, must_exist):
         where = str(file)
@@ -79,10 +105,7 @@ def load(path: Path, must_exist: bool = True) -> Config:
                 raise refusal(where, f"job[{index}].name", "a name used once", job.name)
             names.add(job.name)
         merged.add(data, where)
-    config = convert(merged.data, Config, str(path))
-    for key, expected, got in check(config):
-        raise refusal(merged.origin.get(key, str(path)), key, expected, got)
-    return config
+    return Loaded(convert(merged.data, Config, str(path)), path, merged.origin)
 
 
 def files(path: Path, must_exist: bool) -> list[Path]:
@@ -120,6 +143,7 @@ def check(config: Config) -> Iterator[Problem]:
     port = agent.metrics_listen.rpartition(":")[2]
     if port and not 1 <= int(port) <= 65535:
         yield "agent.metrics_listen", "a port from 1 to 65535", agent.metrics_listen
+    yield from _check_places(config)
     yield from _check_targets(
         "mltcp", mltcp.delay_target_min_us, mltcp.delay_target_max_us, "delay_target_max_us"
     )
@@ -156,6 +180,20 @@ def _check_shape(at: str, shape: Shape) -> Iterator[Problem]:
     if not WEIGHT_MIN <= last <= WEIGHT_MAX:
         words = f"F(1) from {WEIGHT_MIN:g} to {WEIGHT_MAX:g} (slope and intercept give {last:.4g})"
         yield f"{at}.slope", words, shape.slope
+
+
+def _check_places(config: Config) -> Iterator[Problem]:
+    """Each socket has a path of its own, and each TCP port one listener."""
+    taken = {str(config.socket_path): "the control socket"}
+    for key, path, what, used in (
+        ("marks.socket", config.marks_path, "the marks socket", config.marks.enabled),
+        ("paths.socket", config.paths.socket, "the telemetry socket", config.paths.enabled),
+    ):
+        if used and path and taken.setdefault(path, what) != what:
+            yield key, f"another path than {taken[path]}", path
+    metrics, gossip = config.agent.metrics_listen, config.gossip
+    if metrics and gossip.enabled and gossip.listen == metrics:
+        yield "gossip.listen", "another address than agent.metrics_listen", gossip.listen
 
 
 def _check_ports(jobs: tuple[JobConfig, ...]) -> Iterator[Problem]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hostcc import unixsocket
-from hostcc.errors import HostccError, InputError
+from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.messages import (
     CHANGING,
@@ -29,7 +29,7 @@ from hostcc.messages import (
 from hostcc.peer import Peer, group_id, peer_of
 
 log = get_logger("control")
-Handler = Callable[[Request, Peer], Any]
+Handler = Callable[[Request, Peer], Awaitable[Any]]
 """Carries out a request and returns what the answer shows; may raise HostccError."""
 
 
@@ -123,7 +123,7 @@ class ControlServer:
                 words = f"request: expected at most {MAX_REQUEST_BYTES} bytes in one line"
                 await self._send(writer, failure("bad-request", words))
                 return
-            await self._send(writer, self._answer(line, peer))
+            await self._send(writer, await self._answer(line, peer))
 
     async def _send(self, writer: asyncio.StreamWriter, line: bytes) -> None:
         writer.write(line)
@@ -132,17 +132,15 @@ class ControlServer:
             writer.transport.set_write_buffer_limits(0)
             await writer.drain()
 
-    def _answer(self, line: bytes, peer: Peer) -> bytes:
+    async def _answer(self, line: bytes, peer: Peer) -> bytes:
         try:
             request = decode(line)
             self._authorise(request, peer)
-            return success(self._handler(request, peer))
+            return success(await self._handler(request, peer))
         except PermissionError as error:
             return failure("denied", str(error))
-        except InputError as error:
-            return failure("bad-request", str(error))
         except HostccError as error:
-            return failure("failed", str(error))
+            return failure(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - one bad request must not end the agent
             log.defect("request failed", error)
             return failure("failed", f"the agent could not do it: {error!r}")

@@ -270,12 +270,22 @@ def agent(socket: Path) -> list[Finding]:
         state, parts = answer["agent"], answer.get("parts", [])
         detail = f"pid {state['pid']}, {state['state']}"
         found = [Finding("agent", State.OK, detail, serves, required=False)]
-        return found + [part(row["name"], row["state"], row["reason"]) for row in parts]
+        found += [part(row["name"], row["state"], row["reason"]) for row in parts]
+        return found + members(answer.get("gossip"))
     except NoAgentError as error:
         remedy = "systemctl start hostcc, or: hostcc agent"
         return [Finding("agent", State.MISSING, str(error), serves, False, remedy)]
     except (HostccError, KeyError) as error:
         return [Finding("agent", State.UNKNOWN, str(error), serves, False)]
+
+
+def members(gossip: dict[str, Any] | None) -> list[Finding]:
+    """Other hosts that are not reached, or not let in, and why."""
+    found = gossip["troubles"] if gossip is not None else []
+    serves = PARTS["gossip"]
+    return [
+        Finding(one["who"], State.MISSING, one["text"], serves, required=False) for one in found
+    ]
 
 
 def part(name: str, state: str, reason: str | None) -> Finding:

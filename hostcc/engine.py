@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hostcc import changes, verify, views
+from hostcc import changes, kept, verify, views
+from hostcc.bpf.errors import BpfError
 from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.config import Config, job_params, port_rules, variants
+from hostcc.errors import HostccError
 from hostcc.jobs import JobTable
 from hostcc.journal import Journal
+from hostcc.log import get_logger
 from hostcc.measure.rdma import read_ports
 from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.names import kernel_names
 from hostcc.mltcp.params import Mode
 from hostcc.model import Change, Difference
+from hostcc.sockets import new_walker, walked
 from hostcc.startup import tag
+
+log = get_logger("engine")
 
 MakeBackend = Callable[[str, Sequence[str], float], MltcpBackend]
 MakeTree = Callable[[Path], CgroupTree]
@@ -45,7 +53,9 @@ class Engine:
         stale = config.agent.heartbeat_stale_s
         with journal.making(*(changes.congestion_control(v, n) for v, n in names.items())):
             self.backend = make_backend(_tag(config), list(names), stale)
-        self.table = JobTable(config, self.backend, tree, journal, self.default_ca)
+        self.table = JobTable(
+            config, self.backend, tree, journal, self.default_ca, walker=new_walker()
+        )
         try:
             self.table.start()
         except BaseException as error:
@@ -61,26 +71,36 @@ class Engine:
         """One row per job: how it fares."""
         return views.job_status(self.table, self.backend)
 
-    def flows(self, only: str | None, limit: int) -> dict[str, Any]:
+    async def flows(self, only: str | None, limit: int) -> dict[str, Any]:
         """The jobs' connections, or those of one job."""
-        rows = self.table.sockets.flows(self.table.jobs.values())
-        return views.flows(rows, self.table.by_slot(), self.backend.ca_names, only, limit)
+        rows = await walked(self.table.sockets.flows(self.table.jobs.values()))
+        jobs, names = self.table.by_slot(), self.backend.ca_names
+        return await asyncio.to_thread(views.flows, rows, jobs, names, only, limit)
 
     def check(self) -> list[Difference]:
         """What is no longer in force, short of the connections: cheap."""
         return verify.differences(self.table, self.backend)
 
-    def check_flows(self) -> tuple[list[Difference], list[verify.LeftAlone]]:
+    async def check_flows(self) -> tuple[list[Difference], list[verify.LeftAlone]]:
         """Connections that do not run what they were given, and those that are others' affair."""
-        rows, jobs = self.table.sockets.flows(self.table.jobs.values()), self.table.by_slot()
-        return verify.of_flows(rows, jobs, self.backend.ca_names), verify.left_alone(rows, jobs)
+        await self.table.moved()
+        rows = await walked(self.table.sockets.flows(self.table.jobs.values()))
+        jobs, names = self.table.by_slot(), self.backend.ca_names
+        odd = await asyncio.to_thread(verify.of_flows, rows, jobs, names)
+        return odd, await asyncio.to_thread(verify.left_alone, rows, jobs)
 
-    def restore(self, how: str) -> list[str]:
+    async def restore(self, how: str) -> list[str]:
         """Undo everything; what could not be undone, in words."""
         try:
-            return self.table.release(how)
+            await self.table.part()
+        except (BpfError, OSError, HostccError) as error:
+            log.failure("sockets not given back, once more", reason=str(error))
         finally:
-            self.drop(how)
+            try:
+                problems = self.table.release(how)
+            finally:
+                self.drop(how)
+        return problems
 
     def drop(self, how: str) -> None:
         """Unregister, leaving cgroups and their processes as they are."""
@@ -113,15 +133,20 @@ def default_ca() -> str:
         return "the host's default"
 
 
-def plan(config: Config, tree: CgroupTree) -> list[Change]:
-    """The changes that an agent would make when it starts: what `--dry-run` shows."""
+def plan(config: Config, tree: CgroupTree, left: Mapping[str, Change]) -> list[Change]:
+    """The changes that an agent would make when it starts: what `--dry-run` shows.
+
+    `left`: those by the journal of an agent that ended.
+    """
     names = planned_names(config)
     planned = [changes.congestion_control(variant, name) for variant, name in names.items()]
     if not tree.exists(tree.base):
         planned.append(changes.base_group(tree.base))
-    live = []
+    live, processes = [], cache(tree.processes)
     for group in tree.children():
-        if tree.populated(group):
+        back = kept.returning(left.get(f"{changes.GROUP}:{group.name}"), group, tree, processes)
+        planned += back
+        if back or tree.populated(group):
             live.append(group.name)
         else:
             planned.append(changes.leftover(group))

@@ -10,17 +10,21 @@ class Exit(IntEnum):
 
     OK = 0
     FAILED = 1
-    """It did not work, or `verify` or `doctor` found something."""
+    """It did not work, there is no such job, or `verify` or `doctor` found something."""
     BAD_INPUT = 2
-    """Wrong usage, configuration, scenario, name or message."""
+    """Wrong usage, file, scenario, name or message."""
     NO_AGENT = 3
     """Nobody answers at the control socket."""
+    CONFIGURATION = 78
+    """The agent's configuration is wrong, and starting it again does not help (EX_CONFIG)."""
 
 
 class HostccError(Exception):
     """Something failed for a reason that fits in one line; never shown as a traceback."""
 
     exit_status: Exit = Exit.FAILED
+    code: str = "failed"
+    """For programs (docs/control.md)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
@@ -30,12 +34,27 @@ class InputError(HostccError):
     """Input was refused: `WHERE: key.path: expected X, got Y`."""
 
     exit_status = Exit.BAD_INPUT
+    code = "bad-request"
+
+
+class ConfigError(InputError):
+    """An agent cannot start with its configuration."""
+
+    exit_status = Exit.CONFIGURATION
+    code = "configuration"
 
 
 class NoAgentError(HostccError):
     """No agent answers at the control socket."""
 
     exit_status = Exit.NO_AGENT
+    code = "no-agent"
+
+
+class NoJobError(HostccError):
+    """There is no job of that name."""
+
+    code = "no-job"
 
 
 def one_line(text: str) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
-from hostcc import changes
+from hostcc import changes, kept
+from hostcc.bpf.errors import BpfError
 from hostcc.cgroup_events import GroupEvents
 from hostcc.cgroups import CgroupTree
 from hostcc.config import Config, job_params, port_rules
@@ -20,11 +23,12 @@ from hostcc.errors import HostccError
 from hostcc.journal import Journal
 from hostcc.limits import MAX_JOBS, is_job_name
 from hostcc.log import get_logger
-from hostcc.mltcp.backend import MltcpBackend
+from hostcc.measure.discover.procfs import Stat
+from hostcc.mltcp.backend import MltcpBackend, SwitchResult
 from hostcc.mltcp.favour import Favour
 from hostcc.mltcp.params import JobParams, Mode, Variant
 from hostcc.sections.job import Wishes
-from hostcc.sockets import Job, Sockets
+from hostcc.sockets import Here, Job, Sockets, say_switched, walked
 
 log = get_logger("jobs")
 
@@ -45,7 +49,9 @@ class JobTable:
         journal: Journal,
         default_ca: str,
         clock: Callable[[], float] = time.monotonic,
+        walker: Executor | None = None,
     ) -> None:
+        """`walker`: where sockets are gone through; None: where that is asked for."""
         self.config = config
         self.mode = config.mltcp.mode
         self.weights: dict[str, float] = {}
@@ -67,7 +73,11 @@ class JobTable:
         self._events = GroupEvents()
         self._stirred: set[Path] = set()
         """Groups of which something is new that nobody has looked at."""
-        self.sockets = Sockets(backend, tree, config.agent.network_namespaces == "all")
+        self._walker = walker or Here()
+        self._moves: list[Future[SwitchResult]] = []
+        """Walks that move sockets, as far as they may not be over."""
+        self._parted = False
+        self.sockets = self._new_sockets()
 
     def start(self) -> None:
         """Take over what is there: groups of an earlier agent, port rules, open sockets."""
@@ -75,10 +85,13 @@ class JobTable:
         if not self.tree.exists(self.tree.base):
             with self._journal.making(changes.base_group(self.tree.base)):
                 self.tree.create(self.tree.base)
+        processes = cache(self.tree.processes)
         for group in self.tree.children():
-            self._adopt(group)
+            self._adopt(group, processes)
+        self._drop_strays()
         self._apply_rules()
         self.refresh("start")
+        self._wait()
 
     def register(self, name: str, wishes: Wishes, pid: int, why: str = "hostcc run") -> Path:
         """A command of job `name` is about to start in process `pid`: the cgroup to enter."""
@@ -131,15 +144,24 @@ class JobTable:
                 self._unfollow(job, path)
             if fresh:
                 self._journal.begin(changes.followed(name, there, why))
-                for path, number in fresh.items():
-                    self._backend.attach_cgroup(job.slot, path)
-                    job.followed[path] = number
                 job.how = job.how or why
                 self._tell(job, why)
+                refused = [self._follow(job, path, number) for path, number in fresh.items()]
                 self._switch([job], to_default=self.mode is Mode.OFF)
+                for error in filter(None, refused):
+                    raise error
         finally:
             if not job.groups and not job.rule:
                 self._forget(job)
+
+    def _follow(self, job: Job, path: Path, number: int) -> Exception | None:
+        """Why the kernel refused one of these cgroups; one that has ended is passed over."""
+        try:
+            self._backend.attach_cgroup(job.slot, path)
+        except (BpfError, OSError) as error:
+            return error if self.tree.identity(path) == number else None
+        job.followed[path] = number
+        return None
 
     def prefer(self, name: str, why: str) -> None:
         """Let one job go first, in mode mltcp; nobody with an empty name."""
@@ -154,10 +176,6 @@ class JobTable:
         """
         self._favour(replace(self.favour, planned=factors, alone=alone), why)
 
-    def beware_of_delay(self, two_way: frozenset[str], why: str) -> None:
-        """Steer these jobs, which receive while they send, by loss and not by delay."""
-        self._favour(replace(self.favour, two_way=two_way), why)
-
     def weight_of(self, job: Job) -> float:
         """Its owner's wish."""
         configured = self.config.job_named(job.name)
@@ -170,12 +188,12 @@ class JobTable:
         self.config = config
         if not toggled:
             self.mode = config.mltcp.mode
-        self.sockets = Sockets(self._backend, self.tree, config.agent.network_namespaces == "all")
+        self.sockets = self._new_sockets()
         self._apply_rules()
         self.refresh(why)
 
     def share(self, mode: Mode, weights: Mapping[str, float], who: str) -> None:
-        """The toggle: live connections follow before this returns."""
+        """The toggle: live connections follow; see `moved`."""
         self.edition += 1
         self._journal.begin(changes.mode(self.mode, mode, weights, who))
         self.mode, self.weights = mode, dict(weights)
@@ -214,17 +232,28 @@ class JobTable:
             if job.group is not None:
                 self._look_at(job, job.group)
 
+    async def part(self) -> None:
+        """Give all sockets back, ahead of `release`, which then has less to wait for."""
+        self._switch(list(self.jobs.values()), to_default=True)
+        await self.moved()
+        self._parted = True
+
     def release(self, how: str) -> list[str]:
         """Undo all of it; what could not be undone, in words."""
         self.edition += 1
         problems: list[str] = []
         live = list(self.jobs.values())
-        if live:
+        if live and not self._parted:
             self._switch(live, to_default=True)
+            self._wait()
+        if live:
             self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
         for job in live:
-            problems += self._dissolve(job, how)
-            self._forget(job)
+            try:
+                problems += self._dissolve(job, how, kept.PROCESSES_MOST // len(live))
+                self._forget(job)
+            except (BpfError, OSError, HostccError) as error:  # the others' go all the same
+                problems.append(f"job {job.name}: {error}")
         self._backend.set_port_rules({})
         self._rules = {}
         self._journal.undone([changes.RULES, changes.MODE], how)
@@ -232,12 +261,20 @@ class JobTable:
             problems.append(f"{self.tree.base}: somebody else uses it, left in place")
         return problems
 
+    async def moved(self) -> None:
+        """Wait until sockets are where the jobs want them.  Raises what went wrong on the way."""
+        while self._moves:
+            await walked(self._moves.pop(0))
+
     def close(self) -> None:
-        """Watch groups no longer; all stays as it is."""
+        """Watch groups no longer; all stays as it is.  Waits for a walk that is under way."""
         self._events.close()
+        self._walker.shutdown(cancel_futures=True)
 
     def drop_base(self, how: str) -> bool:
-        """Remove the directory of the groups, unless a process is below it."""
+        """Remove the directory of the groups, unless a job's stays; False: somebody else's does."""
+        if any(change.what == changes.GROUP for change in self._journal.active.values()):
+            return True
         gone = not self.tree.exists(self.tree.base) or self.tree.remove(self.tree.base)
         if gone:
             self._journal.undone([changes.BASE], how)
@@ -261,24 +298,29 @@ class JobTable:
         self._last_slot = slot
         return self.jobs.setdefault(name, Job(name, slot, Wishes()))
 
-    def _adopt(self, group: Path) -> None:
+    def _adopt(self, group: Path, processes: Callable[[], Mapping[int, Stat]]) -> None:
         """A group that was here before us: dead ones go, live ones become jobs again."""
         known = self._journal.active.get(f"{changes.GROUP}:{group.name}")
+        if back := kept.returning(known, group, self.tree, processes):
+            self._journal.begin(*back)
+            stuck = [one for one in back if not self.tree.enter(group, int(one.target))]
+            log.info("put processes back", job=group.name, processes=len(back), failed=len(stuck))
         if not is_job_name(group.name) or not self.tree.populated(group):
             if self.tree.remove(group):
                 log.info("removed an empty cgroup of an earlier agent", path=group)
                 self._journal.undone(self._ids_of(group.name), "left behind, removed")
             return
-        asked = known.after if known is not None and isinstance(known.after, Mapping) else {}
-        weight, size, flops = map(asked.get, ("weight", "bytes_per_iteration", "flops"))
         job = self._new_job(group.name)
-        job.wishes = Wishes(
-            float(weight) if isinstance(weight, int | float) else None,
-            size if isinstance(size, int) else None,
-            float(flops) if isinstance(flops, int | float) else None,
-        )
+        job.wishes = kept.job_of(known).wishes
         self._ensure_group(job, "found running")
         log.info("took over a job that was running", job=job.name, slot=job.slot)
+
+    def _drop_strays(self) -> None:
+        """Let go of groups by the journal that are gone, or empty below another root."""
+        groups = {changes.job_of_group(one): one for one in self._journal.active.values()}
+        for name, change in groups.items():
+            if name and name not in self.jobs and self.tree.remove(Path(change.target)):
+                self._journal.undone(self._ids_of(name), "left behind, removed")
 
     def _ensure_group(self, job: Job, why: str) -> Path:
         path = self.tree.path(job.name)
@@ -325,17 +367,21 @@ class JobTable:
         if not those:
             return
         targets: list[Job | None] = [None] if len(those) == len(self.jobs) else [*those]
+        self._moves = [walk for walk in self._moves if not walk.done()]
         for only in targets:
-            done = self.sockets.switch(self.jobs.values(), only, to_default)
-            if done.switched or done.failed:
-                log.info(
-                    "switched sockets",
-                    jobs="all" if only is None else only.name,
-                    to="the host's default" if to_default else "hostcc",
-                    seen=done.seen,
-                    switched=done.switched,
-                    failed=done.failed,
-                )
+            walk = self.sockets.switch(self.jobs.values(), only, to_default)
+            whose = "all" if only is None else only.name
+            walk.add_done_callback(partial(say_switched, whose, to_default))
+            self._moves.append(walk)
+
+    def _wait(self) -> None:
+        """Until sockets have moved, here and now; raises what went wrong."""
+        while self._moves:
+            self._moves.pop(0).result()
+
+    def _new_sockets(self) -> Sockets:
+        everywhere = self.config.agent.network_namespaces == "all"
+        return Sockets(self._backend, self.tree, everywhere, self._walker)
 
     def _look_at(self, job: Job, group: Path) -> None:
         now_there = self.tree.identity(group)
@@ -371,18 +417,38 @@ class JobTable:
         if not job.followed:
             self._journal.undone([f"{changes.FOLLOWED}:{job.name}"], "the job ended")
 
-    def _dissolve(self, job: Job, how: str) -> list[str]:
-        """Take a job's group away; processes still in it go back where they came from."""
+    def _dissolve(self, job: Job, how: str, most: int = 0) -> list[str]:
+        """Take a job's group away; processes still in it go back where they came from.
+
+        If there are any, and at `most` so many may be kept, it stays empty for the next agent.
+        """
         if job.group is None:
             return []
         group, job.group = job.group, None
         self._backend.detach_cgroup(job.slot, group)
+        stays = most > 0 and self._keep(job, group, how, most)
         origins = changes.origins(self._journal.active.values(), job.name)
         stuck = self.tree.move_out(group, origins) if self.tree.populated(group) else []
+        if stays and not stuck:
+            members = changes.members(self._journal.active.values(), job.name)
+            self._journal.undone([one.id for one in members], how)
+            return []
         if not self.tree.remove(group):
             return [f"{group}: processes {stuck or 'of others'} are still in it, left in place"]
         self._journal.undone(self._ids_of(job.name), how)
         return []
+
+    def _keep(self, job: Job, group: Path, how: str, most: int) -> bool:
+        """Have the journal keep who is in a job's group; whether somebody is, and it does."""
+        there = self.tree.processes(self.tree.pids(group))
+        note = {**job.wishes.shown(), **kept.noted(job.group_id, there, most)}
+        try:
+            if there:
+                self._journal.begin(changes.job_group(job.name, group, note, how))
+        except HostccError as error:  # what can be undone is, all the same
+            log.failure("the next agent will not know a job", job=job.name, reason=str(error))
+            return False
+        return bool(there)
 
     def _forget(self, job: Job) -> None:
         self.jobs.pop(job.name, None)

@@ -4,12 +4,17 @@ JSON lines in `journal.jsonl`: starts, changes, their undoing, notes.  A change 
 force until an `undone` with its id follows, so what an agent left behind can be read
 after any crash; a torn last line is an edit that was not made.  When the file has
 grown past its bound, what is in force moves to a fresh one and one old file is kept.
+
+A change that cannot be recorded is not made.  An undoing that cannot be recorded is: the
+file then says too much, which is said in the log and mended as soon as it can be written.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,9 +24,15 @@ from typing import Any
 import msgspec
 
 from hostcc.errors import HostccError
+from hostcc.log import get_logger
 from hostcc.model import Change, Note
 
+log = get_logger("journal")
+
 MAX_BYTES = 1 << 20
+"""At which a fresh file is begun, unless what is in force alone takes half of it."""
+MAX_LINE_BYTES = 1 << 20
+"""Of one record.  No longer one is written; a longer line is read as damage."""
 MAX_NOTES = 100
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -96,16 +107,19 @@ class Journal:
         """The process that wrote last; 0 when none did since this boot."""
         self._size = 0
         self._fd = -1
+        self._wrong = False
+        """Whether the file does not say what is in force: a record could not be written."""
         self._load()
 
     def open(self, version: str = "") -> None:
         """Begin to write.  Raises HostccError."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._fd = os.open(self.path, flags, 0o600)
             self._size = os.fstat(self._fd).st_size
-            if self._size and not self.path.read_bytes().endswith(b"\n"):
-                os.write(self._fd, b"\n")  # a torn line must not swallow the next one
+            if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
+                _append(self._fd, b"\n")  # a torn line must not swallow the next one
+                self._size += 1
         except OSError as error:
             raise HostccError(f"journal {self.path}: {error.strerror}") from None
         self._write(
@@ -116,17 +130,15 @@ class Journal:
         """Stop writing; `how` says in which order, empty: not in any."""
         if self._fd >= 0:
             if how:
-                self._write([StopRecord(at=self._clock(), how=how)])
+                self._tell([StopRecord(at=self._clock(), how=how)])
             os.close(self._fd)
             self._fd = -1
 
     def begin(self, *changes: Change) -> None:
-        """Put changes on disk.  After this returns they may be made."""
+        """Put changes on disk.  After this returns they may be made.  Raises HostccError."""
         stamped = [replace(change, at=self._clock()) for change in changes]
         self._write([_record_of(change) for change in stamped])
-        for change in stamped:
-            self.active.pop(change.id, None)
-            self.active[change.id] = change
+        self._remember_changes(stamped)
 
     @contextmanager
     def making(self, *changes: Change) -> Iterator[None]:
@@ -136,9 +148,10 @@ class Journal:
         try:
             yield
         except BaseException as error:
-            self.undone((c.id for c in changes), f"failed: {error}")
-            if earlier:
-                self.begin(*earlier.values())
+            # What was in force before is so again, without a moment in which the file says neither.
+            self._remember_changes(earlier.values())
+            self._tell([_record_of(change) for change in earlier.values()])
+            self.undone((c.id for c in changes if c.id not in earlier), f"failed: {error}")
             raise
 
     def undone(self, ids: Iterable[str], how: str) -> None:
@@ -146,55 +159,85 @@ class Journal:
         gone = [change_id for change_id in ids if self.active.pop(change_id, None)]
         if gone:
             at = self._clock()
-            self._write([UndoneRecord(at=at, id=change_id, how=how) for change_id in gone])
+            self._tell([UndoneRecord(at=at, id=change_id, how=how) for change_id in gone])
 
     def note(self, target: str, text: str) -> None:
         """Something was seen and left alone."""
         note = Note(self._clock(), target, text)
         self._remember(note)
-        self._write([NoteRecord(at=note.at, target=target, text=text)])
+        self._tell([NoteRecord(at=note.at, target=target, text=text)])
 
     def tail(self, limit: int) -> list[dict[str, Any]]:
         """The latest records as they are in the file, oldest first."""
-        lines = _lines(self.path)[-limit:]
+        lines = deque(_lines(self.path), maxlen=limit)
         return [msgspec.to_builtins(record) for record in map(_decode, lines) if record]
 
     def _remember(self, note: Note) -> None:
         self.notes.append(note)
         del self.notes[:-MAX_NOTES]
 
+    def _remember_changes(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self.active.pop(change.id, None)
+            self.active[change.id] = change
+
+    def _tell(self, records: list[Any]) -> None:
+        """Append what must not stand in the way of undoing when it cannot be written."""
+        known = self._wrong
+        try:
+            self._write(records)
+        except HostccError as error:
+            self._wrong = True
+            if not known:
+                log.failure("what was undone is not on disk yet", reason=str(error))
+
     def _write(self, records: list[Any]) -> None:
         """Append and make durable.  An observer that never opened the journal writes nothing."""
-        if self._fd < 0:
+        if self._fd < 0 or not records:
             return
-        raw = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
-        if self._size + len(raw) > self._max_bytes:
+        raw = self._encoded(records)
+        if self._wrong or self._size + len(raw) > self._max_bytes:
             self._rotate()
         try:
-            os.write(self._fd, raw)
+            _append(self._fd, raw)
             os.fsync(self._fd)
         except OSError as error:
+            self._wrong = True  # maybe a part of it is there: what comes next begins a fresh file
             raise HostccError(f"journal {self.path}: {error.strerror}") from None
         self._size += len(raw)
+
+    def _encoded(self, records: Iterable[Any]) -> bytes:
+        lines = [msgspec.json.encode(record) + b"\n" for record in records]
+        longest = max(map(len, lines))
+        if longest > MAX_LINE_BYTES:
+            raise HostccError(
+                f"journal {self.path}: a record of {longest} bytes, "
+                f"expected at most {MAX_LINE_BYTES}"
+            )
+        return b"".join(lines)
 
     def _rotate(self) -> None:
         """Start a fresh file with what is in force.  A crash leaves the old one or the new one."""
         fresh, old = self.path.with_suffix(".new"), self.path.with_suffix(".old.jsonl")
         start = StartRecord(at=self._clock(), pid=os.getpid(), boot=boot_id())
-        records = [start, *map(_record_of, self.active.values())]
-        raw = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        raw = self._encoded([start, *map(_record_of, self.active.values())])
+        fd = -1
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+            fresh.unlink(missing_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
             fd = os.open(fresh, flags, 0o600)
-            os.write(fd, raw)
+            _append(fd, raw)
             os.fsync(fd)
             old.unlink(missing_ok=True)
             os.link(self.path, old)
             fresh.replace(self.path)
         except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+                fresh.unlink(missing_ok=True)
             raise HostccError(f"journal {self.path}: {error.strerror}") from None
         os.close(self._fd)
-        self._fd, self._size = fd, len(raw)
+        self._fd, self._size, self._wrong = fd, len(raw), False
         self._max_bytes = max(self._max_bytes, 2 * self._size)  # what is in force must fit
 
     def _load(self) -> None:
@@ -270,16 +313,30 @@ def _decode(line: bytes) -> Record | None:
         return None
 
 
-def _lines(path: Path) -> list[bytes]:
-    """The lines of a journal that is ours.  Raises HostccError for one that is not."""
+def _append(fd: int, raw: bytes) -> None:
+    """Write all of it.  Raises OSError, after which some of it may be there."""
+    left = memoryview(raw)
+    while left:
+        written = os.write(fd, left)
+        if written <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        left = left[written:]
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a journal that is ours, however long it is; of a line that is longer than a
+    record can be only its beginning.  Raises HostccError for a journal that is not ours."""
     try:
         with path.open("rb") as stream:
             facts = os.fstat(stream.fileno())
             if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
                 raise HostccError(f"journal {path}: somebody else could have written it")
-            raw = stream.read(4 * MAX_BYTES)
+            inside = False
+            while piece := stream.readline(MAX_LINE_BYTES):
+                if not inside and piece != b"\n":
+                    yield piece
+                inside = not piece.endswith(b"\n")
     except FileNotFoundError:
-        return []
+        return
     except OSError as error:
         raise HostccError(f"journal {path}: {error.strerror}") from None
-    return [line for line in raw.split(b"\n") if line]

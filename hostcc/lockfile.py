@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from hostcc.errors import HostccError
@@ -32,9 +33,10 @@ class AgentLock:
                 f"another agent (pid {pid or 'unknown'}) runs with run_dir {self.path.parent}; "
                 "stop it, or give this one its own run_dir and cgroup_root"
             )
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n".encode())
         self._fds.append(fd)
+        with suppress(OSError):  # a full disk: the lock holds, only its holder's number is unknown
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n".encode())
 
     def acquire_root(self, cgroup_root: Path) -> None:
         """Also hold the cgroup root: two agents must not manage the same jobs."""
@@ -67,8 +69,8 @@ def holder(path: Path) -> int:
     try:
         if _lock(fd):
             return 0
-        text = os.read(fd, 32).strip()
-        return int(text) if text.isdigit() else 0
+        text = os.read(fd, 32)
+        return int(text) if text.endswith(b"\n") and text[:-1].isdigit() else 0
     finally:
         os.close(fd)
 

@@ -12,6 +12,8 @@ from hostcc.errors import HostccError
 
 REQUEST_S = 5.0
 MAX_CLIENTS = 8
+JOB_LABEL = "training_job"
+"""A label `job` is Prometheus' own, of the target: it renames ours to `exported_job`."""
 JOB_GAUGES = {
     "flows": "Open connections",
     "processes": "Processes in the job's cgroup",
@@ -26,12 +28,20 @@ PLAN_GAUGES = {
     "dscp": "DSCP of its connections",
     "factor": "What the plan multiplies its owner's weight by",
 }
+LOOP_GAUGES = {
+    "longest_stall_s": "Longest turn of the agent's loop since it started, seconds",
+    "longest_busy_s": "The same without the time that it waited for a processor, seconds",
+}
 JOB_COUNTERS = {
     "iterations": "Iterations seen",
     "bytes_acked": "Bytes acknowledged",
 }
 
 
+MEMBER_STATES = ("alive", "suspect", "dead")
+TROUBLES = (
+    "unresolved", "unreachable", "handshake", "not_accepted", "not_allowed", "refused",
+)  # fmt: skip
 FLOW_STATES = ("planned", "moving", "ecmp", "elsewhere")
 STEERING_COUNTERS = {
     "moved": "Moves of flows to another path that came about",
@@ -98,20 +108,37 @@ class MetricsServer:
         yield core.GaugeMetricFamily(
             "hostcc_agent_resident_bytes", "Resident memory", value=agent["resident_bytes"]
         )
+        yield from self._loop(agent["loop"])
         for keys, kind in (
             (JOB_GAUGES, core.GaugeMetricFamily),
             (JOB_COUNTERS, core.CounterMetricFamily),
         ):
             for key, words in keys.items():
                 name = f"{key[:-2]}_seconds" if key.endswith("_s") else key
-                family = kind(f"hostcc_job_{name}", words, labels=["job"])
+                family = kind(f"hostcc_job_{name}", words, labels=[JOB_LABEL])
                 for job in status["jobs"]:
                     if job[key] is not None:
                         family.add_metric([job["name"]], job[key])
                 yield family
         yield from self._plan(status.get("plan"))
+        yield from self._gossip(status.get("gossip"))
         yield from self._routing(status.get("routing"), status["parts"])
         yield from self._more(core)
+
+    def _loop(self, loop: dict[str, Any]) -> Iterator[Any]:
+        """How the agent's own loop fares."""
+        for key, words in LOOP_GAUGES.items():
+            if loop[key] is not None:
+                name = f"hostcc_agent_loop_{key[:-2]}_seconds"
+                yield self._core.GaugeMetricFamily(name, words, value=loop[key])
+        failing = "Pieces of the agent's tick that failed at their last turn"
+        yield self._core.GaugeMetricFamily(
+            "hostcc_agent_failing", failing, value=len(loop["failing"])
+        )
+        failures = "Failures of the agent's tick, and of what nobody waited for"
+        yield self._core.CounterMetricFamily(
+            "hostcc_agent_failures", failures, value=loop["failures"]
+        )
 
     def _plan(self, plan: dict[str, Any] | None) -> Iterator[Any]:
         """Nothing of jobs while no plan holds."""
@@ -133,11 +160,32 @@ class MetricsServer:
             age.add_metric([], plan["age_s"])
             yield age
         for key, words in PLAN_GAUGES.items():
-            family = gauge(f"hostcc_job_planned_{key}", words, labels=["job"])
+            family = gauge(f"hostcc_job_planned_{key}", words, labels=[JOB_LABEL])
             for job in plan["jobs"]:
                 if job[key] is not None:
                     family.add_metric([job["name"]], job[key])
             yield family
+
+    def _gossip(self, gossip: dict[str, Any] | None) -> Iterator[Any]:
+        """Nothing while this host does not take part."""
+        if gossip is None:
+            return
+        gauge = self._core.GaugeMetricFamily
+        members = gauge("hostcc_gossip_members", "Other members, by their state", labels=["state"])
+        for state in MEMBER_STATES:
+            members.add_metric([state], gossip["members"].get(state, 0))
+        yield members
+        words = "Members that have another value of what plans depend on than this host"
+        unlike = gauge("hostcc_gossip_members_unlike", words, labels=["option"])
+        for one in gossip["disagreements"]:
+            unlike.add_metric([one["option"]], sum(there["count"] for there in one["there"]))
+        yield unlike
+        words = "Why others are not reached, or not let in: with how many that is so"
+        troubles = gauge("hostcc_gossip_troubles", words, labels=["reason"])
+        for reason in TROUBLES:
+            count = sum(one["reason"] == reason for one in gossip["troubles"])
+            troubles.add_metric([reason], count)
+        yield troubles
 
     def _routing(
         self, routing: dict[str, Any] | None, parts: list[dict[str, Any]]

@@ -83,8 +83,9 @@ class JobProfile:
     """Its owner's wish: how much its slow-down counts beside the others'."""
     slowdown: float = 1.0
     """Recent iteration time over the time alone; at least 1."""
-    phase_s: float = 0.0
-    """When an iteration of it started, on the clock that the members share, modulo period_s."""
+    phase_s: float | None = None
+    """When an iteration of it started, on the clock that the members share, modulo period_s; None:
+    unknown, as in what hosts agree on, because it drifts."""
     confidence: float = 1.0
     """0: a guess, 1: measured over many iterations."""
     at: float = 0.0

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import grp
+import os
 import socket
 import struct
 from dataclasses import dataclass
 
-_SO_PEERGROUPS = 59  # include/uapi/asm-generic/socket.h, Linux 4.13
+from hostcc.log import get_logger
+
+log = get_logger("control")
+
+_SO_PEERGROUPS = 59  # include/uapi/asm-generic/socket.h
+_NGROUPS_MAX = 65536  # include/uapi/linux/limits.h
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -31,11 +39,19 @@ def peer_of(sock: socket.socket) -> Peer:
     """The peer of a connected UNIX socket.  Raises OSError."""
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, gid = struct.unpack("3i", raw)
-    try:
-        more = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 65536)
-    except OSError:  # an older kernel: the primary group has to do
-        more = b""
-    return Peer(pid, uid, frozenset({gid, *struct.unpack(f"{len(more) // 4}I", more)}))
+    return Peer(pid, uid, frozenset({gid, *_groups_of(sock)}))
+
+
+def _groups_of(sock: socket.socket) -> list[int]:
+    """The peer's supplementary groups.  Python's getsockopt takes no room for more than 256."""
+    room = (ctypes.c_uint32 * _NGROUPS_MAX)()
+    size = ctypes.c_uint32(ctypes.sizeof(room))
+    asked = socket.SOL_SOCKET, _SO_PEERGROUPS
+    if _libc.getsockopt(sock.fileno(), *asked, room, ctypes.byref(size)):
+        reason = os.strerror(ctypes.get_errno())
+        log.warning("groups of a client are unknown, its primary one has to do", reason=reason)
+        return []
+    return room[: size.value // ctypes.sizeof(ctypes.c_uint32)]
 
 
 def group_id(name: str) -> int | None:

@@ -31,9 +31,13 @@ _NAME = re.compile(r"hcc_([0-9a-z]{4})_\w+\Z")
 
 
 def offline(
-    run_dir: Path, make_backend: MakeBackend = kernel_backend, make_tree: MakeTree = CgroupTree
+    run_dir: Path,
+    make_backend: MakeBackend = kernel_backend,
+    make_tree: MakeTree = CgroupTree,
+    *,
+    marks_only: bool = False,
 ) -> dict[str, Any]:
-    """Roll back the journal in `run_dir`.
+    """Roll back the journal in `run_dir`, or only the marks on connections.
 
     Raises HostccError when an agent holds it, NoAgentError when there is no journal.
     """
@@ -45,7 +49,8 @@ def offline(
         journal = Journal(run_dir)
         journal.open(version())
         found = list(journal.active.values())
-        problems = _undo(journal, make_backend, make_tree)
+        undo = _undo_marks if marks_only else _undo
+        problems = undo(journal, make_backend, make_tree)
         journal.close("rolled back without an agent")
     finally:
         lock.release()
@@ -53,15 +58,27 @@ def offline(
     return {"schema": ROLLBACK, "undone": undone, "problems": problems}
 
 
-def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> list[str]:
-    active = dict(journal.active)
+def _undo_marks(journal: Journal, _: MakeBackend, make_tree: MakeTree) -> list[str]:
+    return _take_marks(journal, *_groups(journal.active, make_tree))
+
+
+def _groups(
+    active: Mapping[str, Change], make_tree: MakeTree
+) -> tuple[dict[str, Path], CgroupTree]:
+    """Jobs' directories, and the tree that they are in."""
     groups = {
         job: Path(change.target)
         for change in active.values()
         if (job := changes.job_of_group(change))
     }
     base = active.get(changes.BASE)
-    tree = make_tree(Path(base.target).parent if base else Path("/"))
+    return groups, make_tree(Path(base.target).parent if base else Path("/"))
+
+
+def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> list[str]:
+    active = dict(journal.active)
+    groups, tree = _groups(active, make_tree)
+    base = active.get(changes.BASE)
     problems = _restore_sockets(active, groups, tree, make_backend)
     how = "rolled back"
     problems += _unbind_counters(journal, active)

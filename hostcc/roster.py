@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from hostcc import answers, views
+from hostcc.errors import NoJobError
 from hostcc.measuring.measurement import Measurement
 from hostcc.messages import Flows, Jobs, Peers, Plan, Profile
 from hostcc.model import JobProfile
@@ -66,14 +68,18 @@ class Roster:
     def _names(self) -> set[str]:
         return {job.name for job in self.measurement.jobs()}
 
-    def _flows(self, request: Flows) -> dict[str, Any]:
-        answer, dscp = answers.flows(self._host, request), flowrows.marks(self._host)
+    async def _flows(self, request: Flows) -> dict[str, Any]:
+        if request.job is not None and request.job not in self._names():
+            raise NoJobError(f"no job {request.job} on this host")
+        answer = await answers.flows(self._host, request)
         name, plan = self._cluster.name, self.planning.plan()
         by_label = self._host.config.paths.ipv6 == "label"
-        rows = flowrows.described(
-            answer["flows"], self.routing.wire, name, plan, dscp, by_label=by_label
-        )
-        return {**answer, "flows": rows}
+        marks, wire = flowrows.marks(self._host), self.routing.wire
+
+        def rows() -> list[dict[str, Any]]:
+            return flowrows.described(answer["flows"], wire, name, plan, marks(), by_label=by_label)
+
+        return {**answer, "flows": await asyncio.to_thread(rows)}
 
     def _jobs(self, request: Jobs) -> dict[str, Any]:
         rows = answers.jobs(self._host)

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hostcc.config import Config
 from hostcc.jobs import JobTable
 from hostcc.journal import Journal, change_json
 from hostcc.mltcp.backend import MltcpBackend, Records
-from hostcc.mltcp.params import JobParams, Mode
+from hostcc.mltcp.params import JobParams, Mode, Variant
 from hostcc.model import Difference
 from hostcc.sections.job import JobConfig
 from hostcc.sockets import Job
@@ -27,6 +29,8 @@ REGISTER, UNFAIR, ROLLBACK = "hostcc.register/1", "hostcc.unfair/1", "hostcc.rol
 
 STANCES = ("learning", "scaled", "plain")
 """enum hcc_stance in words."""
+DIRECTIONS = ("unknown", "one-way", "two-way")
+"""enum hcc_direction in words."""
 TCP_STATES = (
     "-",
     "established",
@@ -60,26 +64,47 @@ def job_status(table: JobTable, backend: MltcpBackend) -> list[dict[str, Any]]:
 def _status_of(
     table: JobTable, job: Job, params: JobParams, names: Mapping[str, str], state: Any
 ) -> dict[str, Any]:
-    stance = int(state["stance"])
+    stance, direction = STANCES[int(state["stance"])], DIRECTIONS[int(state["direction"])]
+    off = params.mode is Mode.OFF
     return {
         "name": job.name,
         "mode": str(params.mode),
         "variant": str(params.variant),
-        "congestion_control": None if params.mode is Mode.OFF else names[params.variant],
+        "congestion_control": None if off else names[params.variant],
         "weight": table.weight_of(job),
         "static_weight": params.static_weight if params.mode is Mode.STATIC else None,
         "profiling": table.favour.first == job.name,
         "processes": sum(len(table.tree.pids(group)) for group in job.groups),
-        "flows": int(state["flows"]),
-        "bytes_acked": int(state["bytes_acked"]),
+        # Our congestion control counts them, and runs nowhere in mode off.
+        "flows": None if off else int(state["flows"]),
+        "bytes_acked": None if off else int(state["bytes_acked"]),
         "iterations": int(state["iterations"]),
         "bytes_per_iteration": int(state["total_bytes"]) or None,
         "period_s": _seconds(state["period_ns"]),
         "communication_s": _seconds(state["comm_ns"]),
         "best_communication_s": _seconds(state["best_comm_ns"]),
         "yielded_s": float(state["yield_ns"]) / 1e9,
-        "stance": STANCES[stance] if stance < len(STANCES) else str(stance),
+        "stance": stance,
+        "direction": direction,
+        "plain_reason": plain_reason(params, stance, direction),
     }
+
+
+def plain_reason(params: JobParams, stance: str, direction: str) -> str | None:
+    """Why a job's sockets run the plain algorithm now; None when they do not."""
+    if params.mode is Mode.OFF:
+        return "mode off"
+    if params.mode is Mode.STATIC:
+        return None
+    if stance == "plain":
+        return "holding back did not pay; tried again later"
+    if params.variant is Variant.HOSTCC and direction == "two-way":
+        return "it receives while it sends"
+    if stance == "learning":
+        return "no iterations alike yet"
+    if params.variant is Variant.HOSTCC and direction == "unknown":
+        return "what it receives over links is not counted"
+    return None
 
 
 def job_details(table: JobTable) -> list[dict[str, Any]]:
@@ -137,7 +162,7 @@ def parameters(params: JobParams) -> dict[str, Any]:
         "silence_us": params.silence_us,
         "delay_target_min_us": params.target_min_us,
         "delay_target_max_us": params.target_max_us,
-        "by_delay": params.by_delay,
+        "plain_weight": params.plain_weight,
     }
 
 
@@ -145,8 +170,8 @@ def flows(
     rows: Records, jobs: Mapping[int, Job], names: Mapping[str, str], only: str | None, limit: int
 ) -> dict[str, Any]:
     """Connections of jobs: the first `limit`, and how many there are."""
-    slots = {slot for slot, job in jobs.items() if only in (None, job.name)}
-    mine = [row for row in rows if int(row["slot"]) in slots and int(row["state"]) != LISTEN]
+    slots = [slot for slot, job in jobs.items() if only in (None, job.name)]
+    mine = rows[np.isin(rows["slot"], slots) & (rows["state"] != LISTEN)]
     ours = {name.encode() for name in names.values()}
     return {
         "schema": FLOWS,

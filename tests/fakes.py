@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from hostcc.bpf.errors import BpfError
 from hostcc.bpf.object import BpfObject
 from hostcc.bpf.objects import object_path
 from hostcc.cgroups import CgroupTree
+from hostcc.measure.discover.procfs import Stat
 from hostcc.mltcp.backend import Records, SwitchResult
 from hostcc.mltcp.params import JobParams, Mode, Variant
 
@@ -69,8 +70,8 @@ class FakeBackend:
         return {str(v): f"hcc_{self.tag}_{str(v)[:5]}" for v in self.variants}
 
     @property
-    def flow_storage(self) -> None:
-        return None
+    def shared_maps(self) -> Mapping[str, object]:
+        return {}
 
     def beat(self) -> None:
         self._maybe_fail("beat")
@@ -169,6 +170,8 @@ class FakeTree(CgroupTree):
         super().__init__(root)
         self.members: dict[Path, set[int]] = {}
         self.homes: dict[int, str] = {}
+        self.stats: dict[int, Stat] = {}
+        """Processes that an agent that ends finds, by /proc."""
 
     def join(self, job: str, pid: int) -> None:
         self.members.setdefault(self.path(job), set()).add(pid)
@@ -182,6 +185,9 @@ class FakeTree(CgroupTree):
     def pids(self, path: Path) -> list[int]:
         return sorted(self.members.get(path, ()))
 
+    def processes(self, pids: Iterable[int] | None = None) -> dict[int, Stat]:
+        return {pid: stat for pid, stat in self.stats.items() if pids is None or pid in set(pids)}
+
     def home_of(self, pid: int) -> str:
         return self.homes.get(pid, "/home/group")
 
@@ -189,6 +195,8 @@ class FakeTree(CgroupTree):
         return not self.members.get(path) and super().remove(path)
 
     def enter(self, path: Path, pid: int) -> bool:
+        for at in [at for at, members in self.members.items() if pid in members]:
+            self.members[at].discard(pid)
         self.members.setdefault(path, set()).add(pid)
         return True
 

@@ -57,6 +57,39 @@ def test_the_toggle_moves_live_connections_both_ways(host: RealHost) -> None:
     assert "mode: mltcp -> mode off (hostcc unfair, by uid 0" in log
 
 
+def test_a_job_that_is_not_there_is_status_1_whoever_asks(host: RealHost) -> None:
+    host.start()
+    host.talker("train", 7001)
+    for words in (["flows", "--job", "nobody"], ["profile", "nobody"]):
+        done = host.client(*words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"hostcc {words[0]}: no job nobody on this host\n"
+        error = host.json(*words)["error"]
+        assert (error["code"], error["exit_status"]) == ("no-job", 1)
+    # A weight is kept for a job that may come.
+    assert host.client("unfair", "static", "nobody=2").returncode == 0
+    done = host.client("flows", "--job", "train")
+    assert (done.returncode, done.stdout.count("established")) == (0, 2)
+
+
+def test_in_mode_off_connections_are_listed_and_nothing_is_said_to_be_none(host: RealHost) -> None:
+    """Nobody counts what the host's own congestion control sends: that is not 0."""
+    host.start('[mltcp]\nmode = "off"\n[[job]]\nname = "ruled"\nlocal_ports = [7002]\n')
+    host.talker("train", 7001).ask("send 1000000")
+    host.talker("", 7002)
+    listed = [flow["job"] for flow in host.json("flows")["flows"]]
+    assert sorted(listed) == ["ruled", "train", "train"]
+    assert host.client("flows", "--job", "train").stdout.count("established") == 2
+    rows = host.json("status")["jobs"]
+    assert [(row["name"], row["flows"], row["bytes_acked"]) for row in rows] == [
+        ("ruled", None, None),
+        ("train", None, None),
+    ]
+    assert "0 B" not in host.client("status").stdout
+    assert host.client("unfair", "mltcp").returncode == 0
+    assert [row["flows"] for row in host.json("status")["jobs"]] == [1, 2]
+
+
 def test_open_connections_are_found_by_port_in_every_namespace(host: RealHost) -> None:
     talker = host.talker("", 7001)
     outside = host.talker("", 7002)
@@ -146,8 +179,22 @@ def test_sigterm_restores_the_host(host: RealHost) -> None:
     assert host.stop(process) == 0
     assert set(talker.controls()) == {default}
     assert talker.cgroup() == "/"
-    assert not (host.root / "hostcc").exists()
     assert host.ours() == set()
+    # What is left is the empty group of the job that runs on, for the next agent.
+    left = [path.name for path in (host.root / "hostcc").glob("*/")]
+    assert (left, (host.root / "hostcc" / "a" / "cgroup.procs").read_text()) == (["a"], "")
+    done = host.client("rollback")
+    assert (done.returncode, done.stdout) == (0, "undone: cgroup\nundone: job-cgroup:a\n")
+    assert not (host.root / "hostcc").exists()
+    done = host.client("rollback")
+    assert (done.returncode, done.stdout) == (0, "nothing to undo\n")
+
+
+def test_sigterm_leaves_nothing_when_no_job_runs(host: RealHost) -> None:
+    process = host.start()
+    assert host.talker("a", 7001).exit(0) == 0
+    assert host.stop(process) == 0
+    assert not (host.root / "hostcc").exists()
     done = host.client("rollback")
     assert (done.returncode, done.stdout) == (0, "nothing to undo\n")
 

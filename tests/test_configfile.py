@@ -42,6 +42,18 @@ def write(folder: Path, text: str, name: str = "h.toml") -> Path:
             f"[agent]\nrun_dir='/{'x' * 100}'",
             "agent.run_dir: expected a socket path of at most 107",
         ),
+        (
+            "[agent]\nsocket='/x/s'\n[marks]\nsocket='/x/s'",
+            'marks.socket: expected another path than the control socket, got "/x/s"',
+        ),
+        (
+            "[marks]\nsocket='/x/s'\n[paths]\nenabled=true\nsource='telemetry'\nsocket='/x/s'",
+            "paths.socket: expected another path than the marks socket",
+        ),
+        (
+            "[agent]\nmetrics_listen='127.0.0.1:9'\n[gossip]\nenabled=true\nlisten='127.0.0.1:9'",
+            "gossip.listen: expected another address than agent.metrics_listen",
+        ),
         ("[mltcp]\nmode='foo'", 'mltcp.mode: expected one of "off", "mltcp", "static", got "foo"'),
         ("[mltcp]\nslope=-1", "mltcp.slope: expected F(1) from 0.01 to 100"),
         ("[mltcp]\nshape='exponential'\nslope=90", "mltcp.slope: expected F(1)"),

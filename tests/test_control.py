@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import grp
 import json
 import os
 import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ ANYBODYS_PYTHON = Path(sys.executable).resolve()
 """Nobody else gets at an environment below root's home."""
 
 
-def handle(request: Request, peer: Peer) -> Any:
+async def handle(request: Request, peer: Peer) -> Any:
     match request:
         case Status():
             return {"pid": peer.pid}
@@ -48,9 +50,10 @@ def conversation(
     path: Path,
     body: Callable[[Path], Awaitable[None]],
     bounds: Bounds | None = None,
+    group: str = "",
 ) -> None:
     async def play() -> None:
-        server = ControlServer(path, "", handle, bounds)
+        server = ControlServer(path, group, handle, bounds)
         await server.start()
         try:
             async with asyncio.timeout(30):
@@ -223,28 +226,52 @@ def test_peer_is_the_kernels_word() -> None:
     assert group_id("no-such-group-here") is None
 
 
-@pytest.mark.kernel
-def test_another_user_is_recognised(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for folder in list(tmp_path.parents)[:-1]:
-        if folder.stat().st_uid == os.getuid() and str(folder).startswith("/tmp/pytest"):
-            folder.chmod(0o755)
-    path = tmp_path / "s"
+async def ask_as(path: Path, gid: int, groups: Sequence[int]) -> bytes:
+    """What a process of an ordinary user is answered."""
     script = (
         "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
         's.sendall(b\'{"op":"status"}\\n\'); print(s.recv(9999).decode())'
     )
+    child = await asyncio.create_subprocess_exec(
+        ANYBODYS_PYTHON, "-c", script, path,
+        stdout=subprocess.PIPE, user=65534, group=gid, extra_groups=groups, cwd="/",
+    )  # fmt: skip
+    out, _ = await child.communicate()
+    return out
 
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may pass."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.kernel
+def test_another_user_is_recognised(open_folder: Path) -> None:
     async def body(at: Path) -> None:
         os.chmod(at, 0o666)  # noqa: PTH101
-        child = await asyncio.create_subprocess_exec(
-            ANYBODYS_PYTHON, "-c", script, at,
-            stdout=subprocess.PIPE, user=65534, group=65534, cwd="/",
-        )  # fmt: skip
-        out, _ = await child.communicate()
-        assert code(out) == "denied"
+        assert code(await ask_as(at, 65534, ())) == "denied"
 
-    conversation(path, body)
+    conversation(open_folder / "s", body)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("count", [1, 256, 257, 300, 65535])
+def test_members_of_the_group_may_read_however_many_groups_they_have(
+    open_folder: Path, count: int
+) -> None:
+    readers = grp.getgrall()[-1]
+    others = [gid for gid in range(100_000, 200_000) if gid != readers.gr_gid][:count]
+
+    async def body(at: Path) -> None:
+        answer = await ask_as(at, 65534, [*others[1:], readers.gr_gid])
+        assert json.loads(answer)["ok"]
+        os.chmod(at, 0o666)  # noqa: PTH101
+        assert code(await ask_as(at, 65534, others)) == "denied"
+
+    conversation(open_folder / "s", body, group=readers.gr_name)
 
 
 @given(st.lists(st.binary(max_size=80), max_size=4))

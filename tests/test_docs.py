@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from hostcc import changes, doctor, views
-from hostcc.cli import dryrun, keys, pcie, probe, rank
+from hostcc.cli import agent, dryrun, keys, pcie, probe, rank
 from hostcc.cli.main import COMMANDS, build_parser
 from hostcc.config import Config
 from hostcc.configfile import load
+from hostcc.errors import Exit
 from hostcc.messages import OPERATIONS
 from hostcc.mltcp import dcqcn
 from hostcc.paths import changes as paths
@@ -89,6 +90,7 @@ def test_every_operation_schema_and_change() -> None:
     }
     for schema in {*map(str, schemas), doctor.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
+    assert agent.SCHEMA in CONFIG
     for command, page in ((keys, "keys"), (pcie, "pcie"), (probe, "paths"), (rank, "cassini")):
         assert f"`{command.SCHEMA}`" in (TOP / f"docs/{page}.md").read_text()
     kinds = (
@@ -149,6 +151,14 @@ def test_the_unit_starts_what_there_is() -> None:
     unit = (TOP / "packaging/hostcc.service").read_text()
     assert "ExecStart=/usr/bin/hostcc agent --config /etc/hostcc/hostcc.toml" in unit
     assert "WatchdogSec=" in unit
+    after = re.findall(r"^ExecStopPost=-/usr/bin/hostcc (\w+) (--\w+)$", unit, re.MULTILINE)
+    assert [option in options(build_parser(name)) for name, option in after] == [True]
+    prevented = re.search(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
+    assert prevented is not None
+    assert {int(word) for word in prevented[1].split()} == {Exit.BAD_INPUT, Exit.CONFIGURATION}
+    assert "ExecReload=/usr/bin/hostcc agent --check --config /etc/hostcc/hostcc.toml" in unit
+    # Of an ExecStartPre systemd would not heed the status, and start again for ever.
+    assert not re.search(r"^ExecStartPre=", unit, re.MULTILINE)
     listed = re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)
     assert listed is not None
     named = {

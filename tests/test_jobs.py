@@ -13,8 +13,10 @@ from hostcc.config import Config
 from hostcc.errors import HostccError
 from hostcc.jobs import GRACE_S, SWEEP, JobTable
 from hostcc.journal import Journal
+from hostcc.measure.discover.procfs import Stat
 from hostcc.mltcp.favour import PREFERENCE
 from hostcc.mltcp.params import Mode, Variant
+from hostcc.model import Change
 from hostcc.sections.agent import AgentConfig
 from hostcc.sections.job import JobConfig, Wishes
 from hostcc.sections.mltcp import MltcpConfig
@@ -226,6 +228,98 @@ def test_release_restores_the_host(world: World) -> None:
     assert world.active() == []
 
 
+def running(world: World, table: JobTable, job: str, pid: int, wishes: Wishes) -> None:
+    """A job with a process that an agent which ends finds by /proc."""
+    world.tree.homes[pid] = f"/user.slice/{pid}"
+    world.tree.stats[pid] = Stat("python", 1, pid * 100)
+    table.register(job, wishes, pid)
+    table.enter(job, pid)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_jobs_that_run_on_come_back_to_the_next_agent(world: World, times: int) -> None:
+    table = world.agent()
+    running(world, table, "a", 50, Wishes(3.0, 77, 5e9))
+    running(world, table, "ended", 51, Wishes())
+    sock = world.socket_in("a")
+    for _ in range(times):
+        table.share(Mode.MLTCP, {}, "x")
+        assert sock.ca.startswith("hcc_")
+        assert table.release("the agent stopped") == []
+        assert sock.ca == "cubic"
+        assert world.tree.members.get(Path("/user.slice/50")) == {50}
+        assert not world.tree.members.get(world.tree.path("a"))
+        assert "job-cgroup:a" in world.active()
+        assert not [one for one in world.active() if one.startswith("job-member")]
+        world.tree.stats.pop(51, None)
+        table = world.agent()
+        assert list(table.jobs) == ["a"]
+        assert table.jobs["a"].wishes == Wishes(3.0, 77, 5e9)
+        assert world.tree.members[world.tree.path("a")] == {50}
+        assert world.journal.active["job-member:a:50"].before == "/user.slice/50"
+        assert world.active() == ["cgroup", "job-cgroup:a", "job-member:a:50", "job-sockets:a"]
+    assert not world.tree.path("ended").exists()
+    world.tree.leave("a")
+    table.sweep()
+    assert (table.jobs, world.active()) == ({}, ["cgroup"])
+
+
+def test_what_cannot_be_kept_is_undone_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = world.agent()
+    running(world, table, "a", 50, Wishes())
+    begin = world.journal.begin
+
+    def full(*changed: Change) -> None:
+        if any(one.what == changes.GROUP for one in changed):
+            raise HostccError("No space left on device")
+        begin(*changed)
+
+    monkeypatch.setattr(world.journal, "begin", full)
+    assert table.release("rolled back") == []
+    assert world.tree.members == {Path("/user.slice/50"): {50}}
+    assert not world.tree.base.exists()
+    assert world.active() == []
+    assert "the next agent will not know a job" in caplog.text
+
+
+def test_a_job_that_cannot_be_undone_does_not_keep_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.agent()
+    for pid, name in ((50, "a"), (51, "b"), (52, "c")):
+        running(world, table, name, pid, Wishes())
+    detach, slot = world.backend.detach_cgroup, table.jobs["b"].slot
+
+    def refuses(at: int, cgroup: Path | None = None) -> None:
+        if at == slot:
+            raise BpfError("the kernel refused")
+        detach(at, cgroup)
+
+    monkeypatch.setattr(world.backend, "detach_cgroup", refuses)
+    assert table.release("rolled back") == ["job b: the kernel refused"]
+    assert list(world.backend.jobs) == [slot]
+    homes = {Path(f"/user.slice/{pid}"): {pid} for pid in (50, 52)}
+    assert {at: pids for at, pids in world.tree.members.items() if pids} == {
+        **homes,
+        world.tree.path("b"): {51},
+    }
+    assert world.backend.rules == {}
+
+
+def test_groups_of_another_root_are_let_go(world: World) -> None:
+    table = world.agent()
+    running(world, table, "a", 50, Wishes())
+    table.release("the agent stopped")
+    old = world.tree.path("a")
+    (world.folder / "other").mkdir()
+    world.tree.root, world.tree.base = world.folder / "other", world.folder / "other" / "hostcc"
+    assert world.agent().jobs == {}
+    assert not old.exists()
+    assert world.active() == ["cgroup"]
+
+
 def test_a_group_removed_or_replaced_by_hand_is_noted_and_left(world: World) -> None:
     table = world.agent()
     for name in ("gone", "new"):
@@ -390,14 +484,14 @@ def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: Wo
     table.prefer("no such job", "test")
 
 
-def test_a_job_that_receives_while_it_sends_is_told_so_once(world: World) -> None:
+def test_what_a_plan_says_is_told_for_both_kinds_of_traffic(world: World) -> None:
     table = world.agent()
-    table.register("ring", Wishes(), os.getpid())
+    table.register("ring", Wishes(weight=2.0), os.getpid())
     slot = table.jobs["ring"].slot
-    assert world.backend.jobs[slot].by_delay
-    table.beware_of_delay(frozenset({"ring"}), "two-way traffic")
-    assert not world.backend.jobs[slot].by_delay
-    table.weigh({"ring": 2.0}, "a plan")
-    assert not world.backend.jobs[slot].by_delay
-    table.beware_of_delay(frozenset(), "one way again")
-    assert world.backend.jobs[slot].by_delay
+    assert world.backend.jobs[slot].plain_weight == 2.0
+    table.weigh({"ring": 8.0}, "a plan")
+    told = world.backend.jobs[slot]
+    assert (told.weight, told.plain_weight) == (16.0, 4.0)
+    table.weigh({}, "a plan", frozenset({"ring"}))
+    told = world.backend.jobs[slot]
+    assert (told.weight, told.plain_weight) == (2.0, 1.0)

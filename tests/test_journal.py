@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hostcc import journal as journals
@@ -154,3 +157,161 @@ def test_any_bytes_can_be_read(tmp_path_factory: pytest.TempPathFactory, raw: by
     journal.begin(change("a"))
     journal.close()
     assert list(Journal(folder).active) == ["a"]
+
+
+class Disk:
+    """Has the next writes fail: each fault is (kind, bytes that get there first)."""
+
+    KINDS = ("none", "short", "ENOSPC", "EINTR", "nothing", "fsync")
+
+    def __init__(self) -> None:
+        self.faults: Iterator[tuple[str, int]] = iter(())
+        self._write, self._fsync = os.write, os.fsync
+        self._sync_fails = False
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "write", self.write)
+            patch.setattr(os, "fsync", self.fsync)
+            yield
+
+    def write(self, fd: int, raw: bytes | memoryview) -> int:
+        kind, most = next(self.faults, ("none", 0))
+        self._sync_fails = kind == "fsync"
+        if kind in ("none", "fsync"):
+            return self._write(fd, raw)
+        if kind == "nothing":
+            return 0
+        if kind == "short":
+            return self._write(fd, bytes(raw)[: most or 1])
+        if kind == "ENOSPC":
+            self._write(fd, bytes(raw)[:most])
+        raise OSError(getattr(errno, kind), os.strerror(getattr(errno, kind)))
+
+    def fsync(self, fd: int) -> None:
+        if self._sync_fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._fsync(fd)
+
+
+FAULTS = st.tuples(st.sampled_from(Disk.KINDS), st.integers(0, 200))
+STEPS = st.tuples(
+    st.sampled_from(["begin", "making", "fails", "undone", "note"]), st.integers(0, 5)
+)
+
+
+def take(journal: Journal, made: dict[str, str], step: tuple[str, int], value: str) -> None:
+    """One step of an agent; `made` is what the host has."""
+    kind, number = step
+    one = change(f"c{number}", value)
+    if kind == "undone":
+        made.pop(one.id, None)
+        journal.undone([one.id], "done")
+    elif kind == "note":
+        journal.note(one.id, value)
+    elif kind == "fails":
+        with suppress(HostccError, ValueError), journal.making(one):
+            raise ValueError(value)
+    else:
+        with suppress(HostccError):
+            if kind == "making":
+                with journal.making(one):
+                    made[one.id] = value
+            else:
+                journal.begin(one)
+                made[one.id] = value
+
+
+def on_disk(folder: Path) -> dict[str, str]:
+    return {name: str(one.after) for name, one in Journal(folder).active.items()}
+
+
+@example([(("begin", 0), []), (("fails", 0), [("none", 0), ("none", 0), ("ENOSPC", 0)])])
+@given(st.lists(st.tuples(STEPS, st.lists(FAULTS, max_size=4)), max_size=25))
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_disk_does_no_change_is_made_without_its_record(
+    tmp_path_factory: pytest.TempPathFactory,
+    play: list[tuple[tuple[str, int], list[tuple[str, int]]]],
+) -> None:
+    """Whenever the agent dies, all that it has made is on disk; once the disk works again
+    the disk says exactly that."""
+    folder, disk, made = tmp_path_factory.mktemp("journal"), Disk(), dict[str, str]()
+    journal = opened(folder, max_bytes=3000)
+    with disk.installed():
+        for number, (step, faults) in enumerate(play):
+            disk.faults = iter(faults)
+            take(journal, made, step, f"v{number}")
+            found = on_disk(folder)
+            assert made.keys() <= found.keys()
+            assert {name: one.after for name, one in journal.active.items()} == made
+        disk.faults = iter(())
+        journal.note("t", "the disk works again")
+    assert on_disk(folder) == made
+    journal.close("stopped")
+    assert on_disk(folder) == made
+
+
+def test_what_cannot_be_recorded_is_not_made(tmp_path: Path) -> None:
+    journal, disk = opened(tmp_path), Disk()
+    with disk.installed():
+        disk.faults = iter([("short", 20), ("ENOSPC", 10)])
+        with pytest.raises(HostccError, match="No space left"):
+            journal.begin(change("a"))
+    assert journal.active == {}
+    assert (Journal(tmp_path).active, Journal(tmp_path).damaged) == ({}, 1)
+    journal.begin(change("b"))
+    assert (list(on_disk(tmp_path)), Journal(tmp_path).damaged) == (["b"], 0)
+
+
+def test_what_is_undone_does_not_wait_for_a_disk(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said once; until it is on disk the next agent would undo it once more."""
+    journal, disk = opened(tmp_path), Disk()
+    journal.begin(change("a"), change("b"))
+    with disk.installed():
+        disk.faults = iter([("ENOSPC", 0)] * 10)
+        journal.undone(["a"], "rolled back")
+        journal.undone(["b"], "rolled back")
+    assert list(on_disk(tmp_path)) == ["a", "b"]
+    assert len(caplog.records) == 1
+    journal.close("stopped")
+    assert on_disk(tmp_path) == {}
+
+
+def fill(journal: Journal, names: list[str], size: int) -> None:
+    for first in range(0, len(names), 500):
+        journal.begin(*(change(name, "x" * size) for name in names[first : first + 500]))
+
+
+@pytest.mark.parametrize("how", ["in force", "mostly undone"])
+def test_no_journal_is_too_long_to_be_read(tmp_path: Path, how: str) -> None:
+    """Ten megabytes, written by one agent."""
+    journal = opened(tmp_path, 1 << (20 if how == "in force" else 30))
+    names = [f"c{number}" for number in range(5000)]
+    fill(journal, names, 2000)
+    if how == "mostly undone":
+        journal.undone(names[:-1], "done")
+        names = names[-1:]
+    journal.close()
+    assert journal.path.stat().st_size > 10_000_000
+    again = Journal(tmp_path)
+    assert (list(again.active), again.damaged) == (names, 0)
+    assert [row["id"] for row in again.tail(2)] == (
+        names[-2:] if how == "in force" else ["c4997", "c4998"]
+    )
+
+
+def test_a_line_that_is_too_long(tmp_path: Path) -> None:
+    """None is written; one that is there is damage, and the next is read."""
+    journal = opened(tmp_path)
+    with pytest.raises(HostccError, match=r"a record of \d+ bytes, expected at most"):
+        journal.begin(change("a", "x" * journals.MAX_LINE_BYTES))
+    journal.begin(change("b"))
+    journal.close()
+    with journal.path.open("ab") as file:
+        file.write(b"x" * (3 * journals.MAX_LINE_BYTES) + b"\n")
+    again = opened(tmp_path)
+    again.begin(change("c"))
+    assert (on_disk(tmp_path), again.damaged) == ({"b": "x", "c": "x"}, 1)

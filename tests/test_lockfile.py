@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -21,6 +22,24 @@ def test_one_holder(tmp_path: Path) -> None:
     first.release()
     assert holder(first.path) == 0
     second.acquire()
+    second.release()
+
+
+def test_a_full_disk_hides_the_holders_number_only(tmp_path: Path) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    first, second = AgentLock(tmp_path), AgentLock(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", full)
+        first.acquire()
+    with pytest.raises(HostccError, match=r"another agent \(pid unknown\) runs"):
+        second.acquire()
+    first.path.write_text("12")  # a part of a number
+    assert holder(first.path) == 0
+    first.release()
+    second.acquire()
+    assert holder(first.path) == os.getpid()
     second.release()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from hostcc import parts as parts_
 from hostcc.bpf.errors import BpfError
 from hostcc.model import Difference
-from hostcc.parts import NEAR, OFF_S, RETRY_S, STEP_S, Part, Parts, _Run, until_turn
+from hostcc.parts import NEAR, OFF_S, RETRY_S, STEP_S, Part, Parts, _Run, in_thread, until_turn
 
 pytestmark = pytest.mark.unit
 
@@ -116,30 +117,115 @@ def test_one_failing_leaves_the_others_alone() -> None:
             if good.calls.count("tick") >= 3:
                 break
             await asyncio.sleep(0.01)
-        assert [d.id for d in parts.verify()] == ["good"]
+        assert [d.id for d in await parts.verify()] == ["good"]
         assert [row["state"] for row in parts.status()] == ["failed", "running"]
         await parts.stop()
 
     logging.getLogger("hostcc").addHandler(logging.NullHandler())
     asyncio.run(scene())
     assert good.calls[-1] == "stop"
-    assert parts.verify() == []
+    assert asyncio.run(parts.verify()) == []
 
 
 def test_a_failing_check_is_a_difference(toy: Toy) -> None:
     run = run_of(toy)
     turn(run)
     toy.fail = OSError(5, "broken")
-    assert "broken" in run.verify()[0].found
+    assert "broken" in asyncio.run(run.verify())[0].found
+
+
+def test_something_it_waits_for_that_is_given_up_does_not_end_it(toy: Toy) -> None:
+    class Waiting(Toy):
+        async def tick(self) -> None:
+            await super().tick()
+            if self.calls.count("tick") == 1:
+                given_up = asyncio.get_running_loop().create_future()
+                given_up.cancel()
+                await given_up
+
+    part = Waiting("waiting")
+    run = run_of(part)
+    assert turn(run) == RETRY_S[0]
+    assert run.status()["state"] == "failed"
+    turn(run)
+    assert part.calls == ["start", "tick", "stop", "start", "tick"]
+
+
+def test_a_wait_that_cannot_be_had_is_a_failure(toy: Toy) -> None:
+    class Odd(Toy):
+        @property
+        def every_s(self) -> float:  # type: ignore[override]
+            raise ZeroDivisionError
+
+    assert turn(run_of(Odd("odd"))) == RETRY_S[0]
+
+
+def test_a_turn_that_takes_long_is_broken_off_before_the_part_is_stopped() -> None:
+    class Slow(Toy):
+        async def start(self) -> None:  # type: ignore[override]
+            super().start()
+            await asyncio.sleep(0)
+
+        async def tick(self) -> None:
+            self.calls.append("tick")
+            try:
+                await in_thread(held.wait)
+            finally:
+                self.calls.append("ticked")
+
+        async def stop(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(0)
+            super().stop()
+
+    held, part = threading.Event(), Slow("slow")
+    parts = Parts([part])
+
+    async def scene() -> None:
+        parts.start()
+        while "tick" not in part.calls:  # noqa: ASYNC110 - a toy has no events
+            await asyncio.sleep(0.01)
+        part.why_off = "rolled back"
+        settled = asyncio.create_task(parts.settle())
+        await asyncio.sleep(0.05)
+        assert not settled.done()  # what the thread uses must not be gone
+        held.set()
+        await settled
+        assert part.calls == ["start", "tick", "ticked", "stop"]
+        part.why_off = ""
+        parts.ask()
+        while part.calls[-1] != "ticked":  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        await parts.stop()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+    assert part.calls[-1] == "stop"
+
+
+def test_a_part_that_fails_wherever_keeps_no_other_from_being_stopped(toy: Toy) -> None:
+    class Odd(Toy):
+        @property
+        def every_s(self) -> float:  # type: ignore[override]
+            raise ZeroDivisionError
+
+    parts = Parts([toy, Odd("odd")])
+
+    async def scene() -> None:
+        parts.start()
+        while not toy.calls.count("tick"):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        await parts.stop()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+    assert toy.calls[-1] == "stop"
 
 
 def test_what_is_to_be_off_stops_at_once(toy: Toy) -> None:
     run = run_of(toy)
     turn(run)
-    run.settle()
+    asyncio.run(run.settle())
     assert run.running
     toy.why_off = "rolled back"
-    run.settle()
+    asyncio.run(run.settle())
     assert (run.running, toy.calls[-1], run.status()["reason"]) == (False, "stop", "rolled back")
 
 
@@ -166,6 +252,25 @@ def test_what_may_run_again_begins_when_it_is_asked(
     asyncio.run(asyncio.wait_for(scene(), 60))
     assert toy.calls[0] == "start"
     assert toy.calls[-1] == "stop"
+
+
+def test_all_have_their_turn_when_they_are_woken() -> None:
+    toys = [Toy("first"), Toy("second")]
+    for toy in toys:
+        toy.every_s = 3600.0
+    parts = Parts(toys)
+
+    async def scene() -> None:
+        parts.wake()  # nothing runs yet
+        parts.start()
+        for number in range(1, 4):
+            for _ in range(100):  # until all wait for their next turn
+                await asyncio.sleep(0)
+            assert [toy.calls.count("tick") for toy in toys] == [number] * 2
+            parts.wake()
+        await parts.stop()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
 
 
 @pytest.mark.parametrize(

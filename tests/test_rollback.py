@@ -32,6 +32,7 @@ def killed_agent(host: Host) -> None:
         agent.engine.table.register("a", Wishes(), 4711)
         host.join("a").flags = 0
         agent.engine.table.refresh("test", again=True)
+        await agent.engine.table.moved()
         agent._lock.release()
         assert agent._server is not None
         await agent._server.close()
@@ -55,6 +56,17 @@ def test_everything_goes_back(host: Host) -> None:
     assert host.backends[-1].tag == host.backends[0].tag
     again = offline(host.folder / "run", host.make_backend, lambda root: host.tree)
     assert (again["undone"], again["problems"]) == ([], [])
+
+
+def test_marks_alone_leave_the_rest_for_the_next_agent(host: Host) -> None:
+    killed_agent(host)
+    before = host.active()
+    answer = offline(
+        host.folder / "run", host.make_backend, lambda root: host.tree, marks_only=True
+    )
+    assert (answer["undone"], answer["problems"]) == ([], [])
+    assert host.active() == before
+    assert host.sockets[0].ca.startswith("hcc_")
 
 
 def test_a_kernel_that_refuses_is_told_and_the_rest_is_undone(host: Host) -> None:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The shared memory that semaphores live in: made by the agent, mapped by jobs. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,11 +16,16 @@ static uint64_t size_of(uint32_t links)
 int hcc_sem_format(int fd, uint32_t links)
 {
 	struct hcc_sem_region *region;
+	int error;
 
 	if (!links || links > HCC_SEM_MAX_LINKS)
 		return -EINVAL;
-	if (ftruncate(fd, 0) || ftruncate(fd, (off_t)size_of(links)))
+	if (ftruncate(fd, 0))
 		return -errno;
+	/* With its pages: in a full /dev/shm whoever first writes to a hole dies. */
+	error = posix_fallocate(fd, 0, (off_t)size_of(links));
+	if (error)
+		return -error;
 	region = mmap(NULL, size_of(links), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (region == MAP_FAILED)
 		return -errno;

@@ -29,6 +29,7 @@ struct hcc_sem {
 	uint32_t level;
 	uint64_t held;  /* the owner word while the link is ours, else 0 */
 	uint64_t bytes; /* since it became ours */
+	_Atomic int cancelled;
 };
 
 const uint32_t hcc_sem_layout[] = {
@@ -235,7 +236,8 @@ static int wait_for_turn(struct hcc_sem *sem, uint64_t began)
 		HCC_POINT();
 		result = try_turn(sem, now, &nap);
 		HCC_POINT();
-		if (result == HCC_SEM_HELD || now - began >= patience)
+		if (result == HCC_SEM_HELD || now - began >= patience ||
+		    atomic_load(&sem->cancelled))
 			break;
 		if (nap > patience - (now - began))
 			nap = patience - (now - began);
@@ -250,21 +252,40 @@ static int wait_for_turn(struct hcc_sem *sem, uint64_t began)
 	return result;
 }
 
-int hcc_sem_enter(struct hcc_sem *sem)
+/* Take a link that nobody uses; else say whether there is anything to wait for. */
+static int ask(struct hcc_sem *sem, uint64_t now)
 {
-	struct hcc_sem_link *link;
-	uint64_t now;
+	struct hcc_sem_link *link = sem->link;
 
-	if (!sem || sem->held)
-		return HCC_SEM_OPEN;
-	link = sem->link;
-	now = hcc_os_now();
-	if (unattended(sem, now))
+	if (unattended(sem, now) || atomic_load_explicit(&sem->cancelled, memory_order_relaxed))
 		return HCC_SEM_OPEN;
 	if (!atomic_load(&link->waiting) && !quiet_in(link, sem->level, now) && take(sem, 0, now))
 		return HCC_SEM_HELD;
+	return HCC_SEM_WAIT;
+}
+
+int hcc_sem_enter(struct hcc_sem *sem)
+{
+	uint64_t now;
+	int result;
+
+	if (!sem || sem->held)
+		return HCC_SEM_OPEN;
+	now = hcc_os_now();
+	result = ask(sem, now);
 	HCC_POINT();
-	return wait_for_turn(sem, now);
+	return result == HCC_SEM_WAIT ? wait_for_turn(sem, now) : result;
+}
+
+uint64_t hcc_sem_patience_ns(const struct hcc_sem *sem)
+{
+	return sem ? setting_ns(&sem->link->patience_us, MAX_PATIENCE_US) : 0;
+}
+
+void hcc_sem_cancel(struct hcc_sem *sem)
+{
+	atomic_store(&sem->cancelled, 1);
+	ring(sem->link, sem->slot);
 }
 
 void hcc_sem_leave(struct hcc_sem *sem)
@@ -307,7 +328,7 @@ static int must_yield(const struct hcc_sem *sem, uint64_t waiting, uint64_t now)
 	return 0;
 }
 
-int hcc_sem_boundary(struct hcc_sem *sem, uint64_t bytes)
+int hcc_sem_ready(struct hcc_sem *sem, uint64_t bytes)
 {
 	struct hcc_sem_link *link;
 	uint64_t waiting, now, word;
@@ -315,7 +336,7 @@ int hcc_sem_boundary(struct hcc_sem *sem, uint64_t bytes)
 	if (!sem)
 		return HCC_SEM_OPEN;
 	if (!sem->held)
-		return hcc_sem_enter(sem);
+		return ask(sem, hcc_os_now());
 	link = sem->link;
 	sem->bytes = sem->bytes + bytes < sem->bytes ? UINT64_MAX : sem->bytes + bytes;
 	now = hcc_os_now();
@@ -323,16 +344,23 @@ int hcc_sem_boundary(struct hcc_sem *sem, uint64_t bytes)
 	if (waiting && must_yield(sem, waiting, now)) {
 		hcc_sem_leave(sem);
 		HCC_POINT();
-		return hcc_sem_enter(sem);
+		return ask(sem, hcc_os_now());
 	}
 	/* A sign of life, so that the lease starts again. */
 	word = now / US << 8 | (sem->slot + 1);
 	if (!atomic_compare_exchange_strong(&link->owner, &sem->held, word)) {
 		sem->held = 0;
-		return hcc_sem_enter(sem);
+		return ask(sem, hcc_os_now());
 	}
 	sem->held = word;
 	return HCC_SEM_HELD;
+}
+
+int hcc_sem_boundary(struct hcc_sem *sem, uint64_t bytes)
+{
+	int result = hcc_sem_ready(sem, bytes);
+
+	return result == HCC_SEM_WAIT ? hcc_sem_enter(sem) : result;
 }
 
 void hcc_sem_set_level(struct hcc_sem *sem, uint32_t level)
@@ -349,12 +377,17 @@ static int claim(struct hcc_sem_link *link, uint32_t slot, uint32_t level)
 {
 	struct hcc_sem_slot *one = &link->slots[slot];
 	uint32_t pid = atomic_load(&one->pid);
+	uint64_t owner;
 
 	if (pid && !dead(link, slot))
 		return 0;
 	if (!atomic_compare_exchange_strong(&one->pid, &pid, hcc_os_pid()))
 		return 0;
 	HCC_POINT();
+	/* It died with the link: from now on it would seem to live. */
+	owner = atomic_load(&link->owner);
+	if (owner_slot(owner) == (int)slot)
+		atomic_compare_exchange_strong(&link->owner, &owner, 0);
 	atomic_store(&one->pidns, hcc_os_pidns());
 	atomic_store(&one->level, level);
 	atomic_fetch_and(&link->waiting, ~bit(slot));

@@ -62,9 +62,10 @@ struct hcc_sem_region {
 	struct hcc_sem_link link[];
 };
 
-/* Results of hcc_sem_enter and hcc_sem_boundary. */
+/* Results of hcc_sem_enter, hcc_sem_boundary and hcc_sem_ready. */
 #define HCC_SEM_HELD 0 /* the link is the caller's */
 #define HCC_SEM_OPEN 1 /* go ahead without it */
+#define HCC_SEM_WAIT 2 /* hcc_sem_ready alone: hcc_sem_enter would wait */
 
 struct hcc_sem; /* private to the process; one per thread and link */
 
@@ -94,6 +95,12 @@ int hcc_sem_enter(struct hcc_sem *sem);
 int hcc_sem_boundary(struct hcc_sem *sem, uint64_t bytes);
 /* After the last message of a burst. */
 void hcc_sem_leave(struct hcc_sem *sem);
+/* As hcc_sem_boundary, but never waits. */
+int hcc_sem_ready(struct hcc_sem *sem, uint64_t bytes);
+/* The longest that hcc_sem_enter waits. */
+uint64_t hcc_sem_patience_ns(const struct hcc_sem *sem);
+/* Nobody waits with it any more, also who does; the one call that any thread may make. */
+void hcc_sem_cancel(struct hcc_sem *sem);
 
 /* Offsets and sizes of the layout, for bindings to compare with theirs; 0 ends the list. */
 extern const uint32_t hcc_sem_layout[];

@@ -96,6 +96,7 @@ class Semaphores(Closing):
         error_number = _library().hcc_sem_format(fd, len(links))
         if error_number:
             os.close(fd)
+            path.unlink(missing_ok=True)
             raise HostccError(f"{path}: {os.strerror(-error_number)}")
         made = cls(path, fd)
         made._region.stale_us = _us(stale_s)

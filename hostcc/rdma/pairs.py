@@ -49,6 +49,8 @@ class Sender:
     iteration: int
     """Bytes in the current iteration."""
     pairs: tuple[Pair, ...]
+    left_alone: int = 0
+    """Queue pairs that its shim had no room for."""
 
     @property
     def bytes(self) -> int:
@@ -85,7 +87,7 @@ class Senders:
 
     def _sender(self, one: ProcessCount) -> Sender:
         pairs = tuple(pair for qp in one.qps[:PAIRS] if (pair := self._pair(qp)) is not None)
-        return Sender(one.job, one.pid, one.iterations, one.iteration, pairs)
+        return Sender(one.job, one.pid, one.iterations, one.iteration, pairs, one.left_alone)
 
     def _pair(self, qp: QpCount) -> Pair | None:
         if not _DEVICE.match(qp.device) or not qp.destination:

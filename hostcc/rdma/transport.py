@@ -73,6 +73,7 @@ class Transport:
         self._learned: dict[str, int] = {}
         self._device_rates: dict[str, float] = {}
         self._sweep_at = 0.0
+        self._crowded: set[str] = set()
 
     @property
     def every_s(self) -> float:
@@ -103,6 +104,7 @@ class Transport:
             self._find_ways()
             await self._plan()
             self._sweep()
+            self._warn()
         self._tell()
 
     def stop(self) -> None:
@@ -301,11 +303,19 @@ class Transport:
             "bytes": sum(pair.bytes for pair in pairs),
             "moves": sum(pair.moves for pair in pairs),
             "failed": sum(pair.failed for pair in pairs),
+            "left_alone": sum(one.left_alone for one in those),
             "queue_pairs": len(pairs),
             "largest": [
                 self._row(pair) for pair in sorted(pairs, key=lambda one: -one.bytes)[:SHOWN]
             ],
         }
+
+    def _warn(self) -> None:
+        """Of jobs that have more queue pairs or devices than the shim has room for."""
+        crowded = {one.job for one in self._looking.senders if one.left_alone}
+        for job in sorted(crowded - self._crowded):
+            log.warning("no room for all of its queue pairs: some are left alone", job=job)
+        self._crowded = crowded
 
     def _row(self, pair: Pair) -> dict[str, Any]:
         table = self._ways.tables.get((pair.source, pair.destination))

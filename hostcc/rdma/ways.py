@@ -68,6 +68,9 @@ class Ways:
             why = "" if found.paths else "the port does not choose the path, or nobody answers"
         except (HostccError, OSError) as error:
             found, why = None, one_line(str(error))
+        except Exception as error:  # noqa: BLE001 - nobody waits for this to say so
+            log.defect("looking for paths of queue pairs failed", error)
+            found, why = None, one_line(repr(error))
         if ends not in self._due:
             return  # nobody wants it any more
         if found is not None and found.paths:

@@ -40,7 +40,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     heartbeat_stale_s: Annotated[float, Meta(ge=0.2, le=300)] = 1.5
     """Without a sign of life for so many seconds, sockets act as the plain algorithm."""
     on_exit: Literal["restore", "keep"] = "restore"
-    """restore: undo every change on SIGTERM.  keep: leave jobs' cgroups for the next agent."""
+    """restore: undo every change on SIGTERM.  keep: leave processes in their jobs' cgroups."""
     observe_only: bool = False
     """Change nothing on this host, answer questions only."""
     network_namespaces: Literal["all", "own"] = "all"

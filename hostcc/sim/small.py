@@ -53,7 +53,8 @@ def measured(view: ClusterView, error: float, seed: int, index: int) -> ClusterV
     jobs = []
     for job in view.jobs:
         compute, start = off(job.compute_s), off(job.comm_start_s)
-        phase, work = job.phase_s + rng.uniform(-error, error) * job.period_s, off(job.work)
+        phase = (job.phase_s or 0.0) + rng.uniform(-error, error) * job.period_s
+        work = off(job.work)
         jobs.append(
             replace(
                 job,

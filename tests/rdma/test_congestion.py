@@ -62,7 +62,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 def test_unfair_static_and_back(stage: Stage) -> None:
-    """The thesis's experiment: T of 125 against 100 us is a weight of 0.8."""
+    """T of the port is what was there divided by the weight, each time."""
     stage.begin()
     stage.tick()
     assert stage.read() == PLAIN  # mode mltcp, and only static is configured

@@ -167,6 +167,7 @@ def test_one_of_two_jobs_moves_when_there_is_another_path(stage: Stage) -> None:
     assert (row["job"], row["processes"], row["queue_pairs"]) == ("a", 1, 1)
     assert row["largest"][0]["destination"] == THERE
     assert row["bytes"] > 0
+    assert row["left_alone"] == 0
 
 
 def test_the_clusters_plan_is_followed(stage: Stage) -> None:
@@ -287,3 +288,18 @@ def test_files_of_the_dead_are_swept(stage: Stage) -> None:
     stage.part.start()
     stage.run(1)
     assert not dead.exists()
+
+
+def test_queue_pairs_without_room_are_told_of(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.world.job("a")
+    process = stage.world.process("a")
+    process._counts.left_alone = 3
+    process.count(1000)
+    stage.part.start()
+    stage.run(3)
+    (row,) = stage.part.view()["rdma"]
+    assert (row["queue_pairs"], row["left_alone"]) == (1, 3)
+    said = [one.getMessage() for one in caplog.records]
+    assert said.count("no room for all of its queue pairs: some are left alone") == 1

@@ -46,8 +46,8 @@ def test_equal_senders_share_equally_and_fill_the_link() -> None:
 
 
 def test_a_smaller_t_gets_more() -> None:
-    """100 against 125 us: between 1.05 and 1.6 times the bytes while both send."""
-    slow, fast = job("slow", 1.0, Sender(t_s=125e-6), 0.3), job("fast", 1.0, Sender(), 0.3)
+    """100 against the default 125 us: between 1.05 and 1.6 times the bytes while both send."""
+    slow, fast = job("slow", 1.0, Sender(), 0.3), job("fast", 1.0, Sender(t_s=100e-6), 0.3)
     found = dcqcn.run([slow, fast], LINK, 1, seed=1)
     # When `fast` is done the rest of `slow` has the link to itself.
     alone = found["slow"][0] - found["fast"][0]
@@ -55,9 +55,9 @@ def test_a_smaller_t_gets_more() -> None:
     assert 1.05 <= fast.bytes / others <= 1.6
 
 
-def means(patient_t_s: float, f: Scale | None) -> float:
+def means(first_t_s: float, f: Scale | None) -> float:
     """Mean iteration over the time alone, of two jobs of 45 % communication."""
-    senders = [Sender(t_s=patient_t_s, mltcp=f), Sender(mltcp=f)]
+    senders = [Sender(t_s=first_t_s, mltcp=f), Sender(mltcp=f)]
     jobs = [
         replace(job(name, 0.45, sender, 0.15), flows=8)
         for name, sender in zip("ab", senders, strict=True)
@@ -67,15 +67,15 @@ def means(patient_t_s: float, f: Scale | None) -> float:
 
 
 def test_compatible_jobs_gain_from_unfairness_and_from_mltcp() -> None:
-    fair = means(100e-6, None)
+    fair = means(125e-6, None)
     assert fair > 1.15
-    assert means(125e-6, None) < fair - 0.05
-    assert means(100e-6, lambda ratio: 1.75 * ratio + 0.25) < fair - 0.05
+    assert means(100e-6, None) < fair - 0.05
+    assert means(125e-6, lambda ratio: 1.75 * ratio + 0.25) < fair - 0.05
 
 
 def test_incompatible_jobs_gain_nothing_much() -> None:
     """70 % communication each: 1.4 times alone is the best there is."""
-    unfair = medians([job("a", 0.7, Sender(t_s=125e-6)), job("b", 0.7, Sender())], 30)
+    unfair = medians([job("a", 0.7, Sender(t_s=100e-6)), job("b", 0.7, Sender())], 30)
     assert min(unfair) >= 1.3 * 0.05
 
 
@@ -92,7 +92,7 @@ def triple(share: float, periods: tuple[float, ...], timers_us: tuple[float, ...
 
 def test_triples() -> None:
     """Three that fit on one link gain from three different timers; three that do not do not."""
-    fair, unfair = (100, 100, 100), (125, 100, 80)
+    fair, unfair = (125, 125, 125), (80, 100, 125)
     alike = (0.1, 0.1, 0.1)
     assert triple(0.28, alike, fair) / triple(0.28, alike, unfair) > 1.05
     different = (0.1, 0.084, 0.068)
