@@ -1,14 +1,21 @@
-"""`hostcc agent`: the daemon, or a look at what it would change."""
+"""`hostcc agent`: the daemon, a look at what it would change, or a check of its configuration."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hostcc.cli.common import Subparsers, add_parser
-from hostcc.errors import Exit, HostccError, InputError
+from hostcc.cli.common import Subparsers, add_parser, print_json
+from hostcc.errors import ConfigError, Exit, HostccError, InputError
 
+if TYPE_CHECKING:
+    from hostcc.config import Config
+    from hostcc.configfile import Loaded
+
+SCHEMA = "hostcc.check/1"
 SYSTEM_CONFIG = Path("/etc/hostcc/hostcc.toml")
 
 
@@ -27,23 +34,30 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--observe-only", action="store_true", help="change nothing, answer questions only"
     )
-    parser.add_argument("--json", action="store_true", help="with --dry-run: print JSON")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="say what of the configuration is wrong or does not fit this host, start nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="with --dry-run, --check: print JSON")
+    status = f"{Exit.CONFIGURATION:d}"
+    parser.epilog = f"Exit status {status}: the configuration is wrong, or does not fit this host."
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the daemon until it is told to stop."""
-    import msgspec
+    from hostcc import log
 
-    from hostcc import configfile, log
-
-    if args.json and not args.dry_run:
-        raise InputError("--json: expected together with --dry-run")
+    if args.check and args.dry_run:
+        raise InputError("--check: expected without --dry-run")
+    if args.json and not (args.dry_run or args.check):
+        raise InputError("--json: expected together with --dry-run or --check")
     path = args.config or SYSTEM_CONFIG
-    config = configfile.load(path, must_exist=args.config is not None)
-    if args.observe_only:
-        observing = msgspec.structs.replace(config.agent, observe_only=True)
-        config = msgspec.structs.replace(config, agent=observing)
+    if args.check:
+        return check(path, args)
+    loaded = load(path, must_exist=args.config is not None)
+    config = observing(loaded.config, args)
     log.configure(config.agent.log_level, config.agent.log_format)
     if args.dry_run:
         from hostcc.cli import dryrun
@@ -57,13 +71,80 @@ def run(args: argparse.Namespace) -> int:
 
     from hostcc import heap
     from hostcc.agent import Agent
+    from hostcc.stalls import Stalls, new_loop
 
     heap.share()
+    stalls = Stalls()
     try:
-        asyncio.run(Agent(config, path if path.exists() else None).run())
-    except HostccError as error:
+        agent = Agent(config, path if path.exists() else None, stalls=stalls)
+        with asyncio.Runner(loop_factory=lambda: new_loop(stalls)) as runner:
+            runner.run(agent.run())
+    except HostccError as failure:
+        error = explained(failure, config, loaded)
         if config.agent.log_format == "text" and "JOURNAL_STREAM" not in os.environ:
-            raise
+            raise error from None
         log.get_logger("agent").failure("stopped", reason=str(error))
         return error.exit_status
     return Exit.OK
+
+
+def load(path: Path, must_exist: bool) -> Loaded:
+    """The configuration.  Raises ConfigError."""
+    from hostcc import configfile
+
+    try:
+        loaded = configfile.read(path, must_exist)
+        for problem in configfile.check(loaded.config):
+            raise loaded.refusal(*problem)
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+    return loaded
+
+
+def explained(error: HostccError, config: Config, loaded: Loaded) -> HostccError:
+    """Why it did not start; ConfigError where it never will with this configuration."""
+    from hostcc import configcheck
+
+    stopping = [one for one in configcheck.misfits(config) if one.stops]
+    if not stopping:
+        return error
+    lines = [one.line(loaded.file_of(one.key)) for one in stopping]
+    return ConfigError("; ".join([str(error), *lines]))
+
+
+def observing(config: Config, args: argparse.Namespace) -> Config:
+    """As the command line wants it."""
+    import msgspec
+
+    if not args.observe_only:
+        return config
+    agent = msgspec.structs.replace(config.agent, observe_only=True)
+    return msgspec.structs.replace(config, agent=agent)
+
+
+def check(path: Path, args: argparse.Namespace) -> int:
+    """One line for each thing that is wrong."""
+    lines = list(problems(path, args))
+    if args.json:
+        print_json({"schema": SCHEMA, "problems": lines})
+    else:
+        fine = f"{path}: fits this host" if path.exists() else f"no {path}: the defaults fit"
+        print("\n".join(lines) or fine)
+    return Exit.CONFIGURATION if lines else Exit.OK
+
+
+def problems(path: Path, args: argparse.Namespace) -> Iterator[str]:
+    """What is wrong with the files; if nothing is, what does not fit this host."""
+    from hostcc import configcheck, configfile
+
+    try:
+        loaded = configfile.read(path, must_exist=args.config is not None)
+    except InputError as error:
+        yield str(error)
+        return
+    wrong = list(configfile.check(loaded.config))
+    for problem in wrong:
+        yield str(loaded.refusal(*problem))
+    if not wrong:
+        for one in configcheck.misfits(observing(loaded.config, args)):
+            yield one.line(loaded.file_of(one.key))

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from hostcc.client import DEFAULT_SOCKET, ask
+from hostcc.client import SOCKET_VARIABLE, ask, default_socket
 from hostcc.errors import Exit, HostccError, InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
 Subparsers = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public name for it
@@ -51,9 +51,9 @@ def add_socket_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--socket",
         type=Path,
-        default=DEFAULT_SOCKET,
+        default=default_socket(),
         metavar="PATH",
-        help="the agent's control socket (default: %(default)s)",
+        help=f"the agent's control socket (default: {SOCKET_VARIABLE}, or %(default)s)",
     )
 
 
@@ -126,22 +126,6 @@ def print_whole(screen: Console, *parts: RenderableType) -> None:
 def least_width(screen: Console, part: RenderableType) -> int:
     """What a part needs for no word to be broken."""
     return screen.measure(part, options=screen.options.update(width=PIPE_WIDTH)).minimum
-
-
-class Cut:
-    """A part as wide as its words need, cut at the edge of a screen that is not to scroll."""
-
-    def __init__(self, part: RenderableType) -> None:
-        self._part = part
-
-    def __rich_console__(self, screen: Console, options: ConsoleOptions) -> RenderResult:
-        """As rich asks for it."""
-        from rich.segment import Segment
-
-        width = max(options.max_width, least_width(screen, self._part))
-        for line in screen.render_lines(self._part, options.update(width=width), pad=False):
-            yield from Segment.adjust_line_length(line, options.max_width, pad=False)
-            yield Segment.line()
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Table:

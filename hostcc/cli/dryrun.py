@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from hostcc import startup
@@ -11,13 +13,15 @@ from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.cli.common import emit, print_json, table
 from hostcc.config import Config
 from hostcc.engine import plan
-from hostcc.errors import Exit
-from hostcc.journal import change_json
+from hostcc.errors import Exit, HostccError
+from hostcc.journal import Journal, change_json
 from hostcc.model import Change
 from hostcc.planning.dryrun import by_plans
 from hostcc.routing.routing import planned as paths
 
 SCHEMA = "hostcc.dry-run/1"
+WIDEST = 120
+"""Characters of one value of a change."""
 
 
 def show(config: Config, as_json: bool) -> int:
@@ -25,7 +29,8 @@ def show(config: Config, as_json: bool) -> int:
     problems = startup.missing(config.agent.cgroup_root)
     planned: list[Change] = []
     if not config.agent.observe_only and not any("cgroup" in text for text in problems):
-        planned = plan(config, CgroupTree(resolve_root(config.agent.cgroup_root)))
+        tree = CgroupTree(resolve_root(config.agent.cgroup_root))
+        planned = plan(config, tree, left(Path(config.agent.run_dir)))
         later, trouble = by_plans(config)
         planned += later
         problems += trouble
@@ -41,6 +46,14 @@ def show(config: Config, as_json: bool) -> int:
         return Exit.OK
     emit(changes_table(rows))
     return Exit.OK
+
+
+def left(run_dir: Path) -> Mapping[str, Change]:
+    """Changes that an earlier agent has left behind; none for whoever may not know them."""
+    try:
+        return Journal(run_dir).active
+    except HostccError:
+        return {}
 
 
 def without_time(change: Change) -> dict[str, Any]:
@@ -72,5 +85,6 @@ def changes_table(rows: list[dict[str, Any]]) -> Any:
 def words(value: object) -> str:
     """A Change's from or to, for people."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {item}" for key, item in value.items() if item is not None)
+        shown = {key: str(item) for key, item in value.items() if item is not None}
+        return ", ".join(f"{key} {shorten(text, WIDEST)}" for key, text in shown.items())
     return "-" if value is None else str(value)

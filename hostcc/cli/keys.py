@@ -22,6 +22,7 @@ SCHEMA = "hostcc.keys/1"
 COLUMNS = [
     ("Member", "left"),
     ("Key", "left"),
+    ("Signs as", "left"),
     ("State", "left"),
     ("From", "left"),
     ("Until", "left"),
@@ -69,7 +70,8 @@ def run_new(args: argparse.Namespace) -> int:
         )
     host = keys.HostKeys(name, (keys.generate(time.time()),))
     print(keys_file.write_host(args.dir, host))
-    _say(f"made keys of {name}; allow this file on every other host: hostcc keys allow FILE")
+    key = host.keys[0].public.fingerprint
+    _say(f"made key {key} of {name}; allow this file on every other host: hostcc keys allow FILE")
     return Exit.OK
 
 
@@ -121,6 +123,7 @@ def run_allow(args: argparse.Namespace) -> int:
             f"{where}: name: {member.name} is known with other keys; --replace takes these instead"
         )
     print(keys_file.allow(args.dir, member))
+    _say(f"{member.name} may take part with key {_fingerprints(member)}")
     return Exit.OK
 
 
@@ -147,8 +150,8 @@ def run_rotate(args: argparse.Namespace) -> int:
     print(keys_file.write_host(args.dir, host))
     takes_over = _date(now + args.overlap * HOUR_S / 2)
     _say(
-        f"the new key takes over at {takes_over}: by then allow this file on every other host; "
-        f"the old one ends at {_date(now + args.overlap * HOUR_S)}"
+        f"the new key {host.keys[-1].public.fingerprint} takes over at {takes_over}: by then allow "
+        f"this file on every other host; the old one ends at {_date(now + args.overlap * HOUR_S)}"
     )
     return Exit.OK
 
@@ -180,6 +183,10 @@ def _share(old: Member, new: Member) -> bool:
     return bool({key.curve for key in old.keys} & {key.curve for key in new.keys})
 
 
+def _fingerprints(member: Member) -> str:
+    return " or ".join(key.fingerprint for key in member.keys)
+
+
 def _state(key: PublicKey, now: float) -> str:
     if not key.valid(now):
         return "ended"
@@ -188,7 +195,7 @@ def _state(key: PublicKey, now: float) -> str:
 
 def _row(name: str, key: PublicKey, now: float) -> tuple[str, ...]:
     until = "-" if key.ends is None else _date(key.ends)
-    return name, key.fingerprint, _state(key, now), _date(key.starts), until
+    return name, key.fingerprint, key.sign_fingerprint, _state(key, now), _date(key.starts), until
 
 
 def _as_json(listed: AllowList, now: float) -> dict[str, Any]:
@@ -198,6 +205,7 @@ def _as_json(listed: AllowList, now: float) -> dict[str, Any]:
             {
                 "member": member.name,
                 "fingerprint": key.fingerprint,
+                "sign_fingerprint": key.sign_fingerprint,
                 "state": _state(key, now),
                 "starts": key.starts,
                 "ends": key.ends,

@@ -11,11 +11,13 @@ import argparse
 import contextlib
 import errno
 import importlib
+import json
 import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from hostcc.cli.parser import Parser, UsageError
 from hostcc.errors import Exit, HostccError, one_line
 
 COMMANDS = {
@@ -43,9 +45,11 @@ COMMANDS = {
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """A disk that is full or broken, which the output goes to."""
 
+ERROR = "hostcc.error/1"
 EPILOG = """\
-exit status: 0 it worked; 1 it failed, or verify or doctor found something;
-2 wrong usage or input; 3 no agent answers.  `run` returns its command's status.
+exit status: 0 it worked; 1 it failed, there is no such job, or verify or doctor
+found something; 2 wrong usage or input; 3 no agent answers; 78 the agent's
+configuration is wrong.  `run` returns its command's status.
 """
 
 
@@ -61,7 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()  # also after --help, which ends by SystemExit
     except HostccError as error:
-        _complain(chosen, str(error))
+        if isinstance(error, UsageError):
+            _say(error.usage.rstrip())
+        _complain(chosen if chosen in COMMANDS else None, str(error))
+        if wants_json(chosen, words):
+            _tell(error)
         return error.exit_status
     except BrokenPipeError:  # the reader (head, less) has seen enough
         _stop_writing()
@@ -75,6 +83,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def wants_json(chosen: str | None, words: Sequence[str]) -> bool:
+    """Whether whoever called expects JSON; also where the words are no command line of ours."""
+    own = words[: words.index("--")] if "--" in words else words
+    return chosen != "run" and "--json" in own
+
+
+def _tell(error: HostccError) -> None:
+    """What went wrong, on standard output, where a document is expected."""
+    about = {"code": error.code, "message": str(error), "exit_status": int(error.exit_status)}
+    with contextlib.suppress(OSError):
+        print(json.dumps({"schema": ERROR, "error": about}, ensure_ascii=False), flush=True)
 
 
 def _open_standard_streams() -> None:
@@ -96,8 +117,12 @@ def _stop_writing() -> None:
 
 def _complain(command: str | None, text: str) -> None:
     """One line on standard error, if that can be written."""
+    _say(f"hostcc {command or ''}".rstrip() + f": {text}")
+
+
+def _say(text: str) -> None:
     with contextlib.suppress(OSError):
-        print(f"hostcc {command or ''}".rstrip() + f": {text}", file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
 
 class _Version(argparse.Action):
@@ -112,7 +137,7 @@ class _Version(argparse.Action):
 
 def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser of the whole command line; only the chosen command's own is complete."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="hostcc",
         description="Host-side congestion and path agent for machine-learning clusters.",
         epilog=EPILOG,

@@ -43,11 +43,14 @@ def run(args: argparse.Namespace) -> int:
 
 def render(answer: dict[str, Any]) -> None:
     """The table, and which view this host itself holds."""
-    print(f"{answer['name']} (this host) holds view {short(answer['held'])}")
+    key = f", its key is {answer['key']}" if answer["key"] else ""
+    print(f"{answer['name']} (this host) holds view {short(answer['held'])}{key}")
     if answer["peers"]:
         emit(table(COLUMNS, map(row, answer["peers"])))
     else:
         print("no other members are known")
+    for line in (*troubles(answer["troubles"]), *disagreements(answer["disagreements"])):
+        print(line)
 
 
 def row(peer: dict[str, Any]) -> tuple[str, ...]:
@@ -63,6 +66,25 @@ def row(peer: dict[str, Any]) -> tuple[str, ...]:
         peer["link"],
         peer["address"] or "-",
     )
+
+
+def troubles(found: list[dict[str, Any]]) -> list[str]:
+    """Why others are not reached, or not let in."""
+    return [f"{one['who']}: {one['text']}" for one in found]
+
+
+def disagreements(found: list[dict[str, Any]]) -> list[str]:
+    """What is not the same on all members, so that they cannot agree on a plan."""
+    return [
+        f"{one['option']} differs: {one['here']} here, {'; '.join(map(_elsewhere, one['there']))}; "
+        "hosts agree on plans only where it is the same"
+        for one in found
+    ]
+
+
+def _elsewhere(there: dict[str, Any]) -> str:
+    more = there["count"] - len(there["members"])
+    return f"{there['value']} on {', '.join(there['members'])}{f' and {more} more' if more else ''}"
 
 
 def short(digest: str) -> str:

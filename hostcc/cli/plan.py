@@ -19,6 +19,7 @@ from hostcc.cli.common import (
     table,
     understood,
 )
+from hostcc.cli.peers import disagreements
 from hostcc.cli.planned import heading
 from hostcc.cli.viewfile import MAX_BYTES, view_of
 from hostcc.client import ask
@@ -40,6 +41,7 @@ COLUMNS = [
     ("Start later by", "right"),
     ("Reason", "left"),
 ]
+SHIFT_COLUMN = 5
 FLOW_COLUMNS = [
     ("Flow", "left"),
     ("Path", "left"),
@@ -136,7 +138,8 @@ def _agents(args: argparse.Namespace) -> int:
         elif args.json:
             print_json(answer)
         else:
-            print("\n".join(heading(answer["state"])))
+            state = answer["state"]
+            print("\n".join([*heading(state), *disagreements(state["disagreements"])]))
             if answer["jobs"]:
                 _list(msgspec.convert(answer, Plan))
                 _flows(answer["flows"])
@@ -159,8 +162,7 @@ def _of_view(args: argparse.Namespace) -> int:
         why = None if args.explain is None else explain(found, args.explain)
     except OptionsError as error:
         name, _, words = str(error).partition(":")
-        option = "explain" if name == "job" else name.replace("_", "-")
-        raise InputError(f"--{option}:{words}") from None
+        raise InputError(f"--{name.replace('_', '-')}:{words}") from None
     except InputError as error:
         raise InputError(f"{args.file}: {error}") from None
     if why is not None:
@@ -180,7 +182,11 @@ def _show_plan(digest: str, found: Solution, *, as_json: bool) -> None:
 
 def _list(plan: Plan) -> None:
     rows = [_row(one) for one in sorted(plan.jobs, key=lambda one: one.rank)]
-    emit(table(COLUMNS, rows), plan.reason)
+    columns = COLUMNS
+    if not any(one.shift_s for one in plan.jobs):  # as in what hosts agree on: no phases
+        columns = [*COLUMNS[:SHIFT_COLUMN], *COLUMNS[SHIFT_COLUMN + 1 :]]
+        rows = [(*row[:SHIFT_COLUMN], *row[SHIFT_COLUMN + 1 :]) for row in rows]
+    emit(table(columns, rows), plan.reason)
 
 
 def _flows(flows: list[dict[str, str]]) -> None:

@@ -35,13 +35,12 @@ def _job(one: dict[str, Any]) -> str:
     words = f"{one['name']}: rank {one['rank']}, level {one['level']}"
     if one["dscp"] is not None:
         words += f", DSCP {one['dscp']}"
-    words += f", weight {one['weight']:.3g} ({one['factor']:.3g} times its owner's)"
-    if one["start_later_s"]:
-        words += f", to start {seconds(one['start_later_s'])} later"
-    return words
+    return words + f", weight {one['weight']:.3g} ({one['factor']:.3g} times its owner's)"
 
 
 def _how(state: dict[str, Any]) -> str:
+    if state["alone"]:
+        return "agreed with nobody"
     if state["agreed"]:
         return "agreed"
     return f"after waiting for {_names(state)}" if state["missing"] else "after waiting"

@@ -37,6 +37,7 @@ def _job(job: Row) -> list[str]:
     words += [seen, f"{size(job['bytes'])} in {_count(job['iterations'], 'iteration')}"]
     words += [f"{job['moves']} moved live"] if job["moves"] else []
     words += [f"{job['failed']} could not be moved"] if job["failed"] else []
+    words += [f"{job['left_alone']} left alone for want of room"] if job["left_alone"] else []
     ends: dict[tuple[str, str], list[Row]] = {}
     for pair in job["largest"]:
         ends.setdefault((pair["source"] or pair["device"], pair["destination"]), []).append(pair)

@@ -22,8 +22,9 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = add_parser(subparsers, "rollback", "undo every change")
     parser.epilog = (
-        "A running agent then only observes, until `hostcc unfair MODE`.  Without an agent the\n"
-        "journal that the last one left in its run directory says what to undo."
+        "A running agent then only observes, until `hostcc unfair MODE`, which takes over jobs\n"
+        "that still run.  Without an agent the journal that the last one left in its run\n"
+        "directory says what to undo, and no job comes back."
     )
     add_client_options(parser)
     parser.add_argument(
@@ -32,17 +33,24 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="DIR",
         help="where the agent's journal is (default: where its socket is)",
     )
+    parser.add_argument(
+        "--marks",
+        action="store_true",
+        help="only the marks that an agent which died has left on connections",
+    )
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Undo."""
     try:
-        answer = ask(args.socket, "rollback", 60.0)
+        answer = None if args.marks else ask(args.socket, "rollback", 60.0)
     except NoAgentError:
+        answer = None
+    if answer is None:
         from hostcc.rollback import offline
 
-        answer = offline(args.run_dir or args.socket.parent)
+        answer = offline(args.run_dir or args.socket.parent, marks_only=args.marks)
     with understood(args.socket):
         print_json(answer) if args.json else render(answer)
         return Exit.FAILED if answer["problems"] else Exit.OK

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from hostcc.cli import rdma, routed
 from hostcc.cli.common import (
-    Cut,
     Subparsers,
     add_client_options,
     add_parser,
-    console,
     emit,
     print_json,
     seconds,
@@ -21,7 +17,9 @@ from hostcc.cli.common import (
     table,
     understood,
 )
-from hostcc.cli.peers import short
+from hostcc.cli.flows import number
+from hostcc.cli.peers import disagreements, short
+from hostcc.cli.peers import troubles as troubles_of
 from hostcc.cli.planned import heading as plan_heading
 from hostcc.cli.planned import here
 from hostcc.client import ask
@@ -74,34 +72,13 @@ def run(args: argparse.Namespace) -> int:
         with understood(args.socket):
             print_json(answer) if args.json else emit(screen(answer))
         return Exit.OK
+    from hostcc.cli import watch
+
     try:
         with understood(args.socket):
-            return watch_json(args, answer) if args.json else watch(args, answer)
+            return watch.run(args, answer)
     except KeyboardInterrupt:
         return Exit.OK
-
-
-def watch_json(args: argparse.Namespace, answer: dict[str, Any]) -> int:
-    """One JSON document after the other."""
-    while True:
-        print_json(answer)
-        time.sleep(args.watch)
-        answer = ask(args.socket, "status")
-
-
-def watch(args: argparse.Namespace, answer: dict[str, Any]) -> int:
-    """Keep the screen up to date."""
-    from rich.live import Live
-
-    if not sys.stdout.isatty():
-        while True:
-            emit(screen(answer))
-            time.sleep(args.watch)
-            answer = ask(args.socket, "status")
-    with Live(Cut(screen(answer)), console=console(), auto_refresh=False, screen=True) as live:
-        while True:
-            time.sleep(args.watch)
-            live.update(Cut(screen(ask(args.socket, "status"))), refresh=True)
 
 
 def screen(answer: dict[str, Any]) -> Group:
@@ -109,18 +86,27 @@ def screen(answer: dict[str, Any]) -> Group:
     from rich.console import Group
     from rich.text import Text
 
+    alarms, summary, details = told(answer)
     parts: list[Any] = [Text(line) for line in heading(answer["agent"])]
     if answer["jobs"]:
         parts += [Text(""), table(COLUMNS, map(job_row, answer["jobs"]))]
-    elif answer["agent"]["state"] == "active":
-        parts.append(Text("no jobs; start one: hostcc run --job NAME -- COMMAND"))
-    parts += gossip(answer.get("gossip"))
-    parts += [Text(line) for line in plan(answer.get("plan"))]
-    parts += [Text(line) for line in routed.lines(answer.get("routing"))]
-    parts += [Text(line) for line in rdma.lines(answer.get("parts", []))]
-    parts += [Text(line) for line in troubles(answer.get("parts", []))]
-    parts += [Text(f"note: {note['target']}: {note['text']}") for note in answer["notes"]]
-    return Group(*parts)
+    return Group(*parts, *summary, *details, *alarms)
+
+
+def told(answer: dict[str, Any]) -> tuple[list[Text], list[Text], list[Text]]:
+    """What is wrong, how it stands, and the rest: all beside the heading and the jobs."""
+    from rich.text import Text
+
+    others = gossip(answer.get("gossip"))
+    planned = plan(answer.get("plan"))
+    parts = answer.get("parts", [])
+    alarms = [*others[1:], *(Text(line) for line in troubles(parts))]
+    alarms += [Text(f"note: {note['target']}: {note['text']}") for note in answer["notes"]]
+    summary = others[:1]
+    if not answer["jobs"] and answer["agent"]["state"] == "active":
+        summary.append(Text("no jobs; start one: hostcc run --job NAME -- COMMAND"))
+    details = [*planned, *routed.lines(answer.get("routing")), *rdma.lines(parts)]
+    return alarms, summary, [Text(line) for line in details]
 
 
 def heading(agent: dict[str, Any]) -> list[str]:
@@ -129,9 +115,13 @@ def heading(agent: dict[str, Any]) -> list[str]:
     doing = f"mode {agent['mode']}" if acting else f"observing only: {agent['reason']}"
     who = f"agent {agent['instance']} (hostcc {agent['version']}, pid {agent['pid']})"
     used = f"CPU {agent['cpu_s']:.2f} s, memory {size(agent['resident_bytes'])}"
+    loop = agent["loop"]
+    if loop["longest_stall_s"] is not None:
+        used += f", longest stall {seconds(loop['longest_stall_s'])}"
     return [
         f"{who}, up {duration(agent['uptime_s'])}: {doing}",
         f"host's default {agent['default_congestion_control']}, {used}",
+        *(f"FAILING: {piece}: {why}" for piece, why in loop["failing"].items()),
     ]
 
 
@@ -152,8 +142,11 @@ def gossip(block: dict[str, Any] | None) -> list[Text]:
         return []
     counts = [f"{count} {state}" for state, count in sorted(block["members"].items())]
     line = f"gossip as {block['name']}: {', '.join(counts) or 'nobody else'}; "
+    alone = not (block["members"].get("alive") or block["members"].get("suspect"))
     if block["active"]:
         agreed = "agreed" if block["agreed"] else "not agreed"
+        if alone:
+            agreed = "agreed with nobody"
         line += f"follows view {short(block['active'])}, {agreed}"
     else:
         line += "follows no view yet"
@@ -166,7 +159,9 @@ def gossip(block: dict[str, Any] | None) -> list[Text]:
     if block["insecure"]:
         words = f"INSECURE: no keys, whoever reaches {block['listen']} may say anything"
         lines.append(Text(f"gossip is {words}", style="bold red"))
+    lines += [Text(f"gossip: {line}") for line in troubles_of(block["troubles"])]
     lines += [Text(f"gossip: job {job}: {why}") for job, why in block["unpublished"].items()]
+    lines += [Text(f"gossip: {line}") for line in disagreements(block["disagreements"])]
     return lines
 
 
@@ -179,6 +174,8 @@ def job_row(job: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
     weight = job["weight"] if job["static_weight"] is None else job["static_weight"]
     stance = {"off": "off", "static": "static"}.get(job["mode"], job["stance"])
+    if stance == "scaled" and job["plain_reason"]:
+        stance = job["direction"]
     if job.get("profiling"):
         stance = "first"
     return (
@@ -187,14 +184,26 @@ def job_row(job: dict[str, Any]) -> tuple[str, ...]:
         stance,
         f"{weight:g}",
         str(job["processes"]),
-        str(job["flows"]),
-        str(job["iterations"]),
-        seconds(job["period_s"]),
-        seconds(job["recent"]["p99_period_s"]),
+        number(job["flows"]),
+        iterations(job),
+        seconds(job["recent"]["mean_period_s"]),
+        tail(job["recent"]),
         seconds(job["communication_s"]),
         size(job["bytes_per_iteration"]),
         size(job["bytes_acked"]),
     )
+
+
+def iterations(job: dict[str, Any]) -> str:
+    """By what it sent, where its bytes of an iteration are known: ends can be missed."""
+    by_bytes = job["iterations_by_bytes"]
+    return str(job["iterations"]) if by_bytes is None else f"~{by_bytes}"
+
+
+def tail(recent: dict[str, Any]) -> str:
+    """The 99th percentile, and of how many iterations."""
+    p99 = recent["p99_period_s"]
+    return "-" if p99 is None else f"{seconds(p99)} of {recent['iterations']}"
 
 
 def duration(value: float) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from hostcc.cli.common import Column, Cut, console, emit, print_whole, table
+from hostcc.cli.common import Column, console, emit, print_whole, table
 
 pytestmark = pytest.mark.unit
 
@@ -60,15 +60,6 @@ def test_any_cells_are_drawn_whole(rows: list[tuple[str, ...]], width: int) -> N
     printed = set(out.getvalue().split())
     for word in " ".join(cell for row in rows for cell in row).split():
         assert word in printed
-
-
-def test_a_live_screen_is_cut_at_its_edge_only() -> None:
-    made, out = screen(30)
-    made.print(Cut(table(COLUMNS, ROWS)))
-    lines = out.getvalue().splitlines()
-    assert max(map(len, lines)) <= 30
-    assert lines[0].startswith("Rank  Job")
-    assert "Start later by"[:8] in lines[0]
 
 
 def test_a_pipe_gets_lines_without_colour_or_padding(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import sys
@@ -50,6 +51,22 @@ def test_two_hosts(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPa
     assert members(capsys, a) == {"a": ["valid"]}
     _, err = run(capsys, "revoke", "b", "--dir", a, status=2)
     assert "expected a member of the allow-list" in err
+
+
+def test_a_key_has_the_same_name_wherever_it_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    _, made = run(capsys, "new", "--name", "a", "--dir", a)
+    run(capsys, "new", "--name", "b", "--dir", b)
+    (key,) = json.loads(run(capsys, "list", "--json", "--dir", a)[0])["keys"]
+    # What a connection shows is all that is known of a stranger's key.
+    assert key["fingerprint"] == hashlib.sha256(bytes.fromhex(key["curve"])).hexdigest()[:16]
+    _, allowed = run(capsys, "allow", a / "a.pub", "--dir", b)
+    listed, _ = run(capsys, "list", "--dir", a)
+    assert all(key["fingerprint"] in text for text in (made, allowed, listed))
+    assert key["sign_fingerprint"] in listed
+    _, rotated = run(capsys, "rotate", "--dir", a)
+    after = json.loads(run(capsys, "list", "--json", "--dir", a)[0])["keys"]
+    assert after[-1]["fingerprint"] in rotated
 
 
 def test_rotation(tmp_path: Path, capsys: Capture) -> None:

@@ -89,8 +89,7 @@ def test_rollback_without_agent_or_journal(tmp_path: Path) -> None:
         (["pcie", "--job", "a=none"], "--job: a: 'none': expected a bus id"),
         (["probe", "127.0.0.1", "--port", "0"], "--port: expected 1 to 65535, got 0"),
         (["lab", "run", "two-jobs", "--cc", "none"], "--cc: expected a congestion control that"),
-        (["agent", "--json"], "--json: expected together with --dry-run"),
-        (["agent", "--config", "/none"], "/none: expected a readable file, got: No such file"),
+        (["agent", "--check", "--dry-run"], "--check: expected without --dry-run"),
     ],
 )
 def test_bad_input_is_status_2_in_one_line(words: list[str], message: str) -> None:
@@ -105,6 +104,81 @@ def test_wrong_usage_is_status_2(words: list[str]) -> None:
     done = run(*words)
     assert done.returncode == Exit.BAD_INPUT
     assert "usage: hostcc" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["statu"], "status"),
+        (["status", "--jsn"], "--json"),
+        (["status", "--wach=2"], "--watch"),
+        (["unfair", "sttic"], "static"),
+        (["keys", "nwe"], "new"),
+        (["bench", "rooting"], "routing"),
+        (["lab", "run", "two-jobs", "--iteration", "3"], "--iterations"),
+        (["run", "--job", "a", "--markk", "--", "true"], "--mark"),
+    ],
+)
+def test_what_was_probably_meant(words: list[str], meant: str) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (Exit.BAD_INPUT, "")
+    *usage, line = done.stderr.splitlines()
+    assert usage[0].startswith("usage: hostcc")
+    assert line.startswith("hostcc")
+    assert line.endswith(f"; did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "status"),
+    [
+        (["status", "--socket", "/none"], "no-agent", Exit.NO_AGENT),
+        (["flows", "--job", "a/b"], "bad-request", Exit.BAD_INPUT),
+        (["status", "--nonsense"], "bad-request", Exit.BAD_INPUT),
+        (["statu"], "bad-request", Exit.BAD_INPUT),
+        (["plan", "/none"], "bad-request", Exit.BAD_INPUT),
+        (["agent"], "bad-request", Exit.BAD_INPUT),
+        (["rank", "/none"], "bad-request", Exit.BAD_INPUT),
+        (["agent", "--dry-run", "--config", "/none"], "configuration", Exit.CONFIGURATION),
+    ],
+)
+def test_whoever_expects_json_gets_json(words: list[str], code: str, status: Exit) -> None:
+    """A document on standard output, and the line for people where it always is."""
+    done = run(*words, "--json")
+    assert done.returncode == status
+    answer = json.loads(done.stdout)
+    assert answer["schema"] == "hostcc.error/1"
+    error = answer["error"]
+    assert (error["code"], error["exit_status"]) == (code, status)
+    assert error["message"]
+    assert done.stderr.endswith(f": {error['message']}\n")
+
+
+def test_json_of_a_jobs_own_command_is_not_ours() -> None:
+    done = run("run", "--job", "a b", "--", "true", "--json")
+    assert (done.returncode, done.stdout) == (Exit.BAD_INPUT, "")
+
+
+def test_the_socket_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every command that asks the agent; the command line says otherwise."""
+    monkeypatch.setenv("HOSTCC_SOCKET", f"{tmp_path}/mine")
+    asking = [c for c in cli.COMMANDS if parser_of(c).get_default("socket") is not None]
+    assert {"status", "run", "jobs", "plan", "peers", "doctor", "rollback"} <= set(asking)
+    for command in asking:
+        assert parser_of(command).get_default("socket") == tmp_path / "mine"
+    done = run("status")
+    assert done.returncode == Exit.NO_AGENT
+    assert f"no agent at {tmp_path}/mine" in done.stderr
+    assert "no agent at /other" in run("status", "--socket", "/other").stderr
+    monkeypatch.setenv("HOSTCC_SOCKET", "")
+    assert parser_of("status").get_default("socket") == Path("/run/hostcc/control.sock")
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """A command's own, which is complete."""
+    (action,) = cli.build_parser(command)._subparsers._group_actions  # type: ignore[union-attr]
+    assert isinstance(action.choices, dict)
+    found: argparse.ArgumentParser = action.choices[command]
+    return found
 
 
 @pytest.mark.parametrize("command", [c for c in cli.COMMANDS if c not in {"lab", "bench"}])
@@ -203,7 +277,7 @@ def test_dry_run_of_a_bad_configuration(tmp_path: Path) -> None:
     path = tmp_path / "h.toml"
     path.write_text("[mltcp]\nslop = 1\n")
     done = run("agent", "--config", str(path), "--dry-run")
-    assert done.returncode == Exit.BAD_INPUT
+    assert done.returncode == Exit.CONFIGURATION
     assert f"{path}: mltcp.slop: expected one of the keys" in done.stderr
     assert "did you mean slope?" in done.stderr
 

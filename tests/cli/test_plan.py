@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hostcc.cli import plan
 from hostcc.cli.viewfile import view_of
-from hostcc.errors import InputError, NoAgentError
+from hostcc.errors import InputError, NoAgentError, NoJobError
 from hostcc.model import ClusterView
 from hostcc.sim.small import small_case
 from tests.refusals import is_one_line
@@ -49,6 +49,19 @@ def test_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["digest"] == "d"
     assert [one["level"] for one in answer["jobs"]] == [2, 3]
     assert [one["path"] for one in answer["flows"]] == ["p0", "p0"]
+
+
+def test_a_start_is_put_off_only_where_it_is_known_when_iterations_begin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "view.json"
+    for told, expected in ({"phase_s": 0.0}, True), ({}, False):
+        profiles = [job(name, compute=0.6, period_s=1.0, **told) for name in "ab"]
+        file.write_bytes(msgspec.json.encode(one_link(profiles, [0.4, 0.4])))
+        assert call(str(file)) == 0
+        text = capsys.readouterr().out
+        assert ("Start later by" in text) is expected
+        assert ("when iterations begin is not known here" in text) is not expected
 
 
 def test_table_and_explanation(path: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +112,6 @@ def test_the_agent_has_options_of_its_own(words: list[str]) -> None:
         ("--paths", "none"),
         ("--order", "none"),
         ("--compression", "none"),
-        ("--explain", "none"),
     ],
 )
 def test_a_wrong_option_is_named(tmp_path: Path, words: tuple[str, str]) -> None:
@@ -107,6 +119,11 @@ def test_a_wrong_option_is_named(tmp_path: Path, words: tuple[str, str]) -> None
     path.write_bytes(msgspec.json.encode(VIEW))
     with pytest.raises(InputError, match=f"^{words[0]}: expected "):
         call(str(path), *words)
+
+
+def test_a_job_that_is_not_planned(path: str) -> None:
+    with pytest.raises(NoJobError, match="no job 'nobody' among the 2"):
+        call(path, "--explain", "nobody")
 
 
 def test_a_loss_of_all_is_no_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +185,6 @@ def test_wrong_files_are_refused(path: str, change: dict[str, Any], words: str) 
         ["--most-loss", "2"],
         ["--most-loss", "nan"],
         ["--paths", "nowhere"],
-        ["--explain", "nobody"],
     ],
 )
 def test_wrong_options_are_refused(path: str, words: list[str]) -> None:

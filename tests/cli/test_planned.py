@@ -16,6 +16,7 @@ STATE: dict[str, Any] = {
     "held": "abc" * 8,
     "active": "abc" * 8,
     "agreed": True,
+    "alone": False,
     "missing": [],
     "number": 3,
     "age_s": 0.1,
@@ -23,12 +24,15 @@ STATE: dict[str, Any] = {
 }
 JOB: dict[str, Any] = {
     "name": "a", "rank": 1, "level": 3, "dscp": 32, "weight": 1.5, "factor": 0.5,
-    "start_later_s": 0.25,
 }  # fmt: skip
 
 
 def test_agreed() -> None:
     assert heading(STATE) == ["plan of view abcabcabcabc, agreed, in force for 12.0 s"]
+
+
+def test_agreed_with_nobody() -> None:
+    assert "agreed with nobody, in force" in heading(STATE | {"alone": True})[0]
 
 
 def test_after_waiting() -> None:
@@ -52,8 +56,14 @@ def test_none() -> None:
 
 
 def test_jobs() -> None:
-    other = JOB | {"name": "b", "rank": 0, "dscp": None, "start_later_s": 0.0}
+    other = JOB | {"name": "b", "rank": 0, "dscp": None}
     first, second = here([JOB, other])
     assert first == "plan: job b: rank 0, level 3, weight 1.5 (0.5 times its owner's)"
     assert second.startswith("plan: job a: rank 1, level 3, DSCP 32, weight 1.5 (0.5 times")
-    assert second.endswith("to start 250 ms later")
+    assert second.endswith("times its owner's)")
+
+
+def test_nobody_is_told_to_start_later() -> None:
+    """Also of an older agent's answer: the view carries no phase, so it was never known to help."""
+    (line,) = here([JOB | {"start_later_s": 0.411}])
+    assert "later" not in line

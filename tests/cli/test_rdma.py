@@ -15,7 +15,7 @@ PAIR: dict[str, Any] = {
 }  # fmt: skip
 JOB: dict[str, Any] = {
     "job": "train", "processes": 2, "iterations": 41, "bytes": 2 * 10**9, "moves": 2, "failed": 0,
-    "queue_pairs": 2,
+    "queue_pairs": 2, "left_alone": 0,
     "told": {"level": 1, "class": 104, "ports": "198.18.2.1: 50001", "links": "mlx5_0:0",
              "rate": None},
     "largest": [PAIR, {**PAIR, "qpn": 8, "port": 50003}],
@@ -55,12 +55,12 @@ def test_what_a_job_is_told_and_where_it_is() -> None:
 def test_what_is_not_known_or_not_planned() -> None:
     quiet = {**PAIR, "port": None, "path": None, "class": 0}
     job = {**JOB, "told": None, "processes": 1, "queue_pairs": 1, "iterations": 1, "moves": 0,
-           "failed": 3, "largest": [quiet]}  # fmt: skip
+           "failed": 3, "left_alone": 2, "largest": [quiet]}  # fmt: skip
     unknown = {"198.18.1.1 > 198.18.2.1": "nobody answers"}
     assert rdma.lines(parts(job, unknown=unknown)) == [
         (
             "RDMA train: no plan, 1 queue pair of 1 process, 2.00 GB in 1 iteration, "
-            "3 could not be moved"
+            "3 could not be moved, 2 left alone for want of room"
         ),
         "  198.18.1.1 to 198.18.2.1: path unknown, source port as the device likes, DSCP 0",
         "RDMA paths 198.18.1.1 > 198.18.2.1: nobody answers",

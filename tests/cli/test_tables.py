@@ -26,7 +26,10 @@ JOB: dict[str, Any] = {
     "best_communication_s": 0.09,
     "yielded_s": 0.0,
     "stance": "scaled",
-    "recent": {"iterations": 40, "mean_period_s": 0.24, "p99_period_s": 0.2512},
+    "direction": "one-way",
+    "plain_reason": None,
+    "iterations_by_bytes": None,
+    "recent": {"iterations": 40, "left_out": 1, "mean_period_s": 0.24, "p99_period_s": 0.2512},
 }
 AGENT: dict[str, Any] = {
     "version": "0.1.0",
@@ -39,6 +42,7 @@ AGENT: dict[str, Any] = {
     "default_congestion_control": "bbr",
     "cpu_s": 1.5,
     "resident_bytes": 42_000_000,
+    "loop": {"longest_stall_s": 0.0123, "failing": {}, "failures": 0},
 }
 
 
@@ -78,13 +82,21 @@ def test_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert out[0] == "agent host (hostcc 0.1.0, pid 7), up 1 h 1 min: mode mltcp"
     words = next(line for line in out if line.startswith("train")).split()
     assert words[:6] == ["train[bold]", "hcc_ab12_host", "scaled", "2", "3", "8"]
-    assert " ".join(words[6:]) == "41 240 ms 251 ms 99.8 ms 250 MB 12.3 GB"
+    assert " ".join(words[6:]) == "41 240 ms 251 ms of 40 99.8 ms 250 MB 12.3 GB"
     assert out[-1] == "note: job a: somebody edited it"
     common.emit(status.screen({"agent": AGENT, "jobs": [], "notes": []}))
     assert "hostcc run" in lines(capsys)[-1]
     observing = {**AGENT, "state": "observing", "reason": "rolled back"}
     common.emit(status.screen({"agent": observing, "jobs": [], "notes": []}))
     assert "observing only: rolled back" in lines(capsys)[0]
+
+
+def test_status_shows_how_the_loop_fares() -> None:
+    assert status.heading(AGENT)[1].endswith(", longest stall 12.3 ms")
+    failing = {"longest_stall_s": None, "failing": {"sweep": "KeyError('x')"}, "failures": 3}
+    _, usage, said = status.heading({**AGENT, "loop": failing})
+    assert "stall" not in usage  # nobody has timed it
+    assert said == "FAILING: sweep: KeyError('x')"
 
 
 GOSSIP: dict[str, Any] = {
@@ -97,7 +109,20 @@ GOSSIP: dict[str, Any] = {
     "agreed": True,
     "missing": [],
     "unpublished": {},
+    "troubles": [],
+    "disagreements": [],
 }
+UNREACHED = {"reason": "unreachable", "who": "seed b@10.0.0.2:7471", "text": "no answer (timeout)"}
+DISAGREEMENT: dict[str, Any] = {
+    "option": "plan.levels",
+    "here": "4",
+    "there": [
+        {"value": "8", "members": ["b", "c"], "count": 5},
+        {"value": "9", "members": ["z"], "count": 1},
+    ],
+}
+DIFFERS = "plan.levels differs: 4 here, 8 on b, c and 3 more; 9 on z; hosts agree on plans only "
+DIFFERS += "where it is the same"
 
 
 def test_status_shows_agreement_and_in_red_that_there_are_no_keys() -> None:
@@ -118,6 +143,11 @@ def test_status_shows_agreement_and_in_red_that_there_are_no_keys() -> None:
     assert warning.style == "bold red"
     assert job.plain == "gossip: job j: too much"
     assert status.gossip(None) == []
+    _, differs = status.gossip({**GOSSIP, "disagreements": [DISAGREEMENT]})
+    assert differs.plain == f"gossip: {DIFFERS}"
+    alone, why = status.gossip({**GOSSIP, "members": {"dead": 1}, "troubles": [UNREACHED]})
+    assert alone.plain == "gossip as a: 1 dead; follows view abababababab, agreed with nobody"
+    assert why.plain == "gossip: seed b@10.0.0.2:7471: no answer (timeout)"
 
 
 def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,13 +165,20 @@ def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
     }
     silent = {"rtt_s": None, "version": "", "held": "", "heard_s": None, "address": ""}
     unknown = {**known, **silent, "name": "c", "state": "dead", "link": "none", "shut_out": True}
-    peers.render({"name": "a", "held": "ab" * 16, "peers": [known, unknown]})
+    own = {"name": "a", "held": "ab" * 16, "key": "", "troubles": [], "disagreements": []}
+    peers.render({**own, "peers": [known, unknown]})
     out = [" ".join(line.split()) for line in lines(capsys)]
     assert out[0] == "a (this host) holds view abababababab"
     assert out[2] == "b alive 400 us 0.1.0 cdcdcdcdcdcd 310 ms ago dialled 10.0.0.2:7471"
     assert out[3] == "c dead, shut out - - - never none -"
-    peers.render({"name": "a", "held": "", "peers": []})
-    assert lines(capsys)[-1] == "no other members are known"
+    told = {"key": "0123456789abcdef", "troubles": [UNREACHED], "disagreements": [DISAGREEMENT]}
+    peers.render({**own, **told, "peers": []})
+    assert lines(capsys) == [
+        "a (this host) holds view abababababab, its key is 0123456789abcdef",
+        "no other members are known",
+        "seed b@10.0.0.2:7471: no answer (timeout)",
+        DIFFERS,
+    ]
 
 
 def test_status_of_other_modes() -> None:

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from hostcc.lab import netns
+from tests.patience import Patience
 from tests.tools.tracer import PATIENCE_S, Pair, Tracer
 
 pytestmark = pytest.mark.kernel
@@ -34,9 +35,9 @@ def burst(pair: Pair, count: int = SENT) -> None:
 
 def drained(pair: Pair) -> None:
     """Wait until the queue is empty."""
-    deadline = time.monotonic() + PATIENCE_S
+    patience = Patience(PATIENCE_S)
     while any(row.get("backlog") for row in pair.counters()):
-        assert time.monotonic() < deadline
+        assert patience.lasts()
         time.sleep(0.02)
 
 

@@ -12,7 +12,8 @@ from tests.tools.tracer import Tracer
 pytestmark = pytest.mark.kernel
 
 ITERATION = 1_000_000
-SILENCE = "[mltcp]\nsilence_us = 200000\n"
+SILENCE = '[mltcp]\nvariant = "cubic"\nsilence_us = 200000\n'
+"""Over loopback, where the variant hostcc is plain."""
 
 
 def test_ratio_and_f_of_a_job(host: RealHost) -> None:

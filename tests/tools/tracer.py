@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.patience import Patience
+
 TOOLS = Path(__file__).parent.parent.parent / "tools"
 PATIENCE_S = 60.0
 BOUND = ("--duration", "120")
@@ -71,10 +73,10 @@ class Tracer:
 
     def wait(self, true: Callable[[], bool]) -> None:
         """Wait until something is true that the script's output must lead to."""
-        deadline = time.monotonic() + PATIENCE_S
+        patience = Patience(PATIENCE_S)
         while not true():
             assert self.process.poll() in (None, 0), self.said
-            assert time.monotonic() < deadline, (self.said[-5:], self.lines[-5:])
+            assert patience.lasts(), (self.said[-5:], self.lines[-5:])
             time.sleep(0.02)
 
     def found(self, **wanted: Any) -> dict[str, Any]:
