@@ -2,20 +2,23 @@
 
 One JSON line in, one out, as often as the client likes.  A client has `request_s` for a
 whole request, so a slow one only loses its own connection; clients and their share per
-user are bounded, so a crowd of unprivileged readers cannot lock root out.
+user are bounded.  Root has a door of its own, which no crowd of readers can fill, and
+readers together get at most a part of the agent's time, one request after the other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostcc import unixsocket
+from hostcc.client import door_of_root
+from hostcc.door import Door
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.messages import (
@@ -38,72 +41,109 @@ class Bounds:
     """How much of the agent clients may have."""
 
     clients: int = 64
-    """Connections at the same time."""
+    """Connections at the same time, at either door."""
     clients_per_user: int = 16
     """The same, of one user other than root."""
     request_s: float = 10.0
     """Time for one whole request to arrive, seconds."""
     response_s: float = 10.0
     """Time for the client to take the answer, seconds."""
+    rest: float = 4.0
+    """Readers wait so many times as long as their last request took: so
+    they get a fifth of the time."""
+
+
+class Turns:
+    """Requests of users other than root: one at a time, users in turns, with rests between.
+
+    For one event loop.
+    """
+
+    def __init__(self, rest: float) -> None:
+        self._rest = rest
+        self._ends_s = 0.0
+        self._all = asyncio.Lock()
+        self._of_user: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def take(self, user: int, call: Callable[[], Awaitable[bytes]]) -> bytes:
+        """What the call comes to, in the user's turn."""
+        mine = self._of_user[user]
+        try:
+            async with mine, self._all:  # a user waits once for all, so that users take turns
+                await asyncio.sleep(max(0.0, self._ends_s - time.monotonic()))
+                began_s = time.monotonic()
+                try:
+                    return await call()
+                finally:
+                    now_s = time.monotonic()
+                    self._ends_s = now_s + self._rest * (now_s - began_s)
+        finally:
+            if not mine.locked():
+                self._of_user.pop(user, None)
 
 
 class ControlServer:
-    """Listens at `path`; members of `group` may read, root may change."""
+    """Listens at `path`, where members of `group` may read, and at root's own door beside it."""
 
     def __init__(self, path: Path, group: str, handler: Handler, bounds: Bounds | None = None):
         self._path = path
         self._group = group_id(group)
         self._handler = handler
         self._bounds = bounds or Bounds()
-        self._clients: Counter[int] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-        self._inode = 0
+        self._doors: list[Door] = []
 
     async def start(self) -> None:
-        """Listen.  Raises HostccError when the path is taken or cannot be made."""
-        listener = listen_at(self._path, self._group)
-        self._inode = self._path.stat().st_ino
-        self._server = await asyncio.start_unix_server(
-            self._serve, sock=listener, limit=MAX_REQUEST_BYTES
-        )
+        """Listen.  Raises HostccError when a path is taken or cannot be made."""
+        ours = asyncio.get_running_loop()
+        wanted = [(self._path, self._group)]
+        if (beside := door_of_root(self._path)) is not None:
+            wanted.append((beside, None))
+        try:
+            for path, group in wanted:
+                desk = _Desk(self._handler, ours, self._bounds, self._group)
+                self._doors.append(Door(path, group, desk.serve, MAX_REQUEST_BYTES))
+        except BaseException:
+            await self.close()
+            raise
+        for door in self._doors:
+            door.open()
 
     async def close(self) -> None:
-        """Stop listening, drop the clients, remove the socket if it is still ours."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self.intact():
-            self._path.unlink(missing_ok=True)
+        """Stop listening, drop the clients, remove the sockets if they are still ours."""
+        for door in self._doors:
+            await door.close()
 
     def intact(self) -> bool:
-        """Whether the path still leads to this server."""
-        try:
-            return self._path.stat().st_ino == self._inode
-        except OSError:
-            return False
+        """Whether the paths still lead to this server."""
+        return bool(self._doors) and all(door.intact() for door in self._doors)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+
+class _Desk:
+    """Answers what comes through one door, in that door's loop; the agent's loop does the work."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        agents_loop: asyncio.AbstractEventLoop,
+        bounds: Bounds,
+        group: int | None,
+    ) -> None:
+        self._handler, self._loop = handler, agents_loop
+        self._bounds, self._group = bounds, group
+        self._clients: Counter[int] = Counter()
+        self._turns = Turns(bounds.rest)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a client until it goes."""
+        peer = peer_of(writer.get_extra_info("socket"))
+        if self._crowded(peer):
+            await self._send(writer, failure("busy", "too many clients: try again later"))
+            return
+        self._clients[peer.uid] += 1
         try:
-            peer = peer_of(writer.get_extra_info("socket"))
-            if self._crowded(peer):
-                await self._send(writer, failure("busy", "too many clients: try again later"))
-                return
-            self._clients[peer.uid] += 1
-            try:
-                await self._converse(reader, writer, peer)
-            finally:
-                self._clients[peer.uid] -= 1
-        except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # the client went away, or was too slow, or we end
+            await self._converse(reader, writer, peer)
         finally:
-            self._tasks.discard(task)
-            writer.transport.abort()
+            self._clients[peer.uid] -= 1
 
     def _crowded(self, peer: Peer) -> bool:
         if self._clients.total() >= self._bounds.clients:
@@ -123,7 +163,9 @@ class ControlServer:
                 words = f"request: expected at most {MAX_REQUEST_BYTES} bytes in one line"
                 await self._send(writer, failure("bad-request", words))
                 return
-            await self._send(writer, await self._answer(line, peer))
+            answer = partial(self._answer, line, peer)
+            turn = answer() if peer.uid == 0 else self._turns.take(peer.uid, answer)
+            await self._send(writer, await turn)
 
     async def _send(self, writer: asyncio.StreamWriter, line: bytes) -> None:
         writer.write(line)
@@ -136,7 +178,7 @@ class ControlServer:
         try:
             request = decode(line)
             self._authorise(request, peer)
-            return success(await self._handler(request, peer))
+            return success(await self._done(request, peer))
         except PermissionError as error:
             return failure("denied", str(error))
         except HostccError as error:
@@ -145,16 +187,15 @@ class ControlServer:
             log.defect("request failed", error)
             return failure("failed", f"the agent could not do it: {error!r}")
 
+    async def _done(self, request: Request, peer: Peer) -> Any:
+        async def work() -> Any:
+            return await self._handler(request, peer)
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop))
+
     def _authorise(self, request: Request, peer: Peer) -> None:
         if isinstance(request, CHANGING):
             if not peer.may_change():
                 raise PermissionError("changing needs root")
         elif not peer.may_read(self._group):
             raise PermissionError("reading needs root or the agent's socket_group")
-
-
-def listen_at(path: Path, group: int | None) -> socket.socket:
-    """A listening UNIX socket, for the group or only for root.  Raises HostccError."""
-    listener = unixsocket.bind(path, socket.SOCK_STREAM, "control socket", group=group)
-    listener.listen(128)
-    return listener

@@ -10,6 +10,22 @@ from pathlib import Path
 from hostcc.errors import HostccError
 
 PROBE_S = 1.0
+_SO_PASSRIGHTS = 83
+"""include/uapi/asm-generic/socket.h, Linux 6.16 and later."""
+
+
+def refuse_descriptors(sock: socket.socket) -> bool:
+    """Have the kernel refuse messages with descriptors, also to sockets that are accepted from it.
+
+    Whoever closes the last descriptor of a TCP socket waits as long as its SO_LINGER says, and a
+    descriptor in a message that nobody takes is closed by whoever reads or closes the socket.
+    False where the kernel cannot: the reader has to be a thread that nobody waits for.
+    """
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)
+    except OSError:
+        return False
+    return True
 
 
 def bind(

@@ -21,7 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostcc import client, control
-from hostcc.control import Bounds, ControlServer
+from hostcc.control import Bounds, ControlServer, Turns
+from hostcc.door import listen_at
 from hostcc.errors import HostccError, InputError, NoAgentError
 from hostcc.messages import MAX_REQUEST_BYTES, Flows, Request, Status, Unfair
 from hostcc.peer import Peer, group_id, peer_of
@@ -186,24 +187,24 @@ def test_who_may_do_what(
 
 
 def test_mode_and_owner_of_the_socket(tmp_path: Path) -> None:
-    control.listen_at(tmp_path / "a", None).close()
+    listen_at(tmp_path / "a", None).close()
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
-    control.listen_at(tmp_path / "b", os.getgid()).close()
+    listen_at(tmp_path / "b", os.getgid()).close()
     assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o660
 
 
 def test_what_is_at_the_path_already(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    control.listen_at(path, None).close()
-    with control.listen_at(path, None), pytest.raises(HostccError, match="another program listens"):
-        control.listen_at(path, None)
+    listen_at(path, None).close()
+    with listen_at(path, None), pytest.raises(HostccError, match="another program listens"):
+        listen_at(path, None)
     path.unlink()
     path.write_text("precious")
     with pytest.raises(HostccError, match="something else is there"):
-        control.listen_at(path, None)
+        listen_at(path, None)
     assert path.read_text() == "precious"
     with pytest.raises(HostccError, match="No such file"):
-        control.listen_at(tmp_path / "none" / "s", None)
+        listen_at(tmp_path / "none" / "s", None)
 
 
 def test_closing_leaves_a_successors_socket_alone(tmp_path: Path) -> None:
@@ -302,7 +303,7 @@ def test_client(tmp_path: Path) -> None:
 
 
 def test_client_of_something_else(tmp_path: Path) -> None:
-    with control.listen_at(tmp_path / "mute", None), pytest.raises(NoAgentError, match="within"):
+    with listen_at(tmp_path / "mute", None), pytest.raises(NoAgentError, match="within"):
         client.ask(tmp_path / "mute", "status", timeout_s=0.1)
 
     async def body() -> None:
@@ -318,3 +319,47 @@ def test_client_of_something_else(tmp_path: Path) -> None:
                 await asyncio.to_thread(client.ask, tmp_path / "other", "status")
 
     asyncio.run(body())
+
+
+def test_readers_take_turns_and_rest() -> None:
+    """Two users, one with twenty requests at once: the other waits for one of them, not for all."""
+
+    async def play() -> list[str]:
+        turns, order = Turns(0.0), list[str]()
+
+        async def call(name: str) -> bytes:
+            await asyncio.sleep(0)
+            order.append(name)
+            return b""
+
+        first = [turns.take(1, lambda: call("many")) for _ in range(20)]
+        await asyncio.gather(*first, turns.take(2, lambda: call("one")))
+        return order
+
+    assert asyncio.run(play()).index("one") <= 1
+
+
+def test_a_crowd_of_readers_leaves_root_a_door(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "group_id", lambda name: 77)
+    monkeypatch.setattr(os, "chown", lambda *args: None)
+
+    async def body(path: Path) -> None:
+        held = [await asyncio.open_unix_connection(path) for _ in range(2)]
+        assert code(await say(path, b"", end=False)) == "busy"
+        shown = await asyncio.to_thread(client.ask, path, "status")
+        assert shown == {"pid": os.getpid()}
+        for _, writer in held:
+            writer.close()
+
+    conversation(tmp_path / "s", body, Bounds(clients=2))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_too_long_for_a_second_socket_has_one() -> None:
+    path = Path("/" + "x" * 104)
+    assert client.door_of_root(path) is None
+    assert client.door_of_root(Path("/run/hostcc/control.sock")) == Path(
+        "/run/hostcc/control-root.sock"
+    )
