@@ -19,7 +19,7 @@ from hostcc import ownership, startup
 from hostcc.cgroups import resolve_root
 from hostcc.config import Config
 from hostcc.coord.address import Address
-from hostcc.errors import HostccError, one_line
+from hostcc.errors import HostccError, InputError, one_line
 from hostcc.lockfile import holder
 from hostcc.measure.rdma import read_ports
 from hostcc.peer import group_id
@@ -78,6 +78,10 @@ def _agent(config: Config, running: bool) -> Iterator[Misfit]:
     agent = config.agent
     if why := _unmakable(Path(agent.run_dir)):
         yield Misfit("agent.run_dir", "a directory that can be made", why, stops=True)
+    try:
+        ownership.check_path(Path(agent.run_dir))
+    except InputError as error:
+        yield Misfit("agent.run_dir", "a directory that only root writes to", error, stops=True)
     key = "agent.socket" if agent.socket else "agent.run_dir"
     yield from _socket(key, config.socket_path, socket.SOCK_STREAM, config, running)
     if agent.socket_group != AgentConfig().socket_group:

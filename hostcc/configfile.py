@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostcc import tomlfile
+from hostcc import ownership, tomlfile
 from hostcc.config import Config, expand_ports, shape_of
 from hostcc.coord import address
 from hostcc.errors import InputError
@@ -97,6 +97,7 @@ def read(path: Path, must_exist: bool = True) -> Loaded:
         where = str(file)
         if file.is_fifo():  # the agent reads it again, and must not wait for a writer
             raise InputError(f"{where}: expected a file, got a pipe")
+        ownership.check_path(file)
         data = tomlfile.load(file, MAX_FILE_BYTES)
         config = convert(data, Config, where)
         names: set[str] = set()
@@ -114,6 +115,7 @@ def files(path: Path, must_exist: bool) -> list[Path]:
     if must_exist or path.exists():
         found.append(path)
     folder = path.with_suffix(".d")
+    ownership.check_path(folder)
     try:
         drop_ins = sorted(p for p in folder.iterdir() if p.suffix == ".toml")
     except (FileNotFoundError, NotADirectoryError):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
 
-from hostcc.errors import HostccError
+from hostcc import ownership
+from hostcc.errors import ConfigError, HostccError, InputError
+
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+"""What a disk says that takes nothing any more."""
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class AgentLock:
@@ -19,13 +25,18 @@ class AgentLock:
         self._root: Path | None = None
 
     def acquire(self) -> None:
-        """Make the run directory and lock it.  Raises HostccError that names the holder."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        """Make the run directory and lock it.  Raises HostccError that names the holder, and
+        ConfigError where others could write to the directory."""
+        folder = self.path.parent
         try:
-            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            fd = os.open(self.path, flags, 0o644)
+            ownership.check_path(folder)
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            ownership.check_path(folder)
+            fd = self._open()
         except OSError as error:
             raise HostccError(f"{self.path}: {error.strerror}") from None
+        except InputError as error:
+            raise ConfigError(f"run_dir {folder}: {error}") from None
         if not _lock(fd):
             os.close(fd)
             pid = holder(self.path)
@@ -37,6 +48,17 @@ class AgentLock:
         with suppress(OSError):  # a full disk: the lock holds, only its holder's number is unknown
             os.ftruncate(fd, 0)
             os.write(fd, f"{os.getpid()}\n".encode())
+
+    def _open(self) -> int:
+        """The file, or where it is not there and cannot be made the directory.  Raises OSError."""
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644)
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                raise
+        with suppress(FileNotFoundError):
+            return os.open(self.path, os.O_RDONLY | _FLAGS)
+        return os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
 
     def acquire_root(self, cgroup_root: Path) -> None:
         """Also hold the cgroup root: two agents must not manage the same jobs."""
@@ -63,7 +85,7 @@ class AgentLock:
 def holder(path: Path) -> int:
     """The process that holds a lock file; 0 when nobody does or there is no file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | _FLAGS)
     except OSError:
         return 0
     try:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from hostcc.errors import InputError
+
+MOST_LINKS = 40
+"""On the way to one file; as many as the kernel follows."""
 
 
 def check_directory(path: Path) -> None:
@@ -32,3 +36,44 @@ def check_owner(path: Path, found: os.stat_result, forbidden: int) -> None:
             f"{path}: expected mode {fit:04o} (others must not "
             f"{'read' if forbidden & 0o044 else 'write'} it), got {mode:04o}"
         )
+
+
+def check_path(path: Path) -> None:
+    """Raises InputError, which says what to do, unless only root and we can change what is at a
+    path, or put something else there.  What is not there is nobody's."""
+    for at, found, last in _way(path.absolute()):
+        # In a sticky directory nobody can exchange what is another's: its owner is looked at next.
+        sticky = not last and found.st_mode & stat.S_ISVTX
+        free = sticky or not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode))
+        try:
+            check_owner(at, found, 0 if free else 0o022)
+        except InputError as error:
+            mine = found.st_uid in {0, os.geteuid()}
+            fit = f"chmod go-w {at}" if mine else f"chown root {at}"
+            raise InputError(f"{error}; {fit}, or use another place") from None
+
+
+def _way(path: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
+    """Directories and links on the way to a path, and what is there, the last one."""
+    at, left, links = Path("/"), list(reversed(path.parts[1:])), 0
+    try:
+        yield at, at.lstat(), not left
+        while left:
+            part = left.pop()
+            if part == "..":
+                at = at.parent
+                continue
+            found = (at / part).lstat()
+            link = stat.S_ISLNK(found.st_mode)
+            yield at / part, found, not left and not link
+            if not link:
+                at /= part
+                continue
+            links += 1
+            if links > MOST_LINKS:
+                raise InputError(f"{path}: expected at most {MOST_LINKS} symbolic links")
+            target = (at / part).readlink()
+            at = Path("/") if target.is_absolute() else at
+            left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+    except OSError:  # it is not there, or opening it says what is wrong
+        return

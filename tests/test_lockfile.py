@@ -63,3 +63,30 @@ def test_a_run_dir_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(HostccError, match="symbolic links"):
         AgentLock(tmp_path / "run").acquire()
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EMFILE])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_disk_that_takes_nothing_keeps_nobody_from_undoing(
+    tmp_path: Path, number: int, there: bool
+) -> None:
+    def frozen(path: Path, flags: int, *mode: int) -> int:
+        if flags & (os.O_CREAT | os.O_RDWR):
+            raise OSError(number, os.strerror(number))
+        return real(path, flags, *mode)
+
+    real, lock, other = os.open, AgentLock(tmp_path), AgentLock(tmp_path)
+    if there:
+        lock.path.touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", frozen)
+        if number == errno.EMFILE:
+            with pytest.raises(HostccError, match="Too many open files"):
+                lock.acquire()
+            return
+        lock.acquire()
+        with pytest.raises(HostccError, match="another agent"):
+            other.acquire()
+    lock.release()
+    other.acquire()
+    other.release()

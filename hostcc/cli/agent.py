@@ -105,6 +105,8 @@ def explained(error: HostccError, config: Config, loaded: Loaded) -> HostccError
     """Why it did not start; ConfigError where it never will with this configuration."""
     from hostcc import configcheck
 
+    if isinstance(error, ConfigError):
+        return error
     stopping = [one for one in configcheck.misfits(config) if one.stops]
     if not stopping:
         return error
