@@ -20,6 +20,10 @@ from hostcc.measure.discover.scan import read
 BASE = "hostcc"
 EVENTS_BYTES = 4096
 """More than a group's events take."""
+PF_EXITING = 0x4
+"""Of the flags in /proc/PID/stat (linux/sched.h)."""
+SIGKILL = 1 << 8
+"""In the masks of /proc/PID/status."""
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -114,6 +118,12 @@ class CgroupTree:
         finally:
             os.close(file)
 
+    def ending(self, path: Path) -> bool:
+        """Whether those who are in the group can no longer be moved, since they are exiting."""
+        if not self.populated(path) or any(map(_unnamed, _walk(path))):
+            return False
+        return not self.living(self.pids(path))
+
     def pids(self, path: Path) -> list[int]:
         """The processes in the group and below."""
         return [pid for group in _walk(path) for pid in _members(group)]
@@ -124,6 +134,11 @@ class CgroupTree:
             pids = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
         stats = ((pid, procfs.stat(read(f"/proc/{pid}/stat", 4096))) for pid in pids)
         return {pid: stat for pid, stat in stats if stat is not None}
+
+    def living(self, pids: Iterable[int]) -> dict[int, Stat]:
+        """The same without those that have been killed and are about to end."""
+        there = self.processes(pids)
+        return {pid: stat for pid, stat in there.items() if not _dying(pid)}
 
     def ids(self, path: Path) -> list[int]:
         """The ids of the group and of those below it."""
@@ -213,6 +228,26 @@ def _members(group: Path) -> list[int]:
         return [int(pid) for pid in (group / "cgroup.procs").read_text().split() if pid != "0"]
     except OSError:
         return []
+
+
+def _dying(pid: int) -> bool:
+    """Whether a process is exiting, or has a SIGKILL on its way."""
+    try:
+        flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (OSError, IndexError, UnicodeDecodeError):
+        return False
+    words = dict(line.split(":\t", 1) for line in lines if line.startswith(("SigPnd", "ShdPnd")))
+    pending = [int(word, 16) for word in words.values()]
+    return bool(int(flags) & PF_EXITING) or any(mask & SIGKILL for mask in pending)
+
+
+def _unnamed(group: Path) -> bool:
+    """Whether a process of another PID namespace is there."""
+    try:
+        return "0" in (group / "cgroup.procs").read_text().split()
+    except OSError:
+        return False
 
 
 def _walk(path: Path) -> Iterator[Path]:

@@ -59,7 +59,7 @@ class Engine:
         try:
             self.table.start()
         except BaseException as error:
-            self.table.drop_base(f"failed: {error}")
+            self.table.end(f"failed: {error}")
             self.drop(f"failed: {error}")
             raise
 
@@ -98,6 +98,9 @@ class Engine:
         finally:
             try:
                 problems = self.table.release(how)
+                if (late := self.table.late).groups:
+                    await asyncio.to_thread(late.wait)
+                    problems += late.undo(how) or self.table.end(how)
             finally:
                 self.drop(how)
         return problems

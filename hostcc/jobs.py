@@ -20,6 +20,7 @@ from hostcc.cgroup_events import GroupEvents
 from hostcc.cgroups import CgroupTree
 from hostcc.config import Config, job_params, port_rules
 from hostcc.errors import HostccError
+from hostcc.exiting import Late
 from hostcc.journal import Journal
 from hostcc.limits import MAX_JOBS, is_job_name
 from hostcc.log import get_logger
@@ -77,6 +78,7 @@ class JobTable:
         self._moves: list[Future[SwitchResult]] = []
         """Walks that move sockets, as far as they may not be over."""
         self._parted = False
+        self.late = Late(tree, journal)
         self.sockets = self._new_sockets()
 
     def start(self) -> None:
@@ -257,9 +259,16 @@ class JobTable:
         self._backend.set_port_rules({})
         self._rules = {}
         self._journal.undone([changes.RULES, changes.MODE], how)
-        if not problems and not self.drop_base(how):
-            problems.append(f"{self.tree.base}: somebody else uses it, left in place")
-        return problems
+        return problems or ([] if self.late.groups else self.end(how))
+
+    def end(self, how: str) -> list[str]:
+        """Last of all, remove the directory of the groups, unless a job's stays; why not."""
+        if any(change.what == changes.GROUP for change in self._journal.active.values()):
+            return []
+        if self.tree.exists(self.tree.base) and not self.tree.remove(self.tree.base):
+            return [f"{self.tree.base}: somebody else uses it, left in place"]
+        self._journal.undone([changes.BASE], how)
+        return []
 
     async def moved(self) -> None:
         """Wait until sockets are where the jobs want them.  Raises what went wrong on the way."""
@@ -271,15 +280,6 @@ class JobTable:
         self._events.close()
         self._walker.shutdown(cancel_futures=True)
 
-    def drop_base(self, how: str) -> bool:
-        """Remove the directory of the groups, unless a job's stays; False: somebody else's does."""
-        if any(change.what == changes.GROUP for change in self._journal.active.values()):
-            return True
-        gone = not self.tree.exists(self.tree.base) or self.tree.remove(self.tree.base)
-        if gone:
-            self._journal.undone([changes.BASE], how)
-        return gone
-
     def by_slot(self) -> dict[int, Job]:
         """Slot -> job."""
         return {job.slot: job for job in self.jobs.values()}
@@ -289,7 +289,7 @@ class JobTable:
         return sorted(name for name in names if name not in self.jobs)
 
     def _new_job(self, name: str) -> Job:
-        taken = {job.slot for job in self.jobs.values()}
+        taken = self.by_slot()
         # Slots go round: a socket that outlives its job must not join the next one.
         order = [(self._last_slot + i) % (MAX_JOBS - 1) + 1 for i in range(MAX_JOBS - 1)]
         slot = next((slot for slot in order if slot not in taken), 0)
@@ -434,13 +434,16 @@ class JobTable:
             self._journal.undone([one.id for one in members], how)
             return []
         if not self.tree.remove(group):
+            if not self.tree.living(self.tree.pids(group)):
+                self.late.groups[group] = self._ids_of(job.name)
+                return []
             return [f"{group}: processes {stuck or 'of others'} are still in it, left in place"]
         self._journal.undone(self._ids_of(job.name), how)
         return []
 
     def _keep(self, job: Job, group: Path, how: str, most: int) -> bool:
         """Have the journal keep who is in a job's group; whether somebody is, and it does."""
-        there = self.tree.processes(self.tree.pids(group))
+        there = self.tree.living(self.tree.pids(group))
         note = {**job.wishes.shown(), **kept.noted(job.group_id, there, most)}
         try:
             if there:

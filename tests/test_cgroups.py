@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostcc import cgroups
+from hostcc import cgroups, exiting
 from hostcc.cgroups import CgroupTree, find_mount, origin_of, resolve_root
 from hostcc.errors import HostccError
 
@@ -100,3 +100,44 @@ def test_a_real_tree(cgroup: Path) -> None:
             os.killpg(parent.pid, signal.SIGKILL)
     assert tree.remove(tree.base)
     assert not tree.base.exists()
+
+
+# Ends slowly when it is killed: it closes thousands of sockets.
+SLOW = """
+import resource, socket, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (9000, 9000))
+server = socket.create_server(("127.0.0.1", 0), backlog=128)
+held = []
+for _ in range(4000):
+    held += [socket.create_connection(server.getsockname()), server.accept()[0]]
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.kernel
+def test_processes_that_are_killed_are_waited_for_others_are_not(cgroup: Path) -> None:
+    tree = CgroupTree(cgroup)
+    tree.create(tree.base)
+    groups = [tree.path(name) for name in ("killed", "lives")]
+    slow = [sys.executable, "-c", SLOW]
+    jobs = [subprocess.Popen(words, stdout=subprocess.PIPE) for words in (slow, ["sleep", "1000"])]
+    try:
+        for group, job in zip(groups, jobs, strict=True):
+            tree.create(group)
+            assert tree.enter(group, job.pid)
+            assert list(tree.living([job.pid])) == [job.pid]
+        assert jobs[0].stdout is not None
+        assert jobs[0].stdout.readline() == b"up\n"
+        assert exiting.wait(tree, groups) == []
+        jobs[0].kill()
+        assert tree.living([jobs[0].pid]) == {}
+        assert exiting.wait(tree, groups) == []
+        assert tree.remove(groups[0])
+        assert tree.pids(groups[1]) == [jobs[1].pid]
+    finally:
+        for job in jobs:
+            job.kill()
+            job.communicate()
+    assert exiting.wait(tree, groups) == []
+    assert tree.remove(tree.base)
