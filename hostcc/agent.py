@@ -10,21 +10,23 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from hostcc import answers, startup, views
+from hostcc import answers, leftovers, rollback, startup, views
 from hostcc.bpf.errors import BpfError
 from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.changes import ended_with_agent
 from hostcc.config import Config
 from hostcc.configfile import load
 from hostcc.control import ControlServer
+from hostcc.descriptors import allow_more
 from hostcc.engine import Engine, MakeBackend, MakeTree, kernel_backend
-from hostcc.errors import HostccError, InputError
+from hostcc.errors import HostccError, InputError, UnrecordedError
 from hostcc.history import History
+from hostcc.imprint import Imprint
 from hostcc.journal import Journal
 from hostcc.lockfile import AgentLock
 from hostcc.log import configure, get_logger
@@ -53,6 +55,8 @@ log = get_logger("agent")
 
 CHECK_EVERY_S = 10.0
 """How often the agent looks whether somebody else edited what it made, seconds."""
+NAMED = 8
+"""Changes that one line names."""
 FIXED = (
     "instance",
     "run_dir",
@@ -109,11 +113,11 @@ class Agent:
     async def run(self) -> None:
         """Start, serve until a signal, stop.  Raises HostccError when it cannot start, or had to
         stop by itself."""
-        await self.start()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: self.pieces.unseen(context))
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT):  # a start that has begun ends first
             loop.add_signal_handler(number, self._stop.set)
+        await self.start()
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         if self._stalls is not None:
             self._stalls.begin()
@@ -132,6 +136,8 @@ class Agent:
                 raise HostccError(f"stopped: the loop ended: {error!r}")
         if self._fatal is not None:
             raise self._fatal
+        if self.journal.unrecorded:
+            raise UnrecordedError(_unrecorded(self.journal.unrecorded))
 
     async def start(self) -> None:
         """Take the locks, clean up after an earlier agent, put everything in force, listen."""
@@ -163,6 +169,7 @@ class Agent:
         kept = self.config.agent.on_exit == "keep"
         how = "kept for the next agent" if kept else "stopped"
         self._notifier.stopping()
+        allow_more()
         steps = self._closing("the agent stopped", kept=kept)
         last = {"journal": lambda: self.journal.close(how), "lock": self._lock.release}
         await each(log, "stop", steps | last)
@@ -182,7 +189,12 @@ class Agent:
         if engine is not None and kept:
             engine.drop("kept for the next agent")
         elif engine is not None:
-            self._report(await engine.restore(how))
+            self._report(await self._restore(engine, how))
+
+    async def _restore(self, engine: Engine, how: str) -> list[str]:
+        """Undo all that there is; what could not be undone, in words."""
+        left = await asyncio.to_thread(rollback.rest, self.journal)
+        return left + await engine.restore(how)
 
     def reload(self) -> None:
         """SIGHUP: take over the configuration if all of it is right, else keep the old one."""
@@ -223,7 +235,10 @@ class Agent:
 
     def _act(self) -> None:
         """Put the engine up."""
-        self._lock.acquire_root(resolve_root(self.config.agent.cgroup_root))
+        root = resolve_root(self.config.agent.cgroup_root)
+        self._lock.acquire_root(root)
+        for one in leftovers.reconcile(self.journal, self._make_tree(root).base):
+            log.warning("left behind, and not in the journal", change=one.id, target=one.target)
         ended = ended_with_agent(self.journal.active.values())
         self.journal.undone(ended, "ended with the agent that made it")
         try:
@@ -232,6 +247,7 @@ class Agent:
             raise HostccError(f"the kernel refused: {error}") from error
         if self._toggle is not None:
             engine.table.share(*self._toggle)
+        self.journal.imprint(Imprint(engine.table.tree.base))
         self.engine, self.observing = engine, ""
         self.roster.parts.wake()  # so that found jobs, marks and bytes are this engine's soon
 
@@ -423,12 +439,20 @@ class Agent:
             engine, self.engine = self.engine, None
             self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
             self._toggle = None
+            allow_more()
             try:
                 await self.roster.parts.settle()
             finally:
-                problems = await engine.restore("rolled back")
+                problems = await self._restore(engine, "rolled back")
                 self._report(problems)
         undone = [change_id for change_id in before if change_id not in self.journal.active]
         self._say_ready()
         log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))
-        return {"schema": views.ROLLBACK, "undone": undone, "problems": problems}
+        return views.rollback(undone, problems, self.journal.unrecorded)
+
+
+def _unrecorded(left: Mapping[str, str]) -> str:
+    """Changes that are undone, and why the journal does not say so, in one line."""
+    named = [*left][:NAMED]
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    return f"undone, but not recorded: {', '.join(named)}{more}: {left[named[0]]}"

@@ -15,6 +15,8 @@ class Exit(IntEnum):
     """Wrong usage, file, scenario, name or message."""
     NO_AGENT = 3
     """Nobody answers at the control socket."""
+    UNRECORDED = 4
+    """All is undone, but the journal could not be told all of it."""
     CONFIGURATION = 78
     """The agent's configuration is wrong, and starting it again does not help (EX_CONFIG)."""
 
@@ -42,6 +44,13 @@ class ConfigError(InputError):
 
     exit_status = Exit.CONFIGURATION
     code = "configuration"
+
+
+class UnrecordedError(HostccError):
+    """What was to be undone is, and the journal still says that it is not."""
+
+    exit_status = Exit.UNRECORDED
+    code = "unrecorded"
 
 
 class NoAgentError(HostccError):

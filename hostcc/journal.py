@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from typing import Any
 import msgspec
 
 from hostcc.errors import HostccError
+from hostcc.imprint import Imprint
 from hostcc.log import get_logger
 from hostcc.model import Change, Note
 
@@ -105,14 +107,28 @@ class Journal:
         """Lines that could not be read."""
         self.last_pid = 0
         """The process that wrote last; 0 when none did since this boot."""
+        self.unrecorded: dict[str, str] = {}
+        """Changes that are undone although the file still has them, and why it has."""
+        self._imprint: Imprint | None = None
+        self._boot = boot_id()  # now: later there may be no descriptor left to read it
         self._size = 0
         self._fd = -1
+        self._deaf = ""
+        """Why there is no file to write to."""
         self._wrong = False
         """Whether the file does not say what is in force: a record could not be written."""
         self._load()
 
-    def open(self, version: str = "") -> None:
-        """Begin to write.  Raises HostccError."""
+    def open(self, version: str = "", *, undoing: bool = False) -> None:
+        """Begin to write.  Raises HostccError, but not to who only undoes (see `unrecorded`)."""
+        try:
+            self._open(version)
+        except HostccError as error:
+            if not undoing:
+                raise
+            self._deaf, self._wrong = str(error), True
+
+    def _open(self, version: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._fd = os.open(self.path, flags, 0o600)
@@ -123,15 +139,31 @@ class Journal:
         except OSError as error:
             raise HostccError(f"journal {self.path}: {error.strerror}") from None
         self._write(
-            [StartRecord(at=self._clock(), pid=os.getpid(), boot=boot_id(), version=version)]
+            [StartRecord(at=self._clock(), pid=os.getpid(), boot=self._boot, version=version)]
         )
+
+    def imprint(self, where: Imprint) -> None:
+        """Keep what is in force in the kernel, too, from now on."""
+        raw = {one.id: msgspec.json.encode(_record_of(one)) for one in self.active.values()}
+        where.begin(self.path.parent, raw)
+        self._imprint = where
+
+    def adopt(self, found: Iterable[Change]) -> list[Change]:
+        """Have in force what was found so; what of it is new.  Does not wait for the disk."""
+        new = [one for one in found if one.id not in self.active]
+        if new:
+            new = [one if one.at else replace(one, at=self._clock()) for one in new]
+            self._remember_changes(new)
+            self._tell([_record_of(one) for one in new])
+        return new
 
     def close(self, how: str = "") -> None:
         """Stop writing; `how` says in which order, empty: not in any."""
         if self._fd >= 0:
             if how:
                 self._tell([StopRecord(at=self._clock(), how=how)])
-            os.close(self._fd)
+            with suppress(OSError):  # of a disk that fails: all is said
+                os.close(self._fd)
             self._fd = -1
 
     def begin(self, *changes: Change) -> None:
@@ -159,7 +191,11 @@ class Journal:
         gone = [change_id for change_id in ids if self.active.pop(change_id, None)]
         if gone:
             at = self._clock()
-            self._tell([UndoneRecord(at=at, id=change_id, how=how) for change_id in gone])
+            if self._imprint is not None:
+                for change_id in gone:
+                    self._imprint.drop(change_id)
+            if why := self._tell([UndoneRecord(at=at, id=one, how=how) for one in gone]):
+                self.unrecorded |= dict.fromkeys(gone, why)
 
     def note(self, target: str, text: str) -> None:
         """Something was seen and left alone."""
@@ -180,9 +216,12 @@ class Journal:
         for change in changes:
             self.active.pop(change.id, None)
             self.active[change.id] = change
+            if self._imprint is not None:
+                self._imprint.put(change.id, msgspec.json.encode(_record_of(change)))
 
-    def _tell(self, records: list[Any]) -> None:
-        """Append what must not stand in the way of undoing when it cannot be written."""
+    def _tell(self, records: list[Any]) -> str:
+        """Append what must not stand in the way of undoing when it cannot be written; why it
+        could not."""
         known = self._wrong
         try:
             self._write(records)
@@ -190,9 +229,13 @@ class Journal:
             self._wrong = True
             if not known:
                 log.failure("what was undone is not on disk yet", reason=str(error))
+            return str(error)
+        return ""
 
     def _write(self, records: list[Any]) -> None:
         """Append and make durable.  An observer that never opened the journal writes nothing."""
+        if self._fd < 0 and self._deaf:
+            raise HostccError(self._deaf)
         if self._fd < 0 or not records:
             return
         raw = self._encoded(records)
@@ -219,29 +262,33 @@ class Journal:
     def _rotate(self) -> None:
         """Start a fresh file with what is in force.  A crash leaves the old one or the new one."""
         fresh, old = self.path.with_suffix(".new"), self.path.with_suffix(".old.jsonl")
-        start = StartRecord(at=self._clock(), pid=os.getpid(), boot=boot_id())
+        start = StartRecord(at=self._clock(), pid=os.getpid(), boot=self._boot)
         raw = self._encoded([start, *map(_record_of, self.active.values())])
         fd = -1
         try:
             fresh.unlink(missing_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            fd = os.open(fresh, flags, 0o600)
+            fd = os.open(fresh, flags | os.O_NOFOLLOW, 0o600)
             _append(fd, raw)
             os.fsync(fd)
             old.unlink(missing_ok=True)
-            os.link(self.path, old)
+            with suppress(FileNotFoundError):  # somebody took the journal away
+                os.link(self.path, old, follow_symlinks=False)
             fresh.replace(self.path)
         except OSError as error:
-            if fd >= 0:
-                os.close(fd)
-                fresh.unlink(missing_ok=True)
+            with suppress(OSError):
+                if fd >= 0:
+                    os.close(fd)
+                    fresh.unlink(missing_ok=True)
             raise HostccError(f"journal {self.path}: {error.strerror}") from None
-        os.close(self._fd)
+        with suppress(OSError):
+            os.close(self._fd)
         self._fd, self._size, self._wrong = fd, len(raw), False
+        self.unrecorded.clear()
         self._max_bytes = max(self._max_bytes, 2 * self._size)  # what is in force must fit
 
     def _load(self) -> None:
-        boot, ours = boot_id(), False
+        boot, ours = self._boot, False
         for line in _lines(self.path):
             record = _decode(line)
             if isinstance(record, StartRecord):
@@ -263,6 +310,12 @@ class Journal:
                 self.active.pop(record.id, None)
             case NoteRecord():
                 self._remember(Note(record.at, record.target, record.text))
+
+
+def recorded(where: Imprint) -> list[Change]:
+    """What a directory of cgroups says that an agent has in force, in the order of making."""
+    records = [one for raw in where.records() if isinstance(one := _decode(raw), ChangeRecord)]
+    return sorted(map(_change_of, records), key=lambda one: one.at)
 
 
 def boot_id() -> str:
@@ -327,8 +380,11 @@ def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a journal that is ours, however long it is; of a line that is longer than a
     record can be only its beginning.  Raises HostccError for a journal that is not ours."""
     try:
-        with path.open("rb") as stream:
-            facts = os.fstat(stream.fileno())
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as stream:
+            facts = os.fstat(fd)
+            if not stat.S_ISREG(facts.st_mode):
+                raise HostccError(f"journal {path}: expected a file")
             if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
                 raise HostccError(f"journal {path}: somebody else could have written it")
             inside = False

@@ -279,4 +279,4 @@ class _Run:
         try:
             await outcome(self.part.stop())
         except Exception as error:  # noqa: BLE001 - as above
-            log.defect("part did not stop well", error, name=self.part.name)
+            say(log, "part did not stop well", error, name=self.part.name)

@@ -1,13 +1,16 @@
-"""Undo what an agent left behind when none runs, by its journal."""
+"""Undo what an agent left behind when none runs: by its journal, and by what the kernel shows.
+
+No step waits for the disk, and one that fails keeps no other from being taken.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hostcc import changes
+from hostcc import changes, exiting, leftovers
 from hostcc.bpf.errors import BpfError
 from hostcc.cgroups import CgroupTree
 from hostcc.engine import MakeBackend, MakeTree, kernel_backend
@@ -25,7 +28,7 @@ from hostcc.paths.marking import JobMark, MarkKernel
 from hostcc.pcie import keeper
 from hostcc.verbs import plan
 from hostcc.version import version
-from hostcc.views import ROLLBACK
+from hostcc.views import rollback
 
 _NAME = re.compile(r"hcc_([0-9a-z]{4})_\w+\Z")
 
@@ -37,17 +40,19 @@ def offline(
     *,
     marks_only: bool = False,
 ) -> dict[str, Any]:
-    """Roll back the journal in `run_dir`, or only the marks on connections.
+    """Roll back the agent of `run_dir`, or only its marks on connections.
 
-    Raises HostccError when an agent holds it, NoAgentError when there is no journal.
+    Raises HostccError when an agent holds it, NoAgentError when there is nothing to go by.
     """
-    if not (run_dir / "journal.jsonl").exists():
+    at = leftovers.base_of(run_dir)
+    if not (run_dir / "journal.jsonl").exists() and at is None:
         raise NoAgentError(f"no agent runs, and {run_dir} has no journal of an earlier one")
     lock = AgentLock(run_dir)
     lock.acquire()
     try:
         journal = Journal(run_dir)
-        journal.open(version())
+        journal.open(version(), undoing=True)
+        leftovers.reconcile(journal, at)
         found = list(journal.active.values())
         undo = _undo_marks if marks_only else _undo
         problems = undo(journal, make_backend, make_tree)
@@ -55,7 +60,7 @@ def offline(
     finally:
         lock.release()
     undone = [change.id for change in found if change.id not in journal.active]
-    return {"schema": ROLLBACK, "undone": undone, "problems": problems}
+    return rollback(undone, problems, journal.unrecorded)
 
 
 def _undo_marks(journal: Journal, _: MakeBackend, make_tree: MakeTree) -> list[str]:
@@ -78,20 +83,59 @@ def _groups(
 def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> list[str]:
     active = dict(journal.active)
     groups, tree = _groups(active, make_tree)
-    base = active.get(changes.BASE)
-    problems = _restore_sockets(active, groups, tree, make_backend)
-    how = "rolled back"
-    problems += _unbind_counters(journal, active)
-    problems += _end_rdma(journal)
-    problems += _unsteer(journal, active)
-    problems += _take_marks(journal, groups, tree)
-    problems += _remove_queues(journal)
+    steps: dict[str, Callable[[], list[str]]] = {
+        "sockets": lambda: _restore_sockets(active, groups, tree, make_backend),
+        "counters": lambda: _unbind_counters(journal, active),
+        "RDMA": lambda: _end_rdma(journal),
+        "steering": lambda: _unsteer(journal, active),
+        "marks": lambda: _take_marks(journal, groups, tree),
+        "queues": lambda: _remove_queues(journal),
+        "jobs": lambda: _dissolve(journal, active, groups, tree),
+    }
+    return _each(steps)
+
+
+def rest(journal: Journal) -> list[str]:
+    """Undo what outlives an agent and none of its parts has come to; what could not be, in words.
+
+    May run commands, so it takes its time.
+    """
+    active = dict(journal.active)
+    return _each(
+        {
+            "counters": lambda: _unbind_counters(journal, active),
+            "RDMA": lambda: _end_rdma(journal),
+            "steering": lambda: _unsteer(journal, active),
+            "queues": lambda: _remove_queues(journal),
+        }
+    )
+
+
+def _each(steps: Mapping[str, Callable[[], list[str]]]) -> list[str]:
+    problems = []
+    for name, step in steps.items():
+        try:
+            problems += step()
+        except (BpfError, OSError, HostccError) as error:  # the rest is undone all the same
+            problems.append(f"{name}: {error}")
+    return problems
+
+
+def _dissolve(
+    journal: Journal, active: Mapping[str, Change], groups: Mapping[str, Path], tree: CgroupTree
+) -> list[str]:
+    """Jobs' processes go back, their groups and the directory of the groups go."""
+    problems, how, base = [], "rolled back", active.get(changes.BASE)
     journal.undone(changes.ended_with_agent(active.values()), how)
+    stuck = {
+        path: tree.move_out(path, changes.origins(active.values(), job))
+        for job, path in groups.items()
+        if tree.populated(path)
+    }
+    exiting.wait(tree, groups.values())
     for job, path in groups.items():
-        origins = changes.origins(active.values(), job)
-        stuck = tree.move_out(path, origins) if tree.populated(path) else []
         if tree.exists(path) and not tree.remove(path):
-            problems.append(f"{path}: processes {stuck or 'of others'} are still in it")
+            problems.append(f"{path}: processes {stuck.get(path) or 'of others'} are still in it")
             continue
         members = changes.members(active.values(), job)
         journal.undone([*(one.id for one in members), f"{changes.GROUP}:{job}"], how)

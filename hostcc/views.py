@@ -211,6 +211,18 @@ def endpoint(family: int, raw: bytes, port: int) -> str:
     return f"{address.ipv4_mapped or f'[{address}]'}:{port}"
 
 
+def rollback(
+    undone: list[str], problems: list[str], unrecorded: Mapping[str, str]
+) -> dict[str, Any]:
+    """What was undone, what could not be, and what of the former the journal does not say."""
+    return {
+        "schema": ROLLBACK,
+        "undone": undone,
+        "problems": problems,
+        "unrecorded": dict(unrecorded),
+    }
+
+
 def journal(book: Journal, limit: int) -> dict[str, Any]:
     """Changes in force, and the latest entries of the journal."""
     return {

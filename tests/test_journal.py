@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -315,3 +316,81 @@ def test_a_line_that_is_too_long(tmp_path: Path) -> None:
     again = opened(tmp_path)
     again.begin(change("c"))
     assert (on_disk(tmp_path), again.damaged) == ({"b": "x", "c": "x"}, 1)
+
+
+ERRNOS = (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EMFILE)
+CALLS = ("open", "write", "fsync", "link", "rename", "replace", "unlink")
+
+
+@pytest.mark.parametrize("number", ERRNOS)
+def test_whichever_call_fails_from_when_on_undoing_goes_on(tmp_path: Path, number: int) -> None:
+    """Every call, from every one of its turns on: what is undone is, and what is not recorded
+    is known."""
+
+    def life(folder: Path, first: int) -> tuple[Journal, int]:
+        calls = count(1)
+
+        def failing(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **more: Any) -> Any:
+                if next(calls) >= first:
+                    raise OSError(number, os.strerror(number))
+                return real(*arguments, **more)
+
+            return call
+
+        journal = opened(folder, max_bytes=1000)
+        journal.begin(*(change(f"c{one}") for one in range(4)))
+        with pytest.MonkeyPatch.context() as patch:
+            for name in CALLS:
+                patch.setattr(os, name, failing(getattr(os, name)))
+            for one in range(3):
+                journal.undone([f"c{one}"], "rolled back")
+            journal.note("t", "n" * 500)
+            journal.close("stopped")
+        return journal, next(calls) - 1
+
+    calls = life_calls = 1
+    while calls <= life_calls:
+        folder = tmp_path / str(calls)
+        folder.mkdir()
+        journal, made = life(folder, calls)
+        life_calls = max(life_calls, made)
+        assert list(journal.active) == ["c3"]
+        assert journal.unrecorded.keys() >= on_disk(folder).keys() - {"c3"}
+        assert all(os.strerror(number) in why for why in journal.unrecorded.values())
+        calls += 1
+    assert life_calls > 10
+
+
+@pytest.mark.parametrize("full", ["write", "open"])
+def test_who_only_undoes_needs_no_journal_to_write_to(tmp_path: Path, full: str) -> None:
+    journal = opened(tmp_path)
+    journal.begin(change("a"), change("b"))
+    journal.close()
+    journal.path.write_bytes(journal.path.read_bytes()[:-1])  # a torn line, to be ended first
+
+    def fails(*_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    real, again = os.open, Journal(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", fails)
+        if full == "open":
+            patch.setattr(os, "open", lambda path, flags, *more: fails() if flags & os.O_CREAT
+                          else real(path, flags, *more))  # fmt: skip
+        with pytest.raises(HostccError, match="Read-only"):
+            Journal(tmp_path).open()
+        again.open(undoing=True)
+        again.undone(["a"], "rolled back")
+        again.close("rolled back")
+    assert list(again.unrecorded) == ["a"]
+    assert "Read-only file system" in again.unrecorded["a"]
+
+
+def test_a_journal_that_somebody_took_away_is_begun_anew(tmp_path: Path) -> None:
+    journal = opened(tmp_path, max_bytes=1000)
+    journal.begin(change("a"))
+    journal.path.unlink()
+    for number in range(10):
+        journal.begin(change(f"c{number}"))
+    assert {"a", "c9"} <= on_disk(tmp_path).keys()

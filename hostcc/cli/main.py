@@ -48,8 +48,9 @@ UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 ERROR = "hostcc.error/1"
 EPILOG = """\
 exit status: 0 it worked; 1 it failed, there is no such job, or verify or doctor
-found something; 2 wrong usage or input; 3 no agent answers; 78 the agent's
-configuration is wrong.  `run` returns its command's status.
+found something; 2 wrong usage or input; 3 no agent answers; 4 undone, but the
+journal could not be told; 78 the agent's configuration is wrong.  `run` returns
+its command's status.
 """
 
 

@@ -53,13 +53,17 @@ def run(args: argparse.Namespace) -> int:
         answer = offline(args.run_dir or args.socket.parent, marks_only=args.marks)
     with understood(args.socket):
         print_json(answer) if args.json else render(answer)
-        return Exit.FAILED if answer["problems"] else Exit.OK
+        if answer["problems"]:
+            return Exit.FAILED
+        return Exit.UNRECORDED if answer.get("unrecorded") else Exit.OK
 
 
 def render(answer: dict[str, Any]) -> None:
     """What was undone, and what could not be."""
     for change_id in answer["undone"]:
         print(f"undone: {change_id}")
+    for change_id, why in answer.get("unrecorded", {}).items():
+        print(f"hostcc rollback: undone, but not recorded: {change_id}: {why}", file=sys.stderr)
     if not answer["undone"]:
         print("nothing to undo")
     for problem in answer["problems"]:

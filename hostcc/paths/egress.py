@@ -80,6 +80,19 @@ def change(kind: Queues, device: str, found: str, levels: int) -> Change:
     )
 
 
+def found(device: str) -> Change:
+    """Queues of an agent that is gone, which only their handle tells of."""
+    return Change(
+        id=f"{QUEUES}:{device}",
+        what=QUEUES,
+        target=device,
+        before="the kernel's default",
+        after={"handle": f"{MAJOR:x}:"},
+        why="left behind by an earlier agent",
+        undo=f"tc qdisc del dev {device} root",
+    )
+
+
 def _htb(root: str, device: str, classes: int, rate_mbit: float) -> list[str]:
     """Class n + 1 may borrow after class n; a guaranteed share keeps the last from starving."""
     lines = [f"{root} htb default {classes:x}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +12,15 @@ from pathlib import Path
 
 from hostcc.errors import HostccError, one_line
 from hostcc.paths.egress import DEFAULT_KINDS, MAJOR, undo
+from hostcc.paths.netlink import dump
 
 SYSFS = Path("/sys/class/net")
 PATIENCE_S = 1.0
 """For one run of tc, seconds."""
+_RTM_GETQDISC = 38
+_WHERE = struct.Struct("=BxxxiIII")
+"""struct tcmsg: family, device, handle, parent, reference count."""
+_ROOT = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,16 @@ def root(device: str) -> Root | None:
         return Root(str(found.get("kind", "noqueue")), str(found.get("handle", "0:")))
     except (ValueError, AttributeError, TypeError) as error:
         raise HostccError(f"tc qdisc show dev {device}: expected JSON: {error}") from None
+
+
+def ours() -> list[str]:
+    """Devices whose root queue an agent has made; none where the kernel does not answer."""
+    try:
+        rows = [_WHERE.unpack_from(one) for one in dump(_RTM_GETQDISC, _WHERE.pack(0, 0, 0, 0, 0))]
+        made = [row[1] for row in rows if row[2:4] == (MAJOR << 16, _ROOT)]
+        return [socket.if_indextoname(device) for device in made]
+    except OSError:
+        return []
 
 
 def speed_mbit(device: str) -> float:
