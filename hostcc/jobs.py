@@ -197,7 +197,8 @@ class JobTable:
     def share(self, mode: Mode, weights: Mapping[str, float], who: str) -> None:
         """The toggle: live connections follow; see `moved`."""
         self.edition += 1
-        self._journal.begin(changes.mode(self.mode, mode, weights, who))
+        change = changes.mode(self.mode, mode, weights, who)
+        self._journal.begin(change, undoing=mode is Mode.OFF)
         self.mode, self.weights = mode, dict(weights)
         self.refresh(who, again=True)
 

@@ -166,10 +166,13 @@ class Journal:
                 os.close(self._fd)
             self._fd = -1
 
-    def begin(self, *changes: Change) -> None:
-        """Put changes on disk.  After this returns they may be made.  Raises HostccError."""
+    def begin(self, *changes: Change, undoing: bool = False) -> None:
+        """Put changes on disk.  After this returns they may be made.
+
+        Raises HostccError, but not of changes that only undo others.
+        """
         stamped = [replace(change, at=self._clock()) for change in changes]
-        self._write([_record_of(change) for change in stamped])
+        (self._tell if undoing else self._write)([_record_of(change) for change in stamped])
         self._remember_changes(stamped)
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import resource
 import shutil
@@ -144,6 +145,21 @@ def test_a_roll_back_needs_no_disk(host: RealHost, disk: Disk, how: str) -> None
     assert re.search(rf"undone, but not recorded: egress-queues:d0: .*{why}", done.stderr)
     assert "Traceback" not in done.stderr
     assert "undone: job-cgroup:train" in done.stdout
+
+
+def test_jobs_are_let_go_without_a_disk(host: RealHost, disk: Disk) -> None:
+    agent, talker = acting(host)
+    disk.fill()
+    refused = host.client("unfair", "static", "train=2")
+    assert (refused.returncode, "No space left" in refused.stderr) == (1, True)
+    assert set(talker.controls()) <= host.ours()
+    assert host.client("unfair", "off").returncode == 0
+    assert set(talker.controls()) == {default(host)}
+    done = host.client("rollback", "--json")
+    assert done.returncode == Exit.UNRECORDED
+    assert "egress-queues:d0" in json.loads(done.stdout)["unrecorded"]
+    as_before(host, talker)
+    assert host.stop(agent) == Exit.UNRECORDED
 
 
 def test_a_stop_needs_no_disk_and_says_what_is_not_recorded(host: RealHost, disk: Disk) -> None:
