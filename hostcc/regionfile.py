@@ -1,8 +1,9 @@
-"""Files that an agent makes for jobs to map: whether one is still there, and taking it away."""
+"""Files of an agent by which jobs get shared memory: whether one is still there, taking it away."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,12 @@ class RegionFile:
         facts = os.fstat(fd)
         return cls(path, facts.st_dev, facts.st_ino)
 
+    @classmethod
+    def there(cls, path: Path) -> RegionFile:
+        """The one that is at `path` now.  Raises OSError."""
+        facts = path.lstat()
+        return cls(path, facts.st_dev, facts.st_ino)
+
     def problem(self, flaw: Callable[[os.stat_result], str] = lambda _: "") -> str:
         """What is wrong with the file that jobs would open now, `flaw` of it included; or empty."""
         try:
@@ -39,7 +46,15 @@ class RegionFile:
 
 
 def remove(path: Path, magic: int) -> bool:
-    """Take away what an agent that died has left; whether it begins with `magic`, as ours do."""
+    """Take away what an agent that died has left; whether it begins with `magic`, as ours do, or
+    is a socket of ours."""
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    if stat.S_ISSOCK(facts.st_mode) and facts.st_uid == os.geteuid():
+        path.unlink(missing_ok=True)
+        return True
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

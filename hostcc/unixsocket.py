@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -10,6 +11,8 @@ from pathlib import Path
 from hostcc.errors import HostccError
 
 PROBE_S = 1.0
+FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of `accept` that pass when somebody has let go of something."""
 _SO_PASSRIGHTS = 83
 """include/uapi/asm-generic/socket.h, Linux 6.16 and later."""
 

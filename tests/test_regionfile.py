@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,11 @@ def test_removes_only_ours(tmp_path: Path) -> None:
     assert remove(file.path, MAGIC)
     assert not file.path.exists()
     assert foreign.exists()
+
+
+def test_a_socket_of_ours_is_removed(tmp_path: Path) -> None:
+    place = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(place))
+    assert remove(place, MAGIC)
+    assert not place.exists()

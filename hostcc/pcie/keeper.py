@@ -1,7 +1,7 @@
-"""The agent's end of a region of semaphores: makes it, beats it, says which link is which.
+"""The agent's end of a region of semaphores: makes it, hands it out, beats it, says which link is
+which.
 
-Whoever may use the region could shrink its file, and a process that has it mapped would die of
-that.  So the agent reads and writes the file instead.
+Whoever may use the region may write what he likes there, so nothing of it is believed but numbers.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import ctypes
 import grp
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from hostcc import regionfile
 from hostcc.errors import HostccError
 from hostcc.pcie import layout
-from hostcc.pcie.semaphore import LinkState, Semaphores, Settings, check, settings_of, state_of
-from hostcc.regionfile import RegionFile
+from hostcc.pcie.handout import Handout
+from hostcc.pcie.semaphore import LinkState, Settings, check, memory, settings_of, state_of, us
 
 _FIRST = ctypes.sizeof(layout.Region)
 _LINK = ctypes.sizeof(layout.Link)
@@ -27,66 +28,74 @@ class Keeper:
 
     def __init__(self, path: Path, stale_s: float, group: str = "") -> None:
         """Make it; who has an older one open sees that one go stale."""
-        Semaphores.create([("-", Settings())] * layout.MAX_LINKS, path, stale_s).close()
-        self.path = path
-        self._names: list[str] = []
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            if group:
-                os.fchown(self._fd, -1, grp.getgrnam(group).gr_gid)
-            self._file = RegionFile.opened(path, self._fd)
+            members = grp.getgrnam(group).gr_gid if group else None
         except KeyError:
-            path.unlink(missing_ok=True)
             raise HostccError(f"pcie.group: expected a group of this host, got {group}") from None
-        except OSError as error:
-            raise HostccError(f"{path}: {error.strerror}") from None
+        self.path = path
+        self._stale_s = stale_s
+        self._names: list[str] = []
+        self._settings: dict[str, Settings] = {}
+        self._fd = memory([("-", Settings())] * layout.MAX_LINKS, stale_s)
+        try:
+            self._handout = Handout(path, self._fd, members)
+        except HostccError:
+            os.close(self._fd)
+            raise
 
     def beat(self) -> None:
-        """The agent lives."""
-        self._write(layout.Region.beat.offset, ctypes.c_uint64(time.monotonic_ns()))
+        """The agent lives; what is its to say stands there again, whatever others have written."""
+        self._write_header(time.monotonic_ns())
+        for name, settings in self._settings.items():
+            self._write_link(name, settings)
 
     def number(self, name: str, settings: Settings) -> int | None:
         """The number of a link, which it keeps; None: there is no room for another."""
         if name not in self._names:
             if len(self._names) >= layout.MAX_LINKS:
                 return None
-            check(name, settings)
             self._names.append(name)
             self.set(name, settings)
         return self._names.index(name)
 
     def set(self, name: str, settings: Settings) -> None:
         """How a link that has a number is shared, live."""
-        number = self._names.index(name)
-        at = _FIRST + number * _LINK
-        fresh = layout.Link(name=name.encode())
-        settings_of(fresh, settings)
-        before = layout.Link.handovers.offset
-        self._write(at, fresh, before)
+        check(name, settings)
+        self._settings[name] = settings
+        self._write_link(name, settings)
 
     def states(self) -> tuple[LinkState, ...]:
         """Links with a number, in its order."""
         found = []
-        for number in range(len(self._names)):
+        for number, name in enumerate(self._names):
             raw = os.pread(self._fd, _LINK, _FIRST + number * _LINK)
             if len(raw) == _LINK:
-                found.append(state_of(layout.Link.from_buffer_copy(raw)))
+                found.append(replace(state_of(layout.Link.from_buffer_copy(raw)), name=name))
         return tuple(found)
 
     def problem(self) -> str:
-        """What is wrong with the file that jobs would open now; empty: it is this region."""
-        whole = _FIRST + layout.MAX_LINKS * _LINK
-        return self._file.problem(lambda facts: "" if facts.st_size == whole else "another size")
+        """What is wrong with the socket at which jobs would ask now; empty: it is ours."""
+        return self._handout.file.problem()
 
     def close(self) -> None:
         """Remove it: nobody waits any more."""
-        self._write(layout.Region.beat.offset, ctypes.c_uint64(1))
-        self._file.unlink()
+        self._write_header(1)
+        self._handout.close()
         os.close(self._fd)
 
-    def _write(self, at: int, value: ctypes.Structure | ctypes.c_uint64, most: int = 0) -> None:
-        raw = bytes(value)
-        os.pwrite(self._fd, raw[: most or len(raw)], at)
+    def _write_header(self, beat_ns: int) -> None:
+        whole = _FIRST + layout.MAX_LINKS * _LINK
+        header = layout.Region(
+            layout.MAGIC, layout.VERSION, layout.MAX_LINKS, whole, beat_ns, us(self._stale_s)
+        )
+        os.pwrite(self._fd, bytes(header), 0)
+
+    def _write_link(self, name: str, settings: Settings) -> None:
+        """Its name and how it is shared; not what is counted and who takes part."""
+        fresh = layout.Link(name=name.encode())
+        settings_of(fresh, settings)
+        at = _FIRST + self._names.index(name) * _LINK
+        os.pwrite(self._fd, bytes(fresh)[: layout.Link.handovers.offset], at)
 
 
 def remove(path: Path) -> bool:

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The shared memory that semaphores live in: made by the agent, mapped by jobs. */
+/*
+ * The shared memory that semaphores live in: made by the agent, mapped by jobs of several users.
+ *
+ * It is sealed memory (memfd): who could cut it short would kill all that have it mapped.
+ */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "semaphore.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 static uint64_t size_of(uint32_t links)
 {
@@ -22,7 +32,7 @@ int hcc_sem_format(int fd, uint32_t links)
 		return -EINVAL;
 	if (ftruncate(fd, 0))
 		return -errno;
-	/* With its pages: in a full /dev/shm whoever first writes to a hole dies. */
+	/* With its pages: where memory is short this fails, not whoever first writes to a hole. */
 	error = posix_fallocate(fd, 0, (off_t)size_of(links));
 	if (error)
 		return -error;
@@ -42,7 +52,54 @@ int hcc_sem_format(int fd, uint32_t links)
 	atomic_thread_fence(memory_order_seq_cst);
 	region->magic = HCC_SEM_MAGIC; /* last: it is complete */
 	munmap(region, size_of(links));
-	return 0;
+	return fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) ? -errno : 0;
+}
+
+int hcc_sem_ask(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct ucred giver;
+	socklen_t size = sizeof(giver);
+	int link, error;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(address.sun_path, path);
+	link = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (link < 0)
+		return -errno;
+	error = connect(link, (struct sockaddr *)&address, sizeof(address)) ? errno : 0;
+	/* Only root's word is taken for the agent's: anybody may put a socket into /dev/shm. */
+	if (!error && (getsockopt(link, SOL_SOCKET, SO_PEERCRED, &giver, &size) ||
+		       (giver.uid && giver.uid != geteuid())))
+		error = EPERM;
+	if (!error)
+		return link;
+	close(link);
+	return -error;
+}
+
+int hcc_sem_answer(int link)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} given = {0};
+	char one;
+	struct iovec data = {.iov_base = &one, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &given,
+				 .msg_controllen = sizeof(given)};
+	struct cmsghdr *head;
+	int fd;
+
+	if (recvmsg(link, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+		return errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN : -errno;
+	head = CMSG_FIRSTHDR(&message);
+	if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS ||
+	    head->cmsg_len != CMSG_LEN(sizeof(fd)))
+		return -ENOMSG;
+	memcpy(&fd, CMSG_DATA(head), sizeof(fd));
+	return fd;
 }
 
 int hcc_sem_map(int fd, struct hcc_sem_map *map)
@@ -50,11 +107,14 @@ int hcc_sem_map(int fd, struct hcc_sem_map *map)
 	struct hcc_sem_region *region;
 	struct stat facts;
 	uint32_t links;
+	int seals = fcntl(fd, F_GET_SEALS);
 
 	map->region = NULL;
 	if (fstat(fd, &facts))
 		return -errno;
-	/* The size of the file is what can be touched, whatever the header says. */
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return -EINVAL;
+	/* Its size is what can be touched, and stays, whatever the header says. */
 	if (!S_ISREG(facts.st_mode) || facts.st_size < (off_t)size_of(1) ||
 	    facts.st_size > (off_t)size_of(HCC_SEM_MAX_LINKS))
 		return -EINVAL;

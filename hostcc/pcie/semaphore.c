@@ -21,6 +21,8 @@
 #define MAX_PATIENCE_US 10000000u
 #define MAX_LEASE_US 10000000u
 #define NOBODY (-1)
+#define DOUBTS 4   /* give-ups in a row after which the rules are not being kept */
+#define RESPITE 32 /* times its patience for which a participant then waits for nobody */
 
 struct hcc_sem {
 	struct hcc_sem_region *region;
@@ -29,6 +31,8 @@ struct hcc_sem {
 	uint32_t level;
 	uint64_t held;  /* the owner word while the link is ours, else 0 */
 	uint64_t bytes; /* since it became ours */
+	uint32_t doubts;      /* give-ups in a row */
+	uint64_t alone_until; /* CLOCK_MONOTONIC ns: until then it waits for nobody */
 	_Atomic int cancelled;
 };
 
@@ -222,7 +226,7 @@ static int wait_for_turn(struct hcc_sem *sem, uint64_t began)
 {
 	struct hcc_sem_link *link = sem->link;
 	struct hcc_sem_slot *slot = &link->slots[sem->slot];
-	uint64_t patience = setting_ns(&link->patience_us, MAX_PATIENCE_US), now = began, nap;
+	uint64_t patience, now = began, nap;
 	int result;
 
 	atomic_store(&slot->level, sem->level);
@@ -233,6 +237,8 @@ static int wait_for_turn(struct hcc_sem *sem, uint64_t began)
 	for (;;) {
 		uint32_t bell = atomic_load(&slot->bell);
 
+		/* Each time: what somebody has put there the agent mends at its next beat. */
+		patience = setting_ns(&link->patience_us, MAX_PATIENCE_US);
 		HCC_POINT();
 		result = try_turn(sem, now, &nap);
 		HCC_POINT();
@@ -249,6 +255,10 @@ static int wait_for_turn(struct hcc_sem *sem, uint64_t began)
 	}
 	atomic_fetch_and(&link->waiting, ~bit(sem->slot));
 	atomic_fetch_add(result == HCC_SEM_HELD ? &link->handovers : &link->given_up, 1);
+	if (result == HCC_SEM_HELD)
+		sem->doubts = 0;
+	else if (now - began >= patience && ++sem->doubts >= DOUBTS)
+		sem->alone_until = now + RESPITE * (now - began);
 	return result;
 }
 
@@ -261,7 +271,7 @@ static int ask(struct hcc_sem *sem, uint64_t now)
 		return HCC_SEM_OPEN;
 	if (!atomic_load(&link->waiting) && !quiet_in(link, sem->level, now) && take(sem, 0, now))
 		return HCC_SEM_HELD;
-	return HCC_SEM_WAIT;
+	return now < sem->alone_until ? HCC_SEM_OPEN : HCC_SEM_WAIT;
 }
 
 int hcc_sem_enter(struct hcc_sem *sem)

@@ -2,7 +2,7 @@
 /*
  * Semaphores of PCIe links: the layout of the shared memory and the C interface.
  *
- * A region in POSIX shared memory holds one semaphore per shared link.  It is a hint about
+ * A region of sealed shared memory holds one semaphore per shared link.  It is a hint about
  * order, never a lock that protects data: every wait is bounded, and after the bound, or on
  * any doubt, the caller goes ahead.  docs/pcie.md explains the rules.
  */
@@ -76,12 +76,17 @@ struct hcc_sem_map {
 	uint32_t links;
 };
 
-/* Map a region from a descriptor of shared memory; 0, or -errno (-EINVAL: it is none). */
+/* Map a region from a descriptor of sealed memory; 0, or -errno (-EINVAL: it is none). */
 int hcc_sem_map(int fd, struct hcc_sem_map *map);
 /* After the last hcc_sem_part. */
 void hcc_sem_unmap(struct hcc_sem_map *map);
-/* Write a fresh region of `links` links into a descriptor; 0, or -errno. */
+/* Write a fresh region of `links` links into a memfd, and seal it; 0, or -errno. */
 int hcc_sem_format(int fd, uint32_t links);
+
+/* Ask for the region that is given at a socket: a connection, or -errno.  Never waits. */
+int hcc_sem_ask(const char *path);
+/* What came of it: a descriptor for hcc_sem_map, -EAGAIN (nothing yet), or -errno.  Never waits. */
+int hcc_sem_answer(int link);
 
 /* Take part in a link's use at a level; NULL when there is no such link or no room. */
 struct hcc_sem *hcc_sem_join(const struct hcc_sem_map *map, uint32_t link, uint32_t level);

@@ -1,6 +1,6 @@
 """Semaphores of PCIe links for Python: make a region, join a link, use it in turn.
 
-The agent makes a region (`Semaphores.create`) and says who shares what; a job opens it
+The agent makes a region (`memory`), hands it out and says who shares what; a job asks for it
 (`Semaphores.open`), joins its link at its level and calls `enter`, `boundary`, `leave` around
 its messages.  The rules and bounds are in docs/pcie.md; the work is done by semaphore.c.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +16,11 @@ from pathlib import Path
 
 from hostcc.closing import Closing
 from hostcc.errors import HostccError, InputError
-from hostcc.pcie import layout
+from hostcc.pcie import handout, layout
 from hostcc.pcie.build import PCIE
+from hostcc.pcie.handout import Handout
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-pcie")
-MODE = 0o660
 LONGEST_S = 10.0
 
 
@@ -62,6 +61,8 @@ class Semaphores(Closing):
     """A region of semaphores.  Raises HostccError where the system refuses."""
 
     def __init__(self, path: Path, fd: int) -> None:
+        """`fd`: of sealed memory; closed here."""
+        self._given: tuple[Handout, int] | None = None
         self._library = _library()
         self._map = _Map()
         self.path = path
@@ -78,45 +79,23 @@ class Semaphores(Closing):
     def create(
         cls, links: Sequence[tuple[str, Settings]], path: Path = DEFAULT_PATH, stale_s: float = 0.0
     ) -> Semaphores:
-        """Make the region of these links; one that is there keeps its file and its readers.
+        """Make the region of these links, given to root and us at a socket until it is closed.
 
         `stale_s`: without a `beat` for so long nobody waits; 0: there is no agent to beat.
         """
-        if not 1 <= len(links) <= layout.MAX_LINKS:
-            raise InputError(f"links: expected 1 to {layout.MAX_LINKS}, got {len(links)}")
-        for name, settings in links:
-            check(name, settings)
+        fd = memory(links, stale_s)
         try:
-            path.unlink(missing_ok=True)  # who has it open keeps the old one, which goes stale
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            fd = os.open(path, flags, MODE)
-            os.fchmod(fd, MODE)
-        except OSError as error:
-            raise HostccError(f"{path}: {error.strerror}") from None
-        error_number = _library().hcc_sem_format(fd, len(links))
-        if error_number:
+            made = cls(path, os.dup(fd))
+            made._given = Handout(path, fd), fd
+        except HostccError:
             os.close(fd)
-            path.unlink(missing_ok=True)
-            raise HostccError(f"{path}: {os.strerror(-error_number)}")
-        made = cls(path, fd)
-        made._region.stale_us = _us(stale_s)
-        for index, (name, settings) in enumerate(links):
-            made._links[index].name = name.encode()
-            made.set(index, settings)
-        made.beat()
+            raise
         return made
 
     @classmethod
     def open(cls, path: Path = DEFAULT_PATH) -> Semaphores:
-        """A region that is there."""
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError as error:
-            raise HostccError(f"{path}: {error.strerror}") from None
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise InputError(f"{path}: expected a region of PCIe semaphores, got something else")
-        return cls(path, fd)
+        """A region that is given at a socket."""
+        return cls(path, handout.ask(path))
 
     def beat(self) -> None:
         """The agent lives."""
@@ -126,6 +105,14 @@ class Semaphores(Closing):
         """Change how a link is shared, live."""
         check("link", settings)
         settings_of(self._links[link], settings)
+
+    def write(self, links: Sequence[tuple[str, Settings]], stale_s: float) -> None:
+        """Name all links of a fresh region, and say how they are shared."""
+        self._region.stale_us = us(stale_s)
+        for index, (name, settings) in enumerate(links):
+            self._links[index].name = name.encode()
+            self.set(index, settings)
+        self.beat()
 
     def states(self) -> tuple[LinkState, ...]:
         """All links."""
@@ -148,6 +135,9 @@ class Semaphores(Closing):
         """Unmap it, after every `Semaphore` was closed."""
         if self._open:
             self._open = False
+            if self._given is not None:
+                self._given[0].close()
+                os.close(self._given[1])
             self._library.hcc_sem_unmap(ctypes.byref(self._map))
 
 
@@ -220,10 +210,29 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+def memory(links: Sequence[tuple[str, Settings]], stale_s: float = 0.0) -> int:
+    """A descriptor of sealed memory with a region of these links.  Raises HostccError."""
+    if not 1 <= len(links) <= layout.MAX_LINKS:
+        raise InputError(f"links: expected 1 to {layout.MAX_LINKS}, got {len(links)}")
+    for name, settings in links:
+        check(name, settings)
+    try:
+        fd = os.memfd_create("hostcc-pcie", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        raise HostccError(f"PCIe semaphores: {error.strerror}") from None
+    error_number = _library().hcc_sem_format(fd, len(links))
+    if error_number:
+        os.close(fd)
+        raise HostccError(f"PCIe semaphores: {os.strerror(-error_number)}")
+    with Semaphores(Path("PCIe semaphores"), os.dup(fd)) as made:
+        made.write(links, stale_s)
+    return fd
+
+
 def settings_of(link: layout.Link, settings: Settings) -> None:
     """Write them into a link's memory."""
-    link.linger_us, link.aging_us = _us(settings.linger_s), _us(settings.aging_s)
-    link.patience_us, link.lease_us = _us(settings.patience_s), _us(settings.lease_s)
+    link.linger_us, link.aging_us = us(settings.linger_s), us(settings.aging_s)
+    link.patience_us, link.lease_us = us(settings.patience_s), us(settings.lease_s)
     link.granule = settings.granule
 
 
@@ -239,7 +248,8 @@ def state_of(link: layout.Link) -> LinkState:
     )
 
 
-def _us(seconds: float) -> int:
+def us(seconds: float) -> int:
+    """Whole microseconds, as the memory has them."""
     return round(seconds * 1e6)
 
 

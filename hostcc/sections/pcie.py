@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from hostcc.sections.words import ShortPath
+from hostcc.sections.words import SocketPath
 
 Granule = Annotated[int, Meta(ge=1, le=1 << 40)]
 
@@ -16,8 +16,8 @@ class PcieConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     enabled: bool = True
     """Whether there are semaphores for such links."""
-    semaphores: ShortPath = "/dev/shm/hostcc-pcie"
-    """Shared memory that they are in."""
+    semaphores: SocketPath = "/dev/shm/hostcc-pcie"
+    """Socket at which the shared memory that they are in is handed out."""
     group: Annotated[
         str, Meta(pattern=r"^[A-Za-z0-9._-]{0,32}\Z", description="a group's name or nothing")
     ] = ""

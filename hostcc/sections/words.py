@@ -30,6 +30,9 @@ AbsolutePath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4000}\Z", description="
 ShortPath = Annotated[
     str, Meta(pattern=r"^/[^\x00]{1,200}\Z", description="an absolute path of at most 200 bytes")
 ]
+SocketPath = Annotated[
+    str, Meta(pattern=r"^/[^\x00]{1,106}\Z", description="an absolute path of at most 107 bytes")
+]
 PortOrRange = (
     Annotated[int, Meta(ge=1, le=65535, description="a port from 1 to 65535")]
     | Annotated[

@@ -9,7 +9,7 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,8 +36,11 @@ static struct gate {
 /* Which link each device's queue pairs use, as the plan has it. */
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hcc_sem_map region;
-static dev_t region_device;
+static dev_t region_device; /* of the socket that it was given at */
 static ino_t region_inode;
+static int asked = -1; /* a connection there, while no answer has come */
+static dev_t asked_device;
+static ino_t asked_inode;
 static struct hcc_rdma_gate planned[HCC_RDMA_GATES];
 static uint32_t planned_count;
 
@@ -65,22 +68,49 @@ static void part(struct gate *gate)
 	pthread_mutex_unlock(&gate->lock);
 }
 
-/* Map the region of semaphores, anew where another agent has made another one. */
-static void find_region(void)
+/* Ask for the region of semaphores, unless the one at hand is that of the agent that is there. */
+static void ask_for_region(void)
 {
 	struct stat facts;
-	int fd = open(shim_semaphores(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-	if (fd < 0)
+	if (lstat(shim_semaphores(), &facts) ||
+	    (region.region && facts.st_dev == region_device && facts.st_ino == region_inode))
 		return;
-	if (!fstat(fd, &facts) && (!region.region || facts.st_dev != region_device ||
-				   facts.st_ino != region_inode)) {
+	asked = hcc_sem_ask(shim_semaphores());
+	asked_device = facts.st_dev;
+	asked_inode = facts.st_ino;
+	if (asked == -EAGAIN)
+		shim_look_again();
+}
+
+/* Map the region of semaphores, anew where another agent has made another one.  Never waits. */
+static void find_region(void)
+{
+	struct hcc_sem_map found;
+	int fd;
+
+	if (asked < 0)
+		ask_for_region();
+	if (asked < 0)
+		return;
+	fd = hcc_sem_answer(asked);
+	if (fd == -EAGAIN) {
+		shim_look_again();
+		return;
+	}
+	close(asked);
+	asked = -1;
+	if (fd < 0) { /* the agent has just ended, or nobody knows what that is */
+		shim_look_again();
+		return;
+	}
+	if (!hcc_sem_map(fd, &found)) {
 		for (uint32_t index = 0; index < LINKS; index++)
 			part(&gates[index]);
 		hcc_sem_unmap(&region);
-		hcc_sem_map(fd, &region);
-		region_device = facts.st_dev;
-		region_inode = facts.st_ino;
+		region = found;
+		region_device = asked_device;
+		region_inode = asked_inode;
 	}
 	close(fd);
 }

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from hostcc.errors import HostccError
-from hostcc.pcie import sysfs
+from hostcc.pcie import handout, sysfs
 from hostcc.pcie.keeper import Keeper, remove
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.pcie.tree import Tree
@@ -105,18 +105,36 @@ def test_settings_change_live(stage: Stage) -> None:
     stage.part.stop()
 
 
-def test_what_others_do_to_the_file_shows_and_kills_nobody(stage: Stage) -> None:
+def test_what_others_do_to_the_socket_shows(stage: Stage) -> None:
     stage.part.start()
     stage.run()
     place = Path(stage.world.host.config.pcie.semaphores)
     assert stage.part.verify() == []
-    os.truncate(place, 100)  # whoever has it mapped would die
-    stage.run()
-    stage.part.view()
-    (found,) = stage.part.verify()
-    assert found.found == "another size"
-    place.unlink()
+    place.rename(place.with_name("away"))
     assert stage.part.verify()[0].found == "No such file or directory"
+    place.write_text("another")
+    (found,) = stage.part.verify()
+    assert found.found == "another file"
+    stage.part.stop()
+    assert place.exists()  # not ours
+
+
+def test_what_others_write_is_mended_and_not_believed(stage: Stage) -> None:
+    stage.part.start()
+    stage.run()
+    place = Path(stage.world.host.config.pcie.semaphores)
+    fd = handout.ask(place)
+    whole = os.pread(fd, os.fstat(fd).st_size, 0)
+    os.pwrite(fd, b"\xff" * len(whole), 0)
+    (row,) = stage.part.view()["shared_links"]
+    assert row["link"] == NIC
+    with pytest.raises(HostccError):
+        Semaphores.open(place)
+    stage.run()  # beats
+    with Semaphores.open(place) as region:
+        assert region.states()[0].name == NIC
+        assert region._links[0].patience_us == 1_000_000
+    os.close(fd)
     stage.part.stop()
 
 

@@ -32,8 +32,12 @@ THERE = "198.18.0.1"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fake")
     build(SHIM)
+    return compiled(tmp_path_factory.mktemp("fake"))
+
+
+def compiled(folder: Path) -> Path:
+    """The stand-in for libibverbs, and the program `drive` beside it."""
     common = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror"]
     library = folder / "libibverbs.so.1"
     subprocess.run(

@@ -32,6 +32,11 @@ Places = tuple[Path, Path, Path]
 
 @pytest.fixture(scope="module")
 def odd(program: Path) -> Path:
+    return compiled_odd(program)
+
+
+def compiled_odd(program: Path) -> Path:
+    """The program `odd`, beside another one of the stand-in's."""
     made = program.with_name("odd")
     subprocess.run(
         ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", str(made),

@@ -41,7 +41,7 @@ static void *life(void *argument)
 int main(void)
 {
 	pthread_t threads[THREADS];
-	int fd = memfd_create("stress", 0);
+	int fd = memfd_create("stress", MFD_ALLOW_SEALING);
 
 	if (hcc_sem_format(fd, 1) || hcc_sem_map(fd, &map))
 		return 2;
