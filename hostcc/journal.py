@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from hostcc.errors import HostccError
+from hostcc.foreign import in_json
 from hostcc.imprint import Imprint
 from hostcc.log import get_logger
 from hostcc.model import Change, Note
@@ -253,7 +254,9 @@ class Journal:
         self._size += len(raw)
 
     def _encoded(self, records: Iterable[Any]) -> bytes:
-        lines = [msgspec.json.encode(record) + b"\n" for record in records]
+        lines = [
+            in_json(msgspec.json.encode(record).decode()).encode() + b"\n" for record in records
+        ]
         longest = max(map(len, lines))
         if longest > MAX_LINE_BYTES:
             raise HostccError(

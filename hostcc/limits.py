@@ -19,6 +19,11 @@ MAX_CGROUPS = 16384
 
 JOB_NAME = r"^(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}\Z"
 JOB_NAME_WORDS = "1 to 64 characters of A-Z a-z 0-9 . _ : - (and not . or ..)"
+VISIBLE = (
+    r"[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff"
+    r"\ufeff\ufff9-\ufffb]"
+)
+"""A character that others may use in a name, for patterns: no control, format or line end."""
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100.0
 BYTES_PER_ITERATION_MAX = 2**60
 FLOP_MAX = 1e30

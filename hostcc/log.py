@@ -13,6 +13,9 @@ import sys
 import time
 from typing import Any, Literal
 
+from hostcc.errors import one_line
+from hostcc.foreign import in_json, lines
+
 _ROOT = "hostcc"
 _SYSLOG = {
     logging.DEBUG: 7,
@@ -84,8 +87,9 @@ class TextFormatter(_Formatter):
         """One line, and a traceback when there is one."""
         words = [f"{key}={_quoted(value)}" for key, value in self._fields(record).items()]
         line = " ".join([f"{self._part(record)}: {record.getMessage()}", *words])
+        line = one_line(line)
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + lines(self.formatException(record.exc_info))
         if self._journald:
             prefix = f"<{_SYSLOG.get(record.levelno, 6)}>"
             return "\n".join(prefix + part for part in line.split("\n"))
@@ -106,7 +110,7 @@ class JsonFormatter(_Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return in_json(json.dumps(line, default=str, ensure_ascii=False))
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:
@@ -129,4 +133,4 @@ def _quoted(value: object) -> str:
     text = str(value)
     if text and text.isprintable() and not any(c in ' "=' for c in text):
         return text
-    return json.dumps(text, ensure_ascii=False)
+    return in_json(json.dumps(text, ensure_ascii=False))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hostcc.cli.common import Subparsers, add_parser, print_json
 from hostcc.errors import ConfigError, Exit, HostccError, InputError
+from hostcc.foreign import say
 
 if TYPE_CHECKING:
     from hostcc.config import Config
@@ -131,7 +132,7 @@ def check(path: Path, args: argparse.Namespace) -> int:
         print_json({"schema": SCHEMA, "problems": lines})
     else:
         fine = f"{path}: fits this host" if path.exists() else f"no {path}: the defaults fit"
-        print("\n".join(lines) or fine)
+        say("\n".join(lines) or fine)
     return Exit.CONFIGURATION if lines else Exit.OK
 
 

@@ -13,6 +13,7 @@ from hostcc.bench.context import Context, progress
 from hostcc.bench.record import Record, encode
 from hostcc.cli.common import PIPE_WIDTH, Subparsers, add_parser, console
 from hostcc.errors import Exit, HostccError, InputError
+from hostcc.foreign import say
 
 EPILOG = """\
 examples:
@@ -61,7 +62,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def _list(_: argparse.Namespace) -> int:
     for name, (_module, about) in registry.BENCHMARKS.items():
-        print(f"{name:20} {about}")
+        say(f"{name:20} {about}")
     return Exit.OK
 
 
@@ -98,7 +99,7 @@ def _run(name: str, args: argparse.Namespace) -> int:
     if args.out:
         written = _keep(name, benchmark, record, args)
         if written and not args.json:
-            print("written: " + ", ".join(str(path) for path in written))
+            say("written: " + ", ".join(str(path) for path in written))
     return Exit.FAILED if record.failures else Exit.OK
 
 
@@ -123,7 +124,7 @@ def _print(record: Record, *, as_json: bool) -> None:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    say(line, file=sys.stderr, flush=True)
 
 
 def _guarded(name: str, args: argparse.Namespace) -> int:

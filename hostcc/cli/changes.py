@@ -9,6 +9,7 @@ from typing import Any
 from hostcc.cli.common import Subparsers, add_client_options, add_parser, emit, show
 from hostcc.cli.dryrun import changes_table, words
 from hostcc.errors import InputError
+from hostcc.foreign import say
 
 LIMIT_MAX = 10_000
 
@@ -36,14 +37,14 @@ def render_in_force(answer: dict[str, Any]) -> None:
     if answer["in_force"]:
         emit(changes_table(answer["in_force"]))
     else:
-        print("no change is in force")
+        say("no change is in force")
 
 
 def render_log(answer: dict[str, Any]) -> None:
     """Entries, oldest first, one line each."""
     for entry in answer["latest"]:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["at"]))
-        print(f"{at}  {entry['record']:7} {describe(entry)}")
+        say(f"{at}  {entry['record']:7} {describe(entry)}")
 
 
 def describe(entry: dict[str, Any]) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from hostcc.client import SOCKET_VARIABLE, ask, default_socket
-from hostcc.errors import Exit, HostccError, InputError
+from hostcc.errors import Exit, HostccError, InputError, one_line
+from hostcc.foreign import in_json, lines, say, tree
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -77,7 +78,7 @@ def show(
         print_json(answer)
     else:
         with understood(args.socket):
-            render(answer)
+            render(tree(answer))
     return Exit.OK
 
 
@@ -95,7 +96,7 @@ def understood(path: Path) -> Iterator[None]:
 def print_json(answer: object) -> None:
     """One JSON document, readable on a terminal and one line elsewhere."""
     indent = 2 if sys.stdout.isatty() else None
-    print(json.dumps(answer, indent=indent, ensure_ascii=False), flush=True)
+    say(in_json(json.dumps(answer, indent=indent, ensure_ascii=False)), flush=True)
 
 
 def console(file: IO[str] | None = None, width: int | None = None) -> Console:
@@ -107,13 +108,14 @@ def console(file: IO[str] | None = None, width: int | None = None) -> Console:
 
 def emit(*parts: RenderableType) -> None:
     """Print tables and text: fitted to a terminal, or as wide as they like in a pipe."""
+    parts = tuple(lines(part) if isinstance(part, str) else part for part in parts)
     if sys.stdout.isatty():
         print_whole(console(), *parts)
         return
     wide = console(io.StringIO(), PIPE_WIDTH)
     wide.print(*parts)
     for line in cast("io.StringIO", wide.file).getvalue().splitlines():
-        print(line.rstrip())
+        say(line.rstrip())
     sys.stdout.flush()
 
 
@@ -129,7 +131,7 @@ def least_width(screen: Console, part: RenderableType) -> int:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Table:
-    """A plain table; what the cells contain is never taken for markup.
+    """A plain table; what the cells contain is never taken for markup, nor obeyed by a terminal.
 
     Where there is little room, text is broken between words, and figures are not broken.
     """
@@ -137,11 +139,11 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    lines = [[heading for heading, _ in columns], *rows]
-    whole = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    cells = [[heading for heading, _ in columns], *([*map(one_line, row)] for row in rows)]
+    whole = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     is_text = [side == "left" for _, side in columns]
     # Rich narrows the widest columns to one width, so that is to be no less than any word.
-    words = [w for line in lines for w in " ".join(itertools.compress(line, is_text)).split()]
+    words = [w for line in cells for w in " ".join(itertools.compress(line, is_text)).split()]
     word = max(map(cell_len, words), default=0)
     made = Table(box=None, pad_edge=False)
     for (heading, _), text, natural in zip(columns, is_text, whole, strict=True):
@@ -152,7 +154,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Table:
             overflow="fold",
             min_width=min(natural, word) if text else natural,
         )
-    for row in lines[1:]:
+    for row in cells[1:]:
         made.add_row(*map(Text, row))
     return made
 

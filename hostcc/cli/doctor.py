@@ -15,6 +15,7 @@ from hostcc.cli.common import (
     table,
 )
 from hostcc.errors import Exit
+from hostcc.foreign import say
 
 if TYPE_CHECKING:
     from hostcc.doctor import Finding
@@ -49,14 +50,14 @@ def run(args: argparse.Namespace) -> int:
 def render(findings: list[Finding], fit: bool) -> None:
     """A table, then what to do about what is missing."""
     emit(table(COLUMNS, ((mark(f), f.name, f.detail, f.serves) for f in findings)))
-    print()
+    say()
     for required in (True, False):
         lacking = [f for f in findings if f.remedy and f.required is required]
         if lacking:
-            print("Needed:" if required else "Optional:")
+            say("Needed:" if required else "Optional:")
         for finding in lacking:
-            print(f"  {finding.name}: {finding.remedy}")
-    print("The agent can act on this host." if fit else "The agent cannot act on this host.")
+            say(f"  {finding.name}: {finding.remedy}")
+    say("The agent can act on this host." if fit else "The agent cannot act on this host.")
 
 
 def mark(finding: Finding) -> str:

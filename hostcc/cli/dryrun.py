@@ -14,6 +14,7 @@ from hostcc.cli.common import emit, print_json, table
 from hostcc.config import Config
 from hostcc.engine import plan
 from hostcc.errors import Exit, HostccError
+from hostcc.foreign import say
 from hostcc.journal import Journal, change_json
 from hostcc.model import Change
 from hostcc.planning.dryrun import by_plans
@@ -40,9 +41,9 @@ def show(config: Config, as_json: bool) -> int:
         print_json({"schema": SCHEMA, "changes": rows, "missing": problems})
         return Exit.OK
     for problem in problems:
-        print(f"hostcc agent: it could not make these changes without {problem}", file=sys.stderr)
+        say(f"hostcc agent: it could not make these changes without {problem}", file=sys.stderr)
     if not rows:
-        print("nothing would be changed")
+        say("nothing would be changed")
         return Exit.OK
     emit(changes_table(rows))
     return Exit.OK

@@ -17,6 +17,7 @@ from hostcc.cli.common import (
     table,
 )
 from hostcc.errors import InputError
+from hostcc.foreign import say
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 
 LIMIT_MAX = 50_000
@@ -63,11 +64,11 @@ def render(answer: dict[str, Any]) -> None:
     """The table."""
     flows = answer["flows"]
     if not flows:
-        print("no connections")
+        say("no connections")
         return
     emit(table(COLUMNS, map(row, flows)))
     if answer["total"] > len(flows):
-        print(f"{len(flows)} of {answer['total']} connections; see --limit", file=sys.stderr)
+        say(f"{len(flows)} of {answer['total']} connections; see --limit", file=sys.stderr)
 
 
 def row(flow: dict[str, Any]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from hostcc.cli.common import (
     table,
 )
 from hostcc.cli.profile import flop, share
+from hostcc.foreign import say
 
 COLUMNS = [
     ("Job", "left"),
@@ -68,18 +69,18 @@ def render(answer: dict[str, Any]) -> None:
     if answer["jobs"]:
         emit(table(COLUMNS, map(row, answer["jobs"])))
     else:
-        print("no jobs")
+        say("no jobs")
 
 
 def render_detail(answer: dict[str, Any]) -> None:
     """The table of what was measured, and what is not known."""
     if not answer["jobs"]:
-        print("no jobs")
+        say("no jobs")
         return
     emit(table(DETAIL, map(detail_row, answer["jobs"])))
     for job in answer["jobs"]:
         for remark in remarks(job):
-            print(f"{job['name']}: {remark}")
+            say(f"{job['name']}: {remark}")
 
 
 def detail_row(job: dict[str, Any]) -> tuple[str, ...]:

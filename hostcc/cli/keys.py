@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hostcc import inputfile
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, table
 from hostcc.errors import Exit, InputError
+from hostcc.foreign import say
 
 if TYPE_CHECKING:
     from hostcc.coord.allow import AllowList
@@ -69,7 +70,7 @@ def run_new(args: argparse.Namespace) -> int:
             "changes them without an interruption"
         )
     host = keys.HostKeys(name, (keys.generate(time.time()),))
-    print(keys_file.write_host(args.dir, host))
+    say(keys_file.write_host(args.dir, host))
     key = host.keys[0].public.fingerprint
     _say(f"made key {key} of {name}; allow this file on every other host: hostcc keys allow FILE")
     return Exit.OK
@@ -95,7 +96,7 @@ def run_show(args: argparse.Namespace) -> int:
     """The public file on standard output."""
     from hostcc.coord import keys, keys_file
 
-    print(keys.public_text(keys_file.read_secret(args.dir).member), end="")
+    say(keys.public_text(keys_file.read_secret(args.dir).member), end="")
     return Exit.OK
 
 
@@ -122,7 +123,7 @@ def run_allow(args: argparse.Namespace) -> int:
         raise InputError(
             f"{where}: name: {member.name} is known with other keys; --replace takes these instead"
         )
-    print(keys_file.allow(args.dir, member))
+    say(keys_file.allow(args.dir, member))
     _say(f"{member.name} may take part with key {_fingerprints(member)}")
     return Exit.OK
 
@@ -147,7 +148,7 @@ def run_rotate(args: argparse.Namespace) -> int:
         raise InputError(f"--overlap: expected 0.01 to {most:g} hours, got {args.overlap:g}")
     now = time.time()
     host = keys.rotated(keys_file.read_secret(args.dir), now, args.overlap * HOUR_S)
-    print(keys_file.write_host(args.dir, host))
+    say(keys_file.write_host(args.dir, host))
     takes_over = _date(now + args.overlap * HOUR_S / 2)
     _say(
         f"the new key {host.keys[-1].public.fingerprint} takes over at {takes_over}: by then allow "
@@ -223,4 +224,4 @@ def _date(seconds: float) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"hostcc keys: {text}", file=sys.stderr)
+    say(f"hostcc keys: {text}", file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hostcc.cli.common import PIPE_WIDTH, Subparsers, add_parser, console
 from hostcc.errors import InputError
+from hostcc.foreign import say
 from hostcc.lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _keep(measured: Results, out: Path, quiet: bool) -> None:
     target.write_bytes(results.encode(measured))
     written = [target, *plots.draw(measured, out)]
     if not quiet:
-        print("written: " + ", ".join(str(path) for path in written))
+        say("written: " + ", ".join(str(path) for path in written))
 
 
 @contextmanager
@@ -157,7 +158,7 @@ def _list(_args: argparse.Namespace) -> int:
     from hostcc.lab import scenario
 
     for name in scenario.builtins():
-        print(f"{name:24} {scenario.load(scenario.find(name)).title}")
+        say(f"{name:24} {scenario.load(scenario.find(name)).title}")
     return 0
 
 
@@ -165,7 +166,7 @@ def _down(args: argparse.Namespace) -> int:
     from hostcc.lab.down import down
 
     removed = down(running_too=args.all)
-    print(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
+    say(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
     return 0
 
 
@@ -179,5 +180,5 @@ def guarded(function: Callable[[argparse.Namespace], int], args: argparse.Namesp
     try:
         return function(args)
     except KeyboardInterrupt:
-        print("hostcc lab: interrupted; everything is removed", file=sys.stderr)
+        say("hostcc lab: interrupted; everything is removed", file=sys.stderr)
         return 130

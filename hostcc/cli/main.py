@@ -19,6 +19,7 @@ from types import ModuleType
 
 from hostcc.cli.parser import Parser, UsageError
 from hostcc.errors import Exit, HostccError, one_line
+from hostcc.foreign import in_json, say
 
 COMMANDS = {
     "agent": "the daemon",
@@ -96,7 +97,7 @@ def _tell(error: HostccError) -> None:
     """What went wrong, on standard output, where a document is expected."""
     about = {"code": error.code, "message": str(error), "exit_status": int(error.exit_status)}
     with contextlib.suppress(OSError):
-        print(json.dumps({"schema": ERROR, "error": about}, ensure_ascii=False), flush=True)
+        say(in_json(json.dumps({"schema": ERROR, "error": about}, ensure_ascii=False)), flush=True)
 
 
 def _open_standard_streams() -> None:
@@ -123,7 +124,7 @@ def _complain(command: str | None, text: str) -> None:
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        say(text, file=sys.stderr, flush=True)
 
 
 class _Version(argparse.Action):
@@ -132,7 +133,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from hostcc.version import version
 
-        print(f"hostcc {version()}")
+        say(f"hostcc {version()}")
         parser.exit()
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, table
 from hostcc.errors import Exit, InputError
+from hostcc.foreign import say
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 from hostcc.pcie import hwloc_xml, nccl_xml, render, sysfs
 from hostcc.pcie.tree import Tree, jobs_on, shared, uses_of
@@ -59,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
         print_json(_json(tree, on, contested))
         return Exit.OK
     drawn = list(render.lines(tree, on, everything=args.all))
-    print("\n".join(drawn) if drawn else "no GPU or NIC on PCIe here (--all shows the rest)")
+    say("\n".join(drawn) if drawn else "no GPU or NIC on PCIe here (--all shows the rest)")
     if uses:
         rows = [
             (link, f"{rate / 1e9:.1f}" if (rate := tree.nodes[link].rate) else "-", ", ".join(jobs))
             for link, jobs in contested.items()
         ]
-        emit(table(COLUMNS, rows)) if rows else print("the jobs share no link")
+        emit(table(COLUMNS, rows)) if rows else say("the jobs share no link")
     return Exit.OK
 
 

@@ -14,6 +14,7 @@ from hostcc.cli.common import (
     show,
     table,
 )
+from hostcc.foreign import say
 
 DIGEST_SHOWN = 12
 """Digits of a digest that tell two apart for a person."""
@@ -44,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
 def render(answer: dict[str, Any]) -> None:
     """The table, and which view this host itself holds."""
     key = f", its key is {answer['key']}" if answer["key"] else ""
-    print(f"{answer['name']} (this host) holds view {short(answer['held'])}{key}")
+    say(f"{answer['name']} (this host) holds view {short(answer['held'])}{key}")
     if answer["peers"]:
         emit(table(COLUMNS, map(row, answer["peers"])))
     else:
-        print("no other members are known")
+        say("no other members are known")
     for line in (*troubles(answer["troubles"]), *disagreements(answer["disagreements"])):
-        print(line)
+        say(line)
 
 
 def row(peer: dict[str, Any]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from hostcc.cli.planned import heading
 from hostcc.cli.viewfile import MAX_BYTES, view_of
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
+from hostcc.foreign import say, tree
 from hostcc.model import JobPlan, Plan
 from hostcc.schedule import compression, methods
 from hostcc.schedule.errors import OptionsError
@@ -130,6 +131,8 @@ def _agents(args: argparse.Namespace) -> int:
     if args.reserved:
         raise InputError("--reserved: expected together with VIEW; the agent has [plan]")
     answer = ask(args.socket, "plan", explain=args.explain)
+    if not args.json:
+        answer = tree(answer)
     with understood(args.socket):
         why = answer.pop("explanation")
         if why is not None:
@@ -139,7 +142,7 @@ def _agents(args: argparse.Namespace) -> int:
             print_json(answer)
         else:
             state = answer["state"]
-            print("\n".join([*heading(state), *disagreements(state["disagreements"])]))
+            say("\n".join([*heading(state), *disagreements(state["disagreements"])]))
             if answer["jobs"]:
                 _list(msgspec.convert(answer, Plan))
                 _flows(answer["flows"])

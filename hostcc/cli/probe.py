@@ -8,6 +8,7 @@ import time
 
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds, table
 from hostcc.errors import Exit, InputError
+from hostcc.foreign import say
 from hostcc.model import PathTable
 from hostcc.paths import counts, packets, prober, tables
 from hostcc.paths.drawing import drawing
@@ -114,7 +115,7 @@ def as_json(target: Target, found: Found, made: PathTable) -> dict[str, object]:
 def _show(target: Target, found: Found, made: PathTable) -> None:
     ids = {h: tables.path_id(tables.links_of(target.src, target.dst, h)) for h in found.paths}
     if made.paths:
-        print(drawing(target.src, target.dst, ids) + "\n")
+        say(drawing(target.src, target.dst, ids) + "\n")
         rows = []
         for hops, ports in sorted(found.paths.items(), key=lambda item: ids[item[0]]):
             more = " ..." if len(ports) > SHOWN_PORTS else ""
@@ -123,15 +124,15 @@ def _show(target: Target, found: Found, made: PathTable) -> None:
                 (ids[hops], " ".join(hops), seconds(found.rtt_s.get(hops)), str(len(ports)), some)
             )
         emit(table(COLUMNS, rows))
-        print()
+        say()
     paths, tried = len(found.paths), len(found.ports)
-    print(
+    say(
         f"paths: {paths}, ports: {tried}, probes: {found.probes}, without an answer: {found.lost}; "
         f"confidence {found.confidence:.3f} (to see so many paths takes "
         f"{counts.expected_ports(paths):.1f} ports on average)"
     )
     if found.sprayed:
-        print("packets of one port took several ways: here the source port does not choose")
+        say("packets of one port took several ways: here the source port does not choose")
 
 
 def _target(args: argparse.Namespace) -> Target:

@@ -17,6 +17,7 @@ from hostcc.cli.common import (
 )
 from hostcc.client import ask
 from hostcc.errors import Exit, HostccError, InputError
+from hostcc.foreign import say, tree
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 
 KINDS = (".png", ".svg", ".pdf")
@@ -63,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
         print_json(answer)
         return Exit.OK
     with understood(args.socket):
-        print("\n".join(lines(answer)))
+        say("\n".join(lines(tree(answer))))
     for path, words in ((args.record, "recorded"), (args.plot, "drawn")):
         if path is not None:
-            print(f"{words}: {path}")
+            say(f"{words}: {path}")
     return Exit.OK
 
 

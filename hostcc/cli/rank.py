@@ -10,6 +10,7 @@ import msgspec
 from hostcc import inputfile, validate
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds, table
 from hostcc.errors import Exit, InputError
+from hostcc.limits import VISIBLE
 from hostcc.schedule.cassini import circle, placement
 from hostcc.schedule.cassini.circle import Pattern
 from hostcc.schedule.cassini.placement import Candidate, Ranked
@@ -26,7 +27,12 @@ COLUMNS = [
 SCHEMA = "hostcc.rank/1"
 SHIFT_COLUMNS = [("Job", "left"), ("Start later by", "right")]
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=rf"^{VISIBLE}{{1,128}}\Z", description="text of 1 to 128 visible characters"
+    ),
+]
 Positive = Annotated[float, msgspec.Meta(ge=1e-30, le=1e30)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
 

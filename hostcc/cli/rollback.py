@@ -16,6 +16,7 @@ from hostcc.cli.common import (
 )
 from hostcc.client import ask
 from hostcc.errors import Exit, NoAgentError
+from hostcc.foreign import say, tree
 
 
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
         answer = offline(args.run_dir or args.socket.parent, marks_only=args.marks)
     with understood(args.socket):
-        print_json(answer) if args.json else render(answer)
+        print_json(answer) if args.json else render(tree(answer))
         if answer["problems"]:
             return Exit.FAILED
         return Exit.UNRECORDED if answer.get("unrecorded") else Exit.OK
@@ -61,10 +62,10 @@ def run(args: argparse.Namespace) -> int:
 def render(answer: dict[str, Any]) -> None:
     """What was undone, and what could not be."""
     for change_id in answer["undone"]:
-        print(f"undone: {change_id}")
+        say(f"undone: {change_id}")
     for change_id, why in answer.get("unrecorded", {}).items():
-        print(f"hostcc rollback: undone, but not recorded: {change_id}: {why}", file=sys.stderr)
+        say(f"hostcc rollback: undone, but not recorded: {change_id}: {why}", file=sys.stderr)
     if not answer["undone"]:
-        print("nothing to undo")
+        say("nothing to undo")
     for problem in answer["problems"]:
-        print(f"hostcc rollback: not undone: {problem}", file=sys.stderr)
+        say(f"hostcc rollback: not undone: {problem}", file=sys.stderr)

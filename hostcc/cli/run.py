@@ -18,6 +18,7 @@ from typing import Any
 from hostcc.cli.common import Subparsers, add_parser, add_socket_option, number_of
 from hostcc.client import ask
 from hostcc.errors import HostccError, InputError, one_line
+from hostcc.foreign import say
 from hostcc.limits import (
     BYTES_PER_ITERATION_MAX,
     FLOP_MAX,
@@ -193,6 +194,6 @@ def parse_flops(text: str | None) -> float | None:
 def warn(text: str) -> None:
     """One line on standard error; never a reason for the command not to run."""
     try:
-        print(f"hostcc run: {text}", file=sys.stderr, flush=True)
+        say(f"hostcc run: {text}", file=sys.stderr, flush=True)
     except OSError:
         return

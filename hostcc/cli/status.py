@@ -24,6 +24,7 @@ from hostcc.cli.planned import heading as plan_heading
 from hostcc.cli.planned import here
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
+from hostcc.foreign import tree
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -86,6 +87,7 @@ def screen(answer: dict[str, Any]) -> Group:
     from rich.console import Group
     from rich.text import Text
 
+    answer = tree(answer)
     alarms, summary, details = told(answer)
     parts: list[Any] = [Text(line) for line in heading(answer["agent"])]
     if answer["jobs"]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hostcc.cli.common import Subparsers, add_client_options, add_parser, number_of, show
 from hostcc.errors import InputError
+from hostcc.foreign import say
 from hostcc.limits import JOB_NAME_WORDS, MAX_JOBS, WEIGHT_MAX, WEIGHT_MIN, is_job_name
 
 EPILOG = """\
@@ -41,9 +42,9 @@ def render(answer: dict[str, Any]) -> None:
     """What changed."""
     jobs = answer["jobs"]
     shown = ", ".join(jobs[:10]) + (" ..." if len(jobs) > 10 else "")
-    print(f"{answer['before']} -> {answer['mode']}: {shown or 'no jobs yet'}")
+    say(f"{answer['before']} -> {answer['mode']}: {shown or 'no jobs yet'}")
     for name in answer["unknown"]:
-        print(f"hostcc unfair: {name} is no job here yet; its weight is kept", file=sys.stderr)
+        say(f"hostcc unfair: {name} is no job here yet; its weight is kept", file=sys.stderr)
 
 
 def parse_weights(words: Sequence[str]) -> dict[str, float]:

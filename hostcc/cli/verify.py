@@ -16,6 +16,7 @@ from hostcc.cli.common import (
 )
 from hostcc.client import ask
 from hostcc.errors import Exit
+from hostcc.foreign import say, tree
 
 COLUMNS = [("Change", "left"), ("Target", "left"), ("Expected", "left"), ("Found", "left")]
 
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the differences."""
     answer = ask(args.socket, "verify")
     with understood(args.socket):
-        print_json(answer) if args.json else render(answer)
+        print_json(answer) if args.json else render(tree(answer))
         return Exit.FAILED if answer["differences"] else Exit.OK
 
 
@@ -43,14 +44,14 @@ def render(answer: dict[str, Any]) -> None:
     """The outcome."""
     found = answer["differences"]
     if answer["observing"]:
-        print(f"nothing to verify: the agent only observes ({answer['observing']})")
+        say(f"nothing to verify: the agent only observes ({answer['observing']})")
     elif not found:
-        print(f"{answer['checked']} changes, all in force")
+        say(f"{answer['checked']} changes, all in force")
     else:
         rows = ((d["id"], d["target"], d["expected"], d["found"]) for d in found)
         emit(table(COLUMNS, rows))
     for other in answer["left_alone"]:
-        print(
+        say(
             f"left alone: {other['connections']} connections of job {other['job']} run "
             f"{other['congestion_control']}, which somebody else chose for them"
         )

@@ -12,13 +12,19 @@ from msgspec import Meta, Struct
 
 from hostcc import validate
 from hostcc.errors import InputError
-from hostcc.limits import JOB_NAME, JOB_NAME_WORDS
+from hostcc.limits import JOB_NAME, JOB_NAME_WORDS, VISIBLE
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
 
 MAX_BYTES = 256 << 20
 JobName = Annotated[str, Meta(pattern=JOB_NAME, description=JOB_NAME_WORDS)]
-Name = Annotated[str, Meta(min_length=1, max_length=256)]
-Text = Annotated[str, Meta(max_length=256)]
+Name = Annotated[
+    str,
+    Meta(pattern=rf"^{VISIBLE}{{1,256}}\Z", description="text of 1 to 256 visible characters"),
+]
+Text = Annotated[
+    str,
+    Meta(pattern=rf"^{VISIBLE}{{0,256}}\Z", description="text of at most 256 visible characters"),
+]
 NotNegative = Annotated[float, Meta(ge=0, le=1e30)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Port = Annotated[int, Meta(ge=0, le=65535)]

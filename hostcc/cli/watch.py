@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hostcc.cli import status
 from hostcc.cli.common import console, emit, least_width, print_json, table
 from hostcc.client import ask
+from hostcc.foreign import tree
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -55,8 +56,8 @@ class Fitted:
     """What `hostcc status` says, in the size of the screen."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
-        self._answer = answer
-        self._alarms, self._summary, self._details = status.told(answer)
+        self._answer = tree(answer)
+        self._alarms, self._summary, self._details = status.told(self._answer)
 
     def __rich_console__(self, screen: Console, options: ConsoleOptions) -> RenderResult:
         """As rich asks for it."""

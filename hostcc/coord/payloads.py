@@ -59,7 +59,7 @@ class Member(Struct, frozen=True, array_like=True):
     """host:port to connect to; empty: it connects to others."""
     birth: Counter
     """The incarnation in which this life of the host began: records of earlier ones are void."""
-    software: Annotated[str, Meta(max_length=32)] = ""
+    software: Annotated[str, Meta(pattern=r"^[ -~]{0,32}\Z")] = ""
     life: Counter = 0
     """Drawn anew at every start, so that no two lives say the same."""
 
@@ -97,10 +97,10 @@ class FlowEntry(Struct, frozen=True, array_like=True):
     dst: Name
     bytes: Volume
     elephant: bool = True
-    protocol: Annotated[str, Meta(max_length=8)] = "tcp"
+    protocol: Annotated[str, Meta(pattern=r"^[a-z0-9]{0,8}\Z")] = "tcp"
     src_port: Port = 0
     dst_port: Port = 0
-    path: Annotated[str, Meta(max_length=64)] = ""
+    path: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{0,64}\Z")] = ""
 
 
 class Flows(Struct, frozen=True, array_like=True):

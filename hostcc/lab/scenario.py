@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from hostcc import tomlfile
-from hostcc.limits import JOB_NAME, JOB_NAME_WORDS
+from hostcc.limits import JOB_NAME, JOB_NAME_WORDS, VISIBLE
 from hostcc.validate import convert, refusal
 
 MAX_FILE_BYTES = 1 << 20
@@ -24,9 +24,10 @@ KINDS = ("dumbbell", "leaf-spine")
 BUILTIN_DIRECTORY = Path(__file__).parent / "scenarios"
 
 Name = Annotated[str, Meta(pattern=JOB_NAME, description=JOB_NAME_WORDS)]
-Argument = Annotated[str, Meta(max_length=4096)]
+Argument = Annotated[str, Meta(pattern=r"^[^\x00]{0,4096}\Z", description="an argument")]
 Milliseconds = Annotated[float, Meta(ge=0, le=3_600_000)]
 Count = Annotated[int, Meta(ge=1, le=100_000)]
+Section = Annotated[str, Meta(pattern=rf"^{VISIBLE}{{1,64}}\Z", description="a section's name")]
 CongestionControl = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9_-]{1,15}\Z", description="1 to 15 characters of A-Z a-z 0-9 _ -"),
@@ -108,7 +109,7 @@ class VariantSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     name: Name
     congestion_control: CongestionControl | None = None
     """The hosts' default control; without an agent all there is."""
-    agent: dict[str, Any] | None = None
+    agent: dict[Section, Any] | None = None
     """Present: each host runs an agent with this configuration on top of the scenario's."""
 
 
@@ -116,7 +117,7 @@ class ActionSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Something done in mid-run."""
 
     run: (
-        Annotated[str, Meta(min_length=1, max_length=4096)]
+        Annotated[str, Meta(pattern=r"^[^\x00]{1,4096}\Z", description="words")]
         | Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=256)]
     )
     """`unfair ...` on every agent, `kill-agent HOST|JOB|all`, or a list: a command."""
@@ -128,7 +129,10 @@ class ActionSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Scenario(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole scenario."""
 
-    title: Annotated[str, Meta(max_length=200)] = ""
+    title: Annotated[
+        str,
+        Meta(pattern=rf"^{VISIBLE}{{0,200}}\Z", description="at most 200 visible characters"),
+    ] = ""
     iterations: Count = 60
     """Iterations that every job does at least."""
     alone_iterations: Annotated[int, Meta(ge=0, le=10_000)] = 8
@@ -142,7 +146,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     action: Annotated[tuple[ActionSpec, ...], Meta(max_length=64)] = ()
     gossip: bool = False
     """Whether the agents gossip with each other, over the lab's own network."""
-    agent: dict[str, Any] = {}
+    agent: dict[Section, Any] = {}
     """Laid over the configuration of every agent; its sub-tables are those of hostcc.toml."""
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hostcc.errors import HostccError, InputError
-from hostcc.limits import JOB_NAME
+from hostcc.limits import JOB_NAME, VISIBLE
 from hostcc.measure.series import ByteSeries
 from hostcc.measure.work import Activity
 
@@ -34,7 +34,7 @@ HEADER = 1 << 12
 MAX_LINK_BITS_PER_S = 1e15
 
 Name = Annotated[str, msgspec.Meta(pattern=JOB_NAME)]
-Text = Annotated[str, msgspec.Meta(max_length=256)]
+Text = Annotated[str, msgspec.Meta(pattern=rf"^{VISIBLE}{{0,256}}\Z")]
 Speed = Annotated[float, msgspec.Meta(gt=0, le=MAX_LINK_BITS_PER_S)]
 Flop = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
 

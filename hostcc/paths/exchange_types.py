@@ -10,7 +10,7 @@ import msgspec
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Stamp = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-Address = Annotated[str, msgspec.Meta(max_length=45)]
+Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f:.]{0,45}\Z")]
 
 MAX_FLOWS = 4096
 """Flows that a sender moves, and translations that a receiver takes on from one peer."""
@@ -59,7 +59,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="n"):
     """Answers the Prepare of that stamp."""
 
     stamp: Stamp
-    why: Annotated[str, msgspec.Meta(max_length=128)]
+    why: Annotated[str, msgspec.Meta(pattern=r"^[ -~]{0,128}\Z")]
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag="x"):

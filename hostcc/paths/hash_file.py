@@ -32,7 +32,7 @@ _Way = Annotated[tuple[Name, ...], msgspec.Meta(max_length=12)]
 class StageFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One choice on the way."""
 
-    function: str
+    function: Name
     ways: Annotated[tuple[_Way, ...], msgspec.Meta(min_length=1, max_length=256)]
     seed: Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)] = 0
 

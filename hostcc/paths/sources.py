@@ -16,6 +16,7 @@ import msgspec
 
 from hostcc import tomlfile
 from hostcc.errors import InputError
+from hostcc.limits import VISIBLE
 from hostcc.model import Path, PathTable
 from hostcc.paths import packets, tables
 from hostcc.paths.packets import Target
@@ -31,8 +32,16 @@ class PathSource(Protocol):
 
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
-Net = Annotated[str, msgspec.Meta(min_length=2, max_length=64)]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=rf"^{VISIBLE}{{1,128}}\Z", description="text of 1 to 128 visible characters"
+    ),
+]
+Net = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^[0-9A-Fa-f:./]{2,64}\Z", description="an IP address or network"),
+]
 
 
 class StaticPath(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,6 +21,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from hostcc.errors import HostccError, InputError
+from hostcc.limits import VISIBLE
 from hostcc.model import PathTable
 from hostcc.paths import tables
 from hostcc.paths.packets import Target
@@ -38,14 +39,15 @@ AHEAD_S = 60.0
 """A record may be so much newer than the host's clock."""
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Name = Annotated[str, msgspec.Meta(pattern=rf"^{VISIBLE}{{1,64}}\Z")]
+Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f:.]{0,64}\Z")]
 
 
 class Report(msgspec.Struct, frozen=True):
     """One record; other fields are ignored, collectors have many."""
 
-    src: Annotated[str, msgspec.Meta(max_length=64)]
-    dst: Annotated[str, msgspec.Meta(max_length=64)]
+    src: Address
+    dst: Address
     protocol: Literal["tcp", "udp"]
     src_port: Port
     dst_port: Port

@@ -7,7 +7,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from hostcc.coord.names import MEMBER_NAME, MEMBER_NAME_WORDS
+from hostcc.limits import VISIBLE
 from hostcc.sections.words import Endpoint
+
+Seed = Annotated[
+    str,
+    Meta(pattern=rf"^{VISIBLE}{{0,400}}\Z", description="text of at most 400 visible characters"),
+]
 
 
 class GossipConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -28,7 +34,7 @@ class GossipConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Directory of `hostcc keys`; empty, or no host.key in it: without keys."""
     insecure: bool = False
     """Without keys, listen where others can reach it: for networks trusted as a whole."""
-    seeds: Annotated[tuple[Annotated[str, Meta(max_length=400)], ...], Meta(max_length=64)] = ()
+    seeds: Annotated[tuple[Seed, ...], Meta(max_length=64)] = ()
     """NAME@HOST:PORT of members to begin with; the others are learned."""
     advertise: Endpoint = ""
     """Where the others reach this host; empty: worked out from `listen`."""

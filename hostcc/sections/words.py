@@ -12,6 +12,7 @@ from hostcc.limits import (
     FLOP_MAX,
     JOB_NAME,
     JOB_NAME_WORDS,
+    VISIBLE,
     WEIGHT_MAX,
     WEIGHT_MIN,
 )
@@ -20,7 +21,10 @@ JobName = Annotated[str, Meta(pattern=JOB_NAME, description=JOB_NAME_WORDS)]
 Weight = Annotated[float, Meta(ge=WEIGHT_MIN, le=WEIGHT_MAX)]
 Bytes = Annotated[int, Meta(ge=1, le=BYTES_PER_ITERATION_MAX)]
 Flop = Annotated[float, Meta(ge=1, le=FLOP_MAX)]
-Glob = Annotated[str, Meta(min_length=1, max_length=256)]
+Glob = Annotated[
+    str,
+    Meta(pattern=rf"^{VISIBLE}{{1,256}}\Z", description="a pattern of 1 to 256 visible characters"),
+]
 Micros = Annotated[int, Meta(ge=10, le=1_000_000)]
 Silence = Annotated[int, Meta(ge=0, le=60_000_000)]
 Slope = Annotated[float, Meta(ge=-100, le=100)]
@@ -40,5 +44,8 @@ PortOrRange = (
         Meta(pattern=r"^[0-9]{1,5}-[0-9]{1,5}\Z", description='a range of ports like "5000-5010"'),
     ]
 )
-Endpoint = Annotated[str, Meta(max_length=300)]
+Endpoint = Annotated[
+    str,
+    Meta(pattern=rf"^{VISIBLE}{{0,300}}\Z", description="text of at most 300 visible characters"),
+]
 Ports = Annotated[tuple[PortOrRange, ...], Meta(max_length=1024)]

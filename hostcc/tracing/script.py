@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostcc.errors import Exit, HostccError
+from hostcc.foreign import say
 
 MAX_DURATION_S = 7 * 86400.0
 
@@ -128,16 +129,16 @@ class Output:
 
     def line(self, record: Mapping[str, Any], text: str) -> None:
         """Something that is not counted."""
-        print(json.dumps(record) if self.as_json else text, flush=True)
+        say(json.dumps(record) if self.as_json else text, flush=True)
 
     def heading(self, text: str) -> None:
         """A heading, in text only."""
         if not self.as_json:
-            print(text, flush=True)
+            say(text, flush=True)
 
     def note(self, text: str) -> None:
         """Something about the tracing itself."""
-        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+        say(f"{self.name}: {text}", file=sys.stderr, flush=True)
 
     def note_once(self, text: str) -> None:
         """The same, unless it was the latest that was said this way."""
