@@ -1,16 +1,27 @@
-"""Compiles BPF objects and C libraries into the wheel; all else is in pyproject.toml."""
+"""Compiles BPF objects and C libraries into the wheel; all else is in pyproject.toml.
 
+The same sources make the same wheel, to the byte, wherever and whenever it is built with the same
+compilers.
+"""
+
+import os
 import sys
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from hostcc import sbom
 from hostcc.bpf.build import build_directory
 from hostcc.verbs.build import build_all
+
+TOP = Path(__file__).resolve().parent
+FIRST_OF_ZIP = "315532800"
+"""1980-01-01: what a zip archive has for no time at all."""
 
 
 class BuildPy(build_py):
@@ -21,6 +32,20 @@ class BuildPy(build_py):
         super().run()
 
 
+class BdistWheel(bdist_wheel):
+    def run(self) -> None:
+        os.environ.setdefault("SOURCE_DATE_EPOCH", FIRST_OF_ZIP)
+        super().run()
+
+    def write_wheelfile(self, wheelfile_base: str, *words: str) -> None:
+        super().write_wheelfile(wheelfile_base, *words)
+        folder = Path(wheelfile_base, "sboms")
+        folder.mkdir()
+        folder.joinpath("hostcc.cdx.json").write_bytes(sbom.document(TOP, Path(self.bdist_dir)))
+        for path in Path(self.bdist_dir).rglob("*"):  # whatever umask the checkout was made with
+            path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
+
+
 class PlatformDistribution(Distribution):
     """The libraries are of one architecture, so the wheel is, too."""
 
@@ -28,4 +53,4 @@ class PlatformDistribution(Distribution):
         return True
 
 
-setup(cmdclass={"build_py": BuildPy}, distclass=PlatformDistribution)
+setup(cmdclass={"build_py": BuildPy, "bdist_wheel": BdistWheel}, distclass=PlatformDistribution)

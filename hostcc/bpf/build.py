@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import platform
 import shutil
 import subprocess
@@ -27,15 +28,20 @@ class BuildError(Exception):
     """A tool is missing or the compiler refused; the message is what it said."""
 
 
-def flags() -> list[str]:
-    """Compiler flags for this machine; -g because BTF is made from debug information."""
+def flags(folder: Path = HERE) -> list[str]:
+    """Compiler flags for this machine, for sources in `folder`, from where clang is to run.
+
+    -g because BTF is made from debug information.
+    """
     machine = platform.machine()
     multiarch = sysconfig.get_config_var("MULTIARCH") or f"{machine}-linux-gnu"
     return [
         "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra",
         "-Wno-unused-parameter", "-Wno-sign-compare", "-fno-ident",
         f"-D__TARGET_ARCH_{_TARGET_ARCH.get(machine, machine)}",
-        f"-I/usr/include/{multiarch}", f"-I{HERE}",
+        f"-I/usr/include/{multiarch}", f"-I{os.path.relpath(HERE, folder)}",
+        # BTF names files: not by where the sources happen to lie.
+        "-fdebug-compilation-dir=.",
     ]  # fmt: skip
 
 
@@ -57,11 +63,11 @@ def compile_object(
     if not force and target.exists() and key_of(target.read_bytes()) == key:
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.tmp")
+    temporary = target.absolute().with_name(f".{target.name}.tmp")
     try:
-        options = [*flags(), f"-I{source.parent}", *(["-Werror"] if werror else [])]
-        _run([clang, *options, "-c", str(source), "-o", str(temporary)])
-        _run([strip, "-g", str(temporary)])  # DWARF goes, BTF stays
+        options = [*flags(source.parent), "-I.", *(["-Werror"] if werror else [])]
+        _run([clang, *options, "-c", source.name, "-o", str(temporary)], source.parent)
+        _run([strip, "-g", str(temporary)], source.parent)  # DWARF goes, BTF stays
         temporary.write_bytes(seal(temporary.read_bytes(), key))
         temporary.replace(target)
     finally:
@@ -118,8 +124,8 @@ def _key(source: Path, clang: str) -> bytes:
     return digest.digest()
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{' '.join(command)} failed\n{done.stderr.strip()}")
 

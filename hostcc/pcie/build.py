@@ -60,7 +60,8 @@ def build(library: Library, *, force: bool = False, werror: bool = False) -> boo
         script.write_text(f"{{ global: {' '.join(f'{e};' for e in library.exports)} local: *; }};")
         _run([
             compiler, *FLAGS, *(["-Werror"] if werror else []), f"-Wl,--version-script={script}",
-            f"-I{HERE}", *map(str, library.sources), *library.flags,
+            f"-ffile-prefix-map={HERE.parent}=/hostcc", f"-I{HERE}",
+            *map(str, library.sources), *library.flags,
             "-o", str(temporary),
         ])  # fmt: skip
         temporary.write_bytes(seal(temporary.read_bytes(), key))
@@ -74,7 +75,8 @@ def build(library: Library, *, force: bool = False, werror: bool = False) -> boo
 def _key(library: Library, compiler: str) -> bytes:
     digest = hashlib.sha256()
     real = Path(compiler).resolve()
-    digest.update(f"{real} {real.stat().st_size} {FLAGS} {library.flags}".encode())
+    flags = f"{FLAGS} {library.flags}".replace(str(HERE.parent), "/hostcc")
+    digest.update(f"{real} {real.stat().st_size} {flags}".encode())
     digest.update(f"{library.exports}".encode())
     folders = {HERE, *(source.parent for source in library.sources)}
     headers = sorted(header for folder in folders for header in folder.glob("*.h"))

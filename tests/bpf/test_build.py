@@ -62,7 +62,14 @@ def test_wheel_carries_the_objects(tmp_path: Path) -> None:
     """Built from a copy without objects, so that they can only come from the build."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+        "MANIFEST.in",
+        "constraints.txt",
+    ):
         shutil.copy(REPOSITORY / name, tree)
     shutil.copytree(REPOSITORY / "LICENSES", tree / "LICENSES")
     ignored = shutil.ignore_patterns("*.bpf.o", "__pycache__")
