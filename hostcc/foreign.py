@@ -7,7 +7,6 @@ here it is put to use for every form of output.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import sys
@@ -33,13 +32,25 @@ def tree(value: Any) -> Any:
     return [tree(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def in_json(encoded: str) -> str:
+def encoded(value: Any) -> bytes:
+    """`value` as JSON; where a name is no Unicode, as a cgroup's may be, as it is shown."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(tree(msgspec.to_builtins(value)))
+
+
+def in_json(document: str) -> str:
     """A JSON document that says the same, in which nothing is left that a terminal obeys."""
-    return _ESCAPED.sub(_json_escape, encoded)
+    return _ESCAPED.sub(_json_escape, document)
 
 
 def in_html(text: str) -> str:
     """The same as the content of an element or of a quoted attribute."""
+    import html
+
     return html.escape(one_line(text))
 
 

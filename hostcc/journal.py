@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from hostcc.errors import HostccError
-from hostcc.foreign import in_json
+from hostcc.foreign import encoded, in_json
 from hostcc.imprint import Imprint
 from hostcc.log import get_logger
 from hostcc.model import Change, Note
@@ -254,9 +254,7 @@ class Journal:
         self._size += len(raw)
 
     def _encoded(self, records: Iterable[Any]) -> bytes:
-        lines = [
-            in_json(msgspec.json.encode(record).decode()).encode() + b"\n" for record in records
-        ]
+        lines = [in_json(encoded(record).decode()).encode() + b"\n" for record in records]
         longest = max(map(len, lines))
         if longest > MAX_LINE_BYTES:
             raise HostccError(

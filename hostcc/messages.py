@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from hostcc.errors import InputError
+from hostcc.foreign import encoded
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import Mode
 from hostcc.sections.words import Bytes, Flop, JobName, Weight
@@ -137,7 +138,7 @@ OPERATIONS: dict[str, type[Request]] = {
 
 def success(result: Any) -> bytes:
     """The answer to a request that was carried out."""
-    line = msgspec.json.encode({"v": PROTOCOL, "ok": True, "result": result})
+    line = encoded({"v": PROTOCOL, "ok": True, "result": result})
     if len(line) >= MAX_RESPONSE_BYTES:
         return failure("too-large", "the answer is too large: ask with a lower limit")
     return line + b"\n"
@@ -146,4 +147,4 @@ def success(result: Any) -> bytes:
 def failure(code: str, message: str) -> bytes:
     """The answer to any other request; `code` is for programs, `message` for people."""
     error = {"code": code, "message": message}
-    return msgspec.json.encode({"v": PROTOCOL, "ok": False, "error": error}) + b"\n"
+    return encoded({"v": PROTOCOL, "ok": False, "error": error}) + b"\n"

@@ -122,6 +122,29 @@ def test_the_journal_can_be_looked_at(tmp_path: Path) -> None:
     assert (read.active["id"].target, read.notes[0].text) == (NASTY, NASTY)
 
 
+@given(st.recursive(TEXT, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner)))
+def test_what_is_no_unicode_is_told_and_recorded(value: object) -> None:
+    """A cgroup's name is bytes; half a surrogate stands for one that is no text."""
+    answer = json.loads(messages.success(value))
+    assert answer["ok"]
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        assert answer["result"] == tree(value)
+    else:
+        assert answer["result"] == value
+
+
+def test_the_journal_takes_a_name_that_is_no_text(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.open()
+    journal.begin(Change("\udcff", "what", "\udcff", None, {"to": "\udcff"}, "why", "undo"))
+    journal.close()
+    read = Journal(tmp_path)
+    assert read.damaged == 0
+    assert [change.target for change in read.active.values()] == ["\\udcff"]
+
+
 def test_only_one_function_prints() -> None:
     """What prints by itself elsewhere prints nothing that comes from others."""
     own = {"foreign.py", "mark_torch.py", "marksite", "build.py", "bench", "lab", "sim", "progs"}
