@@ -20,8 +20,9 @@ class CheckedStream:
     def __init__(self, receive: Start, send: Start) -> None:
         """Raises LabError when an end does not begin."""
         self._ends = [receive()]
+        self.receiver = self._ends[0]
         try:
-            if (said := _line(self._ends[0])) != "ready":
+            if (said := _line(self.receiver)) != "ready":
                 raise LabError(f"receiver of a stream: expected ready, got {said!r}")
             self._ends.append(send())
             said = _line(self._ends[1])
@@ -31,6 +32,11 @@ class CheckedStream:
             self.close()
             raise
         self.own_port = int(said)
+
+    @property
+    def alive(self) -> bool:
+        """Whether both ends still run."""
+        return all(process.poll() is None for process in self._ends)
 
     def finish(self) -> tuple[int, bool]:
         """Stop: bytes that were sent, and whether all arrived as they were."""

@@ -90,7 +90,10 @@ class ChurnStage:
             self._wait("addresses to settle", self._settled)
             self.hosts = {host.name: Host() for host in self.lab.hosts}
             self.before = {name: self.dump(name) for name in self.hosts}
-            for agent in agents.start(self.lab, self.lab.hosts, self._over_all, gossiping=True):
+            environments = self._prepare(stack)
+            for agent in agents.start(
+                self.lab, self.lab.hosts, self._over_all, gossiping=True, environments=environments
+            ):
                 self.agents[agent.host.name] = agent
             stack.callback(lambda: agents.kill([*self.agents.values()]))
             self._wait("agents to steer", lambda: all(map(self._steers, self.agents)))
@@ -207,6 +210,11 @@ class ChurnStage:
 
     # Inside
 
+    def _prepare(self, stack: ExitStack) -> Mapping[str, Mapping[str, str]]:  # noqa: ARG002
+        """Whatever else is to be there before the agents begin, and what they have in their
+        environments, by host; `stack` ends it after them."""
+        return {}
+
     def _all(self) -> list[Life]:
         return [life for host in self.hosts.values() for life in [*host.lives.values()]]
 
@@ -269,8 +277,8 @@ class ChurnStage:
             for host in self.lab.hosts
         )
 
-    def _wait(self, what: str, true: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+    def _wait(self, what: str, true: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+        deadline = time.monotonic() + patience_s
         while not true():
             if time.monotonic() > deadline:
                 raise LabError(f"waited in vain for {what}: {self.log()}")

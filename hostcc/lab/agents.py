@@ -40,6 +40,8 @@ class Agent:
     log: Path
     jobs: frozenset[str] = frozenset()
     """That its host runs a part of."""
+    environment: Mapping[str, str] = MappingProxyType({})
+    """What it has beside ours."""
 
     @property
     def ready(self) -> bool:
@@ -78,8 +80,10 @@ def start(
     *,
     gossiping: bool = False,
     jobs: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    environments: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> list[Agent]:
-    """Start an agent on each of the hosts and wait until all answer; `jobs` of each, by name.
+    """Start an agent on each of the hosts and wait until all answer; `jobs` and what each has in
+    its `environments` beside ours, by name of the host.
 
     Raises LabError with the end of its log when one does not.
     """
@@ -91,8 +95,9 @@ def start(
         for host in hosts:
             (network.run_dir / host.name).mkdir(exist_ok=True)
             document = configuration(network, host, over, members)
-            _config(network, host).write_text(dump(document))
-            agents.append(_spawn(network, host, jobs.get(host.name, frozenset())))
+            config_path(network, host).write_text(dump(document))
+            own = environments.get(host.name, {})
+            agents.append(_spawn(network, host, jobs.get(host.name, frozenset()), own))
         _wait(agents)
     except BaseException:
         kill(agents)
@@ -104,26 +109,31 @@ def restart(network: Network, agents: Sequence[Agent]) -> None:
     """Start those that have ended again, as they were configured.  Raises LabError."""
     dead = [agent for agent in agents if agent.process.poll() is not None]
     for agent in dead:
-        agent.process = _spawn(network, agent.host, agent.jobs).process
+        made = _spawn(network, agent.host, agent.jobs, agent.environment)
+        agent.process = made.process
     _wait(dead)
 
 
-def _spawn(network: Network, host: LabHost, jobs: frozenset[str]) -> Agent:
+def _spawn(
+    network: Network, host: LabHost, jobs: frozenset[str], environment: Mapping[str, str]
+) -> Agent:
     log = network.run_dir / f"{host.name}.agent.log"
     with log.open("ab") as file:
         process = netns.spawn(
-            [*HOSTCC, "agent", "--config", str(_config(network, host))],
+            [*HOSTCC, "agent", "--config", str(config_path(network, host))],
             namespace=network.namespace(host.name),
             cgroup=network.cgroup_of(host),
             # Many agents share this machine: none may take all its cores.
-            env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
+            env={"OPENBLAS_NUM_THREADS": "1", **os.environ, **environment},
             stdout=file,
             stderr=file,
         )
-    return Agent(host, process, network.run_dir / host.name / "control.sock", log, jobs)
+    control = network.run_dir / host.name / "control.sock"
+    return Agent(host, process, control, log, jobs, environment)
 
 
-def _config(network: Network, host: LabHost) -> Path:
+def config_path(network: Network, host: LabHost) -> Path:
+    """Where the configuration of a host's agent is."""
     return network.run_dir / f"{host.name}.toml"
 
 

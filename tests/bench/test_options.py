@@ -53,6 +53,8 @@ def test_anything_else_is_refused_in_one_line(text: str) -> None:
         ["agent-cost", "--learn", "inf"],
         ["gossip-sockets", "--members", "5"],
         ["gossip-sockets", "--minutes", "nan"],
+        ["soak", "--minutes", "0"],
+        ["soak", "--seed", "-1"],
     ],
 )
 def test_bad_input_through_the_command_line(
@@ -84,7 +86,7 @@ def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names[0] == "mltcp"
-    assert len(names) == len(set(names)) == 28
+    assert len(names) == len(set(names)) == 29
 
 
 def test_every_benchmark_has_a_script() -> None:
