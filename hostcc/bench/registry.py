@@ -45,7 +45,10 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "paths-churn": ("paths_churn", "jobs come and go under agents: what leaks, what is left, lags"),
     "probe-paths": ("probe_paths", "paths found by probing: how many ports, packets, seconds"),
     "leafspine": ("leafspine", "jobs on a leaf-spine fabric against the best assignment"),
-    "soak": ("soak", "two agents and all that can happen to them, by seed: what breaks, what is left"),
+    "soak": (
+        "soak",
+        "two agents and all that can happen to them, by seed: what breaks, what is left",
+    ),
     "agent-cost": ("agent_cost", "the agent's CPU and memory, idle and with open flows"),
 }
 """Name on the command line -> module, what it measures."""

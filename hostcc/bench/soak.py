@@ -28,6 +28,7 @@ from hostcc.bpf.errors import BpfError
 from hostcc.errors import HostccError
 
 SEEDS = 2**31
+TROUBLE_CHARS = 2000
 MOST_TROUBLES = 8
 """After so many nothing new begins."""
 SETTLE_S = 5.0
@@ -246,8 +247,7 @@ class Player:
             self.happened[event.kind] += event.begins
             self._context.tell(str(event), event.at_s, seconds)
             self._context.say(str(event))
-            self.attempt(str(event), lambda event=event: stage.apply(event))  # type: ignore[misc]
-            self.attempt(str(event), lambda: [self._wrong(str(event), x) for x in stage.check()])
+            self._happen(stage, event)
 
     def attempt(self, what: str, action: Callable[[], object]) -> None:
         """Do something; that it fails is a trouble."""
@@ -256,8 +256,13 @@ class Player:
         except (HostccError, BpfError, OSError, subprocess.SubprocessError) as error:
             self._wrong(what, str(error))
 
+    def _happen(self, stage: SoakStage, event: Event) -> None:
+        self.attempt(str(event), lambda: stage.apply(event))
+        for trouble in stage.check():
+            self._wrong(str(event), trouble)
+
     def _wrong(self, what: str, why: str) -> None:
-        self.troubles.append(f"{what}: {why}")
+        self.troubles.append(f"{what}: {' '.join(why.split())[:TROUBLE_CHARS]}")
         self._context.say(f"seed {self.seed}: {self.troubles[-1]}")
 
 

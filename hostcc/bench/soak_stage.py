@@ -99,7 +99,11 @@ class SoakStage(ChurnStage):
             if status is None or name in self.away | self._waiting:
                 continue
             troubles.append(f"the agent of {name} ended by itself, status {status}: {self.log()}")
-            self._come(name)
+            try:
+                self._come(name)
+            except LabError as error:
+                troubles.append(str(error))
+                self.away.add(name)
         for name in [name for name, stream in self._jobs.items() if not stream.alive]:
             self._jobs.pop(name).close()
             troubles.append(f"{name} broke: {self._complaints()}")
@@ -118,6 +122,7 @@ class SoakStage(ChurnStage):
             "streams to end", lambda: not any(x.is_alive() for x in self._ending), PATIENCE_S
         )
         self.hear()
+        self._wait("agents to steer", lambda: all(map(self._steers, HOSTS)), PATIENCE_S)
         self._wait("agents to forget", lambda: not any(map(self._busy, self.agents)), PATIENCE_S)
 
     def process(self, job: str) -> subprocess.Popen[bytes]:
@@ -126,12 +131,10 @@ class SoakStage(ChurnStage):
 
     def hear(self) -> None:
         """Until agents hear of each other.  Raises LabError."""
-        self._wait(
-            "agents to hear of each other", lambda: all(map(self._hears, HOSTS)), PATIENCE_S
-        )
+        self._wait("agents to hear of each other", lambda: all(map(self._hears, HOSTS)), PATIENCE_S)
 
     def left(self) -> list[str]:
-        """Processes of the hosts, and files in run directories, that should not be there any more."""
+        """Processes of the hosts, and files in run directories, that should be there no more."""
         found = []
         for host in self.lab.hosts:
             for pid in cgroup.processes(self.lab.cgroup_of(host)):
@@ -219,6 +222,10 @@ class SoakStage(ChurnStage):
             gossip = self.ask(name, "status")["gossip"]
             return bool(gossip) and int(gossip["members"].get("alive", 0)) == len(HOSTS) - 1
         return False
+
+    def _busy(self, name: str) -> bool:
+        """Whether an agent still has anything of a job, or does not look for paths yet."""
+        return not self.ask(name, "status")["routing"] or super()._busy(name)
 
     # Jobs
 
