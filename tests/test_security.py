@@ -23,7 +23,7 @@ def promises() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 @cache
-def tests_of(path: Path) -> frozenset[str]:
+def names_in(path: Path) -> frozenset[str]:
     found = ast.parse(path.read_text()).body
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return frozenset(one.name for one in found if isinstance(one, kinds))
@@ -40,7 +40,7 @@ def test_it_is_one_page_about_everybody() -> None:
 def test_each_promise_has_its_tests(promise: str, tests: list[tuple[str, str]]) -> None:
     assert tests, promise
     for path, name in tests:
-        assert name in tests_of(TOP / path), f"{promise}: {path}::{name}"
+        assert name in names_in(TOP / path), f"{promise}: {path}::{name}"
 
 
 def test_no_name_of_a_test_is_overlooked() -> None:

@@ -25,7 +25,7 @@ VALID: tuple[Mapping[str, Any], ...] = (
     {"egress": {"queues": "off"}},
     {"paths": {"enabled": False}},
     {"gossip": {"enabled": False}},
-    {"plan": {"levels": 4}},
+    {"plan": {"most_loss": 0.5}},
     {"measure": {"enabled": False}},
     {"discover": {"every_s": 2.0}},
 )

@@ -35,12 +35,12 @@ DISK_BYTES = 8 << 20
 """Of a run directory: two journals, and room."""
 PATIENCE_S = 180.0
 """For what may wait until a timeout of TCP or of the gossip is over, on a busy machine."""
-ANSWERS = {
-    True: ("configuration reloaded",),
-    False: ("reload refused, the old configuration stays",),
-}
-"""What an agent's log says of a right configuration, and of a wrong one."""
+TAKEN = "configuration reloaded"
+REFUSED = "reload refused, the old configuration stays"
 FAILED = "reload failed"
+"""What an agent's log says of a right configuration, of a wrong one, and of what went wrong."""
+LINES = 4
+"""Of an agent's log, in a trouble."""
 KEPT = {"agent.lock", "journal.jsonl", "journal.old.jsonl", "keys"}
 """What stays in a run directory when its agent has ended."""
 
@@ -149,6 +149,15 @@ class SoakStage(ChurnStage):
         """End an agent in good order.  Raises LabError when it does not."""
         self._stopped(self.agents.pop(name))
 
+    def log(self) -> str:
+        """The latest lines of the agents' logs."""
+        found = []
+        for name in HOSTS:
+            path = self.lab.run_dir / f"{name}.agent.log"
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+            found.append(f"{name}: " + " / ".join(lines[-LINES:]))
+        return "; ".join(found)
+
     # Agents
 
     def _leave(self, name: str, *, killed: bool) -> None:
@@ -203,19 +212,21 @@ class SoakStage(ChurnStage):
                 path.write_text(before)
 
     def _answered(self, name: str, offset: int, *, right: bool) -> None:
-        """Until the log, from `offset` on, has the answer to a reload."""
-        agent = self.agents[name]
-        answers = (*ANSWERS[right], *((FAILED,) if name in self._full else ()))
+        """Until the log, from `offset` on, has the answer to a reload.  Raises LabError."""
+        agent, answers = self.agents[name], (TAKEN, REFUSED, FAILED)
 
-        def said() -> bool:
+        def said() -> str:
+            if agent.process.poll() is not None:
+                raise LabError(f"the agent ended at a reload: {self.log()}")
             with agent.log.open("rb") as file:
                 file.seek(offset)
                 text = file.read().decode(errors="replace")
-            if agent.process.poll() is not None:
-                raise LabError(f"the agent ended at a reload: {self.log()}")
-            return any(words in text for words in answers)
+            return next((words for words in answers if words in text), "")
 
-        self._wait(f"an answer to a reload ({' or '.join(answers)})", said, PATIENCE_S)
+        self._wait("an answer to a reload", lambda: bool(said()), PATIENCE_S)
+        expected = TAKEN if right else REFUSED
+        if (words := said()) != expected and not (right and name in self._full):
+            raise LabError(f"expected {expected!r}, got {words!r}: {self.log()}")
 
     def _hears(self, name: str) -> bool:
         with suppress(HostccError):

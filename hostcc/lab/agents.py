@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -40,7 +40,7 @@ class Agent:
     log: Path
     jobs: frozenset[str] = frozenset()
     """That its host runs a part of."""
-    environment: Mapping[str, str] = MappingProxyType({})
+    environment: Mapping[str, str] = field(default_factory=dict)
     """What it has beside ours."""
 
     @property
