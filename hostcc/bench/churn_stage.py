@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from hostcc import startup
 from hostcc.bench import host_dump
@@ -83,7 +83,7 @@ class ChurnStage:
         self._over = threading.Event()
         self._stack = ExitStack()
 
-    def __enter__(self) -> ChurnStage:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.lab)
             stack.callback(self._end_loads)

@@ -184,7 +184,7 @@ def draw(record: Record, out: Path) -> Sequence[Path]:  # noqa: ARG001
 def measure(played: Player, minutes: float, context: Context) -> Figures:
     """One run; raises HostccError, BpfError or OSError when it cannot even begin or end."""
     seed = played.seed
-    with SoakStage() as stage:
+    with SoakStage(context.out) as stage:
         stage.hear()
         time.sleep(SETTLE_S)
         before = stage.held()

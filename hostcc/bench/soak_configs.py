@@ -21,7 +21,7 @@ VALID: tuple[Mapping[str, Any], ...] = (
     {"agent": {"heartbeat_stale_s": 3.0}},
     {"agent": {"on_exit": "keep"}},
     {"agent": {"log_level": "debug"}},
-    {"marking": {"enabled": False}},
+    {"marking": {"enabled": False}, "egress": {"queues": "off"}},
     {"egress": {"queues": "off"}},
     {"paths": {"enabled": False}},
     {"gossip": {"enabled": False}},

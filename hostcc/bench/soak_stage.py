@@ -7,6 +7,7 @@ agent is stepped for its process alone, packets are lost by a program at a switc
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,8 +49,10 @@ KEPT = {"agent.lock", "journal.jsonl", "journal.old.jsonl", "keys"}
 class SoakStage(ChurnStage):
     """A context manager: two agents are up and steer, nothing has happened yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Path | None = None) -> None:
+        """`keep`: a folder that logs go to at the end."""
         super().__init__(RATE_MBIT, hosts_per_leaf=1, over=soak_configs.BASE)
+        self._keep = keep
         self.away: set[str] = set()
         """Hosts whose agent is not to run now."""
         self.streams = 0
@@ -331,12 +334,15 @@ class SoakStage(ChurnStage):
             # Lazily: whoever still looks into it must not keep it.
             stack.callback(_mount, "umount", "-l", folder)
             self._clocks[name] = WallClock(self.lab.run_dir / f"{name}.clock")
-        stack.callback(self._close_jobs)
+        stack.callback(self._close)
         return {name: clock.environment for name, clock in self._clocks.items()}
 
-    def _close_jobs(self) -> None:
+    def _close(self) -> None:
         for stream in self._jobs.values():
             stream.close()
+        if self._keep is not None:
+            for log in self.lab.run_dir.glob("*.log"):
+                shutil.copy(log, self._keep)
 
     def _filler(self, name: str) -> Path:
         return self.lab.run_dir / name / "filler"

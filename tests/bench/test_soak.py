@@ -74,8 +74,9 @@ def test_in_five_minutes_everything_happens_and_seeds_differ() -> None:
 @pytest.mark.unit
 def test_right_configurations_are_right_and_wrong_ones_wrong(tmp_path: Path) -> None:
     path, found = tmp_path / "hostcc.toml", []
+    first = merge(soak_configs.BASE, {"gossip": {"enabled": True}})  # as the lab has it
     for over in ({}, *soak_configs.VALID):
-        path.write_text(dump(merge(soak_configs.BASE, over)))
+        path.write_text(dump(merge(first, over)))
         found.append(load(path))
     assert all(one != found[0] for one in found[1:])
     for text in soak_configs.INVALID:
