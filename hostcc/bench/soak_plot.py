@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hostcc.bench.soak_samples import Sample, lives
@@ -17,7 +17,7 @@ def draw(samples: Sequence[Sample], path: Path) -> Path:
 
     made, axes = plt.subplots(3, 1, figsize=(8, 6), sharex=True, layout="constrained")
     hosts = sorted({one.host for one in samples})
-    shown = (
+    shown: tuple[tuple[str, Callable[[Sample], float]], ...] = (
         ("memory, MB", lambda one: one.resident_bytes / 1e6),
         ("open files", lambda one: one.open_files),
         ("BPF objects", lambda one: one.objects),
