@@ -192,6 +192,7 @@ def measure(played: Player, minutes: float, context: Context) -> Figures:
         with Sampler(stage.agents, path) as sampler:
             played.play(stage, events(seed, minutes * 60), minutes * 60)
             played.attempt("at the end", stage.steady)
+            played.attempt("at the end", stage.calm)
         after = paths_churn.quiet(stage, before)
         odd = [
             f"at the end: {name}: {one}"

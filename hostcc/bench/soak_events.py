@@ -47,9 +47,10 @@ class How(StrEnum):
 AT_ONCE = frozenset({Kind.RELOAD, Kind.CLOCK})
 """They have no end."""
 WEIGHTS = {
-    Kind.JOB: 10, Kind.STOP: 2, Kind.KILL: 3, Kind.PAUSE: 4, Kind.RELOAD: 4,
-    Kind.DISK: 2, Kind.CLOCK: 2, Kind.PATH: 3, Kind.LOSS: 3,
+    Kind.JOB: 10, Kind.STOP: 0.4, Kind.KILL: 0.6, Kind.PAUSE: 3, Kind.RELOAD: 2,
+    Kind.DISK: 1, Kind.CLOCK: 1, Kind.PATH: 2, Kind.LOSS: 2,
 }  # fmt: skip
+"""Agents live for a minute or two: long enough for something to grow."""
 LASTS_S = {
     Kind.JOB: (2.0, 40.0), Kind.STOP: (0.0, 10.0), Kind.KILL: (0.0, 10.0), Kind.PAUSE: (0.3, 10.0),
     Kind.DISK: (1.0, 15.0), Kind.PATH: (1.0, 15.0), Kind.LOSS: (2.0, 15.0),

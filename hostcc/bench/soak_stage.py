@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -42,6 +43,8 @@ FAILED = "reload failed"
 """What an agent's log says of a right configuration, of a wrong one, and of what went wrong."""
 LINES = 4
 """Of an agent's log, in a trouble."""
+CALM_S = 15.0
+"""Parts that have nothing to do take a turn every five seconds, some every ten."""
 KEPT = {"agent.lock", "journal.jsonl", "journal.old.jsonl", "keys"}
 """What stays in a run directory when its agent has ended."""
 
@@ -131,6 +134,18 @@ class SoakStage(ChurnStage):
     def process(self, job: str) -> subprocess.Popen[bytes]:
         """The receiving end of a job that runs."""
         return self._jobs[job].receiver
+
+    def calm(self) -> None:
+        """Until agents, which have nothing to do, said nothing for CALM_S.  Raises LabError."""
+        since, last = time.monotonic(), ""
+
+        def silent() -> bool:
+            nonlocal since, last
+            if (now := self.log()) != last:
+                since, last = time.monotonic(), now
+            return time.monotonic() - since > CALM_S
+
+        self._wait("agents that have nothing to do to be silent", silent, PATIENCE_S)
 
     def hear(self) -> None:
         """Until agents hear of each other.  Raises LabError."""

@@ -90,6 +90,7 @@ class LevelQueues:
             there = await in_thread(egress_kernel.root, device)
             if there is not None and there.ours:  # of an earlier agent, or configuration
                 await self._remove(device, "made anew")
+                self._made[device] = basis(config)  # or they would be made anew at every turn
                 there = await in_thread(egress_kernel.root, device)
             if there is None:
                 raise HostccError("there is no such device")

@@ -146,6 +146,7 @@ def test_what_breaks_is_noticed() -> None:
         (said,) = stage.check()
         assert said.startswith(f"{job.job.name} broke")
         stage.steady()
+        stage.calm()  # also of what the killed one has left
         left = stage.left()
         assert any("hostcc" in one and "agent" in one for one in left)  # they still run
 

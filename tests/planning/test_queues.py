@@ -9,6 +9,7 @@ import pytest
 
 from hostcc.config import Config
 from hostcc.errors import HostccError
+from hostcc.paths import egress_kernel
 from hostcc.paths.egress_kernel import Root
 from hostcc.planning.queues import LevelQueues, planned
 from hostcc.sections.egress import EgressConfig
@@ -43,6 +44,39 @@ def test_htb_needs_a_rate() -> None:
 def test_what_somebody_chose_stays(there: Root) -> None:
     with pytest.raises(HostccError, match=f"{there.kind} {there.handle}, which somebody chose"):
         planned(config(queues="prio"), "eth0", there)
+
+
+def test_what_an_earlier_agent_left_is_made_anew_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, plain = Root("prio", "c1c:"), Root("noqueue", "0:")
+    there, done = [ours], []
+
+    def remove(device: str) -> str:
+        done.append("removed")
+        there[0] = plain
+        return ""
+
+    def apply(lines: list[str]) -> None:
+        done.append("made")
+        there[0] = ours
+
+    monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
+    monkeypatch.setattr(egress_kernel, "remove", remove)
+    monkeypatch.setattr(egress_kernel, "apply", apply)
+    host = ToyHost(tmp_path, config(queues="prio", devices=("eth0",)))
+    part = LevelQueues(host)
+    host.act()
+    part.start()
+    for _ in range(3):
+        asyncio.run(part.tick())
+    assert done == ["removed", "made"]
+    host.config = config(queues="htb", devices=("eth0",), rate_mbit=100.0)
+    for _ in range(3):
+        asyncio.run(part.tick())
+    assert done == 2 * ["removed", "made"]
+    asyncio.run(part.stop())
+    assert done[4:] == ["removed"]
 
 
 def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
