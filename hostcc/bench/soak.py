@@ -57,7 +57,7 @@ class Figures(msgspec.Struct, frozen=True):
     sent_bytes: int
     restarts: int
     moved: int
-    """Flows moved to another path by agents that lived to the end."""
+    """Flows moved to another path."""
     resident_bytes: int
     """Of the larger agent, before anything happened, and likewise:"""
     resident_most_bytes: int
@@ -141,7 +141,7 @@ def rows(found: Figures) -> list[dict[str, Cell]]:
         "connections": found.connections,
         "sent, GB": found.sent_bytes / 1e9,
         "agents started again": found.restarts,
-        "flows moved by the last agents": found.moved,
+        "flows moved": found.moved,
         "memory before, MB": found.resident_bytes / 1e6,
         "memory at most, MB": found.resident_most_bytes / 1e6,
         "memory after, MB": found.resident_after_bytes / 1e6,
@@ -199,7 +199,7 @@ def measure(played: Player, minutes: float, context: Context) -> Figures:
             for name in stage.agents
             for one in stage.ask(name, "verify")["differences"]
         ]
-        moved = sum(host.moved for host in stage.hosts.values())
+        moved = stage.moved + sum(host.moved for host in stage.hosts.values())
         leaked = paths_churn.entries(before, after)
         changed, outlived = paths_churn.end(stage, sampler.ever(after))
         left = _gone(stage.left)

@@ -32,7 +32,8 @@ from hostcc.lab.variants import merge
 from hostcc.lab.wallclock import WallClock
 
 JOB = "hostcc.bench.soak_job"
-RATE_MBIT = 200.0
+RATE_MBIT = 60.0
+"""Of a path: little enough that jobs meet, and flows are worth moving."""
 DISK_BYTES = 8 << 20
 """Of a run directory: two journals, and room."""
 PATIENCE_S = 180.0
@@ -61,6 +62,8 @@ class SoakStage(ChurnStage):
         self.streams = 0
         self.sent_bytes = 0
         self.restarts = 0
+        self.moved = 0
+        """Flows moved to another path by agents that were stopped or killed."""
         self._full: set[str] = set()
         self._waiting: set[str] = set()
         """Hosts whose agent cannot start before there is room on its disk."""
@@ -184,6 +187,8 @@ class SoakStage(ChurnStage):
         agent = self.agents[name]
         if agent.process.poll() is not None:
             return
+        with suppress(HostccError):
+            self.moved += int(self.part(name, "steering").get("moved", 0))
         if killed:
             agents.kill([agent])
         else:
@@ -345,9 +350,7 @@ class SoakStage(ChurnStage):
         for name in HOSTS:
             folder = self.lab.run_dir / name
             folder.mkdir()
-            _mount("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=0755", "tmpfs", folder)
-            # Lazily: whoever still looks into it must not keep it.
-            stack.callback(_mount, "umount", "-l", folder)
+            _mount_disk(folder)  # the lab removes it
             self._clocks[name] = WallClock(self.lab.run_dir / f"{name}.clock")
         stack.callback(self._close)
         return {name: clock.environment for name, clock in self._clocks.items()}
@@ -392,7 +395,11 @@ class SoakStage(ChurnStage):
             loss.end(where, name)
 
 
-def _mount(*words: object) -> None:
-    done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
+def _mount_disk(folder: Path) -> None:
+    options = f"size={DISK_BYTES},mode=0755"
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if done.returncode:
         raise LabError(" ".join(done.stderr.split()))

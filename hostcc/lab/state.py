@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -86,11 +87,20 @@ def recorded(directory: Path = STATE_DIRECTORY) -> list[LabState]:
 
 
 def remove(state: LabState, directory: Path = STATE_DIRECTORY) -> None:
-    """Remove processes, cgroups, namespaces and files of a lab, then its record."""
+    """Remove processes, cgroups, namespaces, mounts and files of a lab, then its record."""
     cgroup.remove(Path(state.cgroup))
     netns.remove(state.namespaces)
+    _unmount(Path(state.run_dir))
     shutil.rmtree(state.run_dir, ignore_errors=True)
     (directory / f"{state.id}.json").unlink(missing_ok=True)
+
+
+def _unmount(folder: Path) -> None:
+    """Take away what is mounted below a folder: a lab's small disks."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if folder in Path(where := line.split()[1]).parents:
+            # Lazily: whoever still looks into it must not keep it.
+            subprocess.run(["umount", "-l", where], check=False, capture_output=True)
 
 
 def _start_time(pid: int) -> int:
