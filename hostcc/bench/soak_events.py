@@ -15,7 +15,7 @@ HOSTS = ("h1", "h2")
 SPINES = 2
 MEAN_GAP_S = 1.2
 """Between two beginnings."""
-MOST_JOBS = 4
+MOST_JOBS = 6
 """At a time: two processors carry them and the agents."""
 FIRST_PORT = 5400
 PORTS = 2000
@@ -52,7 +52,7 @@ WEIGHTS = {
 }  # fmt: skip
 """Agents live for a minute or two: long enough for something to grow."""
 LASTS_S = {
-    Kind.JOB: (2.0, 60.0), Kind.STOP: (0.0, 10.0), Kind.KILL: (0.0, 10.0), Kind.PAUSE: (0.3, 10.0),
+    Kind.JOB: (5.0, 60.0), Kind.STOP: (0.0, 10.0), Kind.KILL: (0.0, 10.0), Kind.PAUSE: (0.3, 10.0),
     Kind.DISK: (1.0, 15.0), Kind.PATH: (1.0, 15.0), Kind.LOSS: (2.0, 15.0),
 }  # fmt: skip
 STEPS_S = (1, -1, 60, -60, 3600, -3600, 40_000, -40_000)
@@ -153,7 +153,7 @@ def _amount(draw: random.Random, kind: Kind) -> int:
 
 
 def _job(draw: random.Random, number: int, host: str) -> Job:
-    how = draw.choice([*How])
+    how = draw.choices([*How], [3, 2, 1])[0]
     other = host if how is How.SPACE else HOSTS[1 - HOSTS.index(host)]
     return Job(
         name=f"job-{number}",

@@ -17,6 +17,8 @@ from hostcc.lab.agents import Agent
 SAMPLE_S = 5.0
 SETTLED_S = 60.0
 """Of an agent's life: until then it loads what it needs."""
+LONG_S = 120.0
+"""Of a life after that: shorter ones say nothing of how it grows."""
 FILE = "samples.jsonl"
 
 
@@ -111,7 +113,7 @@ def slope(samples: Iterable[Sample], of: Callable[[Sample], float]) -> float | N
     found: list[tuple[float, float]] = []
     for life in lives(samples):
         late = [one for one in life if one.at_s >= life[0].at_s + SETTLED_S]
-        if len(late) >= 3:
+        if late and late[-1].at_s - late[0].at_s >= LONG_S:
             xs = [one.at_s for one in late]
             fit = statistics.linear_regression(xs, [float(of(one)) for one in late])
             found.append((fit.slope, xs[-1] - xs[0]))

@@ -95,10 +95,10 @@ def test_growth_is_of_hosts_and_slopes_are_of_lives() -> None:
         return one.resident_bytes
 
     flat = [sample(5.0 * n, 80_000_000 + (n % 3)) for n in range(30)]
-    other = [sample(5.0 * n, 1_000 * n, "h2", 2 + n // 20) for n in range(60)]
+    other = [sample(5.0 * n, 1_000 * n, "h2", 2 + n // 40) for n in range(60)]
     assert growth(flat, resident) == 0
     assert growth([*flat, *other], resident) == 40_000
-    assert len(lives([*flat, *other])) == 4
+    assert len(lives([*flat, *other])) == 3
     found = slope(other, resident)
     assert found is not None
     assert found == pytest.approx(200.0)
