@@ -44,6 +44,8 @@ FAILED = "reload failed"
 """What an agent's log says of a right configuration, of a wrong one, and of what went wrong."""
 LINES = 4
 """Of an agent's log, in a trouble."""
+RETRY_S = 360.0
+"""A part that failed again and again is tried again after five minutes at most."""
 CALM_S = 15.0
 """Parts that have nothing to do take a turn every five seconds, some every ten."""
 KEPT = {"agent.lock", "journal.jsonl", "journal.old.jsonl", "keys"}
@@ -131,8 +133,11 @@ class SoakStage(ChurnStage):
             "streams to end", lambda: not any(x.is_alive() for x in self._ending), PATIENCE_S
         )
         self.hear()
-        self._wait("agents to steer", lambda: all(map(self._steers, HOSTS)), PATIENCE_S)
-        self._wait("agents to forget", lambda: not any(map(self._busy, self.agents)), PATIENCE_S)
+        self._wait("agents to steer", lambda: all(map(self._steers, HOSTS)), RETRY_S)
+        try:
+            self._wait("agents to forget", lambda: not any(map(self._busy, HOSTS)), RETRY_S)
+        except LabError as error:
+            raise LabError(f"{error}: {[*map(self._holding, HOSTS)]}") from error
 
     def process(self, job: str) -> subprocess.Popen[bytes]:
         """The receiving end of a job that runs."""
@@ -260,6 +265,15 @@ class SoakStage(ChurnStage):
     def _busy(self, name: str) -> bool:
         """Whether an agent still has anything of a job, or does not look for paths yet."""
         return not self.ask(name, "status")["routing"] or super()._busy(name)
+
+    def _holding(self, name: str) -> str:
+        """What an agent has not forgotten."""
+        status, steering = self.ask(name, "status"), self.part(name, "steering")
+        jobs, flows = (
+            [one["name"] for one in status["jobs"]],
+            (status["routing"] or {}).get("flows"),
+        )
+        return f"{name}: jobs {jobs}, flows {flows}, steering {steering}"
 
     # Jobs
 
