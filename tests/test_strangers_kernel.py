@@ -63,7 +63,7 @@ def longest_s(host: RealHost) -> float:
 
 
 @pytest.mark.parametrize("deed", ["linger", "pipes"])
-@pytest.mark.parametrize("name", ["control.sock"])
+@pytest.mark.parametrize("name", ["control.sock", "marks.sock"])
 def test_descriptors_of_strangers_hold_nothing_up(host: RealHost, name: str, deed: str) -> None:
     agent = host.start(socket_group=GROUP, heartbeat_s=HEARTBEAT_S, heartbeat_stale_s=30.0)
     host.socket.parent.chmod(0o755)

@@ -46,6 +46,15 @@ class Mark(NamedTuple):
     """CLOCK_MONOTONIC, ns."""
 
 
+class Shown(NamedTuple):
+    """A message of somebody who wants to mark."""
+
+    pid: int
+    """0: of nobody knows who."""
+    fd: int
+    """Sealed memory; -1: nothing that marks could be read from, and closed."""
+
+
 @dataclass
 class _Sender:
     job: str
@@ -94,8 +103,9 @@ def boundaries(times: Mapping[int, Sequence[int]]) -> list[float]:
 class MarkReceiver:
     """The socket, and the memory of every process that was shown there.
 
-    `job_of`: process -> job or None.  `receive` when the socket is readable, `poll` now
-    and then; both are bounded and never wait.
+    `job_of`: process -> job or None.  `take` when the socket is readable, in a thread that nobody
+    waits for: to close what a stranger has passed may take as long as he likes.  `admit` what came
+    of it, and `poll` now and then: both are bounded and never wait.
     """
 
     def __init__(
@@ -120,30 +130,37 @@ class MarkReceiver:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Let go of everything but the socket, which is for whoever takes messages to close."""
         for sender in self._senders.values():
             os.close(sender.fd)
         self._senders.clear()
-        self._socket.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
-    def receive(self, limit: int = 64) -> int:
-        """Take at most `limit` messages; how many there were."""
-        for number in range(limit):
-            try:
-                data, ancillary, flags, _ = self._socket.recvmsg(
-                    64, socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
-                )
-            except OSError:
-                return number
-            pid, fds = _unpack(ancillary)
-            whole = data == HELLO and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
-            if not (whole and len(fds) == 1 and pid > 0 and self._admit(pid, fds[0])):
-                self.refused += not whole or pid not in self._senders
-                for fd in fds:
-                    os.close(fd)
-        return limit
+    def close_socket(self) -> None:
+        """Take no more."""
+        self._socket.close()
+
+    def take(self) -> Shown:
+        """One message.  Raises BlockingIOError when there is none, and OSError."""
+        data, ancillary, flags, _ = self._socket.recvmsg(
+            64, socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
+        )
+        pid, fds = _unpack(ancillary)
+        whole = data == HELLO and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+        if whole and len(fds) == 1 and pid > 0 and _sealed_inode(fds[0]) is not None:
+            return Shown(pid, fds[0])
+        for fd in fds:
+            os.close(fd)
+        return Shown(pid if whole else 0, -1)
+
+    def admit(self, shown: Shown) -> None:
+        """Read marks from there from now on, if it is of a job."""
+        if shown.fd >= 0 and self._admit(*shown):
+            return
+        self.refused += shown.pid not in self._senders
+        if shown.fd >= 0:
+            os.close(shown.fd)
 
     def poll(self) -> list[Mark]:
         """The marks since the last call; forgets processes that have ended."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.marks import MarkReceiver, boundaries
+from hostcc.measuring.mark_thread import MarkThread
 from hostcc.model import Difference
 from hostcc.parts import Host
 
@@ -29,7 +29,7 @@ class Marking:
         self._receiver: MarkReceiver | None = None
         self._path = ""
         self._inode = 0
-        self._taken = 0
+        self._thread: MarkThread | None = None
 
     def off(self) -> str:
         """Configured away?"""
@@ -41,7 +41,7 @@ class Marking:
         receiver = MarkReceiver(self._path, lambda pid: self._owners().of(pid))
         self._receiver = receiver
         self._inode = self._found()
-        self._listen(receiver)
+        self._thread = MarkThread(receiver, MOST)
 
     async def tick(self) -> None:
         """Read what was written."""
@@ -49,15 +49,17 @@ class Marking:
             self.stop()
             self.start()
         assert self._receiver is not None
-        self._listen(self._receiver)
+        assert self._thread is not None
+        self._thread.refill()
         self._receiver.poll()
 
     def stop(self) -> None:
         """Close the socket."""
+        if self._thread is not None:
+            self._thread.close()
         if self._receiver is not None:
-            asyncio.get_running_loop().remove_reader(self._receiver.fileno())
             self._receiver.close()
-        self._receiver = None
+        self._receiver = self._thread = None
 
     def verify(self) -> list[Difference]:
         """Whether the socket is still ours."""
@@ -78,16 +80,6 @@ class Marking:
     def boundaries(self, job: str) -> list[float]:
         """When a job's iterations ended, seconds, CLOCK_MONOTONIC; of a job without marks none."""
         return [] if self._receiver is None else boundaries(self._receiver.times(job))
-
-    def _listen(self, receiver: MarkReceiver) -> None:
-        """Until so many messages have come; the rest waits, and their senders try again."""
-        self._taken = 0
-        asyncio.get_running_loop().add_reader(receiver.fileno(), self._receive, receiver)
-
-    def _receive(self, receiver: MarkReceiver) -> None:
-        self._taken += receiver.receive()
-        if self._taken >= MOST:
-            asyncio.get_running_loop().remove_reader(receiver.fileno())
 
     def _found(self) -> int:
         if self._path.startswith("@"):
