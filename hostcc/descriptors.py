@@ -16,3 +16,11 @@ def allow_more(count: int = MORE) -> None:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             return
+
+
+def allow_all() -> None:
+    """As many as the hard limit says: the soft one is for programs that use select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

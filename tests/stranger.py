@@ -2,6 +2,7 @@
 
 linger: passes descriptors of TCP connections whose last close takes as long as SO_LINGER says.
 pipes: passes as many pipes as a message may carry.  ask: pipelines requests.  connect: connects.
+idle: stays connected.
 """
 
 from __future__ import annotations

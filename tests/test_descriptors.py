@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostcc.descriptors import allow_more
+from hostcc.descriptors import allow_all, allow_more
 
 
 @pytest.fixture
@@ -42,3 +42,9 @@ def test_one_more_can_be_opened(limits: tuple[int, int]) -> None:
     allow_more()
     os.close(os.dup(0))
     os.close(lowest)
+
+
+def test_the_soft_limit_goes_up_to_the_hard_one(limits: tuple[int, int]) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1] // 2, limits[1]))
+    allow_all()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (limits[1], limits[1])

@@ -93,3 +93,16 @@ def test_a_crowd_of_readers_does_not_keep_root_out(host: RealHost) -> None:
         assert done == [0] * 20
         assert longest_s(host) < 2 * HEARTBEAT_S
     assert host.stop(agent) == 0
+
+
+@pytest.mark.parametrize("descriptors", [256, 1024])
+def test_idle_connections_leave_enough_descriptors(host: RealHost, descriptors: int) -> None:
+    host.enter = ("prlimit", f"--nofile={descriptors}", *host.enter)
+    agent = host.start(socket_group=GROUP, heartbeat_s=HEARTBEAT_S, heartbeat_stale_s=30.0)
+    host.socket.parent.chmod(0o755)
+    with strangers("idle", host.socket, 960, users=5):
+        assert host.json("verify")["differences"] == []
+        assert host.client("unfair", "off").returncode == 0
+        assert host.client("unfair", "mltcp").returncode == 0
+        assert longest_s(host) < 2 * HEARTBEAT_S
+    assert host.stop(agent) == 0

@@ -70,10 +70,11 @@ def run(args: argparse.Namespace) -> int:
     # numpy's linear algebra is not needed here, nor are its threads and their memory.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-    from hostcc import heap
+    from hostcc import descriptors, heap
     from hostcc.agent import Agent
     from hostcc.stalls import Stalls, new_loop
 
+    descriptors.allow_all()
     heap.share()
     stalls = Stalls()
     try:
