@@ -223,7 +223,8 @@ def test_after_a_crash_the_next_agent_cleans_up(host: Host) -> None:
         host.join("live")
         agent._lock.release()
         assert agent._server is not None
-        agent._server._path = host.folder / "elsewhere"  # its socket stays behind
+        for door in agent._server._doors:
+            door.path = host.folder / "elsewhere"  # its sockets stay behind
         await agent._server.close()
 
     asyncio.run(crash())

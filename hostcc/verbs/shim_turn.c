@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "semaphore_os.h"
 
 #define LINKS HCC_RDMA_GATES /* PCIe links that one process takes part in: all of a plan */
+#define FIRST_ANSWER_MS 100 /* once, when a process has its first plan */
 
 _Atomic int shim_turns;
 
@@ -83,9 +85,10 @@ static void ask_for_region(void)
 		shim_look_again();
 }
 
-/* Map the region of semaphores, anew where another agent has made another one.  Never waits. */
+/* Map the region of semaphores, anew where another agent has made another one. */
 static void find_region(void)
 {
+	static int has_waited;
 	struct hcc_sem_map found;
 	int fd;
 
@@ -93,6 +96,12 @@ static void find_region(void)
 		ask_for_region();
 	if (asked < 0)
 		return;
+	if (!has_waited) { /* so that the first posts take turns, too: once in a process's life */
+		struct pollfd answer = {.fd = asked, .events = POLLIN};
+
+		has_waited = 1;
+		poll(&answer, 1, FIRST_ANSWER_MS);
+	}
 	fd = hcc_sem_answer(asked);
 	if (fd == -EAGAIN) {
 		shim_look_again();
