@@ -7,6 +7,7 @@ set-up, and fails the run where CI is set.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Iterator
@@ -63,6 +64,15 @@ def skip_reason(longrepr: object) -> str:
     """The reason out of a skip report, which is a (file, line, text) triple."""
     text = str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
     return text.removeprefix("Skipped: ")
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """An agent that a test reloads configures the logs of the whole process."""
+    logger = logging.getLogger("hostcc")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="session")

@@ -11,14 +11,6 @@ import pytest
 from hostcc import log as logs
 
 
-@pytest.fixture(autouse=True)
-def _restore() -> object:
-    root = logging.getLogger("hostcc")
-    before = (root.handlers[:], root.level, root.propagate)
-    yield
-    root.handlers[:], root.level, root.propagate = before
-
-
 def test_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JOURNAL_STREAM", raising=False)
     logs.configure("info", "text")
@@ -55,3 +47,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         1,
     )
     assert "ValueError" in second["traceback"]
+
+
+def test_what_a_test_configures_ends_with_it() -> None:
+    logger = logging.getLogger("hostcc")
+    assert (logger.handlers, logger.level, logger.propagate) == ([], logging.NOTSET, True)

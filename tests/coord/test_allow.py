@@ -102,7 +102,6 @@ def test_bad_files_are_skipped_and_take_nobody_off(
     os.mkfifo(folder / "pipe.pub")
     (folder / "other.pub").write_text(keys.public_text(Member("x", (keys.generate(NOW).public,))))
     caplog.set_level(logging.WARNING, logger="hostcc")
-    logging.getLogger("hostcc").propagate = True
     clock = Clock(directory)
     clock.tick()
     assert directory.list.members == before
