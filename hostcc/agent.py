@@ -11,11 +11,11 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from hostcc import answers, leftovers, rollback, startup, views
+from hostcc import answers, kept, leftovers, rollback, startup, views
 from hostcc.bpf.errors import BpfError
 from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.changes import ended_with_agent
@@ -43,11 +43,12 @@ from hostcc.messages import (
 from hostcc.mltcp.params import Mode
 from hostcc.model import Difference
 from hostcc.notify import Notifier
-from hostcc.parts import Host, until_turn
+from hostcc.parts import Host, in_thread, until_turn
 from hostcc.peer import Peer
 from hostcc.pieces import Piece, Pieces, each, outcome, say
 from hostcc.roster import Handlers, Roster
 from hostcc.sections.job import Wishes
+from hostcc.slices import in_slices
 from hostcc.stalls import Stalls
 from hostcc.version import version
 
@@ -233,8 +234,8 @@ class Agent:
             )
         self.journal.open(self._version)
 
-    def _act(self) -> None:
-        """Put the engine up."""
+    def _act(self, lasting: kept.Lasting | None = None) -> None:
+        """Put the engine up; `lasting`: what there is of jobs, as far as that is known."""
         root = resolve_root(self.config.agent.cgroup_root)
         self._lock.acquire_root(root)
         for one in leftovers.reconcile(self.journal, self._make_tree(root).base):
@@ -242,7 +243,8 @@ class Agent:
         ended = ended_with_agent(self.journal.active.values())
         self.journal.undone(ended, "ended with the agent that made it")
         try:
-            engine = Engine(self.config, self.journal, self._make_backend, self._make_tree)
+            make = self._make_backend, self._make_tree
+            engine = Engine(self.config, self.journal, *make, lasting)
         except BpfError as error:
             raise HostccError(f"the kernel refused: {error}") from error
         if self._toggle is not None:
@@ -415,11 +417,15 @@ class Agent:
         before = str(self.engine.table.mode) if self.engine else "nothing"
         self._toggle = (request.mode, dict(request.weights), who)
         if self.engine is None:
-            self._act()
+            tree = self._make_tree(resolve_root(self.config.agent.cgroup_root))
+            self._act(await in_thread(kept.lasting, dict(self.journal.active), tree))
         else:
             self.engine.table.share(*self._toggle)
         assert self.engine is not None
         table = self.engine.table
+        with closing(table.come_back()) as steps:
+            await in_slices(steps)
+        self.roster.parts.wake()
         self._known.clear()
         self.roster.parts.ask()
         await table.moved()
@@ -429,7 +435,7 @@ class Agent:
             "mode": str(request.mode),
             "before": before,
             "jobs": sorted(table.jobs),
-            "unknown": table.unknown(request.weights),
+            "unknown": sorted(request.weights.keys() - table.jobs.keys()),
         }
 
     async def _rollback(self, peer: Peer) -> dict[str, Any]:

@@ -60,6 +60,7 @@ def status(
             "cgroup_root": str(engine.table.tree.root) if engine else None,
             "default_congestion_control": default_ca(),
             "congestion_controls": dict(engine.backend.ca_names) if engine else {},
+            "slots": views.slots(engine.table.slots) if engine else None,
             **views.own_usage(),
             "loop": facts.loop,
         },

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from hostcc.errors import HostccError
@@ -16,6 +17,7 @@ from hostcc.limits import MAX_CGROUPS
 from hostcc.measure.discover import procfs
 from hostcc.measure.discover.procfs import Stat
 from hostcc.measure.discover.scan import read
+from hostcc.slices import at_once
 
 BASE = "hostcc"
 EVENTS_BYTES = 4096
@@ -153,7 +155,7 @@ class CgroupTree:
 
     def home_of(self, pid: int) -> str:
         """The group that a process is in, as an absolute path; empty when that cannot be seen."""
-        mount = find_mount()
+        mount = self._mount
         inside = cgroup_of(pid)
         if mount is None or not inside or inside.startswith("/.."):
             return ""
@@ -168,16 +170,30 @@ class CgroupTree:
 
         Returns the processes that could not be moved.
         """
+        return at_once(self.moving_out(path, origins))
+
+    def moving_out(
+        self, path: Path, origins: Mapping[int, str]
+    ) -> Generator[None, None, list[int]]:
+        """The same, one process at each step."""
         stuck: list[int] = []
         for _ in range(8):  # processes fork while we look
-            pids = self.pids(path)
-            stuck = [pid for pid in pids if not self._send_home(pid, origins)]
+            pids, stuck = self.pids(path), []
+            for pid in pids:
+                if not self._send_home(pid, origins):
+                    stuck.append(pid)
+                yield
             if not pids or stuck == pids:
                 break
         return stuck
 
+    @cached_property
+    def _mount(self) -> Path | None:
+        """Where the tree is mounted: to look it up takes as long as to move a process."""
+        return find_mount()
+
     def _send_home(self, pid: int, origins: Mapping[int, str]) -> bool:
-        home, mount = origin_of(pid, origins), find_mount()
+        home, mount = origin_of(pid, origins), self._mount
         targets = [Path(home)] if home else []
         targets += [self.root, *([mount] if mount else [])]
         return any(_move(pid, target) for target in targets)

@@ -187,6 +187,11 @@ def members(active: Iterable[Change], job: str) -> list[Change]:
     return [change for change in active if change.id.startswith(prefix)]
 
 
+def of_group(active: Iterable[Change], job: str) -> list[str]:
+    """Ids of a job's cgroup and of its members."""
+    return [*(one.id for one in members(active, job)), f"{GROUP}:{job}"]
+
+
 def origins(active: Iterable[Change], job: str) -> dict[int, str]:
     """Process -> the cgroup it came from, of a job's members."""
     found = members(active, job)

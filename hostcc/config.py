@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
+from hostcc.quota import Quota
 from hostcc.sections.agent import AgentConfig
 from hostcc.sections.discover import DiscoverConfig
 from hostcc.sections.egress import EgressConfig
@@ -54,6 +55,11 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def marks_path(self) -> str:
         """Where marks arrive: a path, or @NAME for an abstract one."""
         return self.marks.socket or f"{self.agent.run_dir}/marks.sock"
+
+    def quota(self, total: int = MAX_JOBS - 1) -> Quota:
+        """Of job slots, or of another thing of which there are `total`."""
+        agent = self.agent
+        return Quota(total, agent.per_uid, min(agent.for_root, total))
 
     def job_named(self, name: str) -> JobConfig | None:
         """The `[[job]]` of that name."""

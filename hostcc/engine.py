@@ -21,6 +21,7 @@ from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.names import kernel_names
 from hostcc.mltcp.params import Mode
 from hostcc.model import Change, Difference
+from hostcc.slices import at_once, in_slices
 from hostcc.sockets import new_walker, walked
 from hostcc.startup import tag
 
@@ -42,8 +43,14 @@ class Engine:
     """Everything of ours that is in force on this host.  Raises BpfError, OSError, HostccError."""
 
     def __init__(
-        self, config: Config, journal: Journal, make_backend: MakeBackend, make_tree: MakeTree
+        self,
+        config: Config,
+        journal: Journal,
+        make_backend: MakeBackend,
+        make_tree: MakeTree,
+        lasting: kept.Lasting | None = None,
     ) -> None:
+        """`lasting`: what is there of jobs; None: that is found out, and all of it done, here."""
         self._journal = journal
         self._built_for = needs(config)
         names = planned_names(config)
@@ -57,7 +64,7 @@ class Engine:
             config, self.backend, tree, journal, self.default_ca, walker=new_walker()
         )
         try:
-            self.table.start()
+            self.table.start(lasting)
         except BaseException as error:
             self.table.end(f"failed: {error}")
             self.drop(f"failed: {error}")
@@ -96,11 +103,15 @@ class Engine:
         except (BpfError, OSError, HostccError) as error:
             log.failure("sockets not given back, once more", reason=str(error))
         finally:
+            steps = self.table.releasing(how)
             try:
-                problems = self.table.release(how)
+                problems = await in_slices(steps)
                 if (late := self.table.late).groups:
                     await asyncio.to_thread(late.wait)
                     problems += late.undo(how) or self.table.end(how)
+            except asyncio.CancelledError:
+                at_once(steps)  # nobody comes back to it
+                raise
             finally:
                 self.drop(how)
         return problems

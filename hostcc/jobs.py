@@ -1,35 +1,41 @@
 """The jobs of this host: who has a slot, a cgroup, port rules, and what the kernel was told.
 
 A job keeps its slot while it has processes or a rule.  Every edit goes through the
-journal first.  Nothing here waits, or knows who asked.
+journal first.  Nothing here waits, or knows who asked; what takes long comes in steps.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache, partial
+from math import inf
 from pathlib import Path
 
 from hostcc import changes, kept
+from hostcc.attention import Attention
 from hostcc.bpf.errors import BpfError
-from hostcc.cgroup_events import GroupEvents
 from hostcc.cgroups import CgroupTree
+from hostcc.claim import Claim, noted
 from hostcc.config import Config, job_params, port_rules
 from hostcc.errors import HostccError
 from hostcc.exiting import Late
 from hostcc.journal import Journal
-from hostcc.limits import MAX_JOBS, is_job_name
+from hostcc.limits import is_job_name
 from hostcc.log import get_logger
-from hostcc.measure.discover.procfs import Stat
-from hostcc.mltcp.backend import MltcpBackend, SwitchResult
+from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.favour import Favour
-from hostcc.mltcp.params import JobParams, Mode, Variant
+from hostcc.mltcp.params import JobParams, Mode
+from hostcc.model import Change
+from hostcc.portrules import PortRules
+from hostcc.quota import Owner
+from hostcc.returning import Returning
 from hostcc.sections.job import Wishes
-from hostcc.sockets import Here, Job, Sockets, say_switched, walked
+from hostcc.slices import SLICE_S, at_once
+from hostcc.slots import Slots
+from hostcc.sockets import Here, Job, Moves, Sockets
 
 log = get_logger("jobs")
 
@@ -63,62 +69,99 @@ class JobTable:
         self._journal = journal
         self._default = default_ca
         self._clock = clock
-        self._last_slot = 0
-        self._rules: dict[tuple[int, bool], str] = {}
-        self._rooted = False
-        self._turn = 0
+        self.slots = Slots(config.quota())
+        self.returning = Returning(tree)
+        self._rules = PortRules(backend, journal, tree.root)
         self.edition = 0
         """Another one whenever jobs, their groups, or what is known of them may be others."""
-        self._watched = -1
-        """The edition whose groups are watched."""
-        self._events = GroupEvents()
-        self._stirred: set[Path] = set()
-        """Groups of which something is new that nobody has looked at."""
+        self._attention = Attention()
         self._walker = walker or Here()
-        self._moves: list[Future[SwitchResult]] = []
-        """Walks that move sockets, as far as they may not be over."""
+        self._moves = Moves()
         self._parted = False
         self.late = Late(tree, journal)
         self.sockets = self._new_sockets()
 
-    def start(self) -> None:
-        """Take over what is there: groups of an earlier agent, port rules, open sockets."""
+    def start(self, lasting: kept.Lasting | None = None) -> None:
+        """Take over what is there: groups of an earlier agent, port rules, open sockets.
+        `lasting`: those groups, by somebody who takes the steps of `come_back`, too."""
         self.edition += 1
         if not self.tree.exists(self.tree.base):
             with self._journal.making(changes.base_group(self.tree.base)):
                 self.tree.create(self.tree.base)
-        processes = cache(self.tree.processes)
-        for group in self.tree.children():
-            self._adopt(group, processes)
-        self._drop_strays()
+        found = kept.lasting(self._journal.active, self.tree) if lasting is None else lasting
+        self._journal.begin(*(one for _, back in found.values() for one in back))
+        with self._journal.gathering():
+            for group, (known, back) in found.items():
+                self._adopt(group, known, back)
+            self._drop_strays()
         self._apply_rules()
         self.refresh("start")
-        self._wait()
+        self._moves.wait()
+        if lasting is None:
+            at_once(self.come_back())
 
-    def register(self, name: str, wishes: Wishes, pid: int, why: str = "hostcc run") -> Path:
-        """A command of job `name` is about to start in process `pid`: the cgroup to enter."""
-        self.edition += 1
-        job = self.jobs.get(name)
-        if job is not None:
-            return self._join(job, wishes, pid, why)
-        job = self._new_job(name)
+    def come_back(self) -> Generator[None, None, None]:
+        """Processes of jobs that an earlier agent let go of enter their cgroups, one at a step."""
         try:
-            group = self._join(job, wishes, pid, why)
+            yield from self.returning.steps()
+        finally:
+            for job in self.jobs.values():
+                job.keep_until = 0.0 if job.keep_until == inf else job.keep_until
+
+    def prepare(self, claims: Iterable[Claim]) -> None:
+        """Put on disk in one go what `register` of each puts there."""
+        self._journal.begin(*(change for one in claims for change in self._planned(one)))
+
+    def forgo(self, claims: Sequence[Claim]) -> None:
+        """These were prepared, and are not registered."""
+        ids = [f"{changes.MEMBER}:{one.job}:{one.pid}" for one in claims]
+        for job in {one.job for one in claims} - self.jobs.keys():
+            ids += [f"{changes.GROUP}:{job}", f"{changes.SOCKETS}:{job}"]
+        self._journal.undone(ids, "not registered")
+
+    def register(
+        self, name: str, wishes: Wishes, pid: int, why: str = "hostcc run", owner: Owner = None
+    ) -> Path:
+        """A process is about to become part of a job: the cgroup to enter."""
+        self.edition += 1
+        claim, job = Claim(name, pid, why, wishes, owner), self.jobs.get(name)
+        if job is not None:
+            if owner is None:
+                self.slots.to_root(job.slot)
+            return self._join(job, claim)
+        job = self._new_job(name, owner)
+        try:
+            self.prepare([claim])
+            group = self._join(job, claim)
         except BaseException:
             try:
-                self._dissolve(job, "failed")
+                at_once(self._dissolving(job, "failed"))
             finally:
                 self._forget(job)
+                self.forgo([claim])
             raise
         log.info("job appeared", job=name, slot=job.slot, pid=pid)
         return group
 
-    def _join(self, job: Job, wishes: Wishes, pid: int, why: str) -> Path:
+    def _planned(self, claim: Claim) -> Generator[Change, None, None]:
+        """What `register` puts on disk."""
+        job, path = self.jobs.get(claim.job), self.tree.path(claim.job)
+        if job is None:
+            yield changes.job_group(claim.job, path, noted(claim.wishes, claim.owner), claim.why)
+            params = self._params(claim.job, claim.wishes)
+            if params.mode is not Mode.OFF:
+                yield self._of_sockets(params, claim.why)
+        home = self.tree.home_of(claim.pid)
+        yield changes.job_member(claim.job, claim.pid, home, path, claim.why)
+
+    def _join(self, job: Job, claim: Claim) -> Path:
+        _, pid, why, wishes, _ = claim
         job.wishes = wishes.over(job.wishes)
         told_before = job.params is not None
         group = self._ensure_group(job, why)
         job.keep_until = self._clock() + GRACE_S
-        self._journal.undone(self._dead_members(job.name), "the process is gone")
+        gone = kept.gone(self._journal.active.values(), job.name)
+        self._journal.undone(gone, "the process is gone")
         self._journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group, why))
         # The group of a job that is new is empty: it has no socket to move yet.
         if self._tell(job, why) and told_before:
@@ -132,13 +175,13 @@ class JobTable:
             self.jobs[job].keep_until = 0.0
         return there
 
-    def follow(self, name: str, groups: Iterable[Path], why: str) -> None:
+    def follow(self, name: str, groups: Iterable[Path], why: str, owner: Owner = None) -> None:
         """Sockets of these cgroups, which others have made for a job, are the job's.
 
         Those that an earlier call named and this one does not are let go.
         """
         self.edition += 1
-        job = self.jobs.get(name) or self._new_job(name)
+        job = self.jobs.get(name) or self._new_job(name, owner)
         there = {path: number for path in groups if (number := self.tree.identity(path))}
         fresh = {path: n for path, n in there.items() if job.followed.get(path) != n}
         try:
@@ -188,6 +231,7 @@ class JobTable:
         """Take over a new configuration; its mode too, unless somebody `toggled` that."""
         self.edition += 1
         self.config = config
+        self.slots.quota = config.quota()
         if not toggled:
             self.mode = config.mltcp.mode
         self.sockets = self._new_sockets()
@@ -213,27 +257,18 @@ class JobTable:
             self._switch(those, to_default=off)
 
     def sweep(self) -> None:
-        """Drop jobs whose groups are empty or gone.  Looks at a few per call, of those of which
-        something is new."""
-        if self._watched != self.edition:
-            self._watched = self.edition
-            groups = {group: n for job in self.jobs.values() for group, n in job.ids.items()}
-            self._events.watch(groups)
-            self._stirred &= groups.keys()
-        self._stirred |= self._events.stirred()
-        due = [
-            job
-            for job in self.jobs.values()
-            if job.emptied or (self._stirred and not self._stirred.isdisjoint(job.groups))
-        ]
-        turn = [due[(self._turn + i) % len(due)] for i in range(min(SWEEP, len(due)))]
-        self._turn += len(turn)
+        """Drop jobs whose groups are empty or gone: a few per call, where something is new."""
+        turn = self._attention.due(self.jobs.values(), self.edition, SWEEP)
         self.edition += bool(turn)
-        for job in turn:
-            self._stirred.difference_update(job.groups)
-            self._look_at_followed(job)
-            if job.group is not None:
-                self._look_at(job, job.group)
+        until = self._clock() + SLICE_S
+        with self._journal.gathering():
+            for job in turn:
+                self._attention.looked_at(job)
+                self._look_at_followed(job)
+                if job.group is not None:
+                    self._look_at(job, job.group)
+                if self._clock() >= until:
+                    break
 
     async def part(self) -> None:
         """Give all sockets back, ahead of `release`, which then has less to wait for."""
@@ -243,22 +278,27 @@ class JobTable:
 
     def release(self, how: str) -> list[str]:
         """Undo all of it; what could not be undone, in words."""
+        return at_once(self.releasing(how))
+
+    def releasing(self, how: str) -> Generator[None, None, list[str]]:
+        """The same in steps, each of about a process."""
         self.edition += 1
         problems: list[str] = []
         live = list(self.jobs.values())
         if live and not self._parted:
             self._switch(live, to_default=True)
-            self._wait()
-        if live:
-            self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
-        for job in live:
-            try:
-                problems += self._dissolve(job, how, kept.PROCESSES_MOST // len(live))
-                self._forget(job)
-            except (BpfError, OSError, HostccError) as error:  # the others' go all the same
-                problems.append(f"job {job.name}: {error}")
-        self._backend.set_port_rules({})
-        self._rules = {}
+            self._moves.wait()
+        self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
+        stays = yield from self._keeping(live, how)
+        with self._journal.gathering():
+            for job in live:
+                try:
+                    problems += yield from self._dissolving(job, how, stays=job.name in stays)
+                    self._forget(job)
+                except (BpfError, OSError, HostccError) as error:  # the others' go all the same
+                    problems.append(f"job {job.name}: {error}")
+                yield
+        self._rules.drop()
         self._journal.undone([changes.RULES, changes.MODE], how)
         return problems or ([] if self.late.groups else self.end(how))
 
@@ -273,47 +313,34 @@ class JobTable:
 
     async def moved(self) -> None:
         """Wait until sockets are where the jobs want them.  Raises what went wrong on the way."""
-        while self._moves:
-            await walked(self._moves.pop(0))
+        await self._moves.over()
 
     def close(self) -> None:
         """Watch groups no longer; all stays as it is.  Waits for a walk that is under way."""
-        self._events.close()
+        self._attention.close()
         self._walker.shutdown(cancel_futures=True)
 
     def by_slot(self) -> dict[int, Job]:
         """Slot -> job."""
         return {job.slot: job for job in self.jobs.values()}
 
-    def unknown(self, names: Iterable[str]) -> list[str]:
-        """Those names that are no job here now."""
-        return sorted(name for name in names if name not in self.jobs)
+    def _new_job(self, name: str, owner: Owner = None, *, had: bool = False) -> Job:
+        return self.jobs.setdefault(name, Job(name, self.slots.take(owner, had=had), Wishes()))
 
-    def _new_job(self, name: str) -> Job:
-        taken = self.by_slot()
-        # Slots go round: a socket that outlives its job must not join the next one.
-        order = [(self._last_slot + i) % (MAX_JOBS - 1) + 1 for i in range(MAX_JOBS - 1)]
-        slot = next((slot for slot in order if slot not in taken), 0)
-        if not slot:
-            raise HostccError(f"all {MAX_JOBS - 1} job slots of this host are in use")
-        self._last_slot = slot
-        return self.jobs.setdefault(name, Job(name, slot, Wishes()))
-
-    def _adopt(self, group: Path, processes: Callable[[], Mapping[int, Stat]]) -> None:
+    def _adopt(self, group: Path, known: kept.KeptJob, back: list[Change]) -> None:
         """A group that was here before us: dead ones go, live ones become jobs again."""
-        known = self._journal.active.get(f"{changes.GROUP}:{group.name}")
-        if back := kept.returning(known, group, self.tree, processes):
-            self._journal.begin(*back)
-            stuck = [one for one in back if not self.tree.enter(group, int(one.target))]
-            log.info("put processes back", job=group.name, processes=len(back), failed=len(stuck))
-        if not is_job_name(group.name) or not self.tree.populated(group):
+        live = back or self.tree.populated(group)
+        if not is_job_name(group.name) or not live:
             if self.tree.remove(group):
                 log.info("removed an empty cgroup of an earlier agent", path=group)
                 self._journal.undone(self._ids_of(group.name), "left behind, removed")
             return
-        job = self._new_job(group.name)
-        job.wishes = kept.job_of(known).wishes
+        job = self._new_job(group.name, known.uid, had=True)
+        job.wishes = known.wishes
         self._ensure_group(job, "found running")
+        if back:
+            self.returning.expect(back)
+            job.keep_until = inf
         log.info("took over a job that was running", job=job.name, slot=job.slot)
 
     def _drop_strays(self) -> None:
@@ -325,7 +352,7 @@ class JobTable:
 
     def _ensure_group(self, job: Job, why: str) -> Path:
         path = self.tree.path(job.name)
-        change = changes.job_group(job.name, path, job.wishes.shown(), why)
+        change = changes.job_group(job.name, path, self._note_of(job), why)
         known = self._journal.active.get(change.id)
         if known is None or known.after != change.after:
             self._journal.begin(change)
@@ -340,23 +367,29 @@ class JobTable:
         job.group, job.group_id = path, self.tree.identity(path)
         return path
 
+    def _note_of(self, job: Job) -> dict[str, float | int | str | None]:
+        return noted(job.wishes, self.slots.owner(job.slot))
+
+    def _params(self, name: str, wishes: Wishes) -> JobParams:
+        static = self.weights.get(name)
+        return self.favour.applied(job_params(self.config, name, self.mode, static, wishes))
+
+    def _of_sockets(self, params: JobParams, why: str) -> Change:
+        name = self._backend.ca_names[params.variant]
+        return changes.job_sockets(params, name, self._default, why)
+
     def _tell(self, job: Job, why: str) -> bool:
         """Write a job's parameters if they are new; whether its sockets have to move."""
-        static = self.weights.get(job.name)
-        wished = job_params(self.config, job.name, self.mode, static, job.wishes)
-        params = self.favour.applied(wished)
-        old = job.params
+        params, old = self._params(job.name, job.wishes), job.params
         if params == old:
             return False
-        change_id = f"{changes.SOCKETS}:{job.name}"
         if params.mode is not Mode.OFF:
-            name = self._backend.ca_names[params.variant]
-            self._journal.begin(changes.job_sockets(params, name, self._default, why))
+            self._journal.begin(self._of_sockets(params, why))
         self._backend.set_job(job.slot, params)
         job.params = params
         if params.mode is Mode.OFF:
-            self._journal.undone([change_id], why)
-        return _runs(old) is not _runs(params)
+            self._journal.undone([f"{changes.SOCKETS}:{job.name}"], why)
+        return (old.runs if old else None) is not params.runs
 
     def _favour(self, favour: Favour, why: str) -> None:
         before, self.favour = self.favour, favour
@@ -365,20 +398,7 @@ class JobTable:
                 self._tell(job, why)
 
     def _switch(self, those: list[Job], to_default: bool) -> None:
-        if not those:
-            return
-        targets: list[Job | None] = [None] if len(those) == len(self.jobs) else [*those]
-        self._moves = [walk for walk in self._moves if not walk.done()]
-        for only in targets:
-            walk = self.sockets.switch(self.jobs.values(), only, to_default)
-            whose = "all" if only is None else only.name
-            walk.add_done_callback(partial(say_switched, whose, to_default))
-            self._moves.append(walk)
-
-    def _wait(self) -> None:
-        """Until sockets have moved, here and now; raises what went wrong."""
-        while self._moves:
-            self._moves.pop(0).result()
+        self._moves.ask(self.sockets, self.jobs.values(), those, to_default)
 
     def _new_sockets(self) -> Sockets:
         everywhere = self.config.agent.network_namespaces == "all"
@@ -418,18 +438,22 @@ class JobTable:
         if not job.followed:
             self._journal.undone([f"{changes.FOLLOWED}:{job.name}"], "the job ended")
 
-    def _dissolve(self, job: Job, how: str, most: int = 0) -> list[str]:
+    def _dissolving(
+        self, job: Job, how: str, *, stays: bool = False
+    ) -> Generator[None, None, list[str]]:
         """Take a job's group away; processes still in it go back where they came from.
 
-        If there are any, and at `most` so many may be kept, it stays empty for the next agent.
+        `stays`: empty, for the next agent.
         """
+        self.returning.give_up(job.name)
         if job.group is None:
             return []
         group, job.group = job.group, None
         self._backend.detach_cgroup(job.slot, group)
-        stays = most > 0 and self._keep(job, group, how, most)
         origins = changes.origins(self._journal.active.values(), job.name)
-        stuck = self.tree.move_out(group, origins) if self.tree.populated(group) else []
+        stuck: list[int] = []
+        if self.tree.populated(group):
+            stuck = yield from self.tree.moving_out(group, origins)
         if stays and not stuck:
             members = changes.members(self._journal.active.values(), job.name)
             self._journal.undone([one.id for one in members], how)
@@ -442,20 +466,21 @@ class JobTable:
         self._journal.undone(self._ids_of(job.name), how)
         return []
 
-    def _keep(self, job: Job, group: Path, how: str, most: int) -> bool:
-        """Have the journal keep who is in a job's group; whether somebody is, and it does."""
-        there = self.tree.living(self.tree.pids(group))
-        note = {**job.wishes.shown(), **kept.noted(job.group_id, there, most)}
+    def _keeping(self, jobs: list[Job], how: str) -> Generator[None, None, set[str]]:
+        """Have the journal keep who is in jobs' groups: those in which somebody is, and it does."""
+        waiting = self.returning.of
+        found = yield from kept.keeping(jobs, self.tree, waiting, self._note_of, how)
         try:
-            if there:
-                self._journal.begin(changes.job_group(job.name, group, note, how))
+            self._journal.begin(*found.values())
         except HostccError as error:  # what can be undone is, all the same
-            log.failure("the next agent will not know a job", job=job.name, reason=str(error))
-            return False
-        return bool(there)
+            those = " ".join(found)
+            log.failure("the next agent will not know a job", job=those, reason=str(error))
+            return set()
+        return set(found)
 
     def _forget(self, job: Job) -> None:
         self.jobs.pop(job.name, None)
+        self.slots.give_back(job.slot)
         for path in list(job.followed):
             self._unfollow(job, path)
         self._backend.set_job(job.slot, None)
@@ -463,12 +488,7 @@ class JobTable:
         self._journal.undone((f"{kind}:{job.name}" for kind in kinds), "the job ended")
 
     def _ids_of(self, name: str) -> list[str]:
-        members = changes.members(self._journal.active.values(), name)
-        return [*(one.id for one in members), f"{changes.GROUP}:{name}"]
-
-    def _dead_members(self, name: str) -> list[str]:
-        members = changes.members(self._journal.active.values(), name)
-        return [one.id for one in members if not Path(f"/proc/{one.target}").exists()]
+        return changes.of_group(self._journal.active.values(), name)
 
     def _apply_rules(self) -> None:
         """Bring jobs with rules, and the kernel's table of ports, in line with the config."""
@@ -481,20 +501,4 @@ class JobTable:
             if not job.rule and not job.groups:
                 self._switch([job], to_default=True)
                 self._forget(job)
-        if rules == self._rules:
-            return
-        if not rules:
-            self._backend.set_port_rules({})
-            self._journal.undone([changes.RULES], "no rule is left")
-        else:
-            self._journal.begin(changes.port_rules(rules, self.tree.root))
-            if not self._rooted:
-                self._backend.attach_root(self.tree.root)
-                self._rooted = True
-            self._backend.set_port_rules({key: self.jobs[name].slot for key, name in rules.items()})
-        self._rules = rules
-
-
-def _runs(params: JobParams | None) -> Variant | None:
-    """Which variant the sockets of a job with these parameters run; None: the host's default."""
-    return None if params is None or params.mode is Mode.OFF else params.variant
+        self._rules.apply(rules, {name: self.jobs[name].slot for name in named})

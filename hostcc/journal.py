@@ -7,6 +7,7 @@ grown past its bound, what is in force moves to a fresh one and one old file is 
 
 A change that cannot be recorded is not made.  An undoing that cannot be recorded is: the
 file then says too much, which is said in the log and mended as soon as it can be written.
+To make records durable takes milliseconds, so whoever has several gives them together.
 """
 
 from __future__ import annotations
@@ -118,6 +119,8 @@ class Journal:
         """Why there is no file to write to."""
         self._wrong = False
         """Whether the file does not say what is in force: a record could not be written."""
+        self._held: list[Any] | None = None
+        """Records that wait for `gathering` to end."""
         self._load()
 
     def open(self, version: str = "", *, undoing: bool = False) -> None:
@@ -170,9 +173,12 @@ class Journal:
     def begin(self, *changes: Change, undoing: bool = False) -> None:
         """Put changes on disk.  After this returns they may be made.
 
+        Those that are there already, word for word, are not written again: so those of several
+        edits can be begun together, and each once more before it is made.
         Raises HostccError, but not of changes that only undo others.
         """
-        stamped = [replace(change, at=self._clock()) for change in changes]
+        fresh = changes if self._wrong else [one for one in changes if not self._has(one)]
+        stamped = [replace(change, at=self._clock()) for change in fresh]
         (self._tell if undoing else self._write)([_record_of(change) for change in stamped])
         self._remember_changes(stamped)
 
@@ -201,6 +207,24 @@ class Journal:
             if why := self._tell([UndoneRecord(at=at, id=one, how=how) for one in gone]):
                 self.unrecorded |= dict.fromkeys(gone, why)
 
+    def _missed(self, records: Iterable[Any], why: str) -> None:
+        undone = (one.id for one in records if isinstance(one, UndoneRecord))
+        self.unrecorded |= dict.fromkeys(undone, why)
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """What is undone or noted in the body is written when it ends, or with the next change."""
+        if self._held is not None:
+            yield
+            return
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            if why := self._tell(held):
+                self._missed(held, why)
+
     def note(self, target: str, text: str) -> None:
         """Something was seen and left alone."""
         note = Note(self._clock(), target, text)
@@ -216,6 +240,10 @@ class Journal:
         self.notes.append(note)
         del self.notes[:-MAX_NOTES]
 
+    def _has(self, change: Change) -> bool:
+        known = self.active.get(change.id)
+        return known is not None and replace(known, at=change.at) == change
+
     def _remember_changes(self, changes: Iterable[Change]) -> None:
         for change in changes:
             self.active.pop(change.id, None)
@@ -225,7 +253,10 @@ class Journal:
 
     def _tell(self, records: list[Any]) -> str:
         """Append what must not stand in the way of undoing when it cannot be written; why it
-        could not."""
+        could not.  While `gathering`, it waits."""
+        if self._held is not None:
+            self._held += records
+            return ""
         known = self._wrong
         try:
             self._write(records)
@@ -243,6 +274,17 @@ class Journal:
         if self._fd < 0 or not records:
             return
         raw = self._encoded(records)
+        waiting: list[Any] = []
+        if self._held:
+            waiting, self._held = self._held, []
+            raw = self._encoded(waiting) + raw
+        try:
+            self._append(raw)
+        except HostccError as error:
+            self._missed(waiting, str(error))
+            raise
+
+    def _append(self, raw: bytes) -> None:
         if self._wrong or self._size + len(raw) > self._max_bytes:
             self._rotate()
         try:

@@ -6,7 +6,8 @@ since connections belong for good to the cgroup in which they were opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from hostcc.measure.discover.procfs import Stat
 from hostcc.model import Change
 from hostcc.sections.job import Wishes
 from hostcc.sections.words import Bytes, Flop, Weight
+from hostcc.sockets import Job
 
 PROCESSES_MOST = 16384
 """Processes of all jobs that are kept; of a job that has more than its part the eldest."""
@@ -30,6 +32,8 @@ class KeptJob(msgspec.Struct, frozen=True):
     weight: Weight | None = None
     bytes_per_iteration: Bytes | None = None
     flops: Flop | None = None
+    uid: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 2)] | None = None
+    """In whose quota it counts; null: root asked for it."""
     cgroup_id: int = 0
     processes: Annotated[str, msgspec.Meta(pattern=rf"^({_REF}( {_REF})*)?\Z")] = ""
     """PID/START of those that were in it when it was let go, START as in /proc/PID/stat."""
@@ -61,6 +65,42 @@ def noted(cgroup_id: int, processes: Mapping[int, Stat], most: int) -> dict[str,
     return {"cgroup_id": cgroup_id, "processes": words}
 
 
+def keeping(
+    jobs: Collection[Job],
+    tree: CgroupTree,
+    beside: Callable[[str], list[int]],
+    note: Callable[[Job], Mapping[str, float | int | str | None]],
+    how: str,
+) -> Generator[None, None, dict[str, Change]]:
+    """Of jobs with processes the change that keeps them, by name; one job at each step.
+
+    `beside`: a job's processes that are not in its group, `note`: what else is kept of it.
+    """
+    found: dict[str, Change] = {}
+    most = PROCESSES_MOST // max(1, len(jobs))
+    for job in jobs:
+        pids = beside(job.name) + (tree.pids(job.group) if job.group is not None else [])
+        if there := tree.living(pids):
+            after = {**note(job), **noted(job.group_id, there, most)}
+            found[job.name] = changes.job_group(job.name, tree.path(job.name), after, how)
+        yield
+    return found
+
+
+Lasting = Mapping[Path, tuple[KeptJob, list[Change]]]
+"""Of each group what is known of its job, and `returning`."""
+
+
+def lasting(active: Mapping[str, Change], tree: CgroupTree) -> Lasting:
+    """What is there of jobs; reads all processes when some of them may have to return."""
+    processes = cache(tree.processes)
+    known = {group: active.get(f"{changes.GROUP}:{group.name}") for group in tree.children()}
+    return {
+        group: (job_of(change), returning(change, group, tree, processes))
+        for group, change in known.items()
+    }
+
+
 def returning(
     change: Change | None,
     group: Path,
@@ -87,6 +127,12 @@ def returning(
         changes.job_member(group.name, pid, home, group, "it was in the job before")
         for pid, home in homes.items()
     ]
+
+
+def gone(active: Iterable[Change], job: str) -> list[str]:
+    """Ids of a job's members that are no processes any more."""
+    members = changes.members(active, job)
+    return [one.id for one in members if not Path(f"/proc/{one.target}").exists()]
 
 
 def _of_job(started: Mapping[int, int], there: Mapping[int, Stat]) -> Iterator[int]:

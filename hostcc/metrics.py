@@ -109,6 +109,7 @@ class MetricsServer:
             "hostcc_agent_resident_bytes", "Resident memory", value=agent["resident_bytes"]
         )
         yield from self._loop(agent["loop"])
+        yield from self._quotas(agent.get("slots"), status["parts"])
         for keys, kind in (
             (JOB_GAUGES, core.GaugeMetricFamily),
             (JOB_COUNTERS, core.CounterMetricFamily),
@@ -139,6 +140,26 @@ class MetricsServer:
         yield self._core.CounterMetricFamily(
             "hostcc_agent_failures", failures, value=loop["failures"]
         )
+
+    def _quotas(self, slots: dict[str, Any] | None, parts: list[dict[str, Any]]) -> Iterator[Any]:
+        """How much is taken of what there is little of, and what was refused."""
+        if slots is not None:
+            taken = self._core.GaugeMetricFamily(
+                "hostcc_agent_slots", "Job slots, by who has them", labels=["who"]
+            )
+            taken.add_metric(["root"], slots["root"])
+            taken.add_metric(["others"], slots["used"] - slots["root"])
+            taken.add_metric(["free"], slots["total"] - slots["used"])
+            yield taken
+        rows = {row["name"]: row for row in parts}
+        refused = rows.get("discovery", {}).get("claims_refused")
+        if refused is not None:
+            words = "Jobs claimed by processes that no quota has room for"
+            yield self._core.GaugeMetricFamily("hostcc_claims_refused", words, value=refused)
+        over = rows.get("marks", {}).get("over_quota")
+        if over is not None:
+            words = "Messages of processes that no quota lets send marks"
+            yield self._core.CounterMetricFamily("hostcc_marks_over_quota", words, value=over)
 
     def _plan(self, plan: dict[str, Any] | None) -> Iterator[Any]:
         """Nothing of jobs while no plan holds."""

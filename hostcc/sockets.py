@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -166,6 +167,37 @@ class Sockets:
         if any(job.rule for job in jobs):
             return opened(all_pids())
         return opened(pid for job in jobs for group in job.groups for pid in self._tree.pids(group))
+
+
+class Moves:
+    """Walks that move sockets, as far as they may not be over."""
+
+    def __init__(self) -> None:
+        self._walks: list[Future[SwitchResult]] = []
+
+    def ask(
+        self, sockets: Sockets, jobs: Collection[Job], those: Collection[Job], to_default: bool
+    ) -> None:
+        """Give the sockets of `those` of all `jobs` their congestion control."""
+        if not those:
+            return
+        targets: list[Job | None] = [None] if len(those) == len(jobs) else [*those]
+        self._walks = [walk for walk in self._walks if not walk.done()]
+        for only in targets:
+            walk = sockets.switch(jobs, only, to_default)
+            whose = "all" if only is None else only.name
+            walk.add_done_callback(partial(say_switched, whose, to_default))
+            self._walks.append(walk)
+
+    async def over(self) -> None:
+        """Wait until sockets are where they are to be.  Raises what went wrong on the way."""
+        while self._walks:
+            await walked(self._walks.pop(0))
+
+    def wait(self) -> None:
+        """The same, here and now."""
+        while self._walks:
+            self._walks.pop(0).result()
 
 
 def say_switched(jobs: str, to_default: bool, walk: Future[SwitchResult]) -> None:

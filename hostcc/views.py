@@ -18,6 +18,7 @@ from hostcc.mltcp.backend import MltcpBackend, Records
 from hostcc.mltcp.params import JobParams, Mode, Variant
 from hostcc.model import Difference
 from hostcc.sections.job import JobConfig
+from hostcc.slots import Slots
 from hostcc.sockets import Job
 from hostcc.verify import FOREIGN, LeftAlone
 
@@ -238,6 +239,18 @@ def registration(
     """Where a command of a job belongs, where it may send marks, what its RDMA needs."""
     answer = {"schema": REGISTER, "job": job, "cgroup": str(group), "joined": joined}
     return {**answer, "marks": marks or None, "rdma": dict(rdma)}
+
+
+def slots(taken: Slots) -> dict[str, int]:
+    """How many job slots there are, and who may have how many."""
+    held, quota = taken.held, taken.quota
+    return {
+        "total": quota.total,
+        "used": sum(held.values()),
+        "root": held.get(None, 0),
+        "per_uid": quota.per_uid,
+        "for_root": quota.for_root,
+    }
 
 
 def notes(book: Journal) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -200,9 +200,14 @@ class FakeTree(CgroupTree):
         self.members.setdefault(path, set()).add(pid)
         return True
 
-    def move_out(self, path: Path, origins: Mapping[int, str]) -> list[int]:
-        for pid in self.members.pop(path, set()):
+    def moving_out(
+        self, path: Path, origins: Mapping[int, str]
+    ) -> Generator[None, None, list[int]]:
+        while members := self.members.get(path):
+            pid = members.pop()
             self.members.setdefault(Path(origins.get(pid, "/")), set()).add(pid)
+            yield
+        self.members.pop(path, None)
         return []
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hostcc import changes
+from hostcc import changes, kept
 from hostcc.bpf.errors import BpfError
+from hostcc.claim import Claim
 from hostcc.config import Config
 from hostcc.errors import HostccError
 from hostcc.jobs import GRACE_S, SWEEP, JobTable
@@ -20,6 +21,8 @@ from hostcc.model import Change
 from hostcc.sections.agent import AgentConfig
 from hostcc.sections.job import JobConfig, Wishes
 from hostcc.sections.mltcp import MltcpConfig
+from hostcc.slices import SLICE_S, at_once
+from hostcc.sockets import Job
 from tests.fakes import FakeBackend, FakeSocket, FakeTree, no_such_pid
 
 OWN = AgentConfig(network_namespaces="own")
@@ -37,7 +40,7 @@ class World:
         self.backend = FakeBackend()
         self.journal = Journal(folder / "run")
 
-    def agent(self, config: Config | None = None) -> JobTable:
+    def agent(self, config: Config | None = None, lasting: kept.Lasting | None = None) -> JobTable:
         """A new agent on this host; the sockets stay."""
         self.journal.close()
         self.journal = Journal(self.folder / "run")
@@ -53,7 +56,7 @@ class World:
             "cubic",
             lambda: self.now,
         )
-        table.start()
+        table.start(lasting)
         return table
 
     def socket_in(self, job: str) -> FakeSocket:
@@ -375,8 +378,108 @@ def test_slots_go_round_and_run_out(world: World) -> None:
     for number in range(1022):
         table._new_job(f"n{number}")
     assert sorted(table.by_slot()) == list(range(1, 1024))
-    with pytest.raises(HostccError, match="all 1023 job slots"):
+    with pytest.raises(HostccError, match="no job slot on this host: all 1023 are in use"):
         table.register("c", Wishes(), os.getpid())
+
+
+def test_one_user_has_so_many_slots_and_root_the_last(world: World) -> None:
+    few = AgentConfig(network_namespaces="own", per_uid=2, for_root=1020)
+    table = world.agent(Config(agent=few))
+    for name, uid in (("a", 7), ("b", 7), ("c", 8)):
+        table.register(name, Wishes(), os.getpid(), "found", uid)
+    before = world.active()
+    with pytest.raises(HostccError, match="uid 7 has 2, the most for one user"):
+        table.register("d", Wishes(), os.getpid(), "found", 7)
+    with pytest.raises(HostccError, match="the last 1020 are for root"):
+        table.follow("d", [world.tree.base], "found", 9)
+    assert (sorted(table.jobs), world.active()) == (["a", "b", "c"], before)
+    table.register("d", Wishes(), os.getpid())
+    table.register("a", Wishes(), os.getpid())  # root asks for it, too
+    assert table.slots.held == {None: 2, 7: 1, 8: 1}
+    table.register("e", Wishes(), os.getpid(), "found", 7)
+    table.configure(Config(agent=OWN))
+    table.register("f", Wishes(), os.getpid(), "found", 7)
+    assert table.slots.held[7] == 3
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_whose_a_job_is_is_known_to_the_next_agent(world: World, released: bool) -> None:
+    table = world.agent()
+    for pid, name in ((50, "a"), (51, "b")):
+        running(world, table, name, pid, Wishes())
+    table.register("theirs", Wishes(), 52, "found", 7)
+    world.tree.stats[52] = world.tree.stats[50]
+    world.tree.enter(world.tree.path("theirs"), 52)
+    if released:
+        table.release("the agent stopped")
+    strict = AgentConfig(network_namespaces="own", per_uid=1, for_root=1022)
+    table = world.agent(Config(agent=strict))
+    assert table.slots.held == {None: 2, 7: 1}
+
+
+def test_several_registrations_are_put_on_disk_together(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.agent()
+    synced: list[int] = []
+    monkeypatch.setattr("hostcc.journal.os.fsync", synced.append)
+    claims = [Claim(f"j{number}", os.getpid(), "found", owner=7) for number in range(20)]
+    table.prepare(claims)
+    assert len(synced) == 1
+    assert not world.tree.path("j0").exists()
+    assert {"job-cgroup:j19", "job-sockets:j19", f"job-member:j19:{os.getpid()}"} <= set(
+        world.active()
+    )
+    for job, pid, why, wishes, owner in claims[:10]:
+        table.register(job, wishes, pid, why, owner)
+    assert len(synced) == 1
+    table.forgo(claims[10:])
+    assert len(synced) == 2
+    assert {one.partition(":")[2].partition(":")[0] for one in world.active()} == {
+        "", *(f"j{number}" for number in range(10)),
+    }  # fmt: skip
+
+
+def test_a_sweep_ends_when_its_time_is_over(world: World) -> None:
+    table = world.agent()
+    for number in range(10):
+        table.register(f"n{number}", Wishes(), os.getpid())
+    world.now += GRACE_S + 1
+    forget = table._forget
+
+    def slow(job: Job) -> None:
+        world.now += SLICE_S / 2.5
+        forget(job)
+
+    table._forget = slow  # type: ignore[method-assign]
+    table.sweep()
+    assert len(table.jobs) == 7
+    for _ in range(3):
+        table.sweep()
+    assert table.jobs == {}
+
+
+def test_processes_return_one_by_one_and_their_job_waits(world: World) -> None:
+    table = world.agent()
+    running(world, table, "a", 50, Wishes())
+    for pid in (51, 52):
+        world.tree.stats[pid] = world.tree.stats[50]
+        world.tree.join("a", pid)
+    table.release("rolled back")
+    lasting = kept.lasting(world.journal.active, world.tree)
+    table = world.agent(lasting=lasting)
+    steps = table.come_back()
+    next(steps)
+    assert table.returning.pending
+    assert len(world.tree.members[world.tree.path("a")]) == 1
+    world.tree.leave("a")  # as if it had not come yet
+    table.sweep()
+    assert list(table.jobs) == ["a"]
+    assert table.release("stopped in the middle") == []
+    started = kept.job_of(world.journal.active["job-cgroup:a"]).started
+    assert len(started) == 2
+    at_once(world.agent().come_back())
+    assert len(world.tree.members[world.tree.path("a")]) == 2
 
 
 def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:

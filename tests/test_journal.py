@@ -394,3 +394,63 @@ def test_a_journal_that_somebody_took_away_is_begun_anew(tmp_path: Path) -> None
     for number in range(10):
         journal.begin(change(f"c{number}"))
     assert {"a", "c9"} <= on_disk(tmp_path).keys()
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    found: list[int] = []
+    sync = os.fsync
+
+    def counted(fd: int) -> None:
+        found.append(fd)
+        sync(fd)
+
+    monkeypatch.setattr("hostcc.journal.os.fsync", counted)
+    return found
+
+
+def test_what_is_begun_together_is_not_written_again(tmp_path: Path, syncs: list[int]) -> None:
+    journal = opened(tmp_path)
+    del syncs[:]
+    journal.begin(change("a"), change("b"), change("c"))
+    for name in "abc":
+        journal.begin(change(name))
+    assert len(syncs) == 1
+    journal.begin(change("b", "other"))
+    assert len(syncs) == 2
+    journal.undone(["a"], "gone")
+    journal.begin(change("a"))
+    assert len(syncs) == 4
+    assert {name: one.after for name, one in Journal(tmp_path).active.items()} == {
+        "c": "x", "b": "other", "a": "x",
+    }  # fmt: skip
+
+
+def test_what_is_undone_is_gathered_and_never_after_a_later_change(
+    tmp_path: Path, syncs: list[int]
+) -> None:
+    journal = opened(tmp_path)
+    journal.begin(*(change(name) for name in "abcd"))
+    del syncs[:]
+    with journal.gathering():
+        journal.undone(["a"], "gone")
+        with journal.gathering():
+            journal.undone(["b"], "gone")
+        assert (len(syncs), list(journal.active)) == (0, ["c", "d"])
+        assert list(Journal(tmp_path).active) == ["a", "b", "c", "d"]
+        journal.begin(change("a"))
+        assert (len(syncs), list(Journal(tmp_path).active)) == (1, ["c", "d", "a"])
+        journal.undone(["c"], "gone")
+        journal.note("d", "odd")
+    assert len(syncs) == 2
+    assert list(Journal(tmp_path).active) == ["d", "a"]
+
+
+def test_a_change_that_cannot_be_written_leaves_what_was_gathered(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.begin(change("a"), change("b"))
+    with journal.gathering():
+        journal.undone(["a"], "gone")
+        with pytest.raises(HostccError, match="a record of"):
+            journal.begin(change("c", "x" * (2 << 20)))
+    assert list(Journal(tmp_path).active) == ["b"]

@@ -72,3 +72,20 @@ def test_members_and_what_stands_between_them() -> None:
     ):
         assert line in text
     assert "hostcc_gossip" not in page(None)
+
+
+def test_what_is_taken_and_refused() -> None:
+    slots = {"total": 10, "used": 7, "root": 2, "per_uid": 64, "for_root": 128}
+    parts = [{"name": "discovery", "claims_refused": 5}, {"name": "marks", "over_quota": 3}]
+    status = {"agent": {**AGENT, "slots": slots}, "jobs": [], "parts": parts}
+    body: bytes = MetricsServer("127.0.0.1:0", lambda: status)._response()
+    text = body.decode()
+    for line in (
+        'hostcc_agent_slots{who="root"} 2.0',
+        'hostcc_agent_slots{who="others"} 5.0',
+        'hostcc_agent_slots{who="free"} 3.0',
+        "hostcc_claims_refused 5.0",
+        "hostcc_marks_over_quota_total 3.0",
+    ):
+        assert line in text
+    assert "hostcc_agent_slots" not in page(None)

@@ -14,7 +14,7 @@ import socket
 import stat
 import struct
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from hostcc import unixsocket
 from hostcc.mark import HELLO, MAGIC, SIZE, SLOTS
 from hostcc.measure.discover import procfs
 from hostcc.measure.discover.scan import read
+from hostcc.quota import Owner, Quota
 
 MAX_SENDERS = 1024
 MAX_SENDERS_PER_JOB = 64
@@ -51,6 +52,7 @@ class Shown(NamedTuple):
 
     pid: int
     """0: of nobody knows who."""
+    uid: int
     fd: int
     """Sealed memory; -1: nothing that marks could be read from, and closed."""
 
@@ -58,6 +60,7 @@ class Shown(NamedTuple):
 @dataclass
 class _Sender:
     job: str
+    owner: Owner
     pid: int
     started: int
     fd: int
@@ -103,27 +106,39 @@ def boundaries(times: Mapping[int, Sequence[int]]) -> list[float]:
 class MarkReceiver:
     """The socket, and the memory of every process that was shown there.
 
-    `job_of`: process -> job or None.  `take` when the socket is readable, in a thread that nobody
-    waits for: to close what a stranger has passed may take as long as he likes.  `admit` what came
-    of it, and `poll` now and then: both are bounded and never wait.
+    `job_of`: process -> job or None.  `quota`: of senders, by user.  `take` when the socket is
+    readable, in a thread that nobody waits for: to close what a stranger has passed may take as
+    long as he likes.  `admit` what came of it, and `poll` now and then: both are bounded and never
+    wait.
     """
 
     def __init__(
         self,
         path: str,
         job_of: Callable[[int], str | None],
+        quota: Callable[[], Quota] = lambda: Quota(MAX_SENDERS),
         clock_ns: Callable[[], int] = time.monotonic_ns,
         proc: Path = Path("/proc"),
     ) -> None:
         self._job_of = job_of
+        self._quota = quota
         self._clock_ns = clock_ns
         self._proc = proc
         self._path = None if path.startswith("@") else Path(path)
         self._senders: dict[int, _Sender] = {}
         self.refused = 0
         """Messages that were dropped."""
+        self.over_quota = 0
+        """Those of them that came from one sender too many."""
+        self.over = ""
+        """Why the last one of these was one."""
         self._socket = _bound(path)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+    @property
+    def senders(self) -> int:
+        """Processes that marks are read from."""
+        return len(self._senders)
 
     def fileno(self) -> int:
         """For whoever waits for the socket to be readable."""
@@ -146,13 +161,13 @@ class MarkReceiver:
         data, ancillary, flags, _ = self._socket.recvmsg(
             64, socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
         )
-        pid, fds = _unpack(ancillary)
+        pid, uid, fds = _unpack(ancillary)
         whole = data == HELLO and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
         if whole and len(fds) == 1 and pid > 0 and _sealed_inode(fds[0]) is not None:
-            return Shown(pid, fds[0])
+            return Shown(pid, uid, fds[0])
         for fd in fds:
             os.close(fd)
-        return Shown(pid if whole else 0, -1)
+        return Shown(pid if whole else 0, uid, -1)
 
     def admit(self, shown: Shown) -> None:
         """Read marks from there from now on, if it is of a job."""
@@ -181,7 +196,7 @@ class MarkReceiver:
         """pid -> its marks that are kept, ns, of the job's processes that live."""
         return {s.pid: list(s.times) for s in self._senders.values() if s.job == job}
 
-    def _admit(self, pid: int, fd: int) -> bool:
+    def _admit(self, pid: int, uid: int, fd: int) -> bool:
         """Whether the descriptor was taken over."""
         inode = _sealed_inode(fd)
         if inode is None:
@@ -193,18 +208,22 @@ class MarkReceiver:
                 known.job = job  # it has shown this before; it may have changed jobs
                 return False
             self._drop(known)
-        if job is None or started is None or not self._room(job):
+        owner = uid or None
+        if job is None or started is None or not self._room(job, owner):
             return False
-        self._senders[pid] = _Sender(job, pid, started, fd, inode)
+        self._senders[pid] = _Sender(job, owner, pid, started, fd, inode)
         return True
 
     def _drop(self, sender: _Sender) -> None:
         del self._senders[sender.pid]
         os.close(sender.fd)
 
-    def _room(self, job: str) -> bool:
+    def _room(self, job: str, owner: Owner) -> bool:
         of_job = sum(sender.job == job for sender in self._senders.values())
-        return of_job < MAX_SENDERS_PER_JOB and len(self._senders) < MAX_SENDERS
+        held = Counter(sender.owner for sender in self._senders.values())
+        if refusal := self._quota().refusal(owner, held):
+            self.over, self.over_quota = refusal, self.over_quota + 1
+        return of_job < MAX_SENDERS_PER_JOB and not refusal
 
     def _started(self, pid: int) -> int | None:
         found = procfs.stat(read(f"{self._proc}/{pid}/stat", 4096))
@@ -226,17 +245,17 @@ def _bound(path: str) -> socket.socket:
     return made
 
 
-def _unpack(ancillary: Iterable[tuple[int, int, bytes]]) -> tuple[int, list[int]]:
-    """(sender's pid or 0, descriptors)."""
-    pid, fds = 0, array.array("i")
+def _unpack(ancillary: Iterable[tuple[int, int, bytes]]) -> tuple[int, int, list[int]]:
+    """(sender's pid or 0, its uid, descriptors)."""
+    pid, uid, fds = 0, 0, array.array("i")
     for level, kind, data in ancillary:
         if level != socket.SOL_SOCKET:
             continue
         if kind == socket.SCM_CREDENTIALS and len(data) >= _CREDENTIALS.size:
-            pid = _CREDENTIALS.unpack_from(data)[0]
+            pid, uid, _ = _CREDENTIALS.unpack_from(data)
         elif kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    return pid, list(fds)
+    return pid, uid, list(fds)
 
 
 def _sealed_inode(fd: int) -> int | None:

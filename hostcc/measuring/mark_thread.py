@@ -59,9 +59,10 @@ class MarkThread:
                 poll.poll()
                 with suppress(BlockingIOError):
                     shown = self._receiver.take()
+                    with self._changed:
+                        self._left -= 1
                     with suppress(RuntimeError):  # the loop has ended
                         self._loop.call_soon_threadsafe(self._admit, shown)
-                    self._left -= 1
         except OSError as error:
             log.failure("marks are no longer taken", reason=str(error))
         finally:

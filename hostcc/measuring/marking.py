@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hostcc.log import get_logger
 from hostcc.measure.discover.owners import Owners
-from hostcc.measure.marks import MarkReceiver, boundaries
+from hostcc.measure.marks import MAX_SENDERS, MarkReceiver, boundaries
 from hostcc.measuring.mark_thread import MarkThread
 from hostcc.model import Difference
 from hostcc.parts import Host
+from hostcc.rarely import Rarely
+
+log = get_logger("marks")
 
 TICK_S = 1.0
 MOST = 512
@@ -30,6 +34,8 @@ class Marking:
         self._path = ""
         self._inode = 0
         self._thread: MarkThread | None = None
+        self._over = 0
+        self._rarely = Rarely()
 
     def off(self) -> str:
         """Configured away?"""
@@ -38,8 +44,12 @@ class Marking:
     def start(self) -> None:
         """Listen; anybody on this host may send."""
         self._path = self._host.config.marks_path
-        receiver = MarkReceiver(self._path, lambda pid: self._owners().of(pid))
-        self._receiver = receiver
+        receiver = MarkReceiver(
+            self._path,
+            lambda pid: self._owners().of(pid),
+            lambda: self._host.config.quota(MAX_SENDERS),
+        )
+        self._receiver, self._over = receiver, 0
         self._inode = self._found()
         self._thread = MarkThread(receiver, MOST)
 
@@ -52,6 +62,10 @@ class Marking:
         assert self._thread is not None
         self._thread.refill()
         self._receiver.poll()
+        over, before = self._receiver.over_quota, self._over
+        if over > before and self._rarely.due(self._receiver.over):
+            self._over = over
+            log.warning("marks refused", reason=self._receiver.over, messages=over - before)
 
     def stop(self) -> None:
         """Close the socket."""
@@ -69,8 +83,13 @@ class Marking:
 
     def view(self) -> Mapping[str, Any]:
         """Where it listens, and what it did not take."""
-        refused = self._receiver.refused if self._receiver is not None else 0
-        return {"socket": self._path, "refused": refused}
+        receiver = self._receiver
+        return {
+            "socket": self._path,
+            "senders": receiver.senders if receiver else 0,
+            "refused": receiver.refused if receiver else 0,
+            "over_quota": receiver.over_quota if receiver else 0,
+        }
 
     @property
     def socket(self) -> str:

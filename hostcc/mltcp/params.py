@@ -79,3 +79,8 @@ class JobParams:
     """Queueing delay above which a job that is about to finish steps back."""
     plain_weight: float = 1.0
     """F of the variant hostcc for a job that receives while it sends."""
+
+    @property
+    def runs(self) -> Variant | None:
+        """Which variant its sockets run; None: the host's default."""
+        return None if self.mode is Mode.OFF else self.variant

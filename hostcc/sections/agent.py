@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from hostcc.limits import MAX_JOBS
+from hostcc.quota import FOR_ROOT, PER_UID
 from hostcc.sections.words import AbsolutePath
 
 
@@ -45,6 +47,11 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Change nothing on this host, answer questions only."""
     network_namespaces: Literal["all", "own"] = "all"
     """Where to look for sockets that exist already."""
+    per_uid: Annotated[int, Meta(ge=1, le=MAX_JOBS - 1)] = PER_UID
+    """Jobs that nobody started with `hostcc run`, and processes that send marks, of one user; and
+    processes of one user's jobs that are registered at one look."""
+    for_root: Annotated[int, Meta(ge=0, le=MAX_JOBS - 2)] = FOR_ROOT
+    """Of job slots and of senders of marks so many are left for what root asks for."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
     metrics_listen: Annotated[

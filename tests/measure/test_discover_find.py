@@ -226,3 +226,42 @@ def test_the_number_of_jobs_is_bounded() -> None:
         Process(pid, group=f"/system.slice/slurmstepd.scope/job_{pid}") for pid in range(1, 3000)
     )
     assert len(find(Snapshot("h", crowd), RULES)) == MAX_JOBS - 1
+    theirs = Process(5000, uid=7, environ={"RANK": "0", "MASTER_ADDR": "10.0.0.1"})
+    found = find(Snapshot("h", (*crowd, theirs)), RULES)
+    assert len(found) == MAX_JOBS
+    assert "rdv:10.0.0.1:uid7:0" in {job.id for job in found}
+
+
+def test_whose_a_job_is() -> None:
+    rules = Rules(
+        units=(UnitRule("train*.service", user=True), UnitRule("x.service", "x", user=True)),
+        processes=(ProcessRule("sweep", "*sweep.py*"),),
+    )
+    own, user = "/system.slice", "/user.slice/user-7.slice/user@7.service/app.slice"
+    job, pod = f"{own}/slurmstepd.scope/job_1", "/kubepods/pod01234567-89ab-cdef-0123-456789abcdef"
+    ranks = {"RANK": "0", "MASTER_ADDR": "10.0.0.1"}
+    processes = (
+        Process(10, uid=0, group=job),
+        Process(11, uid=0, group=job),
+        Process(12, uid=7, group=job),
+        Process(20, uid=65535, group=pod),
+        Process(21, uid=0, group=pod, environ=ranks),
+        Process(22, uid=0, group=pod),
+        Process(30, uid=33, group=f"{own}/train1.service"),
+        Process(31, uid=7, group=f"{user}/train2.service"),
+        Process(32, uid=7, group=f"{user}/x.service"),
+        Process(40, uid=7, cmdline="python sweep.py"),
+        Process(50, uid=7, environ=ranks),
+        Process(51, uid=0, environ=ranks),
+    )
+    owners = {job.id: job.owner for job in find(Snapshot("h", processes), rules)}
+    assert owners == {
+        "slurm:1": 7,
+        "k8s:10.0.0.1:0": 0,
+        "unit:train1.service": None,
+        "unit:train2.service:uid7": 7,
+        "x": None,
+        "sweep": None,
+        "rdv:10.0.0.1:uid7:0": 7,
+        "rdv:10.0.0.1:uid0:0": 0,
+    }

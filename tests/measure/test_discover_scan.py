@@ -108,6 +108,44 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_pid(scanner)[800].environ == {"MASTER_ADDR": "a"}
 
 
+def test_a_look_that_is_not_full_reads_what_is_new_and_of_each_user_so_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanner = lay_out("torchrun", tmp_path)
+    write_process(tmp_path / "proc/2", 0, 0, "kthread")
+    for _ in range(scan.SETTLING_LOOKS):
+        by_pid(scanner)
+    monkeypatch.setattr(scan, "NEW_MOST", 2)
+    read: list[int] = []
+    look = scanner._look
+
+    def seen(pid: int) -> tuple[Process, int] | None:
+        read.append(pid)
+        return look(pid)
+
+    monkeypatch.setattr(scanner, "_look", seen)
+    known = by_pid(scanner)
+    del read[:]
+    assert scanner.snapshot(full=False).complete
+    assert read == []
+    for pid in range(901, 906):
+        write_process(tmp_path / f"proc/{pid}", 1, 1000, "python", started=pid)
+    uids = {905: 7}
+    monkeypatch.setattr(scanner, "_user", lambda pid: uids.get(pid, 1000))
+    looks = [scanner.snapshot(full=False) for _ in range(2)]
+    assert [one.complete for one in looks] == [False, True]
+    assert [sorted({p.pid for p in one.processes} - known.keys()) for one in looks] == [
+        [901, 902, 905], [901, 902, 903, 904, 905],
+    ]  # fmt: skip
+    scanner.forget([800])
+    shutil.rmtree(tmp_path / "proc/905")
+    del read[:]
+    found = {process.pid for process in scanner.snapshot(full=False).processes}
+    assert 800 in read
+    assert 905 not in found
+    assert {800, 901, 904} <= found
+
+
 def test_kernel_threads_are_left_out(tmp_path: Path) -> None:
     scanner = lay_out("torchrun", tmp_path)
     for pid, parent in ((2, 0), (9, 2)):

@@ -21,6 +21,7 @@ from hostcc import mark
 from hostcc.mark import HELLO, MAGIC, SIZE, SLOTS
 from hostcc.measure import marks
 from hostcc.measure.marks import MarkReceiver, boundaries, new_times
+from hostcc.quota import Quota
 
 pytestmark = pytest.mark.unit
 
@@ -252,3 +253,21 @@ def test_one_rank_speaks_for_the_job() -> None:
     assert boundaries({}) == []
     assert boundaries({7: [1_000_000_000], 9: [1_500_000_000, 2_000_000_000]}) == [1.5, 2.0]
     assert boundaries({9: [2], 7: [1]}) == [1e-9]
+
+
+def test_senders_are_counted_by_their_users_and_over_the_quota_refused(path: str) -> None:
+    senders = [Sender(path, hello_every_ns=0) for _ in range(2)]
+    opened = MarkReceiver(path, lambda _: "a", lambda: Quota(total=1, for_root=0))
+    for sender in senders:
+        sender.mark(1)
+        receive(opened)
+    assert (opened.senders, opened.refused, opened.over_quota) == (1, 1, 1)
+    assert opened.over == "all 1 are in use"
+    senders[0].end()
+    opened.poll()
+    senders[1].mark(1)
+    receive(opened)
+    assert (opened.senders, opened.over_quota) == (1, 1)
+    opened.close()
+    opened.close_socket()
+    senders[1].end()

@@ -14,7 +14,9 @@ from hostcc.measure.discover.scan import read
 from hostcc.measure.discover.types import Found, Kind, Process, ProcessRef, Snapshot
 from hostcc.measuring.discovery import BUSY_GROUP, Discovery, limits_nothing, within
 from hostcc.measuring.livejobs import Seen, live_jobs, owners
+from hostcc.sections.agent import AgentConfig
 from hostcc.sections.discover import DiscoverConfig
+from hostcc.sections.job import Wishes
 from tests.measuring.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit
@@ -117,3 +119,98 @@ def test_limits(tmp_path: Path) -> None:
 def test_owners_know_found_processes(host: ToyHost) -> None:
     one = found(host, loose=(me(),))
     assert owners([], [one]).of(PID) == "slurm:7"
+
+
+def crowd(count: int, uid: int) -> tuple[Found, ...]:
+    return tuple(
+        Found(f"rdv:{uid}:{number:04}", Kind.RENDEZVOUS, evidence=("x",), owner=uid)
+        for number in range(count)
+    )
+
+
+def test_a_users_claims_are_admitted_up_to_the_quota_and_stay(
+    host: ToyHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = Discovery(host, Seen())
+    other = Found("rdv:8:z", Kind.RENDEZVOUS, owner=8)
+    host.config = Config(agent=AgentConfig(network_namespaces="own", per_uid=3))
+    late = crowd(10, 7)[5:]
+    first = part._admitted((*late, other))
+    assert {one.id for one in first} == {"rdv:7:0005", "rdv:7:0006", "rdv:7:0007", "rdv:8:z"}
+    part._seen.found = first
+    for _ in range(3):
+        again = part._admitted((*crowd(10, 7), other))
+        assert {one.id for one in again} == {one.id for one in first}
+    view = part.view()
+    why = "uid 7 has 3, the most for one user (agent.per_uid)"
+    assert view["refused"] == [{"uid": 7, "claims": 7, "why": why}]
+    assert (view["claims_refused"], view["reason"]) == (7, f"7 claims refused: {why}")
+    assert caplog.text.count("claims refused") == 1
+    table = host.act()
+    for number in range(3):
+        table.register(f"gathered{number}", Wishes(), PID, "x", 7)
+    assert part._admitted((*crowd(10, 7), other)) == (other,)
+
+
+def test_of_each_user_so_many_processes_are_registered_at_a_look(
+    host: ToyHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.config = Config(agent=AgentConfig(network_namespaces="own", per_uid=4))
+    table, part = host.act(), Discovery(host, Seen())
+    monkeypatch.setattr(part, "_is_loose", lambda ref: True)
+    made = [
+        Found(f"rdv:{uid}:{job}", Kind.RENDEZVOUS, owner=uid, loose=loose)
+        for uid in (7, 8)
+        for job in range(2)
+        if (loose := tuple(ProcessRef(1000 * uid + 100 * job + rank, 1) for rank in range(3)))
+    ]
+    manage(part, host, *made)
+    assert [len(host.tree.pids(host.tree.path(one.id))) for one in made] == [2, 2, 2, 2]
+    assert part.view()["waiting"] == 4
+    assert {job.how for job in table.jobs.values()} == {"rendezvous: "}
+    assert table.slots.held == {7: 2, 8: 2}
+
+
+def test_nothing_is_registered_once_the_agent_has_let_go(host: ToyHost) -> None:
+    table, part = host.act(), Discovery(host, Seen())
+    (host.folder / "cg" / "cgroup.subtree_control").write_text("\n")
+    loose = Found("rdv:7:a", Kind.RENDEZVOUS, owner=7, loose=(me(),))
+    steps = part._managing((loose,), host.folder / "cg")
+    next(steps)
+    next(steps)  # prepared
+    assert "job-cgroup:rdv:7:a" in host.journal.active
+    host.engine = None
+    assert list(steps) == []
+    assert (table.jobs, list(host.journal.active)) == ({}, ["cgroup"])
+
+
+def test_a_process_in_a_jobs_group_is_not_moved(host: ToyHost, tmp_path: Path) -> None:
+    part = Discovery(host, Seen(), tmp_path)
+    ref = me()
+    at = tmp_path / str(ref.pid)
+    at.mkdir()
+    (at / "stat").write_bytes(read(f"/proc/{PID}/stat", 4096))
+    for group, loose in (("/user.slice", True), ("/x/hostcc/a", False), ("/hostcc/a/b", False)):
+        (at / "cgroup").write_text(f"0::{group}\n")
+        assert part._is_loose(ref) is loose
+    assert not part._is_loose(ProcessRef(ref.pid, 1))
+
+
+def test_a_crowd_does_not_make_looks_rare(host: ToyHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, spent = 100.0, 0.0
+    part = Discovery(host, Seen(), clock=lambda: now)
+    fulls: list[bool] = []
+
+    class Looks:
+        def snapshot(self, *, full: bool) -> Snapshot:
+            nonlocal spent
+            fulls.append(full)
+            spent += 0.3 if full else 0.02
+            return Snapshot("h")
+
+    monkeypatch.setattr("hostcc.measuring.discovery.time.thread_time", lambda: spent)
+    for _ in range(8):
+        part._look(Looks(), part._host.config.discover.rules, "/")  # type: ignore[arg-type]
+        assert part.every_s == 10.0
+        now += part.every_s
+    assert fulls == [True, False, False, False, False, False, True, False]

@@ -8,6 +8,7 @@ unless the job says that it lives on one host only.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -43,21 +44,32 @@ class Claim:
     group: str = ""
     """The v2 group that is the job's alone, if there is one."""
     v1_group: str = ""
+    ruled: bool = False
+    """Whether the job is one that root's configuration names."""
 
 
 @dataclass
 class _Job:
     kind: Kind
+    ruled: bool
     groups: set[str] = field(default_factory=set)
     v1_groups: set[str] = field(default_factory=set)
     members: dict[int, Process] = field(default_factory=dict)
     evidence: dict[str, None] = field(default_factory=dict)
 
 
+class _Jobs(dict[str, _Job]):
+    """By id; of one user, as far as a job's first process tells, at most MAX_JOBS - 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_user = Counter[int]()
+
+
 def find(snapshot: Snapshot, rules: Rules) -> tuple[Found, ...]:
-    """The jobs on this host by id, at most MAX_JOBS - 1."""
+    """The jobs on this host by id, at most MAX_JOBS - 1 of each user."""
     table = {process.pid: process for process in snapshot.processes}
-    jobs: dict[str, _Job] = {}
+    jobs = _Jobs()
     rest: list[Process] = []
     masters = _pod_masters(snapshot, rules)
     for process in snapshot.processes:
@@ -75,12 +87,13 @@ def find(snapshot: Snapshot, rules: Rules) -> tuple[Found, ...]:
     return tuple(_found(name, jobs[name]) for name in sorted(jobs))
 
 
-def _take(jobs: dict[str, _Job], claim: Claim, process: Process) -> None:
+def _take(jobs: _Jobs, claim: Claim, process: Process) -> None:
     job = jobs.get(claim.id)
     if job is None:
-        if len(jobs) >= MAX_JOBS - 1:
+        if jobs.by_user[process.uid] >= MAX_JOBS - 1:
             return
-        job = jobs[claim.id] = _Job(claim.kind)
+        jobs.by_user[process.uid] += 1
+        job = jobs[claim.id] = _Job(claim.kind, claim.ruled)
     job.members[process.pid] = process
     if claim.group:
         job.groups.add(claim.group)
@@ -101,7 +114,18 @@ def _found(name: str, job: _Job) -> Found:
         pids=tuple(sorted(job.members)),
         loose=tuple(sorted(loose)),
         evidence=tuple(job.evidence),
+        owner=None if job.ruled else _owner(job),
     )
+
+
+def _owner(job: _Job) -> int:
+    """The user whose processes it has: of a pod most of them, as there is one that keeps it; of
+    other jobs all but those that root started it with."""
+    uids = [process.uid for process in job.members.values()]
+    if job.kind is not Kind.KUBERNETES:
+        uids = [uid for uid in uids if uid != ROOT_UID] or uids
+    count = Counter(uids)
+    return min(count, key=lambda uid: (-count[uid], uid))
 
 
 # By cgroup.
@@ -190,13 +214,15 @@ def _by_rule(process: Process, rules: Rules) -> Claim | None:
                     f"unit {unit.name} matches {rule.unit}",
                     unit.group if v2 else "",
                     "" if v2 else unit.group,
+                    ruled=unit.manager is None or bool(rule.job),
                 )
     for wanted in rules.processes:
         if wanted.uid is not None and wanted.uid != process.uid:
             continue
         line = process.cmdline[:MAX_CMDLINE]
         if line and fnmatchcase(line, wanted.command):
-            return Claim(job_id(wanted.job), Kind.PROCESS, f"command line matches {wanted.command}")
+            why = f"command line matches {wanted.command}"
+            return Claim(job_id(wanted.job), Kind.PROCESS, why, ruled=True)
     return None
 
 
@@ -218,9 +244,7 @@ def _by_ancestor(process: Process, table: dict[int, Process], rules: Rules) -> C
 # By environment.
 
 
-def _by_environ(
-    jobs: dict[str, _Job], rest: list[Process], snapshot: Snapshot, rules: Rules
-) -> None:
+def _by_environ(jobs: _Jobs, rest: list[Process], snapshot: Snapshot, rules: Rules) -> None:
     """Add what only environments tell.  They can hold anything, see docs/discovery.md."""
     slurm_here = any(paths.is_slurm_root(group) for group in snapshot.groups) or any(
         job.kind is Kind.SLURM for job in jobs.values()

@@ -2,13 +2,16 @@
 
 Bounded in number and size.  Processes come and go while we look: what is gone counts for
 nothing.  A process stuck in the kernel can hold up reading its command line, so this
-belongs in a thread.  A second look reads two short files per process that it knows.
+belongs in a thread.  A second look reads two short files per process that it knows, and one that
+is not full only the list of processes: it is not for one user's crowd to say how often we look.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +25,8 @@ TOP_LEVELS = 2
 """Levels listed: enough for where Slurm keeps its jobs."""
 SETTLING_LOOKS = 3
 """A new process is read in full so often; it may still become another program."""
+NEW_MOST = 256
+"""At a look that is not full so many processes of one user are read that are new, or that few."""
 _STAT, _STATUS, _CGROUP, _ENVIRON = 4096, 8192, 65536, 131072
 
 
@@ -35,24 +40,64 @@ class Scanner:
         self._host = socket.gethostname() if host is None else host
         self._environ = environ
         self._known: dict[int, tuple[Process, int]] = {}
+        self._none: set[int] = set()
+        """Entries that are no process to us: threads of the kernel, and what has ended."""
 
-    def snapshot(self) -> Snapshot:
-        """The host as it is now.  Raises OSError when /proc cannot be read."""
+    def snapshot(self, *, full: bool = True) -> Snapshot:
+        """The host as it is now.  Raises OSError when /proc cannot be read.
+
+        Not `full`: of processes that it knows well only whether they are there.
+        """
         with os.scandir(self._proc) as entries:
             pids = sorted(int(entry.name) for entry in entries if entry.name.isdigit())
+        looked_at = pids[:MAX_PROCESSES]
+        self._none = set() if full else self._none.intersection(pids)
+        to_read, all_new = (set(looked_at), True) if full else self._to_read(looked_at)
         known: dict[int, tuple[Process, int]] = {}
-        for pid in pids[:MAX_PROCESSES]:
-            entry = self._look(pid)
+        for pid in looked_at:
+            entry = self._look(pid) if pid in to_read else self._known.get(pid)
             if entry is not None:
                 known[pid] = entry
+            elif pid in to_read:
+                self._none.add(pid)
         self._known = known
         groups, all_groups = self._tops()
         return Snapshot(
             host=self._host,
             processes=tuple(process for process, _ in known.values()),
             groups=groups,
-            complete=len(pids) <= MAX_PROCESSES and all_groups,
+            complete=len(pids) <= MAX_PROCESSES and all_groups and all_new,
         )
+
+    def forget(self, pids: Iterable[int]) -> None:
+        """Something about these processes is other than it was."""
+        for pid in pids:
+            self._known.pop(pid, None)
+
+    def _to_read(self, pids: list[int]) -> tuple[set[int], bool]:
+        """Those that are not well known, as far as they are not too many of one user; whether
+        there is none of which nothing is known."""
+        looks = {pid: self._known[pid][1] if pid in self._known else 0 for pid in pids}
+        fresh = [pid for pid in pids if looks[pid] < SETTLING_LOOKS and pid not in self._none]
+        by_user = Counter[int]()
+        chosen, all_new = set[int](), True
+        for pid in sorted(fresh, key=lambda pid: (looks[pid], pid)):
+            uid = self._user(pid)
+            by_user[uid] += 1
+            if by_user[uid] <= NEW_MOST:
+                chosen.add(pid)
+            elif not looks[pid]:
+                all_new = False
+        return chosen, all_new
+
+    def _user(self, pid: int) -> int:
+        """Whose a process is, cheaply; root's if that cannot be seen."""
+        if pid in self._known:
+            return self._known[pid][0].uid
+        try:
+            return os.stat(f"{self._proc}/{pid}").st_uid  # noqa: PTH116 - a Path takes as long again
+        except OSError:
+            return 0
 
     def _look(self, pid: int) -> tuple[Process, int] | None:
         stat = procfs.stat(self._read(f"{pid}/stat", _STAT))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from hostcc.quota import Owner
+
 ENVIRON = (
     "SLURM_JOB_ID",
     "SLURM_PROCID",
@@ -142,3 +144,5 @@ class Found:
     """Those of its processes that are in none of `groups`."""
     evidence: tuple[str, ...] = ()
     """In words."""
+    owner: Owner = None
+    """In whose quota it counts; None: root's, whose rule names it."""
