@@ -283,9 +283,14 @@ def members(gossip: dict[str, Any] | None) -> list[Finding]:
     """Other hosts that are not reached, or not let in, and why."""
     found = gossip["troubles"] if gossip is not None else []
     serves = PARTS["gossip"]
-    return [
+    rows = [
         Finding(one["who"], State.MISSING, one["text"], serves, required=False) for one in found
     ]
+    process = gossip.get("process") if gossip is not None else None
+    if process is not None and process["restarts"] and process["pid"] is not None:
+        detail = f"started again {process['restarts']} times; the last one {process['reason']}"
+        rows.append(Finding("gossip process", State.OK, detail, serves, required=False))
+    return rows
 
 
 def part(name: str, state: str, reason: str | None) -> Finding:

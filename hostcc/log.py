@@ -124,6 +124,13 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     root.propagate = False
 
 
+def configured() -> tuple[str, Literal["text", "json"]]:
+    """Level and form of the logs, for a process that is to write the same."""
+    root = logging.getLogger(_ROOT)
+    as_json = any(isinstance(one.formatter, JsonFormatter) for one in root.handlers)
+    return logging.getLevelName(root.getEffectiveLevel()).lower(), "json" if as_json else "text"
+
+
 def _utc(seconds: float) -> str:
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     return f"{whole}.{int(seconds % 1 * 1000):03d}Z"

@@ -40,7 +40,7 @@ JOB_COUNTERS = {
 
 MEMBER_STATES = ("alive", "suspect", "dead")
 TROUBLES = (
-    "unresolved", "unreachable", "handshake", "not_accepted", "not_allowed", "refused",
+    "unresolved", "unreachable", "handshake", "not_accepted", "not_allowed", "refused", "away",
 )  # fmt: skip
 FLOW_STATES = ("planned", "moving", "ecmp", "elsewhere")
 STEERING_COUNTERS = {
@@ -207,6 +207,16 @@ class MetricsServer:
             count = sum(one["reason"] == reason for one in gossip["troubles"])
             troubles.add_metric([reason], count)
         yield troubles
+        process = gossip.get("process")
+        if process is not None:
+            words = "Whether the process that has the gossip's connections runs"
+            up = gauge("hostcc_gossip_process_up", words)
+            up.add_metric([], int(process["pid"] is not None))
+            yield up
+            words = "How often that process was started again"
+            restarts = self._core.CounterMetricFamily("hostcc_gossip_process_restarts", words)
+            restarts.add_metric([], process["restarts"])
+            yield restarts
 
     def _routing(
         self, routing: dict[str, Any] | None, parts: list[dict[str, Any]]

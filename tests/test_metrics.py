@@ -61,6 +61,7 @@ def test_members_and_what_stands_between_them() -> None:
         "members": {"alive": 3},
         "troubles": [{"reason": "unreachable", "who": "seed b@10.0.0.2:7471", "text": ""}],
         "disagreements": [{"option": "plan.levels", "here": "4", "there": there}],
+        "process": {"pid": None, "restarts": 3, "reason": "was ended by SIGABRT"},
     }
     text = page(None, gossip)
     for line in (
@@ -69,6 +70,8 @@ def test_members_and_what_stands_between_them() -> None:
         'hostcc_gossip_troubles{reason="unreachable"} 1.0',
         'hostcc_gossip_troubles{reason="refused"} 0.0',
         'hostcc_gossip_members_unlike{option="plan.levels"} 3.0',
+        "hostcc_gossip_process_up 0.0",
+        "hostcc_gossip_process_restarts_total 3.0",
     ):
         assert line in text
     assert "hostcc_gossip" not in page(None)

@@ -54,7 +54,7 @@ QUICK = Settings(
     view_s=0.2,
     agree_s=2.0,
 )
-QUICK_TRANSPORT = TransportSettings(retry_s=(0.1, 1.0), down_s=2.0, heartbeat_s=0.5)
+QUICK_TRANSPORT = TransportSettings(retry_s=(0.1, 1.0), down_s=2.0, keepalive_s=1)
 
 
 class Taken(msgspec.Struct, frozen=True):

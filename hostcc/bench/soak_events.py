@@ -52,7 +52,7 @@ WEIGHTS = {
 }  # fmt: skip
 """Agents live for a minute or two: long enough for something to grow."""
 LASTS_S = {
-    Kind.JOB: (5.0, 60.0), Kind.STOP: (0.0, 10.0), Kind.KILL: (0.0, 10.0), Kind.PAUSE: (0.3, 3.0),
+    Kind.JOB: (5.0, 60.0), Kind.STOP: (0.0, 10.0), Kind.KILL: (0.0, 10.0), Kind.PAUSE: (0.3, 10.0),
     Kind.DISK: (1.0, 15.0), Kind.PATH: (1.0, 15.0), Kind.LOSS: (2.0, 15.0),
 }  # fmt: skip
 STEPS_S = (1, -1, 60, -60, 3600, -3600, 40_000, -40_000)

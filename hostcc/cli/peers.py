@@ -50,7 +50,8 @@ def render(answer: dict[str, Any]) -> None:
         emit(table(COLUMNS, map(row, answer["peers"])))
     else:
         say("no other members are known")
-    for line in (*troubles(answer["troubles"]), *disagreements(answer["disagreements"])):
+    others = *troubles(answer["troubles"]), *disagreements(answer["disagreements"])
+    for line in (*restarts(answer.get("process")), *others):
         say(line)
 
 
@@ -72,6 +73,14 @@ def row(peer: dict[str, Any]) -> tuple[str, ...]:
 def troubles(found: list[dict[str, Any]]) -> list[str]:
     """Why others are not reached, or not let in."""
     return [f"{one['who']}: {one['text']}" for one in found]
+
+
+def restarts(process: dict[str, Any] | None) -> list[str]:
+    """That the process with the connections has ended before, and why it did."""
+    if process is None or not process["restarts"]:
+        return []
+    times = f"{process['restarts']} time{'s' if process['restarts'] > 1 else ''}"
+    return [f"its process was started again {times}; the last one {process['reason']}"]
 
 
 def disagreements(found: list[dict[str, Any]]) -> list[str]:

@@ -18,7 +18,7 @@ from hostcc.cli.common import (
     understood,
 )
 from hostcc.cli.flows import number
-from hostcc.cli.peers import disagreements, short
+from hostcc.cli.peers import disagreements, restarts, short
 from hostcc.cli.peers import troubles as troubles_of
 from hostcc.cli.planned import heading as plan_heading
 from hostcc.cli.planned import here
@@ -161,6 +161,7 @@ def gossip(block: dict[str, Any] | None) -> list[Text]:
     if block["insecure"]:
         words = f"INSECURE: no keys, whoever reaches {block['listen']} may say anything"
         lines.append(Text(f"gossip is {words}", style="bold red"))
+    lines += [Text(f"gossip: {line}") for line in restarts(block.get("process"))]
     lines += [Text(f"gossip: {line}") for line in troubles_of(block["troubles"])]
     lines += [Text(f"gossip: job {job}: {why}") for job, why in block["unpublished"].items()]
     lines += [Text(f"gossip: {line}") for line in disagreements(block["disagreements"])]

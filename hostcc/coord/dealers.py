@@ -276,12 +276,15 @@ class Dealers:
 
 def set_common_options(socket: zmq.Socket[bytes], settings: TransportSettings) -> None:
     """What every socket of the transport has, whichever side it is on."""
-    beat = int(settings.heartbeat_s * 1000)
+    # No heartbeats of ZeroMQ's own (ZMQ_HEARTBEAT_IVL): when their timer fires for a connection
+    # that has gone while its messages wait, it aborts the process (!_io_error, libzmq 4.3.5).
+    # The kernel notices a host or link that is gone, and gossip a member that hangs.
+    quiet = settings.keepalive_s
     socket.linger = 0
     socket.ipv6 = True
     socket.maxmsgsize = settings.max_message + CURVE_BYTES
     socket.sndhwm, socket.rcvhwm = settings.queue_out, settings.queue_in
     socket.handshake_ivl = int(settings.handshake_s * 1000)
-    socket.heartbeat_ivl, socket.heartbeat_timeout = beat, 2 * beat
-    socket.heartbeat_ttl = 3 * beat
-    socket.tcp_maxrt = 3 * beat
+    socket.tcp_keepalive, socket.tcp_keepalive_cnt = 1, 2
+    socket.tcp_keepalive_idle = socket.tcp_keepalive_intvl = quiet
+    socket.tcp_maxrt = 3 * quiet * 1000

@@ -118,6 +118,10 @@ class Offenders:
         record = self._known.get(who)
         return record is not None and now < record.out_until
 
+    def out(self, now: float) -> list[str]:
+        """All who are shut out at `now`."""
+        return [who for who, record in self._known.items() if now < record.out_until]
+
     def _record(self, who: str) -> _Record:
         record = self._known.get(who)
         if record is None:

@@ -77,6 +77,10 @@ class Router:
         route = self._routes.get(peer)
         return route[1] if route is not None else None
 
+    def peers(self) -> list[str]:
+        """Those that there is a way to."""
+        return list(self._routes)
+
     def send(self, peer: str, payload: bytes) -> str | None:
         """Empty when sent, "queue full", or None when there is no way to the peer after all."""
         identity, _ = self._routes[peer]

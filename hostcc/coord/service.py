@@ -12,6 +12,7 @@ from random import Random
 
 from hostcc.coord import codec
 from hostcc.coord.address import Address, parse_numeric
+from hostcc.coord.carrier import MakeCarrier, ProcessStatus
 from hostcc.coord.coordinator import AtOnce, Coordinator, Executor, Planner
 from hostcc.coord.intake import Intake
 from hostcc.coord.keyring import Keyring
@@ -106,6 +107,8 @@ class GossipStatus:
     """Why others are not reached, or not let in."""
     dialled: int
     accepted: int
+    process: ProcessStatus | None
+    """What has the connections; None: the same process as the gossip."""
     counters: dict[str, int]
     """Messages and bytes sent and received, what was dropped or refused and why."""
 
@@ -120,11 +123,12 @@ class GossipService:
         rules: str,
         *,
         executor: Executor = AtOnce,
+        carry: MakeCarrier = Transport,
         rng: Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`planner` makes plans of views, `rules` names it and its options, `executor` where it
-        runs (Coordinator).
+        runs (Coordinator), `carry` makes what moves messages.
 
         Raises HostccError (keys that cannot be read, an address that needs keys).
         """
@@ -144,7 +148,7 @@ class GossipService:
         """When the last round began, and when the next one is due."""
         self._timer: asyncio.TimerHandle | None = None
         self._key_in_use = ""
-        self.transport = Transport(
+        self.transport = carry(
             settings.name,
             settings.listen,
             self.keyring,
@@ -235,6 +239,7 @@ class GossipService:
             troubles=self._troubles.found,
             dialled=dialled,
             accepted=accepted,
+            process=self.transport.process,
             counters=dict(self.transport.counters),
         )
 

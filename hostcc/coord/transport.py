@@ -14,10 +14,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 import zmq
 
 from hostcc.coord.address import Address
+from hostcc.coord.carrier import ProcessStatus
 from hostcc.coord.connections import Connection
 from hostcc.coord.dealers import Dealers, Wait
 from hostcc.coord.keyring import Keyring
@@ -45,7 +47,7 @@ OnMessage = Callable[[str, bytes], None]
 class Link:
     """How one peer is reached, for people."""
 
-    dialled: str
+    dialled: Literal["", "up", "connecting"]
     """"up", "connecting", or empty: we have no connection to it."""
     accepted: bool
     """Whether it has one to us that messages came over."""
@@ -72,13 +74,7 @@ class Transport:
         rng: Random | None = None,
     ) -> None:
         """Raises HostccError when it would listen to strangers without being told to."""
-        if keyring is None and not (listen.is_loopback or insecure):
-            raise HostccError(
-                f"gossip: {listen}: expected a loopback address without keys: make some "
-                "(hostcc keys new), or set insecure = true where everybody may be trusted"
-            )
-        if keyring is not None and keyring.name != name:
-            raise HostccError(f"gossip: expected keys of {name}, got those of {keyring.name}")
+        check_listen(name, listen, keyring, insecure=insecure)
         self.name, self.keyring = name, keyring
         self.settings = settings or TransportSettings()
         self.counters: Counter[str] = Counter()
@@ -106,6 +102,11 @@ class Transport:
     def address(self) -> Address:
         """Where it listens, with the port that it got."""
         return self._router.address
+
+    @property
+    def process(self) -> ProcessStatus | None:
+        """Its sockets are in this one."""
+        return None
 
     async def start(self) -> None:
         """Listen.  Raises HostccError when the address cannot be taken."""
@@ -175,6 +176,12 @@ class Transport:
             rtt_s=next((rtt for rtt in rtts if rtt is not None), None),
             shut_out=self.offenders.shut_out(peer, now),
         )
+
+    def known(self) -> list[str]:
+        """Peers of which `link` says something."""
+        dialled = [dealer.peer for dealer in self._dealers.all()]
+        out = self.offenders.out(self._clock())
+        return list(dict.fromkeys((*dialled, *self._router.peers(), *out)))
 
     def allowed(self, peer: str) -> bool:
         """Whether there is a key with which a peer may be dialled."""
@@ -379,6 +386,18 @@ class Transport:
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None
+
+
+def check_listen(name: str, listen: Address, keyring: Keyring | None, *, insecure: bool) -> None:
+    """Raises HostccError for what would listen to strangers without being told to, or has the
+    keys of somebody else."""
+    if keyring is None and not (listen.is_loopback or insecure):
+        raise HostccError(
+            f"gossip: {listen}: expected a loopback address without keys: make some "
+            "(hostcc keys new), or set insecure = true where everybody may be trusted"
+        )
+    if keyring is not None and keyring.name != name:
+        raise HostccError(f"gossip: expected keys of {name}, got those of {keyring.name}")
 
 
 def _nothing() -> None:

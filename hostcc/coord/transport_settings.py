@@ -50,5 +50,6 @@ class TransportSettings:
     """A dialled connection that was not used for so long is ended."""
     retry_s: tuple[float, float] = (0.5, 8.0)
     """Wait after the first failure and at most, doubled each time, times 0.5 to 1.5."""
-    heartbeat_s: float = 2.0
-    """Both ends see within three of them that the other one, or the link, is gone."""
+    keepalive_s: int = 2
+    """Both ends see within three of them that the other host, or the link, is gone; whole
+    seconds."""

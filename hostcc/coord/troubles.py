@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hostcc.coord.carrier import Carrier
 from hostcc.coord.dealers import Wait
 from hostcc.coord.keyring import Keyring
 from hostcc.coord.keys import fingerprint
@@ -19,7 +20,6 @@ from hostcc.coord.monitor import Failure
 from hostcc.coord.node import Node
 from hostcc.coord.rate import LINES_PER_MINUTE, TokenBucket
 from hostcc.coord.seeds import Seeds
-from hostcc.coord.transport import Transport
 from hostcc.log import get_logger
 
 log = get_logger("gossip")
@@ -49,6 +49,8 @@ class Reason(StrEnum):
     """This host's allow-list has no key of the other one."""
     REFUSED = "refused"
     """Somebody came with a key that is not on this host's allow-list."""
+    AWAY = "away"
+    """The process that has this host's connections has ended, and is to be started again."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,15 @@ class Trouble:
 
     reason: Reason
     who: str
-    """`seed NAME@HOST:PORT`, `member NAME@HOST:PORT`, or the address that somebody came from."""
+    """`seed NAME@HOST:PORT`, `member NAME@HOST:PORT`, the address that somebody came from, or
+    `gossip process`."""
     text: str
 
 
 class Troubles:
     """Keeps them in mind, and logs each once when it comes and once when it is over."""
 
-    def __init__(self, seeds: Seeds, transport: Transport) -> None:
+    def __init__(self, seeds: Seeds, transport: Carrier) -> None:
         self.found: tuple[Trouble, ...] = ()
         self._seeds, self._transport = seeds, transport
         self._due = -math.inf
@@ -85,6 +88,10 @@ class Troubles:
             Trouble(Reason.REFUSED, address, STRANGE_KEY.format(key=fingerprint(curve)))
             for address, curve in self._transport.refused_keys(now)
         ]
+        process = self._transport.process
+        if process is not None and process.pid is None:
+            text = f"{process.reason}; it is started again"
+            found.insert(0, Trouble(Reason.AWAY, "gossip process", text))
         self.found = tuple(found[:SHOWN])
         self._tell(now)
 

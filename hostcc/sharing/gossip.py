@@ -104,6 +104,7 @@ class Gossip:
             "held": status.held,
             "active": status.active,
             "key": status.key,
+            "process": asdict(status.process) if status.process is not None else None,
             "troubles": [asdict(one) for one in status.troubles],
             "disagreements": [asdict(one) for one in self._member.unlike.found],
             "peers": [asdict(peer) for peer in self._member.peers()],

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from hostcc.coord.child import ChildTransport
 from hostcc.coord.payloads import PROFILE, RULES, PayloadError, Profile
 from hostcc.coord.service import GossipService, GossipStatus, PeerStatus, ServiceSettings
 from hostcc.errors import one_line
@@ -42,7 +43,11 @@ class Member:
         self._rules = rules.rules(plan)
         self._thread = PlanThread()
         self.service = GossipService(
-            settings, self.planner, rules.text(self._rules), executor=self._thread.submit
+            settings,
+            self.planner,
+            rules.text(self._rules),
+            executor=self._thread.submit,
+            carry=ChildTransport,
         )
         self.unlike = Unlike(self._rules)
         """In what others' plans differ from this host's."""

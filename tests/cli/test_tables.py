@@ -148,6 +148,11 @@ def test_status_shows_agreement_and_in_red_that_there_are_no_keys() -> None:
     alone, why = status.gossip({**GOSSIP, "members": {"dead": 1}, "troubles": [UNREACHED]})
     assert alone.plain == "gossip as a: 1 dead; follows view abababababab, agreed with nobody"
     assert why.plain == "gossip: seed b@10.0.0.2:7471: no answer (timeout)"
+    process = {"pid": 7, "restarts": 2, "reason": "was ended by SIGABRT"}
+    _, again = status.gossip({**GOSSIP, "process": process})
+    assert again.plain == (
+        "gossip: its process was started again 2 times; the last one was ended by SIGABRT"
+    )
 
 
 def test_peers(capsys: pytest.CaptureFixture[str]) -> None:

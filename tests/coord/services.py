@@ -12,7 +12,7 @@ from hostcc.model import ClusterView, Plan
 from tests.coord.members import LOOPBACK
 
 QUICK = Settings(round_s=0.05, sync_s=0.2, probe_s=0.2, ack_s=0.1, view_s=0.1, rejoin_s=0.5)
-QUICK_TRANSPORT = TransportSettings(retry_s=(0.05, 0.3), down_s=1.0, heartbeat_s=0.3)
+QUICK_TRANSPORT = TransportSettings(retry_s=(0.05, 0.3), down_s=1.0, keepalive_s=1)
 
 
 def planner(view: ClusterView) -> Plan:

@@ -18,6 +18,7 @@ from hostcc.coord.message import COUNTER_MAX, PROTOCOL, Message, Outgoing, Recor
 from hostcc.coord.payloads import Links, Profile
 from hostcc.coord.seeds import Seeds, advertised
 from hostcc.coord.service import GossipService
+from hostcc.coord.transport import Transport
 from tests.coord.hostile import Attacker
 from tests.coord.members import make_keys, until
 from tests.coord.services import agree, member
@@ -185,6 +186,7 @@ async def test_a_member_with_a_key_and_bad_intent(tmp_path: Path, logged: list[s
         key = keys_file.read_secret(tmp_path / "hostile").keys[0]
         server = keys_file.read_secret(tmp_path / "n0").keys[0].public
         target = services[0].transport
+        assert isinstance(target, Transport)
         for data in hostile_messages(key):
             # Or only the first few would be looked at at all.
             services[0].node._offenders._records.clear()

@@ -18,7 +18,7 @@ from tests.coord.members import LOOPBACK, End, make_keys, until
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
 
-QUICK = TransportSettings(retry_s=(0.05, 0.2), down_s=2.0, heartbeat_s=0.5)
+QUICK = TransportSettings(retry_s=(0.05, 0.2), down_s=2.0, keepalive_s=1)
 
 
 async def test_there_and_back_over_one_connection(tmp_path: Path) -> None:

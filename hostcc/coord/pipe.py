@@ -1,0 +1,107 @@
+"""Messages between the agent and the process that carries gossip, over a pair of sockets.
+
+Each is a length of four bytes and so many more.  Nothing waits for the other end: what does not
+fit is dropped, and who says what it should not is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import msgspec
+
+from hostcc.log import get_logger
+
+log = get_logger("gossip")
+
+MAX_FRAME = 1 << 20
+"""Bytes of one message."""
+MAX_WAITING = 1 << 20
+"""Bytes that wait for the other end to read, beside what the kernel holds."""
+AT_ONCE = 64
+"""Messages at a turn of the loop."""
+_LENGTH = struct.Struct("=I")
+
+
+class Pipe(asyncio.Protocol):
+    """One end of it."""
+
+    def __init__(self, take: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
+        """`take` is given each message, and raises msgspec.MsgspecError for what is none; `lost`
+        is called once, with the reason, or empty when the other end has closed."""
+        self._take, self._lost = take, lost
+        self._rest = bytearray()
+        self._next: asyncio.Handle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._open = False
+        self._why = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It may be used."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport, self._open = transport, True
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - its end is what counts
+        """It is at its end."""
+        self._open = False
+        if self._next is not None:
+            self._next.cancel()
+        self._lost(self._why)
+
+    def data_received(self, data: bytes) -> None:
+        """Something came."""
+        self._rest += data
+        self._run()
+
+    def send(self, data: bytes) -> bool:
+        """Whether there was room for a message."""
+        if not self._open or self._transport is None:
+            return False
+        size = self._transport.get_write_buffer_size() + len(data)
+        if len(data) > MAX_FRAME or size > MAX_WAITING:
+            return False
+        self._transport.write(_LENGTH.pack(len(data)) + data)
+        return True
+
+    def close(self) -> None:
+        """End it now; what waits is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _run(self) -> None:
+        at, self._next = 0, None
+        for _ in range(AT_ONCE):
+            frame = self._frame(at)
+            if frame is None:
+                break
+            at += _LENGTH.size + len(frame)
+            try:
+                self._take(frame)
+            except msgspec.MsgspecError as error:
+                self._fail(str(error))
+            except Exception as error:  # noqa: BLE001 - one message must not end the reading
+                log.defect("message not handled", error)
+        else:
+            self._next = asyncio.get_running_loop().call_soon(self._run)
+        del self._rest[:at]
+        if self._open and self._transport is not None:
+            # Others have their turn: what comes meanwhile waits in the kernel.
+            (self._transport.pause_reading if self._next else self._transport.resume_reading)()
+
+    def _frame(self, at: int) -> bytes | None:
+        begin = at + _LENGTH.size
+        if not self._open or len(self._rest) < begin:
+            return None
+        (length,) = _LENGTH.unpack_from(self._rest, at)
+        if length > MAX_FRAME:
+            self._fail(f"expected at most {MAX_FRAME} bytes, got {length}")
+            return None
+        if len(self._rest) < begin + length:
+            return None
+        return bytes(self._rest[begin : begin + length])
+
+    def _fail(self, why: str) -> None:
+        self._why, self._open = self._why or why, False
+        self.close()
