@@ -275,8 +275,9 @@ class _Run:
         return wait
 
     async def _quietly_stop(self) -> None:
-        self.running = self._begun = False
+        self.running = False
         try:
             await outcome(self.part.stop())
         except Exception as error:  # noqa: BLE001 - as above
             say(log, "part did not stop well", error, name=self.part.name)
+        self._begun = False  # not when this was broken off: then it is stopped once more

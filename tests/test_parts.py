@@ -201,6 +201,31 @@ def test_a_turn_that_takes_long_is_broken_off_before_the_part_is_stopped() -> No
     assert part.calls[-1] == "stop"
 
 
+def test_a_stop_that_was_broken_off_is_made_once_more() -> None:
+    class Slow(Toy):
+        async def stop(self) -> None:  # type: ignore[override]
+            self.calls.append("stopping")
+            await held.wait()
+            super().stop()
+
+    part, held = Slow("slow"), asyncio.Event()
+    parts = Parts([part])
+
+    async def scene() -> None:
+        parts.start()
+        while not part.calls.count("tick"):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        part.why_off = "rolled back"
+        parts.wake()
+        while part.calls[-1] != "stopping":  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+        held.set()
+        await parts.stop()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+    assert part.calls == ["start", "tick", "stopping", "stopping", "stop"]
+
+
 def test_a_part_that_fails_wherever_keeps_no_other_from_being_stopped(toy: Toy) -> None:
     class Odd(Toy):
         @property

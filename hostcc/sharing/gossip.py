@@ -55,17 +55,19 @@ class Gossip:
     async def tick(self) -> None:
         """Take part, as it is configured now, and tell what is new."""
         if self._member is not None and self._basis != _basis(self._host.config):
-            self.stop()
+            await self.stop()
         if self._member is None:
             await self._take_part()
         assert self._member is not None
         self._member.publish(self._profiles(), self._jobs(), time.monotonic())
 
-    def stop(self) -> None:
-        """Take part no more."""
-        if self._member is not None:
-            self._ending = self._member.end()
-        self._member = None
+    async def stop(self) -> None:
+        """Take part no more; returns when the process of the transport has gone."""
+        member, self._member = self._member, None
+        if member is not None:
+            self._ending = member.end()
+        if self._ending is not None:  # a task of its own: it ends, even if this is cancelled
+            await asyncio.wait([self._ending])
 
     def verify(self) -> list[Difference]:
         """Nothing of the host is changed."""
