@@ -112,6 +112,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 if __name__ == "__main__":
-    from hostcc.mark_torch import main
+    from hostcc.injob.torch_hook import main
 
     sys.exit(main(sys.argv[1:]))

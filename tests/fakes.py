@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
-from hostcc.cgroups import CgroupTree
-from hostcc.measure.discover.procfs import Stat
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.mltcp.backend import Records, SwitchResult
 from hostcc.mltcp.params import JobParams, Mode, Variant
+from hostcc.system.cgroups import CgroupTree
+from hostcc.system.procfs import Stat
 
 with BpfObject.open(object_path("mltcp")) as _mltcp:  # layouts come from the C header's BTF
     STATE = _mltcp.dtype("hcc_job_state")

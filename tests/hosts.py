@@ -9,23 +9,23 @@ from typing import Any
 
 import msgspec
 
-from hostcc import parts
-from hostcc.agent import Agent
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.client import ask
-from hostcc.config import Config
-from hostcc.journal import Journal
-from hostcc.roster import Roster
-from hostcc.sections.agent import AgentConfig
+from hostcc.config.schema import Config
+from hostcc.config.sections.agent import AgentConfig
+from hostcc.daemon import supervisor
+from hostcc.daemon.agent import Agent
+from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.registry import Roster
 from tests.fakes import FakeBackend, FakeSocket, FakeTree
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
-def without_parts(host: parts.Host) -> Roster:
+def without_parts(host: supervisor.Host) -> Roster:
     """A roster of which nothing runs by itself."""
     made = Roster(host)
-    made.parts = parts.Parts([])
+    made.parts = supervisor.Parts([])
     return made
 
 

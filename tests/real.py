@@ -198,7 +198,7 @@ class RealHost:
         return {name for name in available() if name.startswith(f"hcc_{tag}_")}
 
     def tag(self) -> str:
-        from hostcc.startup import tag
+        from hostcc.daemon.preflight import tag
 
         return tag(self.name, self.folder / "run")
 

@@ -11,28 +11,29 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostcc import changes, doctor, views
-from hostcc.cli import agent, dryrun, keys, pcie, probe, rank
+from hostcc.cli import agent, diagnosis, dryrun, keys, pcie, probe, rank
 from hostcc.cli.main import COMMANDS, build_parser
-from hostcc.config import Config
-from hostcc.configfile import load
+from hostcc.config.load import load
+from hostcc.config.schema import Config
+from hostcc.config.sections.agent import AgentConfig
+from hostcc.config.sections.discover import DiscoverConfig, ProcessConfig, UnitConfig
+from hostcc.config.sections.egress import EgressConfig
+from hostcc.config.sections.gossip import GossipConfig
+from hostcc.config.sections.job import JobConfig
+from hostcc.config.sections.marking import MarkingConfig
+from hostcc.config.sections.measure import GpuConfig, MarksConfig, MeasureConfig
+from hostcc.config.sections.mltcp import MltcpConfig
+from hostcc.config.sections.paths import PathsConfig
+from hostcc.config.sections.pcie import PcieConfig
+from hostcc.config.sections.plan import PlanConfig
+from hostcc.config.sections.rdma import RdmaConfig
+from hostcc.daemon.api.messages import OPERATIONS
+from hostcc.daemon.changes import kinds as changes
+from hostcc.daemon.changes import path_kinds as paths
+from hostcc.daemon.jobs import views
 from hostcc.errors import Exit
-from hostcc.messages import OPERATIONS
 from hostcc.mltcp import dcqcn
-from hostcc.paths import changes as paths
 from hostcc.paths import egress
-from hostcc.sections.agent import AgentConfig
-from hostcc.sections.discover import DiscoverConfig, ProcessConfig, UnitConfig
-from hostcc.sections.egress import EgressConfig
-from hostcc.sections.gossip import GossipConfig
-from hostcc.sections.job import JobConfig
-from hostcc.sections.marking import MarkingConfig
-from hostcc.sections.measure import GpuConfig, MarksConfig, MeasureConfig
-from hostcc.sections.mltcp import MltcpConfig
-from hostcc.sections.paths import PathsConfig
-from hostcc.sections.pcie import PcieConfig
-from hostcc.sections.plan import PlanConfig
-from hostcc.sections.rdma import RdmaConfig
 
 TOP = Path(__file__).parent.parent
 CONTROL = (TOP / "docs/control.md").read_text()
@@ -88,7 +89,7 @@ def test_every_operation_schema_and_change() -> None:
     schemas = {
         value for value in vars(views).values() if re.fullmatch(r"hostcc\.[a-z-]+/\d+", str(value))
     }
-    for schema in {*map(str, schemas), doctor.SCHEMA, dryrun.SCHEMA}:
+    for schema in {*map(str, schemas), diagnosis.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
     assert agent.SCHEMA in CONFIG
     for command, page in ((keys, "keys"), (pcie, "pcie"), (probe, "paths"), (rank, "cassini")):

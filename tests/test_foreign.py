@@ -17,16 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from hostcc import messages
 from hostcc.cli import rank, viewfile
 from hostcc.cli.common import console, table
-from hostcc.config import Config
-from hostcc.coord import keys, payloads
-from hostcc.coord.message import Message
+from hostcc.config.schema import Config
+from hostcc.coord.core import payloads
+from hostcc.coord.core.message import Message
+from hostcc.coord.keys import identity
+from hostcc.daemon.api import messages
+from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.jobs.released import KeptJob
 from hostcc.errors import HostccError, one_line
 from hostcc.foreign import in_html, in_json, lines, say, tree
-from hostcc.journal import Journal
-from hostcc.kept import KeptJob
 from hostcc.lab.scenario import Scenario
 from hostcc.limits import VISIBLE
 from hostcc.log import JsonFormatter, TextFormatter
@@ -165,7 +166,7 @@ def test_only_one_function_prints() -> None:
 WIRE = [
     Message, *payloads.KINDS.values(), exchange_types.Prepare, exchange_types.Refused,
     exchange_types.Release, *messages.OPERATIONS.values(), Config, telemetry.Report,
-    sources.StaticFile, hash_file.HashFile, keys._PublicFile, keys._SecretFile,
+    sources.StaticFile, hash_file.HashFile, identity._PublicFile, identity._SecretFile,
     viewfile.ViewGiven, rank.RankInput, Meta, Scenario, KeptJob,
 ]  # fmt: skip
 

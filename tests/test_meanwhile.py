@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostcc.config import Config
-from hostcc.engine import Engine
-from hostcc.journal import Journal
+from hostcc.config.schema import Config
+from hostcc.config.sections.egress import EgressConfig
+from hostcc.config.sections.job import Wishes
+from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.enforcement import Engine
+from hostcc.daemon.marking.queues import LevelQueues
+from hostcc.daemon.profiling.rdma_meter import BIN_NS, Rdma
+from hostcc.daemon.profiling.tracks import Track
+from hostcc.daemon.steering import kernel_hooks as hooked_module
+from hostcc.daemon.steering.kernel_hooks import Hooked
 from hostcc.measure.series import ByteSeries
-from hostcc.measuring.rdma import BIN_NS, Rdma
-from hostcc.measuring.tracks import Track
 from hostcc.mltcp.params import Mode
 from hostcc.paths import egress, egress_kernel
 from hostcc.paths.egress_kernel import Root
-from hostcc.planning.queues import LevelQueues
-from hostcc.routing import hooked as hooked_module
-from hostcc.routing.hooked import Hooked
-from hostcc.sections.egress import EgressConfig
-from hostcc.sections.job import Wishes
+from tests.daemon.profiling.hosts import OWN, ToyHost
 from tests.hosts import Host
 from tests.meanwhile import Meanwhile
-from tests.measuring.hosts import OWN, ToyHost
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
 
@@ -36,7 +36,7 @@ async def test_walks_over_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     host, slow = Host(tmp_path), Meanwhile()
     (host.folder / "run").mkdir()
     journal = Journal(host.folder / "run")
-    monkeypatch.setattr("hostcc.engine.resolve_root", lambda _: host.root)
+    monkeypatch.setattr("hostcc.daemon.enforcement.resolve_root", lambda _: host.root)
     journal.open()
     engine = Engine(host.config(), journal, host.make_backend, lambda _: host.tree)
     engine.table.register("a", Wishes(), os.getpid())

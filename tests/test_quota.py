@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostcc.daemon.jobs.slots import Slots
 from hostcc.errors import HostccError
 from hostcc.quota import Owner, Quota, Refused, admit, in_turns
-from hostcc.slots import Slots
 
 pytestmark = pytest.mark.unit
 

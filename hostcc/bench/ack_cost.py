@@ -17,7 +17,7 @@ from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.cost import Cost, without
 from hostcc.bench.record import Cell, Column, Record, spread
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.lab import override, scenario
 from hostcc.lab.errors import LabError
 from hostcc.lab.fabric import Fabric

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hostcc.bench.cost import Cost, difference
-from hostcc.bpf import stats
 from hostcc.bpf.build import BuildError, compile_object
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader import stats
+from hostcc.bpf.loader.object import BpfObject
 from hostcc.errors import HostccError, one_line
 from hostcc.lab import netns, phase, plan
 from hostcc.lab.compile import CACHE

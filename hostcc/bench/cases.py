@@ -15,8 +15,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hostcc import config, mltcp, sections
-from hostcc.bpf.objects import object_path
+from hostcc import mltcp
+from hostcc.bpf.loader.objects import object_path
+from hostcc.config import schema, sections
 
 Result = TypeVar("Result")
 
@@ -91,6 +92,6 @@ def identity_of(what: Mapping[str, Any], *, programs: bool) -> Identity:
         modules = sorted(Path(mltcp.__path__[0]).glob("*.py"))
         defaults = [Path(sections.__path__[0]) / name for name in ("job.py", "mltcp.py")]
         objects = [object_path(name) for name in ("mltcp", "tracker")]
-        for path in (*objects, *modules, *defaults, Path(config.__file__)):
+        for path in (*objects, *modules, *defaults, Path(schema.__file__)):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return Identity(definition, digest.hexdigest()[:32])

@@ -12,10 +12,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from hostcc import startup
 from hostcc.bench import host_dump
 from hostcc.bench.held import Held, held
 from hostcc.client import ask
+from hostcc.daemon import preflight
 from hostcc.errors import HostccError
 from hostcc.lab import agents, netns
 from hostcc.lab.errors import LabError
@@ -105,7 +105,7 @@ class ChurnStage:
 
     def dump(self, name: str) -> dict[str, str]:
         """Everything of a host that its agent could change."""
-        tag = startup.tag(name, self.lab.run_dir / name)
+        tag = preflight.tag(name, self.lab.run_dir / name)
         return host_dump.dump(
             self.lab.namespace(name), self.lab.cgroup_of(self.lab.named(name)), tag
         )

@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from hostcc import inputfile
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
@@ -30,6 +29,7 @@ from hostcc.schedule.graph import Contention
 from hostcc.schedule.oracle import Oracle
 from hostcc.schedule.paths import clos, two_layer
 from hostcc.schedule.problem import Floats, build
+from hostcc.system import input_file
 
 NOTE = "found: GPU utilisation, weight of the cut or largest load"
 TOLERANCE = 1e-6
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
 
 
 def _cases(path: Path) -> list[tuple[str, msgspec.Raw]]:
-    data = inputfile.read(path, MOST_BYTES)
+    data = input_file.read(path, MOST_BYTES)
     try:
         found = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         if "cases" not in found:

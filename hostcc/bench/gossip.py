@@ -15,8 +15,8 @@ from hostcc.bench import options
 from hostcc.bench.context import Context
 from hostcc.bench.gossip_world import FRAME, World
 from hostcc.bench.record import Cell, Column, Record, Spread, Verdict, spread
-from hostcc.coord.message import Message
-from hostcc.coord.payloads import (
+from hostcc.coord.core.message import Message
+from hostcc.coord.core.payloads import (
     FLOWS,
     PATHS,
     PROFILE,

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import zmq
 
-from hostcc.coord import address
-from hostcc.coord.address import Address
-from hostcc.coord.dealers import CURVE_BYTES
-from hostcc.coord.keyring import Keyring
-from hostcc.coord.message import MAX_MESSAGE
+from hostcc.coord.core.message import MAX_MESSAGE
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net import address
+from hostcc.coord.net.address import Address
+from hostcc.coord.net.dealers import CURVE_BYTES
 
 WAIT_S = 2.0
 FLOOD = 400

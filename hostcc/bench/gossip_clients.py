@@ -11,8 +11,8 @@ from pathlib import Path
 
 import zmq
 
-from hostcc.coord import address
-from hostcc.coord.keyring import Keyring
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net import address
 
 
 def main() -> int:

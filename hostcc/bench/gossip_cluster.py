@@ -18,8 +18,8 @@ from types import TracebackType
 import msgspec
 
 from hostcc.bench.gossip_member import Line, Order
-from hostcc.coord import keys, keys_file
-from hostcc.coord.keys import HostKeys
+from hostcc.coord.keys import files, identity
+from hostcc.coord.keys.identity import HostKeys
 from hostcc.lab import netns
 from hostcc.lab.errors import LabError
 
@@ -156,15 +156,15 @@ class Cluster:
         return f"{NET}.{1 + self.side(name)}:{FIRST_PORT + self.names.index(name)}"
 
     def _make_keys(self) -> None:
-        hosts = [HostKeys(name, (keys.generate(time.time() - 1),)) for name in self.names]
+        hosts = [HostKeys(name, (identity.generate(time.time() - 1),)) for name in self.names]
         everybody = self._keys / "everybody"
         for host in hosts:
-            keys_file.allow(everybody, host.member)
+            files.allow(everybody, host.member)
         for host in hosts:
             directory = self._keys / host.name
-            keys_file.write_host(directory, host)
-            allowed = keys_file.allowed_directory(directory)
-            for file in keys_file.allowed_directory(everybody).iterdir():
+            files.write_host(directory, host)
+            allowed = files.allowed_directory(directory)
+            for file in files.allowed_directory(everybody).iterdir():
                 (allowed / file.name).unlink(missing_ok=True)
                 (allowed / file.name).hardlink_to(file)
 

@@ -18,7 +18,7 @@ from hostcc.bench.cases import CaseStore, Identity, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.gossip_history import BOUND_S, SETTINGS, Outcome, play
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
-from hostcc.coord.message import PROTOCOL
+from hostcc.coord.core.message import PROTOCOL
 
 NIGHTLY = 10_000
 CHUNK = 50

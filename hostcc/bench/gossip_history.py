@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 
 from hostcc.bench.gossip_world import Faults, Host, Member, World
-from hostcc.coord import codec
-from hostcc.coord.coordinator import Coordinator
-from hostcc.coord.intake import Held
-from hostcc.coord.message import PROTOCOL, Message, Outgoing, Record
-from hostcc.coord.node import Node
-from hostcc.coord.payloads import (
+from hostcc.coord.core import codec
+from hostcc.coord.core.coordinator import Coordinator
+from hostcc.coord.core.intake import Held
+from hostcc.coord.core.message import PROTOCOL, Message, Outgoing, Record
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.payloads import (
     ACCUSE,
     FLOWS,
     LINKS,
@@ -33,9 +33,9 @@ from hostcc.coord.payloads import (
     Paths,
     Profile,
 )
-from hostcc.coord.settings import Settings
-from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
-from hostcc.coord.store import Store
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.coord.core.store import Store
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.plan import Options, plan
 from hostcc.schedule.problem import Problem, build

@@ -19,11 +19,12 @@ from typing import Annotated
 import msgspec
 
 from hostcc import log
-from hostcc.coord import address, payloads
-from hostcc.coord.payloads import Profile
-from hostcc.coord.service import GossipService, ServiceSettings
-from hostcc.coord.settings import Settings
-from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.core import payloads
+from hostcc.coord.core.payloads import Profile
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.net import address
+from hostcc.coord.net.service import GossipService, ServiceSettings
+from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.model import ClusterView, Plan
 
 REPORT_EVERY_S = 0.25

@@ -24,12 +24,13 @@ from hostcc.bench import options
 from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.record import Column, Record, spread
-from hostcc.coord import keys, keys_file
-from hostcc.coord.address import Address
-from hostcc.coord.keyring import Keyring
-from hostcc.coord.keys import HostKeys
-from hostcc.coord.transport import Transport
-from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.keys import files
+from hostcc.coord.keys import identity as keys
+from hostcc.coord.keys.identity import HostKeys
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net.address import Address
+from hostcc.coord.net.transport import Transport
+from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.errors import HostccError
 
 MUCH = 1e12
@@ -132,9 +133,9 @@ async def measure(connections: int) -> Figures:
         top = Path(folder)
         hosts = [HostKeys(name, (keys.generate(time.time() - 1),)) for name in ("server", "client")]
         for host in hosts:
-            keys_file.write_host(top / host.name, host)
+            files.write_host(top / host.name, host)
             for other in hosts:
-                keys_file.allow(top / host.name, other.member)
+                files.allow(top / host.name, other.member)
         here = Address("127.0.0.1", 0)
         ends = Ends()
         server = Transport("server", here, Keyring(top / "server"), ends.at_server, settings=OPEN)

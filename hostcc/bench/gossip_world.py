@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Protocol
 
-from hostcc.coord import codec
-from hostcc.coord.intake import Intake
-from hostcc.coord.message import Message, Outgoing
-from hostcc.coord.node import Node
-from hostcc.coord.settings import Settings
-from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
-from hostcc.coord.store import Store
+from hostcc.coord.core import codec
+from hostcc.coord.core.intake import Intake
+from hostcc.coord.core.message import Message, Outgoing
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.coord.core.store import Store
 
 FRAME = 120
 """Bytes of Ethernet, IP, TCP, ZeroMQ and CURVE around a message."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostcc.bpf.libbpf import lib
+from hostcc.bpf.loader.libbpf import lib
 
 HASHES = {1, 5, 9, 10}
 """BPF_MAP_TYPE_HASH, _PERCPU_HASH, _LRU_HASH, _LRU_PERCPU_HASH: maps that can fill up."""

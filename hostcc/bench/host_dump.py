@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from hostcc.bpf.libbpf import lib
+from hostcc.bpf.loader.libbpf import lib
 from hostcc.lab import netns
 from hostcc.lab.errors import LabError
 

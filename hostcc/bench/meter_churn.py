@@ -20,7 +20,7 @@ from hostcc.bench import options
 from hostcc.bench.context import Context
 from hostcc.bench.meter_stage import Stage
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.lab.errors import LabError
 
 SAMPLE_S = 5.0

@@ -22,9 +22,9 @@ from hostcc.bench.cases import CaseStore, Identity, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.meter_stage import Stage
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
-from hostcc.bpf import stats
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader import stats
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.objects import object_path
 from hostcc.lab.errors import LabError
 
 MAX_JOBS, MAX_FLOWS = 500, 20_000

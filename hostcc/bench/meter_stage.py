@@ -18,11 +18,11 @@ import msgspec
 from hostcc.bench import usage
 from hostcc.bench.meter_agent import Report
 from hostcc.bench.meter_load import Load
-from hostcc.cgroups import find_mount
 from hostcc.lab import cgroup, netns
 from hostcc.lab.allowed import allowing
 from hostcc.lab.errors import LabError
 from hostcc.lab.variants import FALL_BACK
+from hostcc.system.cgroups import find_mount
 
 PORT = 7201
 SPARE_FILES = 50

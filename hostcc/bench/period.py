@@ -21,9 +21,9 @@ from hostcc.bench.context import Context
 from hostcc.bench.period_rivals import correlation, fourier
 from hostcc.bench.period_told import TOLD, Answer
 from hostcc.bench.record import Cell, Column, Record, Spread, Verdict, spread
+from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure.period import detect
 from hostcc.measure.series import ByteSeries
-from hostcc.measuring.window import ENOUGH
 
 CLEAN, DIRTY = 0.01, 0.05
 """Goals: period and bytes within so much after ten iterations."""

@@ -18,7 +18,7 @@ from hostcc.bench import options
 from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.lab import phase, plan, scenario
 from hostcc.lab.errors import LabError
 from hostcc.lab.fabric import Fabric

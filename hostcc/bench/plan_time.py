@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from hostcc import heap
 from hostcc.bench import options
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
@@ -22,6 +21,7 @@ from hostcc.errors import InputError
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 from hostcc.schedule.plan import Options, solved
 from hostcc.schedule.writing import written
+from hostcc.system import malloc
 
 NOTE = "the goal counts the median; others on the machine make a run slower, never faster"
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     rows: list[dict[str, Cell]] = []
     goals: list[Verdict] = []
     usual = Options()
-    heap.keep()
+    malloc.keep()
     for number, size in enumerate(SIZES):
         name = f"{size.jobs} jobs, {size.flows} flows, {size.tors} x {size.spines}"
         context.tell(name, number, len(SIZES))
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             times: list[float | None] = []
             for _ in range(context.runs):
                 begun = time.perf_counter()
-                with heap.uncollected():
+                with malloc.uncollected():
                     written(view.digest, solved(view, usual, past[0]), *past)
                 times.append(time.perf_counter() - begun)
             measured = spread(times)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from hostcc.bpf.libbpf import lib
+from hostcc.bpf.loader.libbpf import lib
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 OURS = "hcc_"

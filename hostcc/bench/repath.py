@@ -19,9 +19,9 @@ from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.context import Context
 from hostcc.bench.record import Cell, Column, Record, Verdict, spread
 from hostcc.bench.repath_stage import RepathStage
-from hostcc.bpf import stats
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader import stats
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.objects import object_path
 from hostcc.errors import HostccError
 
 FAMILIES = ("ipv4", "ipv6")

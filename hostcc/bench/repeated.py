@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from hostcc.bench.cases import CaseStore, identity_of
 from hostcc.bench.context import Context
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.errors import HostccError
 
 Figures = TypeVar("Figures")

@@ -10,7 +10,6 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from hostcc import inputfile, validate
 from hostcc.errors import InputError
 from hostcc.schedule.names import Names
 from hostcc.schedule.paths import clos as closes
@@ -18,6 +17,7 @@ from hostcc.schedule.paths.clos import Clos, Flows
 from hostcc.schedule.paths.fabric import Ints
 from hostcc.schedule.problem import Problem
 from hostcc.sim import traces
+from hostcc.system import input_file, validate
 
 EQUAL, UNEQUAL = "equal", "unequal"
 MAX_GOLDEN_BYTES = 4 << 20
@@ -64,7 +64,7 @@ class GoldenFile(msgspec.Struct, frozen=True):
 
 def golden(path: Path) -> Iterator[Case]:
     """Cases whose optimum is known.  Raises InputError."""
-    data = inputfile.read(path, MAX_GOLDEN_BYTES)
+    data = input_file.read(path, MAX_GOLDEN_BYTES)
     try:
         parsed = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -24,7 +24,7 @@ from hostcc.bench.record import Cell, Column, Record, Verdict
 from hostcc.bench.soak_events import Event, events
 from hostcc.bench.soak_samples import FILE, Sampler, growth, kept, slope
 from hostcc.bench.soak_stage import SoakStage
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.errors import HostccError
 
 SEEDS = 2**31

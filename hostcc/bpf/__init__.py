@@ -1,1 +1,1 @@
-"""Loads the BPF objects of this package through libbpf.so.1; no compiler on the host."""
+"""BPF: programs, the build that compiles them, and the loader."""

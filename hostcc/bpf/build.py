@@ -3,7 +3,7 @@
 Used at set-up, by the wheel build and by tests; needs clang and the headers of libbpf-dev
 and linux-libc-dev.  Imports nothing but the standard library, so that it runs before
 anything is installed.  An object is rebuilt when its source, a header beside it, the
-compiler or a flag has changed; the digest of those is in its seal (hostcc.bpf.seal).
+compiler or a flag has changed; the digest of those is in its seal (hostcc.bpf.loader.seal).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from hostcc.bpf.seal import key_of, seal
+from hostcc.bpf.loader.seal import key_of, seal
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent / "programs"
 _TARGET_ARCH = {"x86_64": "x86", "aarch64": "arm64"}
 
 

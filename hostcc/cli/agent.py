@@ -13,8 +13,8 @@ from hostcc.errors import ConfigError, Exit, HostccError, InputError
 from hostcc.foreign import say
 
 if TYPE_CHECKING:
-    from hostcc.config import Config
-    from hostcc.configfile import Loaded
+    from hostcc.config.load import Loaded
+    from hostcc.config.schema import Config
 
 SCHEMA = "hostcc.check/1"
 SYSTEM_CONFIG = Path("/etc/hostcc/hostcc.toml")
@@ -70,12 +70,12 @@ def run(args: argparse.Namespace) -> int:
     # numpy's linear algebra is not needed here, nor are its threads and their memory.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-    from hostcc import descriptors, heap
-    from hostcc.agent import Agent
-    from hostcc.stalls import Stalls, new_loop
+    from hostcc.daemon.agent import Agent
+    from hostcc.daemon.stalls import Stalls, new_loop
+    from hostcc.system import descriptors, malloc
 
     descriptors.allow_all()
-    heap.share()
+    malloc.share()
     stalls = Stalls()
     try:
         agent = Agent(config, path if path.exists() else None, stalls=stalls)
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 def load(path: Path, must_exist: bool) -> Loaded:
     """The configuration.  Raises ConfigError."""
-    from hostcc import configfile
+    from hostcc.config import load as configfile
 
     try:
         loaded = configfile.read(path, must_exist)
@@ -105,11 +105,11 @@ def load(path: Path, must_exist: bool) -> Loaded:
 
 def explained(error: HostccError, config: Config, loaded: Loaded) -> HostccError:
     """Why it did not start; ConfigError where it never will with this configuration."""
-    from hostcc import configcheck
+    from hostcc.daemon import config_check
 
     if isinstance(error, ConfigError):
         return error
-    stopping = [one for one in configcheck.misfits(config) if one.stops]
+    stopping = [one for one in config_check.misfits(config) if one.stops]
     if not stopping:
         return error
     lines = [one.line(loaded.file_of(one.key)) for one in stopping]
@@ -139,7 +139,8 @@ def check(path: Path, args: argparse.Namespace) -> int:
 
 def problems(path: Path, args: argparse.Namespace) -> Iterator[str]:
     """What is wrong with the files; if nothing is, what does not fit this host."""
-    from hostcc import configcheck, configfile
+    from hostcc.config import load as configfile
+    from hostcc.daemon import config_check
 
     try:
         loaded = configfile.read(path, must_exist=args.config is not None)
@@ -150,5 +151,5 @@ def problems(path: Path, args: argparse.Namespace) -> Iterator[str]:
     for problem in wrong:
         yield str(loaded.refusal(*problem))
     if not wrong:
-        for one in configcheck.misfits(observing(loaded.config, args)):
+        for one in config_check.misfits(observing(loaded.config, args)):
             yield one.line(loaded.file_of(one.key))

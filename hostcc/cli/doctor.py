@@ -18,7 +18,7 @@ from hostcc.errors import Exit
 from hostcc.foreign import say
 
 if TYPE_CHECKING:
-    from hostcc.doctor import Finding
+    from hostcc.cli.diagnosis import Finding
 
 COLUMNS = [("", "left"), ("Feature", "left"), ("Found", "left"), ("Serves", "left")]
 
@@ -35,13 +35,13 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Try everything and tell."""
-    from hostcc import doctor
+    from hostcc.cli import diagnosis
 
-    findings = doctor.examine(args.socket)
-    fit = doctor.healthy(findings)
+    findings = diagnosis.examine(args.socket)
+    fit = diagnosis.healthy(findings)
     if args.json:
         rows = [dataclasses.asdict(finding) for finding in findings]
-        print_json({"schema": doctor.SCHEMA, "healthy": fit, "findings": rows})
+        print_json({"schema": diagnosis.SCHEMA, "healthy": fit, "findings": rows})
     else:
         render(findings, fit)
     return Exit.OK if fit else Exit.FAILED

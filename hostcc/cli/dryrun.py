@@ -8,17 +8,17 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from hostcc import startup
-from hostcc.cgroups import CgroupTree, resolve_root
 from hostcc.cli.common import emit, print_json, table
-from hostcc.config import Config
-from hostcc.engine import plan
+from hostcc.config.schema import Config
+from hostcc.daemon import preflight
+from hostcc.daemon.changes.journal import Journal, change_json
+from hostcc.daemon.enforcement import plan
+from hostcc.daemon.marking.planned import by_plans
+from hostcc.daemon.steering.steering_parts import planned as paths
 from hostcc.errors import Exit, HostccError
 from hostcc.foreign import say
-from hostcc.journal import Journal, change_json
 from hostcc.model import Change
-from hostcc.planning.dryrun import by_plans
-from hostcc.routing.routing import planned as paths
+from hostcc.system.cgroups import CgroupTree, resolve_root
 
 SCHEMA = "hostcc.dry-run/1"
 WIDEST = 120
@@ -27,7 +27,7 @@ WIDEST = 120
 
 def show(config: Config, as_json: bool) -> int:
     """Print them; nothing is changed."""
-    problems = startup.missing(config.agent.cgroup_root)
+    problems = preflight.missing(config.agent.cgroup_root)
     planned: list[Change] = []
     if not config.agent.observe_only and not any("cgroup" in text for text in problems):
         tree = CgroupTree(resolve_root(config.agent.cgroup_root))

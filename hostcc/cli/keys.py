@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hostcc import inputfile
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, table
 from hostcc.errors import Exit, InputError
 from hostcc.foreign import say
+from hostcc.system import input_file
 
 if TYPE_CHECKING:
-    from hostcc.coord.allow import AllowList
-    from hostcc.coord.keys import Member, PublicKey
+    from hostcc.coord.keys.allow import AllowList
+    from hostcc.coord.keys.identity import Member, PublicKey
 
 DIRECTORY = "/etc/hostcc/keys"
 SCHEMA = "hostcc.keys/1"
@@ -59,18 +59,19 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_new(args: argparse.Namespace) -> int:
     """Make keys, once."""
-    from hostcc.coord import keys, keys_file, names
+    from hostcc.coord import names
+    from hostcc.coord.keys import files, identity
 
     name = socket.gethostname().split(".")[0] if args.name is None else args.name
     if not names.is_member_name(name):
         raise InputError(f"--name: expected {names.MEMBER_NAME_WORDS}, got {name!r:.80}")
-    if (args.dir / keys_file.HOST_FILE).exists():
+    if (args.dir / files.HOST_FILE).exists():
         raise InputError(
-            f"{args.dir / keys_file.HOST_FILE}: expected no keys yet; `hostcc keys rotate` "
+            f"{args.dir / files.HOST_FILE}: expected no keys yet; `hostcc keys rotate` "
             "changes them without an interruption"
         )
-    host = keys.HostKeys(name, (keys.generate(time.time()),))
-    say(keys_file.write_host(args.dir, host))
+    host = identity.HostKeys(name, (identity.generate(time.time()),))
+    say(files.write_host(args.dir, host))
     key = host.keys[0].public.fingerprint
     _say(f"made key {key} of {name}; allow this file on every other host: hostcc keys allow FILE")
     return Exit.OK
@@ -78,9 +79,9 @@ def run_new(args: argparse.Namespace) -> int:
 
 def run_list(args: argparse.Namespace) -> int:
     """Who is on the list, and which files are not taken."""
-    from hostcc.coord import allow, keys_file
+    from hostcc.coord.keys import allow, files
 
-    listed = allow.AllowDirectory(keys_file.allowed_directory(args.dir), quiet=True).load()
+    listed = allow.AllowDirectory(files.allowed_directory(args.dir), quiet=True).load()
     now = time.time()
     if args.json:
         print_json(_as_json(listed, now))
@@ -94,25 +95,25 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_show(args: argparse.Namespace) -> int:
     """The public file on standard output."""
-    from hostcc.coord import keys, keys_file
+    from hostcc.coord.keys import files, identity
 
-    say(keys.public_text(keys_file.read_secret(args.dir).member), end="")
+    say(identity.public_text(files.read_secret(args.dir).member), end="")
     return Exit.OK
 
 
 def run_allow(args: argparse.Namespace) -> int:
     """Check a public file and put it on the list."""
-    from hostcc.coord import allow, keys, keys_file
+    from hostcc.coord.keys import allow, files, identity
 
     if args.file == "-":
         where = "standard input"
-        raw = inputfile.read_argument(args.file, keys.MAX_FILE_BYTES)
-        member = keys.parse_public(raw, where)
+        raw = input_file.read_argument(args.file, identity.MAX_FILE_BYTES)
+        member = identity.parse_public(raw, where)
     else:
         where = args.file
-        member = keys_file.read_public(Path(args.file))
-    allowed = keys_file.allowed_directory(args.dir)
-    keys_file.make_directory(allowed)
+        member = files.read_public(Path(args.file))
+    allowed = files.allowed_directory(args.dir)
+    files.make_directory(allowed)
     listed = allow.AllowDirectory(allowed, quiet=True).load()
     for key in member.keys:
         owner = listed.by_curve.get(key.curve, member.name)
@@ -123,32 +124,33 @@ def run_allow(args: argparse.Namespace) -> int:
         raise InputError(
             f"{where}: name: {member.name} is known with other keys; --replace takes these instead"
         )
-    say(keys_file.allow(args.dir, member))
+    say(files.allow(args.dir, member))
     _say(f"{member.name} may take part with key {_fingerprints(member)}")
     return Exit.OK
 
 
 def run_revoke(args: argparse.Namespace) -> int:
     """Take a member off the list."""
-    from hostcc.coord import keys_file, names
+    from hostcc.coord import names
+    from hostcc.coord.keys import files
 
     if not names.is_member_name(args.name):
         raise InputError(f"NAME: expected {names.MEMBER_NAME_WORDS}, got {args.name!r:.80}")
-    keys_file.revoke(args.dir, args.name)
+    files.revoke(args.dir, args.name)
     _say(f"{args.name} has no rights on this host any more; do the same on every other one")
     return Exit.OK
 
 
 def run_rotate(args: argparse.Namespace) -> int:
     """A new key beside the old one."""
-    from hostcc.coord import keys, keys_file
+    from hostcc.coord.keys import files, identity
 
-    most = keys.OVERLAP_MAX_S / HOUR_S
+    most = identity.OVERLAP_MAX_S / HOUR_S
     if not 0.01 <= args.overlap <= most:
         raise InputError(f"--overlap: expected 0.01 to {most:g} hours, got {args.overlap:g}")
     now = time.time()
-    host = keys.rotated(keys_file.read_secret(args.dir), now, args.overlap * HOUR_S)
-    say(keys_file.write_host(args.dir, host))
+    host = identity.rotated(files.read_secret(args.dir), now, args.overlap * HOUR_S)
+    say(files.write_host(args.dir, host))
     takes_over = _date(now + args.overlap * HOUR_S / 2)
     _say(
         f"the new key {host.keys[-1].public.fingerprint} takes over at {takes_over}: by then allow "

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from hostcc import inputfile
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -23,6 +22,7 @@ from hostcc.cli.peers import disagreements
 from hostcc.cli.planned import heading
 from hostcc.cli.viewfile import MAX_BYTES, view_of
 from hostcc.client import ask
+from hostcc.daemon.jobs.views import EXPLANATION, PLAN
 from hostcc.errors import Exit, InputError
 from hostcc.foreign import say, tree
 from hostcc.model import JobPlan, Plan
@@ -31,7 +31,7 @@ from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.explain import Explanation, explain
 from hostcc.schedule.plan import Options, Solution, solved
 from hostcc.schedule.writing import written
-from hostcc.views import EXPLANATION, PLAN
+from hostcc.system import input_file
 
 COLUMNS = [
     ("Rank", "right"),
@@ -159,7 +159,7 @@ def _of_view(args: argparse.Namespace) -> int:
         fairness=args.fairness,
         most_loss=math.inf if args.most_loss == 1 else args.most_loss,  # as in [plan]
     )
-    view = view_of(inputfile.read_argument(args.file, MAX_BYTES), args.file)
+    view = view_of(input_file.read_argument(args.file, MAX_BYTES), args.file)
     try:
         found = solved(view, options)
         why = None if args.explain is None else explain(found, args.explain)

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import msgspec
 
-from hostcc import inputfile, validate
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds, table
 from hostcc.errors import Exit, InputError
 from hostcc.limits import VISIBLE
 from hostcc.schedule.cassini import circle, placement
 from hostcc.schedule.cassini.circle import Pattern
 from hostcc.schedule.cassini.placement import Candidate, Ranked
+from hostcc.system import input_file, validate
 
 MAX_BYTES = 16 << 20
 COLUMNS = [
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     """Rank them."""
     if not 0 <= args.tolerance < 0.5:
         raise InputError(f"--tolerance: expected 0 to 0.5, got {args.tolerance}")
-    ranked = rank_file(inputfile.read_argument(args.file, MAX_BYTES), args.file, args.tolerance)
+    ranked = rank_file(input_file.read_argument(args.file, MAX_BYTES), args.file, args.tolerance)
     if args.json:
         print_json({"schema": SCHEMA, "candidates": [msgspec.to_builtins(one) for one in ranked]})
         return Exit.OK

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     except NoAgentError:
         answer = None
     if answer is None:
-        from hostcc.rollback import offline
+        from hostcc.daemon.rollback import offline
 
         answer = offline(args.run_dir or args.socket.parent, marks_only=args.marks)
     with understood(args.socket):

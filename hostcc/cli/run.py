@@ -123,10 +123,10 @@ def prepare_rdma(environ: MutableMapping[str, str], job: str, told: Mapping[str,
 
 
 def mark_steps(environ: MutableMapping[str, str]) -> None:
-    """Have every Python below mark the steps of PyTorch's optimiser (hostcc.mark_torch)."""
+    """Have every Python below mark the steps of PyTorch's optimiser (hostcc.injob.torch_hook)."""
     import hostcc
 
-    site = str(Path(hostcc.__file__).parent / "marksite")
+    site = str(Path(hostcc.__file__).parent / "injob" / "site")
     before = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = site + (os.pathsep + before if before else "")
     environ["HOSTCC_MARK"] = "1"

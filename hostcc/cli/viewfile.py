@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from hostcc import validate
 from hostcc.errors import InputError
 from hostcc.limits import JOB_NAME, JOB_NAME_WORDS, VISIBLE
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
+from hostcc.system import validate
 
 MAX_BYTES = 256 << 20
 JobName = Annotated[str, Meta(pattern=JOB_NAME, description=JOB_NAME_WORDS)]

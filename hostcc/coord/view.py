@@ -12,10 +12,19 @@ from hashlib import blake2b
 
 import msgspec
 
-from hostcc.coord.merge import capacity, merge
-from hostcc.coord.participants import participants
-from hostcc.coord.payloads import FLOWS, PATHS, PROFILE, FlowEntry, Flows, Links, Paths, Profile
-from hostcc.coord.store import Store
+from hostcc.coord.core.merge import capacity, merge
+from hostcc.coord.core.participants import participants
+from hostcc.coord.core.payloads import (
+    FLOWS,
+    PATHS,
+    PROFILE,
+    FlowEntry,
+    Flows,
+    Links,
+    Paths,
+    Profile,
+)
+from hostcc.coord.core.store import Store
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
 
 DIGEST_BYTES = 16

@@ -53,7 +53,7 @@ def compiled_bpf(source: str, *flags: str) -> Path:
 
 
 def loadable(source: str) -> Path:
-    """Path of the object of a source beside this file, as hostcc.bpf.object takes it.
+    """Path of the object of a source beside this file, as hostcc.bpf.loader.object takes it.
 
     Raises LabError.
     """

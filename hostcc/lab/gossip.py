@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hostcc.coord import keys, keys_file
+from hostcc.coord.keys import files, identity
 from hostcc.lab.network import LabHost, Network
 
 PORT = 7471
@@ -35,17 +35,17 @@ def make_keys(network: Network, members: Sequence[LabHost]) -> None:
     made = []
     for host in members:
         directory = _directory(network, host)
-        if (directory / keys_file.HOST_FILE).exists():
-            made.append(keys_file.read_secret(directory).member)
+        if (directory / files.HOST_FILE).exists():
+            made.append(files.read_secret(directory).member)
             continue
         directory.parent.mkdir(exist_ok=True)
-        own = keys.HostKeys(host.name, (keys.generate(time.time()),))
-        keys_file.write_host(directory, own)
+        own = identity.HostKeys(host.name, (identity.generate(time.time()),))
+        files.write_host(directory, own)
         made.append(own.member)
     for host in members:
         for member in made:
             if member.name != host.name:
-                keys_file.allow(_directory(network, host), member)
+                files.allow(_directory(network, host), member)
 
 
 def _directory(network: Network, host: LabHost) -> Path:

@@ -6,8 +6,8 @@ import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
 from hostcc.lab import compile as compiler
 from hostcc.lab import netns
 from hostcc.lab.errors import LabError

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from hostcc.bpf.netns import CLONE_NEWNET, in_netns
+from hostcc.bpf.loader.netns import CLONE_NEWNET, in_netns
 from hostcc.lab.errors import LabError
 
 PR_SET_PDEATHSIG = 1

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from hostcc import tomlfile
 from hostcc.limits import JOB_NAME, JOB_NAME_WORDS, VISIBLE
-from hostcc.validate import convert, refusal
+from hostcc.system import toml_file
+from hostcc.system.validate import convert, refusal
 
 MAX_FILE_BYTES = 1 << 20
 MAX_HOSTS = 64
@@ -152,7 +152,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 def load(path: Path) -> Scenario:
     """Read and check a scenario file; raises InputError."""
-    return from_document(tomlfile.load(path, MAX_FILE_BYTES), str(path))
+    return from_document(toml_file.load(path, MAX_FILE_BYTES), str(path))
 
 
 def from_document(document: Mapping[str, Any], where: str) -> Scenario:

@@ -14,9 +14,9 @@ import subprocess
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from hostcc.cgroups import resolve_root
 from hostcc.lab import cgroup, netns
 from hostcc.lab.errors import LabError
+from hostcc.system.cgroups import resolve_root
 
 STATE_DIRECTORY = Path("/run/hostcc-lab")
 

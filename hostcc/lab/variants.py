@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostcc.lab.scenario import Scenario
-from hostcc.validate import refusal
+from hostcc.system.validate import refusal
 
 CONTROL_NAME_MAX = 16
 """TCP_CA_NAME_MAX, with the byte that ends it."""

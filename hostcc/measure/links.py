@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostcc.bpf.netns import in_netns
+from hostcc.bpf.loader.netns import in_netns
 from hostcc.measure.destinations import Address
 
 SYSFS = Path("/sys/class/net")

@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from hostcc import unixsocket
 from hostcc.mark import HELLO, MAGIC, SIZE, SLOTS
-from hostcc.measure.discover import procfs
-from hostcc.measure.discover.scan import read
 from hostcc.quota import Owner, Quota
+from hostcc.system import procfs, unix_socket
+from hostcc.system.process_scan import read
 
 MAX_SENDERS = 1024
 MAX_SENDERS_PER_JOB = 64
@@ -233,7 +232,7 @@ class MarkReceiver:
 def _bound(path: str) -> socket.socket:
     """For everybody: jobs run as anybody.  Raises HostccError and OSError."""
     if not path.startswith("@"):
-        return unixsocket.bind(Path(path), socket.SOCK_DGRAM, "marks socket", everybody=True)
+        return unix_socket.bind(Path(path), socket.SOCK_DGRAM, "marks socket", everybody=True)
     made = socket.socket(
         socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     )

@@ -193,8 +193,8 @@ def total(losses: Iterable[Lost]) -> Lost:
 class ByteMeter(Protocol):
     """Counts jobs' bytes and hands them over in windows that follow one another.
 
-    Every method may raise hostcc.bpf.errors.BpfError or OSError; after `close`, or the death of
-    the process, nothing is attached.
+    Every method may raise hostcc.bpf.loader.errors.BpfError or OSError; after `close`, or the
+    death of the process, nothing is attached.
     """
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.errors import BpfError, system_error
-from hostcc.bpf.libbpf import BatchOpts, call, lib
-from hostcc.bpf.links import BpfLink
-from hostcc.bpf.maps import BpfMap, possible_cpus
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader.errors import BpfError, system_error
+from hostcc.bpf.loader.libbpf import BatchOpts, call, lib
+from hostcc.bpf.loader.links import BpfLink
+from hostcc.bpf.loader.maps import BpfMap, possible_cpus
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
 from hostcc.measure.bins import Ring, Span, default_ring

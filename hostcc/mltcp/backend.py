@@ -32,7 +32,7 @@ class MltcpBackend(Protocol):
     """Puts jobs' sockets on a congestion control and reports what they do.
 
     Slots number the jobs, 1 to HCC_MAX_JOBS - 1.  Every method may raise
-    hostcc.bpf.errors.BpfError; after `close` the host is as it was before.
+    hostcc.bpf.loader.errors.BpfError; after `close` the host is as it was before.
     """
 
     @property

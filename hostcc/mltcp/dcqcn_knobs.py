@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"^\d{1,10}\Z")
 
 
 class Journal(Protocol):
-    """The part of hostcc.journal that is needed."""
+    """The part of hostcc.daemon.changes.journal that is needed."""
 
     def making(self, *changes: Change) -> AbstractContextManager[None]:
         """Changes are put on disk, made in the body, and counted as undone if it raises."""

@@ -17,12 +17,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.links import BpfLink
-from hostcc.bpf.maps import BpfMap
-from hostcc.bpf.netns import in_netns
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.links import BpfLink
+from hostcc.bpf.loader.maps import BpfMap
+from hostcc.bpf.loader.netns import in_netns
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.mltcp.backend import Records, SwitchResult
 from hostcc.mltcp.names import STRUCT_OPS, kernel_names
 from hostcc.mltcp.params import JobParams, Mode, Scope, Variant

@@ -9,8 +9,8 @@ import errno
 import socket
 import struct
 
-from hostcc.bpf.errors import BpfError, system_error
-from hostcc.paths.netlink import NEW, RefusedError, attribute, attributes, dump, order
+from hostcc.bpf.loader.errors import BpfError, system_error
+from hostcc.system.netlink import NEW, RefusedError, attribute, attributes, dump, order
 
 INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3
 """What filters of a hook belong to (TC_H_MIN_INGRESS, TC_H_MIN_EGRESS)."""

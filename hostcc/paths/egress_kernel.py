@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hostcc.errors import HostccError, one_line
 from hostcc.paths.egress import DEFAULT_KINDS, MAJOR, undo
-from hostcc.paths.netlink import dump
+from hostcc.system.netlink import dump
 
 SYSFS = Path("/sys/class/net")
 PATIENCE_S = 1.0

@@ -18,13 +18,13 @@ from typing import Annotated
 
 import msgspec
 
-from hostcc import tomlfile
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
 from hostcc.paths import tables
 from hostcc.paths.hash_model import HashSource, Stage
 from hostcc.paths.packets import Target
 from hostcc.paths.sources import Name, Net, network
+from hostcc.system import toml_file
 
 _Way = Annotated[tuple[Name, ...], msgspec.Meta(max_length=12)]
 
@@ -86,7 +86,7 @@ EPHEMERAL = range(32768, 61000)
 
 def read(file: FilePath, ports: range) -> HashFileSource:
     """Read a file; `ports` are those for the wire.  Raises InputError."""
-    return HashFileSource(tomlfile.read(file, HashFile), ports, str(file))
+    return HashFileSource(toml_file.read(file, HashFile), ports, str(file))
 
 
 def _joined(those: Sequence[PathTable | None]) -> PathTable:

@@ -18,8 +18,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.libbpf import call, lib
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.libbpf import call, lib
 from hostcc.paths import clsact
 
 INGRESS, EGRESS = "ingress", "egress"

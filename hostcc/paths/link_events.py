@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from hostcc.errors import HostccError
-from hostcc.paths.netlink import messages
+from hostcc.system.netlink import messages
 
 _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
 _NAMES = {16: "a link changed", 17: "a link went", 24: "a route came", 25: "a route went"}

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.links import BpfLink
-from hostcc.bpf.maps import BpfMap
-from hostcc.bpf.netns import in_netns
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
-from hostcc.closing import Closing
+from hostcc.bpf.loader.links import BpfLink
+from hostcc.bpf.loader.maps import BpfMap
+from hostcc.bpf.loader.netns import in_netns
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
+from hostcc.system.closing import Closing
 
 CGROUP_PROGRAMS = (
     "mark_sockops", "mark_connect4", "mark_connect6", "mark_sendmsg4", "mark_sendmsg6",

@@ -9,11 +9,11 @@ import socket
 import struct
 import time
 
-from hostcc.closing import Closing
 from hostcc.errors import HostccError, InputError
 from hostcc.paths import packets
 from hostcc.paths.packets import Reply, Target
 from hostcc.paths.search import Probe
+from hostcc.system.closing import Closing
 
 _ICMP_FILTER, _SOL_RAW, _ICMP6_FILTER = 1, 255, 1
 _WANTED4, _WANTED6 = (0, 3, 11), (1, 3, 129)

@@ -1,7 +1,8 @@
 """What holding a flow to its share of a link comes to: a pace or a bound of its window.  Pure.
 
 A window of rate times RTT carries the rate; a pace spreads it evenly.  Both only hold back: they
-never give a flow more than congestion control would.  Which share: hostcc.planning.rate_shares.
+never give a flow more than congestion control would.  Which share:
+hostcc.daemon.marking.rate_shares.
 """
 
 from __future__ import annotations

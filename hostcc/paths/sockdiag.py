@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from hostcc.errors import HostccError
-from hostcc.paths import netlink
+from hostcc.system import netlink
 
 _SOCK_DIAG_BY_FAMILY, _REQUEST, _DUMP = 20, 0x1, 0x300
 _NETLINK_SOCK_DIAG = 4

@@ -14,12 +14,12 @@ from typing import Annotated, Protocol
 
 import msgspec
 
-from hostcc import tomlfile
 from hostcc.errors import InputError
 from hostcc.limits import VISIBLE
 from hostcc.model import Path, PathTable
 from hostcc.paths import packets, tables
 from hostcc.paths.packets import Target
+from hostcc.system import toml_file
 
 PROTOCOLS = {"tcp": packets.TCP, "udp": packets.UDP}
 
@@ -80,7 +80,7 @@ class StaticSource:
     @classmethod
     def read(cls, file: FilePath) -> StaticSource:
         """Read a file.  Raises InputError."""
-        return cls(tomlfile.read(file, StaticFile).path, str(file))
+        return cls(toml_file.read(file, StaticFile).path, str(file))
 
     def table(self, target: Target) -> PathTable | None:
         """See PathSource."""

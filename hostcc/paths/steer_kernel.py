@@ -19,12 +19,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.links import BpfLink
-from hostcc.bpf.maps import BpfMap
-from hostcc.bpf.netns import in_netns
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.links import BpfLink
+from hostcc.bpf.loader.maps import BpfMap
+from hostcc.bpf.loader.netns import in_netns
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.paths import hooks
 from hostcc.paths.exchange_types import Broken, FlowKey
 from hostcc.paths.hooks import EGRESS, INGRESS, Way

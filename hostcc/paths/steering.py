@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader.errors import BpfError
 from hostcc.errors import InputError
 from hostcc.paths import sockdiag
 from hostcc.paths.exchange import Receiver, Sender

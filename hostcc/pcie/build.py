@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostcc.bpf.seal import key_of, seal
+from hostcc.bpf.loader.seal import key_of, seal
 
 HERE = Path(__file__).resolve().parent
 FLAGS = (

@@ -13,10 +13,10 @@ import threading
 import time
 from pathlib import Path
 
-from hostcc import unixsocket
-from hostcc.closing import Closing
 from hostcc.errors import HostccError
-from hostcc.regionfile import RegionFile
+from hostcc.system import unix_socket
+from hostcc.system.closing import Closing
+from hostcc.system.region_file import RegionFile
 
 BACKLOG = 64
 REST_S = 1e-3
@@ -38,7 +38,7 @@ class Handout(Closing):
         except OSError as error:
             raise HostccError(f"{path}: {error.strerror}") from None
         self._fd = fd
-        self._socket = unixsocket.bind(path, socket.SOCK_STREAM, "PCIe semaphores", group=group)
+        self._socket = unix_socket.bind(path, socket.SOCK_STREAM, "PCIe semaphores", group=group)
         try:
             self.file = RegionFile.there(path)
             self._socket.listen(BACKLOG)
@@ -66,7 +66,7 @@ class Handout(Closing):
             except ConnectionError:  # it has gone already
                 continue
             except OSError as error:
-                if error.errno in unixsocket.FULL:
+                if error.errno in unix_socket.FULL:
                     time.sleep(PATIENCE_S)
                     continue
                 return

@@ -13,11 +13,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from hostcc import regionfile
 from hostcc.errors import HostccError
 from hostcc.pcie import layout
 from hostcc.pcie.handout import Handout
 from hostcc.pcie.semaphore import LinkState, Settings, check, memory, settings_of, state_of, us
+from hostcc.system import region_file
 
 _FIRST = ctypes.sizeof(layout.Region)
 _LINK = ctypes.sizeof(layout.Link)
@@ -100,4 +100,4 @@ class Keeper:
 
 def remove(path: Path) -> bool:
     """Take away what an agent that died has left; whether it was a region of semaphores."""
-    return regionfile.remove(path, layout.MAGIC)
+    return region_file.remove(path, layout.MAGIC)

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostcc.closing import Closing
 from hostcc.errors import HostccError, InputError
 from hostcc.pcie import handout, layout
 from hostcc.pcie.build import PCIE
 from hostcc.pcie.handout import Handout
+from hostcc.system.closing import Closing
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-pcie")
 LONGEST_S = 10.0

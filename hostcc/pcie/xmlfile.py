@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from hostcc import inputfile
 from hostcc.errors import InputError
+from hostcc.system import input_file
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 64
@@ -14,7 +14,7 @@ MAX_DEPTH = 64
 
 def root(path: Path, tag: str) -> ET.Element:
     """The root element of a file, which has to be `tag`.  Raises InputError."""
-    data = inputfile.read(path, MAX_BYTES)
+    data = input_file.read(path, MAX_BYTES)
     if b"<!ENTITY" in data:
         raise InputError(f"{path}: expected XML without entities")
     try:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc import inputfile
 from hostcc.errors import InputError
+from hostcc.system import input_file
 
 Ints = NDArray[np.int64]
 
@@ -144,7 +144,7 @@ def read_job(path: Path, fabric: LeafSpine) -> JobTraffic:
 
 
 def _text(path: Path) -> str:
-    data = inputfile.read(path, MAX_BYTES)
+    data = input_file.read(path, MAX_BYTES)
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.btf import Btf
-from hostcc.bpf.elf import Elf
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.libbpf import call, lib
-from hostcc.bpf.objects import object_path
-from hostcc.bpf.seal import unseal
+from hostcc.bpf.loader.btf import Btf
+from hostcc.bpf.loader.elf import Elf
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.libbpf import call, lib
+from hostcc.bpf.loader.objects import object_path
+from hostcc.bpf.loader.seal import unseal
 from hostcc.errors import HostccError
 
 NAME = b"job_states"

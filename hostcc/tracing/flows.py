@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hostcc.cli.common import seconds, size
+from hostcc.daemon.jobs.views import endpoint
 from hostcc.limits import MAX_CGROUPS
 from hostcc.tracing.jobs import Jobs, add_job_options, cgroup_ids, job_of, port_keys
 from hostcc.tracing.load import Program, octets, require_root, text_of
 from hostcc.tracing.netns import Namespaces
 from hostcc.tracing.script import Output, Until, make_parser, ready, run
-from hostcc.views import endpoint
 
 POLL_S = 0.1
 OPENED, ACCEPTED, FAILED, ENDED = 1, 2, 3, 4

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from hostcc.cgroups import CgroupTree
 from hostcc.client import ask, default_socket
-from hostcc.config import expand_ports
+from hostcc.config.schema import expand_ports
 from hostcc.errors import HostccError, InputError, NoAgentError
 from hostcc.limits import JOB_NAME_WORDS, MAX_CGROUPS, MAX_PORTS, is_job_name
+from hostcc.system.cgroups import CgroupTree
 from hostcc.tracing.load import Program
 from hostcc.tracing.script import Output
 

@@ -11,8 +11,8 @@ import platform
 import re
 from dataclasses import dataclass
 
-from hostcc.bpf.btf import PTR, STRUCT, TYPEDEF, Btf
-from hostcc.bpf.elf import FormatError
+from hostcc.bpf.loader.btf import PTR, STRUCT, TYPEDEF, Btf
+from hostcc.bpf.loader.elf import FormatError
 from hostcc.errors import HostccError
 
 _STRUCTS = frozenset({STRUCT})

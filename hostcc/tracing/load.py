@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hostcc.bpf.btf import Btf
-from hostcc.bpf.elf import FormatError
+from hostcc.bpf.loader.btf import Btf
+from hostcc.bpf.loader.elf import FormatError
 from hostcc.errors import Exit, HostccError
 from hostcc.tracing.layout import check_tracepoint, defines
 

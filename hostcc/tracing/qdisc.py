@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostcc.bpf.testrun import run_raw_tracepoint
+from hostcc.bpf.loader.testrun import run_raw_tracepoint
 from hostcc.cli.common import seconds, size
 from hostcc.tracing.histogram import quantiles_us
 from hostcc.tracing.layout import drop_reasons

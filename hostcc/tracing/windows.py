@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.btf import Btf
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.records import DType
+from hostcc.bpf.loader.btf import Btf
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.records import DType
 from hostcc.cli.common import seconds
 from hostcc.client import ask
+from hostcc.daemon.jobs.views import DIRECTIONS, STANCES, UNLIMITED, UNMEASURED, endpoint
 from hostcc.errors import HostccError
 from hostcc.tracing.agent_state import CA_PRIVATE, JobStates, object_types
 from hostcc.tracing.jobs import Jobs, TracedJob, add_job_options, publish
@@ -22,7 +23,6 @@ from hostcc.tracing.load import Program, octets, text_of
 from hostcc.tracing.netns import Namespaces
 from hostcc.tracing.scaling import Progress, bytes_ratio, progress_of, scale
 from hostcc.tracing.script import Output, Until, make_parser, positive_seconds, ready, run
-from hostcc.views import DIRECTIONS, STANCES, UNLIMITED, UNMEASURED, endpoint
 
 HEADING = (
     f"{'TIME':>9}  {'JOB':<16} {'LOCAL':<24} {'REMOTE':<24} {'CONTROL':<14} {'CWND':>6}"

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostcc import regionfile
 from hostcc.errors import HostccError, InputError
 from hostcc.limits import is_job_name
 from hostcc.pcie.layout import LEVELS, MAX_LINKS
-from hostcc.regionfile import RegionFile
+from hostcc.system import region_file
+from hostcc.system.region_file import RegionFile
 from hostcc.verbs.ports import FIRST, LAST
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-rdma")
@@ -251,7 +251,7 @@ def _add_gates(entry: JobEntry, job: RdmaJob) -> None:
 
 def remove(path: Path) -> bool:
     """Take away what an agent that died has left; whether it was a plan."""
-    return regionfile.remove(path, MAGIC)
+    return region_file.remove(path, MAGIC)
 
 
 def gid_of(address: str) -> bytes:

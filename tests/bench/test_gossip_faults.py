@@ -12,8 +12,8 @@ from hostcc.bench import gossip_faults
 from hostcc.bench.cases import Identity
 from hostcc.bench.context import Context
 from hostcc.bench.gossip_history import Outcome, speak
-from hostcc.coord import codec
-from hostcc.coord.message import PROTOCOL, Message
+from hostcc.coord.core import codec
+from hostcc.coord.core.message import PROTOCOL, Message
 from tests.coord.records import member
 
 pytestmark = pytest.mark.unit

@@ -20,7 +20,7 @@ from hostcc.bench.context import Context
 from hostcc.bench.soak_events import AT_ONCE, HOSTS, LASTS_S, MOST_JOBS, Event, How, Kind, events
 from hostcc.bench.soak_samples import SETTLED_S, Sample, growth, kept, lives, slope
 from hostcc.bench.soak_stage import SoakStage
-from hostcc.configfile import load
+from hostcc.config.load import load
 from hostcc.errors import InputError
 from hostcc.lab.toml import dump
 from hostcc.lab.variants import merge

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.bpf.build import build_directory
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 
 PROGS = Path(__file__).parent / "progs"
 _numbers = itertools.count()

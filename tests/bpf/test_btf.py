@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.bpf.btf import Btf
-from hostcc.bpf.elf import Elf, FormatError
-from hostcc.bpf.seal import unseal
+from hostcc.bpf.loader.btf import Btf
+from hostcc.bpf.loader.elf import Elf, FormatError
+from hostcc.bpf.loader.seal import unseal
 
 
 @pytest.fixture(scope="module")

@@ -83,12 +83,12 @@ def test_wheel_carries_the_objects(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("hostcc-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        sources = [path.name for path in (REPOSITORY / "hostcc/bpf").glob("*.bpf.c")]
+        sources = [path.name for path in (REPOSITORY / "hostcc/bpf/programs").glob("*.bpf.c")]
         assert sources
         for name in sources:
-            content = archive.read(f"hostcc/bpf/{name.removesuffix('.c')}.o")
+            content = archive.read(f"hostcc/bpf/programs/{name.removesuffix('.c')}.o")
             assert content.startswith(b"\x7fELF")
-            assert f"hostcc/bpf/{name}" in names
+            assert f"hostcc/bpf/programs/{name}" in names
         scenarios = (REPOSITORY / "hostcc/lab/scenarios").glob("*.toml")
         assert {f"hostcc/lab/scenarios/{path.name}" for path in scenarios} <= names
     assert not [name for name in names if name.startswith("tests/")]

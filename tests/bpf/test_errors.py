@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from hostcc.bpf.errors import BpfError, system_error
+from hostcc.bpf.loader.errors import BpfError, system_error
 
 VERIFIER = """libbpf: prog 'count': BPF program load failed: Permission denied
 libbpf: prog 'count': -- BEGIN PROG LOAD LOG --

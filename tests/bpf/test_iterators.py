@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.netns import in_netns
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.netns import in_netns
+from hostcc.bpf.loader.object import BpfObject
 
 pytestmark = pytest.mark.kernel
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.bpf import libbpf
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader import libbpf
+from hostcc.bpf.loader.errors import BpfError
 
 
 def provoke() -> None:

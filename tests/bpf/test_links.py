@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.features import struct_ops_links
-from hostcc.bpf.links import LINK_CGROUP, LINK_STRUCT_OPS, BpfLink
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.features import struct_ops_links
+from hostcc.bpf.loader.links import LINK_CGROUP, LINK_STRUCT_OPS, BpfLink
+from hostcc.bpf.loader.object import BpfObject
 from tests.bpf.conftest import fresh_names
 from tests.bpf.congestion import eventually_gone, registered
 from tests.bpf.traffic import connect_in
@@ -30,7 +30,7 @@ GIVE_UP_S = 30
 
 HOLDER = """
 import sys, time
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 obj = BpfObject.open(sys.argv[1], {"first": sys.argv[2], "second": sys.argv[2] + "x"})
 obj.load()
 link = obj.attach_struct_ops("first")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.maps import EXIST, NOEXIST, BpfMap, possible_cpus
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.maps import EXIST, NOEXIST, BpfMap, possible_cpus
+from hostcc.bpf.loader.object import BpfObject
 
 pytestmark = pytest.mark.kernel
 ENTRIES = 10_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.bpf import build
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 
 pytestmark = pytest.mark.kernel
 

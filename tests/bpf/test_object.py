@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
 from tests.bpf.conftest import fresh_names
 from tests.bpf.traffic import connect_in
 

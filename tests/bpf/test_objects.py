@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf import objects
-from hostcc.bpf.errors import BpfError
+from hostcc.bpf.loader import objects
+from hostcc.bpf.loader.errors import BpfError
 
 
 def test_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

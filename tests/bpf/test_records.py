@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.bpf.records import join, pack, pack_one
+from hostcc.bpf.loader.records import join, pack, pack_one
 
 PADDED = np.dtype({"names": ["a", "s"], "formats": ["u1", "S4"], "offsets": [0, 4], "itemsize": 12})
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf import features, registration
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader import features, registration
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
 from tests.bpf.conftest import fresh_names
 from tests.bpf.congestion import eventually_gone, registered
 
@@ -22,7 +22,7 @@ KILLED = """
 import os, sys
 from hostcc.bpf import features
 features.struct_ops_links = lambda: False
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 obj = BpfObject.open(sys.argv[1], {"first": sys.argv[2], "second": sys.argv[3]})
 obj.load()
 link = obj.attach_struct_ops("first")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
 from tests.bpf.traffic import connect_in
 
 pytestmark = pytest.mark.kernel

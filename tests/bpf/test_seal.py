@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.bpf.elf import FormatError
-from hostcc.bpf.seal import key_of, seal, unseal
+from hostcc.bpf.loader.elf import FormatError
+from hostcc.bpf.loader.seal import key_of, seal, unseal
 
 KEY = bytes(range(32))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf import stats
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader import stats
+from hostcc.bpf.loader.object import BpfObject
 from tests.bpf.traffic import connect_in
 
 pytestmark = pytest.mark.kernel

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
 
 
 def test_found_with_names_and_programs(sample_path: Path) -> None:

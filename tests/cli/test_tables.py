@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hostcc.cli import changes, common, doctor, dryrun, flows, jobs, peers, status, unfair, verify
-from hostcc.doctor import Finding, State
+from hostcc.cli.diagnosis import Finding, State
 
 JOB: dict[str, Any] = {
     "name": "train[bold]",

@@ -10,8 +10,8 @@ from types import TracebackType
 
 import zmq
 
-from hostcc.coord.address import Address
-from hostcc.coord.keys import PublicKey, SecretKey
+from hostcc.coord.keys.identity import PublicKey, SecretKey
+from hostcc.coord.net.address import Address
 
 
 class Attacker:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hostcc.coord import keys, keys_file
-from hostcc.coord.address import Address
-from hostcc.coord.keyring import Keyring
-from hostcc.coord.keys import HostKeys
-from hostcc.coord.transport import Transport
-from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.keys import files, identity
+from hostcc.coord.keys.identity import HostKeys
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net.address import Address
+from hostcc.coord.net.transport import Transport
+from hostcc.coord.net.transport_settings import TransportSettings
 
 LOOPBACK = Address("127.0.0.1", 0)
 TICK_S = 0.1
@@ -22,11 +22,11 @@ TIMEOUT_S = 20.0
 
 def make_keys(top: Path, names: Iterable[str]) -> dict[str, HostKeys]:
     """A key directory for each name below `top`; everybody allows everybody."""
-    hosts = {name: HostKeys(name, (keys.generate(time.time() - 1),)) for name in names}
+    hosts = {name: HostKeys(name, (identity.generate(time.time() - 1),)) for name in names}
     for name, host in hosts.items():
-        keys_file.write_host(top / name, host)
+        files.write_host(top / name, host)
         for other in hosts.values():
-            keys_file.allow(top / name, other.member)
+            files.allow(top / name, other.member)
     return hosts
 
 

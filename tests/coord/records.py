@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from hostcc.coord import codec, payloads
-from hostcc.coord.intake import Held, Intake
-from hostcc.coord.message import Message, Outgoing, Record
-from hostcc.coord.node import Node
-from hostcc.coord.payloads import Accusation, Content, Member, Profile
-from hostcc.coord.settings import Settings
-from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.coord.core import codec, payloads
+from hostcc.coord.core.intake import Held, Intake
+from hostcc.coord.core.message import Message, Outgoing, Record
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.payloads import Accusation, Content, Member, Profile
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
 
 INTAKE = Intake(SimulatedVerifier())
 

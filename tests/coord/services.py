@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from hostcc.coord.service import GossipService, ServiceSettings
-from hostcc.coord.settings import Settings
-from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.net.service import GossipService, ServiceSettings
+from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.model import ClusterView, Plan
 from tests.coord.members import LOOPBACK
 

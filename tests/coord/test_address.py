@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.coord import address
-from hostcc.coord.address import Address
+from hostcc.coord.net import address
+from hostcc.coord.net.address import Address
 from hostcc.errors import InputError
 from tests.refusals import is_one_line, refusal_of
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.coord import allow, keys, keys_file
-from hostcc.coord.allow import AllowDirectory
-from hostcc.coord.keys import HostKeys, Member
+from hostcc.coord.keys import allow, files, identity
+from hostcc.coord.keys.allow import AllowDirectory
+from hostcc.coord.keys.identity import HostKeys, Member
 from tests.refusals import refusal_of
 
 pytestmark = pytest.mark.unit
 
 NOW = 1_800_000_000.0
-HOSTS = {name: HostKeys(name, (keys.generate(NOW),)) for name in ("a", "b", "c")}
+HOSTS = {name: HostKeys(name, (identity.generate(NOW),)) for name in ("a", "b", "c")}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for host in HOSTS.values():
-        keys_file.allow(tmp_path, host.member)
+        files.allow(tmp_path, host.member)
     return tmp_path / "allowed"
 
 
@@ -55,11 +55,11 @@ def test_changes_are_seen_and_only_they(folder: Path) -> None:
     directory.load()
     clock = Clock(directory)
     assert not clock.tick()
-    keys_file.revoke(folder.parent, "b")
+    files.revoke(folder.parent, "b")
     assert clock.tick()
     assert sorted(directory.list.members) == ["a", "c"]
-    new = HostKeys("d", (keys.generate(NOW),))
-    keys_file.allow(folder.parent, new.member)
+    new = HostKeys("d", (identity.generate(NOW),))
+    files.allow(folder.parent, new.member)
     (folder / "notes.txt").write_text("not a key")
     assert clock.tick()
     assert directory.list.member_of(new.keys[0].public.curve, NOW) == "d"
@@ -69,16 +69,16 @@ def test_changes_are_seen_and_only_they(folder: Path) -> None:
 def test_an_edit_in_place_is_seen(folder: Path) -> None:
     directory = AllowDirectory(folder)
     directory.load()
-    changed = Member("a", (keys.generate(NOW).public,))
-    (folder / "a.pub").write_text(keys.public_text(changed))
+    changed = Member("a", (identity.generate(NOW).public,))
+    (folder / "a.pub").write_text(identity.public_text(changed))
     assert not directory.tick(0.0) or directory.list.members["a"] == changed
     assert directory.list.members["a"] == changed or directory.tick(allow.LOOK_AT_FILES_EVERY_S + 1)
     assert directory.list.members["a"] == changed
 
 
 def test_a_key_that_has_ended_has_no_rights(folder: Path) -> None:
-    host = keys.rotated(HOSTS["a"], NOW, 100.0)
-    keys_file.allow(folder.parent, host.member)
+    host = identity.rotated(HOSTS["a"], NOW, 100.0)
+    files.allow(folder.parent, host.member)
     listed = AllowDirectory(folder).load()
     old, new = (key.public for key in host.keys)
     assert [listed.member_of(key.curve, NOW + 99) for key in (old, new)] == ["a", "a"]
@@ -100,7 +100,9 @@ def test_bad_files_are_skipped_and_take_nobody_off(
     (folder / "torn.pub").write_bytes(b"\xff\x00")
     (folder / "dir.pub").mkdir()
     os.mkfifo(folder / "pipe.pub")
-    (folder / "other.pub").write_text(keys.public_text(Member("x", (keys.generate(NOW).public,))))
+    (folder / "other.pub").write_text(
+        identity.public_text(Member("x", (identity.generate(NOW).public,)))
+    )
     caplog.set_level(logging.WARNING, logger="hostcc")
     clock = Clock(directory)
     clock.tick()
@@ -123,7 +125,7 @@ def test_bad_files_are_skipped_and_take_nobody_off(
 
 def test_a_key_belongs_to_one_member(folder: Path) -> None:
     thief = Member("z", HOSTS["a"].member.keys)
-    keys_file.allow(folder.parent, thief)
+    files.allow(folder.parent, thief)
     listed = AllowDirectory(folder).load()
     assert "z" not in listed.members
     assert "no other member has" in listed.skipped["z.pub"]
@@ -133,7 +135,7 @@ def test_a_key_belongs_to_one_member(folder: Path) -> None:
 def test_a_directory_that_others_can_write_to_changes_nothing(folder: Path) -> None:
     directory = AllowDirectory(folder)
     directory.load()
-    keys_file.revoke(folder.parent, "b")
+    files.revoke(folder.parent, "b")
     folder.chmod(0o777)
     clock = Clock(directory)
     assert not clock.tick()

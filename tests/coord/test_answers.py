@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord import summary
-from hostcc.coord.message import HASH_BYTES, Message
-from hostcc.coord.node import Node
-from hostcc.coord.payloads import Links
-from hostcc.coord.settings import Settings
+from hostcc.coord.core import summary
+from hostcc.coord.core.message import HASH_BYTES, Message
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.payloads import Links
+from hostcc.coord.core.settings import Settings
 from tests.coord.records import member, node, saying
 
 pytestmark = pytest.mark.unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.budget import Allowances, Budget
+from hostcc.coord.core.budget import Allowances, Budget
 
 pytestmark = pytest.mark.unit
 

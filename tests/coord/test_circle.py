@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from hostcc.coord.circle import Circle
-from hostcc.coord.membership import Membership
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Store
+from hostcc.coord.core.membership import Membership
+from hostcc.coord.core.peer_sampling import Circle
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Store
 from tests.coord.records import accusation, held, member
 
 pytestmark = pytest.mark.unit

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.coord.clock import Clock
+from hostcc.coord.core.clock import Clock
 
 pytestmark = pytest.mark.unit
 

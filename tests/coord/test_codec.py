@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.coord import codec
-from hostcc.coord.message import MAX_MESSAGE, PROTOCOL, Holding, Message, Probe
+from hostcc.coord.core import codec
+from hostcc.coord.core.message import MAX_MESSAGE, PROTOCOL, Holding, Message, Probe
 from tests.coord.records import member
 
 pytestmark = pytest.mark.unit

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from hostcc.bench.gossip_world import Member, World
-from hostcc.coord.coordinator import Coordinator
-from hostcc.coord.node import Node
-from hostcc.coord.payloads import FlowEntry, Flows, Profile
-from hostcc.coord.settings import Settings
+from hostcc.coord.core.coordinator import Coordinator
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.payloads import FlowEntry, Flows, Profile
+from hostcc.coord.core.settings import Settings
 from hostcc.errors import InputError
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.plan import Options, plan

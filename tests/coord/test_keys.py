@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.coord import keys
-from hostcc.coord.keys import HostKeys, Member
+from hostcc.coord.keys import identity
+from hostcc.coord.keys.identity import HostKeys, Member
 from hostcc.errors import InputError
 from tests.refusals import is_one_line, refusal_of
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.unit
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
-FIRST = HostKeys("node1", (keys.generate(NOW),))
-SECOND = keys.rotated(FIRST, NOW, 24 * HOUR)
+FIRST = HostKeys("node1", (identity.generate(NOW),))
+SECOND = identity.rotated(FIRST, NOW, 24 * HOUR)
 
 
 @pytest.mark.parametrize("host", [FIRST, SECOND])
 def test_what_is_written_is_read(host: HostKeys) -> None:
-    assert keys.parse_secret(keys.secret_text(host).encode(), "f") == host
-    assert keys.parse_public(keys.public_text(host.member).encode(), "f") == host.member
+    assert identity.parse_secret(identity.secret_text(host).encode(), "f") == host
+    assert identity.parse_public(identity.public_text(host.member).encode(), "f") == host.member
 
 
 def test_signatures() -> None:
@@ -35,7 +35,7 @@ def test_signatures() -> None:
     assert not key.public.verifies(b"recorD", signature)
     assert not key.public.verifies(b"record", signature[:-1])
     assert not key.public.verifies(b"record", b"")
-    assert not keys.generate(NOW).public.verifies(b"record", signature)
+    assert not identity.generate(NOW).public.verifies(b"record", signature)
 
 
 def test_a_rotation_gives_each_key_half_of_the_overlap() -> None:
@@ -44,17 +44,17 @@ def test_a_rotation_gives_each_key_half_of_the_overlap() -> None:
     assert SECOND.current(NOW + 12 * HOUR - 1) == old
     assert SECOND.current(NOW + 12 * HOUR) == new
     assert SECOND.current(NOW + 100 * HOUR) == new
-    assert keys.preferred(SECOND.member, NOW) == (old.public, new.public)
-    assert keys.preferred(SECOND.member, NOW + 13 * HOUR) == (new.public, old.public)
-    assert keys.preferred(SECOND.member, NOW + 24 * HOUR) == (new.public,)
+    assert identity.preferred(SECOND.member, NOW) == (old.public, new.public)
+    assert identity.preferred(SECOND.member, NOW + 13 * HOUR) == (new.public, old.public)
+    assert identity.preferred(SECOND.member, NOW + 24 * HOUR) == (new.public,)
     assert old.public.fingerprint == FIRST.keys[0].public.fingerprint
 
 
 def test_rotations_follow_each_other() -> None:
-    assert "rotation under way" in refusal_of(keys.rotated, SECOND, NOW + HOUR, HOUR)
-    third = keys.rotated(SECOND, NOW + 13 * HOUR, 4 * HOUR)
+    assert "rotation under way" in refusal_of(identity.rotated, SECOND, NOW + HOUR, HOUR)
+    third = identity.rotated(SECOND, NOW + 13 * HOUR, 4 * HOUR)
     assert [key.public.ends for key in third.keys] == [NOW + 17 * HOUR, NOW + 17 * HOUR, None]
-    later = keys.rotated(SECOND, NOW + 30 * HOUR, 2 * HOUR)
+    later = identity.rotated(SECOND, NOW + 30 * HOUR, 2 * HOUR)
     assert len(later.keys) == 2
     assert later.keys[0].public.curve == SECOND.keys[1].public.curve
 
@@ -63,11 +63,11 @@ def test_secrets_do_not_show() -> None:
     key = FIRST.keys[0]
     assert key.seed not in repr(FIRST)
     assert key.curve not in repr(FIRST)
-    assert key.seed not in keys.public_text(FIRST.member)
-    assert key.curve not in keys.public_text(FIRST.member)
+    assert key.seed not in identity.public_text(FIRST.member)
+    assert key.curve not in identity.public_text(FIRST.member)
 
 
-PUBLIC = keys.public_text(FIRST.member)
+PUBLIC = identity.public_text(FIRST.member)
 
 
 @pytest.mark.parametrize(
@@ -85,31 +85,31 @@ PUBLIC = keys.public_text(FIRST.member)
         (PUBLIC + "ends = 1969-01-01T00:00:00Z\n", "key.ends: expected a date from the year"),
         (PUBLIC + "ends = 5\n", "f: key[0].ends: expected"),
         (PUBLIC + PUBLIC[PUBLIC.index("[[key]]") :], "f: key: expected each curve key once"),
-        (keys.secret_text(FIRST), "f: expected public keys, got secret ones"),
+        (identity.secret_text(FIRST), "f: expected public keys, got secret ones"),
         ("a = " + "[" * 4000, "f: expected"),
         ("#" * 9000, "f: expected at most 8192 bytes"),
     ],
 )
 def test_bad_public_files_are_refused(text: str, message: str) -> None:
-    refused = refusal_of(keys.parse_public, text.encode(), "f")
+    refused = refusal_of(identity.parse_public, text.encode(), "f")
     assert message in refused
     assert is_one_line(refused)
 
 
 def test_halves_that_do_not_fit_are_refused() -> None:
-    other = keys.generate(NOW)
+    other = identity.generate(NOW)
     for mixed in (
         dataclasses.replace(FIRST.keys[0], curve=other.curve),
         dataclasses.replace(FIRST.keys[0], seed=other.seed),
     ):
-        text = keys.secret_text(HostKeys("node1", (mixed,)))
-        refused = refusal_of(keys.parse_secret, text.encode(), "f")
+        text = identity.secret_text(HostKeys("node1", (mixed,)))
+        refused = refusal_of(identity.parse_secret, text.encode(), "f")
         assert refused == "f: key[0]: expected secret halves of the public ones"
 
 
 @given(st.binary(max_size=300))
 def test_anything_else_is_refused_in_one_line(raw: bytes) -> None:
-    for parse in (keys.parse_public, keys.parse_secret):
+    for parse in (identity.parse_public, identity.parse_secret):
         try:
             parse(raw, "f")
         except InputError as error:
@@ -123,7 +123,7 @@ def test_anything_else_is_refused_in_one_line(raw: bytes) -> None:
 def test_one_wrong_character_never_raises_anything_else(at: int, char: str) -> None:
     text = PUBLIC[:at] + char + PUBLIC[at + 1 :]
     try:
-        found = keys.parse_public(text.encode(), "f")
+        found = identity.parse_public(text.encode(), "f")
     except InputError as error:
         assert is_one_line(str(error))
     else:

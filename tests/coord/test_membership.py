@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from hostcc.coord.membership import Membership, State
-from hostcc.coord.message import Record
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Fate, Store
+from hostcc.coord.core.membership import Membership, State
+from hostcc.coord.core.message import Record
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Fate, Store
 from tests.coord.records import accusation, held, member
 
 pytestmark = pytest.mark.unit

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from hostcc.coord.intake import Intake
-from hostcc.coord.message import COUNTER_MAX, MAX_RECORDS, Message, Record
-from hostcc.coord.node import Node
-from hostcc.coord.payloads import Profile
-from hostcc.coord.settings import Settings
-from hostcc.coord.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.coord.core.intake import Intake
+from hostcc.coord.core.message import COUNTER_MAX, MAX_RECORDS, Message, Record
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.payloads import Profile
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
 from tests.coord.records import accusation, member, node, profile, record, rounds, saying
 
 pytestmark = pytest.mark.unit

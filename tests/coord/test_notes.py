@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.coord import codec
-from hostcc.coord.message import MAX_NOTE, MAX_NOTES, PROTOCOL, Message, Note, Outgoing
-from hostcc.coord.notes import MAX_PEERS, Notes
+from hostcc.coord.core import codec
+from hostcc.coord.core.message import MAX_NOTE, MAX_NOTES, PROTOCOL, Message, Note, Outgoing
+from hostcc.coord.core.notes import MAX_PEERS, Notes
 from hostcc.errors import InputError
 from tests.coord.members import make_keys, until
 from tests.coord.services import member

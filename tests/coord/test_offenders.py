@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.offenders import MAX_EVENTS, MAX_OFFENDERS, Event, Offenders
-from hostcc.coord.settings import Settings
+from hostcc.coord.core.offenders import MAX_EVENTS, MAX_OFFENDERS, Event, Offenders
+from hostcc.coord.core.settings import Settings
 
 pytestmark = pytest.mark.unit
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.coord import codec, summary
-from hostcc.coord.message import MAX_ENTRIES, MAX_LEAVES, Holding, Probe
-from hostcc.coord.outbox import Outbox
-from hostcc.coord.repair import Exchange
+from hostcc.coord.core import codec, summary
+from hostcc.coord.core.message import MAX_ENTRIES, MAX_LEAVES, Holding, Probe
+from hostcc.coord.core.outbox import Outbox
+from hostcc.coord.core.repair import Exchange
 from tests.coord.records import held, record
 
 pytestmark = pytest.mark.unit

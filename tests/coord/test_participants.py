@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.participants import participants
+from hostcc.coord.core.participants import participants
 
 pytestmark = pytest.mark.unit
 

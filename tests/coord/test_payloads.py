@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.coord import payloads
-from hostcc.coord.message import MAX_PAYLOAD
-from hostcc.coord.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile, Waiting
+from hostcc.coord.core import payloads
+from hostcc.coord.core.message import MAX_PAYLOAD
+from hostcc.coord.core.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile, Waiting
 from tests.coord.records import member, record
 
 pytestmark = pytest.mark.unit

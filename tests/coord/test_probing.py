@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from hostcc.coord.health import Health
-from hostcc.coord.membership import Membership
-from hostcc.coord.message import Probe
-from hostcc.coord.probing import MAX_RELAYS, MAX_RELAYS_EACH, Prober
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Store
+from hostcc.coord.core.health import Health
+from hostcc.coord.core.membership import Membership
+from hostcc.coord.core.message import Probe
+from hostcc.coord.core.probing import MAX_RELAYS, MAX_RELAYS_EACH, Prober
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Store
 
 pytestmark = pytest.mark.unit
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.coord import payloads, quantise
-from hostcc.coord.payloads import FlowEntry, Profile
+from hostcc.coord.core import payloads, quantise
+from hostcc.coord.core.payloads import FlowEntry, Profile
 from hostcc.model import JobProfile
 from tests.coord.records import record
 

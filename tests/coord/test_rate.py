@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.coord import rate
-from hostcc.coord.rate import FATAL, Allowances, Offenders, TokenBucket
-from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.net import rate
+from hostcc.coord.net.rate import FATAL, Allowances, Offenders, TokenBucket
+from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.log import Logger
 
 pytestmark = pytest.mark.unit

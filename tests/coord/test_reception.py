@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.message import Record
-from hostcc.coord.node import Node
-from hostcc.coord.settings import Settings
+from hostcc.coord.core.message import Record
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.settings import Settings
 from tests.coord.records import accusation, member, node, profile, record, saying
 
 pytestmark = pytest.mark.unit

@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostcc.coord import codec, keys, payloads
-from hostcc.coord.intake import Intake
-from hostcc.coord.keys import Member
-from hostcc.coord.message import Record
-from hostcc.coord.payloads import RULES, Rules
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Fate, Store
+from hostcc.coord.core import codec, payloads
+from hostcc.coord.core.intake import Intake
+from hostcc.coord.core.message import Record
+from hostcc.coord.core.payloads import RULES, Rules
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Fate, Store
+from hostcc.coord.keys import identity
+from hostcc.coord.keys.identity import Member
 from tests.coord.records import deliver, node, rounds
 
 pytestmark = pytest.mark.unit
@@ -27,7 +28,7 @@ class Recorded:
     """Believes the member whose public file is stored beside the message."""
 
     def __init__(self) -> None:
-        self._member: Member = keys.parse_public(STORED["public"].encode(), "stored")
+        self._member: Member = identity.parse_public(STORED["public"].encode(), "stored")
 
     def knows(self, writer: str) -> bool:
         return writer == self._member.name

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.coord.message import HASH_BYTES, MAX_LEAVES
-from hostcc.coord.repair import Exchange, Repair
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Store
+from hostcc.coord.core.message import HASH_BYTES, MAX_LEAVES
+from hostcc.coord.core.repair import Exchange, Repair
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Store
 from tests.coord.records import INTAKE, held, member, profile
 
 pytestmark = pytest.mark.unit

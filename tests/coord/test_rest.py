@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hostcc.bench.gossip_world import World
-from hostcc.coord.node import Node
-from hostcc.coord.payloads import Profile
-from hostcc.coord.settings import Settings
+from hostcc.coord.core.node import Node
+from hostcc.coord.core.payloads import Profile
+from hostcc.coord.core.settings import Settings
 from tests.coord.records import deliver, node, rounds
 
 pytestmark = pytest.mark.unit

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.payloads import Links
-from hostcc.coord.rumors import SWEPT, Rumors
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Store
+from hostcc.coord.core.payloads import Links
+from hostcc.coord.core.rumors import SWEPT, Rumors
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Store
 from tests.coord.records import held, member, record
 
 pytestmark = pytest.mark.unit

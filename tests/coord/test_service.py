@@ -11,14 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostcc.coord import codec, keys, keys_file, payloads
-from hostcc.coord.address import Address
-from hostcc.coord.keys import SecretKey
-from hostcc.coord.message import COUNTER_MAX, PROTOCOL, Message, Outgoing, Record
-from hostcc.coord.payloads import Links, Profile
-from hostcc.coord.seeds import Seeds, advertised
-from hostcc.coord.service import GossipService
-from hostcc.coord.transport import Transport
+from hostcc.coord.core import codec, payloads
+from hostcc.coord.core.message import COUNTER_MAX, PROTOCOL, Message, Outgoing, Record
+from hostcc.coord.core.payloads import Links, Profile
+from hostcc.coord.keys import files, identity
+from hostcc.coord.keys.identity import SecretKey
+from hostcc.coord.net.address import Address
+from hostcc.coord.net.seeds import Seeds, advertised
+from hostcc.coord.net.service import GossipService
+from hostcc.coord.net.transport import Transport
 from tests.coord.hostile import Attacker
 from tests.coord.members import make_keys, until
 from tests.coord.services import agree, member
@@ -111,10 +112,10 @@ async def test_a_new_key_signs_everything_anew(tmp_path: Path) -> None:
         services[0].node.publish(payloads.PROFILE, "job", PROFILE)
         slot = (payloads.PROFILE, "job")
         await until(lambda: all(s.node.store.get("n0", slot) for s in services))
-        host = keys.rotated(keys_file.read_secret(tmp_path / "n0"), time.time(), 3.0)
+        host = identity.rotated(files.read_secret(tmp_path / "n0"), time.time(), 3.0)
         for name in ("n1", "n2"):
-            keys_file.allow(tmp_path / name, host.member)
-        keys_file.write_host(tmp_path / "n0", host)
+            files.allow(tmp_path / name, host.member)
+        files.write_host(tmp_path / "n0", host)
         new = host.keys[1].public
 
         def signed_anew(service: GossipService) -> bool:
@@ -183,8 +184,8 @@ async def test_a_member_with_a_key_and_bad_intent(tmp_path: Path, logged: list[s
         slot = (payloads.PROFILE, "job")
         await until(lambda: services[0].node.store.get("n1", slot) is not None)
         before = services[0].node.store.get("n1", slot)
-        key = keys_file.read_secret(tmp_path / "hostile").keys[0]
-        server = keys_file.read_secret(tmp_path / "n0").keys[0].public
+        key = files.read_secret(tmp_path / "hostile").keys[0]
+        server = files.read_secret(tmp_path / "n0").keys[0].public
         target = services[0].transport
         assert isinstance(target, Transport)
         for data in hostile_messages(key):
@@ -210,8 +211,8 @@ async def test_a_member_with_a_key_and_bad_intent(tmp_path: Path, logged: list[s
 
 async def test_an_offender_is_named_once_and_not_heard(tmp_path: Path, logged: list[str]) -> None:
     async with cluster(tmp_path, 1) as services:
-        key = keys_file.read_secret(tmp_path / "hostile").keys[0]
-        server = keys_file.read_secret(tmp_path / "n0").keys[0].public
+        key = files.read_secret(tmp_path / "hostile").keys[0]
+        server = files.read_secret(tmp_path / "n0").keys[0].public
         target = services[0].transport
         with Attacker(target.address, server, key) as attacker:
             for _ in range(200):

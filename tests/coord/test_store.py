@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.coord.message import Record
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Fate, Store
+from hostcc.coord.core.message import Record
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Fate, Store
 from tests.coord.records import accusation, held, member, profile, record
 
 pytestmark = pytest.mark.unit

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.coord import keys, keys_file
-from hostcc.coord.address import Address
-from hostcc.coord.keyring import Keyring
-from hostcc.coord.transport import Transport
-from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.keys import files, identity
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net.address import Address
+from hostcc.coord.net.transport import Transport
+from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.errors import HostccError
 from tests.coord.members import LOOPBACK, End, make_keys, until
 
@@ -137,15 +137,15 @@ async def test_a_key_off_the_list_has_no_rights_on_a_connection_that_stands(
     make_keys(tmp_path, "ab")
     async with End("a", tmp_path / "a") as a, End("b", tmp_path / "b") as b:
         await a.said(b, b"first")
-        keys_file.revoke(tmp_path / "b", "a")
+        files.revoke(tmp_path / "b", "a")
         await until(lambda: b.transport.keyring.member_of(_curve(a)) is None)  # type: ignore[union-attr]
         a.send(b, b"second")
         await until(lambda: b.transport.connections() == (0, 0))
         assert not b.transport.send("a", a.transport.address, b"x")
         await until(lambda: b.transport.counters["refused"] > 0)
         assert ("a", b"second") not in b.got
-        host = keys_file.read_secret(tmp_path / "a")
-        keys_file.allow(tmp_path / "b", host.member)
+        host = files.read_secret(tmp_path / "a")
+        files.allow(tmp_path / "b", host.member)
         await a.said(b, b"third")
 
 
@@ -155,9 +155,9 @@ async def test_keys_change_while_messages_flow(tmp_path: Path) -> None:
     async with End("a", tmp_path / "a", QUICK) as a, End("b", tmp_path / "b", QUICK) as b:
         await a.said(b, b"old")
         old = hosts["b"]
-        rotated = keys.rotated(old, time.time(), 4.0)
-        keys_file.allow(tmp_path / "a", rotated.member)
-        keys_file.write_host(tmp_path / "b", rotated)
+        rotated = identity.rotated(old, time.time(), 4.0)
+        files.allow(tmp_path / "a", rotated.member)
+        files.write_host(tmp_path / "b", rotated)
         sent = 0
         while _curve(b) == old.keys[0].public.curve:
             await a.said(b, b"%d" % sent)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.coord import keys
-from hostcc.coord.keys import HostKeys
-from hostcc.coord.transport_settings import TransportSettings
+from hostcc.coord.keys import identity
+from hostcc.coord.keys.identity import HostKeys
+from hostcc.coord.net.transport_settings import TransportSettings
 from tests.coord.hostile import Attacker, Tap, ends, raw
 from tests.coord.members import End, make_keys, until
 
@@ -62,7 +62,7 @@ async def still_fine(tmp_path: Path, server: End) -> None:
 async def test_without_the_right_keys_nothing_gets_in(
     case: str, tmp_path: Path, hosts: dict[str, HostKeys], lines: list[str]
 ) -> None:
-    stranger = keys.generate(time.time())
+    stranger = identity.generate(time.time())
     server_key = hosts["server"].keys[0].public
     server, own = {
         "no key": (None, None),

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.coord import keys_file
-from hostcc.coord.address import Address
-from hostcc.coord.keys import HostKeys
-from hostcc.coord.knock import Knock, words
-from hostcc.coord.service import GossipService, ServiceSettings
-from hostcc.coord.troubles import Reason, Trouble
-from hostcc.metrics import TROUBLES
+from hostcc.coord.keys import files
+from hostcc.coord.keys.identity import HostKeys
+from hostcc.coord.net.address import Address
+from hostcc.coord.net.knock import Knock, words
+from hostcc.coord.net.service import GossipService, ServiceSettings
+from hostcc.coord.net.troubles import Reason, Trouble
+from hostcc.daemon.api.metrics import TROUBLES
 from tests.coord.members import LOOPBACK, TIMEOUT_S, make_keys, until
 from tests.coord.services import QUICK, QUICK_TRANSPORT, agree, member, planner
 from tests.coord.test_service import running
@@ -113,7 +113,7 @@ async def test_a_seed_whose_name_has_no_address(
 async def test_a_seed_that_is_not_on_the_list(
     tmp_path: Path, hosts: dict[str, HostKeys], logged: list[str]
 ) -> None:
-    keys_file.revoke(tmp_path / "a", "b")
+    files.revoke(tmp_path / "a", "b")
     alone = knowing("a", tmp_path / "a", ("b", Address("127.0.0.1", 9)))
     async with running(alone):
         found = await only(alone, Reason.NOT_ALLOWED)
@@ -127,7 +127,7 @@ async def test_a_key_that_the_other_does_not_have_on_its_list(
     tmp_path: Path, hosts: dict[str, HostKeys], logged: list[str]
 ) -> None:
     key = hosts["a"].keys[0].public.fingerprint
-    keys_file.revoke(tmp_path / "b", "a")
+    files.revoke(tmp_path / "b", "a")
     other = member("b", tmp_path / "b")
     async with running(other):
         alone = knowing("a", tmp_path / "a", ("b", other.transport.address))
@@ -145,14 +145,14 @@ async def test_a_key_that_the_other_does_not_have_on_its_list(
             assert said(logged, where, text) == 1
             assert said(logged, "127.0.0.1", f"its key {key}") == 1
             # Allowed there, everything is well.
-            keys_file.allow(tmp_path / "b", hosts["a"].member)
+            files.allow(tmp_path / "b", hosts["a"].member)
             await until(lambda: agree([alone, other]))
             await until(lambda: troubles(alone) == troubles(other) == [])
 
 
 async def test_a_member_that_was_learned_of_and_does_not_accept_the_key(tmp_path: Path) -> None:
     made = make_keys(tmp_path, "abc")
-    keys_file.revoke(tmp_path / "c", "a")
+    files.revoke(tmp_path / "c", "a")
     middle = member("b", tmp_path / "b")
     async with running(middle):
         services = [member(name, tmp_path / name, middle) for name in "ac"]

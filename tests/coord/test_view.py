@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hostcc.coord.message import Record
-from hostcc.coord.payloads import FlowEntry, Flows, Links, Member, PathEntry, Paths, Profile
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Store
+from hostcc.coord.core.message import Record
+from hostcc.coord.core.payloads import FlowEntry, Flows, Links, Member, PathEntry, Paths, Profile
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Store
 from hostcc.coord.view import Merged, Snapshot, build, neighbours
 from hostcc.schedule.plan import Options, plan
 from tests.coord.records import held, member, profile, record

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hostcc.client import ask
-from hostcc.config import Config
-from hostcc.configfile import check
+from hostcc.config.load import check
+from hostcc.config.schema import Config
 from hostcc.errors import HostccError
 from hostcc.lab import agents, gossip
 from hostcc.lab.fabric import Fabric
 from hostcc.lab.plan import hosts_of
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
-from hostcc.validate import convert
+from hostcc.system.validate import convert
 from tests.real import until
 
 HOSTS = hosts_of(Scenario(job=(JobSpec(name="a", comm_ms=1, hosts=4),)))

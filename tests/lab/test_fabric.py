@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.cgroups import resolve_root
 from hostcc.lab import netns, state
 from hostcc.lab.ecn import marked_packets
 from hostcc.lab.fabric import LEFT, Fabric
 from hostcc.lab.plan import hosts_of, packet_bytes
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
+from hostcc.system.cgroups import resolve_root
 
 pytestmark = pytest.mark.kernel
 

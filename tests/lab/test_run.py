@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from hostcc.cgroups import resolve_root
 from hostcc.cli.main import main
 from hostcc.lab import down, results, state
+from hostcc.system.cgroups import resolve_root
 from tests.patience import Patience
 
 pytestmark = pytest.mark.kernel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hostcc.measure.discover.scan import Scanner
-from hostcc.measure.discover.types import Snapshot
+from hostcc.system.process_scan import Scanner
+from hostcc.system.processes import Snapshot
 
 DATA = Path(__file__).with_name("data")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.libbpf import lib
+from hostcc.bpf.loader.libbpf import lib
 from hostcc.lab import netns
 from hostcc.measure.bins import Ring
 from hostcc.measure.destinations import address

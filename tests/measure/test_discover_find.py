@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hostcc.limits import MAX_JOBS, is_job_name
 from hostcc.measure.discover.find import find
-from hostcc.measure.discover.types import (
+from hostcc.system.processes import (
     ENVIRON,
     Found,
     Kind,

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.measure import bins
 from hostcc.measure.bins import Ring
 from hostcc.measure.meter import RX, TX

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.bench import synthetic
+from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure import period
 from hostcc.measure.rhythm import Rhythm
 from hostcc.measure.series import ByteSeries, empty, part, rebinned, series
-from hostcc.measuring.window import ENOUGH
 
 pytestmark = pytest.mark.unit
 

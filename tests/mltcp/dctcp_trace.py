@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 from hostcc.mltcp.backend import Records
 from hostcc.mltcp.params import JobParams, Variant
 from tests.mltcp.dctcp_oracle import After, DctcpOracle

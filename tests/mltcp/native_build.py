@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hostcc.bpf import build
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 
 NATIVE = Path(__file__).parent / "native"
 RENO, HOSTCC = 0, 1

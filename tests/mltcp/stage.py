@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.lab import netns
 from hostcc.lab.fabric import Fabric
 from hostcc.lab.plan import Host, hosts_of

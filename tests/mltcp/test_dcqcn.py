@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostcc.daemon.changes.journal import Journal
 from hostcc.errors import HostccError, InputError
-from hostcc.journal import Journal
 from hostcc.mltcp import dcqcn
 from hostcc.mltcp.dcqcn import Knob, Port
 from hostcc.mltcp.dcqcn_knobs import Knobs

@@ -1,4 +1,4 @@
-"""hostcc/bpf/host.bpf.h on a clock and a queue of the test's own."""
+"""hostcc/bpf/programs/host.bpf.h on a clock and a queue of the test's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hostcc/bpf/iteration.h: silence, and what is learned at the end of an iteration."""
+"""hostcc/bpf/programs/iteration.h: silence, and what is learned at the end of an iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hostcc/bpf/mend.bpf.h: answers that the kernel loses, and jobs that never pause."""
+"""hostcc/bpf/programs/mend.bpf.h: answers that the kernel loses, and jobs that never pause."""
 
 from __future__ import annotations
 

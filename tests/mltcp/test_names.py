@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.mltcp.names import STRUCT_OPS, kernel_names
 from hostcc.mltcp.params import Variant
 

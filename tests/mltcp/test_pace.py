@@ -1,4 +1,4 @@
-"""hostcc/bpf/pace.h: pauses of parked flows."""
+"""hostcc/bpf/programs/pace.h: pauses of parked flows."""
 
 from __future__ import annotations
 

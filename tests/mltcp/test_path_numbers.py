@@ -1,4 +1,4 @@
-"""hostcc/bpf/path.bpf.h: whose window a socket gets, and how long it stays whose it is."""
+"""hostcc/bpf/programs/path.bpf.h: whose window a socket gets, and how long it stays whose it is."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 from hostcc.lab.scenario import FabricSpec
 from hostcc.mltcp.kernel import MltcpKernel
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant

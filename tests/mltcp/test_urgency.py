@@ -1,4 +1,4 @@
-"""hostcc/bpf/urgency.h: how far, how urgent, what queue is tolerated; the lots."""
+"""hostcc/bpf/programs/urgency.h: how far, how urgent, what queue is tolerated; the lots."""
 
 from __future__ import annotations
 

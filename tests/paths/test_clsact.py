@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from hostcc.bpf.errors import BpfError
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
+from hostcc.cli.kernel_probes import in_new_netns
 from hostcc.paths import clsact, hooks
 from hostcc.paths.hooks import EGRESS, INGRESS, Way
-from hostcc.paths.netlink import attributes, dump
 from hostcc.paths.steer_kernel import PROGRAMS, SteerKernel
-from hostcc.probes import in_new_netns
-from hostcc.rtnetlink import ask
+from hostcc.system.netlink import attributes, dump
+from hostcc.system.rtnetlink import ask
 
 pytestmark = pytest.mark.kernel
 

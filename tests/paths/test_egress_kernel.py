@@ -1,4 +1,4 @@
-"""Root queues as they are on this machine; queues that are made: tests/planning."""
+"""Root queues as they are on this machine; queues that are made: tests/daemon/planning."""
 
 from __future__ import annotations
 

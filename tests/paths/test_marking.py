@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostcc.bpf.netns import in_netns
+from hostcc.bpf.loader.netns import in_netns
 from hostcc.mltcp.params import Variant
 from hostcc.paths.marking import JobMark, MarkKernel
 from tests.mltcp.stage import mltcp

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from hostcc.cli.kernel_probes import in_new_netns
+from hostcc.daemon.changes import path_kinds
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import changes, choose, egress, shares
+from hostcc.paths import choose, egress, shares
 from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
 from hostcc.paths.marking import JobMark
 from hostcc.paths.shares import Hold
-from hostcc.probes import in_new_netns
 from tests.refusals import refusal_of
 
 pytestmark = pytest.mark.unit
@@ -139,6 +140,6 @@ def test_htb_classes_are_made_and_undone() -> None:
 
 
 def test_changes_have_stable_names() -> None:
-    assert changes.hooks("eth0", 1).id == "steer-hooks:eth0"
-    assert changes.mark("job1", 160, "plan").after == {"dscp": 40}
-    assert changes.reserved_ports("", "61000-65535", 1).id == "reserved-ports"
+    assert path_kinds.hooks("eth0", 1).id == "steer-hooks:eth0"
+    assert path_kinds.mark("job1", 160, "plan").after == {"dscp": 40}
+    assert path_kinds.reserved_ports("", "61000-65535", 1).id == "reserved-ports"

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
+from hostcc.cli.kernel_probes import in_new_netns
 from hostcc.paths import reserve, sockdiag
-from hostcc.probes import in_new_netns
 
 pytestmark = pytest.mark.kernel
 

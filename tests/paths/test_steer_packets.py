@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hostcc.bpf import testrun
-from hostcc.bpf.object import BpfObject
-from hostcc.bpf.objects import object_path
+from hostcc.bpf.loader import testrun
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
 from hostcc.paths.packets import ICMP, ICMP6, TCP, UDP, checksum
 
 pytestmark = pytest.mark.kernel

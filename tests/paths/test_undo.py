@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.daemon.changes import path_kinds
+from hostcc.daemon.changes.steering_undo import network_namespace, undo
 from hostcc.model import Change
-from hostcc.paths import changes, reserve
-from hostcc.paths.undo import network_namespace, undo
+from hostcc.paths import reserve
 
 pytestmark = pytest.mark.unit
 
@@ -23,7 +24,7 @@ def sysctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ports(netns: int = 0, before: str = "8080") -> Change:
-    return changes.reserved_ports(before, f"{before},{RANGE}", netns or network_namespace())
+    return path_kinds.reserved_ports(before, f"{before},{RANGE}", netns or network_namespace())
 
 
 def test_ports_are_written_back(sysctl: Path) -> None:
@@ -43,11 +44,11 @@ def test_another_namespace_is_left_alone(sysctl: Path) -> None:
     sysctl.write_text(f"8080,{RANGE}\n")
     assert "network namespace 1: run hostcc rollback there" in undo(ports(netns=1))
     assert sysctl.read_text() == f"8080,{RANGE}\n"
-    assert "network namespace 1" in undo(changes.hooks("eth0", 1))
+    assert "network namespace 1" in undo(path_kinds.hooks("eth0", 1))
 
 
 def test_a_device_that_is_gone_has_no_hooks() -> None:
-    assert undo(changes.hooks("hcc-gone0", network_namespace())) == ""
+    assert undo(path_kinds.hooks("hcc-gone0", network_namespace())) == ""
 
 
 def test_a_sysctl_that_cannot_be_read_is_said(sysctl: Path) -> None:

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from hostcc.cli.viewfile import view_of
-from hostcc.coord import codec, view
-from hostcc.coord.intake import Intake
-from hostcc.coord.nokeys import NoKeys
-from hostcc.coord.settings import Settings
-from hostcc.coord.store import Store
+from hostcc.coord import view
+from hostcc.coord.core import codec
+from hostcc.coord.core.intake import Intake
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Store
+from hostcc.coord.keys.none import NoKeys
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.plan import Options, solved
 from hostcc.schedule.revision import REVISION

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hostcc.bpf.btf import Btf
+from hostcc.bpf.loader.btf import Btf
 from hostcc.tracing import layout
 from hostcc.tracing.layout import (
     FIELDS,

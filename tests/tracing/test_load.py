@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf.btf import Btf
+from hostcc.bpf.loader.btf import Btf
 from hostcc.errors import Exit
 from hostcc.tracing import load
 from hostcc.tracing.load import (

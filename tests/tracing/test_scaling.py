@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from hostcc.daemon.jobs.views import STANCES
 from hostcc.mltcp.params import Shape
 from hostcc.mltcp.shape import Q10, f_table_q10
 from hostcc.tracing.jobs import Parameters
 from hostcc.tracing.scaling import LEARNING, Progress, bytes_ratio, progress_of, scale
-from hostcc.views import STANCES
 
 pytestmark = pytest.mark.unit
 

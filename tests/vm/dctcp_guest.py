@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.bpf.object import BpfObject
+from hostcc.bpf.loader.object import BpfObject
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
 from tests.mltcp.peer import TCP_CONGESTION, control, unsent
 from tests.mltcp.stage import mltcp_from

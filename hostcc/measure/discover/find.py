@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from hostcc.limits import MAX_JOBS
 from hostcc.measure.discover import paths
 from hostcc.measure.discover.names import address, is_loopback, job_id, number
-from hostcc.measure.discover.types import (
+from hostcc.system.processes import (
     MAX_CMDLINE,
     ROOT_UID,
     Found,

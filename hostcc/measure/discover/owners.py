@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostcc.measure.discover import procfs
-from hostcc.measure.discover.scan import read
-from hostcc.measure.discover.types import ProcessRef
+from hostcc.system import procfs
+from hostcc.system.process_scan import read
+from hostcc.system.processes import ProcessRef
 
 
 def owner(group: str, groups: Mapping[str, str]) -> str | None:

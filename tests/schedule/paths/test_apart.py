@@ -9,13 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 
+from hostcc.config.sections.plan import PlanConfig
+from hostcc.daemon.planning.planner import options
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
-from hostcc.planning.planner import options
 from hostcc.schedule.explain import explain
 from hostcc.schedule.paths.apart import apart
 from hostcc.schedule.plan import Solution, solved
 from hostcc.schedule.problem import Ints, Problem, build
-from hostcc.sections.plan import PlanConfig
 
 pytestmark = pytest.mark.unit
 

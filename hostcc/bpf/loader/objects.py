@@ -1,0 +1,19 @@
+"""Where the compiled BPF objects of this package are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hostcc.bpf.loader.errors import BpfError
+
+HERE = Path(__file__).resolve().parents[1] / "programs"
+
+
+def object_path(name: str) -> Path:
+    """Path of `<name>.bpf.o` of the package's programs; BpfError when it was not built."""
+    path = HERE / f"{name}.bpf.o"
+    if not path.is_file():
+        raise BpfError(
+            f"{path}: the BPF object is not built; run python -m hostcc.bpf.build", path=path
+        )
+    return path

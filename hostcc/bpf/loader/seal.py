@@ -1,0 +1,40 @@
+"""A seal at the end of an object file: what it was built from, and a digest of all of it.
+
+libbpf trusts its input, and a damaged file can crash it together with the daemon.  ELF
+readers ignore what follows the last section, so the seal disturbs no other tool.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from hostcc.bpf.loader.elf import FormatError
+
+MAGIC = b"hostccO1"
+DIGEST_BYTES = 32
+SEAL_BYTES = len(MAGIC) + 2 * DIGEST_BYTES
+
+
+def seal(image: bytes, key: bytes) -> bytes:
+    """The file for an object: its image, then the seal; `key` is 32 bytes."""
+    body = image + MAGIC + key
+    return body + hashlib.sha256(body).digest()
+
+
+def unseal(data: bytes) -> bytes:
+    """The image in a sealed file.  Raises FormatError when anything in it was changed."""
+    body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
+    if not body[-DIGEST_BYTES - len(MAGIC) :].startswith(MAGIC):
+        raise FormatError("not an object built by hostcc.bpf.build, or cut short")
+    if hashlib.sha256(body).digest() != digest:
+        raise FormatError("damaged: its contents do not match its digest")
+    return data[:-SEAL_BYTES]
+
+
+def key_of(data: bytes) -> bytes:
+    """The key that a file was sealed with; empty when it has no valid seal."""
+    try:
+        image = unseal(data)
+    except FormatError:
+        return b""
+    return data[len(image) + len(MAGIC) :][:DIGEST_BYTES]

@@ -1,0 +1,1 @@
+"""The configuration: its schema, and loading it from files."""

@@ -1,0 +1,141 @@
+"""The agent's configuration as a whole, and what follows from it for each job.
+
+Its sections are in hostcc.config.sections: the types are the documentation; docs/config.md is the
+same for operators.  Reading files is in configfile.py.  Nothing here has side effects.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from hostcc.config.sections.agent import AgentConfig
+from hostcc.config.sections.discover import DiscoverConfig
+from hostcc.config.sections.egress import EgressConfig
+from hostcc.config.sections.gossip import GossipConfig
+from hostcc.config.sections.job import JobConfig, Wishes
+from hostcc.config.sections.marking import MarkingConfig
+from hostcc.config.sections.measure import GpuConfig, MarksConfig, MeasureConfig
+from hostcc.config.sections.mltcp import MltcpConfig
+from hostcc.config.sections.paths import PathsConfig
+from hostcc.config.sections.pcie import PcieConfig
+from hostcc.config.sections.plan import PlanConfig
+from hostcc.config.sections.rdma import RdmaConfig
+from hostcc.limits import MAX_JOBS
+from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
+from hostcc.quota import Quota
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One whole configuration."""
+
+    agent: AgentConfig = AgentConfig()
+    mltcp: MltcpConfig = MltcpConfig()
+    measure: MeasureConfig = MeasureConfig()
+    discover: DiscoverConfig = DiscoverConfig()
+    gpu: GpuConfig = GpuConfig()
+    marks: MarksConfig = MarksConfig()
+    gossip: GossipConfig = GossipConfig()
+    plan: PlanConfig = PlanConfig()
+    marking: MarkingConfig = MarkingConfig()
+    egress: EgressConfig = EgressConfig()
+    rdma: RdmaConfig = RdmaConfig()
+    pcie: PcieConfig = PcieConfig()
+    paths: PathsConfig = PathsConfig()
+    job: Annotated[tuple[JobConfig, ...], Meta(max_length=MAX_JOBS - 1)] = ()
+
+    @property
+    def socket_path(self) -> Path:
+        """Where the control socket is."""
+        return Path(self.agent.socket or f"{self.agent.run_dir}/control.sock")
+
+    @property
+    def marks_path(self) -> str:
+        """Where marks arrive: a path, or @NAME for an abstract one."""
+        return self.marks.socket or f"{self.agent.run_dir}/marks.sock"
+
+    def quota(self, total: int = MAX_JOBS - 1) -> Quota:
+        """Of job slots, or of another thing of which there are `total`."""
+        agent = self.agent
+        return Quota(total, agent.per_uid, min(agent.for_root, total))
+
+    def job_named(self, name: str) -> JobConfig | None:
+        """The `[[job]]` of that name."""
+        return next((job for job in self.job if job.name == name), None)
+
+
+def expand_ports(ports: tuple[int | str, ...]) -> list[range]:
+    """Ports and "LOW-HIGH" ranges as ranges; a reversed or impossible one comes out empty."""
+    found = []
+    for item in ports:
+        low, high = (item, item) if isinstance(item, int) else map(int, item.split("-"))
+        found.append(range(low, high + 1) if 1 <= low <= high <= 65535 else range(0))
+    return found
+
+
+def port_rules(config: Config) -> dict[tuple[int, bool], str]:
+    """(port, is_remote) -> job, of every rule."""
+    return {
+        (port, remote): job.name
+        for job in config.job
+        for remote, ports in ((False, job.local_ports), (True, job.remote_ports))
+        for span in expand_ports(ports)
+        for port in span
+    }
+
+
+def shape_of(mltcp: MltcpConfig, job: JobConfig | None) -> Shape:
+    """F of a job: each of its keys that is absent comes from `[mltcp]`."""
+    own = job or JobConfig(name="x")
+    return Shape(
+        kind=own.shape if own.shape is not None else mltcp.shape,
+        slope=own.slope if own.slope is not None else mltcp.slope,
+        intercept=own.intercept if own.intercept is not None else mltcp.intercept,
+        table=own.table if own.table is not None else mltcp.table,
+    )
+
+
+def job_params(
+    config: Config,
+    name: str,
+    mode: Mode,
+    static_weight: float | None = None,
+    wishes: Wishes | None = None,
+) -> JobParams:
+    """What the kernel is told about a job.
+
+    The order of precedence is: what its owner asked at `hostcc run`, its `[[job]]`,
+    `[mltcp]`.  `static_weight` is what `unfair static` gave; without it the job's weight
+    serves.
+    """
+    base, job = config.mltcp, config.job_named(name)
+    own = job or JobConfig(name=name)
+    asked = wishes or Wishes()
+    weight = own.weight if asked.weight is None else asked.weight
+    low = own.delay_target_min_us
+    high = own.delay_target_max_us
+    silence = own.silence_us if own.silence_us is not None else base.silence_us
+    given = asked.bytes_per_iteration
+    return JobParams(
+        name=name,
+        variant=own.variant or base.variant,
+        mode=mode,
+        scope=own.ratio_scope or base.ratio_scope,
+        shape=shape_of(base, job),
+        weight=weight,
+        static_weight=weight if static_weight is None else static_weight,
+        bytes_per_iteration=own.bytes_per_iteration if given is None else given,
+        silence_us=silence or None,
+        target_min_us=low if low is not None else base.delay_target_min_us,
+        target_max_us=high if high is not None else base.delay_target_max_us,
+    )
+
+
+def variants(config: Config) -> list[Variant]:
+    """The congestion controls that this configuration can need, in a fixed order."""
+    wanted = {config.mltcp.variant, *(job.variant for job in config.job)}
+    if Variant.DCTCP in wanted:
+        wanted.add(Variant.RENO)  # what it becomes on connections without ECN
+    return [variant for variant in Variant if variant in wanted]

@@ -1,0 +1,70 @@
+"""One job: how to find it, and what its owner wishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from hostcc.config.sections.words import (
+    Bytes,
+    Factor,
+    Flop,
+    FTable,
+    JobName,
+    Micros,
+    Ports,
+    Silence,
+    Slope,
+    Weight,
+)
+from hostcc.mltcp.params import Scope, ShapeKind, Variant
+
+
+class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[job]]`: one job's wishes, and how to find its sockets if `hostcc run` did not start it."""
+
+    name: JobName
+    weight: Weight = 1.0
+    """Multiplies F; in static mode it is F unless `unfair static` says otherwise."""
+    bytes_per_iteration: Bytes | None = None
+    """Bytes that this host sends in one iteration; absent: learned."""
+    flops: Flop | None = None
+    """FLOP of one iteration on this host's GPUs; absent: measured."""
+    local_ports: Ports = ()
+    remote_ports: Ports = ()
+    variant: Variant | None = None
+    ratio_scope: Scope | None = None
+    shape: ShapeKind | None = None
+    slope: Slope | None = None
+    intercept: Factor | None = None
+    table: FTable | None = None
+    delay_target_min_us: Micros | None = None
+    delay_target_max_us: Micros | None = None
+    silence_us: Silence | None = None
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a job's owner asked for at `hostcc run`; None: not asked."""
+
+    weight: float | None = None
+    bytes_per_iteration: int | None = None
+    flops: float | None = None
+
+    def over(self, earlier: Wishes) -> Wishes:
+        """These, and what was asked earlier where these say nothing."""
+        size, flops = self.bytes_per_iteration, self.flops
+        return Wishes(
+            earlier.weight if self.weight is None else self.weight,
+            earlier.bytes_per_iteration if size is None else size,
+            earlier.flops if flops is None else flops,
+        )
+
+    def shown(self) -> dict[str, float | int | None]:
+        """As the journal keeps them for the next agent."""
+        asked: dict[str, float | int | None] = {
+            "weight": self.weight,
+            "bytes_per_iteration": self.bytes_per_iteration,
+        }
+        return asked if self.flops is None else {**asked, "flops": self.flops}

@@ -1,0 +1,1 @@
+"""The gossip core: no I/O, no clock."""

@@ -1,0 +1,155 @@
+"""Who takes part and who is gone: suspicion, refutation, death (SWIM, Lifeguard).
+
+An accusation is a record of its writer, as everything else.  A member is dead once it has been
+accused for long enough in its present incarnation: the more accusers, the sooner (Lifeguard,
+section 3.2).  It lives again with its next incarnation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from hostcc.coord.core.settings import Settings
+from hostcc.coord.core.store import Store
+
+
+class State(StrEnum):
+    """What is known of a member."""
+
+    ALIVE = "alive"
+    SUSPECT = "suspect"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True)
+class Since:
+    """An incarnation that is suspect, or dead, and from when."""
+
+    incarnation: int
+    at: float
+    """Experienced seconds."""
+
+
+class Membership:
+    """Liveness of all members but this one, from the store's accusations and time."""
+
+    def __init__(self, name: str, store: Store, settings: Settings, rng: Random) -> None:
+        self._name = name
+        self._store = store
+        self._settings = settings
+        self._rng = rng
+        self._suspects: dict[str, Since] = {}
+        self._dead: dict[str, Since] = {}
+        self.others: list[str] = []
+        """Members that are not dead, without this one, in an order of their own: probing goes
+        round in it, so newcomers are put in anywhere (SWIM, section 4.3)."""
+        self.changes = 0
+        """Counts deaths and returns."""
+        self._died: list[str] = []
+        self._returned: list[str] = []
+
+    @property
+    def count(self) -> int:
+        """Members that are not dead, with this one."""
+        return len(self.others) + 1
+
+    def state(self, member: str) -> State:
+        """Of a member; strangers are alive."""
+        if member in self._dead:
+            return State.DEAD
+        return State.SUSPECT if member in self._suspects else State.ALIVE
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether some are suspect."""
+        return bool(self._suspects)
+
+    def is_dead(self, member: str) -> bool:
+        """Whether a member has no part in the view."""
+        return member in self._dead
+
+    def dead(self) -> list[str]:
+        """Those that may come back."""
+        return list(self._dead)
+
+    def seen(self, member: str, *, new: bool) -> None:
+        """A newer member record was taken; `new`: the first of this member."""
+        if member == self._name:
+            return
+        incarnation = self._store.incarnation(member)
+        suspicion = self._suspects.get(member)
+        if suspicion is not None and suspicion.incarnation < incarnation:
+            del self._suspects[member]
+        death = self._dead.get(member)
+        if death is not None and death.incarnation < incarnation:
+            del self._dead[member]
+            self._returned.append(member)
+            self.changes += 1
+            new = True
+        if new:
+            self._insert(member)
+
+    def adopt(self, others: list[str]) -> None:
+        """Know these members, all alive: how simulated members start in mid-life."""
+        self.others = others
+
+    def tick(self, now: float) -> list[str]:
+        """New suspects, new deaths.  Returns members that are to be forgotten."""
+        self._suspect(now)
+        for member, suspicion in list(self._suspects.items()):
+            if suspicion.incarnation not in self._store.accusers(member).values():
+                del self._suspects[member]
+            elif now >= suspicion.at + self._patience(member, suspicion.incarnation):
+                del self._suspects[member]
+                self._dead[member] = Since(suspicion.incarnation, now)
+                self.others.remove(member)
+                self._died.append(member)
+                self.changes += 1
+        limit = now - self._settings.forget_s
+        gone = [member for member, death in self._dead.items() if death.at <= limit]
+        for member in gone:
+            del self._dead[member]
+        return gone
+
+    def take_changes(self) -> tuple[list[str], list[str]]:
+        """Who died and who returned since the last time."""
+        died, returned, self._died, self._returned = self._died, self._returned, [], []
+        return died, returned
+
+    def unfounded(self) -> list[str]:
+        """Dead members that nobody accuses any more: newcomers could not know."""
+        return [
+            member
+            for member, death in self._dead.items()
+            if death.incarnation not in self._store.accusers(member).values()
+        ]
+
+    def _suspect(self, now: float) -> None:
+        for member in self._store.accused():
+            if member == self._name or member in self._dead:
+                continue
+            incarnation = self._store.incarnation(member)
+            before = self._suspects.get(member)
+            if before is not None and before.incarnation == incarnation:
+                continue
+            if incarnation in self._store.accusers(member).values():
+                self._suspects[member] = Since(incarnation, now)
+
+    def _patience(self, member: str, incarnation: int) -> float:
+        """Seconds from suspicion to death: from the longest down to the shortest as others
+        confirm it (Lifeguard, section 3.2)."""
+        accusers = sum(1 for one in self._store.accusers(member).values() if one == incarnation)
+        least, most = self._settings.suspicion(self.count)
+        enough = min(self._settings.confirmations, max(self.count - 2, 0))
+        if enough == 0:
+            return least
+        share = math.log(max(accusers, 1)) / math.log(enough + 1)
+        return max(least, most - (most - least) * share)
+
+    def _insert(self, member: str) -> None:
+        at = self._rng.randrange(len(self.others) + 1)
+        self.others.append(member)
+        self.others[at], self.others[-1] = self.others[-1], self.others[at]

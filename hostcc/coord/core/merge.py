@@ -1,0 +1,46 @@
+"""Several hosts' measurements of one job as one profile.
+
+Sums and maxima as in Crux (SIGCOMM'24, section 4): W over all hosts, t of the slowest.  What a
+single host should not be able to decide for a job is the lower median over its hosts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from statistics import median_low
+
+from hostcc.coord.core.payloads import Profile
+from hostcc.model import JobProfile
+
+
+def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
+    """The profile of a job from those of its hosts, at least one, in any order."""
+    profiles = [parts[host] for host in sorted(parts)]
+    # How long an iteration takes is for those to say who have measured it.
+    timed = [one for one in profiles if not one.provisional]
+    confidence = 1.0 if timed else 0.0
+    timed = timed or profiles
+    compute = max(one.compute_s for one in timed)
+    to: dict[str, float] = {}
+    for one in profiles:
+        for name, volume in one.to:
+            to[name] = to.get(name, 0.0) + volume
+    return JobProfile(
+        job=job,
+        compute_s=compute,
+        comm_start_s=min(compute, median_low(one.comm_start_s for one in timed)),
+        work=math.fsum(one.work for one in profiles),
+        gpus=math.fsum(one.gpus for one in profiles),
+        period_s=max(one.period_s for one in timed),
+        comm_s=max(one.comm_s for one in timed),
+        bytes_to=tuple(sorted(to.items())),
+        weight=median_low(one.weight for one in profiles),
+        slowdown=median_low(one.slowdown for one in timed),
+        confidence=confidence,
+    )
+
+
+def capacity(declared: Iterable[float]) -> float:
+    """Of a link that several hosts have declared: the lower median."""
+    return median_low(declared)

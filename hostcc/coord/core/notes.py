@@ -1,0 +1,75 @@
+"""Small messages from host to host beside gossip: authenticated like it, bounded, never repeated.
+
+What does not fit is dropped and counted, on both sides: whoever uses notes says again what has
+to arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from hostcc.coord.core.message import MAX_NOTE, MAX_NOTES, PROTOCOL, Message, Note, Outgoing
+from hostcc.errors import InputError, one_line
+
+MAX_PEERS = 256
+"""Peers with notes that wait to be sent, which is until the loop's next turn."""
+
+Hear = Callable[[str, bytes], None]
+"""(Authenticated peer, what it says); raises InputError for what is no such note."""
+
+
+class Notes:
+    """Notes of one turn of the loop to one peer travel in one message."""
+
+    def __init__(
+        self,
+        send: Callable[[Iterable[Outgoing], float], None],
+        clock: Callable[[], float],
+        counters: Counter[str],
+        offence: Callable[[str, str], None],
+    ) -> None:
+        """`offence`: a peer has said what nobody of ours would say, and what that was."""
+        self._send, self._clock, self._counters = send, clock, counters
+        self._offence = offence
+        self._waiting: dict[str, list[Note]] = {}
+        self._topics: dict[str, Hear] = {}
+
+    def listen(self, topic: str, hear: Hear | None) -> None:
+        """Have notes of a topic taken by somebody, or by nobody any more."""
+        if hear is None:
+            self._topics.pop(topic, None)
+        else:
+            self._topics[topic] = hear
+
+    def say(self, peer: str, topic: str, data: bytes) -> bool:
+        """Send at most MAX_NOTE bytes to a member; False when there is no room for it."""
+        waiting = self._waiting.get(peer, [])
+        full = not waiting and len(self._waiting) >= MAX_PEERS
+        if full or len(data) > MAX_NOTE or len(waiting) >= MAX_NOTES:
+            self._counters["dropped: note"] += 1
+            return False
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._waiting.setdefault(peer, waiting).append(Note(topic, data))
+        return True
+
+    def flush(self) -> None:
+        """Hand what waits to the transport."""
+        waiting, self._waiting = self._waiting, {}
+        out = [Outgoing(peer, Message(PROTOCOL, notes=tuple(n))) for peer, n in waiting.items()]
+        if out:
+            self._send(out, self._clock())
+
+    def heard(self, peer: str, notes: Iterable[Note]) -> None:
+        """Give a peer's notes to those that they are for."""
+        for note in notes:
+            hear = self._topics.get(note.topic)
+            if hear is None:
+                self._counters["dropped: note nobody takes"] += 1
+                continue
+            try:
+                hear(peer, note.data)
+            except InputError as error:
+                self._offence(peer, one_line(str(error)))

@@ -1,0 +1,277 @@
+"""What records contain, by kind, and within which bounds a measurement is believed.
+
+A record out of bounds is not taken at all.  Kinds that this version does not know are kept and
+passed on, and mean nothing to it.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from hostcc.coord.core.message import MAX_PAYLOAD, Counter, Name, Record
+from hostcc.errors import InputError
+from hostcc.limits import BYTES_PER_ITERATION_MAX, WEIGHT_MAX, WEIGHT_MIN
+
+MAX_SECONDS = 86_400.0
+"""No iteration takes longer than a day."""
+MAX_GPUS = 64.0
+"""In one host."""
+MAX_FLOP_PER_S = 4e16
+"""Of one GPU: above the peak of anything sold, at any precision."""
+MAX_CAPACITY = 1e12
+"""Bytes per second of a link: 8 Tbit/s."""
+MAX_SLOWDOWN = 10.0
+MAX_DESTINATIONS = 192
+MAX_FLOWS = 64
+MAX_PATHS = 64
+MAX_HOPS = 12
+MAX_PORTS = 16
+MAX_LINKS = 144
+MAX_ADDRESSES = 32
+MAX_OPTIONS = 32
+MAX_PLAIN = 128 * 1024
+"""Bytes of a record's content that travels compressed; the largest path table has 80 kB."""
+
+LinkName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:>/@-]{1,96}\Z")]
+Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:%\[\]-]{0,128}\Z")]
+Seconds = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
+Volume = Annotated[float, Meta(ge=0, le=BYTES_PER_ITERATION_MAX)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Option = tuple[
+    Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]{0,47}\Z")],
+    Annotated[str, Meta(pattern=r"^[ -~]{1,64}\Z")],
+]
+
+MEMBER, ACCUSE = "member", "accuse"
+PROFILE, FLOWS, PATHS, LINKS = "profile", "flows", "paths", "links"
+ADDRESSES, WAITING, RULES = "addresses", "waiting", "rules"
+
+
+class Member(Struct, frozen=True, array_like=True):
+    """That a host takes part, and where it is."""
+
+    address: Address
+    """host:port to connect to; empty: it connects to others."""
+    birth: Counter
+    """The incarnation in which this life of the host began: records of earlier ones are void."""
+    software: Annotated[str, Meta(pattern=r"^[ -~]{0,32}\Z")] = ""
+    life: Counter = 0
+    """Drawn anew at every start, so that no two lives say the same."""
+
+
+class Accusation(Struct, frozen=True, array_like=True):
+    """That a member does not answer; the key says which."""
+
+    incarnation: Counter
+    """Of the accused: a higher one refutes."""
+
+
+class Profile(Struct, frozen=True, array_like=True):
+    """model.JobProfile as one host measured it, in steps (quantise.py); the key is the job."""
+
+    compute_s: Seconds
+    comm_start_s: Seconds
+    work: Annotated[float, Meta(ge=0)]
+    """FLOP per iteration, on this host."""
+    gpus: Annotated[float, Meta(ge=0, le=MAX_GPUS)]
+    period_s: Seconds = 0.0
+    comm_s: Seconds = 0.0
+    weight: Annotated[float, Meta(ge=WEIGHT_MIN, le=WEIGHT_MAX)] = 1.0
+    slowdown: Annotated[float, Meta(ge=1, le=MAX_SLOWDOWN)] = 1.0
+    to: Annotated[tuple[tuple[Name, Volume], ...], Meta(max_length=MAX_DESTINATIONS)] = ()
+    """(Member, bytes per iteration) that the job's traffic goes to."""
+    provisional: bool = False
+    """Guessed from what the job sends, because its iterations are not known yet."""
+
+
+class FlowEntry(Struct, frozen=True, array_like=True):
+    """One flow that starts at the writer."""
+
+    id: Name
+    """Unique at the writer."""
+    dst: Name
+    bytes: Volume
+    elephant: bool = True
+    protocol: Annotated[str, Meta(pattern=r"^[a-z0-9]{0,8}\Z")] = "tcp"
+    src_port: Port = 0
+    dst_port: Port = 0
+    path: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{0,64}\Z")] = ""
+
+
+class Flows(Struct, frozen=True, array_like=True):
+    """What a job sends from the writer; the key is the job."""
+
+    flows: Annotated[tuple[FlowEntry, ...], Meta(max_length=MAX_FLOWS)]
+
+
+class PathEntry(Struct, frozen=True, array_like=True):
+    """One way from the writer to the key's destination."""
+
+    id: Name
+    links: Annotated[tuple[LinkName, ...], Meta(max_length=MAX_HOPS)]
+    ports: Annotated[tuple[Port, ...], Meta(max_length=MAX_PORTS)] = ()
+
+
+class Paths(Struct, frozen=True, array_like=True):
+    """All ways from the writer to the key's destination."""
+
+    paths: Annotated[tuple[PathEntry, ...], Meta(max_length=MAX_PATHS)]
+
+
+class Links(Struct, frozen=True, array_like=True):
+    """What the writer knows of the capacity of links."""
+
+    links: Annotated[
+        tuple[tuple[LinkName, Annotated[float, Meta(ge=0, le=MAX_CAPACITY)]], ...],
+        Meta(max_length=MAX_LINKS),
+    ]
+    """(Directed link, bytes per second); 0: it has failed."""
+
+
+class Addresses(Struct, frozen=True, array_like=True):
+    """Where jobs' traffic to the writer goes, beside the address that it gossips at."""
+
+    addresses: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[0-9a-f:.]{2,45}\Z")], ...],
+        Meta(max_length=MAX_ADDRESSES),
+    ]
+
+
+class Waiting(Struct, frozen=True, array_like=True):
+    """That a job waits to be profiled on the writer, or is being profiled; the key is the job."""
+
+    turn: bool
+    """Whether it is being profiled."""
+    again: bool = False
+    """Whether it was before: others go first."""
+
+
+class Rules(Struct, frozen=True, array_like=True):
+    """What the writer's plans depend on beside the view (planning/rules.py)."""
+
+    scheduler: Counter
+    """schedule.revision.REVISION."""
+    options: Annotated[tuple[Option, ...], Meta(max_length=MAX_OPTIONS)] = ()
+    """(Name, value) of those that are not at their defaults."""
+
+
+Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | Waiting | Rules
+
+KINDS: dict[str, type[Content]] = {
+    MEMBER: Member,
+    ACCUSE: Accusation,
+    PROFILE: Profile,
+    FLOWS: Flows,
+    PATHS: Paths,
+    LINKS: Links,
+    ADDRESSES: Addresses,
+    WAITING: Waiting,
+    RULES: Rules,
+}
+_KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES, RULES})
+_decoders = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in KINDS.items()}
+_encoder = msgspec.msgpack.Encoder()
+
+
+class PayloadError(InputError):
+    """A record whose content is not what its kind allows: `KIND KEY: field: expected X`."""
+
+
+def encode(content: Content) -> bytes:
+    """The payload of a record; of path tables, whose links' names repeat, compressed."""
+    plain = _encoder.encode(content)
+    return zlib.compress(plain) if isinstance(content, Paths) else plain
+
+
+def decode(record: Record) -> Content | None:
+    """The content of a record; None: withdrawn, or of a kind unknown here.
+
+    Raises PayloadError.
+    """
+    decoder = _decoders.get(record.kind)
+    if decoder is None:
+        return None
+    where = f"{record.kind} {record.key}".rstrip()
+    if len(record.payload) > MAX_PAYLOAD:
+        size = len(record.payload)
+        raise PayloadError(f"{where}: expected at most {MAX_PAYLOAD} bytes, got {size}")
+    if bool(record.key) == (record.kind in _KEYLESS):
+        raise PayloadError(f"{where}: key: expected {'none' if record.key else 'one'}")
+    if not record.payload:
+        if record.kind == MEMBER:
+            raise PayloadError(f"{where}: expected a member, got a withdrawn one")
+        return None
+    plain = _unpacked(record.payload, where) if record.kind == PATHS else record.payload
+    try:
+        content = decoder.decode(plain)
+    except RecursionError:
+        raise PayloadError(f"{where}: expected less deeply nested data") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise PayloadError(f"{where}: {str(error)[:160]}") from None
+    _check(content, where)
+    return content
+
+
+def _unpacked(payload: bytes, where: str) -> bytes:
+    """Never more than MAX_PLAIN, whatever the bytes are."""
+    unpacker = zlib.decompressobj()
+    try:
+        plain = unpacker.decompress(payload, MAX_PLAIN)
+    except zlib.error as error:
+        raise PayloadError(f"{where}: expected compressed data, got {str(error)[:80]}") from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise PayloadError(
+            f"{where}: expected compressed data of at most {MAX_PLAIN} bytes, and nothing after it"
+        )
+    return plain
+
+
+def _check(content: Content, where: str) -> None:
+    for name, value in _numbers(content):
+        if not math.isfinite(value):
+            raise PayloadError(f"{where}: {name}: expected a finite number, got {value}")
+    if isinstance(content, Profile):
+        busy = max(content.period_s, content.compute_s)
+        most = max(content.gpus, 1.0) * MAX_FLOP_PER_S * busy
+        if content.work > most:
+            raise PayloadError(
+                f"{where}: work: expected at most {most:.3g} FLOP of {content.gpus:g} GPUs in "
+                f"{busy:g} s, got {content.work:.3g}"
+            )
+    for what, names in _names(content):
+        if len(set(names)) != len(names):
+            raise PayloadError(f"{where}: {what}: expected each once")
+
+
+def _numbers(content: Content) -> list[tuple[str, float]]:
+    """Every number with a range: comparisons let NaN through."""
+    if isinstance(content, Profile):
+        fields = ("compute_s", "comm_start_s", "work", "gpus", "period_s", "comm_s")
+        found = [(name, getattr(content, name)) for name in (*fields, "weight", "slowdown")]
+        return found + [("to", value) for _, value in content.to]
+    if isinstance(content, Flows):
+        return [("bytes", flow.bytes) for flow in content.flows]
+    if isinstance(content, Links):
+        return [("capacity", value) for _, value in content.links]
+    return []
+
+
+def _names(content: Content) -> list[tuple[str, list[str]]]:
+    if isinstance(content, Profile):
+        return [("to", [name for name, _ in content.to])]
+    if isinstance(content, Flows):
+        return [("flows", [flow.id for flow in content.flows])]
+    if isinstance(content, Paths):
+        return [("paths", [path.id for path in content.paths])]
+    if isinstance(content, Links):
+        return [("links", [name for name, _ in content.links])]
+    if isinstance(content, Addresses):
+        return [("addresses", list(content.addresses))]
+    if isinstance(content, Rules):
+        return [("options", [name for name, _ in content.options])]
+    return []

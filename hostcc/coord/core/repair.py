@@ -1,0 +1,115 @@
+"""Anti-entropy: two members compare what they hold and exchange what either lacks.
+
+First leg, digests: one hash of everything; where it differs, a hash per leaf; where that
+differs, a summary of the leaf.  Second leg: the records that the other lacks, and a request for
+those that it has.  When nothing differs it costs one hash.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from random import Random
+
+from hostcc.coord.core import summary
+from hostcc.coord.core.intake import Held, Intake
+from hostcc.coord.core.message import HASH_BYTES, MAX_ENTRIES, MAX_LEAVES
+from hostcc.coord.core.store import Store, leaf_of
+
+_LEAVES = struct.Struct(f">{MAX_LEAVES}Q")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What to say to a peer about the store."""
+
+    leaves: bytes = b""
+    buckets: bytes = b""
+    entries: bytes = b""
+    wanted: bytes = b""
+    records: tuple[Held, ...] = ()
+
+
+class Repair:
+    """Answers to the other's digests, summaries and requests; it keeps nothing."""
+
+    def __init__(self, store: Store, intake: Intake, rng: Random) -> None:
+        self._store = store
+        self._intake = intake
+        self._rng = rng
+
+    def open(self, *wanted: int) -> Exchange:
+        """The first word, and slots that are wanted in any case."""
+        return Exchange(leaves=self._store.root(), wanted=summary.pack_slots(wanted))
+
+    def compare(self, leaves: bytes) -> Exchange | None:
+        """An answer to hashes; None: nothing differs."""
+        if len(leaves) == HASH_BYTES:
+            return None if leaves == self._store.root() else Exchange(leaves=self._store.leaves())
+        if len(leaves) != HASH_BYTES * MAX_LEAVES:
+            return None
+        theirs, mine = _LEAVES.unpack(leaves), _LEAVES.unpack(self._store.leaves())
+        differing = [i for i in range(MAX_LEAVES) if theirs[i] != mine[i]]
+        return self._summary(differing) if differing else None
+
+    def reconcile(self, buckets: bytes, entries: bytes) -> Exchange | None:
+        """An answer to a summary, which is complete for the leaves named."""
+        theirs = dict(summary.unpack(entries))
+        wanted = []
+        push: list[Held] = []
+        for slot, order in theirs.items():
+            held = self._named(slot)
+            if held is None:
+                noted = self._store.noted(slot, order[0])
+                if noted is None:
+                    wanted.append(slot)
+                elif noted.order != order:
+                    push.append(noted)
+            elif held.order < order:
+                wanted.append(slot)
+            elif held.order > order:
+                push.append(held)
+        push += (held for held in self._leaves(set(buckets)) if held.slot not in theirs)
+        if not wanted and not push:
+            return None
+        self._rng.shuffle(push)
+        return Exchange(wanted=summary.pack_slots(wanted[:MAX_ENTRIES]), records=tuple(push))
+
+    def deliver(self, wanted: bytes) -> Exchange | None:
+        """An answer to a request."""
+        found = [
+            held
+            for slot in summary.unpack_slots(wanted)
+            if (held := self._named(slot) or self._store.noted(slot, 0))
+        ]
+        return Exchange(records=tuple(found)) if found else None
+
+    def _summary(self, differing: list[int]) -> Exchange:
+        """As many of the leaves, in any order, as one message has room for."""
+        self._rng.shuffle(differing)
+        by_leaf: dict[int, list[Held]] = {index: [] for index in differing}
+        for held in self._leaves(set(differing)):
+            by_leaf[leaf_of(held.record.writer)].append(held)
+        chosen: list[Held] = []
+        buckets: list[int] = []
+        for index, held_here in by_leaf.items():
+            if len(chosen) + len(held_here) > MAX_ENTRIES:
+                if buckets:
+                    break
+                chosen = self._rng.sample(held_here, MAX_ENTRIES)
+                break
+            buckets.append(index)
+            chosen += held_here
+        return Exchange(buckets=bytes(buckets), entries=summary.pack(chosen))
+
+    def _leaves(self, indices: set[int]) -> list[Held]:
+        store = self._store
+        found: list[Held] = []
+        for writer in store.writers() if indices else ():
+            if leaf_of(writer) in indices:
+                found += store.of(writer).values()
+        return found
+
+    def _named(self, slot: int) -> Held | None:
+        name = self._intake.name(slot)
+        return None if name is None else self._store.get(*name)

@@ -1,0 +1,33 @@
+"""What a member holds, in short: 24 bytes for a record."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from hostcc.coord.core.intake import Held
+
+_ENTRY = struct.Struct(">QQQ")
+_SLOT = struct.Struct(">Q")
+
+
+def pack(records: Iterable[Held]) -> bytes:
+    """message.ENTRY_BYTES for each record."""
+    return b"".join(_ENTRY.pack(held.slot, held.stamp, held.fingerprint) for held in records)
+
+
+def unpack(entries: bytes) -> Iterator[tuple[int, tuple[int, int]]]:
+    """(slot, (stamp, fingerprint))."""
+    for slot, stamp, fingerprint in _ENTRY.iter_unpack(entries):
+        yield slot, (stamp, fingerprint)
+
+
+def pack_slots(slots: Iterable[int]) -> bytes:
+    """message.HASH_BYTES for each slot."""
+    return b"".join(map(_SLOT.pack, slots))
+
+
+def unpack_slots(data: bytes) -> Iterator[int]:
+    """Slots."""
+    for (slot,) in _SLOT.iter_unpack(data):
+        yield slot

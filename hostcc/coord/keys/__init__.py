@@ -1,0 +1,1 @@
+"""Keys of members, on disk and in memory."""

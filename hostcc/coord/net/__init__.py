@@ -1,0 +1,1 @@
+"""Gossip over ZeroMQ: sockets, CURVE, limits."""

@@ -1,0 +1,67 @@
+"""The listening socket, and a door that keeps new connections out without losing the old ones.
+
+ZeroMQ accepts whatever comes and spins when descriptors run out, and it ends a listener's
+connections with the listener.  So the socket is ours, ZeroMQ gets a duplicate, and while too
+much comes in, a socket filter that matches nothing lets the kernel drop handshakes
+(SO_ATTACH_FILTER of socket(7); bytes and connections of those who are in do not pass it).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+
+from hostcc.coord.net.address import Address
+from hostcc.errors import HostccError
+
+_SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27  # include/uapi/asm-generic/socket.h
+_DROP_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0)  # BPF_RET | BPF_K, 0 bytes
+BACKLOG = 128
+
+
+class Door:
+    """A TCP socket that listens; closed means that nobody new gets in."""
+
+    def __init__(self, address: Address) -> None:
+        """Raises HostccError when the address cannot be taken."""
+        family = socket.AF_INET6 if address.is_v6 else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if address.is_v6:
+                both = 0 if address.is_any else 1  # [::] is everything, IPv4 included
+                self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, both)
+            self._socket.bind((address.host, address.port))
+            self._socket.listen(BACKLOG)
+        except OSError as error:
+            self._socket.close()
+            raise HostccError(f"gossip: listen on {address}: {error.strerror}") from None
+        self.address = Address(address.host, self._socket.getsockname()[1])
+        """With the port that it really has."""
+        self.closed = False
+
+    def duplicate(self) -> int:
+        """A descriptor of the same socket, for ZeroMQ to accept on and to close."""
+        fd = os.dup(self._socket.fileno())
+        os.set_blocking(fd, False)
+        return fd
+
+    def shut(self) -> None:
+        """Let nobody new in."""
+        if not self.closed:
+            program = ctypes.create_string_buffer(_DROP_ALL, len(_DROP_ALL))
+            what = struct.pack("@HP", 1, ctypes.addressof(program))  # struct sock_fprog
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, what)
+            self.closed = True
+
+    def open(self) -> None:
+        """Let them in again."""
+        if self.closed:
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
+            self.closed = False
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._socket.close()

@@ -1,0 +1,404 @@
+"""Moves messages between members over ZeroMQ: one ROUTER, few DEALERs, CURVE.
+
+Who sent a message follows from the key of the connection that it came over, never from what it
+says.  Everything that is not in order, or too much, is dropped and counted; gossip repairs it.
+Without keys a member is who it says it is, which is for one host, or for networks that are
+trusted as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+import zmq
+
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.names import is_member_name
+from hostcc.coord.net.address import Address
+from hostcc.coord.net.carrier import ProcessStatus
+from hostcc.coord.net.connections import Connection
+from hostcc.coord.net.curve_auth import Gatekeeper
+from hostcc.coord.net.dealers import Dealers, Wait
+from hostcc.coord.net.monitor import Failure
+from hostcc.coord.net.rate import FATAL, Allowances, Offenders, TokenBucket
+from hostcc.coord.net.router import Router, user_of
+from hostcc.coord.net.transport_settings import TransportSettings
+from hostcc.errors import HostccError
+from hostcc.log import get_logger
+
+log = get_logger("gossip")
+
+MAX_REFUSED = 64
+"""Addresses from which a key came that is not on the list."""
+REFUSED_S = 300.0
+"""For so long after the last time it is shown."""
+
+OnMessage = Callable[[str, bytes], None]
+"""(Authenticated peer, its message)."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How one peer is reached, for people."""
+
+    dialled: Literal["", "up", "connecting"]
+    """"up", "connecting", or empty: we have no connection to it."""
+    accepted: bool
+    """Whether it has one to us that messages came over."""
+    heard_s: float | None
+    """Seconds since its last message; None: there was none."""
+    rtt_s: float | None
+    """The kernel's smoothed round trip of the connection."""
+    shut_out: bool
+
+
+class Transport:
+    """Sockets of one member.  All of it lives in one asyncio loop."""
+
+    def __init__(
+        self,
+        name: str,
+        listen: Address,
+        keyring: Keyring | None,
+        on_message: OnMessage,
+        *,
+        settings: TransportSettings | None = None,
+        insecure: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        rng: Random | None = None,
+    ) -> None:
+        """Raises HostccError when it would listen to strangers without being told to."""
+        check_listen(name, listen, keyring, insecure=insecure)
+        self.name, self.keyring = name, keyring
+        self.settings = settings or TransportSettings()
+        self.counters: Counter[str] = Counter()
+        """sent, received, their bytes; drops and refusals by reason."""
+        self.offenders = Offenders(log)
+        self._listen, self._on_message = listen, on_message
+        self._clock, self._rng = clock, rng or Random()
+        self._allowances = Allowances(self.settings)
+        self._all = TokenBucket(self.settings.all_per_s, self.settings.all_burst)
+        self._heard: dict[str, float] = {}
+        self._refused_keys: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        """Address -> CURVE key that came from there last and may not, and when."""
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._gatekeeper: Gatekeeper | None = None
+        self._open = False
+        self._router: Router
+        self._dealers: Dealers
+
+    @property
+    def insecure(self) -> bool:
+        """Whether anybody who reaches the port may take part."""
+        return self.keyring is None
+
+    @property
+    def address(self) -> Address:
+        """Where it listens, with the port that it got."""
+        return self._router.address
+
+    @property
+    def process(self) -> ProcessStatus | None:
+        """Its sockets are in this one."""
+        return None
+
+    async def start(self) -> None:
+        """Listen.  Raises HostccError when the address cannot be taken."""
+        self._context = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, 4 * self.settings.max_dialled + 64)
+        self._dealers = Dealers(
+            self._context, self.name, self.keyring, self.settings, self._from_dealer, self._rng
+        )
+        try:
+            if self.keyring is not None:
+                self._gatekeeper = Gatekeeper(self._context, self._admit)
+            self._router = Router(
+                self._context,
+                self._listen,
+                self.keyring,
+                self.settings,
+                self._from_router,
+                self._refused,
+                self._clock,
+            )
+        except BaseException:
+            self._end()
+            raise
+        self._open = True
+
+    async def stop(self) -> None:
+        """End every connection; what waits to be sent is lost."""
+        if self._open:
+            self._open = False
+            self._dealers.close()
+            self._router.close()
+            self._end()
+
+    def send(self, peer: str, address: Address | None, payload: bytes) -> bool:
+        """Send a message to a member, dialling `address` if there is no other way.
+
+        False when it was dropped: no room, no way, no right.  True promises nothing.
+        """
+        why = self._send(peer, address, payload, self._clock())
+        if why:
+            self.counters[f"dropped: {why}"] += 1
+            return False
+        self.counters["sent"] += 1
+        self.counters["bytes sent"] += len(payload)
+        return True
+
+    def offence(self, peer: str, reason: str, strikes: float = 1.0) -> None:
+        """A peer did what none of ours would do: counted, logged now and then, shut out at last."""
+        self.counters["refused"] += 1
+        if self.offenders.note(peer, reason, self._clock(), strikes):
+            self._end_connections(peer)
+
+    def hang_up(self, peer: str) -> None:
+        """End our connection to a peer; the next message makes a new one."""
+        self._dealers.drop(peer)
+
+    def link(self, peer: str) -> Link:
+        """How a peer is reached."""
+        now = self._clock()
+        dealer, route = self._dealers.get(peer), self._router.connection_of(peer)
+        heard = self._heard.get(peer)
+        rtts = [c.rtt_s for c in (dealer.connection if dealer else None, route) if c is not None]
+        return Link(
+            dialled="" if dealer is None else "up" if dealer.up else "connecting",
+            accepted=route is not None,
+            heard_s=None if heard is None else now - heard,
+            rtt_s=next((rtt for rtt in rtts if rtt is not None), None),
+            shut_out=self.offenders.shut_out(peer, now),
+        )
+
+    def known(self) -> list[str]:
+        """Peers of which `link` says something."""
+        dialled = [dealer.peer for dealer in self._dealers.all()]
+        out = self.offenders.out(self._clock())
+        return list(dict.fromkeys((*dialled, *self._router.peers(), *out)))
+
+    def allowed(self, peer: str) -> bool:
+        """Whether there is a key with which a peer may be dialled."""
+        return self.keyring is None or bool(self.keyring.curves_of(peer))
+
+    def failure(self, peer: str) -> Wait | None:
+        """How a peer could not be reached, with any of its keys; None: it could, or was heard."""
+        failed = self._dealers.failure(peer)
+        if failed is None or self._heard.get(peer, -math.inf) > failed.at:
+            return None
+        least = 1 if self.keyring is None else len(self.keyring.curves_of(peer))
+        if failed.failure is Failure.BROKEN:
+            least += 1  # it may just have been stopped
+        return failed if failed.count >= least else None
+
+    def failures(self) -> list[str]:
+        """Peers that could not be reached; some may have been heard since."""
+        return self._dealers.failed()
+
+    def refused_keys(self, now: float) -> list[tuple[str, str]]:
+        """(Address, CURVE key in hexadecimal) of those that came of late and may not come in."""
+        return [
+            (address, curve)
+            for address, (curve, at) in self._refused_keys.items()
+            if now < at + REFUSED_S
+            and self.keyring is not None
+            and self.keyring.member_of(curve) is None
+        ]
+
+    def connections(self) -> tuple[int, int]:
+        """(Dialled, accepted) that stand now."""
+        return sum(dealer.up for dealer in self._dealers.all()), len(self._router.connections)
+
+    # Out.
+
+    def _send(self, peer: str, address: Address | None, payload: bytes, now: float) -> str:
+        if len(payload) > self.settings.max_message:
+            return "too long"
+        if self.offenders.shut_out(peer, now):
+            return "shut out"
+        dealer = self._dealers.get(peer)
+        accepted = self._may(peer, self._router.connection_of(peer))
+        # Of two connections both ends use the same one, so that the other falls into disuse.
+        if dealer is not None and dealer.up and not (accepted and peer < self.name):
+            return "" if self._dealers.send(peer, payload, now) else "queue full"
+        if accepted:
+            outcome = self._router.send(peer, payload)
+            if outcome is not None:
+                return outcome
+        if dealer is None:
+            if address is None:
+                return "no address"
+            why = self._dealers.dial(peer, address, now)
+            if why:
+                return why
+        return "" if self._dealers.send(peer, payload, now) else "queue full"
+
+    def _may(self, peer: str, connection: Connection | None) -> bool:
+        """Whether a connection's key is still the peer's."""
+        if connection is None:
+            return False
+        return self.keyring is None or self.keyring.member_of(connection.curve) == peer
+
+    # In.
+
+    def _admit(self, curve: str, address: str) -> bool:
+        assert self.keyring is not None
+        member = self.keyring.member_of(curve)
+        if member is None:
+            self._refuse_key(address, curve)
+            return False
+        return not self.offenders.shut_out(member, self._clock())
+
+    def _refuse_key(self, address: str, curve: str) -> None:
+        self.counters["refused"] += 1
+        self._refused_keys.pop(address, None)
+        if len(self._refused_keys) >= MAX_REFUSED:
+            self._refused_keys.popitem(last=False)
+        self._refused_keys[address] = curve, self._clock()
+
+    def _refused(self, address: str, reason: str) -> None:
+        self.counters["refused"] += 1
+        self.offenders.note(f"address {address}", reason, self._clock(), 0.0)
+
+    def _from_router(
+        self, identity: bytes, frame: zmq.Frame, connection: Connection | None
+    ) -> float:
+        if self.keyring is None:
+            peer = identity.decode(errors="replace")
+            if not is_member_name(peer) or peer == self.name:
+                return self._stranger(connection, "expected a member's name")
+            curve = ""
+        else:
+            curve = user_of(frame)
+            found = self.keyring.member_of(curve)
+            if found is None or found == self.name:
+                return self._stranger(connection, "its key is no longer on the allow-list")
+            if len(identity) != 5 or identity[0]:
+                self.offence(found, "expected no routing id of its own")
+                return 0.0
+            peer = found
+        if connection is not None:
+            if not connection.peer and not self._allowances.connect(peer, self._clock()):
+                self.offence(peer, "it connects again and again")
+            self._router.proven(peer, identity, connection, curve)
+        return self._take(peer, frame, connection.cut if connection else _nothing)
+
+    def _from_dealer(self, peer: str, socket: zmq.Socket[bytes]) -> float:
+        dealer = self._dealers.get(peer)
+        frame = socket.recv(zmq.NOBLOCK, copy=False)
+        if dealer is None or (
+            self.keyring is not None and self.keyring.member_of(dealer.curve) != peer
+        ):
+            self._dealers.drop(peer)
+            return 0.0
+        self._dealers.heard(peer)
+        return self._take(peer, frame, lambda: self._dealers.drop(peer))
+
+    def _take(self, peer: str, frame: zmq.Frame, cut: Callable[[], None]) -> float:
+        """One message of an authenticated peer; seconds to wait before the next one."""
+        now = self._clock()
+        size = len(frame.buffer)
+        if self.offenders.shut_out(peer, now):
+            self.counters["dropped: shut out"] += 1
+            cut()
+            return 0.0
+        if frame.more or size > self.settings.max_message:
+            expected = f"expected messages of one part and {self.settings.max_message} bytes"
+            self.offence(peer, expected, FATAL)
+            cut()
+            return 0.0
+        if not self._allowances.take(peer, size, now):
+            self.counters["dropped: too much"] += 1
+            self.offence(peer, "more than its rate limit", 0.05)
+            return 0.0
+        self._all.take(1, now)
+        self.counters["received"] += 1
+        self.counters["bytes received"] += size
+        self._heard[peer] = now
+        self._on_message(peer, frame.bytes)
+        return self._all.wait(now)
+
+    def _stranger(self, connection: Connection | None, reason: str) -> float:
+        address = connection.remote[0] if connection is not None else "unknown"
+        self._refused(address, reason)
+        if connection is not None:
+            connection.cut()
+        return 0.0
+
+    # From time to time.
+
+    def tick(self) -> None:
+        """Look after keys and connections; to be called every second or oftener while open."""
+        try:
+            self._look(self._clock())
+        except (OSError, HostccError, zmq.ZMQError) as error:
+            log.failure("gossip transport", reason=str(error))
+
+    def _look(self, now: float) -> None:
+        if self.keyring is not None:
+            self._follow_keys(self.keyring, now)
+        self.counters["handshakes failed"] += self._dealers.tick(now)
+        floods = self._router.tick(now)
+        for dealer in self._dealers.all():
+            if dealer.connection is not None and not dealer.connection.look(now):
+                floods.append(dealer.connection)
+        for connection in floods:
+            connection.cut()
+            if connection.peer:
+                self.offence(connection.peer, "a flood of bytes", FATAL)
+            else:
+                self._refused(connection.remote[0], "a flood of bytes")
+        if len(self._heard) > 2 * self.settings.max_accepted:
+            oldest = sorted(self._heard, key=lambda peer: self._heard[peer])
+            for peer in oldest[: len(oldest) // 2]:
+                del self._heard[peer]
+
+    def _follow_keys(self, keyring: Keyring, now: float) -> None:
+        before = keyring.current
+        if keyring.tick(now):
+            self._dealers.forget_waits()
+        if keyring.current.public.curve != before.public.curve:
+            self._router.rekey()
+            self._dealers.close()
+        for connection in self._router.connections:
+            if connection.curve and keyring.member_of(connection.curve) != connection.peer:
+                connection.cut()
+        for dealer in self._dealers.all():
+            if keyring.member_of(dealer.curve) != dealer.peer:
+                self._dealers.drop(dealer.peer)
+
+    def _end_connections(self, peer: str) -> None:
+        self._dealers.drop(peer)
+        for connection in self._router.connections:
+            if connection.peer == peer:
+                connection.cut()
+
+    def _end(self) -> None:
+        if self._gatekeeper is not None:
+            self._gatekeeper.close()
+            self._gatekeeper = None
+        if self._context is not None:
+            self._context.destroy(linger=0)
+            self._context = None
+
+
+def check_listen(name: str, listen: Address, keyring: Keyring | None, *, insecure: bool) -> None:
+    """Raises HostccError for what would listen to strangers without being told to, or has the
+    keys of somebody else."""
+    if keyring is None and not (listen.is_loopback or insecure):
+        raise HostccError(
+            f"gossip: {listen}: expected a loopback address without keys: make some "
+            "(hostcc keys new), or set insecure = true where everybody may be trusted"
+        )
+    if keyring is not None and keyring.name != name:
+        raise HostccError(f"gossip: expected keys of {name}, got those of {keyring.name}")
+
+
+def _nothing() -> None:
+    """There is no connection to cut."""

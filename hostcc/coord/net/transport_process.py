@@ -1,0 +1,150 @@
+"""The process that carries gossip: `python -m hostcc.coord.net.transport_process SOCKET PARENT`.
+
+ZeroMQ ends the process that it is in when it finds itself in a state that it does not expect.
+This one holds nothing but connections: the agent starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net.pipe import Pipe
+from hostcc.coord.net.pipe_messages import (
+    ENCODER,
+    MAX_FAILURES,
+    MAX_LINKS,
+    MAX_REFUSED,
+    ORDERS,
+    Account,
+    Begin,
+    Heard,
+    Listening,
+    Offence,
+    Refused,
+    Report,
+    Send,
+    Way,
+)
+from hostcc.coord.net.sandbox import confine
+from hostcc.coord.net.transport import Transport
+from hostcc.errors import HostccError, one_line
+from hostcc.log import configure, get_logger
+
+log = get_logger("gossip")
+
+ACCOUNT_S = 0.5
+"""Between two accounts, and between two looks at keys and connections."""
+
+
+class Server:
+    """Does what the agent says, and tells it what comes."""
+
+    def __init__(self) -> None:
+        self.begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
+        self.pipe = Pipe(self._take, _leave)
+        self._transport: Transport | None = None
+
+    async def run(self) -> None:
+        """Until the agent is gone, which ends the process."""
+        transport = self._made(await self.begin)
+        await transport.start()
+        self._transport = transport
+        self._say(Listening(transport.address.port))
+        while True:
+            transport.tick()
+            self._say(account(transport))
+            await asyncio.sleep(ACCOUNT_S)
+
+    def refuse(self, reason: str) -> None:
+        """It cannot begin."""
+        self._say(Refused(reason[:500]))
+
+    def _made(self, begin: Begin) -> Transport:
+        configure(begin.log_level, begin.log_form)
+        return Transport(
+            begin.name,
+            begin.listen,
+            Keyring(Path(begin.keys)) if begin.keys is not None else None,
+            self._heard,
+            settings=begin.settings,
+            insecure=begin.insecure,
+        )
+
+    def _take(self, frame: bytes) -> None:
+        order = ORDERS.decode(frame)
+        if isinstance(order, Begin):
+            if not self.begin.done():
+                self.begin.set_result(order)
+        elif self._transport is None:
+            return
+        elif isinstance(order, Send):
+            self._transport.send(order.peer, order.address, order.payload)
+        elif isinstance(order, Offence):
+            self._transport.offence(order.peer, order.reason, order.strikes)
+
+    def _heard(self, peer: str, payload: bytes) -> None:
+        if not self._say(Heard(peer, payload)) and self._transport is not None:
+            self._transport.counters["dropped: the agent is busy"] += 1
+
+    def _say(self, report: Report) -> bool:
+        return self.pipe.send(ENCODER.encode(report))
+
+
+def account(transport: Transport) -> Account:
+    """How everything stands with a transport."""
+    ways = {}
+    for peer in transport.known()[:MAX_LINKS]:
+        link = transport.link(peer)
+        ways[peer] = Way(link.dialled, link.accepted, link.rtt_s, link.shut_out)
+    found = ((peer, transport.failure(peer)) for peer in transport.failures())
+    failures = [(peer, failure) for peer, failure in found if failure is not None]
+    dialled, accepted = transport.connections()
+    return Account(
+        dict(transport.counters),
+        ways,
+        dict(failures[-MAX_FAILURES:]),
+        transport.refused_keys(asyncio.get_running_loop().time())[-MAX_REFUSED:],
+        dialled,
+        accepted,
+    )
+
+
+async def serve(sock: socket.socket) -> None:
+    """All of it, until the agent is gone."""
+    server = Server()
+    await asyncio.get_running_loop().create_unix_connection(lambda: server.pipe, sock=sock)
+    try:
+        await server.run()
+    except HostccError as error:
+        server.refuse(one_line(str(error)))
+        await asyncio.Event().wait()  # the agent has to read it
+
+
+def _leave(_why: str) -> None:
+    """The agent is gone, or says what is not understood: every connection ends with the process."""
+    os._exit(0)
+
+
+def main() -> NoReturn:
+    """Begin."""
+    # Who is asked to stop is the agent; this process ends with it.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        confine(int(sys.argv[2]))
+        asyncio.run(serve(sock))
+    except Exception as error:  # noqa: BLE001 - said, and then nothing waits for connections
+        log.defect("gossip process", error)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Why this host is not heard or does not hear others, by reason and in words that say what to do.
+
+Seeds are looked at whatever the reason.  Of other members that are not dead only keys are: whether
+they answer at all is said by membership.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hostcc.coord.core.node import Node
+from hostcc.coord.keys.identity import fingerprint
+from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net.carrier import Carrier
+from hostcc.coord.net.dealers import Wait
+from hostcc.coord.net.knock import Knock, words
+from hostcc.coord.net.monitor import Failure
+from hostcc.coord.net.rate import LINES_PER_MINUTE, TokenBucket
+from hostcc.coord.net.seeds import Seeds
+from hostcc.log import get_logger
+
+log = get_logger("gossip")
+
+LOOK_S = 1.0
+"""Between looks."""
+SHOWN = 64
+NO_KEY = "its key is not on this host's allow-list, or has ended: run `hostcc keys allow` here"
+STRANGE_KEY = "its key {key} is not on this host's allow-list: run `hostcc keys allow` here, if it "
+STRANGE_KEY += "may take part"
+OTHER_KEY = "no handshake: it has no keys, another one than {known} on this host's allow-list, or "
+OTHER_KEY += "was too slow"
+
+
+class Reason(StrEnum):
+    """What stands between two members."""
+
+    UNRESOLVED = "unresolved"
+    """A seed's host name has no address."""
+    UNREACHABLE = "unreachable"
+    """No connection comes about."""
+    HANDSHAKE = "handshake"
+    """A connection does, and then no handshake."""
+    NOT_ACCEPTED = "not_accepted"
+    """The other one refuses this host's key."""
+    NOT_ALLOWED = "not_allowed"
+    """This host's allow-list has no key of the other one."""
+    REFUSED = "refused"
+    """Somebody came with a key that is not on this host's allow-list."""
+    AWAY = "away"
+    """The process that has this host's connections has ended, and is to be started again."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One of them, with whom."""
+
+    reason: Reason
+    who: str
+    """`seed NAME@HOST:PORT`, `member NAME@HOST:PORT`, the address that somebody came from, or
+    `gossip process`."""
+    text: str
+
+
+class Troubles:
+    """Keeps them in mind, and logs each once when it comes and once when it is over."""
+
+    def __init__(self, seeds: Seeds, transport: Carrier) -> None:
+        self.found: tuple[Trouble, ...] = ()
+        self._seeds, self._transport = seeds, transport
+        self._due = -math.inf
+        self._knocks: dict[str, tuple[float, Knock]] = {}
+        """Seed -> when it was not reached, and what was done to learn why."""
+        self._answers: dict[str, tuple[float, int]] = {}
+        """Seed -> when it was not reached, and with which errno."""
+        self._told: set[tuple[Reason, str]] = set()
+        self._lines = TokenBucket(LINES_PER_MINUTE / 60, LINES_PER_MINUTE)
+
+    def look(self, node: Node, now: float) -> None:
+        """Look again if it is due; `now`: monotonic seconds."""
+        if now < self._due:
+            return
+        self._due = now + LOOK_S
+        found = [*self._of_seeds(node.name, now), *self._of_members(node)]
+        found += [
+            Trouble(Reason.REFUSED, address, STRANGE_KEY.format(key=fingerprint(curve)))
+            for address, curve in self._transport.refused_keys(now)
+        ]
+        process = self._transport.process
+        if process is not None and process.pid is None:
+            text = f"{process.reason}; it is started again"
+            found.insert(0, Trouble(Reason.AWAY, "gossip process", text))
+        self.found = tuple(found[:SHOWN])
+        self._tell(now)
+
+    def close(self) -> None:
+        """Knock no more."""
+        for _, knock in self._knocks.values():
+            knock.close()
+        self._knocks.clear()
+
+    def _of_seeds(self, own: str, now: float) -> Iterator[Trouble]:
+        for name in self._seeds:
+            if name == own:
+                continue
+            who = f"seed {name}@{self._seeds.configured(name)}"
+            unresolved = self._seeds.unresolved(name)
+            failed = self._transport.failure(name)
+            if not self._transport.allowed(name):
+                yield Trouble(Reason.NOT_ALLOWED, who, NO_KEY)
+            elif unresolved and self._seeds.address(name) is None:
+                yield Trouble(Reason.UNRESOLVED, who, f"its name has no address ({unresolved})")
+            elif failed is not None and (failed.reached or failed.failure is not None):
+                yield self._shaken(who, name, failed)
+            elif failed is not None and (code := self._answer(name, failed, now)):
+                yield Trouble(Reason.UNREACHABLE, who, f"no answer ({words(code)})")
+
+    def _of_members(self, node: Node) -> Iterator[Trouble]:
+        """Those that failures are remembered of, which are few."""
+        seeds = set(self._seeds)
+        for name in self._transport.failures():
+            if name in seeds or node.members.is_dead(name) or node.store.incarnation(name) < 0:
+                continue
+            failed = self._transport.failure(name)
+            if failed is not None and failed.failure is not None:
+                yield self._shaken(f"member {name}@{failed.address}", name, failed)
+
+    def _shaken(self, who: str, name: str, failed: Wait) -> Trouble:
+        """A connection was there."""
+        keyring = self._transport.keyring
+        if failed.failure is Failure.AUTH:
+            key = keyring.current.public.fingerprint if keyring is not None else ""
+            text = f"it does not accept this host's key {key}: run `hostcc keys allow` there"
+            return Trouble(Reason.NOT_ACCEPTED, who, text)
+        if failed.failure is None:
+            text = "it takes connections, and does not speak as a member does"
+        elif keyring is None:
+            text = "no handshake: it has keys and this host has none, or was too slow"
+        elif failed.failure is Failure.MECHANISM:
+            text = "no handshake: it has no keys, and this host has"
+        else:
+            text = OTHER_KEY.format(known=_known(keyring, name))
+        return Trouble(Reason.HANDSHAKE, who, text)
+
+    def _answer(self, name: str, failed: Wait, now: float) -> int:
+        """The errno of knocking at a seed that was given up; 0: not known yet, or it opened."""
+        at, code = self._answers.get(name, (-math.inf, 0))
+        if at == failed.at:
+            return code
+        try:
+            if name not in self._knocks:
+                self._knocks[name] = failed.at, Knock(failed.address, now)
+        except OSError:  # no descriptors: the next look tries again
+            return code
+        began, knock = self._knocks[name]
+        found = knock.outcome(now)
+        if found is None:
+            return code  # what it was the last time
+        del self._knocks[name]
+        self._answers[name] = began, found
+        return found
+
+    def _tell(self, now: float) -> None:
+        there = {(one.reason, one.who) for one in self.found}
+        for one in self.found:
+            told = (one.reason, one.who) in self._told
+            if not told and self._lines.take(1, now):
+                log.warning("gossip", what=str(one.reason), who=one.who, text=one.text)
+                self._told.add((one.reason, one.who))
+        for reason, who in self._told - there:
+            log.info("gossip", what=str(reason), who=who, text="no longer so")
+        self._told &= there
+
+
+def _known(keyring: Keyring, name: str) -> str:
+    return " and ".join(map(fingerprint, keyring.curves_of(name))) or "any"

@@ -1,0 +1,1 @@
+"""Everything that runs inside the agent process, and only that."""

@@ -1,0 +1,468 @@
+"""The daemon: the only file that knows all the parts.
+
+One asyncio loop.  Its tick writes the heartbeat, so a loop that is stuck is an agent
+that is gone, and the BPF programs act as the plain algorithm until it turns again.
+An agent that cannot write it undoes what it did, and exits for somebody to start it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.config.load import load
+from hostcc.config.schema import Config
+from hostcc.config.sections.job import Wishes
+from hostcc.daemon import preflight, rollback
+from hostcc.daemon.api import answers
+from hostcc.daemon.api.credentials import Peer
+from hostcc.daemon.api.messages import (
+    CHANGING,
+    Changes,
+    Register,
+    Request,
+    Rollback,
+    Status,
+    Unfair,
+    Verify,
+)
+from hostcc.daemon.api.server import ControlServer
+from hostcc.daemon.changes import leftovers
+from hostcc.daemon.changes.imprint import Imprint
+from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.changes.kinds import ended_with_agent
+from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_backend
+from hostcc.daemon.jobs import released as kept
+from hostcc.daemon.jobs import views
+from hostcc.daemon.jobs.history import History
+from hostcc.daemon.lockfile import AgentLock
+from hostcc.daemon.pieces import Piece, Pieces, each, outcome, say
+from hostcc.daemon.registry import Handlers, Roster
+from hostcc.daemon.sd_notify import Notifier
+from hostcc.daemon.stalls import Stalls
+from hostcc.daemon.supervisor import Host, in_thread, until_turn
+from hostcc.errors import HostccError, InputError, UnrecordedError
+from hostcc.log import configure, get_logger
+from hostcc.mltcp.params import Mode
+from hostcc.model import Difference
+from hostcc.system.cgroups import CgroupTree, resolve_root
+from hostcc.system.descriptors import allow_more
+from hostcc.system.slices import in_slices
+from hostcc.version import version
+
+log = get_logger("agent")
+
+CHECK_EVERY_S = 10.0
+"""How often the agent looks whether somebody else edited what it made, seconds."""
+NAMED = 8
+"""Changes that one line names."""
+FIXED = (
+    "instance",
+    "run_dir",
+    "socket",
+    "socket_group",
+    "cgroup_root",
+    "observe_only",
+    "metrics_listen",
+)
+"""Keys of [agent] that need a restart."""
+
+
+class Agent:
+    """One agent, from start to stop."""
+
+    def __init__(
+        self,
+        config: Config,
+        config_path: Path | None = None,
+        make_backend: MakeBackend = kernel_backend,
+        make_tree: MakeTree = CgroupTree,
+        make_roster: Callable[[Host], Roster] = Roster,
+        stalls: Stalls | None = None,
+    ) -> None:
+        """`stalls`: times the loop that the agent is to run in."""
+        self.config = config
+        self._path = config_path
+        self._make_backend = make_backend
+        self._make_tree = make_tree
+        self._run_dir = Path(config.agent.run_dir)
+        self._lock = AgentLock(self._run_dir)
+        self._notifier = Notifier()
+        self._started = time.monotonic()
+        self._version = version()
+        self._stop = asyncio.Event()
+        self._changing = asyncio.Lock()
+        self._stalls = stalls
+        self.pieces = Pieces(log)
+        """What a tick consists of, and what nobody waits for."""
+        self._fatal: HostccError | None = None
+        """Why it stops by itself."""
+        self._known: set[Difference] = set()
+        self._server: ControlServer | None = None
+        self._metrics: Any = None
+        self.journal: Journal
+        self.engine: Engine | None = None
+        self._toggle: tuple[Mode, dict[str, float], str] | None = None
+        self.history = History()
+        self.observing = "observe_only is set" if config.agent.observe_only else ""
+        """Why nothing is changed on this host; empty while the agent acts."""
+        self.roster = make_roster(self)
+        self._handlers = {**self._own_handlers(), **self.roster.handlers}
+
+    async def run(self) -> None:
+        """Start, serve until a signal, stop.  Raises HostccError when it cannot start, or had to
+        stop by itself."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: self.pieces.unseen(context))
+        for number in (signal.SIGTERM, signal.SIGINT):  # a start that has begun ends first
+            loop.add_signal_handler(number, self._stop.set)
+        await self.start()
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        if self._stalls is not None:
+            self._stalls.begin()
+        tasks = [asyncio.create_task(one) for one in (self._beat(), self._watch())]
+        asked = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((asked, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (asked, *tasks):
+                task.cancel()
+            outcomes = await asyncio.gather(asked, *tasks, return_exceptions=True)
+            await self.stop()
+        for error in outcomes:
+            if isinstance(error, Exception):  # nothing is known to lead here
+                log.defect("the loop ended", error)
+                raise HostccError(f"stopped: the loop ended: {error!r}")
+        if self._fatal is not None:
+            raise self._fatal
+        if self.journal.unrecorded:
+            raise UnrecordedError(_unrecorded(self.journal.unrecorded))
+
+    async def start(self) -> None:
+        """Take the locks, clean up after an earlier agent, put everything in force, listen."""
+        if not self.observing:
+            problems = preflight.missing(self.config.agent.cgroup_root)
+            if problems:
+                raise preflight.refusal(problems)
+        self._lock.acquire()
+        try:
+            self._open_journal()
+            if not self.observing:
+                self._act()
+            await self._listen()
+        except BaseException:
+            how = "the start failed"
+            await each(log, how, self._closing(how) | {"lock": self._lock.release})
+            raise
+        self.roster.parts.start()
+        self._say_ready()
+        log.info(
+            "ready",
+            state="observing" if self.observing else "active",
+            socket=self.config.socket_path,
+            jobs=len(self.engine.table.jobs) if self.engine else 0,
+        )
+
+    async def stop(self) -> None:
+        """End as on_exit says.  A step that fails keeps no other from being taken."""
+        kept = self.config.agent.on_exit == "keep"
+        how = "kept for the next agent" if kept else "stopped"
+        self._notifier.stopping()
+        allow_more()
+        steps = self._closing("the agent stopped", kept=kept)
+        last = {"journal": lambda: self.journal.close(how), "lock": self._lock.release}
+        await each(log, "stop", steps | last)
+        log.info("stopped", changes=how)
+
+    def _closing(self, how: str, *, kept: bool = False) -> dict[str, Piece]:
+        """Steps that end what `start` began; `kept`: jobs stay as they are."""
+        steps: dict[str, Piece] = {}
+        if self._metrics is not None:
+            steps["metrics"] = self._metrics.close
+        if self._server is not None:
+            steps["control"] = self._server.close
+        return {**steps, "parts": self.roster.parts.stop, "engine": lambda: self._end(how, kept)}
+
+    async def _end(self, how: str, kept: bool) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None and kept:
+            engine.drop("kept for the next agent")
+        elif engine is not None:
+            self._report(await self._restore(engine, how))
+
+    async def _restore(self, engine: Engine, how: str) -> list[str]:
+        """Undo all that there is; what could not be undone, in words."""
+        left = await asyncio.to_thread(rollback.rest, self.journal)
+        return left + await engine.restore(how)
+
+    def reload(self) -> None:
+        """SIGHUP: take over the configuration if all of it is right, else keep the old one."""
+        if self._path is None:
+            log.warning("reload: there is no configuration file")
+            return
+        self._notifier.reloading(time.monotonic_ns() // 1000)
+        try:
+            self._take_over(load(self._path))
+        except InputError as error:
+            log.failure("reload refused, the old configuration stays", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the service manager waits for the answer
+            say(log, "reload failed", error)
+        self._say_ready()
+
+    async def handle(self, request: Request, peer: Peer) -> Any:
+        """Carry out one request from the control socket; those that change something in turns."""
+        turns = self._changing if isinstance(request, CHANGING) else nullcontext()
+        try:
+            async with turns:
+                return await outcome(self._handlers[type(request)](request, peer))
+        except (BpfError, OSError) as error:
+            raise HostccError(str(error)) from error
+
+    # Start and reload.
+
+    def _open_journal(self) -> None:
+        self.journal = Journal(self._run_dir)
+        if self.journal.damaged:
+            log.warning("journal has unreadable lines", lines=self.journal.damaged)
+        if self.journal.active:
+            log.info(
+                "an earlier agent left changes behind",
+                pid=self.journal.last_pid,
+                changes=len(self.journal.active),
+            )
+        self.journal.open(self._version)
+
+    def _act(self, lasting: kept.Lasting | None = None) -> None:
+        """Put the engine up; `lasting`: what there is of jobs, as far as that is known."""
+        root = resolve_root(self.config.agent.cgroup_root)
+        self._lock.acquire_root(root)
+        for one in leftovers.reconcile(self.journal, self._make_tree(root).base):
+            log.warning("left behind, and not in the journal", change=one.id, target=one.target)
+        ended = ended_with_agent(self.journal.active.values())
+        self.journal.undone(ended, "ended with the agent that made it")
+        try:
+            make = self._make_backend, self._make_tree
+            engine = Engine(self.config, self.journal, *make, lasting)
+        except BpfError as error:
+            raise HostccError(f"the kernel refused: {error}") from error
+        if self._toggle is not None:
+            engine.table.share(*self._toggle)
+        self.journal.imprint(Imprint(engine.table.tree.base))
+        self.engine, self.observing = engine, ""
+        self.roster.parts.wake()  # so that found jobs, marks and bytes are this engine's soon
+
+    async def _listen(self) -> None:
+        agent = self.config.agent
+        self._server = ControlServer(self.config.socket_path, agent.socket_group, self.handle)
+        await self._server.start()
+        if agent.metrics_listen:
+            from hostcc.daemon.api.metrics import MetricsServer
+
+            more = self.roster.measurement.gauges
+            self._metrics = MetricsServer(agent.metrics_listen, self.status, more)
+            await self._metrics.start()
+
+    def _take_over(self, new: Config) -> None:
+        import msgspec
+
+        old = self.config.agent
+        held = {key: getattr(old, key) for key in FIXED}
+        if late := [key for key in FIXED if getattr(new.agent, key) != held[key]]:
+            log.warning("needs a restart to take effect", keys=", ".join(late))
+        merged = msgspec.structs.replace(new, agent=msgspec.structs.replace(new.agent, **held))
+        if self.engine is not None and self.engine.fits(merged):
+            self.engine.table.configure(merged, toggled=self._toggle is not None)
+            self.config = merged
+        elif self.engine is not None:
+            self._rebuild(merged)
+        else:
+            self.config = merged
+        configure(merged.agent.log_level, merged.agent.log_format)
+        self.roster.parts.ask()
+        log.info("configuration reloaded")
+
+    def _rebuild(self, new: Config) -> None:
+        """Register anew, for other variants; jobs and the toggle stay.  If the kernel refuses,
+        the old configuration comes back."""
+        if self.engine is not None:
+            self.engine.drop("registering anew")
+        self.engine, old = None, self.config
+        try:
+            self.config = new
+            self._act()
+        except (HostccError, OSError) as error:
+            self.observing = f"could not register anew: {error}"
+            self.config = old
+            self._act()
+            raise
+
+    def _say_ready(self) -> None:
+        jobs = len(self.engine.table.jobs) if self.engine else 0
+        self._notifier.ready(f"observing: {self.observing}" if self.observing else f"{jobs} jobs")
+
+    # The loop.
+
+    async def _beat(self) -> None:
+        while True:
+            self.tick()
+            half = self._notifier.watchdog_s / 2
+            every = self.config.agent.heartbeat_s
+            wait_s = min(every, half) if half else every
+            await asyncio.sleep(until_turn(wait_s, time.monotonic()))
+
+    async def _watch(self) -> None:
+        while True:
+            if self.engine is not None:
+                await self.pieces.wait_for("check", self._check)
+            await asyncio.sleep(CHECK_EVERY_S)
+
+    def tick(self) -> None:
+        """One turn: sign of life, jobs that ended, what the kernel reported."""
+        engine = self.engine
+        if engine is None:
+            self.pieces.forget()
+        elif not self.pieces.do("heartbeat", engine.backend.beat):
+            self._give_up_if_late()
+        self.pieces.do("watchdog", self._notifier.alive)
+        if engine is not None:
+            self.pieces.do("sweep", engine.table.sweep)
+            self.pieces.do("events", lambda: self._read_events(engine))
+
+    def _give_up_if_late(self) -> None:
+        """Whoever waits for the heartbeat acts as if there were no agent: then there is none."""
+        late_s = self.pieces.failing_s("heartbeat")
+        if self._fatal is None and late_s >= self.config.agent.heartbeat_stale_s:
+            why = self.pieces.failing["heartbeat"]
+            words = f"the heartbeat could not be written for {late_s:.1f} s: {why}"
+            log.failure("giving up", reason=words)
+            self._fatal = HostccError(words)
+            self._stop.set()
+
+    def _read_events(self, engine: Engine) -> None:
+        self.history.add(engine.backend.events(), engine.table.by_slot())
+
+    async def _check(self) -> None:
+        found = await self.roster.parts.verify()
+        if self.engine is not None:
+            self._note([*self.engine.check(), *found])
+
+    def _note(self, found: list[Difference]) -> None:
+        """Record what somebody else edited, once; it is theirs from now on."""
+        for difference in found:
+            if difference not in self._known:
+                text = f"expected {difference.expected}, found {difference.found}"
+                log.warning("standing aside", target=difference.target, reason=text)
+                self.journal.note(difference.target, text)
+        self._known = set(found)
+
+    def _report(self, problems: list[str]) -> None:
+        for problem in problems:
+            log.warning("not undone", reason=problem)
+            self.journal.note("roll-back", problem)
+
+    # Requests.
+
+    def _own_handlers(self) -> Handlers:
+        return {
+            Register: self._register,
+            Unfair: self._unfair,
+            Rollback: lambda _, peer: self._rollback(peer),
+            Status: lambda *_: self.status(),
+            Changes: lambda request, _: views.journal(self.journal, request.limit),
+            Verify: lambda *_: self._verify(),
+        }
+
+    def status(self) -> dict[str, Any]:
+        """The agent and its jobs, in numbers."""
+        loop = {
+            "longest_stall_s": self._stalls.longest_s if self._stalls else None,
+            "longest_busy_s": self._stalls.longest_busy_s if self._stalls else None,
+            "failing": self.pieces.failing,
+            "failures": self.pieces.failures,
+        }
+        facts = answers.Facts(self._version, self._started, self._path, self.observing, loop)
+        measured = self.roster.measurement.iteration
+        return answers.status(self, facts, self.history, self.roster.parts, measured)
+
+    async def _verify(self) -> dict[str, Any]:
+        found, engine = await self.roster.parts.verify(), self.engine
+        if engine is None:
+            return views.verification(0, found, [], self.observing)
+        odd, others = await engine.check_flows()
+        found = [*engine.check(), *odd, *found]
+        if self._server is not None and not self._server.intact():
+            path = str(self.config.socket_path)
+            found.append(Difference("control-socket", path, "present", "absent or replaced"))
+        self._note(found)
+        return views.verification(len(self.journal.active), found, others)
+
+    def _register(self, request: Register, peer: Peer) -> dict[str, Any]:
+        if self.engine is None:
+            raise HostccError(f"the agent only observes: {self.observing}")
+        wishes = Wishes(request.weight, request.bytes_per_iteration, request.flops)
+        table = self.engine.table
+        group = table.register(request.job, wishes, peer.pid)
+        joined = request.join and table.enter(request.job, peer.pid)
+        self.roster.parts.wake()  # its bytes count from the first one, or its start is not known
+        marks = self.roster.measurement.marking.socket
+        rdma = self.roster.rdma.joined()
+        return views.registration(request.job, group, joined, marks, rdma)
+
+    async def _unfair(self, request: Unfair, peer: Peer) -> dict[str, Any]:
+        who = f"hostcc unfair, by uid {peer.uid}, pid {peer.pid}"
+        if self.config.agent.observe_only:
+            raise HostccError("the agent only observes: start it without observe_only")
+        before = str(self.engine.table.mode) if self.engine else "nothing"
+        self._toggle = (request.mode, dict(request.weights), who)
+        if self.engine is None:
+            tree = self._make_tree(resolve_root(self.config.agent.cgroup_root))
+            self._act(await in_thread(kept.lasting, dict(self.journal.active), tree))
+        else:
+            self.engine.table.share(*self._toggle)
+        assert self.engine is not None
+        table = self.engine.table
+        with closing(table.come_back()) as steps:
+            await in_slices(steps)
+        self.roster.parts.wake()
+        self._known.clear()
+        self.roster.parts.ask()
+        await table.moved()
+        log.info("how jobs share", mode=request.mode, before=before, by=peer.pid)
+        return {
+            "schema": views.UNFAIR,
+            "mode": str(request.mode),
+            "before": before,
+            "jobs": sorted(table.jobs),
+            "unknown": sorted(request.weights.keys() - table.jobs.keys()),
+        }
+
+    async def _rollback(self, peer: Peer) -> dict[str, Any]:
+        before = list(self.journal.active)
+        problems: list[str] = []
+        if self.engine is not None:
+            engine, self.engine = self.engine, None
+            self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"
+            self._toggle = None
+            allow_more()
+            try:
+                await self.roster.parts.settle()
+            finally:
+                problems = await self._restore(engine, "rolled back")
+                self._report(problems)
+        undone = [change_id for change_id in before if change_id not in self.journal.active]
+        self._say_ready()
+        log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))
+        return views.rollback(undone, problems, self.journal.unrecorded)
+
+
+def _unrecorded(left: Mapping[str, str]) -> str:
+    """Changes that are undone, and why the journal does not say so, in one line."""
+    named = [*left][:NAMED]
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    return f"undone, but not recorded: {', '.join(named)}{more}: {left[named[0]]}"

@@ -1,0 +1,1 @@
+"""The control socket, its typed messages and answers, and metrics."""

@@ -1,0 +1,150 @@
+"""What may be said on the control socket: typed, bounded, versioned (docs/control.md).
+
+One JSON object in one line each way.  A request names its `op`; unknown keys, types
+and ranges are refused, so that a typing error never becomes a silent default.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from hostcc.config.sections.words import Bytes, Flop, JobName, Weight
+from hostcc.errors import InputError
+from hostcc.foreign import encoded
+from hostcc.limits import MAX_JOBS
+from hostcc.mltcp.params import Mode
+from hostcc.system.validate import convert
+
+PROTOCOL = 1
+MAX_REQUEST_BYTES = 64 * 1024
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+FLOWS_LIMIT = 50_000
+CHANGES_LIMIT = 10_000
+
+
+class _Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="op"):
+    v: Literal[1] = 1
+
+
+class Status(_Request, frozen=True, tag="status"):
+    """The agent and every job, in numbers."""
+
+
+class Jobs(_Request, frozen=True, tag="jobs"):
+    """What every job was given, and where its processes are."""
+
+    detail: bool = False
+    """Also what was measured of it."""
+
+
+class Profile(_Request, frozen=True, tag="profile"):
+    """What was measured of one job."""
+
+    job: JobName
+    series: bool = False
+    """Also the bytes over time that it comes from."""
+
+
+class Peers(_Request, frozen=True, tag="peers"):
+    """The other members of the gossip."""
+
+
+class Plan(_Request, frozen=True, tag="plan"):
+    """What is decided for the jobs of all hosts, and how that stands."""
+
+    explain: JobName | None = None
+    """Also why this job is treated as it is."""
+
+
+class Flows(_Request, frozen=True, tag="flows"):
+    """The jobs' connections."""
+
+    job: JobName | None = None
+    limit: Annotated[int, Meta(ge=1, le=FLOWS_LIMIT)] = 10_000
+
+
+class Changes(_Request, frozen=True, tag="changes"):
+    """The changes in force and the latest entries of the journal."""
+
+    limit: Annotated[int, Meta(ge=1, le=CHANGES_LIMIT)] = 200
+
+
+class Verify(_Request, frozen=True, tag="verify"):
+    """Compare the host with the journal."""
+
+
+class Register(_Request, frozen=True, tag="register"):
+    """`hostcc run`: a job starts here; the answer names its cgroup."""
+
+    job: JobName
+    weight: Weight | None = None
+    bytes_per_iteration: Bytes | None = None
+    flops: Flop | None = None
+    join: bool = False
+    """Also move the asking process into the cgroup, which it may not be able to see."""
+
+
+class Unfair(_Request, frozen=True, tag="unfair"):
+    """How jobs share from now on."""
+
+    mode: Mode
+    weights: Annotated[dict[JobName, Weight], Meta(max_length=MAX_JOBS - 1)] = {}
+
+
+class Rollback(_Request, frozen=True, tag="rollback"):
+    """Undo everything and only observe until the next `unfair`."""
+
+
+Asking = Status | Jobs | Profile | Peers | Plan | Flows | Changes | Verify
+Request = Asking | Register | Unfair | Rollback
+CHANGING = (Register, Unfair, Rollback)
+"""Requests that only root may make."""
+
+
+def decode(line: bytes) -> Request:
+    """One request.  Raises InputError."""
+    try:
+        data = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"request: expected one line of JSON: {error}") from None
+    if not isinstance(data, dict) or not isinstance(data.get("op"), str):
+        raise InputError('request: expected an object with an "op"')
+    if data["op"] not in OPERATIONS:
+        known = ", ".join(OPERATIONS)
+        raise InputError(f'request: op: expected one of {known}, got "{data["op"][:40]}"')
+    request = convert(data, OPERATIONS[data["op"]], "request")
+    if isinstance(request, Unfair) and request.weights and request.mode is not Mode.STATIC:
+        raise InputError(f'request: weights: expected none with mode "{request.mode}"')
+    return request
+
+
+OPERATIONS: dict[str, type[Request]] = {
+    "status": Status,
+    "jobs": Jobs,
+    "profile": Profile,
+    "flows": Flows,
+    "peers": Peers,
+    "plan": Plan,
+    "changes": Changes,
+    "verify": Verify,
+    "register": Register,
+    "unfair": Unfair,
+    "rollback": Rollback,
+}
+
+
+def success(result: Any) -> bytes:
+    """The answer to a request that was carried out."""
+    line = encoded({"v": PROTOCOL, "ok": True, "result": result})
+    if len(line) >= MAX_RESPONSE_BYTES:
+        return failure("too-large", "the answer is too large: ask with a lower limit")
+    return line + b"\n"
+
+
+def failure(code: str, message: str) -> bytes:
+    """The answer to any other request; `code` is for programs, `message` for people."""
+    error = {"code": code, "message": message}
+    return encoded({"v": PROTOCOL, "ok": False, "error": error}) + b"\n"

@@ -1,0 +1,444 @@
+"""Every change of this host, on disk before it is made.
+
+JSON lines in `journal.jsonl`: starts, changes, their undoing, notes.  A change is in
+force until an `undone` with its id follows, so what an agent left behind can be read
+after any crash; a torn last line is an edit that was not made.  When the file has
+grown past its bound, what is in force moves to a fresh one and one old file is kept.
+
+A change that cannot be recorded is not made.  An undoing that cannot be recorded is: the
+file then says too much, which is said in the log and mended as soon as it can be written.
+To make records durable takes milliseconds, so whoever has several gives them together.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostcc.daemon.changes.imprint import Imprint
+from hostcc.errors import HostccError
+from hostcc.foreign import encoded, in_json
+from hostcc.log import get_logger
+from hostcc.model import Change, Note
+
+log = get_logger("journal")
+
+MAX_BYTES = 1 << 20
+"""At which a fresh file is begun, unless what is in force alone takes half of it."""
+MAX_LINE_BYTES = 1 << 20
+"""Of one record.  No longer one is written; a longer line is read as damage."""
+MAX_NOTES = 100
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Record(msgspec.Struct, tag_field="record", kw_only=True):
+    at: float
+
+
+class StartRecord(_Record, tag="start", kw_only=True):
+    """An agent (or a roll-back) begins to write."""
+
+    pid: int
+    boot: str
+    version: str = ""
+
+
+class StopRecord(_Record, tag="stop", kw_only=True):
+    """It ended in good order."""
+
+    how: str
+
+
+class ChangeRecord(_Record, tag="change", kw_only=True):
+    """A change is about to be made."""
+
+    id: str
+    what: str
+    target: str
+    before: Any = msgspec.field(name="from", default=None)
+    after: Any = msgspec.field(name="to", default=None)
+    why: str
+    undo: str
+
+
+class UndoneRecord(_Record, tag="undone", kw_only=True):
+    """A change is no longer in force."""
+
+    id: str
+    how: str
+
+
+class NoteRecord(_Record, tag="note", kw_only=True):
+    """Something was seen and left alone."""
+
+    target: str
+    text: str
+
+
+Record = StartRecord | StopRecord | ChangeRecord | UndoneRecord | NoteRecord
+_DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+
+
+class Journal:
+    """The journal in one folder, open for writing by one process (who holds the lock)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], float] = time.time,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self.path = folder / "journal.jsonl"
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self.active: dict[str, Change] = {}
+        """Changes in force, by id, in the order in which they were made."""
+        self.notes: list[Note] = []
+        """The latest notes, oldest first."""
+        self.damaged = 0
+        """Lines that could not be read."""
+        self.last_pid = 0
+        """The process that wrote last; 0 when none did since this boot."""
+        self.unrecorded: dict[str, str] = {}
+        """Changes that are undone although the file still has them, and why it has."""
+        self._imprint: Imprint | None = None
+        self._boot = boot_id()  # now: later there may be no descriptor left to read it
+        self._size = 0
+        self._fd = -1
+        self._deaf = ""
+        """Why there is no file to write to."""
+        self._wrong = False
+        """Whether the file does not say what is in force: a record could not be written."""
+        self._held: list[Any] | None = None
+        """Records that wait for `gathering` to end."""
+        self._load()
+
+    def open(self, version: str = "", *, undoing: bool = False) -> None:
+        """Begin to write.  Raises HostccError, but not to who only undoes (see `unrecorded`)."""
+        try:
+            self._open(version)
+        except HostccError as error:
+            if not undoing:
+                raise
+            self._deaf, self._wrong = str(error), True
+
+    def _open(self, version: str) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._fd = os.open(self.path, flags, 0o600)
+            self._size = os.fstat(self._fd).st_size
+            if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
+                _append(self._fd, b"\n")  # a torn line must not swallow the next one
+                self._size += 1
+        except OSError as error:
+            raise HostccError(f"journal {self.path}: {error.strerror}") from None
+        self._write(
+            [StartRecord(at=self._clock(), pid=os.getpid(), boot=self._boot, version=version)]
+        )
+
+    def imprint(self, where: Imprint) -> None:
+        """Keep what is in force in the kernel, too, from now on."""
+        raw = {one.id: msgspec.json.encode(_record_of(one)) for one in self.active.values()}
+        where.begin(self.path.parent, raw)
+        self._imprint = where
+
+    def adopt(self, found: Iterable[Change]) -> list[Change]:
+        """Have in force what was found so; what of it is new.  Does not wait for the disk."""
+        new = [one for one in found if one.id not in self.active]
+        if new:
+            new = [one if one.at else replace(one, at=self._clock()) for one in new]
+            self._remember_changes(new)
+            self._tell([_record_of(one) for one in new])
+        return new
+
+    def close(self, how: str = "") -> None:
+        """Stop writing; `how` says in which order, empty: not in any."""
+        if self._fd >= 0:
+            if how:
+                self._tell([StopRecord(at=self._clock(), how=how)])
+            with suppress(OSError):  # of a disk that fails: all is said
+                os.close(self._fd)
+            self._fd = -1
+
+    def begin(self, *changes: Change, undoing: bool = False) -> None:
+        """Put changes on disk.  After this returns they may be made.
+
+        Those that are there already, word for word, are not written again: so those of several
+        edits can be begun together, and each once more before it is made.
+        Raises HostccError, but not of changes that only undo others.
+        """
+        fresh = changes if self._wrong else [one for one in changes if not self._has(one)]
+        stamped = [replace(change, at=self._clock()) for change in fresh]
+        (self._tell if undoing else self._write)([_record_of(change) for change in stamped])
+        self._remember_changes(stamped)
+
+    @contextmanager
+    def making(self, *changes: Change) -> Iterator[None]:
+        """Put changes on disk and make them in the body; if it raises they count as undone."""
+        earlier = {c.id: self.active[c.id] for c in changes if c.id in self.active}
+        self.begin(*changes)
+        try:
+            yield
+        except BaseException as error:
+            # What was in force before is so again, without a moment in which the file says neither.
+            self._remember_changes(earlier.values())
+            self._tell([_record_of(change) for change in earlier.values()])
+            self.undone((c.id for c in changes if c.id not in earlier), f"failed: {error}")
+            raise
+
+    def undone(self, ids: Iterable[str], how: str) -> None:
+        """Changes are no longer in force; unknown ids are nothing."""
+        gone = [change_id for change_id in ids if self.active.pop(change_id, None)]
+        if gone:
+            at = self._clock()
+            if self._imprint is not None:
+                for change_id in gone:
+                    self._imprint.drop(change_id)
+            if why := self._tell([UndoneRecord(at=at, id=one, how=how) for one in gone]):
+                self.unrecorded |= dict.fromkeys(gone, why)
+
+    def _missed(self, records: Iterable[Any], why: str) -> None:
+        undone = (one.id for one in records if isinstance(one, UndoneRecord))
+        self.unrecorded |= dict.fromkeys(undone, why)
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """What is undone or noted in the body is written when it ends, or with the next change."""
+        if self._held is not None:
+            yield
+            return
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            if why := self._tell(held):
+                self._missed(held, why)
+
+    def note(self, target: str, text: str) -> None:
+        """Something was seen and left alone."""
+        note = Note(self._clock(), target, text)
+        self._remember(note)
+        self._tell([NoteRecord(at=note.at, target=target, text=text)])
+
+    def tail(self, limit: int) -> list[dict[str, Any]]:
+        """The latest records as they are in the file, oldest first."""
+        lines = deque(_lines(self.path), maxlen=limit)
+        return [msgspec.to_builtins(record) for record in map(_decode, lines) if record]
+
+    def _remember(self, note: Note) -> None:
+        self.notes.append(note)
+        del self.notes[:-MAX_NOTES]
+
+    def _has(self, change: Change) -> bool:
+        known = self.active.get(change.id)
+        return known is not None and replace(known, at=change.at) == change
+
+    def _remember_changes(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self.active.pop(change.id, None)
+            self.active[change.id] = change
+            if self._imprint is not None:
+                self._imprint.put(change.id, msgspec.json.encode(_record_of(change)))
+
+    def _tell(self, records: list[Any]) -> str:
+        """Append what must not stand in the way of undoing when it cannot be written; why it
+        could not.  While `gathering`, it waits."""
+        if self._held is not None:
+            self._held += records
+            return ""
+        known = self._wrong
+        try:
+            self._write(records)
+        except HostccError as error:
+            self._wrong = True
+            if not known:
+                log.failure("what was undone is not on disk yet", reason=str(error))
+            return str(error)
+        return ""
+
+    def _write(self, records: list[Any]) -> None:
+        """Append and make durable.  An observer that never opened the journal writes nothing."""
+        if self._fd < 0 and self._deaf:
+            raise HostccError(self._deaf)
+        if self._fd < 0 or not records:
+            return
+        raw = self._encoded(records)
+        waiting: list[Any] = []
+        if self._held:
+            waiting, self._held = self._held, []
+            raw = self._encoded(waiting) + raw
+        try:
+            self._append(raw)
+        except HostccError as error:
+            self._missed(waiting, str(error))
+            raise
+
+    def _append(self, raw: bytes) -> None:
+        if self._wrong or self._size + len(raw) > self._max_bytes:
+            self._rotate()
+        try:
+            _append(self._fd, raw)
+            os.fsync(self._fd)
+        except OSError as error:
+            self._wrong = True  # maybe a part of it is there: what comes next begins a fresh file
+            raise HostccError(f"journal {self.path}: {error.strerror}") from None
+        self._size += len(raw)
+
+    def _encoded(self, records: Iterable[Any]) -> bytes:
+        lines = [in_json(encoded(record).decode()).encode() + b"\n" for record in records]
+        longest = max(map(len, lines))
+        if longest > MAX_LINE_BYTES:
+            raise HostccError(
+                f"journal {self.path}: a record of {longest} bytes, "
+                f"expected at most {MAX_LINE_BYTES}"
+            )
+        return b"".join(lines)
+
+    def _rotate(self) -> None:
+        """Start a fresh file with what is in force.  A crash leaves the old one or the new one."""
+        fresh, old = self.path.with_suffix(".new"), self.path.with_suffix(".old.jsonl")
+        start = StartRecord(at=self._clock(), pid=os.getpid(), boot=self._boot)
+        raw = self._encoded([start, *map(_record_of, self.active.values())])
+        fd = -1
+        try:
+            fresh.unlink(missing_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            fd = os.open(fresh, flags | os.O_NOFOLLOW, 0o600)
+            _append(fd, raw)
+            os.fsync(fd)
+            old.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # somebody took the journal away
+                os.link(self.path, old, follow_symlinks=False)
+            fresh.replace(self.path)
+        except OSError as error:
+            with suppress(OSError):
+                if fd >= 0:
+                    os.close(fd)
+                    fresh.unlink(missing_ok=True)
+            raise HostccError(f"journal {self.path}: {error.strerror}") from None
+        with suppress(OSError):
+            os.close(self._fd)
+        self._fd, self._size, self._wrong = fd, len(raw), False
+        self.unrecorded.clear()
+        self._max_bytes = max(self._max_bytes, 2 * self._size)  # what is in force must fit
+
+    def _load(self) -> None:
+        boot, ours = self._boot, False
+        for line in _lines(self.path):
+            record = _decode(line)
+            if isinstance(record, StartRecord):
+                ours = record.boot == boot  # nothing that was done survives a boot
+                self.last_pid = record.pid if ours else 0
+                if not ours:
+                    self.active.clear()
+            elif record is None:
+                self.damaged += 1
+            elif ours:
+                self._replay(record)
+
+    def _replay(self, record: Record) -> None:
+        match record:
+            case ChangeRecord():
+                self.active.pop(record.id, None)
+                self.active[record.id] = _change_of(record)
+            case UndoneRecord():
+                self.active.pop(record.id, None)
+            case NoteRecord():
+                self._remember(Note(record.at, record.target, record.text))
+
+
+def recorded(where: Imprint) -> list[Change]:
+    """What a directory of cgroups says that an agent has in force, in the order of making."""
+    records = [one for raw in where.records() if isinstance(one := _decode(raw), ChangeRecord)]
+    return sorted(map(_change_of, records), key=lambda one: one.at)
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; empty where it gives none."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def change_json(change: Change) -> dict[str, Any]:
+    """A change as it is shown and kept: with `from` and `to`."""
+    data: dict[str, Any] = msgspec.to_builtins(_record_of(change))
+    del data["record"]
+    return data
+
+
+def _record_of(change: Change) -> ChangeRecord:
+    return ChangeRecord(
+        at=change.at,
+        id=change.id,
+        what=change.what,
+        target=change.target,
+        before=change.before,
+        after=change.after,
+        why=change.why,
+        undo=change.undo,
+    )
+
+
+def _change_of(record: ChangeRecord) -> Change:
+    return Change(
+        id=record.id,
+        what=record.what,
+        target=record.target,
+        before=record.before,
+        after=record.after,
+        why=record.why,
+        undo=record.undo,
+        at=record.at,
+    )
+
+
+def _decode(line: bytes) -> Record | None:
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _append(fd: int, raw: bytes) -> None:
+    """Write all of it.  Raises OSError, after which some of it may be there."""
+    left = memoryview(raw)
+    while left:
+        written = os.write(fd, left)
+        if written <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        left = left[written:]
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a journal that is ours, however long it is; of a line that is longer than a
+    record can be only its beginning.  Raises HostccError for a journal that is not ours."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as stream:
+            facts = os.fstat(fd)
+            if not stat.S_ISREG(facts.st_mode):
+                raise HostccError(f"journal {path}: expected a file")
+            if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+                raise HostccError(f"journal {path}: somebody else could have written it")
+            inside = False
+            while piece := stream.readline(MAX_LINE_BYTES):
+                if not inside and piece != b"\n":
+                    yield piece
+                inside = not piece.endswith(b"\n")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise HostccError(f"journal {path}: {error.strerror}") from None

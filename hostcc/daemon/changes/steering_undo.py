@@ -1,0 +1,45 @@
+"""Undo what steering has changed on this host, by the journal: when its agent is gone."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.daemon.changes import path_kinds
+from hostcc.errors import HostccError
+from hostcc.model import Change
+from hostcc.paths import reserve, steer_kernel
+
+KINDS = (path_kinds.HOOKS, path_kinds.PORTS)
+
+
+def network_namespace() -> int:
+    """The number of this process's network namespace."""
+    return Path("/proc/self/ns/net").stat().st_ino
+
+
+def undo(change: Change) -> str:
+    """Undo a change of KINDS; why not, or empty."""
+    after = change.after if isinstance(change.after, Mapping) else {}
+    if after.get("netns") != network_namespace():
+        return f"it is in network namespace {after.get('netns')}: run hostcc rollback there"
+    try:
+        if change.what == path_kinds.HOOKS:
+            if change.target in {name for _, name in socket.if_nameindex()}:
+                steer_kernel.remove_all([change.target])
+            return ""
+        return _ports(str(change.before or ""), str(after.get("ports", "")))
+    except (BpfError, HostccError, OSError) as error:
+        return str(error)
+
+
+def _ports(before: str, after: str) -> str:
+    now = reserve.read()
+    if now == before:
+        return ""
+    if now != after:
+        return f"expected {after!r}, found {now!r}: left as it is"
+    reserve.write(before)
+    return ""

@@ -1,0 +1,178 @@
+"""The acting half of an agent: a kernel backend and its jobs, put up and taken down as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.config.schema import Config, job_params, port_rules, variants
+from hostcc.daemon.changes import kinds
+from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.jobs import released, verification, views
+from hostcc.daemon.jobs.sockets import new_walker, walked
+from hostcc.daemon.jobs.table import JobTable
+from hostcc.daemon.preflight import tag
+from hostcc.errors import HostccError
+from hostcc.log import get_logger
+from hostcc.measure.rdma import read_ports
+from hostcc.mltcp.backend import MltcpBackend
+from hostcc.mltcp.names import kernel_names
+from hostcc.mltcp.params import Mode
+from hostcc.model import Change, Difference
+from hostcc.system.cgroups import CgroupTree, resolve_root
+from hostcc.system.slices import at_once, in_slices
+
+log = get_logger("engine")
+
+MakeBackend = Callable[[str, Sequence[str], float], MltcpBackend]
+MakeTree = Callable[[Path], CgroupTree]
+DEFAULT_CA = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
+def kernel_backend(name: str, wanted: Sequence[str], stale_s: float) -> MltcpBackend:
+    """The real kernel; imported only when it is needed."""
+    from hostcc.mltcp.kernel import MltcpKernel
+
+    return MltcpKernel(name, wanted, stale_s)
+
+
+class Engine:
+    """Everything of ours that is in force on this host.  Raises BpfError, OSError, HostccError."""
+
+    def __init__(
+        self,
+        config: Config,
+        journal: Journal,
+        make_backend: MakeBackend,
+        make_tree: MakeTree,
+        lasting: released.Lasting | None = None,
+    ) -> None:
+        """`lasting`: what is there of jobs; None: that is found out, and all of it done, here."""
+        self._journal = journal
+        self._built_for = needs(config)
+        names = planned_names(config)
+        self._ids = [f"{kinds.CA}:{variant}" for variant in names]
+        self.default_ca = default_ca()
+        tree = make_tree(resolve_root(config.agent.cgroup_root))
+        stale = config.agent.heartbeat_stale_s
+        with journal.making(*(kinds.congestion_control(v, n) for v, n in names.items())):
+            self.backend = make_backend(_tag(config), list(names), stale)
+        self.table = JobTable(
+            config, self.backend, tree, journal, self.default_ca, walker=new_walker()
+        )
+        try:
+            self.table.start(lasting)
+        except BaseException as error:
+            self.table.end(f"failed: {error}")
+            self.drop(f"failed: {error}")
+            raise
+
+    def fits(self, config: Config) -> bool:
+        """Whether a new configuration can be taken over without registering anew."""
+        return needs(config) == self._built_for
+
+    def job_status(self) -> list[dict[str, Any]]:
+        """One row per job: how it fares."""
+        return views.job_status(self.table, self.backend)
+
+    async def flows(self, only: str | None, limit: int) -> dict[str, Any]:
+        """The jobs' connections, or those of one job."""
+        rows = await walked(self.table.sockets.flows(self.table.jobs.values()))
+        jobs, names = self.table.by_slot(), self.backend.ca_names
+        return await asyncio.to_thread(views.flows, rows, jobs, names, only, limit)
+
+    def check(self) -> list[Difference]:
+        """What is no longer in force, short of the connections: cheap."""
+        return verification.differences(self.table, self.backend)
+
+    async def check_flows(self) -> tuple[list[Difference], list[verification.LeftAlone]]:
+        """Connections that do not run what they were given, and those that are others' affair."""
+        await self.table.moved()
+        rows = await walked(self.table.sockets.flows(self.table.jobs.values()))
+        jobs, names = self.table.by_slot(), self.backend.ca_names
+        odd = await asyncio.to_thread(verification.of_flows, rows, jobs, names)
+        return odd, await asyncio.to_thread(verification.left_alone, rows, jobs)
+
+    async def restore(self, how: str) -> list[str]:
+        """Undo everything; what could not be undone, in words."""
+        try:
+            await self.table.part()
+        except (BpfError, OSError, HostccError) as error:
+            log.failure("sockets not given back, once more", reason=str(error))
+        finally:
+            steps = self.table.releasing(how)
+            try:
+                problems = await in_slices(steps)
+                if (late := self.table.late).groups:
+                    await asyncio.to_thread(late.wait)
+                    problems += late.undo(how) or self.table.end(how)
+            except asyncio.CancelledError:
+                at_once(steps)  # nobody comes back to it
+                raise
+            finally:
+                self.drop(how)
+        return problems
+
+    def drop(self, how: str) -> None:
+        """Unregister, leaving cgroups and their processes as they are."""
+        self.table.close()
+        self.backend.close()
+        ended = kinds.ended_with_agent(self._journal.active.values())
+        self._journal.undone(ended, how)
+
+
+def needs(config: Config) -> tuple[tuple[str, ...], float]:
+    """What is fixed when the backend is made."""
+    return tuple(variants(config)), config.agent.heartbeat_stale_s
+
+
+def planned_names(config: Config) -> dict[str, str]:
+    """Variant -> the name that it will be registered under."""
+    names = kernel_names(_tag(config), variants(config))
+    return {str(variant): name for variant, name in names.items()}
+
+
+def _tag(config: Config) -> str:
+    return tag(config.agent.instance, Path(config.agent.run_dir))
+
+
+def default_ca() -> str:
+    """The congestion control of this network namespace's new sockets."""
+    try:
+        return DEFAULT_CA.read_text().strip()
+    except OSError:
+        return "the host's default"
+
+
+def plan(config: Config, tree: CgroupTree, left: Mapping[str, Change]) -> list[Change]:
+    """The changes that an agent would make when it starts: what `--dry-run` shows.
+
+    `left`: those by the journal of an agent that ended.
+    """
+    names = planned_names(config)
+    planned = [kinds.congestion_control(variant, name) for variant, name in names.items()]
+    if not tree.exists(tree.base):
+        planned.append(kinds.base_group(tree.base))
+    live, processes = [], cache(tree.processes)
+    for group in tree.children():
+        back = released.returning(left.get(f"{kinds.GROUP}:{group.name}"), group, tree, processes)
+        planned += back
+        if back or tree.populated(group):
+            live.append(group.name)
+        else:
+            planned.append(kinds.leftover(group))
+    if config.rdma.enabled and any(read_ports()):
+        planned.append(kinds.rdma_plan(Path(config.rdma.plan)))
+    rules = port_rules(config)
+    if rules:
+        planned.append(kinds.port_rules(rules, tree.root))
+    for name in sorted({*rules.values(), *live}):
+        params = job_params(config, name, config.mltcp.mode)
+        if params.mode is not Mode.OFF:
+            why = "found running" if name in live else "[[job]] in the configuration"
+            planned.append(kinds.job_sockets(params, names[params.variant], default_ca(), why))
+    return planned

@@ -1,0 +1,161 @@
+"""What other parts of the agent see of the cluster while this host gossips."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hostcc.coord.core.membership import State
+from hostcc.coord.core.payloads import ADDRESSES, Addresses, Content, PayloadError
+from hostcc.daemon.gossip import profile_records
+from hostcc.errors import one_line
+from hostcc.model import JobProfile
+
+if TYPE_CHECKING:
+    from hostcc.coord.core.intake import Held, Slot
+    from hostcc.coord.core.notes import Hear
+    from hostcc.daemon.gossip.member import Member
+
+
+class Cluster:
+    """The member that this host is now, if it is one; nothing here raises when it is none."""
+
+    def __init__(self, member: Callable[[], Member | None]) -> None:
+        self._member = member
+        self._told_by: Member | None = None
+        self._told: dict[tuple[str, str], Content] = {}
+        self.untold: dict[tuple[str, str], str] = {}
+        """(Kind, key) -> why it was not told."""
+        self._topics: dict[str, Hear] = {}
+        self._heard_by: Member | None = None
+        self._owners: tuple[tuple[object, int], dict[str, str]] = ((None, -1), {})
+        self._jobs: tuple[object, dict[str, JobProfile]] = (None, {})
+
+    @property
+    def name(self) -> str:
+        """Of this host; empty while it does not take part."""
+        member = self._member()
+        return member.service.settings.name if member is not None else ""
+
+    def owners(self) -> Mapping[str, str]:
+        """Address -> the member that has it; one that several claim is nobody's."""
+        member = self._member()
+        if member is None:
+            return {}
+        store = member.service.node.store
+        if self._owners[0] != (member, store.revision):
+            pairs = []
+            for name in store.writers():
+                pairs.append((name, member.service.node.address(name)))
+                held = store.get(name, (ADDRESSES, ""))
+                if held is not None and isinstance(held.content, Addresses):
+                    pairs += [(name, f"[{at}]:0") for at in held.content.addresses if _is_plain(at)]
+            self._owners = (member, store.revision), profile_records.by_address(pairs)
+        return self._owners[1]
+
+    @property
+    def moment(self) -> object:
+        """Another one whenever what others say, or who is alive, may be another; None while this
+        host does not take part."""
+        member = self._member()
+        if member is None:
+            return None
+        node = member.service.node
+        return member, node.store.revision, node.members.changes
+
+    def said(self) -> Mapping[str, Mapping[Slot, Held]]:
+        """All records of the members that are alive, this one among them: they never change, so
+        that they can be read in another thread."""
+        member = self._member()
+        if member is None:
+            return {}
+        node = member.service.node
+        return {
+            name: node.store.of(name)
+            for name in node.store.writers()
+            if node.store.member(name) is not None
+            and (name == node.name or node.members.state(name) is State.ALIVE)
+        }
+
+    def job(self, name: str) -> JobProfile | None:
+        """What the hosts of a job say of it together; None: nothing yet."""
+        member = self._member()
+        if member is None:
+            return None
+        view = member.service.coordinator.snapshot.view
+        if self._jobs[0] is not view:
+            self._jobs = view, {job.job: job for job in view.jobs}
+        return self._jobs[1].get(name)
+
+    def gone(self, name: str, silent_s: float) -> bool:
+        """Whether a member's agent is dead, or suspect and silent for so long."""
+        member = self._member()
+        if member is None:
+            return True
+        state = member.service.node.members.state(name)
+        if state is State.ALIVE:
+            return member.service.node.store.member(name) is None
+        heard = member.service.transport.link(name).heard_s
+        return state is State.DEAD or heard is None or heard > silent_s
+
+    def tell(self, kind: str, contents: Mapping[str, Content]) -> None:
+        """Say of a kind of record exactly this, by key: new ones are told, others withdrawn."""
+        member = self._member()
+        if member is not self._told_by:
+            self._told_by, self._told = member, {}
+        if member is None:
+            return
+        node = member.service.node
+        self.untold = {at: why for at, why in self.untold.items() if at[0] != kind}
+        for key, content in contents.items():
+            if self._told.get((kind, key)) == content:
+                continue
+            try:
+                node.publish(kind, key, content)
+                self._told[kind, key] = content
+            except PayloadError as error:
+                self.untold[kind, key] = one_line(str(error))
+        for at in [at for at in self._told if at[0] == kind and at[1] not in contents]:
+            node.withdraw(*at)
+            del self._told[at]
+
+    def told(self, kind: str, key: str) -> Content | None:
+        """What was told last."""
+        return self._told.get((kind, key)) if self._told_by is self._member() else None
+
+    def listen(self, topic: str, hear: Hear | None) -> None:
+        """Have notes of a topic taken; again whenever this host becomes another member."""
+        if hear is None:
+            self._topics.pop(topic, None)
+        else:
+            self._topics[topic] = hear
+        member = self._member()
+        if member is not None:
+            member.service.notes.listen(topic, hear)
+
+    def refresh(self) -> None:
+        """Whenever this host may have become another member."""
+        member = self._member()
+        if member is not None and member is not self._heard_by:
+            for topic, hear in self._topics.items():
+                member.service.notes.listen(topic, hear)
+        self._heard_by = member
+
+    def say(self, peer: str, topic: str, data: bytes) -> bool:
+        """Send a note to a member; it may get lost."""
+        member = self._member()
+        return member is not None and member.service.notes.say(peer, topic, data)
+
+    def flush(self) -> None:
+        """Send what waits, now."""
+        member = self._member()
+        if member is not None:
+            member.service.notes.flush()
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        return str(ipaddress.ip_address(text)) == text
+    except ValueError:
+        return False

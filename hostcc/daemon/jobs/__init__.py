@@ -1,0 +1,1 @@
+"""The jobs of this host: found, managed, and their sockets."""

@@ -1,0 +1,24 @@
+"""That a process is to be part of a job."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hostcc.config.sections.job import Wishes
+from hostcc.quota import Owner
+
+
+class Claim(NamedTuple):
+    """What `hostcc run` asks for, or what was found."""
+
+    job: str
+    pid: int
+    why: str = "hostcc run"
+    wishes: Wishes = Wishes()
+    owner: Owner = None
+    """In whose quota the job counts, if it is new."""
+
+
+def noted(wishes: Wishes, owner: Owner) -> dict[str, float | int | str | None]:
+    """What the journal keeps of a job for the next agent."""
+    return {**wishes.shown(), **({} if owner is None else {"uid": owner})}

@@ -1,0 +1,151 @@
+"""Jobs that an agent let go of while they ran, as its journal keeps them for the next one.
+
+Their processes are back in the cgroups that they came from.  A job's own cgroup stays, empty,
+since connections belong for good to the cgroup in which they were opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.words import Bytes, Flop, Weight
+from hostcc.daemon.changes import kinds
+from hostcc.daemon.jobs.sockets import Job
+from hostcc.model import Change
+from hostcc.system.cgroups import CgroupTree
+from hostcc.system.procfs import Stat
+
+PROCESSES_MOST = 16384
+"""Processes of all jobs that are kept; of a job that has more than its part the eldest."""
+_REF = r"[0-9]{1,10}/[0-9]{1,20}"
+
+
+class KeptJob(msgspec.Struct, frozen=True):
+    """A job as `to` of its `job-cgroup` change says; that is taken for nobody's word."""
+
+    weight: Weight | None = None
+    bytes_per_iteration: Bytes | None = None
+    flops: Flop | None = None
+    uid: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 2)] | None = None
+    """In whose quota it counts; null: root asked for it."""
+    cgroup_id: int = 0
+    processes: Annotated[str, msgspec.Meta(pattern=rf"^({_REF}( {_REF})*)?\Z")] = ""
+    """PID/START of those that were in it when it was let go, START as in /proc/PID/stat."""
+
+    @property
+    def wishes(self) -> Wishes:
+        """What its owner asked for."""
+        return Wishes(self.weight, self.bytes_per_iteration, self.flops)
+
+    @property
+    def started(self) -> dict[int, int]:
+        """Process -> when it started."""
+        parts = (word.split("/") for word in self.processes.split())
+        return {int(pid): int(started) for pid, started in parts}
+
+
+def job_of(change: Change | None) -> KeptJob:
+    """What a change says; nothing, when that is not what an agent would write."""
+    try:
+        return msgspec.convert(change.after if change else {}, KeptJob)
+    except msgspec.ValidationError:
+        return KeptJob()
+
+
+def noted(cgroup_id: int, processes: Mapping[int, Stat], most: int) -> dict[str, int | str]:
+    """What KeptJob adds to a job's wishes."""
+    eldest = sorted(processes, key=lambda pid: processes[pid].started)[:most]
+    words = " ".join(f"{pid}/{processes[pid].started}" for pid in eldest)
+    return {"cgroup_id": cgroup_id, "processes": words}
+
+
+def keeping(
+    jobs: Collection[Job],
+    tree: CgroupTree,
+    beside: Callable[[str], list[int]],
+    note: Callable[[Job], Mapping[str, float | int | str | None]],
+    how: str,
+) -> Generator[None, None, dict[str, Change]]:
+    """Of jobs with processes the change that keeps them, by name; one job at each step.
+
+    `beside`: a job's processes that are not in its group, `note`: what else is kept of it.
+    """
+    found: dict[str, Change] = {}
+    most = PROCESSES_MOST // max(1, len(jobs))
+    for job in jobs:
+        pids = beside(job.name) + (tree.pids(job.group) if job.group is not None else [])
+        if there := tree.living(pids):
+            after = {**note(job), **noted(job.group_id, there, most)}
+            found[job.name] = kinds.job_group(job.name, tree.path(job.name), after, how)
+        yield
+    return found
+
+
+Lasting = Mapping[Path, tuple[KeptJob, list[Change]]]
+"""Of each group what is known of its job, and `returning`."""
+
+
+def lasting(active: Mapping[str, Change], tree: CgroupTree) -> Lasting:
+    """What is there of jobs; reads all processes when some of them may have to return."""
+    processes = cache(tree.processes)
+    known = {group: active.get(f"{kinds.GROUP}:{group.name}") for group in tree.children()}
+    return {
+        group: (job_of(change), returning(change, group, tree, processes))
+        for group, change in known.items()
+    }
+
+
+def returning(
+    change: Change | None,
+    group: Path,
+    tree: CgroupTree,
+    processes: Callable[[], Mapping[int, Stat]],
+) -> list[Change]:
+    """The processes that are to enter a job's group again: a `job-member` change of each.
+
+    None when the group is another one than the job had.  `processes`: all that there are.
+    """
+    kept = job_of(change)
+    started = kept.started
+    if not started or kept.cgroup_id != tree.identity(group):
+        return []
+    there, homes = processes(), dict[int, str]()
+    for pid in _of_job(started, there):
+        home = tree.home_of(pid)
+        if Path(home).is_relative_to(group):  # an agent died before it had sent it home
+            continue
+        parent = there[pid].parent
+        if started.get(pid) == there[pid].started or homes.get(parent) == home:
+            homes[pid] = home
+    return [
+        kinds.job_member(group.name, pid, home, group, "it was in the job before")
+        for pid, home in homes.items()
+    ]
+
+
+def gone(active: Iterable[Change], job: str) -> list[str]:
+    """Ids of a job's members that are no processes any more."""
+    members = kinds.members(active, job)
+    return [one.id for one in members if not Path(f"/proc/{one.target}").exists()]
+
+
+def _of_job(started: Mapping[int, int], there: Mapping[int, Stat]) -> Iterator[int]:
+    """Processes that were there, and children that they have had since; parents first."""
+    children: dict[int, list[int]] = {}
+    for pid, stat in there.items():
+        children.setdefault(stat.parent, []).append(pid)
+    last = max(started.values())
+    waiting = [pid for pid, at in started.items() if pid in there and there[pid].started == at]
+    seen = set(waiting)
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        fresh = [one for one in children.get(pid, ()) if there[one].started >= last]
+        waiting += [one for one in fresh if one not in seen]
+        seen.update(fresh)

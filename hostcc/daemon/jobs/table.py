@@ -1,0 +1,505 @@
+"""The jobs of this host: who has a slot, a cgroup, port rules, and what the kernel was told.
+
+A job keeps its slot while it has processes or a rule.  Every edit goes through the
+journal first.  Nothing here waits, or knows who asked; what takes long comes in steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.config.schema import Config, job_params, port_rules
+from hostcc.config.sections.job import Wishes
+from hostcc.daemon.changes import kinds as changes
+from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.jobs import released
+from hostcc.daemon.jobs.attention import Attention
+from hostcc.daemon.jobs.claim import Claim, noted
+from hostcc.daemon.jobs.exiting import Late
+from hostcc.daemon.jobs.port_rules import PortRules
+from hostcc.daemon.jobs.process_return import Returning
+from hostcc.daemon.jobs.slots import Slots
+from hostcc.daemon.jobs.sockets import Here, Job, Moves, Sockets
+from hostcc.errors import HostccError
+from hostcc.limits import is_job_name
+from hostcc.log import get_logger
+from hostcc.mltcp.backend import MltcpBackend
+from hostcc.mltcp.favour import Favour
+from hostcc.mltcp.params import JobParams, Mode
+from hostcc.model import Change
+from hostcc.quota import Owner
+from hostcc.system.cgroups import CgroupTree
+from hostcc.system.slices import SLICE_S, at_once
+
+log = get_logger("jobs")
+
+GRACE_S = 10.0
+"""Time that a command has to enter the cgroup made for it, seconds."""
+SWEEP = 16
+"""Jobs looked at in one sweep, so that it stays cheap when many end."""
+
+
+class JobTable:
+    """All jobs, on one kernel backend.  Methods raise BpfError, OSError or HostccError."""
+
+    def __init__(
+        self,
+        config: Config,
+        backend: MltcpBackend,
+        tree: CgroupTree,
+        journal: Journal,
+        default_ca: str,
+        clock: Callable[[], float] = time.monotonic,
+        walker: Executor | None = None,
+    ) -> None:
+        """`walker`: where sockets are gone through; None: where that is asked for."""
+        self.config = config
+        self.mode = config.mltcp.mode
+        self.weights: dict[str, float] = {}
+        self.jobs: dict[str, Job] = {}
+        self.favour = Favour()
+        self.tree = tree
+        self._backend = backend
+        self._journal = journal
+        self._default = default_ca
+        self._clock = clock
+        self.slots = Slots(config.quota())
+        self.returning = Returning(tree)
+        self._rules = PortRules(backend, journal, tree.root)
+        self.edition = 0
+        """Another one whenever jobs, their groups, or what is known of them may be others."""
+        self._attention = Attention()
+        self._walker = walker or Here()
+        self._moves = Moves()
+        self._parted = False
+        self.late = Late(tree, journal)
+        self.sockets = self._new_sockets()
+
+    def start(self, lasting: released.Lasting | None = None) -> None:
+        """Take over what is there: groups of an earlier agent, port rules, open sockets.
+        `lasting`: those groups, by somebody who takes the steps of `come_back`, too."""
+        self.edition += 1
+        if not self.tree.exists(self.tree.base):
+            with self._journal.making(changes.base_group(self.tree.base)):
+                self.tree.create(self.tree.base)
+        found = released.lasting(self._journal.active, self.tree) if lasting is None else lasting
+        self._journal.begin(*(one for _, back in found.values() for one in back))
+        with self._journal.gathering():
+            for group, (known, back) in found.items():
+                self._adopt(group, known, back)
+            self._drop_strays()
+        self._apply_rules()
+        self.refresh("start")
+        self._moves.wait()
+        if lasting is None:
+            at_once(self.come_back())
+
+    def come_back(self) -> Generator[None, None, None]:
+        """Processes of jobs that an earlier agent let go of enter their cgroups, one at a step."""
+        try:
+            yield from self.returning.steps()
+        finally:
+            for job in self.jobs.values():
+                job.keep_until = 0.0 if job.keep_until == inf else job.keep_until
+
+    def prepare(self, claims: Iterable[Claim]) -> None:
+        """Put on disk in one go what `register` of each puts there."""
+        self._journal.begin(*(change for one in claims for change in self._planned(one)))
+
+    def forgo(self, claims: Sequence[Claim]) -> None:
+        """These were prepared, and are not registered."""
+        ids = [f"{changes.MEMBER}:{one.job}:{one.pid}" for one in claims]
+        for job in {one.job for one in claims} - self.jobs.keys():
+            ids += [f"{changes.GROUP}:{job}", f"{changes.SOCKETS}:{job}"]
+        self._journal.undone(ids, "not registered")
+
+    def register(
+        self, name: str, wishes: Wishes, pid: int, why: str = "hostcc run", owner: Owner = None
+    ) -> Path:
+        """A process is about to become part of a job: the cgroup to enter."""
+        self.edition += 1
+        claim, job = Claim(name, pid, why, wishes, owner), self.jobs.get(name)
+        if job is not None:
+            if owner is None:
+                self.slots.to_root(job.slot)
+            return self._join(job, claim)
+        job = self._new_job(name, owner)
+        try:
+            self.prepare([claim])
+            group = self._join(job, claim)
+        except BaseException:
+            try:
+                at_once(self._dissolving(job, "failed"))
+            finally:
+                self._forget(job)
+                self.forgo([claim])
+            raise
+        log.info("job appeared", job=name, slot=job.slot, pid=pid)
+        return group
+
+    def _planned(self, claim: Claim) -> Generator[Change, None, None]:
+        """What `register` puts on disk."""
+        job, path = self.jobs.get(claim.job), self.tree.path(claim.job)
+        if job is None:
+            yield changes.job_group(claim.job, path, noted(claim.wishes, claim.owner), claim.why)
+            params = self._params(claim.job, claim.wishes)
+            if params.mode is not Mode.OFF:
+                yield self._of_sockets(params, claim.why)
+        home = self.tree.home_of(claim.pid)
+        yield changes.job_member(claim.job, claim.pid, home, path, claim.why)
+
+    def _join(self, job: Job, claim: Claim) -> Path:
+        _, pid, why, wishes, _ = claim
+        job.wishes = wishes.over(job.wishes)
+        told_before = job.params is not None
+        group = self._ensure_group(job, why)
+        job.keep_until = self._clock() + GRACE_S
+        gone = released.gone(self._journal.active.values(), job.name)
+        self._journal.undone(gone, "the process is gone")
+        self._journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group, why))
+        # The group of a job that is new is empty: it has no socket to move yet.
+        if self._tell(job, why) and told_before:
+            self._switch([job], to_default=self.mode is Mode.OFF)
+        return group
+
+    def enter(self, job: str, pid: int) -> bool:
+        """Move a process into its job's group; whether it is there."""
+        there = self.tree.enter(self.tree.path(job), pid)
+        if there:
+            self.jobs[job].keep_until = 0.0
+        return there
+
+    def follow(self, name: str, groups: Iterable[Path], why: str, owner: Owner = None) -> None:
+        """Sockets of these cgroups, which others have made for a job, are the job's.
+
+        Those that an earlier call named and this one does not are let go.
+        """
+        self.edition += 1
+        job = self.jobs.get(name) or self._new_job(name, owner)
+        there = {path: number for path in groups if (number := self.tree.identity(path))}
+        fresh = {path: n for path, n in there.items() if job.followed.get(path) != n}
+        try:
+            for path in [path for path in job.followed if path not in there]:
+                self._unfollow(job, path)
+            if fresh:
+                self._journal.begin(changes.followed(name, there, why))
+                job.how = job.how or why
+                self._tell(job, why)
+                refused = [self._follow(job, path, number) for path, number in fresh.items()]
+                self._switch([job], to_default=self.mode is Mode.OFF)
+                for error in filter(None, refused):
+                    raise error
+        finally:
+            if not job.groups and not job.rule:
+                self._forget(job)
+
+    def _follow(self, job: Job, path: Path, number: int) -> Exception | None:
+        """Why the kernel refused one of these cgroups; one that has ended is passed over."""
+        try:
+            self._backend.attach_cgroup(job.slot, path)
+        except (BpfError, OSError) as error:
+            return error if self.tree.identity(path) == number else None
+        job.followed[path] = number
+        return None
+
+    def prefer(self, name: str, why: str) -> None:
+        """Let one job go first, in mode mltcp; nobody with an empty name."""
+        self._favour(replace(self.favour, first=name), why)
+
+    def weigh(
+        self, factors: Mapping[str, float], why: str, alone: frozenset[str] = frozenset()
+    ) -> None:
+        """Multiply jobs' weights, in mode mltcp; the others' are as their owners wish.
+
+        `alone`: jobs that share no link, by the plan.
+        """
+        self._favour(replace(self.favour, planned=factors, alone=alone), why)
+
+    def weight_of(self, job: Job) -> float:
+        """Its owner's wish."""
+        configured = self.config.job_named(job.name)
+        own = configured.weight if configured else 1.0
+        return own if job.wishes.weight is None else job.wishes.weight
+
+    def configure(self, config: Config, toggled: bool = False, why: str = "reload") -> None:
+        """Take over a new configuration; its mode too, unless somebody `toggled` that."""
+        self.edition += 1
+        self.config = config
+        self.slots.quota = config.quota()
+        if not toggled:
+            self.mode = config.mltcp.mode
+        self.sockets = self._new_sockets()
+        self._apply_rules()
+        self.refresh(why)
+
+    def share(self, mode: Mode, weights: Mapping[str, float], who: str) -> None:
+        """The toggle: live connections follow; see `moved`."""
+        self.edition += 1
+        change = changes.mode(self.mode, mode, weights, who)
+        self._journal.begin(change, undoing=mode is Mode.OFF)
+        self.mode, self.weights = mode, dict(weights)
+        self.refresh(who, again=True)
+
+    def refresh(self, why: str, again: bool = False) -> None:
+        """Tell the kernel what is new about each job; move sockets where that needs it.
+
+        `again`: move sockets even of jobs of which nothing is new, because somebody asked.
+        """
+        moved = [job for job in self.jobs.values() if self._tell(job, why) or again]
+        for off in (True, False):
+            those = [job for job in moved if job.params and (job.params.mode is Mode.OFF) is off]
+            self._switch(those, to_default=off)
+
+    def sweep(self) -> None:
+        """Drop jobs whose groups are empty or gone: a few per call, where something is new."""
+        turn = self._attention.due(self.jobs.values(), self.edition, SWEEP)
+        self.edition += bool(turn)
+        until = self._clock() + SLICE_S
+        with self._journal.gathering():
+            for job in turn:
+                self._attention.looked_at(job)
+                self._look_at_followed(job)
+                if job.group is not None:
+                    self._look_at(job, job.group)
+                if self._clock() >= until:
+                    break
+
+    async def part(self) -> None:
+        """Give all sockets back, ahead of `release`, which then has less to wait for."""
+        self._switch(list(self.jobs.values()), to_default=True)
+        await self.moved()
+        self._parted = True
+
+    def release(self, how: str) -> list[str]:
+        """Undo all of it; what could not be undone, in words."""
+        return at_once(self.releasing(how))
+
+    def releasing(self, how: str) -> Generator[None, None, list[str]]:
+        """The same in steps, each of about a process."""
+        self.edition += 1
+        problems: list[str] = []
+        live = list(self.jobs.values())
+        if live and not self._parted:
+            self._switch(live, to_default=True)
+            self._moves.wait()
+        self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
+        stays = yield from self._keeping(live, how)
+        with self._journal.gathering():
+            for job in live:
+                try:
+                    problems += yield from self._dissolving(job, how, stays=job.name in stays)
+                    self._forget(job)
+                except (BpfError, OSError, HostccError) as error:  # the others' go all the same
+                    problems.append(f"job {job.name}: {error}")
+                yield
+        self._rules.drop()
+        self._journal.undone([changes.RULES, changes.MODE], how)
+        return problems or ([] if self.late.groups else self.end(how))
+
+    def end(self, how: str) -> list[str]:
+        """Last of all, remove the directory of the groups, unless a job's stays; why not."""
+        if any(change.what == changes.GROUP for change in self._journal.active.values()):
+            return []
+        if self.tree.exists(self.tree.base) and not self.tree.remove(self.tree.base):
+            return [f"{self.tree.base}: somebody else uses it, left in place"]
+        self._journal.undone([changes.BASE], how)
+        return []
+
+    async def moved(self) -> None:
+        """Wait until sockets are where the jobs want them.  Raises what went wrong on the way."""
+        await self._moves.over()
+
+    def close(self) -> None:
+        """Watch groups no longer; all stays as it is.  Waits for a walk that is under way."""
+        self._attention.close()
+        self._walker.shutdown(cancel_futures=True)
+
+    def by_slot(self) -> dict[int, Job]:
+        """Slot -> job."""
+        return {job.slot: job for job in self.jobs.values()}
+
+    def _new_job(self, name: str, owner: Owner = None, *, had: bool = False) -> Job:
+        return self.jobs.setdefault(name, Job(name, self.slots.take(owner, had=had), Wishes()))
+
+    def _adopt(self, group: Path, known: released.KeptJob, back: list[Change]) -> None:
+        """A group that was here before us: dead ones go, live ones become jobs again."""
+        live = back or self.tree.populated(group)
+        if not is_job_name(group.name) or not live:
+            if self.tree.remove(group):
+                log.info("removed an empty cgroup of an earlier agent", path=group)
+                self._journal.undone(self._ids_of(group.name), "left behind, removed")
+            return
+        job = self._new_job(group.name, known.uid, had=True)
+        job.wishes = known.wishes
+        self._ensure_group(job, "found running")
+        if back:
+            self.returning.expect(back)
+            job.keep_until = inf
+        log.info("took over a job that was running", job=job.name, slot=job.slot)
+
+    def _drop_strays(self) -> None:
+        """Let go of groups by the journal that are gone, or empty below another root."""
+        groups = {changes.job_of_group(one): one for one in self._journal.active.values()}
+        for name, change in groups.items():
+            if name and name not in self.jobs and self.tree.remove(Path(change.target)):
+                self._journal.undone(self._ids_of(name), "left behind, removed")
+
+    def _ensure_group(self, job: Job, why: str) -> Path:
+        path = self.tree.path(job.name)
+        change = changes.job_group(job.name, path, self._note_of(job), why)
+        known = self._journal.active.get(change.id)
+        if known is None or known.after != change.after:
+            self._journal.begin(change)
+        if job.group is not None and self.tree.identity(path) == job.group_id:
+            return path
+        with ExitStack() as undo:
+            undo.callback(self._journal.undone, [change.id], "failed")
+            self.tree.create(path)
+            undo.callback(self.tree.remove, path)
+            self._backend.attach_cgroup(job.slot, path)
+            undo.pop_all()
+        job.group, job.group_id = path, self.tree.identity(path)
+        return path
+
+    def _note_of(self, job: Job) -> dict[str, float | int | str | None]:
+        return noted(job.wishes, self.slots.owner(job.slot))
+
+    def _params(self, name: str, wishes: Wishes) -> JobParams:
+        static = self.weights.get(name)
+        return self.favour.applied(job_params(self.config, name, self.mode, static, wishes))
+
+    def _of_sockets(self, params: JobParams, why: str) -> Change:
+        name = self._backend.ca_names[params.variant]
+        return changes.job_sockets(params, name, self._default, why)
+
+    def _tell(self, job: Job, why: str) -> bool:
+        """Write a job's parameters if they are new; whether its sockets have to move."""
+        params, old = self._params(job.name, job.wishes), job.params
+        if params == old:
+            return False
+        if params.mode is not Mode.OFF:
+            self._journal.begin(self._of_sockets(params, why))
+        self._backend.set_job(job.slot, params)
+        job.params = params
+        if params.mode is Mode.OFF:
+            self._journal.undone([f"{changes.SOCKETS}:{job.name}"], why)
+        return (old.runs if old else None) is not params.runs
+
+    def _favour(self, favour: Favour, why: str) -> None:
+        before, self.favour = self.favour, favour
+        for job in self.jobs.values():
+            if not favour.same(before, job.name):
+                self._tell(job, why)
+
+    def _switch(self, those: list[Job], to_default: bool) -> None:
+        self._moves.ask(self.sockets, self.jobs.values(), those, to_default)
+
+    def _new_sockets(self) -> Sockets:
+        everywhere = self.config.agent.network_namespaces == "all"
+        return Sockets(self._backend, self.tree, everywhere, self._walker)
+
+    def _look_at(self, job: Job, group: Path) -> None:
+        now_there = self.tree.identity(group)
+        if now_there == job.group_id:
+            job.emptied = not self.tree.populated(group)
+            if not job.emptied:
+                job.keep_until = 0.0
+                return
+            if self._clock() < job.keep_until or not self.tree.remove(group):
+                return
+        else:
+            text = f"{group} was {'replaced' if now_there else 'removed'} by somebody else"
+            log.warning("standing aside", job=job.name, reason=text)
+            self._journal.note(f"job {job.name}", text)
+        self._backend.detach_cgroup(job.slot, group)
+        job.group, job.emptied = None, False
+        self._journal.undone(self._ids_of(job.name), "the job ended")
+        if not job.groups and not job.rule:
+            log.info("job ended", job=job.name)
+            self._forget(job)
+
+    def _look_at_followed(self, job: Job) -> None:
+        gone = [path for path, n in job.followed.items() if self.tree.identity(path) != n]
+        for path in gone:
+            self._unfollow(job, path)
+        if gone and not job.groups and not job.rule:
+            log.info("job ended", job=job.name)
+            self._forget(job)
+
+    def _unfollow(self, job: Job, path: Path) -> None:
+        self._backend.detach_cgroup(job.slot, path)
+        del job.followed[path]
+        if not job.followed:
+            self._journal.undone([f"{changes.FOLLOWED}:{job.name}"], "the job ended")
+
+    def _dissolving(
+        self, job: Job, how: str, *, stays: bool = False
+    ) -> Generator[None, None, list[str]]:
+        """Take a job's group away; processes still in it go back where they came from.
+
+        `stays`: empty, for the next agent.
+        """
+        self.returning.give_up(job.name)
+        if job.group is None:
+            return []
+        group, job.group = job.group, None
+        self._backend.detach_cgroup(job.slot, group)
+        origins = changes.origins(self._journal.active.values(), job.name)
+        stuck: list[int] = []
+        if self.tree.populated(group):
+            stuck = yield from self.tree.moving_out(group, origins)
+        if stays and not stuck:
+            members = changes.members(self._journal.active.values(), job.name)
+            self._journal.undone([one.id for one in members], how)
+            return []
+        if not self.tree.remove(group):
+            if not self.tree.living(self.tree.pids(group)):
+                self.late.groups[group] = self._ids_of(job.name)
+                return []
+            return [f"{group}: processes {stuck or 'of others'} are still in it, left in place"]
+        self._journal.undone(self._ids_of(job.name), how)
+        return []
+
+    def _keeping(self, jobs: list[Job], how: str) -> Generator[None, None, set[str]]:
+        """Have the journal keep who is in jobs' groups: those in which somebody is, and it does."""
+        waiting = self.returning.of
+        found = yield from released.keeping(jobs, self.tree, waiting, self._note_of, how)
+        try:
+            self._journal.begin(*found.values())
+        except HostccError as error:  # what can be undone is, all the same
+            those = " ".join(found)
+            log.failure("the next agent will not know a job", job=those, reason=str(error))
+            return set()
+        return set(found)
+
+    def _forget(self, job: Job) -> None:
+        self.jobs.pop(job.name, None)
+        self.slots.give_back(job.slot)
+        for path in list(job.followed):
+            self._unfollow(job, path)
+        self._backend.set_job(job.slot, None)
+        kinds = (changes.SOCKETS, changes.FOLLOWED)
+        self._journal.undone((f"{kind}:{job.name}" for kind in kinds), "the job ended")
+
+    def _ids_of(self, name: str) -> list[str]:
+        return changes.of_group(self._journal.active.values(), name)
+
+    def _apply_rules(self) -> None:
+        """Bring jobs with rules, and the kernel's table of ports, in line with the config."""
+        rules = port_rules(self.config)
+        named = set(rules.values())
+        for name in sorted(named - set(self.jobs)):
+            self._new_job(name)
+        for job in list(self.jobs.values()):
+            job.rule = job.name in named
+            if not job.rule and not job.groups:
+                self._switch([job], to_default=True)
+                self._forget(job)
+        self._rules.apply(rules, {name: self.jobs[name].slot for name in named})

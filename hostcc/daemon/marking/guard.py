@@ -1,0 +1,67 @@
+"""A process that outlives the agent by a moment, so that no socket stays marked.
+
+The kernel ends an agent's programs with it, but a mark is in the socket: somebody has to take it
+away.  The guard holds the descriptors that this needs and waits for the end of a pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import hostcc
+from hostcc.daemon.marking.guard_process import DISMISSED
+from hostcc.paths.marking import MarkKernel
+
+PROGRAM = Path(__file__).with_name("guard_process.py")
+PATIENCE_S = 2.0
+
+
+class Guard:
+    """One guard.  Raises OSError when it cannot be started."""
+
+    def __init__(self, kernel: MarkKernel, *, everywhere: bool) -> None:
+        table, walk, length, size = kernel.remains
+        read, self._write = os.pipe()
+        words = (read, table, walk, length, size, int(everywhere))
+        top = str(Path(hostcc.__file__).parents[1])
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-P", str(PROGRAM), *map(str, words)],
+                env={**os.environ, "PYTHONPATH": top},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(read, table, walk),
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self._write)
+            raise
+        finally:
+            os.close(read)
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still waits."""
+        return self._process.poll() is None
+
+    def dismiss(self) -> None:
+        """There is no mark left to take away."""
+        try:
+            os.write(self._write, DISMISSED)
+        except BrokenPipeError:
+            pass
+        finally:
+            os.close(self._write)
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,258 @@
+"""The agent's part that marks jobs' packets by the level that the plan gives them, and holds their
+connections to their share of the planned paths where the configuration asks for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.config.schema import port_rules
+from hostcc.daemon.changes import path_kinds
+from hostcc.daemon.enforcement import Engine
+from hostcc.daemon.jobs.sockets import Job, Sockets, copies
+from hostcc.daemon.jobs.table import JobTable
+from hostcc.daemon.marking.guard import Guard
+from hostcc.daemon.marking.rate_shares import RateShares, shown
+from hostcc.daemon.planning import levels
+from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.supervisor import Host, in_thread
+from hostcc.log import get_logger
+from hostcc.model import Change, Difference
+from hostcc.paths.marking import JobMark, MarkKernel, Walked
+from hostcc.paths.shares import Hold
+
+log = get_logger("marking")
+
+TICK_S = 0.25
+WALK_S = 10.0
+"""Between two looks at all sockets, seconds; a new plan has one at once."""
+NONE = Walked(0, 0, 0, 0)
+
+
+class LevelMarks:
+    """Marks sockets of jobs.  `made`: the plan that holds now; `name`: this host's in it."""
+
+    name = "marking"
+    every_s = TICK_S
+
+    def __init__(
+        self,
+        host: Host,
+        made: Callable[[], Made | None],
+        name: Callable[[], str] = str,
+        make_kernel: Callable[[Any], MarkKernel] = MarkKernel,
+        make_guard: Callable[..., Guard] = Guard,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host = host
+        self._made = made
+        self._shares = RateShares(host, made, name)
+        self._make_kernel = make_kernel
+        self._make_guard = make_guard
+        self._clock = clock
+        self._kernel: MarkKernel | None = None
+        self._guard: Guard | None = None
+        self._table: JobTable | None = None
+        self._told: dict[int, tuple[str, JobMark]] = {}
+        """Slot -> its job and mark."""
+        self._groups: set[tuple[int, Path]] = set()
+        self._rules: dict[tuple[int, bool], int] = {}
+        self._rooted = False
+        self._walk_due = 0.0
+        self._walked = NONE
+
+    def off(self) -> str:
+        """Configured away, or nothing may be changed?"""
+        if self._host.engine is None:
+            return "nothing is changed on this host"
+        # Marks that an agent which died has left are taken away all the same.
+        config = self._host.config
+        wanted = config.marking.enabled or Hold(config.paths.shares) is not Hold.OFF
+        return "" if wanted or self._left() else "marking.enabled is false"
+
+    async def start(self) -> None:
+        """Load the programs, and start who cleans up if the agent dies."""
+        assert self._host.engine is not None
+        self._table = self._host.engine.table
+        self._told, self._groups, self._rules = {}, set(), {}
+        self._rooted, self._walk_due, self._walked = False, 0.0, NONE
+        await in_thread(self._load, self._host.engine)
+        await self._take_strays()
+
+    def _load(self, engine: Engine) -> None:
+        everywhere = self._host.config.agent.network_namespaces == "all"
+        self._kernel = self._make_kernel(engine.backend.shared_maps.get("flows"))
+        self._guard = self._make_guard(self._kernel, everywhere=everywhere)
+
+    async def tick(self) -> None:
+        """Bring marks in line with the plan and the jobs."""
+        engine = self._host.engine
+        if engine is None or engine.table is not self._table:
+            await self.stop()
+            if engine is None:
+                return
+            await self.start()
+        assert self._guard is not None
+        if not self._guard.alive:
+            await in_thread(self._replace_guard, self._guard)
+        changed = self._sync(await self._wanted())
+        if changed or self._clock() >= self._walk_due:
+            await self._walk()
+            marked = {name for name, _ in self._told.values()}
+            over = [change.id for change in self._left() if path_kinds.job_of(change) not in marked]
+            self._host.journal.undone(over, "no level, or the job ended")
+
+    async def stop(self) -> None:
+        """Take all marks away."""
+        kernel, self._kernel = self._kernel, None
+        guard, self._guard = self._guard, None
+        if kernel is None:
+            return
+        try:
+            for slot in self._told:
+                kernel.set_job(slot, None)
+            await self._visit(kernel)
+            self._host.journal.undone([change.id for change in self._left()], "marking ended")
+        finally:
+            await in_thread(_unload, kernel, guard)
+
+    def verify(self) -> list[Difference]:
+        """Whether jobs' cgroups still have the programs, and the guard is there."""
+        if self._kernel is None:  # it begins anew, or ends
+            return []
+        found = [
+            Difference(
+                f"{path_kinds.MARKS}:{self._told[slot][0]}", str(group), "attached", "detached"
+            )
+            for slot, group in self._groups
+            if slot in self._told and not self._kernel.attached(slot, group)
+        ]
+        if self._guard is None or not self._guard.alive:
+            found.append(Difference("marking-guard", "its process", "running", "gone"))
+        return found
+
+    def view(self) -> Mapping[str, Any]:
+        """DSCP by job; what applications have marked themselves."""
+        others = self._walked.foreign
+        override = self._host.config.marking.override
+        words = f"left alone {others} connections that their applications have marked"
+        return {
+            "dscp": {n: mark.tos >> 2 for n, mark in self._told.values() if mark.tos is not None},
+            "held": {name: held for name, mark in self._told.values() if (held := shown(mark))},
+            "left_alone": others,
+            "failed": self._walked.failed,
+            "reason": words if others and not override else None,
+        }
+
+    def _left(self) -> list[Change]:
+        """Marks by the journal, those of an agent that died too."""
+        return [one for one in self._host.journal.active.values() if one.what == path_kinds.MARKS]
+
+    async def _take_strays(self) -> None:
+        """Take away what an agent that died has left on sockets of jobs that live on."""
+        assert self._kernel is not None
+        assert self._table is not None
+        left = {path_kinds.job_of(change): path_kinds.tos_of(change) for change in self._left()}
+        jobs = [job for job in self._table.jobs.values() if job.name in left]
+        for job in jobs:
+            self._kernel.set_job(job.slot, JobMark(stray=left[job.name]))
+        if jobs:
+            await self._visit(self._kernel)
+        for job in jobs:
+            self._kernel.set_job(job.slot, None)
+        ids = [change.id for change in self._left()]
+        self._host.journal.undone(ids, "left behind by an earlier agent, taken away")
+
+    # One turn.
+
+    async def _wanted(self) -> dict[str, JobMark]:
+        config, marks = self._host.config, dict[str, JobMark]()
+        if config.marking.enabled:
+            dscp = levels.marks(self._made(), levels.table(config.plan, config.marking))
+            force = config.marking.override
+            marks = {name: JobMark(value << 2, force) for name, value in dscp.items()}
+        return await self._shares.over(marks, self._clock())
+
+    def _sync(self, wanted: Mapping[str, JobMark]) -> bool:
+        """Bring kernel and journal in line; whether existing sockets are concerned."""
+        assert self._kernel is not None
+        assert self._table is not None
+        jobs = self._table.jobs
+        marked = {jobs[name].slot: (name, mark) for name, mark in wanted.items() if name in jobs}
+        before = self._told
+        for slot in [slot for slot in before if marked.get(slot, ("",))[0] != before[slot][0]]:
+            self._kernel.set_job(slot, None)
+        for slot, (name, mark) in marked.items():
+            if before.get(slot) != (name, mark):
+                parts = mark.tos, "the plan", mark.pace_bps, mark.clamp_packets
+                self._host.journal.begin(path_kinds.mark(name, *parts))
+                self._kernel.set_job(slot, mark)
+        self._told = marked
+        attached = self._attach([jobs[name] for name, _ in marked.values()])
+        return before != marked or attached
+
+    def _attach(self, jobs: list[Job]) -> bool:
+        """Programs on these jobs' cgroups and ports, and on no others; whether some are new."""
+        assert self._kernel is not None
+        assert self._table is not None
+        groups = {(job.slot, group) for job in jobs for group in job.groups}
+        for slot, group in self._groups - groups:
+            self._kernel.detach(slot, group)
+        fresh = groups - self._groups
+        self._groups &= groups
+        for slot, group in sorted(fresh):
+            try:
+                self._kernel.attach(slot, group)
+            except (BpfError, OSError):
+                if self._table.tree.exists(group):
+                    raise
+                continue  # it ended between the two looks
+            self._groups.add((slot, group))
+        slots = {job.name: job.slot for job in jobs}
+        named = port_rules(self._host.config).items()
+        rules = {key: slots[name] for key, name in named if name in slots}
+        if rules == self._rules:
+            return bool(fresh)
+        if rules and not self._rooted:
+            self._kernel.attach_rules(self._table.tree.root)
+            self._rooted = True
+        self._kernel.set_ports(rules)
+        self._rules = rules
+        return True
+
+    async def _walk(self) -> None:
+        """Marks for sockets that are there already."""
+        assert self._kernel is not None
+        self._walk_due = self._clock() + WALK_S
+        self._walked = await self._visit(self._kernel)
+        if self._walked.failed:
+            log.warning("could not mark sockets", failed=self._walked.failed)
+
+    async def _visit(self, kernel: MarkKernel) -> Walked:
+        assert self._table is not None
+        jobs = copies(self._table.jobs.values())
+        return await in_thread(_visit, kernel, self._table.sockets, jobs)
+
+    def _replace_guard(self, old: Guard) -> None:
+        assert self._kernel is not None
+        old.dismiss()
+        log.warning("the guard of the marks was gone, there is a new one")
+        everywhere = self._host.config.agent.network_namespaces == "all"
+        self._guard = self._make_guard(self._kernel, everywhere=everywhere)
+
+
+def _visit(kernel: MarkKernel, sockets: Sockets, jobs: list[Job]) -> Walked:
+    kernel.set_cgroup_ids(sockets.groups(jobs))
+    with sockets.namespaces(jobs) as where:
+        return kernel.walk(where)
+
+
+def _unload(kernel: MarkKernel, guard: Guard | None) -> None:
+    try:
+        kernel.close()
+    finally:
+        if guard is not None:
+            guard.dismiss()

@@ -1,0 +1,47 @@
+"""Which mark a plan's levels come to: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hostcc.config.sections.marking import MarkingConfig
+from hostcc.config.sections.plan import PlanConfig
+from hostcc.daemon.planning.agreement_status import Made
+
+
+def table(plan: PlanConfig, marking: MarkingConfig) -> dict[int, int]:
+    """Level -> DSCP, of the levels that jobs may have, highest first."""
+    pairs = enumerate(marking.dscp[: plan.levels])
+    return {level: dscp for level, dscp in pairs if level not in plan.reserved}
+
+
+def marks(made: Made | None, dscp: Mapping[int, int]) -> dict[str, int]:
+    """Job -> DSCP, of the jobs of the plan; none without one.
+
+    Jobs of which the plan knows no path have the lowest of the marks that others have: without
+    any they would wait behind all of those.
+    """
+    if made is None:
+        return {}
+    levels = {one.job: one.level for one in made.plan.jobs if one.level in dscp}
+    seen = [level for job, level in levels.items() if job not in made.blind]
+    if not seen:
+        return {}
+    lowest = max(seen)
+    return {job: dscp[lowest if job in made.blind else level] for job, level in levels.items()}
+
+
+def unrivalled(made: Made, dscp: Mapping[int, int]) -> frozenset[str]:
+    """Jobs that wait in no queue with another job, where switches tell marks apart.
+
+    A job of which the plan knows no path may be anywhere: whoever has its mark may meet it.
+    """
+    told = marks(made, dscp)
+    ids, met = made.solution.problem.job_ids, made.solution.met
+    mark = np.array([told.get(job, -1) for job in ids], np.int64)
+    same = mark[met.one] == mark[met.other]
+    rivals = np.isin(mark, [-1, *(told.get(job, -1) for job in made.blind)])
+    rivals[met.one[same]] = rivals[met.other[same]] = True
+    return frozenset(job for job, its in zip(ids, rivals.tolist(), strict=True) if not its)

@@ -1,0 +1,94 @@
+"""The scheduler as the gossip calls it: options from the configuration, every failure named.
+
+Only imported where gossip is enabled: it loads the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import compress
+
+from hostcc.config.sections.plan import PlanConfig
+from hostcc.daemon.planning.agreement_status import Made
+from hostcc.errors import HostccError, one_line
+from hostcc.model import ClusterView, Plan
+from hostcc.schedule.parameters import WEIGHT
+from hostcc.schedule.plan import Options, Solution, solved
+from hostcc.schedule.writing import written
+from hostcc.system import malloc
+
+KEPT = 2
+"""Plans: the one in force and the one that was just made."""
+
+
+def options(config: PlanConfig) -> Options:
+    """What the operator decides."""
+    return Options(
+        levels=config.levels,
+        reserved=tuple(sorted(set(config.reserved))),
+        paths=config.paths,
+        order=config.order,
+        compression=config.compression,
+        fairness=config.fairness,
+        most_loss=config.loss_bound,
+    )
+
+
+class Planner:
+    """Makes plans, and keeps the latest with what they were made from.
+
+    A plan may be made in another thread than `made` is asked in.  What the latest has in common
+    with the next view is not found again (schedule.reuse).
+    """
+
+    def __init__(self, config: PlanConfig) -> None:
+        self._options = options(config)
+        self._enabled = config.enabled
+        self._latest: deque[Made] = deque(maxlen=KEPT)
+        if config.enabled:
+            malloc.keep()
+
+    def __call__(self, view: ClusterView) -> Plan:
+        """The plan of a view; one without content where planning is not enabled.
+
+        Raises HostccError, whatever is wrong with the view.
+        """
+        if not self._enabled:
+            return Plan(view.digest, reason="plan.enabled is false")
+        try:
+            last = self._latest[-1] if self._latest else None
+            with malloc.uncollected():
+                found = solved(view, self._options, None if last is None else last.solution)
+                made = _made(view, found, last)
+        except HostccError:
+            raise
+        except Exception as error:
+            raise HostccError(f"no plan: {one_line(repr(error))}") from error
+        self._latest.append(made)
+        return made.plan
+
+    def made(self, plan: Plan | None) -> Made | None:
+        """What a plan was made from; None if it is none of the latest."""
+        return next((made for made in list(self._latest) if made.plan is plan), None)
+
+
+def _made(view: ClusterView, found: Solution, last: Made | None) -> Made:
+    if last is None:
+        plan = written(view.digest, found)
+    else:
+        plan = written(view.digest, found, last.solution, last.plan)
+    problem = found.problem
+    owners = dict(zip(problem.job_ids, problem.weight.tolist(), strict=True))
+    weights = {one.job: dict(one.parameters).get(WEIGHT) for one in plan.jobs}
+    factors = {
+        job: weight / owners[job]
+        for job, weight in weights.items()
+        if weight is not None and owners[job] > 0
+    }
+    seen = {problem.job_ids[job] for job in set(problem.flow_job.tolist())}
+    apart = zip(problem.job_ids, found.contenders.tolist(), strict=True)
+    alone = {job for job, others in apart if not others and job in seen}
+    blind = frozenset(problem.job_ids) - seen
+    still = (problem.flow_path == found.decision.routing).tolist()
+    stays = frozenset(compress(problem.flow_ids, still))
+    return Made(plan, found, factors, blind, frozenset(alone), stays, view.tables)

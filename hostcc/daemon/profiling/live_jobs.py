@@ -1,0 +1,121 @@
+"""The jobs that are measured here, whoever found them, and whose each process is."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from hostcc.config.schema import Config, port_rules
+from hostcc.config.sections.agent import AgentConfig
+from hostcc.daemon.jobs.table import JobTable
+from hostcc.daemon.supervisor import Host
+from hostcc.errors import HostccError
+from hostcc.limits import MAX_JOBS, is_job_name
+from hostcc.measure.discover.owners import Owners
+from hostcc.system.cgroups import CgroupTree, find_mount, resolve_root
+from hostcc.system.processes import Found, ProcessRef
+
+
+class LiveJob(NamedTuple):
+    """A job as the measuring parts see it; a tuple, as all are made and compared at each turn."""
+
+    name: str
+    slot: int = 0
+    """The flow tracker's number of it; 0: it is not managed."""
+    groups: tuple[Path, ...] = ()
+    """cgroup v2 directories that hold its processes only."""
+    how: str = "hostcc run"
+    """What it was recognised by."""
+    weight: float = 1.0
+    flops: float | None = None
+    """FLOP of one iteration, as its owner declared."""
+
+
+@dataclass
+class Seen:
+    """What discovery has found; empty where it does not run."""
+
+    found: tuple[Found, ...] = ()
+    mount: Path | None = None
+    """Where cgroup v2 is mounted."""
+    unmanaged: Mapping[str, str] = field(default_factory=dict)
+    """Job -> why it, or a part of it, is not managed."""
+
+
+def live_jobs(host: Host, seen: Seen) -> list[LiveJob]:
+    """All jobs of this host that can be measured, by name."""
+    config, engine = host.config, host.engine
+    jobs = of_table(engine.table) if engine is not None else observed(config)
+    for found in seen.found:
+        if found.id not in jobs and seen.mount is not None:
+            groups = tuple(seen.mount / group.lstrip("/") for group in found.groups)
+            flops = declared(config, found.id)
+            jobs[found.id] = LiveJob(found.id, 0, groups, str(found.kind), flops=flops)
+    return [jobs[name] for name in sorted(jobs)][: MAX_JOBS - 1]
+
+
+def of_table(table: JobTable) -> dict[str, LiveJob]:
+    """The jobs that are managed."""
+    return {
+        job.name: LiveJob(
+            job.name,
+            job.slot,
+            job.groups,
+            job.how or ("hostcc run" if job.group else "port rule"),
+            table.weight_of(job),
+            declared(table.config, job.name) if job.wishes.flops is None else job.wishes.flops,
+        )
+        for job in table.jobs.values()
+    }
+
+
+def observed(config: Config) -> dict[str, LiveJob]:
+    """For an agent that only observes: jobs of rules, and of groups that an earlier one left."""
+    try:
+        tree = CgroupTree(resolve_root(config.agent.cgroup_root))
+        live = filter(tree.populated, tree.children())
+        groups = {path.name: (path,) for path in live if is_job_name(path.name)}
+    except HostccError:
+        groups = {}
+    names = {*groups, *port_rules(config).values()}
+    return {
+        name: LiveJob(
+            name,
+            groups=groups.get(name, ()),
+            how="hostcc run" if name in groups else "port rule",
+            flops=declared(config, name),
+        )
+        for name in names
+    }
+
+
+def host_name(config: Config) -> str:
+    """What this host is called among hosts; agents on one machine have names of their own."""
+    own = config.agent.instance
+    return socket.gethostname() if own == AgentConfig().instance else own
+
+
+def declared(config: Config, name: str) -> float | None:
+    """FLOP of one iteration, as the configuration says."""
+    job = config.job_named(name)
+    return job.flops if job is not None else None
+
+
+def owners(jobs: Iterable[LiveJob], found: Iterable[Found]) -> Owners:
+    """Which job a process belongs to, by cgroup first."""
+    mount = find_mount()
+    groups = {
+        f"/{group.relative_to(mount)}": job.name
+        for job in jobs
+        for group in job.groups
+        if mount is not None and group.is_relative_to(mount)
+    }
+    v1_groups: dict[str, str] = {}
+    loose: dict[ProcessRef, str] = {}
+    for one in found:
+        v1_groups.update(dict.fromkeys(one.v1_groups, one.id))
+        loose.update(dict.fromkeys(one.loose, one.id))
+    return Owners(groups, v1_groups, loose)

@@ -1,0 +1,181 @@
+"""All that measures on this host, as the agent's parts, and what it answers about jobs."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.jobs.history import Iteration
+from hostcc.daemon.jobs.views import PROFILE
+from hostcc.daemon.profiling import profiles
+from hostcc.daemon.profiling.discovery import Discovery
+from hostcc.daemon.profiling.gauges import gauges
+from hostcc.daemon.profiling.gpu_work import Gpus
+from hostcc.daemon.profiling.iteration_marks import Marking
+from hostcc.daemon.profiling.live_jobs import LiveJob, Seen, live_jobs, owners
+from hostcc.daemon.profiling.profiles import Beside, Known
+from hostcc.daemon.profiling.rdma_meter import Rdma
+from hostcc.daemon.profiling.traffic import MakeMeter, Traffic, kernel_meter
+from hostcc.daemon.profiling.turns.cluster import Elsewhere
+from hostcc.daemon.supervisor import Host, Part
+from hostcc.errors import NoJobError
+from hostcc.measure.discover.owners import Owners
+from hostcc.measure.plain import circle
+from hostcc.measure.work import activity
+from hostcc.model import JobProfile
+
+OWNERS_S = 2.0
+"""What process belongs to which job is worked out so seldom, seconds."""
+
+
+class Measurement:
+    """The parts, wired to each other."""
+
+    def __init__(
+        self, host: Host, make_meter: MakeMeter = kernel_meter, cluster: Cluster | None = None
+    ) -> None:
+        self._host = host
+        self._seen = Seen()
+        self._jobs: tuple[int, tuple[object, ...], list[LiveJob]] = -1, (None,) * 3, []
+        """The last ones, after the edition of the table and the other things they depend on."""
+        self._owners: tuple[float, Owners] | None = None
+        self.discovery = Discovery(host, self._seen)
+        self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
+        self.marking = Marking(host, self.owners)
+        self.rdma = Rdma(host, self.owners)
+        self.traffic = Traffic(
+            host,
+            self.jobs,
+            self._beside,
+            self.rdma.track,
+            make_meter,
+            elsewhere=Elsewhere(cluster),
+        )
+
+    @property
+    def parts(self) -> list[Part]:
+        """In the order in which they begin."""
+        return [self.discovery, self.gpus, self.marking, self.rdma, self.traffic]
+
+    def jobs(self) -> list[LiveJob]:
+        """Every job of this host; the same list while nothing is new."""
+        engine = self._host.engine
+        if engine is None:
+            return live_jobs(self._host, self._seen)
+        about = (engine, self._host.config, self._seen.found)
+        edition, known, jobs = self._jobs
+        same = all(one is other for one, other in zip(about, known, strict=True))
+        if edition != engine.table.edition or not same:
+            jobs = live_jobs(self._host, self._seen)
+            self._jobs = engine.table.edition, about, jobs
+        return jobs
+
+    def owners(self) -> Owners:
+        """Whose each process is."""
+        now = time.monotonic()
+        if self._owners is None or now - self._owners[0] > OWNERS_S:
+            self._owners = now, owners(self.jobs(), self._seen.found)
+        return self._owners[1]
+
+    def profiles(self) -> list[JobProfile]:
+        """What this host tells others of its jobs: measured, or guessed with a confidence of 0."""
+        return self.traffic.profiles()
+
+    def latest(self, name: str) -> JobProfile | None:
+        """What was measured of one job, with where in its iterations it is now."""
+        return self.traffic.latest(name)
+
+    def iteration(self, name: str) -> Iteration | None:
+        """What an iteration of a job is like; None: that is not known well enough."""
+        return self.traffic.iteration(name)
+
+    def gauges(self, core: Any) -> Iterator[Any]:
+        """What was measured, as metrics; `core`: module prometheus_client.core."""
+        return gauges(core, self.traffic.all_known())
+
+    def details(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows of jobs with what was measured of each, and rows for jobs that have none."""
+        live = {job.name: job for job in self.jobs()}
+        listed = {row["name"] for row in rows}
+        more = [_row(job) for name, job in live.items() if name not in listed]
+        return [
+            {**row, **self._detail(row["name"], live.get(row["name"]))} for row in [*rows, *more]
+        ]
+
+    def profile(self, name: str, series: bool) -> dict[str, Any]:
+        """What is known of one job; with `series` also the bins that it comes from."""
+        job = next((job for job in self.jobs() if job.name == name), None)
+        if job is None:
+            raise NoJobError(f"no job {name} on this host")
+        detail = self._detail(name, job)
+        known = self.traffic.known(name)
+        answer = {
+            "schema": PROFILE,
+            "job": name,
+            **detail,
+            "circle": circle(known.measured) if known else None,
+            "recording": None,
+        }
+        if series and known is not None and known.track.watch is not None:
+            answer["recording"] = self._recording(known)
+        return answer
+
+    def _detail(self, name: str, job: LiveJob | None) -> dict[str, Any]:
+        known = self.traffic.known(name)
+        turns = self.traffic.turns
+        return {
+            "how": job.how if job else None,
+            "weight": job.weight if job else None,
+            "managed": bool(job and job.slot),
+            "unmanaged_reason": self._seen.unmanaged.get(name),
+            "profiling": turns.job == name,
+            "profile": profiles.summary(known) if known else None,
+            "profile_reason": None if known else self._why_not(name),
+        }
+
+    def _why_not(self, name: str) -> str:
+        if off := self.traffic.off():
+            return off
+        if self.traffic.looped(name):
+            return f"{name} was seen to exchange over loopback only, which uses no link"
+        return f"no traffic of {name} was seen yet"
+
+    def _recording(self, known: Known) -> dict[str, Any]:
+        of = known.track.history()
+        busy = activity(known.beside.intervals)
+        return {
+            "bin_ns": of.bin_ns,
+            "start_ns": of.start_ns,
+            "tx": _packed(of.tx.astype("<i8")),
+            "rx": _packed(of.rx.astype("<i8")),
+            "links": {one.name: one.bits_per_s for one in known.measured.links if one.bits_per_s},
+            "flop": known.work.flop,
+            "busy_start_s": _packed(busy.start_s.astype("<f8")),
+            "busy_end_s": _packed(busy.end_s.astype("<f8")),
+            "busy": _packed(busy.busy.astype("<f8")),
+        }
+
+    def _beside(self, name: str) -> Beside:
+        return Beside(self.gpus.intervals(name), self.gpus.why, self.marking.boundaries(name))
+
+
+def _row(job: LiveJob) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "slot": None,
+        "cgroup": str(job.groups[0]) if job.groups else None,
+        "pids": [],
+        "local_ports": [],
+        "remote_ports": [],
+        "parameters": None,
+    }
+
+
+def _packed(values: npt.NDArray[np.generic]) -> str:
+    return base64.b64encode(values.tobytes()).decode()

@@ -1,0 +1,234 @@
+"""A job's profile out of what is known of it, as the nouns and as plain data for people.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import is_
+from typing import Any, NamedTuple
+
+from hostcc.daemon.profiling.guess import Guess, guess
+from hostcc.daemon.profiling.live_jobs import LiveJob
+from hostcc.daemon.profiling.routes import Way, used
+from hostcc.daemon.profiling.tracks import Track
+from hostcc.daemon.profiling.turns.local import ENOUGH
+from hostcc.measure.destinations import Address
+from hostcc.measure.meter import TX
+from hostcc.measure.plain import plain
+from hostcc.measure.profile import Link, MeasuredProfile, assemble
+from hostcc.measure.series import NS
+from hostcc.measure.work import Interval, Work, activity, work_per_iteration
+from hostcc.model import JobProfile
+
+UNEVEN = 0.03
+"""Iterations whose times differ by more (MeasuredProfile.spread) do not lie on each other."""
+
+Parts = dict[Address, tuple[float, float]]
+"""Of what is sent and received, by destination, in hundredths."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is known of a job beside its traffic."""
+
+    intervals: Sequence[Interval] = ()
+    """What it did on GPUs."""
+    why: str = ""
+    """Why that is not known."""
+    boundaries_s: Sequence[float] = ()
+    """When its iterations ended, by its marks; CLOCK_MONOTONIC."""
+    ways: Mapping[Address, Way] = field(default_factory=dict)
+    links: Sequence[Link] = ()
+    """Where its traffic has no addresses (RDMA): the links that it is on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """All that is known of a job now."""
+
+    job: LiveJob
+    track: Track
+    beside: Beside
+    work: Work
+    measured: MeasuredProfile
+
+
+def known(job: LiveJob, track: Track, beside: Beside) -> Known:
+    """Put together what is known of a job."""
+    of, found = track.pattern(beside.boundaries_s)
+    work = work_per_iteration(
+        beside.intervals,
+        period_s=found.period_s,
+        boundaries_s=beside.boundaries_s,
+        declared=job.flops,
+        why=beside.why,
+    )
+    measured = assemble(
+        job.name,
+        of,
+        found,
+        links=beside.links or used(of, track.shares(), beside.ways),
+        activity=activity(beside.intervals) if beside.intervals else None,
+        flop=work.flop,
+    )
+    return Known(job, track, beside, work, measured)
+
+
+class _Made(NamedTuple):
+    sources: tuple[object, ...]
+    """Objects that are replaced when they are others, never changed."""
+    to: object
+    parts: Parts
+    known: Known
+
+
+class Latest:
+    """`known` of each job, put together anew when something of it is: many ask twice a second, and
+    most looks at a job's bins find that its figures are what they were."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, _Made] = {}
+
+    def known(self, job: LiveJob, track: Track, beside: Beside) -> Known:
+        """Put together what is known of a job; parts of its traffic may be 1 % old."""
+        sources, old = _sources(track, beside), self._made.get(job.name)
+        parts = old.parts if old is not None and old.to is track.to else _parts(track)
+        if old is not None and parts == old.parts and _are(sources, old.sources):
+            one = old.known
+            if one.track is track and one.job == job and one.beside == beside:
+                self._made[job.name] = old._replace(to=track.to)
+                return one
+        one = known(job, track, beside)
+        self._made[job.name] = _Made(sources, track.to, parts, one)
+        return one
+
+    def keep(self, jobs: Container[str]) -> None:
+        """Forget the others."""
+        for name in [name for name in self._made if name not in jobs]:
+            del self._made[name]
+
+
+def _sources(track: Track, beside: Beside) -> tuple[object, ...]:
+    """What `track.pattern` returns is made of these."""
+    watch = track.watch
+    if watch is None or watch.series is None or beside.boundaries_s:
+        return (watch,)
+    return watch.series, watch.found
+
+
+def _are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def _parts(track: Track) -> Parts:
+    return {to: (round(tx, 2), round(rx, 2)) for to, (tx, rx) in track.shares().items()}
+
+
+def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
+    """What this host tells others of a job; None before it has sent enough for a guess.
+
+    A guess has a confidence of 0: what was found is one, too, until the job counts as known.
+    The period of an irregular job is its mean one, so that bytes over time are right.  `work` is 0
+    while it is unknown.
+    """
+    measured = _measured(of, host, wall_minus_monotonic_s)
+    sure = measured is not None and measured.confidence >= ENOUGH
+    if sure and not _uneven(of.measured):
+        return measured
+    watch = of.track.watch
+    found = guess(watch.levels) if watch is not None else None
+    if measured is not None and sure:
+        # Laid over each other, such iterations have no silence that all share.
+        silent_s = found.silent_s if found is not None else 0.0
+        if not 0 < silent_s < measured.period_s:
+            return measured
+        hidden_s = measured.compute_s - measured.comm_start_s
+        return replace(measured, compute_s=silent_s + hidden_s, comm_start_s=silent_s)
+    if measured is not None and (found is None or not found.silent_s):
+        return replace(measured, confidence=0.0)
+    if found is None or watch is None:
+        return None
+    at = watch.levels[0].end_ns / NS + wall_minus_monotonic_s
+    return _guessed(of, host, found, at)
+
+
+def _uneven(of: MeasuredProfile) -> bool:
+    return of.irregular or (of.spread or 0.0) > UNEVEN
+
+
+def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
+    got = of.measured
+    if got.period_s is None or got.fold is None:
+        return None
+    period_s = got.mean_period_s if got.irregular and got.mean_period_s else got.period_s
+    hidden = got.overlap.ratio or 0.0
+    begin_s = float(got.fold.begins_ns[-1]) / NS + wall_minus_monotonic_s
+    return JobProfile(
+        job=of.job.name,
+        host=host,
+        compute_s=got.fold.communication_start_s + hidden * got.fold.communication_s,
+        comm_start_s=got.fold.communication_start_s,
+        work=of.work.flop or 0.0,
+        gpus=float(len(of.work.gpus)),
+        period_s=period_s,
+        comm_s=got.link_time_s or 0.0,
+        bytes_to=_bytes_to(of, got.tx_bytes or 0.0),
+        weight=of.job.weight,
+        slowdown=slowdown(of),
+        phase_s=begin_s % period_s,
+        confidence=got.confidence,
+        at=got.measured_ns / NS + wall_minus_monotonic_s,
+    )
+
+
+def _guessed(of: Known, host: str, found: Guess, at: float) -> JobProfile:
+    beside = of.beside
+    work = work_per_iteration(
+        beside.intervals, period_s=found.period_s, declared=of.job.flops, why=beside.why
+    )
+    return JobProfile(
+        job=of.job.name,
+        host=host,
+        compute_s=found.silent_s or found.period_s,
+        comm_start_s=found.silent_s,
+        work=work.flop or 0.0,
+        gpus=float(len(work.gpus)),
+        period_s=found.period_s,
+        bytes_to=_bytes_to(of, found.tx_bytes),
+        weight=of.job.weight,
+        slowdown=slowdown(of),
+        confidence=0.0,
+        at=at,
+    )
+
+
+def slowdown(of: Known) -> float:
+    """Iteration time over that while the job went first; 1 where that is not known."""
+    mean, alone = of.measured.mean_period_s, of.track.alone_s
+    return max(1.0, mean / alone) if mean and alone else 1.0
+
+
+def summary(of: Known) -> dict[str, Any]:
+    """The profile as `hostcc jobs --detail --json` shows it (docs/control.md)."""
+    shown = plain(of.measured)
+    for link in shown["links"]:
+        ways = of.beside.ways.values()
+        link["nominal"] = any(way.nominal for way in ways if way.link == link["name"])
+    watch = of.track.watch
+    return {
+        **shown,
+        "bytes_to": dict(sorted(_bytes_to(of, of.measured.tx_bytes or 0.0), key=lambda p: -p[1])),
+        "flop_source": str(of.work.source),
+        "flop_reason": of.work.why or None,
+        "gpus": list(of.work.gpus),
+        "slowdown": slowdown(of),
+        "marks": len(of.beside.boundaries_s),
+        "changes": watch.changes if watch else 0,
+        "total_tx_bytes": of.track.total[0],
+        "total_rx_bytes": of.track.total[1],
+    }
+
+
+def _bytes_to(of: Known, sent: float) -> tuple[tuple[str, float], ...]:
+    shares = of.track.shares().items()
+    return tuple(sorted((str(to), sent * share[TX]) for to, share in shares if share[TX]))

@@ -1,0 +1,429 @@
+"""Jobs' traffic metered and their profiles kept current: the part that the others lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hostcc.config.schema import port_rules
+from hostcc.coord.core.payloads import Waiting
+from hostcc.daemon.enforcement import Engine
+from hostcc.daemon.jobs.history import Iteration
+from hostcc.daemon.profiling import profiles, routes
+from hostcc.daemon.profiling.analysis_schedule import LOOKED_AT, Look, Looks
+from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
+from hostcc.daemon.profiling.metering import Counted, Metering, Reading
+from hostcc.daemon.profiling.profile_cache import Told
+from hostcc.daemon.profiling.profiles import Beside, Known, Latest
+from hostcc.daemon.profiling.routes import Question, Way
+from hostcc.daemon.profiling.tracks import LONGEST_S, Track, apart
+from hostcc.daemon.profiling.turns import local
+from hostcc.daemon.profiling.turns.cluster import Elsewhere
+from hostcc.daemon.profiling.turns.local import ENOUGH, Candidate, Turns
+from hostcc.daemon.supervisor import Host, in_thread
+from hostcc.log import get_logger
+from hostcc.measure.destinations import Address
+from hostcc.measure.meter import TX, ByteMeter
+from hostcc.measure.profile import Link
+from hostcc.model import Difference, JobProfile
+from hostcc.system.cgroups import CgroupTree, resolve_root
+
+log = get_logger("traffic")
+
+READ_S = 0.5
+"""Between readings, seconds: more than twice per ring of the meter."""
+TOGETHER, SPACED, GATHERED = 2, 0.04, 1 << 16
+"""So many readings are taken together at least, while no other job begins to send and no more are
+not known than can be looked at in one turn; while all are known so many for each job; and not more
+than have so many bins of destinations, which take 2 MB."""
+PART = 0.25
+"""Such a part of the jobs is handed over at a time; when it is more, all are."""
+LOOPED = 0.05
+"""Of what a job sends to others, it may send so much over loopback beside it: to find each other,
+processes exchange a little."""
+SYNC_S = 5.0
+"""Between looks whether cgroups are still the same ones, seconds."""
+ROUTES_S, SAME_S = 10.0, 60.0
+"""Between looks at routes and link speeds, seconds; the second, while all send where they did."""
+MakeMeter = Callable[[Mapping[str, Any]], ByteMeter]
+
+
+def kernel_meter(shared: Mapping[str, Any]) -> ByteMeter:
+    """The real meter; imported only when it is needed."""
+    from hostcc.measure.meter_kernel import KernelMeter
+
+    return KernelMeter(shared=shared)
+
+
+class _Counted(NamedTuple):
+    job: LiveJob
+    track: Track
+    ways: Mapping[Address, Way]
+    links: Sequence[Link]
+    """Where its traffic has no addresses."""
+
+
+class Traffic:
+    """Counts, looks, profiles; gives each new job its turn to go first.
+
+    `jobs`: who there is now.  `beside`: what else is known of a job.  `other`: its traffic that
+    the meter does not see, and the links of that; the profile is of what is more.  `elsewhere`:
+    the turns of jobs on other hosts.
+    """
+
+    name = "traffic"
+    every_s = READ_S
+
+    def __init__(
+        self,
+        host: Host,
+        jobs: Callable[[], Sequence[LiveJob]],
+        beside: Callable[[str], Beside],
+        other: Callable[[str], tuple[Track, list[Link]] | None] = lambda _: None,
+        make_meter: MakeMeter = kernel_meter,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self._host = host
+        self._jobs = jobs
+        self._beside = beside
+        self._other = other
+        self._make_meter = make_meter
+        self._clock_ns = clock_ns
+        self._elsewhere = elsewhere or Elsewhere()
+        self._metering: Metering | None = None
+        self._engine: Engine | None = None
+        self._synced: object = None
+        """Jobs and port rules that the meter was told of last."""
+        self._sync_due_s = 0.0
+        self._live: dict[str, LiveJob] = {}
+        self._tracks: dict[str, Track] = {}
+        self._ways: dict[str, dict[Address, Way]] = {}
+        self._latest, self._told = Latest(), Told()
+        self._looks = Looks()
+        self._routes: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._routes_due_s = 0.0
+        self._asked: tuple[float, Mapping[str, frozenset[Address]]] = 0.0, {}
+        """When routes were last asked for, seconds, and of which destinations of each job."""
+        self._crowded = 0
+        self._queue: Mapping[str, Waiting] = {}
+        """Jobs that wait for a turn."""
+        self._root = Path("/")
+        self.turns = Turns()
+
+    def off(self) -> str:
+        """Configured away?"""
+        return "" if self._host.config.measure.enabled else "measure.enabled is false"
+
+    async def start(self) -> None:
+        """Load the meter; it shares the congestion control's maps where there are any."""
+        self._engine = self._host.engine
+        self._root = resolve_root(self._host.config.agent.cgroup_root)
+        self._synced, self._asked = None, (0.0, {})
+        await in_thread(self._load, self._engine)
+
+    def _load(self, engine: Engine | None) -> None:
+        shared = engine.backend.shared_maps if engine is not None else {}
+        self._metering = Metering(self._make_meter(shared), CgroupTree(self._root).identity)
+
+    async def tick(self) -> None:
+        """Read, look at some jobs, decide whose turn it is."""
+        if self._host.engine is not self._engine:  # another one: the tracker's map is another
+            self._close_meter()
+            await self.start()
+        assert self._metering is not None
+        jobs = list(self._jobs())
+        self._live = {job.name: job for job in jobs}
+        self._sync(self._metering, jobs)
+        self._metering.gather()
+        if self._metering.last is not None:
+            self._looks.heard(self._metering.last, self._metering.jobs)
+        due = self._due(self._metering)
+        if due is not None:
+            if due:
+                self._take_of(self._metering, due)
+                self._look()
+            return
+        self._take(self._metering.read())
+        self._look()
+        self._give_turns()
+        self._find_routes()
+
+    def stop(self) -> None:
+        """Detach everything; what was learned is forgotten."""
+        for task in (self._routes, self._looking):
+            if task is not None:
+                task.cancel()
+        if self._host.engine is not None:
+            self._host.engine.table.prefer("", "measuring ended")
+        self._routes = self._looking = None
+        self._elsewhere.stop()
+        self._close_meter()
+        self._tracks, self._ways, self.turns = {}, {}, Turns()
+
+    def verify(self) -> list[Difference]:
+        """Whether jobs' cgroups are still metered."""
+        found = [] if self._metering is None else self._metering.check()
+        return [Difference("meter", "BPF", "attached", problem) for problem in found]
+
+    def view(self) -> Mapping[str, Any]:
+        """How many jobs are watched, what was lost, whose turn it is."""
+        lost = self._metering.lost if self._metering is not None else None
+        limit = self._host.config.measure.jobs_max
+        crowd = f"{self._crowded} jobs more than measure.jobs_max, {limit}, are not profiled"
+        return {
+            "watched": sum(track.watch is not None for track in self._tracks.values()),
+            "lost_bins": lost.bins if lost else 0,
+            "lost_packets": lost.packets if lost else 0,
+            "profiling": self.turns.job or None,
+            "reason": crowd if self._crowded else None,
+        }
+
+    # What others ask.
+
+    def known(self, name: str) -> Known | None:
+        """All that is known of a job now; None of one that is not profiled."""
+        counted = self._counted(name)
+        if counted is None:
+            return None
+        found, (job, track, ways, links) = None, counted
+        with apart(track):
+            beside = replace(self._beside(name), ways=ways, links=links)
+            found = self._latest.known(job, track, beside)
+        return found  # noqa: RET504 - `apart` goes on here after an exception
+
+    def looped(self, name: str) -> int:
+        """Bytes that a job has sent over loopback, which no profile is made of."""
+        return self._metering.looped.get(name, 0) if self._metering is not None else 0
+
+    def iteration(self, name: str) -> Iteration | None:
+        """What an iteration of a job is like; None: that is not known well enough.
+
+        Of a job that sends much over loopback, or by RDMA, the bytes are not those of its
+        connections.
+        """
+        known = self.known(name)
+        if known is None or known.measured.confidence < ENOUGH:
+            return None
+        got, track = known.measured, known.track
+        period_s = got.mean_period_s or got.period_s
+        if period_s is None:
+            return None
+        own = track is self._tracks.get(name) and self.looped(name) <= LOOPED * track.total[TX]
+        return Iteration(period_s, got.tx_bytes if own else None)
+
+    def all_known(self) -> dict[str, Known]:
+        """The same of every job."""
+        found = {name: self.known(name) for name in sorted(self._tracks)}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def profiles(self) -> list[JobProfile]:
+        """What this host tells others of its jobs; of known ones it may be some seconds old."""
+        now_s, told = self._clock_ns() / 1e9, []
+        for name in sorted(self._tracks):
+            if (counted := self._counted(name)) is not None:
+                job, track, *reaches = counted
+                make = partial(self.latest, name)
+                with apart(track):
+                    told.append(self._told.of(job, track, reaches, now_s, make))
+        return [profile for profile in told if profile is not None]
+
+    def latest(self, name: str) -> JobProfile | None:
+        """The same of one job, with where in its iterations it is now; None: nothing is known."""
+        known, ahead_s = self.known(name), time.time() - self._clock_ns() / 1e9
+        if known is None:
+            return None
+        return profiles.to_share(known, host_name(self._host.config), ahead_s)
+
+    def _counted(self, name: str) -> _Counted | None:
+        """Where a job's bytes are counted; None of one that is not profiled."""
+        job, track, other = self._live.get(name), self._tracks.get(name), self._other(name)
+        if job is None:
+            return None
+        if other is not None and sum(other[0].total) > sum(_total(track)):
+            return _Counted(job, other[0], {}, other[1])
+        return None if track is None else _Counted(job, track, self._ways.get(name, {}), ())
+
+    # One turn.
+
+    def _sync(self, metering: Metering, jobs: Sequence[LiveJob]) -> None:
+        """Tell the meter of the jobs, when they are others or may have other groups."""
+        wanted, now_s = (jobs, port_rules(self._host.config)), self._clock_ns() / 1e9
+        changed = wanted != self._synced
+        held = metering.last is not None
+        if not changed and (held or now_s < self._sync_due_s):
+            return
+        if held:  # it is of the jobs that there were
+            self._take(metering.read())
+        self._synced, self._sync_due_s = wanted, now_s + SYNC_S
+        metering.sync(*wanted, self._root)
+
+    def _due(self, metering: Metering) -> list[Track] | None:
+        """Jobs to be looked at, none of those that wait for more to be read, when every pattern is
+        known, and no turn goes on or is waited for; None: what was read is for all."""
+        if metering.last is None or metering.gap or metering.cells >= GATHERED:
+            return None
+        if metering.begins:
+            return None
+        tracks = [track for track in self._tracks.values() if track.watch is not None]
+        unknown = sum(not track.known for track in tracks)
+        if metering.gathered < TOGETHER and unknown <= LOOKED_AT:
+            return []
+        if self.turns.job or self._queue or unknown:
+            return None
+        if metering.gathered < SPACED * len(tracks):
+            return []
+        if metering.gathered_s >= LONGEST_S:
+            return None
+        due = self._looks.due(tracks, metering.last.end_ns)
+        return due if len(due) <= PART * len(tracks) else None
+
+    def _take_of(self, metering: Metering, some: Sequence[Track]) -> None:
+        """Hand their bins to some jobs only."""
+        reading = metering.read_of([track.name for track in some])
+        for track in some:
+            with apart(track):
+                _hand_over(track, reading.jobs[track.name])
+
+    def _take(self, reading: Reading) -> None:
+        most = self._host.config.measure.jobs_max
+        for name in list(self._tracks):
+            if name not in self._live:
+                del self._tracks[name]
+        self._latest.keep(self._live)
+        self._told.keep(self._live)
+        self._looks.keep(self._live)
+        wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
+        wanted.sort(key=lambda name: name not in self._tracks)
+        self._crowded = max(0, len(wanted) - most)
+        for name in wanted[:most]:
+            track = self._tracks.setdefault(name, Track(name))
+            counted = reading.jobs.get(name)
+            with apart(track):
+                if counted is None:
+                    track.take(reading.silence)
+                else:
+                    _hand_over(track, counted)
+
+    def _look(self) -> None:
+        """Look at some jobs' bins, in a thread: the agent's sign of life must not wait for it."""
+        if self._looking is not None and not self._looking.done():
+            return
+        batch = self._looks.batch(list(self._tracks.values()), self._clock_ns())
+        if batch:
+            self._looking = asyncio.get_running_loop().create_task(self._look_at(batch))
+
+    async def _look_at(self, batch: Sequence[Look]) -> None:
+        try:
+            costs_s = await asyncio.to_thread(_look_at_all, batch)
+        except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
+            log.defect("looking at jobs' traffic failed", error)
+            return
+        for look, cost_s in zip(batch, costs_s, strict=True):
+            with apart(look.track):
+                if isinstance(cost_s, Exception):
+                    raise cost_s
+                self._looks.cost(look, cost_s)
+
+    def _give_turns(self) -> None:
+        now_ns = self._clock_ns()
+        jobs = {
+            name: Candidate(
+                track.sending(now_ns),
+                track.watch.found.confidence if track.watch else 0.0,
+                track.watch.changes if track.watch else 0,
+            )
+            for name, track in self._tracks.items()
+        }
+        before, now_s = self.turns.job, now_ns / 1e9
+        longest_s = self._host.config.measure.profiling_max_s
+        others = self._elsewhere.heed(self._waiting(now_s, jobs), jobs, now_s, longest_s)
+        self.turns = local.step(self.turns, now_s, jobs, longest_s, others)
+        self._queue = self._waiting(now_s, jobs)
+        self._elsewhere.tell(self._queue)
+        crowded = self._elsewhere.crowded(self.turns.job)
+        first = local.preferred(self.turns, jobs, crowded=crowded)
+        if before and before != self.turns.job and before in self._tracks:
+            self._note_alone(self._tracks[before])
+        engine = self._host.engine
+        if engine is not None and engine.table.favour.first != first:
+            engine.table.prefer(first, f"job {first} is profiled" if first else "it is profiled")
+            if first:
+                log.info("job goes first while it is profiled", job=first)
+
+    def _waiting(self, now_s: float, jobs: Mapping[str, Candidate]) -> dict[str, Waiting]:
+        """What the others are told of turns here."""
+        longest_s = self._host.config.measure.profiling_max_s
+        names = local.waiting(self.turns, now_s, jobs, longest_s)
+        had = self.turns.had
+        told = {name: Waiting(turn=False, again=name in had) for name in names}
+        job = self.turns.job
+        return {**told, job: Waiting(turn=True, again=job in had)} if job in jobs else told
+
+    def _note_alone(self, track: Track) -> None:
+        if track.watch is not None and track.watch.found.period_s is not None:
+            track.alone_s = track.watch.found.period_s
+
+    def _find_routes(self) -> None:
+        """Start a look at routes when it is time; only where there is traffic."""
+        now_s = self._clock_ns() / 1e9
+        if now_s < self._routes_due_s or (self._routes is not None and not self._routes.done()):
+            return
+        to = {name: frozenset(track.to) for name, track in self._tracks.items() if track.to}
+        if not to:
+            return
+        self._routes_due_s = now_s + ROUTES_S
+        if to != self._asked[1] or now_s - self._asked[0] >= SAME_S:
+            self._asked = now_s, to
+            questions = [
+                Question(name, self._netns_of(self._live[name]), tuple(self._tracks[name].to))
+                for name in to
+            ]
+            self._routes = asyncio.get_running_loop().create_task(self._ask(questions))
+
+    async def _ask(self, questions: Sequence[Question]) -> None:
+        try:
+            self._ways = await asyncio.to_thread(routes.answers, questions)
+        except Exception as error:  # noqa: BLE001 - speeds stay unknown, nothing else
+            log.defect("looking at routes failed", error)
+        if any(one.job not in self._ways for one in questions):
+            self._asked = 0.0, {}
+
+    def _netns_of(self, job: LiveJob) -> Path | None:
+        """The network namespace of one of its processes; our own without any."""
+        tree = CgroupTree(Path("/"))
+        pid = next((pid for group in job.groups for pid in tree.pids(group)), 0)
+        return Path(f"/proc/{pid}/ns/net") if pid else None
+
+    def _close_meter(self) -> None:
+        if self._metering is not None:
+            self._metering.close()
+        self._metering = None
+
+
+def _hand_over(track: Track, counted: Counted) -> None:
+    track.take(counted.series, counted.who, counted.sums, counted.total)
+
+
+def _total(track: Track | None) -> tuple[int, int]:
+    return track.total if track is not None else (0, 0)
+
+
+def _look_at_all(batch: Sequence[Look]) -> list[float | Exception]:
+    """CPU time that each took, seconds, or why it failed."""
+    return [_look_at_one(look) for look in batch]
+
+
+def _look_at_one(look: Look) -> float | Exception:
+    began_s = time.thread_time()
+    try:
+        look.track.look(look.bins, thorough=look.thorough, sure_ns=look.sure_ns, passes=look.passes)
+    except Exception as error:  # noqa: BLE001 - the other jobs' bins are in this batch only
+        return error
+    return time.thread_time() - began_s

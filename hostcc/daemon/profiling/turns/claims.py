@@ -1,0 +1,108 @@
+"""What live hosts say of jobs that wait to be profiled: which, and what each shares.  Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hostcc.coord.core.intake import Held, Slot
+from hostcc.coord.core.payloads import (
+    FLOWS,
+    PATHS,
+    PROFILE,
+    WAITING,
+    Flows,
+    Paths,
+    Profile,
+    Waiting,
+)
+
+Said = Mapping[str, Mapping[Slot, Held]]
+"""Member -> its records."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A job that waits, or is being profiled, on some host."""
+
+    turn: bool = False
+    """Whether it is being profiled."""
+    again: bool = False
+    """Whether it was before."""
+    places: frozenset[str] = frozenset()
+    """Hosts that it is on, and links (after a `/`) that it uses; those who share one wait."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Everything of this at one moment."""
+
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    """Job -> what others say of it."""
+    places: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of each job that waits here (Claim.places)."""
+    crowded: frozenset[str] = frozenset()
+    """Those that share a host or a link with any other job."""
+
+
+def gather(said: Said, own: str, waiting: Collection[str]) -> Heard:
+    """What others than `own` say of turns, and where those jobs are and the ones that are
+    `waiting` here."""
+    claims: dict[str, Claim] = {}
+    for job, told in _waiting(said, own):
+        before = claims.get(job, Claim())
+        claims[job] = Claim(before.turn or told.turn, before.again or told.again)
+    if not claims and not waiting:
+        return Heard()
+    places: dict[str, set[str]] = {job: {own} for job in waiting}
+    for writer, records in said.items():
+        for (kind, job), held in records.items():
+            content = held.content
+            if kind == WAITING or (kind == PROFILE and isinstance(content, Profile)):
+                if not held.withdrawn:
+                    places.setdefault(job, set()).add(writer)
+            elif kind == FLOWS and isinstance(content, Flows):
+                places.setdefault(job, set()).update([writer], _used(records, content))
+    uses = Counter(place for of in places.values() for place in of)
+    return Heard(
+        {job: Claim(one.turn, one.again, frozenset(places[job])) for job, one in claims.items()},
+        {job: frozenset(places[job]) for job in waiting},
+        frozenset(job for job in waiting if any(uses[place] > 1 for place in places[job])),
+    )
+
+
+def with_own(
+    heard: Heard, own: str, said: Mapping[str, Waiting], live: Collection[str]
+) -> dict[str, Claim]:
+    """The claims of everybody, with those of this host (`own`) as it says them now.
+
+    `live`: the jobs that are here, whether they wait or not.
+    """
+    claims = dict(heard.claims)
+    for job in live:
+        mine = said.get(job)
+        if mine is not None or job in claims:
+            theirs, mine = claims.get(job, Claim()), mine or Waiting(turn=False)
+            places = heard.places.get(job, frozenset()) | theirs.places | {own}
+            claims[job] = Claim(theirs.turn or mine.turn, theirs.again or mine.again, places)
+    return claims
+
+
+def _waiting(said: Said, own: str) -> Iterator[tuple[str, Waiting]]:
+    for writer, records in said.items():
+        if writer != own:
+            for (kind, job), held in records.items():
+                if kind == WAITING and isinstance(held.content, Waiting):
+                    yield job, held.content
+
+
+def _used(records: Mapping[Slot, Held], flows: Flows) -> Iterator[str]:
+    """Where flows go, and the links of their paths; of all they could take where none is said."""
+    for flow in flows.flows:
+        yield flow.dst
+        held = records.get((PATHS, flow.dst))
+        if held is not None and isinstance(held.content, Paths):
+            on = [path for path in held.content.paths if path.id == flow.path]
+            for path in on or held.content.paths:
+                yield from (f"/{link}" for link in path.links)

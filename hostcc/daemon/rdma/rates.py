@@ -1,0 +1,84 @@
+"""How fast jobs' queue pairs send, out of counters that grow; told as steadily as other guesses.
+
+Each change of what is told makes another view, and another plan.  So a rate is a mean over many
+iterations, and what is told of it stays until it is clearly another
+(hostcc.daemon.gossip.hysteresis).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from hostcc.daemon.gossip.hysteresis import Held, step
+from hostcc.daemon.rdma.pairs import Sender
+from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, Way
+from hostcc.model import JobProfile
+
+WINDOW_S = 30.0
+"""Of the newest counts, seconds, that a rate is the mean of.  What changes is told within this and
+`steady.AGAIN_S`, as far as it differs by more than `steady.OTHER_GUESS`."""
+LATELY_S = 3.0
+"""The same of what is shown, not told."""
+
+
+class Rates:
+    """How fast each way is."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[Way, int, int], int] = {}
+        self._counts: dict[Way, deque[tuple[float, int]]] = {}
+        """(When, bytes since the count before), the oldest first."""
+        self._held: dict[str, Held] = {}
+        self.lately: Mapping[Way, float] = {}
+        """Way -> mean bytes per second of the last LATELY_S, as measured."""
+
+    def take(self, senders: Iterable[Sender], now: float) -> dict[Way, float]:
+        """Way -> bytes per second to tell, after a look at `now`, seconds; 0: not known yet."""
+        sums: dict[Way, int] = {}
+        last: dict[tuple[Way, int, int], int] = {}
+        for sender in senders:
+            for pair in sender.pairs:
+                way = Way(sender.job, pair.device, pair.source, pair.destination)
+                key = (way, sender.pid, pair.qpn)
+                last[key] = pair.bytes
+                sums[way] = sums.get(way, 0) + max(0, pair.bytes - self._last.get(key, pair.bytes))
+        self._last = last
+        self._counts = {way: self._counts.get(way, deque()) for way in sums}
+        for way, size in sums.items():
+            counts = self._counts[way]
+            counts.append((now, size))
+            while now - counts[0][0] > WINDOW_S:
+                counts.popleft()
+        self.lately = {way: _mean(counts, LATELY_S) for way, counts in self._counts.items()}
+        return self._told(now)
+
+    def _told(self, now: float) -> dict[Way, float]:
+        means = {way: _mean(counts, WINDOW_S) for way, counts in self._counts.items()}
+        guesses = {
+            way: _guess(way, rate)
+            for way, rate in means.items()
+            if rate or _name(way) in self._held  # who begins to send is told at once
+        }
+        self._held = step(self._held, list(guesses.values()), lambda _: None, now)
+        return {way: self._told_of(way) if way in guesses else 0.0 for way in means}
+
+    def _told_of(self, way: Way) -> float:
+        return sum(size for _, size in self._held[_name(way)].profile.bytes_to)
+
+
+def _mean(counts: deque[tuple[float, int]], window_s: float) -> float:
+    those = [one for one in counts if counts[-1][0] - one[0] <= window_s]
+    passed = those[-1][0] - those[0][0]
+    rate = sum(size for _, size in those[1:]) / passed if passed > 0 else 0.0
+    return rate if rate >= LEAST_RATE else 0.0
+
+
+def _name(way: Way) -> str:
+    return "\0".join((way.job, way.device, way.source, way.destination))
+
+
+def _guess(way: Way, rate: float) -> JobProfile:
+    """A way as what is told of a job of which only a rate is known."""
+    to = ((way.destination, rate),) if rate else ()
+    return JobProfile(_name(way), 1.0, 0.0, 0.0, 1.0, period_s=1.0, bytes_to=to, confidence=0.0)

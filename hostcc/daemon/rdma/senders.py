@@ -1,0 +1,73 @@
+"""What the parts of this package know together: who sends what over RDMA on this host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hostcc.daemon.rdma.pairs import Sender, Senders
+from hostcc.daemon.rdma.queue_pair_flows import Way
+from hostcc.daemon.rdma.rates import Rates
+from hostcc.daemon.supervisor import Host
+from hostcc.measure.discover.owners import Owners
+from hostcc.measure.rdma import SYSFS
+
+LOOK_S = 1.0
+"""Between looks at the counters, seconds."""
+
+
+class Looking:
+    """Kept by `Transport`; the others look at it."""
+
+    def __init__(
+        self,
+        host: Host,
+        owners: Callable[[], Owners],
+        sysfs: Path = SYSFS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host, self._owners, self.sysfs = host, owners, sysfs
+        self._clock = clock
+        self._rates = Rates()
+        self._due = 0.0
+        self.senders: tuple[Sender, ...] = ()
+        self.rates: Mapping[Way, float] = {}
+        """Bytes per second, as they are planned by and told."""
+        self.gates: Mapping[str, tuple[tuple[str, int], ...]] = {}
+        """Job -> (RDMA device, number of the PCIe link's semaphore)."""
+        self.inside: Mapping[tuple[str, str], tuple[str, ...]] = {}
+        """(Job, RDMA device) -> PCIe links that what it sends crosses."""
+        self.capacities: Mapping[str, float] = {}
+        """PCIe link -> bytes per second."""
+
+    def off(self) -> str:
+        """Is there anything to look at, and anybody who may act on it?"""
+        if not self._host.config.rdma.enabled:
+            return "rdma.enabled is false"
+        if self._host.engine is None:
+            return "the agent only observes"
+        return "" if self.sysfs.is_dir() and any(self.sysfs.iterdir()) else "no RDMA device"
+
+    def look(self) -> bool:
+        """Read the counters if that is due; whether it was."""
+        now = self._clock()
+        if now < self._due:
+            return False
+        self._due = now + LOOK_S
+        counts = Path(self._host.config.rdma.counts)
+        self.senders = Senders(counts, self._owners, self.sysfs).read()
+        self.rates = self._rates.take(self.senders, now)
+        return True
+
+    def speeds(self) -> dict[str, float]:
+        """RDMA device -> bytes per second that jobs send by it lately."""
+        found: dict[str, float] = {}
+        for way, rate in self._rates.lately.items():
+            found[way.device] = found.get(way.device, 0.0) + rate
+        return found
+
+    def forget(self) -> None:
+        """Know nothing."""
+        self._rates, self._due = Rates(), 0.0
+        self.senders, self.rates = (), {}

@@ -1,0 +1,357 @@
+"""The part that tells jobs with the transport shim which path, class, rate and turns are theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hostcc.daemon.changes import kinds
+from hostcc.daemon.rdma import queue_pair_records, shim_plan
+from hostcc.daemon.rdma.pacing import Sizes, pacing
+from hostcc.daemon.rdma.pairs import Pair
+from hostcc.daemon.rdma.path_tables import Ways
+from hostcc.daemon.rdma.queue_pair_flows import Way, view
+from hostcc.daemon.rdma.senders import Looking
+from hostcc.daemon.rdma.shim_plan import Known
+from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.supervisor import Host
+from hostcc.errors import HostccError
+from hostcc.log import get_logger
+from hostcc.measure.rdma import read_ports
+from hostcc.model import ClusterView, Difference, JobProfile, Plan
+from hostcc.verbs import plan as shared
+from hostcc.verbs.counts import sweep
+from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
+
+if TYPE_CHECKING:
+    from hostcc.daemon.planning.agreement_status import Made
+
+log = get_logger("rdma")
+
+SHOWN = 64
+"""Queue pairs of a job in status."""
+SWEEP_S = 30.0
+MBIT = 125_000.0
+"""Bytes per second."""
+
+
+class Transport:
+    """Publishes a plan in shared memory, keeps it alive, and reads what jobs counted.
+
+    `profiles`: what was measured of jobs; `cluster`: the plan that hosts agree on, if one holds;
+    `member`: what this host is called in it.
+    """
+
+    name = "rdma-plan"
+
+    def __init__(
+        self,
+        host: Host,
+        looking: Looking,
+        profiles: Callable[[], Sequence[JobProfile]],
+        cluster: Callable[[], Made | None],
+        ways: Ways | None = None,
+        member: Callable[[], str] = str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host, self._looking = host, looking
+        self._profiles, self._cluster, self._member = profiles, cluster, member
+        self._ways = ways or Ways()
+        self._clock = clock
+        self._region: PlanRegion | None = None
+        self._view: ClusterView | None = None
+        self._local: Plan | None = None
+        self.shared = Beside()
+        """What the others are told of queue pairs."""
+        self._told: dict[str, RdmaJob] = {}
+        self._told_to: shim_plan.Before = {}
+        self._sizes = Sizes()
+        self._learned: dict[str, int] = {}
+        self._device_rates: dict[str, float] = {}
+        self._sweep_at = 0.0
+        self._crowded: set[str] = set()
+
+    @property
+    def every_s(self) -> float:
+        """As often as the agent's heartbeat."""
+        return self._host.config.agent.heartbeat_s
+
+    def off(self) -> str:
+        """Is there anybody to tell anything?"""
+        return self._looking.off()
+
+    def start(self) -> None:
+        """Make the shared memory."""
+        self._remove_left()
+        config = self._host.config
+        path, stale_s = Path(config.rdma.plan), config.agent.heartbeat_stale_s
+        with self._host.journal.making(kinds.rdma_plan(path)):
+            self._region = PlanRegion.create(path, MAX_JOBS, min(stale_s, 60.0))
+        ports = read_ports(self._looking.sysfs)
+        self._device_rates = {one.device: one.rate_bps / 8 for one in ports if one.rate_bps}
+        self._tell()
+
+    async def tick(self) -> None:
+        """Beat; look at jobs; tell them what is new."""
+        assert self._region is not None
+        self._region.beat()
+        if self._looking.look():
+            self._learned = self._sizes.take(self._looking.senders)
+            self._find_ways()
+            await self._plan()
+            self._sweep()
+            self._warn()
+        self._tell()
+
+    def stop(self) -> None:
+        """Tell nobody anything: the shims go out of the way at once."""
+        self._ways.stop()
+        self._looking.forget()
+        self._view, self._local, self._told, self._told_to = None, None, {}, {}
+        self.shared = Beside()
+        if self._region is not None:
+            path = self._region.path
+            self._region.close()
+            self._region = None
+            ours = [key for key in self._host.journal.active if key.startswith(kinds.RDMA_JOB)]
+            done = [*ours, kinds.shared_id(kinds.RDMA_PLAN, path)]
+            self._host.journal.undone(done, "undone")
+
+    def verify(self) -> list[Difference]:
+        """Is the file there that jobs open, and what it says ours?"""
+        if self._region is None:
+            return []
+        path = self._region.path
+        found = []
+        if problem := self._region.problem():
+            change_id = kinds.shared_id(kinds.RDMA_PLAN, path)
+            found.append(Difference(change_id, str(path), "as it was made", problem))
+        for name in self._region.altered():
+            change_id = f"{kinds.RDMA_JOB}:{name}"
+            found.append(Difference(change_id, f"job {name}", "as it was told", "something else"))
+        return found
+
+    def view(self) -> Mapping[str, Any]:
+        """What jobs are told, and what they counted."""
+        unknown = {f"{src} > {dst}": why for (src, dst), why in self._ways.why.items()}
+        return {"rdma": [self._shown(name) for name in self._senders_of()], "unknown": unknown}
+
+    def joined(self) -> dict[str, str]:
+        """A job starts: its entry is there before it looks.  What its environment needs."""
+        config = self._host.config
+        if self._region is None:
+            return {}
+        self._tell()
+        return {
+            "HOSTCC_RDMA_PLAN": config.rdma.plan,
+            "HOSTCC_RDMA_COUNTS": config.rdma.counts,
+            "HOSTCC_PCIE_SEMAPHORES": config.pcie.semaphores,
+        }
+
+    def profiles(self) -> list[JobProfile]:
+        """What the others are told of jobs: measurements, and guesses of those with RDMA."""
+        return queue_pair_records.profiles(self._profiles(), self._looking.rates, self._weights())
+
+    # Deciding.
+
+    def _find_ways(self) -> None:
+        config = self._host.config.rdma
+        if config.steer:
+            ends = {(way.source, way.destination) for way in self._looking.rates}
+            self._ways.want(ends, config.probe_s)
+        else:
+            self._ways.stop()
+
+    async def _plan(self) -> None:
+        """This host's own plan, for jobs that the cluster's does not name."""
+        weights = self._weights()
+        rates, looking = self._looking.rates, self._looking
+        profiles = {one.job: one for one in queue_pair_records.known(self._profiles(), rates)[0]}
+        inside = {way: looking.inside.get((way.job, way.device), ()) for way in rates}
+        known, on = {**looking.capacities, **self._own_links()}, self._paths_now()
+        tables = self._ways.tables
+        own = {link: rate for link, rate in known.items() if not link.startswith(">")}
+        self.shared = queue_pair_records.beside(rates, tables, inside, own, profiles, on)
+        capacities = {**known, **self._configured()}
+        paths = {way: path for way, (path, _) in on.items()}
+        now = view(rates, tables, inside, capacities, profiles, paths, weights)
+        if now == self._view:
+            return
+        self._view = now
+        self._local = (
+            await asyncio.to_thread(_planned, now, self._host.config) if now.jobs else None
+        )
+
+    def _weights(self) -> dict[str, float]:
+        engine = self._host.engine
+        if engine is None:
+            return {}
+        return {job.name: engine.table.weight_of(job) for job in engine.table.jobs.values()}
+
+    def _own_links(self) -> dict[str, float]:
+        found = {}
+        for way in self._looking.rates:
+            rate = self._device_rates.get(way.device)
+            if rate:
+                found[f"{way.source}>"] = found[f">{way.destination}"] = rate
+        return found
+
+    def _configured(self) -> dict[str, float]:
+        """What the configuration says of links (`[paths]`), before anything else."""
+        config = self._host.config.paths
+        own = {f"{way.source}>" for way in self._looking.rates}
+        own |= {f">{way.destination}" for way in self._looking.rates}
+        names = {link for table in self._ways.tables.values()
+                 for path in table.paths for link in path.links}  # fmt: skip
+        found = {}
+        for link in names | own:
+            other = config.fabric_mbit_per_s if link not in own else 0.0
+            given = next((x.mbit_per_s for x in config.link if fnmatchcase(link, x.link)), other)
+            if given:
+                found[link] = given * MBIT
+        return found
+
+    def _paths_now(self) -> dict[Way, tuple[str, int]]:
+        """Path and a source port of each way's queue pairs, where all are on one path."""
+        found: dict[Way, set[str]] = {}
+        ports: dict[Way, int] = {}
+        for sender in self._looking.senders:
+            for pair in sender.pairs:
+                way = Way(sender.job, pair.device, pair.source, pair.destination)
+                table = self._ways.tables.get((way.source, way.destination))
+                found.setdefault(way, set()).add(shim_plan.path_of(table, pair.port))
+                ports[way] = min(pair.port, ports.get(way, pair.port))
+        return {way: (min(paths), ports[way]) for way, paths in found.items() if len(paths) == 1}
+
+    # Telling.
+
+    def _tell(self) -> None:
+        engine, config = self._host.engine, self._host.config
+        if self._region is None or engine is None:
+            return
+        table = engine.table
+        silence = {
+            job.name: job.params.silence_us * 1e-6
+            for job in table.jobs.values()
+            if job.params is not None and job.params.silence_us
+        }
+        params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
+        rates, senders = self._device_rates, self._looking.senders
+        made = self._cluster()
+        known = Known(
+            cluster=made.plan if made is not None else None,
+            member=self._member(),
+            stays=made.stays if made is not None else (),
+            local=self._local,
+            tables=self._ways.tables,
+            ways=tuple(self._looking.rates),
+            dscp=config.rdma.dscp,
+            gates=self._looking.gates,
+            pacing=pacing(senders, rates, params, self._learned) if config.rdma.pace else {},
+            silence_s=silence,
+        )
+        names = sorted(table.jobs)[:MAX_JOBS]
+        jobs = {one.name: one for one in shim_plan.jobs(names, known, self._told_to)}
+        if jobs == self._told:
+            return
+        self._publish(jobs, known)
+
+    def _publish(self, jobs: dict[str, RdmaJob], known: Known) -> None:
+        assert self._region is not None
+        journal = self._host.journal
+        gone = [f"{kinds.RDMA_JOB}:{name}" for name in self._told if name not in jobs]
+        why = known.cluster.reason if known.cluster is not None else "this host's own plan"
+        new = [one for name, one in jobs.items() if one != self._told.get(name)]
+        journal.begin(*(kinds.rdma_job(one.name, _words(one), why) for one in new))
+        self._region.publish(list(jobs.values()))
+        journal.undone(gone, "the job ended")
+        self._told = jobs
+        self._told_to = shim_plan.told(jobs.values(), known)
+
+    def _sweep(self) -> None:
+        """Files of processes that were killed go."""
+        now = self._clock()
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_S
+            sweep(Path(self._host.config.rdma.counts))
+
+    def _remove_left(self) -> None:
+        """What an agent that died has left; jobs that have it open take the new one."""
+        journal = self._host.journal
+        for change in [one for one in journal.active.values() if one.what == kinds.RDMA_PLAN]:
+            shared.remove(Path(change.target))
+            journal.undone([change.id], "left by an earlier agent")
+
+    # Showing.
+
+    def _senders_of(self) -> list[str]:
+        return sorted({*self._told, *(one.job for one in self._looking.senders)})
+
+    def _shown(self, name: str) -> dict[str, Any]:
+        those = [one for one in self._looking.senders if one.job == name]
+        pairs = [pair for one in those for pair in one.pairs]
+        told = self._told.get(name)
+        return {
+            "job": name,
+            "told": _words(told) if told is not None else None,
+            "processes": len(those),
+            "iterations": max((one.iterations for one in those), default=0),
+            "bytes": sum(pair.bytes for pair in pairs),
+            "moves": sum(pair.moves for pair in pairs),
+            "failed": sum(pair.failed for pair in pairs),
+            "left_alone": sum(one.left_alone for one in those),
+            "queue_pairs": len(pairs),
+            "largest": [
+                self._row(pair) for pair in sorted(pairs, key=lambda one: -one.bytes)[:SHOWN]
+            ],
+        }
+
+    def _warn(self) -> None:
+        """Of jobs that have more queue pairs or devices than the shim has room for."""
+        crowded = {one.job for one in self._looking.senders if one.left_alone}
+        for job in sorted(crowded - self._crowded):
+            log.warning("no room for all of its queue pairs: some are left alone", job=job)
+        self._crowded = crowded
+
+    def _row(self, pair: Pair) -> dict[str, Any]:
+        table = self._ways.tables.get((pair.source, pair.destination))
+        return {
+            "qpn": pair.qpn,
+            "device": pair.device,
+            "source": pair.source,
+            "destination": pair.destination,
+            "port": pair.port or None,
+            "path": shim_plan.path_of(table, pair.port) or None,
+            "class": pair.traffic_class,
+            "bytes": pair.bytes,
+            "moves": pair.moves,
+            "failed": pair.failed,
+        }
+
+
+def _planned(now: ClusterView, config: Any) -> Plan | None:
+    """The scheduler's answer; it is loaded when the first job sends by RDMA."""
+    from hostcc.daemon.planning.planner import options
+    from hostcc.schedule.plan import solved
+    from hostcc.schedule.writing import written
+
+    try:
+        return written(now.digest, solved(now, options(config.plan)))
+    except HostccError as error:
+        log.failure("no plan of this host's own", reason=str(error))
+        return None
+
+
+def _words(job: RdmaJob) -> dict[str, str | int | None]:
+    """A job's entry, for people and the journal."""
+    return {
+        "level": job.level,
+        "class": job.traffic_class,
+        "ports": "; ".join(f"{to}: {' '.join(map(str, ports))}" for to, ports in job.ports) or None,
+        "links": " ".join(f"{device or 'any'}:{link}" for device, link in job.gates) or None,
+        "rate": round(job.pacing.rate) if job.pacing is not None else None,
+    }

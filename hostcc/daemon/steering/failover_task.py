@@ -1,0 +1,58 @@
+"""Keeps ready what to do when a link or switch fails, for the plan that holds now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.steering import failover
+from hostcc.daemon.steering.failover import Prepared
+from hostcc.daemon.steering.state import Picture
+from hostcc.log import get_logger
+
+log = get_logger("steering")
+
+
+class Ahead:
+    """Prepared in a thread whenever another plan holds."""
+
+    def __init__(self) -> None:
+        self.prepared: Prepared = {}
+        self.now: Mapping[str, str] = {}
+        """Own flow -> path, because of what has failed; until the next plan."""
+        self._made: Made | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, made: Made | None, host: str) -> None:
+        """This plan holds now; `host`: who we are."""
+        if made is self._made or (self._task is not None and not self._task.done()):
+            return
+        self._made, self.prepared, self.now = made, {}, {}
+        if made is not None:
+            self._task = asyncio.get_running_loop().create_task(self._prepare(made, host))
+
+    def paths(self, picture: Picture, now: float) -> Mapping[str, str]:
+        """What differs from the plan because of what seems to have failed."""
+        dead = picture.dead(now)
+        if dead and self.prepared:
+            found = failover.answer(self.prepared, dead, picture.links())
+            if found and found != self.now:
+                log.warning("prepared for this", links=" ".join(sorted(dead)), flows=len(found))
+                self.now = found
+        return self.now
+
+    def end(self) -> None:
+        """Nothing holds any more."""
+        if self._task is not None:
+            self._task.cancel()
+        self._made, self._task, self.prepared, self.now = None, None, {}, {}
+
+    async def _prepare(self, made: Made, host: str) -> None:
+        problem, routing = made.solution.problem, made.solution.decision.routing
+        try:
+            self.prepared = await asyncio.to_thread(
+                failover.prepare, problem, routing, host, made.tables
+            )
+        except Exception as error:  # noqa: BLE001 - without it the next plan comes later
+            log.defect("looking ahead failed", error)

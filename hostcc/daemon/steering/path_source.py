@@ -1,0 +1,43 @@
+"""The configured source of paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hostcc.config.sections.paths import PathsConfig
+from hostcc.daemon.steering.path_discovery import Explorer, Given, Probes
+from hostcc.daemon.steering.telemetry_records import Records
+from hostcc.paths.hash_file import read as read_hashes
+from hostcc.paths.refresh import RefreshSettings
+from hostcc.paths.search import SearchSettings
+from hostcc.paths.sources import StaticSource
+from hostcc.paths.tables import LinkNames
+
+TELEMETRY_S = 1.0
+AGAIN_S = 1.0
+"""At least so long between two full searches."""
+
+
+def explorer(config: PathsConfig, records: Records) -> Explorer:
+    """What finds paths, `records`: by telemetry.  Nothing is read or sent before the first look."""
+    file = Path(config.file)
+    if config.source == "static":
+        return Given(lambda: StaticSource.read(file), config.full_s)
+    if config.source == "hash":
+        ports = range(config.first_port, config.last_port + 1)
+        return Given(lambda: read_hashes(file, ports), config.full_s)
+    if config.source == "telemetry":
+        return Given(lambda: records.current(config), TELEMETRY_S)
+    return Probes(
+        range(config.first_port, config.last_port + 1),
+        SearchSettings(per_hop_pps=config.probe_per_s),
+        RefreshSettings(
+            spot_s=config.spot_s,
+            full_s=config.full_s,
+            again_s=AGAIN_S,
+            # Queues that jobs fill by themselves are no other way.
+            rtt_floor_s=config.rtt_floor_ms / 1e3,
+        ),
+        LinkNames(config.names),
+        labels=config.ipv6 == "label",
+    )

@@ -1,0 +1,89 @@
+"""What the others are told of traffic that no socket carries: jobs' queue pairs.  Pure.
+
+A host has one record of each job's flows and one of links, so this is put into those that
+connections are told in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hostcc.coord.core import quantise
+from hostcc.coord.core.payloads import (
+    MAX_FLOWS,
+    MAX_HOPS,
+    MAX_PATHS,
+    FlowEntry,
+    Flows,
+    PathEntry,
+    Paths,
+)
+from hostcc.daemon.steering.elephants import LEAVING
+from hostcc.daemon.steering.flow_records import PORTS_TOLD, Pair
+from hostcc.model import Flow, PathTable
+
+Told = Mapping[str, Flows]
+"""Job -> its flows."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Flows, ways that they can take, capacities of links on these."""
+
+    flows: tuple[Flow, ...] = ()
+    """`id` is unique at this host; `src` names what they have in common here, `dst` an address."""
+    tables: Mapping[Pair, PathTable] = field(default_factory=dict)
+    """(`src`, `dst`) -> ways."""
+    capacities: Mapping[str, float] = field(default_factory=dict)
+    """Link -> bytes per second."""
+
+    def pairs(self, owners: Mapping[str, str]) -> dict[Pair, str]:
+        """Ends of flows -> member; `owners`: address -> member."""
+        return {(one.src, one.dst): owners[one.dst] for one in self.flows if one.dst in owners}
+
+    def jobs(self) -> set[str]:
+        """Whose flows these are."""
+        return {one.job for one in self.flows}
+
+
+def flows(
+    told: Told, beside: Beside, ends: Mapping[Pair, str], before: Told, threshold: float
+) -> dict[str, Flows]:
+    """`told` with the flows of at least `threshold` bytes per iteration; of too many the largest.
+
+    `before`: as told last.
+    """
+    jobs = {job: list(content.flows) for job, content in told.items()}
+    for one in beside.flows:
+        end, job = ends.get((one.src, one.dst)), before.get(one.job)
+        known = job is not None and any(entry.id == one.id for entry in job.flows)
+        if end is None or one.bytes < threshold * (LEAVING if known else 1.0):
+            continue
+        entry = FlowEntry(
+            id=one.id, dst=end, bytes=one.bytes, protocol=one.protocol, src_port=one.src_port,
+            dst_port=one.dst_port, path=one.path,
+        )  # fmt: skip
+        jobs.setdefault(one.job, []).append(entry)
+    return {
+        job: quantise.flows(
+            tuple(sorted(those, key=lambda entry: (-entry.bytes, entry.id))[:MAX_FLOWS]),
+            before.get(job),
+        )
+        for job, those in jobs.items()
+    }
+
+
+def paths(beside: Beside, ends: Mapping[Pair, str]) -> dict[str, Paths]:
+    """End -> ways to it."""
+    return {
+        ends[pair]: Paths(tuple(_entries(table))[:MAX_PATHS])
+        for pair, table in beside.tables.items()
+        if pair in ends
+    }
+
+
+def _entries(table: PathTable) -> Iterable[PathEntry]:
+    for path in sorted(table.paths, key=lambda path: path.id):
+        if len(path.links) <= MAX_HOPS:
+            yield PathEntry(path.id, path.links, path.ports[:PORTS_TOLD])

@@ -1,0 +1,107 @@
+"""All that finds and chooses paths on this host, as the agent's parts, and what it shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hostcc.config.sections.paths import PathsConfig
+from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.steering.elephants import flow_id
+from hostcc.daemon.steering.kernel_hooks import planned as planned_changes
+from hostcc.daemon.steering.nics import nics
+from hostcc.daemon.steering.path_discovery import Known
+from hostcc.daemon.steering.path_source import explorer
+from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.steering.state import Picture
+from hostcc.daemon.steering.steer_task import Steer
+from hostcc.daemon.steering.survey_task import Finding
+from hostcc.daemon.steering.telemetry_records import Listening, Records
+from hostcc.daemon.supervisor import Host, Part
+from hostcc.model import Change, JobProfile
+from hostcc.paths.exchange_types import FlowKey
+
+SHOWN = 1000
+"""Flows, and targets, in status."""
+
+
+class Routing:
+    """The parts, wired to each other."""
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster,
+        profiles: Callable[[], Sequence[JobProfile]],
+        made: Callable[[], Made | None],
+        more: Callable[[], Beside] = Beside,
+        latest: Callable[[str], JobProfile | None] = lambda _: None,
+    ) -> None:
+        """`profiles`: what is told of jobs; `latest`: what was measured of one last."""
+        self.picture = Picture()
+        records = Records()
+        self.listening = Listening(host, records)
+        self.finding = Finding(
+            host, cluster, self.picture, profiles, self.shown,
+            lambda config: explorer(config, records), more,
+        )  # fmt: skip
+        self.steer = Steer(host, cluster, self.finding, self.picture, made, latest)
+
+    @property
+    def parts(self) -> list[Part]:
+        """In the order in which they begin."""
+        return [self.listening, self.finding, self.steer]
+
+    def shown(self) -> dict[str, Any]:
+        """For status: paths by destination, flows and where they are."""
+        now, picture = time.monotonic(), self.picture
+        steps = self.steer.states()
+        return {
+            "destinations": [_destination(one, now) for one in [*picture.known.values()][:SHOWN]],
+            "flows": [
+                {
+                    "id": flow_id(key),
+                    "job": one.connection.job,
+                    "local": _end(key.src, key.sport),
+                    "remote": _end(key.dst, key.dport),
+                    "host": one.host,
+                    "bytes_per_iteration": one.bytes,
+                    "path": picture.path_of(key) or None,
+                    "wire_port": picture.wire_ports.get(key, key.sport),
+                    "state": steps[key].state if key in steps else "ecmp",
+                    "reason": (steps[key].why if key in steps else self.steer.off()) or None,
+                }
+                for key, one in sorted(picture.elephants.items())[:SHOWN]
+            ],
+        }
+
+    def wire(self, key: FlowKey) -> tuple[str, int]:
+        """(Path, source port on the wire) of a connection, ("", its own) where nothing is known."""
+        return self.picture.path_of(key), self.picture.wire_ports.get(key, key.sport)
+
+
+def planned(config: PathsConfig) -> list[Change]:
+    """The changes that enabling it makes when the agent starts.  Raises HostccError."""
+    if not (config.enabled and config.steer):
+        return []
+    return planned_changes(config, [nic.name for nic in nics(config.devices)])
+
+
+def _destination(known: Known, now: float) -> Mapping[str, Any]:
+    paths = known.table.paths if known.table is not None else ()
+    return {
+        "src": known.target.src,
+        "dst": known.target.dst,
+        "dst_port": known.target.dst_port,
+        "paths": len(paths),
+        "ports": sum(len(path.ports) for path in paths),
+        "confidence": known.confidence,
+        "age_s": None if known.at is None else now - known.at,
+        "reason": known.why or None,
+    }
+
+
+def _end(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -1,0 +1,289 @@
+"""The part that finds out: which flows are large, which paths they could take; and tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.config.sections.paths import PathsConfig
+from hostcc.coord.core.payloads import (
+    ADDRESSES,
+    FLOWS,
+    LINKS,
+    MAX_ADDRESSES,
+    PATHS,
+    Addresses,
+    Flows,
+    Paths,
+)
+from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.jobs.sockets import walked
+from hostcc.daemon.steering import elephants, flow_records, rdma_flows
+from hostcc.daemon.steering.elephants import Connection, Elephant, Sizes, connections
+from hostcc.daemon.steering.flow_records import Ends
+from hostcc.daemon.steering.nics import Nic, nics
+from hostcc.daemon.steering.path_discovery import Asked, Explorer, Known
+from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.steering.state import Picture, target_of
+from hostcc.daemon.supervisor import Host, in_thread
+from hostcc.errors import HostccError, one_line
+from hostcc.log import get_logger
+from hostcc.model import Difference, JobProfile
+from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.link_events import LinkEvents
+from hostcc.paths.packets import Target
+
+log = get_logger("paths")
+
+TICK_S = 0.25
+SURVEY_S, SHARE = 0.5, 50.0
+"""Between looks at connections, seconds; they take at most the this-manieth part of a processor."""
+NICS_S = 5.0
+AT_ONCE = 3
+"""Looks for paths under way at a time."""
+TARGETS = 1024
+MISSED_S = 10.0
+"""Between looks whether a link that has failed is there again."""
+FORGET_S = 60.0
+"""After the last flow to a target has ended."""
+
+Profiles = Callable[[], Sequence[JobProfile]]
+
+
+class Finding:
+    """Keeps `picture` and tells the cluster of it."""
+
+    name = "paths"
+    every_s = TICK_S
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster,
+        picture: Picture,
+        profiles: Profiles,
+        shown: Callable[[], Mapping[str, Any]],
+        make_explorer: Callable[[PathsConfig], Explorer],
+        more: Callable[[], Beside] = Beside,
+        find_nics: Callable[[Sequence[str]], list[Nic]] = nics,
+    ) -> None:
+        self._host, self._cluster, self._picture = host, cluster, picture
+        self._profiles, self._shown, self._more = profiles, shown, more
+        self._make_explorer, self._find_nics = make_explorer, find_nics
+        self._config: PathsConfig | None = None
+        self._explorer: Explorer | None = None
+        self._events: LinkEvents | None = None
+        self._sizes, self._ends = Sizes(), Ends()
+        self._looks: dict[Target, asyncio.Task[None]] = {}
+        self._hints: dict[Target, str] = {}
+        self._missed: dict[Target, float] = {}
+        """Targets of which links are missed, and when to look for them again."""
+        self._survey_at = self._nics_at = 0.0
+        self._first: dict[FlowKey, float] = {}
+        """When flows were large for the first time."""
+        self._news = False
+        """Whether there may be something new to tell."""
+        self._counts = {"looks": 0, "failed": 0, "hints": 0}
+
+    def off(self) -> str:
+        """Configured away, or of no use?"""
+        return off(self._host)
+
+    def start(self) -> None:
+        """Nothing is known yet."""
+        self._config = self._host.config.paths
+        self._explorer = self._make_explorer(self._config)
+        self._events = LinkEvents()
+        self._survey_at = self._nics_at = 0.0
+
+    async def tick(self) -> None:
+        """Look at connections, look for paths, tell what is new."""
+        if self._config != self._host.config.paths:
+            self.stop()
+            self.start()
+        self._cluster.refresh()
+        assert self._events is not None
+        now = time.monotonic()
+        if events := self._events.read():
+            self.doubt(self._picture.known, events[0])
+            self._nics_at = now
+        if now >= self._nics_at:
+            self._nics_at = now + NICS_S
+            assert self._config is not None
+            # How fast a device is only its driver knows, and that waits for whoever configures one.
+            self._picture.nics = tuple(await in_thread(self._find_nics, self._config.devices))
+        if now >= self._survey_at:
+            profiles = self._profiles()
+            # By its processor time: where others take the processor, it is no less urgent.
+            cost_s = await self._survey(now, profiles)
+            self._survey_at = now + max(SURVEY_S, SHARE * cost_s)
+            self._news = True
+        self._look(now)
+        if self._news:
+            self._news = False
+            self._tell()
+
+    def stop(self) -> None:
+        """Look no more; what was told is withdrawn."""
+        for task in self._looks.values():
+            task.cancel()
+        if self._events is not None:
+            self._events.close()
+        self._explorer, self._events = None, None
+        self._looks, self._hints, self._missed, self._sizes = {}, {}, {}, Sizes()
+        self._first = {}
+        self._picture.elephants, self._picture.connections = {}, {}
+        self._picture.known = {}
+        for kind in (FLOWS, PATHS, LINKS, ADDRESSES):
+            self._cluster.tell(kind, {})
+
+    def verify(self) -> list[Difference]:
+        """Nothing of the host is changed."""
+        return []
+
+    def view(self) -> Mapping[str, Any]:
+        """Where there are how many paths; what could not be told."""
+        untold = {f"{kind} {key}".strip(): why for (kind, key), why in self._cluster.untold.items()}
+        return {"routing": self._shown(), **self._counts, "untold": untold}
+
+    def doubt(self, targets: Iterable[Target], reason: str) -> None:
+        """Something makes what is known of these doubtful: they are looked at again at once."""
+        for target in set(targets):
+            self._hints[target] = reason
+            self._counts["hints"] += 1
+
+    # Flows.
+
+    async def _survey(self, now: float, profiles: Sequence[JobProfile]) -> float:
+        """Look at all connections; the processor time that it took, seconds."""
+        engine, config = self._host.engine, self._config
+        assert engine is not None
+        assert config is not None
+        table, picture, least = engine.table, self._picture, config.elephant_bytes
+        names = {job.slot: job.name for job in table.jobs.values()}
+        own, owners, sizes = picture.addresses, self._cluster.owners(), self._sizes
+        before, sockets = picture.connections, table.sockets
+        rows = await walked(sockets.flows(table.jobs.values()))
+
+        def sorted_out() -> tuple[list[Connection], list[Elephant], frozenset[FlowKey], float]:
+            began = time.thread_time()
+            those = [one for one in connections(rows, names, least) if one.key.src in own]
+            found = sizes.elephants(those, profiles, owners, least, now)
+            stalled = elephants.stalled(those, before)
+            return those, found, stalled, time.thread_time() - began
+
+        those, found, picture.stalled, cost_s = await in_thread(sorted_out)
+        self.doubt(map(target_of, picture.stalled), "a flow stands still")
+        picture.connections = {one.key: one for one in those}
+        picture.elephants = {one.key: one for one in found}
+        picture.surveys += 1
+        self._want([one.key for one in those if one.key.dst in owners], now)
+        return sockets.cost_s + cost_s
+
+    def _want(self, keys: Sequence[FlowKey], now: float) -> None:
+        """Targets to know the paths of, by their flows."""
+        picture, wanted = self._picture, dict[Target, list[FlowKey]]()
+        for key in keys:
+            wanted.setdefault(target_of(key), []).append(key)
+        for target, flows in list(wanted.items())[:TARGETS]:
+            known = picture.known.setdefault(target, Known(target))
+            ports = {port for key in flows for port in (key.sport, picture.wire_ports.get(key, 0))}
+            known.asked = Asked(tuple(sorted(ports - {0})), len(flows))
+            known.wanted_at = now
+        for target, known in list(picture.known.items()):
+            if now - known.wanted_at > FORGET_S and target not in self._looks:
+                del picture.known[target]
+                self._hints.pop(target, None)
+                self._missed.pop(target, None)
+                assert self._explorer is not None
+                self._explorer.forget(target)
+
+    # Paths.
+
+    def _look(self, now: float) -> None:
+        assert self._explorer is not None
+        for target in [target for target, task in self._looks.items() if task.done()]:
+            del self._looks[target]
+            self._news = True
+        for target, known in self._picture.known.items():
+            if target in self._looks:
+                continue
+            if known.gone and now >= self._missed.get(target, 0.0):
+                self._missed[target] = now + MISSED_S
+                self._hints.setdefault(target, "a link is missed")
+            if reason := self._hints.pop(target, ""):
+                self._explorer.hint(target, reason)
+            if len(self._looks) < AT_ONCE and self._explorer.due(known, now):
+                look = self._look_at(self._explorer, known)
+                self._looks[target] = asyncio.get_running_loop().create_task(look)
+
+    async def _look_at(self, by: Explorer, known: Known) -> None:
+        self._counts["looks"] += 1
+        try:
+            await asyncio.to_thread(by.look, known)
+        except (HostccError, BpfError, OSError) as error:
+            self._failed(known, one_line(str(error)))
+        except Exception as error:  # noqa: BLE001 - what is known stays
+            log.defect("looking for paths failed", error)
+            self._failed(known, one_line(repr(error)))
+
+    def _failed(self, known: Known, why: str) -> None:
+        self._counts["failed"] += 1
+        if known.why != why:
+            log.failure("no paths", dst=known.target.dst, port=known.target.dst_port, reason=why)
+        known.why = why
+
+    # The others.
+
+    def _tell(self) -> None:
+        cluster, picture = self._cluster, self._picture
+        assert self._config is not None
+        if not cluster.name:
+            return
+        owners = cluster.owners()
+        targets = [known.target for known in picture.known.values() if known.target.dst in owners]
+        more = self._more()
+        pairs = {(one.src, one.dst): owners[one.dst] for one in targets}
+        ends = self._ends.update({**pairs, **more.pairs(owners)})
+        for one in [x for x in picture.elephants if (x.src, x.dst) not in ends]:
+            del picture.elephants[one]
+        before = {
+            job: said
+            for job in {*(one.connection.job for one in picture.elephants.values()), *more.jobs()}
+            if isinstance(said := cluster.told(FLOWS, job), Flows)
+        }
+        config = self._config
+
+        def last(end: str) -> Paths | None:
+            said = cluster.told(PATHS, end)
+            return said if isinstance(said, Paths) else None
+
+        paths = flow_records.paths(picture.known.values(), ends, last) | rdma_flows.paths(
+            more, ends
+        )
+        links = flow_records.links(paths.values(), picture.nics, config, more.capacities)
+        now = time.monotonic()
+        self._first = {key: self._first.get(key, now) for key in picture.elephants}
+        flows = flow_records.flows(
+            picture, ends, before, flow_records.soon(picture, self._first, now)
+        )
+        cluster.tell(LINKS, {"": links})
+        cluster.tell(PATHS, paths)
+        cluster.tell(FLOWS, rdma_flows.flows(flows, more, ends, before, config.elephant_bytes))
+        own = self._config.addresses or sorted(picture.addresses)
+        cluster.tell(ADDRESSES, {"": Addresses(tuple(own)[:MAX_ADDRESSES])})
+
+
+def off(host: Host) -> str:
+    """Why nothing of this runs; empty when it does."""
+    config = host.config
+    if not config.paths.enabled:
+        return "paths.enabled is false"
+    if host.engine is None:
+        return "the agent only observes"
+    if not config.gossip.enabled:
+        return "paths need gossip: gossip.enabled is false"
+    return "" if config.measure.enabled else "paths need measure.enabled"

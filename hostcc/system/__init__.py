@@ -1,0 +1,1 @@
+"""Thin edges to the operating system."""

@@ -1,0 +1,67 @@
+"""Which cgroups have gained or lost their processes, or are gone: one call for all of them.
+
+The kernel marks `cgroup.events` of a v2 group as changed for poll(2) until it is read again, also
+when the group is removed (kernfs_generic_poll).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hostcc.system.cgroups import EVENTS_BYTES
+
+
+class GroupEvents:
+    """Holds a descriptor for each group that it was asked of."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._held: dict[Path, tuple[int, int]] = {}
+        """Group -> (its id, descriptor)."""
+        self._by_fd: dict[int, Path] = {}
+        self._blind: dict[Path, int] = {}
+        """Groups that cannot be watched -> their ids."""
+
+    def watch(self, groups: Mapping[Path, int]) -> None:
+        """Watch these groups, given with their ids, from now on, and no others."""
+        for path, (number, _) in list(self._held.items()):
+            if groups.get(path) != number:
+                self._drop(path)
+        self._blind = {path: number for path, number in groups.items() if path not in self._held}
+
+    def stirred(self) -> set[Path]:
+        """Groups that are new here, of which something has happened since the last call, that are
+        gone, or that cannot be watched."""
+        if self._blind:
+            self._blind = {
+                path: number for path, number in self._blind.items() if not self._hold(path, number)
+            }
+        happened = {self._by_fd[fd]: fd for fd, _ in self._poll.poll(0)}
+        for fd in happened.values():
+            with suppress(OSError):  # it was removed, and stays changed
+                os.pread(fd, EVENTS_BYTES, 0)
+        return self._blind.keys() | happened.keys()
+
+    def close(self) -> None:
+        """Let go of all of them."""
+        self.watch({})
+
+    def _hold(self, path: Path, number: int) -> bool:
+        try:
+            fd = os.open(f"{path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # it is gone, or there are too many descriptors
+            return False
+        # One that nobody has read yet counts as changed.
+        self._poll.register(fd, select.POLLPRI)
+        self._held[path], self._by_fd[fd] = (number, fd), path
+        return True
+
+    def _drop(self, path: Path) -> None:
+        _, fd = self._held.pop(path)
+        del self._by_fd[fd]
+        self._poll.unregister(fd)
+        os.close(fd)

@@ -1,0 +1,103 @@
+"""Agents in namespaces with a wire between them, seen through their command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostcc.lab import netns
+from tests.daemon.profiling.wired import QUIET
+from tests.real import RealHost, until
+
+pytestmark = pytest.mark.kernel
+
+PORT = 7471
+ADDRESSES = ("198.18.11.1", "198.18.11.2")
+
+
+@contextmanager
+def wired_hosts(tmp_path: Path, cgroup2: Path) -> Iterator[list[RealHost]]:
+    """Two, with a wire between them."""
+    made: list[RealHost] = []
+    try:
+        for name in ("one", "two"):
+            folder = tmp_path / name
+            folder.mkdir()
+            made.append(RealHost(folder, cgroup2))
+        ends = [host.name for host in made]
+        netns.batch("ip", [f"link add eth0 type veth peer name eth0 netns {ends[1]}"], ends[0])
+        for name, address in zip(ends, ADDRESSES, strict=True):
+            netns.batch("ip", [f"addr add {address}/24 dev eth0", "link set eth0 up"], name)
+        yield made
+    finally:
+        for host in made:
+            host.close()
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, cgroup2: Path) -> Iterator[list[RealHost]]:
+    with wired_hosts(tmp_path, cgroup2) as made:
+        yield made
+
+
+def section(*seeds: str) -> str:
+    """Without keys; `seeds` as in the configuration."""
+    shown = ", ".join(f'"{seed}"' for seed in seeds)
+    return f"{QUIET}[gossip]\nenabled = true\nkeys = ''\ninsecure = true\nseeds = [{shown}]\n"
+
+
+def states(host: RealHost) -> dict[str, str]:
+    done = host.client("peers", "--json")
+    return {one["name"]: one["state"] for one in host.json("peers")["peers"]} if done.stdout else {}
+
+
+def gossip(host: RealHost) -> dict[str, Any]:
+    return host.json("status")["gossip"] or {}
+
+
+def test_two_hosts_see_each_other_and_agree(hosts: list[RealHost]) -> None:
+    one, two = hosts
+    one.start(section(f"{two.name}@{ADDRESSES[1]}:{PORT}"))
+    leaving = two.start(
+        section(f"{one.name}@{ADDRESSES[0]}:{PORT}", f"{two.name}@{ADDRESSES[1]}:{PORT}"),
+        observe_only=True,
+    )
+    until(lambda: states(one) == {two.name: "alive"}, one.log, 30)
+    until(lambda: states(two) == {one.name: "alive"}, two.log, 30)
+    until(lambda: gossip(one)["agreed"] and gossip(two)["agreed"], one.log, 30)
+    until(lambda: gossip(one)["active"] == gossip(two)["active"] != "", one.log, 30)
+    until(lambda: one.json("peers")["peers"][0]["rtt_s"] is not None, one.log, 30)
+    (peer,) = one.json("peers")["peers"]
+    assert peer["address"] == f"{ADDRESSES[1]}:{PORT}"
+    assert (peer["version"], peer["shut_out"]) == (one.json("status")["agent"]["version"], False)
+    assert peer["heard_s"] < 30
+    assert f"{two.name}  alive" in one.client("peers").stdout
+    shown = one.client("status").stdout
+    assert f"gossip as {one.name}: 1 alive; follows view {gossip(one)['active'][:12]}" in shown
+    assert "gossip is INSECURE: no keys, whoever reaches 0.0.0.0:7471" in shown
+    assert two.stop(leaving) == 0
+    until(lambda: states(one).get(two.name) in ("suspect", "dead"), one.log, 60)
+
+
+def test_without_keys_others_are_not_let_in(hosts: list[RealHost]) -> None:
+    one, _ = hosts
+    one.start(f"{QUIET}[gossip]\nenabled = true\nkeys = ''\n")
+    until(lambda: gossip(one) != {}, one.log)
+    assert gossip(one)["listen"] == f"127.0.0.1:{PORT}"
+    assert "198.18.11.1" not in one.inside("ss", "-ltnH")
+    assert f"127.0.0.1:{PORT}" in one.inside("ss", "-ltnH")
+
+
+def test_without_the_section_nothing_listens(hosts: list[RealHost]) -> None:
+    one, _ = hosts
+    one.start(QUIET)
+    assert one.inside("ss", "-ltnH") == ""
+    done = one.client("peers")
+    assert (done.returncode, done.stderr.strip()) == (
+        1,
+        "hostcc peers: no gossip: gossip.enabled is false",
+    )

@@ -1,0 +1,124 @@
+"""Marks go when the agent's unit dies, done as systemd does it (systemd.kill, systemd.service)."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.planning.scene import ADDRESSES, TOP, Orders, Scene
+from tests.daemon.planning.test_planning_kernel import FIRST, LITTLE, MARKING, MUCH, guards
+from tests.real import HOSTCC, until
+
+pytestmark = pytest.mark.kernel
+
+
+class Unit:
+    """What `packaging/hostcc.service` has systemd do with the cgroup of an agent on `scene.two`."""
+
+    def __init__(self, scene: Scene, cgroup2: Path) -> None:
+        self.host = scene.two
+        self.group = cgroup2 / f"{self.host.name}-unit"
+        self.group.mkdir()
+        inside = f'echo $$ > {self.group}/cgroup.procs && exec "$@"'
+        self.enter = self.host.enter
+        self.host.enter = ("sh", "-c", inside, "sh", *self.enter)
+        parser = configparser.RawConfigParser(strict=False)
+        parser.optionxform = str  # type: ignore[assignment,method-assign]
+        parser.read(TOP / "packaging/hostcc.service")
+        self.service = dict(parser["Service"])
+
+    def members(self) -> list[int]:
+        return [int(pid) for pid in (self.group / "cgroup.procs").read_text().split()]
+
+    def kill_rest(self) -> None:
+        """What is left in the cgroup, by SIGKILL."""
+        while pids := self.members():
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+
+    def main_process_died(self) -> None:
+        """What systemd does first."""
+        if self.service["KillMode"] in ("mixed", "control-group"):
+            self.kill_rest()
+
+    def stop_post(self) -> None:
+        """After any end of the main process, when what is to be killed was."""
+        words = shlex.split(self.service.get("ExecStopPost", "true").removeprefix("-"))
+        if words[0] == "/usr/bin/hostcc":
+            words = [*HOSTCC, *words[1:], "--socket", str(self.host.socket)]
+        subprocess.run([*self.enter, *words], check=False, timeout=120)
+
+    def close(self) -> None:
+        self.kill_rest()
+        until(self._removed, "the unit's cgroup")
+
+    def _removed(self) -> bool:
+        try:
+            self.group.rmdir()
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture
+def scene(tmp_path: Path, cgroup2: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path, cgroup2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def unit(scene: Scene, cgroup2: Path) -> Iterator[Unit]:
+    made = Unit(scene, cgroup2)
+    yield made
+    made.close()
+
+
+def marked(scene: Scene) -> tuple[subprocess.Popen[str], Orders]:
+    """An agent in the unit, and a job with a marked connection."""
+    agent = scene.two.start(scene.section(MARKING))
+    job = scene.job(scene.two, "a")
+    port = job.ask("listen", name="l", address=ADDRESSES[1])
+    job.ask("connect", name="c", address=ADDRESSES[1], port=port)
+    scene.tell(a=MUCH, b=LITTLE)
+    until(lambda: job.ask("tos", name="c") == FIRST, scene.two.log, 40)
+    return agent, job
+
+
+def test_the_guard_outlives_its_unit(scene: Scene, unit: Unit) -> None:
+    """It takes the marks away and ends; whatever comes after the stop is not needed for it."""
+    agent, job = marked(scene)
+    (guard,) = guards(agent)
+    assert set(unit.members()) == {agent.pid, guard}
+    os.kill(guard, signal.SIGSTOP)  # systemd has its turn first
+    scene.two.stop(agent, signal.SIGKILL)
+    unit.main_process_died()
+    with suppress(ProcessLookupError):
+        os.kill(guard, signal.SIGCONT)
+    until(lambda: job.ask("tos", name="c") == 0, "the guard")
+    until(lambda: not unit.members(), "the guard's end")
+
+
+def test_no_mark_stays_where_all_of_the_unit_is_killed(scene: Scene, unit: Unit) -> None:
+    """`systemctl kill -s KILL`: agent and guard at once.  What comes after the stop does it."""
+    agent, job = marked(scene)
+    agent.send_signal(signal.SIGSTOP)
+    unit.kill_rest()
+    agent.wait(20)
+    assert job.ask("tos", name="c") == FIRST
+    unit.stop_post()
+    assert job.ask("tos", name="c") == 0
+    again = scene.two.start(scene.section(MARKING))  # Restart=on-failure
+    until(lambda: job.ask("tos", name="c") == FIRST, scene.two.log, 40)
+    assert scene.two.stop(again) == 0
+    assert job.ask("tos", name="c") == 0
+    unit.stop_post()
+    assert not unit.members()

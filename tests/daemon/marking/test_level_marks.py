@@ -1,0 +1,249 @@
+"""The part that marks, on a kernel in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hostcc.config.schema import Config
+from hostcc.config.sections.job import JobConfig, Wishes
+from hostcc.config.sections.marking import MarkingConfig
+from hostcc.daemon.changes import path_kinds
+from hostcc.daemon.marking.level_marks import WALK_S, LevelMarks
+from hostcc.daemon.planning.agreement_status import Made
+from hostcc.paths.marking import JobMark, Walked
+from tests.daemon.planning.made import made
+from tests.daemon.profiling.hosts import OWN, ToyHost
+
+pytestmark = pytest.mark.unit
+
+HIGH, LOW = JobMark(40 << 2), JobMark(32 << 2)
+
+
+class Kernel:
+    """What a MarkKernel was told."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, JobMark] = {}
+        self.groups: set[tuple[int, Path]] = set()
+        self.ports: dict[tuple[int, bool], int] = {}
+        self.root: Path | None = None
+        self.walks: list[dict[int, JobMark]] = []
+        self.foreign = 0
+        self.closed = False
+
+    def set_job(self, slot: int, mark: JobMark | None) -> None:
+        self.jobs.pop(slot, None)
+        if mark is not None:
+            self.jobs[slot] = mark
+
+    def attach(self, slot: int, group: Path) -> None:
+        self.groups.add((slot, group))
+
+    def detach(self, slot: int, group: Path) -> None:
+        self.groups.discard((slot, group))
+
+    def attached(self, slot: int, group: Path) -> bool:
+        return (slot, group) in self.groups
+
+    def attach_rules(self, root: Path) -> None:
+        self.root = root
+
+    def set_ports(self, rules: Mapping[tuple[int, bool], int]) -> None:
+        self.ports = dict(rules)
+
+    def set_cgroup_ids(self, ids: Mapping[int, int]) -> None:
+        pass
+
+    def walk(self, where: Iterable[Path | None]) -> Walked:
+        assert list(where)
+        self.walks.append(dict(self.jobs))
+        return Walked(self.foreign, 0, self.foreign, 0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Guard:
+    def __init__(self, kernel: Kernel, *, everywhere: bool) -> None:
+        self.alive, self.dismissed, self.everywhere = True, False, everywhere
+
+    def dismiss(self) -> None:
+        self.dismissed = True
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        rule = JobConfig(name="svc", local_ports=(7,))
+        config = Config(agent=OWN, marking=MarkingConfig(enabled=True), job=(rule,))
+        self.host = ToyHost(folder, config)
+        self.table = self.host.act()
+        self.made: Made | None = made()
+        self.kernels: list[Kernel] = []
+        self.guards: list[Guard] = []
+        self.now = 0.0
+        self.part = LevelMarks(
+            self.host,
+            lambda: self.made,
+            str,
+            self.kernel,  # type: ignore[arg-type]
+            self.guard,  # type: ignore[arg-type]
+            lambda: self.now,
+        )
+
+    def kernel(self, flows: object) -> Kernel:
+        assert self.host.engine is not None
+        assert flows is self.host.engine.backend.shared_maps.get("flows")
+        self.kernels.append(Kernel())
+        return self.kernels[-1]
+
+    def guard(self, kernel: Kernel, *, everywhere: bool) -> Guard:
+        self.guards.append(Guard(kernel, everywhere=everywhere))
+        return self.guards[-1]
+
+    def job(self, name: str) -> int:
+        self.table.register(name, Wishes(), os.getpid())
+        return self.table.jobs[name].slot
+
+    def start(self) -> Kernel:
+        assert self.part.off() == ""
+        asyncio.run(self.part.start())
+        self.tick()
+        return self.kernels[-1]
+
+    def tick(self) -> None:
+        asyncio.run(self.part.tick())
+
+    def journalled(self) -> dict[str, Any]:
+        found = self.host.journal.active.values()
+        return {one.id: one.after for one in found if one.what == path_kinds.MARKS}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_jobs_of_the_plan_are_marked_and_walked_over(world: World) -> None:
+    a, other = world.job("a"), world.job("other")
+    kernel = world.start()
+    assert kernel.jobs == {a: HIGH}
+    assert {slot for slot, _ in kernel.groups} == {a}
+    assert kernel.walks == [{a: HIGH}]
+    assert world.journalled() == {"job-mark:a": {"dscp": 40}}
+    world.tick()
+    assert len(kernel.walks) == 1  # nothing new
+    world.now = WALK_S
+    world.tick()
+    assert len(kernel.walks) == 2
+    assert other not in kernel.jobs
+    assert world.part.verify() == []
+
+
+def test_a_new_plan_is_brought_to_sockets_at_once(world: World) -> None:
+    a = world.job("a")
+    kernel = world.start()
+    world.made = made("e", first="b")
+    world.tick()
+    assert kernel.walks[-1] == {a: LOW}
+    assert world.journalled() == {"job-mark:a": {"dscp": 32}}
+    world.made = None
+    world.tick()
+    assert kernel.walks[-1] == {}
+    assert kernel.groups == set()
+    assert world.journalled() == {}
+
+
+def test_jobs_that_come_and_go(world: World) -> None:
+    kernel = world.start()
+    assert kernel.walks == [{}]
+    b = world.job("b")
+    world.tick()
+    assert kernel.walks[-1] == {b: LOW}
+    world.table.release("gone")
+    world.tick()
+    assert (kernel.jobs, kernel.groups, world.journalled()) == ({}, set(), {})
+
+
+def test_ports_of_a_job_by_rule(world: World) -> None:
+    svc = world.table.jobs["svc"].slot
+    kernel = world.start()
+    assert (kernel.ports, kernel.root) == ({}, None)
+    plan = made()
+    (first, *_) = plan.plan.jobs
+    renamed = replace(plan.plan, jobs=(replace(first, job="svc"),))
+    world.made = replace(plan, plan=renamed)
+    world.tick()
+    assert (kernel.ports, kernel.root) == ({(7, False): svc}, world.table.tree.root)
+    assert kernel.walks[-1] == {svc: HIGH}
+
+
+def test_stopping_takes_all_marks_away(world: World) -> None:
+    world.job("a")
+    kernel = world.start()
+    asyncio.run(world.part.stop())
+    assert (kernel.walks[-1], kernel.closed) == ({}, True)
+    assert world.guards[0].dismissed
+    assert world.journalled() == {}
+    asyncio.run(world.part.stop())  # after a start that failed
+
+
+def test_what_a_dead_agent_left_is_taken_away(world: World) -> None:
+    a = world.job("a")
+    world.host.journal.begin(
+        path_kinds.mark("a", 24 << 2, "test"), path_kinds.mark("z", 8 << 2, "test")
+    )
+    marking = MarkingConfig(enabled=False)
+    world.host.config = msgspec.structs.replace(world.host.config, marking=marking)
+    kernel = world.start()
+    assert kernel.walks[0] == {a: JobMark(stray=24 << 2)}
+    assert (kernel.jobs, world.journalled()) == ({}, {})
+    assert world.part.off() == "marking.enabled is false"
+
+
+def test_a_guard_that_is_gone_is_replaced(world: World) -> None:
+    world.start()
+    world.guards[0].alive = False
+    (found,) = world.part.verify()
+    assert (found.id, found.found) == ("marking-guard", "gone")
+    world.tick()
+    assert len(world.guards) == 2
+    assert world.part.verify() == []
+
+
+def test_programs_that_are_gone_are_noticed(world: World) -> None:
+    world.job("a")
+    kernel = world.start()
+    kernel.groups.clear()
+    (found,) = world.part.verify()
+    assert (found.id, found.found) == ("job-mark:a", "detached")
+
+
+def test_another_engine_is_another_kernel(world: World) -> None:
+    world.job("a")
+    first = world.start()
+    world.host.engine = None
+    assert world.part.off() == "nothing is changed on this host"
+    table = world.host.act()
+    world.table = table
+    b = world.job("b")
+    world.tick()
+    assert first.closed
+    assert world.kernels[1].jobs[b] == LOW
+
+
+def test_what_applications_marked_is_told(world: World) -> None:
+    kernel = world.start()
+    kernel.foreign = 3
+    world.now = WALK_S
+    world.tick()
+    view = world.part.view()
+    assert (view["left_alone"], view["dscp"]) == (3, {})
+    assert "left alone 3 connections" in view["reason"]

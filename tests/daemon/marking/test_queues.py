@@ -1,0 +1,96 @@
+"""Which queues a device gets, and which device gets none."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hostcc.config.schema import Config
+from hostcc.config.sections.egress import EgressConfig
+from hostcc.config.sections.marking import MarkingConfig
+from hostcc.daemon.marking.queues import LevelQueues, planned
+from hostcc.errors import HostccError
+from hostcc.paths import egress_kernel
+from hostcc.paths.egress_kernel import Root
+from tests.daemon.profiling.hosts import OWN, ToyHost
+
+pytestmark = pytest.mark.unit
+
+MARKING = MarkingConfig(enabled=True)
+
+
+def config(**egress: object) -> Config:
+    return Config(agent=OWN, marking=MARKING, egress=EgressConfig(**egress))  # type: ignore[arg-type]
+
+
+def test_a_class_for_every_level_that_jobs_may_have() -> None:
+    change, lines = planned(config(queues="prio"), "eth0", Root("noqueue", "0:"))
+    assert (change.id, change.after) == ("egress-queues:eth0", {"qdisc": "prio", "levels": 5})
+    assert "prio bands 6" in lines[0]
+    assert [line.split()[-1] for line in lines[1::2]] == [f"c1c:{number}" for number in range(1, 6)]
+
+
+def test_htb_needs_a_rate() -> None:
+    nowhere = "hcc-none"
+    with pytest.raises(HostccError, match=r"set egress\.rate_mbit"):
+        planned(config(queues="htb"), nowhere, Root("noqueue", "0:"))
+    _, lines = planned(config(queues="htb", rate_mbit=100.0), nowhere, Root("mq", "0:"))
+    assert any("rate 100mbit" in line for line in lines)
+
+
+@pytest.mark.parametrize("there", [Root("fq", "8001:"), Root("htb", "1:"), Root("tbf", "0:")])
+def test_what_somebody_chose_stays(there: Root) -> None:
+    with pytest.raises(HostccError, match=f"{there.kind} {there.handle}, which somebody chose"):
+        planned(config(queues="prio"), "eth0", there)
+
+
+def test_what_an_earlier_agent_left_is_made_anew_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, plain = Root("prio", "c1c:"), Root("noqueue", "0:")
+    there, done = [ours], []
+
+    def remove(device: str) -> str:
+        done.append("removed")
+        there[0] = plain
+        return ""
+
+    def apply(lines: list[str]) -> None:
+        done.append("made")
+        there[0] = ours
+
+    monkeypatch.setattr(egress_kernel, "root", lambda device: there[0])
+    monkeypatch.setattr(egress_kernel, "remove", remove)
+    monkeypatch.setattr(egress_kernel, "apply", apply)
+    host = ToyHost(tmp_path, config(queues="prio", devices=("eth0",)))
+    part = LevelQueues(host)
+    host.act()
+    part.start()
+    for _ in range(3):
+        asyncio.run(part.tick())
+    assert done == ["removed", "made"]
+    host.config = config(queues="htb", devices=("eth0",), rate_mbit=100.0)
+    for _ in range(3):
+        asyncio.run(part.tick())
+    assert done == 2 * ["removed", "made"]
+    asyncio.run(part.stop())
+    assert done[4:] == ["removed"]
+
+
+def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    host = ToyHost(tmp_path, config(queues="prio", devices=("hcc-none",)))
+    part = LevelQueues(host)
+    assert part.off() == "nothing is changed on this host"
+    host.act()
+    assert part.off() == ""
+    part.start()
+    asyncio.run(part.tick())
+    view = part.view()
+    assert view["left_alone"] == {"hcc-none": "there is no such device"}
+    assert view["reason"] == "hcc-none: there is no such device"
+    assert asyncio.run(part.verify()) == []
+    asyncio.run(part.stop())
+    host.config = config()
+    assert part.off() == "egress.queues is off"

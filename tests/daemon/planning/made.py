@@ -1,0 +1,29 @@
+"""Plans and where members stand, made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hostcc.config.sections.plan import PlanConfig
+from hostcc.daemon.planning.agreement_status import Made, Standing
+from hostcc.daemon.planning.planner import Planner
+from tests.schedule.views import job, one_link
+
+
+def made(digest: str = "d", first: str = "a") -> Made:
+    """Of two jobs, a and b, that share a link; `first` goes first.  Job c has no path."""
+    profiles = [job(name, work=4.0 if name == first else 1.0) for name in ("a", "b")]
+    view = one_link(profiles, [2.0, 2.0])
+    view = replace(view, jobs=(*view.jobs, job("c", bytes_to=(("b", 1.0),))), digest=digest)  # type: ignore[arg-type]
+    planner = Planner(PlanConfig())
+    found = planner.made(planner(view))
+    assert found is not None
+    return found
+
+
+def standing(plan: Made | None, now: float = 0.0, **more: Any) -> Standing:
+    """A member that holds and follows the view of `plan`."""
+    digest = plan.plan.digest if plan is not None else ""
+    at = Standing(digest, digest, True, (), 1, plan, at=now)
+    return replace(at, **more)

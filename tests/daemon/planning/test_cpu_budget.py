@@ -1,0 +1,57 @@
+"""How often a host plans."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.daemon.planning.cpu_budget import BURST_S, LONGEST_S, SHARE, Pace
+
+COSTS = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=40)
+
+
+def begun(costs: list[float], step_s: float = 0.25) -> list[float]:
+    """When plans that cost so much begin, if one is wanted all the time."""
+    pace, at, found = Pace(), 0.0, []
+    for cost in costs:
+        while not (pace := pace.now(at)).free:
+            at += step_s
+        found.append(at)
+        pace = pace.spent(cost)
+        at += step_s
+    return found
+
+
+def test_the_first_plans_begin_at_once() -> None:
+    assert begun([0.2] * 5) == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_plan_of_half_a_second_is_made_every_two() -> None:
+    moments = begun([0.5] * 40)
+    assert 1.9 < (moments[-1] - moments[-11]) / 10 < 2.1
+
+
+def test_a_calm_while_is_saved_up_but_not_for_ever() -> None:
+    spent = Pace().spent(BURST_S + 0.1)
+    assert not spent.free
+    assert spent.now(0.5).free
+    assert spent.now(1e6).left_s == BURST_S
+
+
+def test_a_clock_that_steps_back_gives_and_takes_nothing() -> None:
+    assert Pace(0.5, 100.0).now(50.0).left_s == 0.5
+
+
+@given(COSTS)
+def test_no_plan_waits_longer_than_the_longest(costs: list[float]) -> None:
+    moments = begun(costs)
+    assert all(after - before <= LONGEST_S + 0.5 for before, after in pairwise(moments))
+
+
+@given(st.lists(st.floats(0.0, SHARE * LONGEST_S), min_size=1, max_size=40))
+def test_plans_take_no_more_than_their_share(costs: list[float]) -> None:
+    moments = begun(costs)
+    # What the last costs is paid afterwards.
+    assert sum(costs[:-1]) <= BURST_S + SHARE * moments[-1] + 1e-9

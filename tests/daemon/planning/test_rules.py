@@ -1,0 +1,86 @@
+"""What plans depend on beside the view, and how members differ in it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hostcc.config.sections.plan import PlanConfig
+from hostcc.coord.core.payloads import MAX_OPTIONS, Rules, decode, encode
+from hostcc.daemon.planning.rules import (
+    MEMBERS_NAMED,
+    OPTIONS_NAMED,
+    Disagreement,
+    Elsewhere,
+    disagreements,
+    rules,
+    text,
+)
+from hostcc.schedule.revision import REVISION
+from tests.coord.records import record
+
+pytestmark = pytest.mark.unit
+
+USUAL = rules(PlanConfig())
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"levels": 9}, ("plan.levels", "9")),
+        ({"reserved": (7, 0, 0)}, ("plan.reserved", "[0,7]")),
+        ({"order": "crux"}, ("plan.order", '"crux"')),
+        ({"paths": "ecmp"}, ("plan.paths", '"ecmp"')),
+        ({"compression": "balanced"}, ("plan.compression", '"balanced"')),
+        ({"fairness": 1.0}, ("plan.fairness", "1.0")),
+        ({"most_loss": 0.5}, ("plan.most_loss", "0.5")),
+    ],
+)
+def test_what_plans_depend_on_is_in_the_rules(
+    change: dict[str, object], named: tuple[str, str]
+) -> None:
+    changed = rules(msgspec.structs.replace(PlanConfig(), **change))
+    assert changed == Rules(REVISION, (named,))
+    assert text(changed) != text(USUAL)
+    assert decode(record("a", "rules", "", encode(changed))) == changed
+
+
+def test_no_option_of_the_section_is_forgotten() -> None:
+    changed = {"levels", "reserved", "order", "paths", "compression", "fairness", "most_loss"}
+    assert changed | {"enabled", "max_age_s"} == set(PlanConfig.__struct_fields__)
+
+
+def test_another_scheduler_is_another_rule() -> None:
+    assert text(rules(PlanConfig(), REVISION + 1)) != text(USUAL)
+
+
+def test_what_is_each_hosts_affair_is_not() -> None:
+    assert rules(PlanConfig(enabled=False, max_age_s=1.0)) == USUAL
+    assert rules(PlanConfig(reserved=(7, 1, 0, 0))) == USUAL
+
+
+def test_who_differs_in_what() -> None:
+    own = rules(PlanConfig(levels=4))
+    assert disagreements(own, {"b": own}, {}) == ()
+    found = disagreements(
+        own, {"b": own, "c": USUAL, "d": Rules(7, (("plan.levels", "4"),))}, {"e": "0.0.9"}
+    )
+    assert found == (
+        Disagreement("plan.levels", "4", (Elsewhere("8 (the default)", ("c",), 1),)),
+        Disagreement(
+            "scheduler",
+            str(REVISION),
+            (Elsewhere("7", ("d",), 1), Elsewhere("unknown (hostcc 0.0.9)", ("e",), 1)),
+        ),
+    )
+    (one,) = disagreements(USUAL, {"x": Rules(REVISION, (("plan.new", "1"),))}, {})
+    assert one == Disagreement("plan.new", "the default", (Elsewhere("1", ("x",), 1),))
+
+
+def test_what_is_named_is_bounded() -> None:
+    options = tuple((f"plan.o{number}", "1") for number in range(MAX_OPTIONS))
+    many = {f"m{number:03}": Rules(REVISION, options) for number in range(100)}
+    found = disagreements(USUAL, many, {})
+    assert len(found) == OPTIONS_NAMED
+    (there,) = found[0].there
+    assert (there.members, there.count) == (tuple(sorted(many)[:MEMBERS_NAMED]), 100)

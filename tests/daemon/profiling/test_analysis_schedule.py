@@ -1,0 +1,163 @@
+"""Which jobs are looked at when, as far as how they go on decides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hostcc.daemon.profiling import analysis_schedule as l
+from hostcc.daemon.profiling.analysis_schedule import (
+    CREDIT_S,
+    LATER_DENSE_S,
+    LATER_S,
+    SURE_S,
+    WITH_LATER,
+    Look,
+    Looks,
+    Share,
+)
+from hostcc.daemon.profiling.expectation import Expecting
+from hostcc.daemon.profiling.tracks import LONGEST_S, LOOK_S, Track
+from hostcc.measure import watch as watching
+from hostcc.measure.cells import cells
+from hostcc.measure.destinations import DESTINATION
+from hostcc.measure.meter import Window
+from hostcc.measure.series import series
+
+pytestmark = pytest.mark.unit
+
+MS, SECOND = 1_000_000, 1_000_000_000
+STEP_MS = 500
+PERIOD_S = 1.0
+
+
+def nothing(start_ns: int) -> Window:
+    """A reading without traffic."""
+    none = np.zeros(0, np.int64)
+    who, words = np.zeros(0, DESTINATION), np.zeros((0, 2), np.uint64)
+    return Window(MS, start_ns, STEP_MS, who, none, none, words)
+
+
+class World:
+    """Jobs of known pattern; which of them do something else a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: str, each: int = 10) -> None:
+        self.other = ""
+        self.each = each
+        """Of so many bins one is not empty."""
+        self.now_ms = 0
+        self.looks = Looks()
+        self.tracks = [Track(name, watching.begin(MS), welcome_s=0.0) for name in names]
+        monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name not in self.other)
+        for what, value in (("known", True), ("sure", True), ("settled", True)):
+            monkeypatch.setattr(Track, what, value)
+        monkeypatch.setattr(Track, "period_s", PERIOD_S)
+
+    def run(self, seconds: float, cost_s: float = 0.001) -> list[tuple[float, Look]]:
+        """When jobs were looked at, half a second after the other, and these looks."""
+        found = []
+        for _ in range(round(1000 * seconds / STEP_MS)):
+            sent = np.arange(STEP_MS) % self.each == 0
+            new = cells(series(sent, None, MS, self.now_ms * MS))
+            self.now_ms += STEP_MS
+            self.looks.heard(nothing(new.start_ns), {})
+            for track in self.tracks:
+                track.take(new)
+            for look in self.looks.batch(self.tracks, self.now_ms * MS):
+                self.looks.cost(look, cost_s)
+                found.append((self.now_ms / 1000, look))
+        return found
+
+
+def test_who_goes_on_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = World(monkeypatch, "a").run(3 * LATER_S)
+    assert [at_s for at_s, _ in found] == [LATER_S, 2 * LATER_S, 3 * LATER_S]
+    assert all(look.thorough for _, look in found)
+    found = World(monkeypatch, "a", each=1).run(2 * LATER_DENSE_S)
+    assert [at_s for at_s, _ in found] == [LATER_DENSE_S, 2 * LATER_DENSE_S]
+    assert all(look.thorough for _, look in found)
+
+
+def test_who_does_not_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "ab")
+    world.run(5)
+    world.other = "b"
+    ((first, look),) = world.run(2)
+    assert (first, look.track.name) == (5 + STEP_MS / 1000, "b")
+
+
+def test_those_of_little_doubt_are_looked_at_thoroughly_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, "abc")
+    world.other = "abc"
+    found = world.run(100, 0.0)
+    times_s = [at_s for at_s, look in found if look.thorough]
+    assert len(times_s) >= 100 / (SURE_S + LONGEST_S)
+    assert np.diff(times_s).min() >= SURE_S
+    assert any(not look.thorough for _, look in found)
+
+
+def test_such_looks_have_a_share_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, cost_s = World(monkeypatch, "abc"), 0.02
+    world.other = "abc"
+    seconds = 600
+    found = world.run(seconds, cost_s)
+    early = [at_s for at_s, look in found if look.share is Share.OTHERWISE]
+    spent_s, owed_s = cost_s * len(early), CREDIT_S + Share.OTHERWISE.value * seconds
+    assert owed_s / 2 < spent_s <= owed_s + 3 * cost_s
+    assert not any(look.thorough for _, look in found if look.share is Share.OTHERWISE)
+    # When it is used up none waits for longer than it may.
+    for name in "abc":
+        times_s = [at_s for at_s, look in found if look.track.name == name]
+        assert LONGEST_S - 0.5 <= np.diff(times_s).max() <= LONGEST_S
+
+
+@pytest.mark.parametrize("others", [1, 30])
+def test_the_more_there_are_the_longer_each_waits(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    world = World(monkeypatch, "".join(chr(65 + n) for n in range(others)))
+    world.other = "".join(track.name for track in world.tracks)
+    first, _ = world.run(LONGEST_S, 0.0)[0]
+    assert first == max(2 * PERIOD_S, LOOK_S, l.EACH_S * others)
+
+
+def test_with_one_that_has_to_be_looked_at_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "ab")
+    world.tracks, later = world.tracks[:1], world.tracks[1]
+    world.run((1 - WITH_LATER) * LATER_S)
+    world.tracks.append(later)
+    found = world.run(LATER_S)
+    assert {look.track.name for at_s, look in found if at_s == LATER_S} == {"a", "b"}
+
+
+def test_who_would_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "ab")
+    world.run(4)
+    now_ns = world.now_ms * MS
+    assert not world.looks.due(world.tracks, now_ns + int(LATER_S - 4.5) * SECOND)
+    assert len(world.looks.due(world.tracks, now_ns + int(LATER_S - 4) * SECOND)) == 2
+    world.other = "b"
+    assert world.looks.due(world.tracks, now_ns) == world.tracks[1:]
+
+
+def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, "ab")
+    monkeypatch.setattr(Expecting, "sure_ns", lambda _, name: {"a": 7.0, "b": 8.0}[name])
+    told: list[str] = []
+    monkeypatch.setattr(Expecting, "looked_at", lambda _, name, watch: told.append(name))
+    found = [look for _, look in world.run(LATER_S, 0.0)]
+    assert [(look.track.name, look.thorough, look.passes) for look in found] == [
+        ("a", True, False),
+        ("b", False, True),
+    ]
+    assert [look.sure_ns for look in found] == [None, 8.0]
+    assert told == ["a"]
+    world.other = "b"
+    (look,) = [look for _, look in world.run(2, 0.0)]
+    assert (look.track.name, look.thorough, look.passes) == ("b", False, False)
+    assert look.sure_ns == 8.0
+    assert told == ["a", "b"]

@@ -1,0 +1,210 @@
+"""Measurement on the real kernel, used by its command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.profiling.wired import QUIET, THERE, WiredHost
+from tests.real import until
+
+pytestmark = pytest.mark.kernel
+
+PERIOD_S, SIZE = 0.16, 1_000_000
+
+
+@pytest.fixture
+def host(tmp_path: Path, cgroup2: Path) -> Iterator[WiredHost]:
+    made = WiredHost(tmp_path, cgroup2)
+    yield made
+    made.close()
+    assert made.ours() == set()
+
+
+def test_a_job_with_bursts_is_profiled_kept_and_analysed_again(
+    host: WiredHost, tmp_path: Path
+) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "", "train", "--flops", "2e12")
+    got = host.until_known("train", PERIOD_S, SIZE)
+    kept, again = tmp_path / "series.npz", tmp_path / "again.png"
+    recorded = json.loads(host.client("profile", "train", "--record", str(kept), "--json").stdout)
+    assert got["tx_bytes"] == pytest.approx(SIZE, rel=0.05)
+    assert got["bytes_to"] == {THERE: pytest.approx(got["tx_bytes"])}
+    assert (got["flop"], got["flop_source"]) == (2e12, "declared")
+    links: list[dict[str, Any]] = []
+
+    def linked() -> bool:
+        links[:] = host.profile("train")["links"]
+        return links != []
+
+    # On a busy machine a pattern can be lost, and is learned again.
+    until(linked, "the link", 60)
+    (link,) = links
+    assert (link["name"], link["nominal"]) == ("eth0", True)
+    assert link["time_s"] == pytest.approx(8 * SIZE / link["bits_per_s"], rel=0.05)
+    done = host.client("profile", "--replay", str(kept), "--plot", str(again), "--json")
+    replayed = json.loads(done.stdout)
+    assert replayed["analysis"] == recorded["analysis"]
+    assert replayed["analysis"]["period_s"] == pytest.approx(PERIOD_S, rel=0.05)
+    assert again.read_bytes().startswith(b"\x89PNG")
+    shown = "10 Gbit/s (nominal), t "
+    until(lambda: shown in host.client("profile", "train").stdout, shown, 60)
+    assert "train" in host.client("jobs", "--detail").stdout
+    assert host.json("verify")["differences"] == []
+
+
+def test_a_job_without_a_rhythm_is_reported_as_such(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(0.08, SIZE // 8, 300, "random", "restless")
+    got: Mapping[str, Any] = {}
+
+    def seen_without() -> bool:
+        """A sender that waits for a processor can look regular for a moment."""
+        nonlocal got
+        got = host.profile("restless")
+        return got.get("total_tx_bytes", 0) > 3 * SIZE and not got["periodic"]
+
+    until(seen_without, lambda: str(got), 60)
+    assert got["period_s"] is None
+    assert got["reason"]
+    assert "restless: no period: " in host.client("jobs", "--detail").stdout
+    assert "W unknown: gpu.enabled is false" in host.client("jobs", "--detail").stdout
+
+
+def test_start_up_is_not_in_the_iteration_times(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "late", "train")
+    found: dict[str, Any] = {}
+
+    def several() -> bool:
+        found.update(host.json("status")["jobs"][0])
+        return bool(found["recent"]["iterations"] >= 20)
+
+    until(several, lambda: f"20 iterations: {found}", 60)
+    assert found["recent"]["p99_period_s"] < 3.0
+
+
+def test_a_job_on_loopback_is_not_said_to_have_no_traffic(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "", "inside", where="127.0.0.1")
+    shown = "inside was seen to exchange over loopback only"
+    until(lambda: shown in host.client("jobs", "--detail").stdout, shown, 60)
+    assert shown in host.client("profile", "inside").stdout
+    sent = next(job for job in host.json("status")["jobs"] if job["name"] == "inside")
+    assert sent["bytes_acked"] > SIZE
+
+
+def test_only_a_job_that_sends_one_way_is_steered(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "both", "ring")
+    host.sender(PERIOD_S, SIZE, 300, "", "one-way")
+
+    def job(name: str) -> Mapping[str, Any]:
+        return next((row for row in host.json("status")["jobs"] if row["name"] == name), {})
+
+    until(lambda: job("ring").get("direction") == "two-way", lambda: str(job("ring")), 60)
+    until(lambda: job("one-way").get("stance") == "scaled", lambda: str(job("one-way")), 60)
+    until(lambda: job("ring").get("stance") == "scaled", lambda: str(job("ring")), 60)
+    until(
+        lambda: job("ring")["plain_reason"] == "it receives while it sends",
+        lambda: str(job("ring")),
+    )
+
+    def steered() -> bool:
+        seen = job("one-way")
+        return (seen["direction"], seen["plain_reason"]) == ("one-way", None)
+
+    until(steered, lambda: str(job("one-way")))
+
+    def row() -> str:
+        return next(each for each in status().splitlines() if each.startswith("ring"))
+
+    def status() -> str:
+        return host.client("status").stdout
+
+    until(lambda: " two-way " in row(), status)  # a late iteration on a busy machine is no proof
+    assert host.json("verify")["differences"] == []
+
+
+def test_marks_settle_the_period(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 300, "mark", "marked")
+    until(lambda: "marks" in host.profile("marked").get("reason", ""), "marks", 60)
+    got = host.until_known("marked", PERIOD_S, SIZE)
+    assert "iterations by the job's marks" in got["reason"]
+    assert got["marks"] >= 5
+
+
+def test_an_observer_measures_what_it_finds_by_port(host: WiredHost) -> None:
+    rule = f'[[job]]\nname = "ruled"\nremote_ports = [{host.port}]\nflops = 1e9\n'
+    host.start(QUIET + rule, observe_only=True)
+    host.sender(PERIOD_S, SIZE, 300)
+    got = host.until_known("ruled", PERIOD_S, SIZE)
+    assert got["flop"] == 1e9
+    assert host.json("status")["agent"]["state"] == "observing"
+    assert not (host.root / "hostcc").exists()
+
+
+def test_a_job_of_somebody_elses_cgroup_is_found_managed_and_let_go(host: WiredHost) -> None:
+    rule = "[discover]\nevery_s = 1\n[gpu]\nenabled = false\n"
+    rule += '[[discover.unit]]\nunit = "train@*.service"\njob = "found"\n'
+    host.start(rule)
+    job = host.sender(PERIOD_S, SIZE, 300, group="train@1.service")
+    host.until_known("found", PERIOD_S, SIZE)
+    group = host.root / "train@1.service"
+    detail = host.detail("found")
+    assert detail["managed"] is True
+    assert detail["how"].startswith("unit: unit train@1.service matches")
+    assert detail["cgroup"] == str(group)
+    assert "job-followed:found" in [c["id"] for c in host.json("changes")["in_force"]]
+    job.kill()
+    until(lambda: host.detail("found") == {}, "its end", 30)
+    assert "job-followed:found" not in [c["id"] for c in host.json("changes")["in_force"]]
+    assert group.exists()
+    assert host.json("verify")["differences"] == []
+
+
+def test_found_jobs_are_managed_again_by_another_engine_without_waiting_for_a_look(
+    host: WiredHost,
+) -> None:
+    rule = "[discover]\nevery_s = 3600\n[gpu]\nenabled = false\n"
+    rule += '[[discover.unit]]\nunit = "train@*.service"\njob = "found"\n'
+    job = host.sender(PERIOD_S, SIZE, 3000, group="train@1.service")
+    agent = host.start(rule)
+
+    def managed() -> bool:
+        return bool(host.detail("found").get("managed"))
+
+    until(managed, "the job", 30)
+    assert host.client("rollback").returncode == 0
+    assert not managed()
+    assert host.client("unfair", "mltcp").returncode == 0
+    until(managed, "the job after a roll-back", 30)
+    host.configure(rule + '[mltcp]\nvariant = "cubic"\n')
+    agent.send_signal(signal.SIGHUP)
+    until(lambda: "configuration reloaded" in host.log(), "the reload")
+    until(managed, "the job after a reload", 30)
+    job.kill()
+
+
+def test_processes_without_a_cgroup_of_their_own_are_gathered_and_sent_home(
+    host: WiredHost,
+) -> None:
+    home = host.root / "login"
+    home.mkdir()
+    host.start("[discover]\nevery_s = 1\n[gpu]\nenabled = false\n")
+    environment = ["env", "RANK=0", "MASTER_ADDR=198.18.9.7", "MASTER_PORT=29500"]
+    line = 'echo 0 > "$1/cgroup.procs"; exec sleep 60'
+    rank = host.spawn(*environment, "sh", "-c", line, "sh", str(home))
+    name = "rdv:198.18.9.7:uid0:29500"
+    until(lambda: host.detail(name).get("managed") is True, "the job", 30)
+    where = Path(f"/proc/{rank.pid}/cgroup")
+    assert where.read_text().endswith(f"/{host.name}/hostcc/{name}\n")
+    assert host.client("rollback").returncode == 0
+    assert where.read_text().endswith(f"/{host.name}/login\n")

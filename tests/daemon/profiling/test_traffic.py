@@ -1,0 +1,375 @@
+"""How much work looking at jobs may be, on a meter in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hostcc.daemon.profiling import routes
+from hostcc.daemon.profiling import traffic as t
+from hostcc.daemon.profiling.analysis_schedule import CREDIT_S, Look, Share
+from hostcc.daemon.profiling.expectation import Expecting
+from hostcc.daemon.profiling.live_jobs import LiveJob
+from hostcc.daemon.profiling.metering import Metering
+from hostcc.daemon.profiling.profiles import Beside
+from hostcc.daemon.profiling.routes import Question, Way
+from hostcc.daemon.profiling.tracks import LONGEST_S, LOOK_S, WELCOME_S, Track
+from hostcc.measure.destinations import DESTINATION, Address
+from hostcc.measure.meter import Lost, Window
+from hostcc.measure.series import Bins, ByteSeries
+from hostcc.system.cgroups import CgroupTree
+from tests.daemon.profiling.hosts import ToyHost
+from tests.daemon.profiling.test_metering import FakeMeter
+from tests.measure.addresses import packed
+
+pytestmark = pytest.mark.unit
+
+MS = 1_000_000
+BINS = int(t.READ_S * 1000)
+JOBS = 3
+
+
+class Steady(FakeMeter):
+    """Every job sends in every tenth millisecond."""
+
+    senders = JOBS
+    other_from_ns = 1 << 62
+    """From then on all send to another address."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[int] = []
+        """Slots, one for each group that was attached."""
+
+    def attach_cgroup(self, slot: int, cgroup: Path) -> None:
+        super().attach_cgroup(slot, cgroup)
+        self.told.append(slot)
+
+    @property
+    def now_ns(self) -> int:
+        return self.at * BINS * MS
+
+    def read(self) -> Window:
+        who = np.zeros(self.senders, DESTINATION)
+        who["slot"] = np.arange(1, self.senders + 1)
+        who["addr"][:] = packed("10.0.0.1" if self.now_ns < self.other_from_ns else "10.0.0.2")
+        row, place = np.divmod(np.arange(self.senders * BINS // 10), BINS // 10)
+        words = np.full((len(row), 2), 500, np.uint64)
+        start_ns, self.at = self.now_ns, self.at + 1
+        return Window(MS, start_ns, BINS, who, row, place * 10, words, self.lost)
+
+
+class Watched:
+    """A part whose looks take as long as a test says; (second, job, thorough) of each."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float) -> None:
+        self.meter = Steady()
+        self.meter.lost = Lost()
+        self.looks: list[tuple[float, str, bool]] = []
+        host = ToyHost(folder)
+        host.act()
+        jobs = [LiveJob(f"job-{slot}", slot, (folder / "cg",)) for slot in range(1, JOBS + 1)]
+
+        def looked(batch: Any) -> list[float]:
+            at_s = self.meter.now_ns / 1e9
+            self.looks += [(at_s, look.track.name, look.thorough) for look in batch]
+            return [cost_s] * len(batch)
+
+        monkeypatch.setattr(t, "_look_at_all", looked)
+        monkeypatch.setattr(t, "resolve_root", lambda _: folder / "cg")
+        self.part = t.Traffic(
+            host,
+            lambda: jobs,
+            lambda _: Beside(),
+            make_meter=lambda _: self.meter,
+            clock_ns=lambda: self.meter.now_ns,
+        )
+
+    async def run(self, seconds: float) -> None:
+        await self.part.start()
+        for _ in range(round(seconds / t.READ_S)):
+            await self.turn()
+        self.part.stop()
+
+    @property
+    def seen(self) -> list[str]:
+        """Jobs that have sent, as far as was taken in."""
+        return [name for name, known in self.part.all_known().items() if sum(known.track.total)]
+
+    async def turn(self) -> None:
+        await self.part.tick()
+        for task in list(asyncio.all_tasks() - {asyncio.current_task()}):
+            await task
+
+
+@pytest.mark.asyncio
+async def test_thorough_looks_have_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cost_s, seconds = 0.05, 600
+    watched = Watched(tmp_path, monkeypatch, cost_s)
+    await watched.run(seconds)
+    thorough = [at_s for at_s, _, thorough in watched.looks if thorough]
+    spent_s = cost_s * len(thorough)
+    owed_s = CREDIT_S + JOBS * (WELCOME_S + cost_s) + Share.LEARNING.value * seconds
+    assert owed_s / 2 < spent_s <= owed_s + JOBS * cost_s
+    assert thorough[-1] > seconds - 2 * JOBS * cost_s / Share.LEARNING.value
+    # What is beyond that is only followed, but none waits for longer than its history lasts.
+    for name in (f"job-{slot}" for slot in range(1, JOBS + 1)):
+        times_s = [at_s for at_s, job, _ in watched.looks if job == name]
+        assert np.diff(times_s).max() <= LONGEST_S + 2 * t.READ_S
+
+
+@pytest.mark.asyncio
+async def test_cheap_looks_are_all_thorough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 1e-4)
+    await watched.run(60)
+    assert all(thorough for _, _, thorough in watched.looks)
+    assert len(watched.looks) >= 3 * 50
+
+
+@pytest.mark.parametrize(("cost_s", "waits_s"), [(1e-4, LOOK_S), (1.0, LONGEST_S)])
+@pytest.mark.asyncio
+async def test_readings_wait_for_a_look_while_every_pattern_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float, waits_s: float
+) -> None:
+    taken: list[int] = []
+    take = Track.take
+
+    def counted(track: Track, new: Bins, *rest: Any) -> None:
+        taken.append(len(new))
+        take(track, new, *rest)
+
+    monkeypatch.setattr(Track, "take", counted)
+    watched = Watched(tmp_path, monkeypatch, cost_s)
+    await watched.run(4 * t.READ_S)
+    # Whoever has just begun is taken at once.
+    assert taken == [BINS] * JOBS + [t.TOGETHER * BINS] * JOBS
+    taken.clear()
+    monkeypatch.setattr(Track, "known", True)
+    monkeypatch.setattr(Track, "sure", True)
+    await watched.run(300)
+    # Until each job has had its turn nothing waits.
+    assert taken[: 4 * JOBS] == [BINS] * JOBS + [t.TOGETHER * BINS] * 3 * JOBS
+    assert set(taken[-20 * JOBS :]) == {round(waits_s * 1000)}
+    # What is lost is not made up for.
+    watched.meter.lost = Lost(bins=3)
+    taken.clear()
+    await watched.run(120)
+    assert set(taken) == {BINS}
+
+
+@pytest.mark.asyncio
+async def test_who_does_not_go_on_is_read_without_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: dict[str, list[Bins]] = {}
+    take = Track.take
+
+    def counted(track: Track, new: Bins, *rest: Any) -> None:
+        taken.setdefault(track.name, []).append(new)
+        take(track, new, *rest)
+
+    synced_after: list[float] = []
+    sync = Metering.sync
+
+    def synced(metering: Metering, *rest: Any) -> None:
+        synced_after.append(metering.gathered_s)
+        sync(metering, *rest)
+
+    monkeypatch.setattr(Track, "take", counted)
+    monkeypatch.setattr(Metering, "sync", synced)
+    for what in ("known", "sure", "settled"):
+        monkeypatch.setattr(Track, what, True)
+    monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name != "job-2")
+    monkeypatch.setattr(t, "PART", 1 / JOBS)
+    await Watched(tmp_path, monkeypatch, 1e-4).run(300)
+    late = {name: parts[-5:] for name, parts in taken.items()}
+    assert {len(one) for one in late["job-2"]} == {round(1000 * LOOK_S)}
+    assert {len(one) for name in ("job-1", "job-3") for one in late[name]} == {10_000}
+    for parts in taken.values():
+        assert all(one.end_ns == later.start_ns for one, later in pairwise(parts))
+    # What the meter is told is true of nothing that it was read before.
+    assert len(synced_after) > 300 / (t.SYNC_S + 2 * LONGEST_S)
+    assert set(synced_after) == {0}
+
+
+@pytest.mark.asyncio
+async def test_nothing_waits_for_a_job_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.1)
+    monkeypatch.setattr(Track, "known", True)
+    monkeypatch.setattr(Track, "sure", True)
+    watched.meter.senders = 1
+    part, ticks = watched.part, round(60 / t.READ_S)
+    await part.start()
+    for _ in range(ticks):
+        await watched.turn()
+    assert watched.seen == ["job-1"]
+    watched.meter.senders = JOBS
+    await watched.turn()
+    assert watched.seen == [f"job-{slot}" for slot in range(1, JOBS + 1)]
+    part.stop()
+
+
+@pytest.mark.asyncio
+async def test_few_readings_wait_of_jobs_that_never_fall_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(t, "GATHERED", JOBS * BINS // 10 + 1)
+    watched = Watched(tmp_path, monkeypatch, 0.1)
+    monkeypatch.setattr(Track, "known", True)
+    monkeypatch.setattr(Track, "sure", True)
+    reads: list[float] = []
+    take = t.Traffic.__dict__["_take"]
+
+    def noted(part: t.Traffic, reading: Any) -> None:
+        reads.append(len(reading.silence))
+        take(part, reading)
+
+    monkeypatch.setattr(t.Traffic, "_take", noted)
+    await watched.run(120)
+    assert max(reads) == 2 * BINS
+
+
+@pytest.mark.parametrize("method", ["take", "collect", "look", "pattern"])
+@pytest.mark.asyncio
+async def test_what_goes_wrong_with_one_job_costs_the_others_nothing(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it is: the first job of every batch fails for ten seconds."""
+    monkeypatch.setattr(t, "PART", 1.0)  # so that bins are also handed over to some only
+    watched, broken = Watched(tmp_path, monkeypatch, 0.0), True
+    monkeypatch.undo()
+    monkeypatch.setattr(t, "resolve_root", lambda _: tmp_path / "cg")
+    works = getattr(Track, method)
+
+    def fails(track: Track, *rest: Any, **named: Any) -> Any:
+        if track.name == "job-1" and broken:
+            raise ValueError("bins that do not fit")
+        return works(track, *rest, **named)
+
+    monkeypatch.setattr(Track, method, fails)
+    part = watched.part
+    await part.start()
+    reasons = set()
+    for _ in range(round(10 / t.READ_S)):
+        await watched.turn()
+        reasons |= {part.all_known()[name].measured.reason for name in part.all_known()}
+        part.profiles()
+    failing = [record for record in caplog.records if "could not be looked at" in record.message]
+    assert [record.__dict__["fields"]["job"] for record in failing] == ["job-1"]
+    for name in ("job-2", "job-3"):
+        track = part.all_known()[name].track
+        assert track.watch is not None
+        bins = track.watch.levels[0].whole()
+        assert bins.start_ns == 0
+        assert bins.end_ns >= watched.meter.now_ns - LONGEST_S * 1e9 / 2
+        assert int(bins.tx.sum()) == 500 * (len(bins) // 10)
+    broken = False
+    for _ in range(round(10 / t.READ_S)):
+        await watched.turn()
+    words = "its traffic could not be looked at: ValueError('bins that do not fit')"
+    assert method in {"take", "pattern"} or words in reasons
+    known = part.all_known()
+    assert known["job-1"].measured.reason == known["job-2"].measured.reason
+    assert known["job-1"].track.failures > 0 < sum(known["job-1"].track.total)
+    part.stop()
+
+
+def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+
+    def look(
+        _: Track, new: ByteSeries, *, thorough: bool, sure_ns: float | None, passes: bool
+    ) -> None:
+        said.append(thorough and len(new) == 0)
+        assert (sure_ns, passes) == ((None, False) if thorough else (5.0, True))
+
+    monkeypatch.setattr(Track, "look", look)
+    nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    look_at_all = t.__dict__["_look_at_all"]
+    looks = [
+        Look(Track("a"), nothing, True, None),
+        Look(Track("b"), nothing, False, None, 5.0, True),
+    ]
+    assert len(look_at_all(looks)) == 2
+    assert said == [True, False]
+
+
+class Asked:
+    """Routes are asked for, and each job's is answered unless a test says otherwise."""
+
+    def __init__(self, watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at_s: list[float] = []
+        self.answered = True
+
+        def answers(questions: list[Question]) -> dict[str, dict[Address, Way]]:
+            self.at_s.append(watched.meter.now_ns / 1e9)
+            return {one.job: {} for one in questions} if self.answered else {}
+
+        monkeypatch.setattr(routes, "answers", answers)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("answered", "every_s"), [(True, t.SAME_S), (False, t.ROUTES_S)])
+async def test_routes_are_asked_for_seldom_while_all_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: bool, every_s: float
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    asked = Asked(watched, monkeypatch)
+    asked.answered = answered
+    await watched.run(4 * t.SAME_S)
+    apart_s = np.diff(asked.at_s)[1:]  # not all jobs have been looked at by the first
+    assert len(apart_s) >= 2
+    assert apart_s == pytest.approx(every_s, abs=LONGEST_S)
+
+
+@pytest.mark.asyncio
+async def test_who_sends_elsewhere_is_asked_about_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    asked = Asked(watched, monkeypatch)
+    watched.meter.other_from_ns = int(100e9)
+    await watched.run(100 + 2 * t.ROUTES_S + LONGEST_S)
+    (first, *_) = [at_s for at_s in asked.at_s if at_s > 100]
+    assert first <= 100 + t.ROUTES_S + LONGEST_S + t.READ_S
+
+
+@pytest.mark.asyncio
+async def test_a_group_that_is_another_one_is_attached_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    number = 0
+    monkeypatch.setattr(CgroupTree, "identity", lambda _, path: number)
+    await watched.part.start()
+    for number in (1, 2):
+        for _ in range(round((t.SYNC_S + LONGEST_S) / t.READ_S)):
+            await watched.turn()
+        assert watched.meter.told == [JOBS] * number  # they share one, which is the last one's
+    watched.part.stop()
+
+
+@pytest.mark.asyncio
+async def test_another_meter_is_told_of_the_jobs_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    asked = Asked(watched, monkeypatch)
+    await watched.run(LONGEST_S + t.ROUTES_S)
+    before = len(asked.at_s)
+    await watched.part.start()
+    await watched.turn()
+    assert watched.meter.told == [JOBS, JOBS]
+    for _ in range(round((LONGEST_S + t.ROUTES_S) / t.READ_S)):
+        await watched.turn()
+    watched.part.stop()
+    assert len(asked.at_s) > before

@@ -1,0 +1,85 @@
+"""Turns across two agents that gossip over real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hostcc.coord.core.payloads import WAITING, Waiting
+from hostcc.daemon.profiling.turns.cluster import SELDOM_S, Elsewhere
+from hostcc.daemon.profiling.turns.local import Others, lot
+from hostcc.daemon.profiling.turns.order import SETTLE_S
+from tests.coord.members import until
+from tests.daemon.gossip.test_cluster import Host, two
+
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+
+LONGEST = 30.0
+FIRST, SECOND = sorted(("j", "k"), key=lot)
+WAITS, TURN = Waiting(turn=False), Waiting(turn=True)
+
+
+class Agent:
+    """What an agent does once a turn; its clock goes on with each."""
+
+    def __init__(self, host: Host) -> None:
+        self.host, self.now_s = host, 100.0
+        self.elsewhere = Elsewhere(host.cluster)
+
+    async def heed(self, own: dict[str, Waiting], after_s: float = SELDOM_S) -> Others:
+        self.now_s += after_s
+        self.elsewhere.tell(own)
+        self.elsewhere.heed(own, own, self.now_s, LONGEST)
+        await asyncio.sleep(0.02)
+        return self.elsewhere.heed(own, own, self.now_s, LONGEST)
+
+
+def says(host: Host, writer: str, job: str) -> bool:
+    assert host.service is not None
+    held = host.service.node.store.get(writer, (WAITING, job))
+    return held is not None and not held.withdrawn
+
+
+async def test_a_job_elsewhere_is_waited_for_until_it_is_known(tmp_path: Path) -> None:
+    async with two(tmp_path) as (one, other):
+        a, b = Agent(one), Agent(other)
+        a.elsewhere.tell({FIRST: WAITS, SECOND: WAITS})
+        await until(lambda: says(other, "a", FIRST) and says(other, "a", SECOND))
+        assert SECOND in (await b.heed({SECOND: WAITS})).behind
+        assert SECOND in (await b.heed({SECOND: WAITS})).behind
+        await a.heed({FIRST: TURN, SECOND: WAITS})
+        assert SECOND in (await a.heed({FIRST: TURN, SECOND: WAITS})).behind
+        assert a.elsewhere.crowded(FIRST)
+        a.elsewhere.tell({SECOND: WAITS})
+        await until(lambda: not says(other, "a", FIRST))
+        await b.heed({SECOND: WAITS})
+        assert (await b.heed({SECOND: WAITS}, SETTLE_S)).behind == frozenset()
+
+
+async def test_a_turn_that_begins_elsewhere_is_joined(tmp_path: Path) -> None:
+    async with two(tmp_path) as (one, other):
+        a, b = Agent(one), Agent(other)
+        await b.heed({})
+        a.elsewhere.tell({FIRST: TURN})
+        await until(lambda: says(other, "a", FIRST))
+        heed = await b.heed({FIRST: WAITS})
+        assert heed == Others(since={FIRST: b.now_s})
+
+
+async def test_what_a_host_that_stops_has_said_is_withdrawn(tmp_path: Path) -> None:
+    async with two(tmp_path) as (one, other):
+        a = Agent(one)
+        a.elsewhere.tell({FIRST: TURN})
+        await until(lambda: says(other, "a", FIRST))
+        a.elsewhere.stop()
+        await until(lambda: not says(other, "a", FIRST))
+
+
+async def test_without_gossip_nobody_is_waited_for() -> None:
+    for elsewhere in (Elsewhere(), Elsewhere(Host(None).cluster)):
+        elsewhere.tell({FIRST: WAITS})
+        assert elsewhere.heed({FIRST: WAITS}, [FIRST], 1.0, LONGEST) == Others()
+        assert not elsewhere.crowded(FIRST)
+        elsewhere.stop()

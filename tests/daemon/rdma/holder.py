@@ -1,0 +1,34 @@
+"""An agent's RDMA part in a process of its own, to be killed: beats until then.
+
+`python -m tests.daemon.rdma.holder FOLDER` prints the plan's path, then tells job "job" to
+wait long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from hostcc.daemon.rdma.transport import Transport
+from hostcc.verbs.plan import Pacing, RdmaJob
+from tests.daemon.rdma.world import World
+
+
+async def live(folder: Path) -> None:
+    world = World(folder)
+    world.job("job")
+    part = Transport(world.host, world.looking, list, lambda: None)
+    part.start()
+    assert part._region is not None
+    slow = RdmaJob("job", pacing=Pacing(1e6, 1 << 40, (1.0,) * 33))
+    part._region.publish([slow])
+    part._told = {"job": slow}
+    part._tell = lambda: None  # type: ignore[method-assign]
+    print("ready", flush=True)
+    for _ in range(600):
+        await part.tick()
+        await asyncio.sleep(0.1)
+
+
+asyncio.run(live(Path(sys.argv[1])))

@@ -1,0 +1,52 @@
+"""An agent that is killed: its jobs do as if nobody told them anything, within the bound.
+
+Absent hardware: the job posts to a stand-in for libibverbs (tests/verbs/native/fake_verbs.c).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hostcc.verbs.build import VERBS_HEADER
+from hostcc.verbs.counts import read_counts
+from tests.verbs.test_shim_native import end, program, start
+
+__all__ = ["program"]
+pytestmark = [
+    pytest.mark.unit,
+    pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
+]
+
+
+def sent(prefix: Path) -> int:
+    return sum(qp.bytes for one in read_counts(prefix) for qp in one.qps)
+
+
+def test_kill_9(program: Path, tmp_path: Path) -> None:
+    """Posts are held back to 1 MB/s while the agent lives, and are not when it is dead."""
+    holder = subprocess.Popen(
+        [sys.executable, "-m", "tests.daemon.rdma.holder", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "ready\n"
+    places = (tmp_path / "plan", tmp_path / "qp", tmp_path / "semaphores")
+    process = start(program, places, 6.0, 1)
+    try:
+        time.sleep(1.0)
+        before = sent(places[1])
+        assert 0 < before < 50e6
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    finally:
+        holder.kill()
+        report = end(process)
+    assert report["errors"] == 0
+    assert report["posted"] > 100_000  # of 4 KiB; held back it were 1,500 in all six seconds

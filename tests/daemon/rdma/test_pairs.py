@@ -1,0 +1,88 @@
+"""Whose queue pairs are believed in."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from hostcc.coord.core.payloads import encode
+from hostcc.daemon.rdma import queue_pair_records
+from hostcc.daemon.rdma.pairs import Senders
+from hostcc.daemon.rdma.queue_pair_flows import Way, view
+from hostcc.daemon.rdma.rates import Rates
+from hostcc.daemon.steering import rdma_flows
+from hostcc.schedule.plan import plan as scheduled
+from hostcc.verbs import plan
+from tests.daemon.rdma.world import HERE, THERE, Fixed, World
+
+pytestmark = pytest.mark.unit
+
+
+def test_where_a_pair_goes(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.process("train").count(1000, 50000, 0x68)
+    (sender,) = Senders(tmp_path / "qp", lambda: Fixed(world.owners), world.sysfs).read()
+    assert (sender.job, sender.pid, sender.bytes) == ("train", os.getpid(), 1000)
+    (pair,) = sender.pairs
+    assert (pair.source, pair.destination) == (HERE, THERE)
+    assert (pair.device, pair.port, pair.traffic_class) == ("mlx5_0", 50000, 0x68)
+
+
+def test_who_is_not_believed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.process("train")
+    senders = Senders(tmp_path / "qp", lambda: Fixed(world.owners), world.sysfs)
+    assert senders.read()
+    world.owners[os.getpid()] = "another"  # it says that it is of a job that it is not of
+    assert not senders.read()
+    world.owners[os.getpid()] = "train"
+    proc = tmp_path / "proc"
+    (proc / str(os.getpid())).mkdir(parents=True)
+    os.chown(proc / str(os.getpid()), os.getuid(), os.getgid())
+    fixed = Fixed(world.owners)
+    assert Senders(tmp_path / "qp", lambda: fixed, world.sysfs, proc).read()
+    (proc / str(os.getpid())).rmdir()  # nobody of that number
+    assert not Senders(tmp_path / "qp", lambda: fixed, world.sysfs, proc).read()
+
+
+def test_odd_devices_lead_nowhere(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.process("train", device="../../etc")
+    senders = Senders(tmp_path / "qp", lambda: Fixed(world.owners), world.sysfs)
+    assert senders.read()[0].pairs == ()
+    world.process("train", device="mlx5_9")
+    assert senders.read()[0].pairs[0].source == ""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_garbage_in_counters_harms_nobody(tmp_path: Path, seed: int) -> None:
+    """A job may write what it likes there: all that is made of it stays within bounds."""
+    world, rng = World(tmp_path), random.Random(seed)
+    world.process("train")
+    senders, rates = Senders(tmp_path / "qp", lambda: Fixed(world.owners), world.sysfs), Rates()
+    ends = [THERE, "198.18.3.1", "fe80::1", "::"]
+    odd = [
+        (rng.choice([b"mlx5_0", b"", b"\xff"]), rng.choice([0, 65539]), rng.choice(ends))
+        for _ in range(rng.choice([30, plan.QPS]))
+    ]
+    ways: dict[Way, float] = {}
+    for look in range(3):
+        raw = plan.CountsEntry.from_buffer_copy(rng.randbytes(ctypes.sizeof(plan.CountsEntry)))
+        raw.magic, raw.version, raw.name = plan.MAGIC, plan.VERSION, b"train"
+        for number, (device, source, end) in enumerate(odd):
+            pair = raw.qp[number]
+            pair.qpn, pair.device, pair.source = number + 1, device, source
+            pair.dgid[:] = plan.gid_of(end)
+        (tmp_path / f"qp.{os.getpid()}").write_bytes(bytes(raw))
+        ways = rates.take(senders.read(), float(look))
+    more = queue_pair_records.beside(ways, {}, {}, {}, {}, {})
+    assert more.flows  # something of it looks real
+    names = {pair: f"m{number}" for number, pair in enumerate(more.tables)}
+    assert all(encode(told) for told in rdma_flows.flows({}, more, names, {}, 1.0).values())
+    assert all(encode(told) for told in rdma_flows.paths(more, names).values())
+    assert [one.job for one in queue_pair_records.profiles((), ways, {})] == ["train"]
+    scheduled(view(ways, {}, {}, {}, {}, {}, {}))

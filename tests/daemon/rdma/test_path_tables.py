@@ -1,0 +1,90 @@
+"""Paths between the ends of queue pairs: asked for a few at a time, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from hostcc.daemon.rdma.path_tables import AT_ONCE, RETRY_S, Ends, Ways
+from hostcc.errors import HostccError
+from hostcc.model import Path, PathTable
+
+pytestmark = pytest.mark.unit
+HERE = "198.18.1.1"
+EVERY_S = 60.0
+
+
+class Network:
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.ready = threading.Event()
+        self.fails = False
+
+    def __call__(self, src: str, dst: str) -> PathTable:
+        self.asked.append(dst)
+        assert self.ready.wait(30)
+        if self.fails:
+            raise HostccError("no answer")
+        return PathTable(src, dst, (Path("p", (f"{src}>", f">{dst}"), (50000,)),))
+
+
+def ends(*numbers: int) -> set[Ends]:
+    return {(HERE, f"198.18.2.{number}") for number in numbers}
+
+
+async def settle(ways: Ways) -> None:
+    await asyncio.gather(*ways._looks.values())
+
+
+def test_a_few_at_a_time_the_longest_due_first() -> None:
+    network, now = Network(), [100.0]
+    ways = Ways(network, lambda: now[0])
+
+    async def scene() -> None:
+        wanted = ends(*range(5))
+        ways.want(wanted, EVERY_S)
+        ways.want(wanted, EVERY_S)
+        assert len(ways._looks) == AT_ONCE
+        network.ready.set()
+        await settle(ways)
+        ways.want(wanted, EVERY_S)
+        await settle(ways)
+        assert sorted(network.asked) == sorted(dst for _, dst in wanted)
+        assert ways.tables.keys() == wanted
+        now[0] += EVERY_S
+        ways.want(ends(1), EVERY_S)
+        assert ways.tables.keys() == ends(1)  # others are forgotten
+        await settle(ways)
+        assert len(network.asked) == 6
+        ways.stop()
+        assert not ways.tables
+
+    asyncio.run(scene())
+
+
+def test_what_was_known_stays_and_is_asked_again_soon() -> None:
+    network, now = Network(), [100.0]
+    network.ready.set()
+    ways = Ways(network, lambda: now[0])
+
+    async def scene() -> None:
+        ways.want(ends(1), EVERY_S)
+        await settle(ways)
+        network.fails = True
+        now[0] += EVERY_S
+        ways.want(ends(1), EVERY_S)
+        await settle(ways)
+        assert ways.tables.keys() == ends(1)
+        assert list(ways.why.values()) == ["no answer"]
+        network.fails = False
+        now[0] += RETRY_S
+        ways.want(ends(1), EVERY_S)
+        await settle(ways)
+        assert not ways.why
+        assert len(network.asked) == 3
+
+    asyncio.run(scene())

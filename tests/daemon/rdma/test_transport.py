@@ -1,0 +1,305 @@
+"""Jobs are told what is planned: journalled, verified, taken back."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.rdma import queue_pair_records
+from hostcc.daemon.rdma.path_tables import Ways
+from hostcc.daemon.rdma.queue_pair_flows import Way as RdmaWay
+from hostcc.daemon.rdma.transport import Transport
+from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
+from hostcc.model import Path as Way
+from hostcc.schedule.plan import Options, solved
+from hostcc.verbs import plan as shared
+from tests.daemon.rdma.world import HERE, RATE, THERE, Process, World
+
+pytestmark = pytest.mark.unit
+LINKS = {"left": ">198.19.0.2", "right": ">198.19.1.2"}
+PORTS = {"left": (50000, 50002), "right": (50001, 50003)}
+
+
+class Network:
+    """Which ports lead where; `ways` may change."""
+
+    def __init__(self) -> None:
+        self.ways = ["left"]
+        self.asked = 0
+
+    def __call__(self, src: str, dst: str) -> PathTable:
+        self.asked += 1
+        ports = {one: PORTS[one] if len(self.ways) == 2 else (50000, 50001, 50002, 50003)
+                 for one in self.ways}  # fmt: skip
+        paths = [Way(one, (f"{src}>", LINKS[one], f">{dst}"), ports[one]) for one in self.ways]
+        return PathTable(src, dst, tuple(paths))
+
+
+class Told:
+    """A region as a job reads it."""
+
+    def __init__(self, path: Path) -> None:
+        data = path.read_bytes()
+        self.header = shared.Header.from_buffer_copy(data)
+        size, first = len(data), shared.Header.generation.offset
+        assert size > first
+        entry = shared.JobEntry
+        step, start = ctypes.sizeof(entry), ctypes.sizeof(shared.Header)
+        entries = [entry.from_buffer_copy(data, at) for at in range(start, size, step)]
+        self.jobs = {one.name.decode(): one for one in entries if one.name}
+
+    def ports(self, job: str) -> tuple[int, ...]:
+        entry = self.jobs[job]
+        return tuple(entry.path[0].ports[: entry.path[0].count]) if entry.paths else ()
+
+
+class Stage:
+    def __init__(self, folder: Path, **rdma: Any) -> None:
+        self.world = World(folder, **rdma)
+        self.network = Network()
+        self.made: Made | None = None
+        self.sending: dict[str, tuple[Process, int]] = {}
+        """Job -> its process, and bytes per second."""
+        self.sent: dict[str, int] = {}
+        world = self.world
+        self.part = Transport(
+            world.host, world.looking, list, lambda: self.made,
+            Ways(self.network, lambda: world.now), lambda: "me", lambda: world.now,
+        )  # fmt: skip
+
+    def run(self, seconds: int) -> None:
+        """Ticks, with processes that send so many bytes a second."""
+
+        async def scene() -> None:
+            for _ in range(seconds):
+                self.world.now += 1.0
+                for job, (process, rate) in self.sending.items():
+                    told = self.told().jobs.get(job)
+                    port = told.path[0].ports[0] if told is not None and told.paths else 0
+                    self.sent[job] = self.sent.get(job, 0) + rate
+                    process.count(self.sent[job], port)
+                await self.part.tick()
+                await asyncio.sleep(0.02)  # the look in its thread
+                await self.part.tick()
+
+        asyncio.run(scene())
+
+    def told(self) -> Told:
+        return Told(Path(self.world.host.config.rdma.plan))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def two_jobs(stage: Stage) -> None:
+    world = stage.world
+    for job, pid in (("a", os.getpid()), ("b", os.getppid())):
+        world.job(job)
+        stage.sending[job] = (world.process(job, pid), 15 * 10**9)
+
+
+def test_when_it_runs(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    assert stage.part.off() == "the agent only observes"
+    stage.world.job("a")
+    assert stage.part.off() == ""
+    for name in ("other", "third"):
+        (tmp_path / name).mkdir()
+    stage = Stage(tmp_path / "other", enabled=False)
+    stage.world.job("a")
+    assert stage.part.off() == "rdma.enabled is false"
+    stage = Stage(tmp_path / "third")
+    stage.world.job("a")
+    stage.world.looking.sysfs = tmp_path / "nowhere"
+    assert stage.part.off() == "no RDMA device"
+
+
+def test_a_job_is_told_at_once(stage: Stage) -> None:
+    stage.world.job("a")
+    stage.part.start()
+    told = stage.told()
+    assert set(told.jobs) == {"a"}
+    assert told.jobs["a"].flags == 0  # nothing but: count
+    assert 0 <= time.monotonic_ns() - told.header.beat < 60e9
+    assert told.header.stale_us == 1_500_000
+    active = stage.world.host.journal.active
+    path = stage.world.host.config.rdma.plan
+    assert {f"rdma-plan:{path}", "rdma-job:a"} <= set(active)
+    stage.world.job("b")
+    assert stage.part.joined()["HOSTCC_RDMA_PLAN"] == path
+    assert set(stage.told().jobs) == {"a", "b"}
+    stage.part.stop()
+    assert not Path(path).exists()
+    assert not [key for key in active if key.startswith("rdma-")]
+    assert stage.part.joined() == {}
+
+
+def test_one_of_two_jobs_moves_when_there_is_another_path(stage: Stage) -> None:
+    two_jobs(stage)
+    stage.part.start()
+    stage.run(4)
+    assert {path.id for table in stage.part._ways.tables.values() for path in table.paths} == {
+        "left"
+    }
+    before = {job: stage.told().ports(job) for job in ("a", "b")}
+    assert before["a"] == before["b"] == (50000, 50001, 50002, 50003)
+    stage.network.ways = ["left", "right"]
+    stage.run(70)
+    after = {stage.told().ports(job) for job in ("a", "b")}
+    assert after == {PORTS["left"], PORTS["right"]}
+    generation = stage.told().header.generation
+    stage.run(70)  # asked again, and nothing is new
+    assert stage.told().header.generation == generation
+    assert stage.network.asked == 3
+    (row, _) = stage.part.view()["rdma"]
+    assert (row["job"], row["processes"], row["queue_pairs"]) == ("a", 1, 1)
+    assert row["largest"][0]["destination"] == THERE
+    assert row["bytes"] > 0
+    assert row["left_alone"] == 0
+
+
+def test_the_clusters_plan_is_followed(stage: Stage) -> None:
+    two_jobs(stage)
+    stage.network.ways = ["left", "right"]
+    flow = f"me/{queue_pair_records.flow_id(RdmaWay('a', 'mlx5_0', HERE, THERE))}"
+    stage.made = made(flow, "right", 2)
+    stage.part.start()
+    stage.run(4)
+    assert stage.told().ports("a") == PORTS["right"]
+    assert stage.told().jobs["a"].level == 2
+    stage.made = replace(made(flow, "left", 3), stays=frozenset({flow}))  # of a view before that
+    stage.run(1)
+    assert stage.told().ports("a") == PORTS["right"]
+    assert stage.told().jobs["a"].level == 3
+    stage.made = made(flow, "left", 3)
+    stage.run(1)
+    assert stage.told().ports("a") == PORTS["left"]
+
+
+def made(flow: str, path: str, level: int) -> Made:
+    """One job's plan; what else it was made from is of no interest here."""
+    plan = Plan("d", (JobPlan("a", 0, level, 1.0),), (FlowPlan(flow, path),))
+    return Made(plan, solved(ClusterView(), Options()))
+
+
+def test_the_others_are_told(stage: Stage) -> None:
+    two_jobs(stage)
+    stage.network.ways = ["left", "right"]
+    stage.part.start()
+    assert not stage.part.shared.flows
+    stage.run(6)
+    flows = {one.job: one for one in stage.part.shared.flows}
+    assert set(flows) == {"a", "b"}
+    assert {one.path for one in flows.values()} == {"left", "right"}
+    assert flows["a"].dst == THERE
+    assert [one.job for one in stage.part.profiles()] == ["a", "b"]
+    assert stage.part.shared.capacities[f"{HERE}>"] == RATE
+    stage.part.stop()
+    assert not stage.part.shared.flows
+    assert not stage.part.profiles()
+
+
+def test_classes_are_the_operators(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, dscp=(26,) * 8)
+    two_jobs(stage)
+    stage.part.start()
+    assert stage.told().jobs["a"].traffic_class == 26 << 2
+
+
+def test_pacing_only_of_those_that_share(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, pace=True)
+    two_jobs(stage)
+    for process, _ in stage.sending.values():
+        process.count(0, iterations=0)
+    stage.part.start()
+    stage.sending = {}
+    for step in range(1, 4):
+        for job, pid in (("a", os.getpid()), ("b", os.getppid())):
+            process = stage.world.process(job, pid)
+            process.count(step * 10**8, iterations=step)
+        stage.run(1)
+    told = stage.told().jobs
+    assert told["a"].rate == told["b"].rate == 12_500_000_000  # half of 200 Gbit/s
+    assert told["a"].iteration_bytes == 10**8
+    assert (told["a"].f_milli[0], told["a"].f_milli[32]) == (250, 2000)
+
+
+def test_without_steering_nobody_is_asked(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, steer=False)
+    two_jobs(stage)
+    stage.part.start()
+    stage.run(4)
+    assert stage.network.asked == 0
+    assert stage.told().ports("a") == ()
+
+
+def test_what_others_do_to_it_shows(stage: Stage) -> None:
+    stage.world.job("a")
+    stage.part.start()
+    assert stage.part.verify() == []
+    region = stage.part._region
+    assert region is not None
+    region._jobs[0].traffic_class = 255
+    (found,) = stage.part.verify()
+    assert (found.id, found.found) == ("rdma-job:a", "something else")
+    region._jobs[0].traffic_class = 0
+    Path(stage.world.host.config.rdma.plan).unlink()
+    (found,) = stage.part.verify()
+    assert found.found == "No such file or directory"
+    stage.part.stop()
+
+
+def test_what_a_killed_agent_left_goes(stage: Stage) -> None:
+    stage.world.job("a")
+    stage.part.start()
+    journal = stage.world.host.journal
+    old = stage.world.folder / "elsewhere"
+    Path(stage.world.host.config.rdma.plan).rename(old)
+    change = journal.active[f"rdma-plan:{stage.world.host.config.rdma.plan}"]
+    moved = type(change)(**{**change.__dict__, "target": str(old), "id": f"rdma-plan:{old}"})
+    journal.begin(moved)
+    again = Journal(journal.path.parent)  # as the next agent reads it
+    again.open()
+    stage.world.host.journal = again
+    other = Transport(stage.world.host, stage.world.looking, list, lambda: None)
+    other.start()
+    assert not old.exists()
+    assert f"rdma-plan:{old}" not in again.active
+    assert set(stage.told().jobs) == {"a"}
+    other.stop()
+
+
+def test_files_of_the_dead_are_swept(stage: Stage) -> None:
+    two_jobs(stage)
+    dead = stage.world.folder / f"qp.{2**22 + random.randrange(1000)}"
+    dead.write_bytes(b"")
+    stage.part.start()
+    stage.run(1)
+    assert not dead.exists()
+
+
+def test_queue_pairs_without_room_are_told_of(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.world.job("a")
+    process = stage.world.process("a")
+    process._counts.left_alone = 3
+    process.count(1000)
+    stage.part.start()
+    stage.run(3)
+    (row,) = stage.part.view()["rdma"]
+    assert (row["queue_pairs"], row["left_alone"]) == (1, 3)
+    said = [one.getMessage() for one in caplog.records]
+    assert said.count("no room for all of its queue pairs: some are left alone") == 1

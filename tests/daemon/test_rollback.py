@@ -1,0 +1,89 @@
+"""Undoing without an agent, by the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hostcc.config.sections.job import Wishes
+from hostcc.daemon import preflight
+from hostcc.daemon.lockfile import AgentLock
+from hostcc.daemon.rollback import offline
+from hostcc.errors import HostccError, NoAgentError
+from tests.hosts import Host
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.setattr(preflight, "missing", lambda root: [])
+    return Host(tmp_path)
+
+
+def killed_agent(host: Host) -> None:
+    """An agent that leaves a job with a process and a connection, and no chance to tidy up."""
+
+    async def scene() -> None:
+        agent = host.agent()
+        await agent.start()
+        assert agent.engine is not None
+        host.tree.homes[4711] = "/home/of/4711"
+        agent.engine.table.register("a", Wishes(), 4711)
+        host.join("a").flags = 0
+        agent.engine.table.refresh("test", again=True)
+        await agent.engine.table.moved()
+        agent._lock.release()
+        assert agent._server is not None
+        await agent._server.close()
+        agent.journal.close()
+
+    asyncio.run(scene())
+
+
+def test_everything_goes_back(host: Host) -> None:
+    killed_agent(host)
+    sock = host.sockets[0]
+    assert sock.ca.startswith("hcc_")
+    answer = offline(host.folder / "run", host.make_backend, lambda root: host.tree)
+    assert answer["problems"] == []
+    assert "job-cgroup:a" in answer["undone"]
+    assert sock.ca == "cubic"
+    assert host.tree.members == {Path("/home/of/4711"): {4711}}
+    assert not host.tree.base.exists()
+    assert host.active() == []
+    assert host.backends[-1].closed
+    assert host.backends[-1].tag == host.backends[0].tag
+    again = offline(host.folder / "run", host.make_backend, lambda root: host.tree)
+    assert (again["undone"], again["problems"]) == ([], [])
+
+
+def test_marks_alone_leave_the_rest_for_the_next_agent(host: Host) -> None:
+    killed_agent(host)
+    before = host.active()
+    answer = offline(
+        host.folder / "run", host.make_backend, lambda root: host.tree, marks_only=True
+    )
+    assert (answer["undone"], answer["problems"]) == ([], [])
+    assert host.active() == before
+    assert host.sockets[0].ca.startswith("hcc_")
+
+
+def test_a_kernel_that_refuses_is_told_and_the_rest_is_undone(host: Host) -> None:
+    killed_agent(host)
+    host.fail = {"register"}
+    answer = offline(host.folder / "run", host.make_backend, lambda root: host.tree)
+    assert len(answer["problems"]) == 1
+    assert "plain form" in answer["problems"][0]
+    assert host.active() == []
+
+
+def test_not_under_a_living_agent_nor_without_a_journal(host: Host) -> None:
+    with pytest.raises(NoAgentError, match="no journal"):
+        offline(host.folder / "run")
+    killed_agent(host)
+    lock = AgentLock(host.folder / "run")
+    lock.acquire()
+    with pytest.raises(HostccError, match="another agent"):
+        offline(host.folder / "run", host.make_backend, lambda root: host.tree)
+    lock.release()
