@@ -1,1 +1,1 @@
-"""Side-by-side measurements, one script per claim; `hostcc bench` starts them."""
+"""The measurements behind the claims: `python -m benchmarks NAME`, one file per benchmark."""

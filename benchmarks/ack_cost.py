@@ -1,9 +1,148 @@
-#!/usr/bin/env python3
-"""The same as `hostcc bench ack-cost`."""
+"""Nanoseconds that each congestion control takes per ACK, beside the kernel's cubic.
 
-import sys
+The kernel times BPF programs (BPF_ENABLE_STATS): time in all hooks of a control over the
+segments that its senders received.  The kernel's own cubic is no BPF program; what it takes
+is the difference between a control whose hooks call it and one whose hooks do nothing.
+docs/benchmarks.md says what that leaves out.
+"""
 
-from hostcc.cli.main import main
+from __future__ import annotations
 
-if __name__ == "__main__":
-    sys.exit(main(["bench", "ack-cost", *sys.argv[1:]]))
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from benchmarks import ack_load, options
+from benchmarks.cases import CaseStore, identity_of
+from benchmarks.context import Context
+from benchmarks.cost import Cost, without
+from benchmarks.record import Cell, Column, Record, spread
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.lab import override, scenario
+from hostcc.lab.errors import LabError
+from hostcc.lab.fabric import Fabric
+from hostcc.lab.scenario import Scenario
+from hostcc.mltcp.params import Variant
+
+NULL, PASS, KERNEL = "nothing, in BPF", "cubic, called from BPF", "kernel's cubic (difference)"
+CONTROLS = ("null", "pass", *(str(variant) for variant in Variant))
+ECN_PACKETS = 20
+"""Marking threshold; only DCTCP asks for marks."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Scenario, flows, controls, iterations."""
+    parser.add_argument(
+        "--scenario", default="two-jobs", metavar="NAME", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--flows",
+        type=options.whole("--flows", 1, options.MAX_FLOWS),
+        default=8,
+        metavar="N",
+        help="connections of every job (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--controls",
+        type=options.names("--controls", CONTROLS),
+        default=CONTROLS,
+        metavar="NAME,NAME,...",
+        help=f"(default: {','.join(CONTROLS)}); null and pass: see docs/benchmarks.md",
+    )
+    parser.add_argument(
+        "--iterations",
+        type=options.whole("--iterations", 1, options.MAX_ITERATIONS),
+        default=40,
+        metavar="N",
+        help="of every job (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    wanted = override.overridden(
+        scenario.load(scenario.find(args.scenario)),
+        {"flows": args.flows, "iterations": args.iterations, "alone": 0, "ecn": ECN_PACKETS},
+    )
+    controls = tuple(dict.fromkeys(("null", *args.controls)))
+    costs, failures = _measure_all(wanted, controls, context)
+    return Record(
+        benchmark="ack-cost",
+        title=f"nanoseconds per ACK: {args.scenario}, {args.flows} flows a job",
+        parameters={
+            "scenario": args.scenario,
+            "flows": args.flows,
+            "controls": list(controls),
+            "iterations": args.iterations,
+            "runs": context.runs,
+        },
+        columns=[
+            Column("control", "congestion control"),
+            Column("acks", "ACKs", digits=0),
+            Column("calls", "calls / ACK", digits=2),
+            Column("ns", "ns / ACK", digits=0),
+            Column("above", "above doing nothing", digits=0),
+        ],
+        rows=rows(costs),
+        notes=["ns / ACK contains what the measuring adds to each call; the last column does not"],
+        failures=failures,
+    )
+
+
+def rows(costs: Mapping[str, Sequence[Cost]]) -> list[dict[str, Cell]]:
+    """A row per control, and one for the kernel's cubic."""
+    empty = costs.get("null", ())
+    made: list[dict[str, Cell]] = []
+    names = {"null": NULL, "pass": PASS}
+    for control, found in costs.items():
+        row: dict[str, Cell] = {
+            "control": names.get(control, f"hostcc: {control}"),
+            "acks": spread([cost.acks for cost in found]),
+            "calls": spread([cost.calls_per_ack for cost in found]),
+            "ns": spread([cost.ns_per_ack for cost in found]),
+        }
+        above = [without(cost, base) for cost, base in zip(found, empty, strict=False)]
+        if above and control != "null":
+            row["above"] = spread(cast("list[float | None]", above))
+        made.append(row)
+        if control == "pass" and above:
+            made.append({"control": KERNEL, "above": row["above"]})
+    return made
+
+
+def _measure_all(
+    wanted: Scenario, controls: Sequence[str], context: Context
+) -> tuple[dict[str, list[Cost]], list[str]]:
+    """Every control in every run, the runs interleaved."""
+    store = CaseStore(context.out, Cost, context.fresh, any_programs=context.report_only)
+    source = ack_load.SOURCE.read_text()
+    costs: dict[str, list[Cost]] = {}
+    failures = []
+    steps = [(number, name) for number in range(1, context.runs + 1) for name in controls]
+    for done, (number, control) in enumerate(steps):
+        name = f"cases/{control}-{number}"
+        identity = identity_of({"scenario": wanted, "source": source}, programs=True)
+        cost = store.load(name, identity)
+        if cost is None and not context.report_only:
+            context.tell(f"{control} #{number}", done, len(steps))
+            try:
+                cost = measure(wanted, control)
+            except (LabError, BpfError) as error:
+                failures.append(f"{control}, run {number}: {error}")
+                continue
+            store.save(name, identity, cost)
+            context.say(f"{done + 1}/{len(steps)} {control}: {cost.ns_per_ack:.0f} ns / ACK")
+        if cost is not None:
+            costs.setdefault(control, []).append(cost)
+    return costs, failures
+
+
+def measure(wanted: Scenario, control: str) -> Cost:
+    """One control in one run; raises LabError or BpfError."""
+    with Fabric(wanted.fabric, ack_load.hosts(wanted)) as fabric:
+        if control in ("null", "pass"):
+            name = ack_load.NULL if control == "null" else ack_load.PASS
+            with ack_load.trivial(name) as (variant, counts):
+                return ack_load.measure(fabric, wanted, variant, counts, lambda _: None)
+        with ack_load.managed(Variant(control), fabric, wanted) as counts:
+            return ack_load.measure(fabric, wanted, ack_load.unmanaged(), counts, lambda _: None)

@@ -1,9 +1,326 @@
-#!/usr/bin/env python3
-"""The same as `hostcc bench agent-cost`."""
+"""What the agent itself takes: CPU and memory, idle and with open flows.
 
+An agent runs in a network namespace as a user would start it; a job of its host holds
+connections to another host open.  Nothing is sent over them: what is measured is what the
+agent does for having them.  Then jobs that exchange every period are added: what it takes to
+learn them, and after that to meter and follow them.  With `--gossip` the other host has an agent,
+too, and the two tell each other what they know; the first one is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
 import sys
+import time
+from collections.abc import Iterable, Sequence
 
-from hostcc.cli.main import main
+import msgspec
 
-if __name__ == "__main__":
-    sys.exit(main(["bench", "agent-cost", *sys.argv[1:]]))
+from benchmarks import options, usage
+from benchmarks.cases import CaseStore, identity_of
+from benchmarks.context import Context
+from benchmarks.holder import most
+from benchmarks.record import Column, Record, spread
+from hostcc.client import ask
+from hostcc.errors import NoAgentError
+from hostcc.lab import agents, cgroup, netns
+from hostcc.lab.errors import LabError
+from hostcc.lab.fabric import Fabric
+from hostcc.lab.plan import Host
+from hostcc.lab.scenario import FabricSpec
+
+JOB = "holder"
+PORT, LOAD_PORT = 5000, 5001
+SETTLE_S = 2.0
+"""Between a change and the measurement."""
+HEARD_PATIENCE_S = 30.0
+HOLDER, LOAD = "benchmarks.holder", "benchmarks.agent_cost_load"
+AT_ONCE = 4
+"""Jobs that are started at the same time: all would keep a small machine from its jobs."""
+
+
+class Secured(Fabric):
+    """Agents gossip as they would between real hosts."""
+
+    secured = True
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One run with one number of flows."""
+
+    flows_seen: int
+    """What the agent says the job has."""
+    jobs_known: int
+    """Other jobs whose period has been found."""
+    peers_alive: int
+    """Other agents that it hears."""
+    learning_percent: float
+    """The agent's part of one CPU from before the first job's start until the measurement."""
+    cpu_percent: float
+    """Of one CPU."""
+    resident_bytes: int
+    open_cpu_us: float
+    """The agent's CPU time for each flow that was opened; 0 when there was none."""
+    others_percent: float
+    """The rest of the machine, of one CPU: the noise."""
+    stolen_percent: float
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Numbers of flows, length of the measurement."""
+    parser.add_argument(
+        "--open",
+        type=options.wholes("--open", 0, most()),
+        default=(0, 100, 10_000),
+        metavar="N,N,...",
+        help="open flows, in this order (default: 0,100,10000)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=options.wholes("--jobs", 0, 100),
+        default=(0,),
+        metavar="N,N,...",
+        help="then, with the most flows, jobs that exchange every period (default: 0)",
+    )
+    parser.add_argument(
+        "--period",
+        type=options.fraction("--period", 0.01, 60),
+        default=0.24,
+        metavar="S",
+        help="of those jobs (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--burst",
+        type=options.whole("--burst", 1, 1 << 30),
+        default=1_000_000,
+        metavar="BYTES",
+        help="that each of them sends every period (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--learn",
+        type=options.fraction("--learn", 0, 600),
+        default=12.0,
+        metavar="S",
+        help="between their start and the measurement (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=options.fraction("--seconds", 0.5, 7200),
+        default=20.0,
+        metavar="S",
+        help="length of each measurement (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--gossip",
+        action="store_true",
+        help="the other host has an agent, too, and the two gossip, with keys",
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    counts, jobs = tuple(sorted(args.open)), tuple(sorted(set(args.jobs) - {0}))
+    steps = [*((count, 0) for count in counts), *((counts[-1], number) for number in jobs)]
+    store = CaseStore(context.out, list[Figures], context.fresh, any_programs=context.report_only)
+    parameters = {
+        "open": list(counts), "jobs": list(jobs), "period": args.period, "burst": args.burst,
+        "learn": args.learn, "seconds": args.seconds, "gossip": args.gossip,
+    }  # fmt: skip
+    identity = identity_of(parameters, programs=True)
+    runs: list[list[Figures]] = []
+    failures: list[str] = []
+    for number in range(1, context.runs + 1):
+        name = f"cases/run-{number}"
+        found = store.load(name, identity)
+        if found is None and not context.report_only:
+            try:
+                found = measure(steps, args, context, number)
+            except (LabError, NoAgentError) as error:
+                failures.append(f"run {number}: {error}")
+                continue
+            store.save(name, identity, found)
+            context.say(f"{number}/{context.runs}: {found}")
+        if found is not None:
+            runs.append(found)
+    return Record(
+        benchmark="agent-cost",
+        title="the agent's own use of the machine",
+        parameters={**parameters, "runs": context.runs},
+        columns=[
+            Column("flows", "open flows", digits=0),
+            Column("flows_seen", "seen by the agent", digits=0),
+            Column("jobs", "jobs that exchange", digits=0),
+            Column("jobs_known", "of known period", digits=0),
+            Column("peers_alive", "agents it hears", digits=0),
+            Column("learning_percent", "CPU % until then", digits=2),
+            Column("cpu_percent", "CPU %", digits=2),
+            Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
+            Column("open_cpu_us", "CPU us / flow opened", digits=1),
+            Column("others_percent", "rest of the machine %", digits=1),
+            Column("stolen_percent", "stolen %", digits=2),
+        ],
+        rows=[
+            {
+                "flows": count,
+                "jobs": others,
+                **{
+                    field: spread([getattr(found[index], field) for found in runs])
+                    for field in Figures.__struct_fields__
+                },
+            }
+            for index, (count, others) in enumerate(steps)
+            if runs
+        ],
+        notes=[f"per cent of one CPU over {args.seconds:g} s, on the scheduler's own clock"],
+        failures=failures,
+    )
+
+
+def measure(
+    steps: Sequence[tuple[int, int]], args: argparse.Namespace, context: Context, number: int
+) -> list[Figures]:
+    """One run: the same agent with more and more (flows, jobs that exchange); raises LabError."""
+    hosts = (Host(1, JOB, 0, left=True), Host(2, JOB, 1, left=False))
+    with Secured(FabricSpec(rate_mbit=1000.0, gso_max_segs=64), hosts) as fabric:
+        profiled = {"measure": {"jobs_max": 1 + max(jobs for _, jobs in steps)}}
+        with_agents = hosts if args.gossip else hosts[:1]
+        running = agents.start(fabric, with_agents, profiled, gossiping=args.gossip)
+        started: list[subprocess.Popen[bytes]] = []
+        try:
+            if args.gossip:
+                _until_heard(running[0])
+            server = _start(fabric, hosts[1], [], HOLDER, "listen", hosts[1].address, PORT)
+            started.append(server)
+            _answer(server, "listening")
+            wrapped = _wrapped(running[0], JOB)
+            client = _start(fabric, hosts[0], wrapped, HOLDER, "connect", hosts[1].address, PORT)
+            started.append(client)
+            found, before = [], (0, 0)
+            for step, (count, jobs) in enumerate(steps):
+                context.tell(f"{count} flows, {jobs} jobs #{number}", step, len(steps))
+                began = usage.read(running[0].process.pid) if jobs else None
+                if jobs > before[1] == 0:
+                    server = _start(fabric, hosts[1], [], LOAD, "take", hosts[1].address, LOAD_PORT)
+                    started.append(server)
+                    _answer(server, "listening")
+                for one in range(before[1], jobs, AT_ONCE):
+                    several = range(one, min(one + AT_ONCE, jobs))
+                    batch = _exchanging(fabric, hosts, running[0], several, args)
+                    started += batch
+                    for job in batch:
+                        _answer(job, "sending")
+                time.sleep(args.learn if jobs else 0.0)
+                more = count - before[0]
+                found.append(_with_flows(client, running[0], count, more, args.seconds, began))
+                before = count, jobs
+            return found
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+                for stream in (process.stdin, process.stdout):
+                    if stream is not None:
+                        stream.close()
+            agents.stop(running)
+            for host in hosts:
+                cgroup.empty(fabric.cgroup_of(host))
+
+
+def _exchanging(
+    fabric: Fabric,
+    hosts: Sequence[Host],
+    agent: agents.Agent,
+    numbers: Iterable[int],
+    args: argparse.Namespace,
+) -> list[subprocess.Popen[bytes]]:
+    """Jobs of these numbers, started side by side: each says "sending" when it does."""
+    load = LOAD, "send", hosts[1].address, LOAD_PORT, args.period, args.burst
+    return [_start(fabric, hosts[0], _wrapped(agent, f"load-{one}"), *load) for one in numbers]
+
+
+def _with_flows(
+    client: subprocess.Popen[bytes],
+    agent: agents.Agent,
+    count: int,
+    more: int,
+    seconds: float,
+    began: usage.Reading | None,
+) -> Figures:
+    """`began`: before the jobs of this step were started; None without jobs."""
+    try:
+        before = usage.read(agent.process.pid)
+        assert client.stdin is not None
+        client.stdin.write(f"{count}\n".encode())
+        client.stdin.flush()
+        _answer(client, f"open {count}")
+        time.sleep(SETTLE_S)
+        first = usage.read(agent.process.pid)
+        time.sleep(seconds)
+        last = usage.read(agent.process.pid)
+    except OSError as error:
+        raise LabError(f"{count} flows: the agent or the job is gone: {error}") from error
+    used = usage.between(first, last)
+    # Heartbeats while it opened are part of it; with many flows they do not show.
+    opening_s = first.process_s - before.process_s
+    return Figures(
+        _flows_seen(agent),
+        _jobs_known(agent),
+        _peers_alive(agent),
+        usage.between(began, before).process_percent if began else 0.0,
+        used.process_percent,
+        last.resident_bytes,
+        1e6 * opening_s / more if more else 0.0,
+        used.others_percent,
+        used.stolen_percent,
+    )
+
+
+def _flows_seen(agent: agents.Agent) -> int:
+    """From the agent's own status."""
+    jobs = ask(agent.socket, "status")["jobs"]
+    return sum(int(job["flows"]) for job in jobs if job["name"] == JOB)
+
+
+def _jobs_known(agent: agents.Agent) -> int:
+    rows = ask(agent.socket, "jobs", detail=True)["jobs"]
+    return sum((row.get("profile") or {}).get("period_s") is not None for row in rows)
+
+
+def _peers_alive(agent: agents.Agent) -> int:
+    gossip = ask(agent.socket, "status")["gossip"]
+    return int(gossip["members"].get("alive", 0)) if gossip else 0
+
+
+def _until_heard(agent: agents.Agent) -> None:
+    """To find each other is no part of what is measured."""
+    deadline = time.monotonic() + HEARD_PATIENCE_S
+    while not _peers_alive(agent):
+        if time.monotonic() > deadline:
+            raise LabError(f"the agents have not heard of each other in {HEARD_PATIENCE_S:g} s")
+        time.sleep(0.1)
+
+
+def _wrapped(agent: agents.Agent, job: str) -> list[str]:
+    return [*agents.HOSTCC, "run", "--job", job, "--socket", str(agent.socket), "--"]
+
+
+def _start(
+    fabric: Fabric, host: Host, wrapper: list[str], module: str, *words: object
+) -> subprocess.Popen[bytes]:
+    return netns.spawn(
+        [*wrapper, sys.executable, "-m", module, *map(str, words)],
+        namespace=fabric.namespace(host.name),
+        cgroup=fabric.cgroup_of(host),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _answer(process: subprocess.Popen[bytes], expected: str) -> None:
+    """Wait for a line; the holder gives up by itself when it cannot connect."""
+    assert process.stdout is not None
+    line = process.stdout.readline().decode(errors="replace").strip()
+    if line != expected:
+        raise LabError(f"holder: expected {expected!r}, got {line!r:.60}")

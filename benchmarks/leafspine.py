@@ -1,9 +1,290 @@
-#!/usr/bin/env python3
-"""The same as `hostcc bench leafspine`."""
+"""Jobs on a leaf-spine fabric with random starts: ECMP, each part of hostcc alone, all of it.
 
-import sys
+A start is a seed: it gives connections their source ports, and so decides what ECMP puts onto one
+link; every variant gets the same starts.  Iteration times are held against those under the best
+assignment, which is found by trying all (hostcc.lab.assignment) and measured like the others, with
+its routes set in the switches.  docs/leafspine.md says more.
+"""
 
-from hostcc.cli.main import main
+from __future__ import annotations
 
-if __name__ == "__main__":
-    sys.exit(main(["bench", "leafspine", *sys.argv[1:]]))
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import goals, options
+from benchmarks.cases import CaseStore, Identity, identity_of
+from benchmarks.context import Context
+from benchmarks.leafspine_figures import (
+    Figures,
+    best_seconds,
+    figures,
+    intensive,
+    over_jobs,
+    ratios,
+)
+from benchmarks.record import Cell, Column, Record, Verdict, spread
+from hostcc.errors import InputError
+from hostcc.lab import runner, scenario
+from hostcc.lab.errors import LabError
+from hostcc.lab.leafspine_scenario import LeafSpineScenario
+from hostcc.lab.results import this_machine
+from hostcc.lab.scenario import ActionSpec
+from hostcc.lab.variants import Variant, resolve
+
+SCENARIOS = ("leafspine-rings", "crux-19", "crux-20")
+VARIANTS = ("best", "cubic", "bbr", "mltcp", "paths", "priorities", "paths-marks", "all")
+BEST, SUBJECT = "best", "all"
+SETTLE_S = 10.0
+NEAR = 1.05
+"""Times the best assignment's iteration time that a job may take, and times its time alone that
+the most intensive may."""
+STARVED = 2.0
+"""Times the best assignment's iteration time that nobody may take where jobs have to share."""
+ALONE_ITERATIONS = 12
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Scenarios, variants, seconds."""
+    parser.add_argument(
+        "--scenarios", type=options.words("--scenarios"), default=SCENARIOS,
+        metavar="NAME,NAME,...", help=f"(default: {','.join(SCENARIOS)})",
+    )  # fmt: skip
+    options.add_variants(parser, VARIANTS)
+    parser.add_argument(
+        "--seconds", type=options.fraction("--seconds", 1.0, 3600.0), default=18.0, metavar="S",
+        help="that jobs run for (default: %(default)g)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--settle", type=options.fraction("--settle", 0.0, 3600.0), default=SETTLE_S, metavar="S",
+        help="iterations that begin earlier do not count (default: %(default)g)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    if args.settle >= args.seconds:
+        raise InputError(f"--settle: expected less than --seconds {args.seconds:g}")
+    wanted = {name: timed(load(name), args.seconds) for name in args.scenarios}
+    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
+    found: dict[tuple[str, str], list[Figures]] = {}
+    failures: list[str] = []
+    # Every case once, then every case again: a slow change of the machine falls on all alike.
+    lonely = {name: _alone(name, wanted[name], context, failures) for name in wanted}
+    steps = [
+        (seed, name, variant)
+        for seed in range(1, context.runs + 1)
+        for name in wanted
+        for variant in resolve(args.variants, wanted[name])
+    ]
+    for done, (seed, name, variant) in enumerate(steps):
+        case = f"{name}/cases/{variant.name}-{seed}"
+        identity = _identity(wanted[name], variant, seed, args.settle)
+        one = store.load(case, identity)
+        if one is None and not context.report_only:
+            context.tell(f"{name} {variant.name} #{seed}", done, len(steps))
+            try:
+                one = measure(name, wanted[name], variant, seed, args.settle)
+            except LabError as error:
+                failures.append(f"{name}, {variant.name}, start {seed}: {error}")
+                context.say(failures[-1])
+                continue
+            store.save(case, identity, one)
+            context.say(f"{done + 1}/{len(steps)} {case}: {one}")
+        if one is not None:
+            found.setdefault((name, variant.name), []).append(one)
+    return _record(args, context, wanted, found, lonely, failures, len(store.outdated))
+
+
+def load(name: str) -> LeafSpineScenario:
+    """A scenario on a leaf-spine fabric; raises InputError for any other."""
+    found = scenario.load(scenario.find(name))
+    if not isinstance(found, LeafSpineScenario):
+        raise InputError(f"--scenarios: expected some on a leaf-spine fabric, got {name!r:.40}")
+    return found
+
+
+def timed(base: LeafSpineScenario, seconds: float) -> LeafSpineScenario:
+    """The scenario with all jobs told to leave after so long, and none alone before."""
+    leave = tuple(ActionSpec(run=f"stop-job {job.name}", at_ms=1e3 * seconds) for job in base.job)
+    return msgspec.structs.replace(
+        base, alone_iterations=0, action=(*base.action, *leave), iterations=100_000
+    )
+
+
+def measure(
+    name: str, wanted: LeafSpineScenario, variant: Variant, seed: int, settle_s: float
+) -> Figures:
+    """One run; raises LabError."""
+    measured = runner.run(runner.Comparison(name, wanted, (variant,), seed=seed), lambda *_: None)
+    (entry,) = measured.variants[0].runs
+    return figures(wanted, entry, settle_s, this_machine().processors)
+
+
+class Alone(msgspec.Struct, frozen=True):
+    """Median iteration times of jobs that have the fabric to themselves, by job; seconds."""
+
+    seconds: dict[str, float]
+
+
+def alone(name: str, wanted: LeafSpineScenario) -> Alone:
+    """Each job by itself, on the best assignment; raises LabError."""
+    quiet = msgspec.structs.replace(
+        wanted, alone_iterations=ALONE_ITERATIONS, iterations=1, action=()
+    )
+    measured = runner.run(runner.Comparison(name, quiet, resolve((BEST,), quiet)), lambda *_: None)
+    return Alone(measured.variants[0].alone_s)
+
+
+def _alone(
+    name: str, wanted: LeafSpineScenario, context: Context, failures: list[str]
+) -> Alone | None:
+    store = CaseStore(context.out, Alone, context.fresh, any_programs=context.report_only)
+    identity = identity_of({"scenario": wanted, "alone": ALONE_ITERATIONS}, programs=False)
+    found = store.load(f"{name}/cases/alone", identity)
+    if found is None and not context.report_only:
+        try:
+            found = alone(name, wanted)
+        except LabError as error:
+            failures.append(f"{name}, alone: {error}")
+            return None
+        store.save(f"{name}/cases/alone", identity, found)
+    return found
+
+
+def _identity(wanted: LeafSpineScenario, variant: Variant, seed: int, settle_s: float) -> Identity:
+    what = {
+        "scenario": wanted,
+        "control": variant.default_control,
+        "agent": variant.agent,
+        "pinned": variant.pinned,
+        "seed": seed,
+        "settle_s": settle_s,
+    }
+    return identity_of(what, programs=variant.agent is not None)
+
+
+def _record(
+    args: argparse.Namespace,
+    context: Context,
+    wanted: Mapping[str, LeafSpineScenario],
+    found: Mapping[tuple[str, str], list[Figures]],
+    lonely: Mapping[str, Alone | None],
+    failures: list[str],
+    outdated: int,
+) -> Record:
+    rows: list[dict[str, Cell]] = []
+    verdicts: list[Verdict] = []
+    for name in wanted:
+        reference = found.get((name, BEST), [])
+        best = best_seconds(reference) if reference else {}
+        by_itself = lonely[name]
+        first = intensive(wanted[name])
+        own = {first: by_itself.seconds[first]} if by_itself else {}
+        for variant in args.variants:
+            runs = found.get((name, variant))
+            if runs:
+                rows.append(_row(name, variant, runs, best, own))
+        subject = found.get((name, SUBJECT))
+        if subject and best:
+            verdicts += judge(name, subject, best, own, shared=any(x.meeting for x in reference))
+    notes = [
+        f"iterations that begin in the first {args.settle:g} s are left out",
+        "ratios are to the median iteration time under the best assignment",
+    ]
+    if outdated:
+        notes.append(f"{outdated} cases are of other programs than today's")
+    return Record(
+        benchmark="leafspine",
+        title="jobs on a leaf-spine fabric: iteration time / best assignment",
+        parameters={
+            "scenarios": list(args.scenarios),
+            "variants": list(args.variants),
+            "seconds": args.seconds,
+            "settle_s": args.settle,
+            "runs": context.runs,
+        },
+        columns=[
+            Column("scenario", "scenario"),
+            Column("variant", "variant"),
+            Column("starts", "starts", digits=0),
+            Column("mean", "mean"),
+            Column("worst", "worst job"),
+            Column("intensive", "intensive / alone"),
+            Column("utilisation", "utilisation"),
+            Column("settled", "settled s", digits=1),
+            Column("meeting", "flows that meet", digits=0),
+            Column("resets", "resets", digits=0),
+            Column("again", "sent again %", digits=2),
+            Column("cpu", "agents' CPU %", digits=0),
+        ],
+        rows=rows,
+        goals=verdicts,
+        notes=notes,
+        failures=failures,
+    )
+
+
+def _row(
+    name: str,
+    variant: str,
+    runs: Sequence[Figures],
+    best: Mapping[str, float],
+    own: Mapping[str, float],
+) -> dict[str, Cell]:
+    mean, worst = over_jobs(runs, best) if best else (None, None)
+    return {
+        "scenario": name,
+        "variant": variant,
+        "starts": len(runs),
+        "mean": mean,
+        "worst": worst,
+        "intensive": spread(ratios(runs, own, next(iter(own)))) if own else None,
+        "utilisation": spread([one.utilisation for one in runs]),
+        "settled": spread([one.settled_after_s for one in runs]),
+        "meeting": spread([float(one.meeting) for one in runs]),
+        "resets": sum(one.resets for one in runs),
+        "again": spread([one.retransmitted_percent for one in runs]),
+        "cpu": spread([one.cpu_percent for one in runs]),
+    }
+
+
+def judge(
+    name: str,
+    runs: Sequence[Figures],
+    best: Mapping[str, float],
+    own: Mapping[str, float],
+    *,
+    shared: bool,
+) -> list[Verdict]:
+    """Hold all of hostcc against what it has to reach; `own`: time alone of the most intensive.
+
+    Where even the best assignment has jobs share links, the most intensive is to be as fast as
+    alone, at the others' expense, and none of those is to starve.
+    """
+    one = [(job, NEAR, "its time alone", own) for job in own]
+    others = [(job, STARVED, "the best assignment", best) for job in best if job not in own]
+    apart = [(job, NEAR, "the best assignment", best) for job in best]
+    made = [
+        goals.verdict(name, f"{job} <= {most:g} of {what}", ratios(runs, to, job), at_most=most)
+        for job, most, what, to in ([*one, *others] if shared else apart)
+    ]
+    settled = [one.settled_after_s for one in runs]
+    made.append(goals.verdict(name, f"settled within {SETTLE_S:g} s", settled, at_most=SETTLE_S))
+    resets = [float(one.resets) for one in runs]
+    made.append(goals.verdict(name, "no connection reset", resets, at_most=0))
+    return made
+
+
+def draw(record: Record, out: Path) -> Sequence[Path]:
+    """Mean over jobs, a panel per scenario."""
+    from benchmarks import bars
+
+    return [
+        bars.draw(
+            record, out / "leafspine.png", panel=("scenario",), bar="variant", figure="mean",
+            label="mean iteration time / best assignment",
+        )
+    ]  # fmt: skip

@@ -1,9 +1,34 @@
-#!/usr/bin/env python3
-"""The same as `hostcc bench mltcp-harmless`."""
+"""Jobs that the congestion control cannot help, or not surely: no slower than under cubic."""
 
-import sys
+from __future__ import annotations
 
-from hostcc.cli.main import main
+import argparse
 
-if __name__ == "__main__":
-    sys.exit(main(["bench", "mltcp-harmless", *sys.argv[1:]]))
+from benchmarks import compared, goals, mltcp
+from benchmarks.context import Context
+from benchmarks.record import Column, Record
+
+SCENARIOS = ("allreduce", "ddp", "ddp-buckets", "ddp-overlap", "pipelines")
+FLOWS = (1, 2, 4, 8)
+VARIANTS = ("hostcc", "cubic")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Scenarios, flows, variants, iterations."""
+    compared.add_options(parser, SCENARIOS, FLOWS, VARIANTS)
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    return compared.measure(
+        args,
+        context,
+        goals.judge,
+        benchmark="mltcp-harmless",
+        title="rings, DistributedDataParallel and pipelines: iteration time / alone",
+        columns=[Column("variant", "variant"), *mltcp.FIGURES],
+        notes=[mltcp.LEGEND],
+    )
+
+
+draw = mltcp.draw

@@ -1,9 +1,268 @@
-#!/usr/bin/env python3
-"""The same as `hostcc bench mltcp-kill`."""
+"""kill -9 of every agent in mid-run: what happens to connections, old and new.
 
+Two jobs send as always; beside them a third one watches (benchmarks.prober): it holds
+connections open, and looks at the congestion control of a new socket every ten milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
 import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
 
-from hostcc.cli.main import main
+import msgspec
 
-if __name__ == "__main__":
-    sys.exit(main(["bench", "mltcp-kill", *sys.argv[1:]]))
+from benchmarks import goals, options, phases, programs
+from benchmarks.cases import CaseStore, identity_of
+from benchmarks.context import Context
+from benchmarks.prober import PROBE_EVERY_S, Probe, Probes
+from benchmarks.record import Column, Record, Spread, Verdict, spread
+from hostcc.lab import override, runner, scenario
+from hostcc.lab.errors import LabError
+from hostcc.lab.results import RunResult
+from hostcc.lab.scenario import ActionSpec, JobSpec, Scenario
+from hostcc.lab.variants import resolve
+
+WATCHER = "watcher"
+DEFAULT_WITHIN_S = 2.0
+FREED_WITHIN_S = 20.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One run."""
+
+    connections: int
+    """Held by the watcher, and the jobs' own."""
+    broken: int
+    """Of the watcher's; a job whose connection breaks fails the run."""
+    before: str
+    """Congestion control of new sockets before the kill."""
+    after: str
+    """And at the end."""
+    default_after_s: float | None
+    """From the kill to the first new socket with the default; None: never."""
+    accepted_after_s: float | None
+    """The same for sockets accepted by a listener that is older than the kill."""
+    gone_after_s: float | None
+    """From the kill until no agent's congestion control is offered; None: never."""
+    left_registered: int
+    programs_left: int
+    """BPF programs more than before, once the jobs have ended."""
+    mean_before: float | None
+    """Iteration time / ideal."""
+    mean_after: float | None
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Scenario, flows, iterations."""
+    parser.add_argument(
+        "--scenario", default="two-jobs", metavar="NAME", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--flows",
+        type=options.whole("--flows", 1, options.MAX_FLOWS),
+        default=8,
+        metavar="N",
+        help="connections of every job (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--iterations",
+        type=options.whole("--iterations", 4, options.MAX_ITERATIONS),
+        default=60,
+        metavar="N",
+        help="of every job; the agents die in the middle (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    base = override.overridden(
+        scenario.load(scenario.find(args.scenario)),
+        {"flows": args.flows, "iterations": args.iterations, "alone": 0},
+    )
+    store = CaseStore(context.out, Outcome, context.fresh, any_programs=context.report_only)
+    identity = identity_of({"scenario": base}, programs=True)
+    found: list[Outcome] = []
+    failures: list[str] = []
+    for number in range(1, context.runs + 1):
+        name = f"cases/run-{number}"
+        outcome = store.load(name, identity)
+        if outcome is None and not context.report_only:
+            try:
+                outcome = measure(base, context, number)
+            except LabError as error:
+                failures.append(f"run {number}: {error}")
+                continue
+            store.save(name, identity, outcome)
+            context.say(f"{number}/{context.runs}: {outcome}")
+        if outcome is not None:
+            found.append(outcome)
+    return Record(
+        benchmark="mltcp-kill",
+        title=f"{args.scenario}, {args.flows} flows a job: every agent killed in mid-run",
+        parameters={
+            "scenario": args.scenario,
+            "flows": args.flows,
+            "iterations": args.iterations,
+            "runs": context.runs,
+        },
+        columns=[Column("what", "what"), Column("measured", "measured", digits=3)],
+        rows=[
+            {"what": words, "measured": over_runs(found, field)}
+            for field, words in FIELDS.items()
+            if found
+        ],
+        goals=judge(found) if found else [],
+        notes=[
+            f"new sockets are looked at every {1e3 * PROBE_EVERY_S:g} ms",
+            "ratios are to the computed ideal",
+        ],
+        failures=failures,
+    )
+
+
+FIELDS = {
+    "connections": "connections open at the kill",
+    "broken": "connections broken",
+    "before": "congestion control of new sockets before",
+    "after": "and after",
+    "default_after_s": "seconds until new sockets get the default",
+    "accepted_after_s": "seconds until old listeners' new connections do",
+    "gone_after_s": "seconds until nothing is registered",
+    "left_registered": "congestion controls left registered",
+    "programs_left": "BPF programs left when the jobs have ended",
+    "mean_before": "iteration time / ideal before",
+    "mean_after": "iteration time / ideal after",
+}
+
+
+def over_runs(found: Sequence[Outcome], field: str) -> Spread | str:
+    """A field over the runs."""
+    values = [getattr(outcome, field) for outcome in found]
+    if isinstance(values[0], str):
+        return ", ".join(sorted(set(values)))
+    return spread(cast("list[float | None]", values))
+
+
+def judge(found: Sequence[Outcome]) -> list[Verdict]:
+    """Hold the runs against what a kill must not do."""
+
+    def values(field: str) -> list[float | None]:
+        return [getattr(outcome, field) for outcome in found]
+
+    return [
+        goals.verdict("kill -9", "no connection breaks", values("broken"), at_most=0),
+        goals.verdict(
+            "kill -9",
+            f"new sockets get the default within {DEFAULT_WITHIN_S:g} s",
+            values("default_after_s"),
+            at_most=DEFAULT_WITHIN_S,
+        ),
+        goals.verdict(
+            "kill -9",
+            f"those accepted by older listeners too, within {DEFAULT_WITHIN_S:g} s",
+            values("accepted_after_s"),
+            at_most=DEFAULT_WITHIN_S,
+        ),
+        goals.verdict("kill -9", "nothing stays registered", values("left_registered"), at_most=0),
+        goals.verdict("kill -9", "no BPF program stays", values("programs_left"), at_most=0),
+    ]
+
+
+def measure(base: Scenario, context: Context, number: int) -> Outcome:
+    """One run; raises LabError, also when a job's connection breaks."""
+    before = programs.registered()
+    loaded = programs.count()
+    with tempfile.TemporaryDirectory(prefix="hostcc-bench-") as directory:
+        wanted = watched(base, Path(directory))
+        measured = runner.run(
+            runner.Comparison("mltcp-kill", wanted, resolve((goals.SUBJECT,), wanted)),
+            lambda what, done, of: context.tell(
+                f"{what} #{number}", number - 1 + min(1.0, done / max(1, of)), context.runs
+            ),
+        )
+        seen = msgspec.json.decode(Path(directory, "probes.json").read_bytes(), type=Probes)
+    entry = measured.variants[0].runs[0]
+    killed = entry.events[0].at_s
+    own_names = appeared(seen.probes, entry.started_at_s + killed, before)
+    default_after, accepted_after, gone_after = latencies(
+        seen.probes, entry.started_at_s + killed, own_names
+    )
+    own = msgspec.structs.replace(entry, jobs=[job for job in entry.jobs if job.name != WATCHER])
+    first, second = phases.cut(("before", "after"), [killed])
+    return Outcome(
+        connections=seen.held + sum(job.flows for job in base.job),
+        broken=seen.broken,
+        before=_control_before(seen.probes, entry, killed),
+        after=seen.probes[-1].control,
+        default_after_s=default_after,
+        accepted_after_s=accepted_after,
+        gone_after_s=gone_after,
+        left_registered=len(programs.registered() & own_names),
+        programs_left=_programs_left(loaded),
+        mean_before=phases.mean(phases.ratios(own, first)),
+        mean_after=phases.mean(phases.ratios(own, second)),
+    )
+
+
+def watched(base: Scenario, directory: Path) -> Scenario:
+    """The scenario with the watcher and the kill."""
+    period_ms = max(job.compute_ms + job.comm_ms for job in base.job)
+    watcher = JobSpec(
+        name=WATCHER,
+        command=(sys.executable, "-m", "benchmarks.prober", str(directory)),
+        compute_ms=period_ms,
+        iterations=base.iterations,
+    )
+    kill = ActionSpec(run="kill-agent all", at_iteration=max(1, base.iterations // 2))
+    return msgspec.structs.replace(base, job=(*base.job, watcher), action=(kill,))
+
+
+def appeared(probes: Sequence[Probe], killed_s: float, before: frozenset[str]) -> frozenset[str]:
+    """Congestion controls that came with this run's agents."""
+    names = {name for probe in probes if probe.at_s < killed_s for name in probe.registered}
+    return frozenset(names - before)
+
+
+def latencies(
+    probes: Sequence[Probe], killed_s: float, names: frozenset[str]
+) -> tuple[float | None, float | None, float | None]:
+    """Seconds from the kill to the first probe from which on connecting sockets have the
+    default, accepted ones have it, and none of `names` is registered; None: never."""
+
+    def since_kill(good: Sequence[bool]) -> float | None:
+        first = None
+        for probe, fine in zip(reversed(probes), reversed(good), strict=True):
+            if not fine:
+                break
+            first = probe.at_s
+        return None if first is None else max(0.0, first - killed_s)
+
+    return (
+        since_kill([_is_default(probe.control) for probe in probes]),
+        since_kill([_is_default(probe.accepted) for probe in probes]),
+        since_kill([not names & set(probe.registered) for probe in probes]),
+    )
+
+
+def _is_default(control: str) -> bool:
+    return bool(control) and not control.startswith(programs.OURS)
+
+
+def _programs_left(loaded: int) -> int:
+    """Programs more than before; the kernel frees them in its own time, after the sockets."""
+    deadline = time.monotonic() + FREED_WITHIN_S
+    while (left := programs.count() - loaded) > 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return max(0, left)
+
+
+def _control_before(probes: Sequence[Probe], entry: RunResult, killed_s: float) -> str:
+    """What new sockets got at last before the kill, without the agent's own tag."""
+    names = [p.control for p in probes if p.at_s < entry.started_at_s + killed_s and p.control]
+    name = names[-1] if names else ""
+    return f"{programs.OURS}*_{name.rpartition('_')[2]}" if name.startswith(programs.OURS) else name

@@ -1,9 +1,89 @@
-#!/usr/bin/env python3
-"""The same as `hostcc bench mltcp-neighbours`."""
+"""Jobs beside traffic that is no job's: what it gets, and what the jobs lose.
 
-import sys
+The neighbour is a bulk cubic transfer or a constant UDP stream.  Each figure under hostcc is
+held against the same with the jobs on cubic: the neighbour has to keep its share.
+"""
 
-from hostcc.cli.main import main
+from __future__ import annotations
 
-if __name__ == "__main__":
-    sys.exit(main(["bench", "mltcp-neighbours", *sys.argv[1:]]))
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks import bars, compared, goals
+from benchmarks.context import Context
+from benchmarks.record import Column, Record, Spread, Verdict, number
+from hostcc.lab import scenario
+
+SCENARIOS = ("with-bulk", "with-udp")
+FLOWS = (1, 8)
+VARIANTS = (goals.SUBJECT, goals.REFERENCE)
+KEEPS = 0.95
+"""Part of its throughput beside cubic that a neighbour has to keep."""
+JOBS_LOSE = 1.02
+"""Times cubic's iteration time that the jobs may take."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Scenarios, flows, variants, iterations."""
+    with_background = [
+        name for name in scenario.builtins() if scenario.load(scenario.find(name)).background
+    ]
+    compared.add_options(parser, SCENARIOS, FLOWS, VARIANTS, with_background)
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    return compared.measure(
+        args,
+        context,
+        lambda _name, _flows, cells, key: judge(key, cells),
+        benchmark="mltcp-neighbours",
+        title="jobs beside other traffic: iteration time / alone, the neighbour's throughput",
+        columns=[
+            Column("variant", "jobs on"),
+            Column("mean", "mean"),
+            Column("rest", "rest"),
+            Column("p99_rest", "p99 of rest"),
+            Column("loss_percent", "loss %", digits=2),
+            Column("background_mbit", "neighbour Mbit/s", digits=1),
+        ],
+        notes=["the neighbour's throughput is on the wire, at its receiver, while the jobs run"],
+    )
+
+
+def judge(key: str, cells: Mapping[str, Mapping[str, Spread]]) -> list[Verdict]:
+    """Hold hostcc against cubic; empty when one of them is missing."""
+    if goals.SUBJECT not in cells or goals.REFERENCE not in cells:
+        return []
+    own, reference = cells[goals.SUBJECT], cells[goals.REFERENCE]
+
+    def relative(figure: str) -> list[float]:
+        other = number(reference[figure].median)
+        return [number(value) / other if other else 0.0 for value in own[figure].values]
+
+    return [
+        goals.verdict(
+            key,
+            f"neighbour keeps {100 * KEEPS:g} % of its throughput beside cubic",
+            relative("background_mbit"),
+            at_least=KEEPS,
+        ),
+        goals.verdict(
+            key, f"jobs' mean <= {JOBS_LOSE:g} of cubic's", relative("mean"), at_most=JOBS_LOSE
+        ),
+    ]
+
+
+def draw(record: Record, out: Path) -> Sequence[Path]:
+    """Mean over all iterations, a panel per scenario."""
+    return [
+        bars.draw(
+            record,
+            out / "mltcp-neighbours.png",
+            panel=("scenario", "flows"),
+            bar="variant",
+            figure="mean",
+            label="mean iteration time / alone",
+        )
+    ]

@@ -1,9 +1,189 @@
-#!/usr/bin/env python3
-"""The same as `hostcc bench repath`."""
+"""Moving a live TCP flow between paths: errors, time of a move, cost of a packet.
 
-import sys
+A checksummed stream crosses a leaf-spine fabric at full rate while its agents move it from one
+source port on the wire to the next; then the same stream runs with and without the programs in
+turn.  docs/steering.md says more.
+"""
 
-from hostcc.cli.main import main
+from __future__ import annotations
 
-if __name__ == "__main__":
-    sys.exit(main(["bench", "repath", *sys.argv[1:]]))
+import argparse
+import itertools
+import statistics
+import time
+
+import msgspec
+
+from benchmarks import options
+from benchmarks.cases import CaseStore, identity_of
+from benchmarks.context import Context
+from benchmarks.record import Cell, Column, Record, Verdict, spread
+from benchmarks.repath_stage import RepathStage
+from hostcc.bpf.loader import stats
+from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.objects import object_path
+from hostcc.errors import HostccError
+
+FAMILIES = ("ipv4", "ipv6")
+WIRE = range(50000, 50064)
+SETTLE_S = 0.2
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One run."""
+
+    moves: int
+    broken: int
+    """0, or 1 when the stream did not arrive as it was sent."""
+    p50_s: float
+    """From the decision to the first packet on the new path."""
+    p99_s: float
+    gbytes: float
+    without_bps: float
+    """Bits per second, headers included; median of the pairs."""
+    with_bps: float
+    lost_percent: float
+    egress_ns: float
+    """A run of the sender's program for a packet that it rewrites, measuring included."""
+    ingress_ns: float
+    miss_ns: float
+    """A run for a packet of a flow that is not moved."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Moves, pairs, families."""
+    parser.add_argument(
+        "--moves", type=options.whole("--moves", 1, 100_000), default=1000, metavar="N",
+        help="of the stream (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pairs", type=options.whole("--pairs", 1, 100), default=10, metavar="N",
+        help="measurements of throughput with and without, in turn (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--families", type=options.names("--families", FAMILIES), default=FAMILIES,
+        metavar="NAME,NAME", help="(default: ipv4,ipv6)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace, context: Context) -> Record:
+    """Measure the table."""
+    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
+    found: dict[str, list[Figures]] = {}
+    failures: list[str] = []
+    steps = [(n, family) for n in range(1, context.runs + 1) for family in args.families]
+    for done, (number, family) in enumerate(steps):
+        name = f"cases/repath-{family}-{number}"
+        what = {"moves": args.moves, "pairs": args.pairs}
+        programs = object_path("steer").read_bytes().hex()
+        identity = identity_of({**what, "steer": programs}, programs=False)
+        figures = store.load(name, identity)
+        if figures is None and not context.report_only:
+            context.tell(f"{family} #{number}", done, len(steps))
+            try:
+                figures = measure(family == "ipv6", args.moves, args.pairs)
+            except (HostccError, BpfError, OSError) as error:
+                failures.append(f"{family}, run {number}: {error}")
+                continue
+            store.save(name, identity, figures)
+            context.say(f"{done + 1}/{len(steps)} {family}: {figures}")
+        if figures is not None:
+            found.setdefault(family, []).append(figures)
+    return Record(
+        benchmark="repath",
+        title="live TCP flows moved between paths",
+        parameters={"moves": args.moves, "pairs": args.pairs, "runs": context.runs},
+        columns=[
+            Column("family", "family"),
+            Column("moves", "moves", digits=0),
+            Column("broken", "errors", digits=0),
+            Column("p50_s", "p50 ms", digits=2, scale=1e3),
+            Column("p99_s", "p99 ms", digits=2, scale=1e3),
+            Column("gbytes", "GB sent", digits=1),
+            Column("without_bps", "Gbit/s without", digits=2, scale=1e-9),
+            Column("with_bps", "with", digits=2, scale=1e-9),
+            Column("lost_percent", "lost %", digits=2),
+            Column("egress_ns", "ns / packet out", digits=0),
+            Column("ingress_ns", "in", digits=0),
+            Column("miss_ns", "not moved", digits=0),
+        ],
+        rows=[_row(family, runs) for family, runs in found.items()],
+        goals=[
+            Verdict(
+                family, "no error", spread([one.broken for one in runs]),
+                sum(not one.broken for one in runs), not any(one.broken for one in runs),
+            )
+            for family, runs in found.items()
+        ],
+        notes=["a packet here is what the device is handed, up to 64 kB; ns contain the timing"],
+        failures=failures,
+    )  # fmt: skip
+
+
+def measure(v6: bool, moves: int, pairs: int) -> Figures:
+    """One run; raises LabError, BpfError or OSError."""
+    with RepathStage(4, v6) as stage:
+        times: list[float] = []
+        ports = itertools.cycle(WIRE)
+        while len(times) < moves:
+            port = next(ports)
+            if stage.free(port):
+                times.append(stage.move(port))
+            else:
+                stage.step(0.001)
+        with stats.enable():
+            egress_ns, ingress_ns = _per_call(stage, "h1", "h2")
+            stage.agents["h1"].revert(stage.flow)
+            miss_ns, _ = _per_call(stage, "h1", "h2")
+        off, on = _throughput(stage, pairs)
+        sent, whole = stage.finish()
+    ordered = sorted(times)
+    lost = [100 * (1 - with_it / without) for without, with_it in zip(off, on, strict=True)]
+    return Figures(
+        len(times), int(not whole), statistics.median(ordered),
+        ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], sent / 1e9,
+        statistics.median(off), statistics.median(on), statistics.median(lost), egress_ns,
+        ingress_ns, miss_ns,
+    )  # fmt: skip
+
+
+def _throughput(stage: RepathStage, pairs: int) -> tuple[list[float], list[float]]:
+    """Bits per second without the programs, and with the stream being rewritten."""
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(pairs):
+        for attached in (True, False) if number % 2 else (False, True):
+            stage.detach()
+            if attached:
+                stage.attach()
+                stage.move(WIRE[number % len(WIRE)])
+            time.sleep(SETTLE_S)
+            before, start = stage.received(), time.monotonic()
+            time.sleep(SETTLE_S)
+            passed = time.monotonic() - start
+            rates[attached].append(8 * (stage.received() - before) / passed)
+    return rates[False], rates[True]
+
+
+def _per_call(stage: RepathStage, out: str, into: str) -> tuple[float, float]:
+    """ns of a run of the egress program on one host, of the ingress program on the other."""
+    rows = [_stats(stage, out, "steer_egress"), _stats(stage, into, "steer_ingress")]
+    time.sleep(SETTLE_S)
+    after = [_stats(stage, out, "steer_egress"), _stats(stage, into, "steer_ingress")]
+    spans = [
+        (new[1] - old[1]) / max(1, new[0] - old[0]) for old, new in zip(rows, after, strict=True)
+    ]
+    return spans[0], spans[1]
+
+
+def _stats(stage: RepathStage, host: str, program: str) -> tuple[int, int]:
+    rows = stage.kernels[host].program_stats()
+    row = rows[rows["name"] == program][0]
+    return int(row["run_cnt"]), int(row["run_time_ns"])
+
+
+def _row(family: str, runs: list[Figures]) -> dict[str, Cell]:
+    fields = Figures.__struct_fields__
+    return {
+        "family": family,
+        **{field: spread([getattr(one, field) for one in runs]) for field in fields},
+    }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.errors import Exit
 from hostcc.sbom import pinned
 
 pytestmark = pytest.mark.kernel
@@ -30,9 +31,8 @@ def built(tree: Path, umask: int, older_s: float) -> Path:
             shutil.copyfile(TOP / name, tree / name)
         shutil.copytree(TOP / "LICENSES", tree / "LICENSES", copy_function=shutil.copyfile)
         ignored = shutil.ignore_patterns("*.bpf.o", "*.so", "__pycache__")
-        shutil.copytree(
-            TOP / "hostcc", tree / "hostcc", ignore=ignored, copy_function=shutil.copyfile
-        )
+        for name in ("hostcc", "benchmarks", "tools"):
+            shutil.copytree(TOP / name, tree / name, ignore=ignored, copy_function=shutil.copyfile)
         for path in tree.rglob("*"):
             when = path.stat().st_mtime - older_s
             os.utime(path, (when, when))
@@ -72,6 +72,21 @@ def test_built_twice_it_is_the_same_to_the_byte(wheels: tuple[Path, Path]) -> No
     assert {name for name in one | other if one.get(name) != other.get(name)} == set()
     assert wheels[0].name == wheels[1].name
     assert wheels[0].read_bytes() == wheels[1].read_bytes()
+
+
+def test_a_wheel_has_no_measurements_and_says_where_they_are(
+    wheels: tuple[Path, Path], tmp_path: Path
+) -> None:
+    assert {Path(name).parts[0].partition("-")[0] for name in contents(wheels[0])} == {"hostcc"}
+    with zipfile.ZipFile(wheels[0]) as archive:
+        archive.extractall(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "hostcc", "bench", "golden", "--runs", "1"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == Exit.FAILED
+    assert "the measurements come with the source" in done.stderr
 
 
 def test_a_wheel_says_what_it_is_made_of(wheels: tuple[Path, Path]) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from hostcc.bench.gossip_world import Member, World
+from benchmarks.gossip_world import Member, World
 from hostcc.coord.core.coordinator import Coordinator
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import FlowEntry, Flows, Profile

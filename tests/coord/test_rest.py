@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.bench.gossip_world import World
+from benchmarks.gossip_world import World
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import Profile
 from hostcc.coord.core.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.unit
 
 HEAVY = {
-    "hostcc.bench", "hostcc.cli", "hostcc.lab", "hostcc.sim", "matplotlib", "multiprocessing",
+    "benchmarks", "hostcc.cli", "hostcc.lab", "hostcc.sim", "matplotlib", "multiprocessing",
     "numpy.random", "pynvml", "pyroute2", "rich", "scipy", "sqlite3", "torch", "unittest",
 }  # fmt: skip
 SCRIPT = """

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hostcc.bench.synthetic import Dirt, Shape, job
+from benchmarks.synthetic import Dirt, Shape, job
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
 from hostcc.measure.expected import ODD, Expected, Outcome, compared, expected

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.bench import synthetic
+from benchmarks import synthetic
 from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure import period
 from hostcc.measure.rhythm import Rhythm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.bench.synthetic import Dirt, Shape, job
+from benchmarks.synthetic import Dirt, Shape, job
 from hostcc.measure.cells import cells
 from hostcc.measure.changes import Reference, following, reference
 from hostcc.measure.period import detect

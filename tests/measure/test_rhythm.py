@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.bench import synthetic
+from benchmarks import synthetic
 from hostcc.measure.rhythm import Rhythm, bursts, dividing, rhythm
 from hostcc.measure.series import Floats
 

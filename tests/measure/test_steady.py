@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.bench.period_changes import Kind, any_shape, resized
-from hostcc.bench.synthetic import Dirt, job
+from benchmarks.period_changes import Kind, any_shape, resized
+from benchmarks.synthetic import Dirt, job
 from hostcc.measure.changes import Iteration, Reference, following, reference
 from hostcc.measure.period import detect
 from hostcc.measure.series import ByteSeries, joined, part, series

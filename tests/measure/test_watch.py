@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.bench import synthetic
-from hostcc.bench.period_changes import any_shape
-from hostcc.bench.synthetic import Dirt, Sample, Shape
+from benchmarks import synthetic
+from benchmarks.period_changes import any_shape
+from benchmarks.synthetic import Dirt, Sample, Shape
 from hostcc.measure import watch as w
 from hostcc.measure.period import Period, detect
 from hostcc.measure.series import NS, ByteSeries, Floats, empty, joined, part, rebinned, series

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from hostcc.bench import repath_stream
-from hostcc.bench.checked_stream import CheckedStream
+from benchmarks import repath_stream
+from benchmarks.checked_stream import CheckedStream
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.paths.exchange_types import FlowKey, Timing

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from hostcc.bench import shim as bench
-from hostcc.bench.context import Context
+from benchmarks import shim as bench
+from benchmarks.context import Context
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM
 from hostcc.verbs.counts import read_counts

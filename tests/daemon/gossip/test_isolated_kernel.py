@@ -90,7 +90,7 @@ def test_no_pause_and_no_peer_ends_the_agent(hosts: list[RealHost]) -> None:
     top = one.folder.parent / "keys"
 
     def abused(*words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "hostcc.bench.gossip_abusers", f"{ADDRESSES[0]}:{PORT}"]
+        command = [sys.executable, "-m", "benchmarks.gossip_abusers", f"{ADDRESSES[0]}:{PORT}"]
         return subprocess.Popen([*two.enter, *command, *words])
 
     with (

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hostcc.bench.checked_stream import CheckedStream
+from benchmarks.checked_stream import CheckedStream
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec

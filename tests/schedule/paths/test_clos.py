@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostcc.bench import routing_optimum
+from benchmarks import routing_optimum
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths.clos import Flows

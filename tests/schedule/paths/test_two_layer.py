@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.bench import routing_optimum
+from benchmarks import routing_optimum
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths import two_layer

@@ -1,0 +1,190 @@
+"""Run many lab cases: one scenario, variant and run number each, finished ones kept.
+
+Runs are interleaved (every case once, then every case again), so that a slow change of the
+machine falls on all variants alike, and so that a killed benchmark has something of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.cases import CaseStore, Identity, identity_of
+from benchmarks.context import Context
+from benchmarks.figures import combined, figures
+from benchmarks.record import Spread, spread
+from hostcc.errors import InputError
+from hostcc.lab import plots, results, runner
+from hostcc.lab.errors import LabError
+from hostcc.lab.results import Results
+from hostcc.lab.scenario import Scenario
+from hostcc.lab.variants import Variant, resolve
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is compared with each other: one scenario under several variants."""
+
+    key: str
+    """Name of its directory and in failures."""
+    scenario: Scenario
+    variants: tuple[str, ...]
+
+
+@dataclass
+class Campaign:
+    """The outcome: what was measured of each group, and what was not."""
+
+    parts: dict[str, list[Results]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    outdated: int = 0
+    """Cases of other programs than today's; only a report has any."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know of where the figures come from."""
+        return [f"{self.outdated} cases are of other programs than today's"] * bool(self.outdated)
+
+    def group(self, key: str) -> Results | None:
+        """A group's results as one comparison; None: nothing was measured."""
+        parts = self.parts.get(key)
+        return combined(parts) if parts else None
+
+    def cells(self, key: str) -> dict[str, dict[str, Spread]]:
+        """variant -> figure -> over the runs."""
+        measured = self.group(key)
+        return {} if measured is None else cells(measured)
+
+
+@dataclass(frozen=True)
+class _Case:
+    group: Group
+    variant: Variant
+    run: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.group.key}/cases/{self.variant.name}-{self.run}"
+
+    @property
+    def scenario(self) -> Scenario:
+        """With the times alone in the first run only."""
+        if self.run == 1:
+            return self.group.scenario
+        return msgspec.structs.replace(self.group.scenario, alone_iterations=0)
+
+    def identity(self) -> Identity:
+        """Read anew each time: programs may change while a benchmark runs."""
+        what = {
+            "scenario": self.scenario,
+            "control": [self.variant.default_control, self.variant.socket_control],
+            "agent": self.variant.agent,
+        }
+        return identity_of(what, programs=self.variant.agent is not None)
+
+
+def cells(measured: Results) -> dict[str, dict[str, Spread]]:
+    """variant -> figure -> over the runs."""
+    table = {}
+    for variant in measured.variants:
+        runs = [figures(run) for run in variant.runs]
+        table[variant.name] = {
+            name: spread([getattr(run, name) for run in runs])
+            for name in runs[0].__dataclass_fields__
+        }
+    return table
+
+
+def run(groups: Sequence[Group], context: Context) -> Campaign:
+    """Measure what is not there yet.  A case that fails is recorded, and the rest goes on."""
+    store = CaseStore(context.out, Results, context.fresh, any_programs=context.report_only)
+    todo = _cases(groups, context.runs)
+    campaign = Campaign()
+    for number, case in enumerate(todo):
+        identity = case.identity()
+        measured = store.load(case.name, identity)
+        if measured is None:
+            if context.report_only:
+                continue
+            try:
+                measured = _measure(case, context, number, len(todo))
+            except InputError:
+                raise
+            except LabError as error:
+                campaign.failures.append(f"{case.name.replace('/cases/', ', ')}: {error}")
+                context.say(campaign.failures[-1])
+                continue
+            store.save(case.name, identity, measured)
+            context.say(f"{number + 1}/{len(todo)} {case.name}: {_in_short(measured)}")
+        for event in (event for entry in measured.variants[0].runs for event in entry.events):
+            if event.problem:
+                campaign.failures.append(f"{case.name}: {event.what}: {event.problem}")
+        campaign.parts.setdefault(case.group.key, []).append(measured)
+    campaign.outdated = len(store.outdated)
+    return campaign
+
+
+def keep(campaign: Campaign, out: Path) -> list[Path]:
+    """Write each group's results.json and plots; returns their paths."""
+    written = []
+    for key in campaign.parts:
+        measured = campaign.group(key)
+        if measured is None:
+            continue
+        directory = out / key
+        directory.mkdir(parents=True, exist_ok=True)
+        target = directory / "results.json"
+        target.write_bytes(results.encode(measured))
+        written += [target, *plots.draw(_with_series(measured, directory), directory)]
+    return written
+
+
+def _cases(groups: Sequence[Group], runs: int) -> list[_Case]:
+    return [
+        _Case(group, variant, number)
+        for number in range(1, runs + 1)
+        for group in groups
+        for variant in resolve(group.variants, group.scenario)
+    ]
+
+
+def _measure(case: _Case, context: Context, number: int, total: int) -> Results:
+    what = f"{case.group.key} {case.variant.name} #{case.run}"
+    context.tell(what, number, total)
+    out = None
+    if context.out is not None and case.run == 1:  # the first run's bandwidth is plotted
+        out = context.out / case.group.key
+        out.mkdir(parents=True, exist_ok=True)
+
+    def tell(_: str, done: int, of: int) -> None:
+        context.tell(what, number + min(1.0, done / max(of, 1)), total)
+
+    comparison = runner.Comparison(case.group.key, case.scenario, (case.variant,), out=out)
+    return runner.run(comparison, tell)
+
+
+def _in_short(measured: Results) -> str:
+    found = figures(combined([measured]).variants[0].runs[0])
+    return f"mean {found.mean:.3f}, rest {found.rest:.3f}, loss {found.loss_percent:.2f} %"
+
+
+def _with_series(measured: Results, directory: Path) -> Results:
+    """Without mention of series that are not there (any more)."""
+    return msgspec.structs.replace(
+        measured,
+        variants=[
+            msgspec.structs.replace(
+                variant,
+                runs=[
+                    entry
+                    if entry.series and (directory / entry.series).exists()
+                    else msgspec.structs.replace(entry, series=None)
+                    for entry in variant.runs
+                ],
+            )
+            for variant in measured.variants
+        ],
+    )

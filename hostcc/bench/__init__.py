@@ -1,1 +1,0 @@
-"""The measurements behind the claims: `hostcc bench NAME`, one file per benchmark."""

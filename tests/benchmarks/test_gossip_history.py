@@ -1,0 +1,48 @@
+"""Simulation testing: hundreds of seeds of faults, and a seed replays exactly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.gossip_faults import record
+from benchmarks.gossip_history import BOUND_S, play
+
+pytestmark = pytest.mark.unit
+
+SEEDS, CHUNK = 200, 5
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_nothing_is_violated(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        outcome = play(seed)
+        assert not outcome.violations, f"seed {seed}"
+        assert outcome.settled_s is not None
+        assert outcome.settled_s <= BOUND_S
+
+
+def test_a_seed_replays_exactly() -> None:
+    script = "from benchmarks.gossip_history import play; print(play(7))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed, "PATH": "", "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(found) == 1
+
+
+def test_a_failure_names_its_seed() -> None:
+    good, bad = play(1), play(2)
+    bad.violations.append("1.0 s: something")
+    bad.settled_s = None
+    made = record([good, bad])
+    assert not made.met
+    assert made.failures == ["seed 2: 1.0 s: something"]
+    assert [goal.met for goal in made.goals] == [False, False]

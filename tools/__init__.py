@@ -1,0 +1,1 @@
+"""Scripts for whoever works with the source: set-up, tests, a demonstration, tracing."""
