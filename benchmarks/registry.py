@@ -32,6 +32,10 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "routing": ("routing", "path assignment on published traffic and permutations"),
     "gossip-transport": ("gossip_transport", "handshakes, messages, round trips over CURVE"),
     "gossip-sockets": ("gossip_sockets", "members as processes: kill -9, a cut wire, churn"),
+    "gossip-abuse": (
+        "gossip_abuse",
+        "pauses, hostile connections and floods: what agents outlive",
+    ),
     "gossip": ("gossip", "rounds, bytes and CPU of gossip in 10 to 10,000 simulated hosts"),
     "gossip-faults": ("gossip_faults", "simulation testing of gossip: seeds of faults"),
     "pcie": ("pcie", "PCIe semaphores: cost, hand-over, two jobs on one emulated link"),
