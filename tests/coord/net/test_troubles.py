@@ -19,8 +19,8 @@ from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.coord.net.troubles import Reason, Trouble
 from hostcc.daemon.api.metrics import TROUBLES
 from tests.coord.members import LOOPBACK, TIMEOUT_S, make_keys, until
+from tests.coord.net.test_service import running
 from tests.coord.services import QUICK, QUICK_TRANSPORT, agree, member, planner
-from tests.coord.test_service import running
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
 
