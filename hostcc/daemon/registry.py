@@ -35,7 +35,7 @@ class Roster:
         self._host = host
         self._cluster = cluster = Cluster(lambda: self.gossip.member)
         self.measurement = measured = Measurement(host, cluster=cluster)
-        self._steady = steady = Steady(measured.profiles, cluster.job)
+        steady = Steady(measured.profiles, cluster.job)
         self.gossip = Gossip(host, self._profiles, self._names)
         self.planning = Planning(host, self.gossip.standing)
         self.rdma = Rdma(

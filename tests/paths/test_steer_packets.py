@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hostcc.bpf.loader import testrun
 from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
 from hostcc.paths.packets import ICMP, ICMP6, TCP, UDP, checksum
+from tools.tracing import testrun
 
 pytestmark = pytest.mark.kernel
 

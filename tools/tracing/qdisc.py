@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostcc.bpf.loader.testrun import run_raw_tracepoint
 from hostcc.cli.common import seconds, size
 from tools.tracing.histogram import quantiles_us
 from tools.tracing.layout import drop_reasons
 from tools.tracing.load import Program, kernel_btf, text_of
 from tools.tracing.netns import Namespaces
 from tools.tracing.script import Output, Until, make_parser, positive_seconds, ready, run
+from tools.tracing.testrun import run_raw_tracepoint
 
 TC_H_ROOT = 0xFFFFFFFF
 QUANTILES = (0.5, 0.99, 1.0)
