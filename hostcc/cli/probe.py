@@ -99,6 +99,7 @@ def as_json(target: Target, found: Found, made: PathTable) -> dict[str, object]:
         "confidence": round(found.confidence, 6),
         "missed_risk": found.missed_risk,
         "per_packet": found.sprayed,
+        "unconfirmed": found.unconfirmed,
         "paths": [
             {
                 "id": path.id,
@@ -133,6 +134,8 @@ def _show(target: Target, found: Found, made: PathTable) -> None:
     )
     if found.sprayed:
         say("packets of one port took several ways: here the source port does not choose")
+    if found.unconfirmed:
+        say(f"{found.unconfirmed} ICMP messages were not believed: forged, late, or from a router")
 
 
 def _target(args: argparse.Namespace) -> Target:

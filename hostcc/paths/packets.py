@@ -3,7 +3,11 @@
 A probe has the flow's addresses, protocol and ports, and a small TTL.  Should it arrive in
 spite of that it does nothing: a TCP probe has no flag set and a wrong checksum, so it is
 dropped before any connection is looked up; a UDP probe is too short to be RoCE.
-Layouts: RFC 791, 792, 4443, 8200, 9293, 768.
+
+Each carries a token of 32 bits that nobody else can know, in what even the oldest routers quote:
+the IP header and eight bytes behind it.  TCP has it as sequence number, an echo request as
+identifier and sequence number, UDP over IPv4 as IP identification and (right) checksum; over IPv6
+all of a UDP probe is quoted, and its payload has it.  Layouts: RFC 791, 792, 4443, 8200, 9293, 768.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ from enum import Enum
 
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
 ROCE_PORT = 4791
-MAX_TOKEN = 0xFFFF
-_MAGIC = 0x6863
-"""Upper half of the TCP sequence number and of the UDP payload."""
+MAX_TOKEN = 0xFFFFFFFF
+"""Neither half of a token is 0: in the fields that it stands in, that means "none"."""
+MAX_QUOTED_TTL = 1
+"""In an answer that says that the TTL ended: 1 as it came, 0 as it was to go on."""
 _V4 = struct.Struct("!BBHHHBBH4s4s")
 _V6 = struct.Struct("!IHBB16s16s")
 _TCP = struct.Struct("!HHIIBBHHH")
@@ -70,31 +75,32 @@ class Reply:
     token: int
     port: int
     """Source port of the probe; 0: it was an echo request."""
+    ttl: int = 0
+    """Left of the probe's, as quoted; 0 where nothing is quoted."""
 
 
 def probe(target: Target, port: int, ttl: int, token: int) -> bytes:
-    """A whole packet; `token` (1 to MAX_TOKEN) comes back in the answer."""
+    """A whole packet; `token` (at most MAX_TOKEN) comes back in the answer."""
     src, dst = _packed(target.src), _packed(target.dst)
     if target.protocol == TCP:
-        head = (port, target.dst_port, _MAGIC << 16 | token, 0, 5 << 4, 0, 0)
+        head = (port, target.dst_port, token, 0, 5 << 4, 0, 0)
         right = checksum(_pseudo(src, dst, TCP, _TCP.size) + _TCP.pack(*head, 0, 0))
         body = _TCP.pack(*head, right ^ 0x0101, 0)
     else:
-        payload = struct.pack("!HHI", _MAGIC, token, 0)
-        # RoCEv2 sends no UDP checksum (InfiniBand architecture, annex A17).
-        body = _UDP.pack(port, target.dst_port, _UDP.size + len(payload), 0) + payload
+        body = _udp(target, src + dst, port, token)
     label = port if target.by_label else target.flow_label
-    return _ip(target, src, dst, target.protocol, ttl, token, label) + body
+    return _ip(target, src, dst, target.protocol, ttl, token >> 16, label) + body
 
 
 def echo(target: Target, ttl: int, token: int) -> bytes:
     """An echo request to the target: a host answers it, so it tells how far away it is."""
     src, dst = _packed(target.src), _packed(target.dst)
     kind, protocol = (_ECHO_REQUEST6, ICMP6) if target.ipv6 else (_ECHO_REQUEST, ICMP)
-    blank = _ECHO.pack(kind, 0, 0, _MAGIC, token)
+    own = token >> 16, token & 0xFFFF
+    blank = _ECHO.pack(kind, 0, 0, *own)
     over = _pseudo(src, dst, ICMP6, len(blank)) + blank if target.ipv6 else blank
-    body = _ECHO.pack(kind, 0, checksum(over), _MAGIC, token)
-    return _ip(target, src, dst, protocol, ttl, token, target.flow_label) + body
+    body = _ECHO.pack(kind, 0, checksum(over), *own)
+    return _ip(target, src, dst, protocol, ttl, token >> 16, target.flow_label) + body
 
 
 def parse_reply(target: Target, responder: str, message: bytes) -> Reply | None:
@@ -104,8 +110,8 @@ def parse_reply(target: Target, responder: str, message: bytes) -> Reply | None:
     kind, code, _, ident, sequence = _ECHO.unpack_from(message)
     v6 = target.ipv6
     if kind == (_ECHO_REPLY6 if v6 else _ECHO_REPLY):
-        same = ident == _MAGIC and _packed(responder) == _packed(target.dst)
-        return Reply(Kind.REACHED, responder, sequence, 0) if same else None
+        same = _packed(responder) == _packed(target.dst)
+        return Reply(Kind.REACHED, responder, ident << 16 | sequence, 0) if same else None
     if kind == (_EXCEEDED6 if v6 else _EXCEEDED) and code == 0:
         means = Kind.HOP
     elif kind == (_UNREACHABLE6 if v6 else _UNREACHABLE):
@@ -115,7 +121,9 @@ def parse_reply(target: Target, responder: str, message: bytes) -> Reply | None:
     else:
         return None
     quoted = _quoted6(target, message[8:]) if v6 else _quoted4(target, message[8:])
-    return Reply(means, responder, quoted[0], quoted[1]) if quoted else None
+    if quoted is None or (means is Kind.HOP and quoted[2] > MAX_QUOTED_TTL):
+        return None
+    return Reply(means, responder, *quoted)
 
 
 def checksum(data: bytes) -> int:
@@ -128,8 +136,19 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
+def _udp(target: Target, addresses: bytes, port: int, token: int) -> bytes:
+    """A datagram; over IPv4 its checksum is the lower half of the token, and right."""
+    wanted = 0 if target.ipv6 else token & 0xFFFF
+    length = _UDP.size + 8
+    blank = _UDP.pack(port, target.dst_port, length, 0) + struct.pack("!IHH", token, 0, 0)
+    pseudo = addresses + struct.pack("!BBH", 0, UDP, length)
+    even = (checksum(pseudo + blank) - wanted) % 0xFFFF
+    head = _UDP.pack(port, target.dst_port, length, wanted)
+    return head + struct.pack("!IHH", token, even, 0)
+
+
 def _ip(
-    target: Target, src: bytes, dst: bytes, protocol: int, ttl: int, token: int, label: int
+    target: Target, src: bytes, dst: bytes, protocol: int, ttl: int, ident: int, label: int
 ) -> bytes:  # fmt: skip
     length = {TCP: _TCP.size, UDP: _UDP.size + 8}.get(protocol, _ECHO.size)
     if target.ipv6:
@@ -138,46 +157,48 @@ def _ip(
     # The kernel fills in the header's checksum.
     total = _V4.size + length
     return _V4.pack(
-        0x45, target.tos, total, token, _DONT_FRAGMENT, ttl, protocol, 0, src, dst
+        0x45, target.tos, total, ident, _DONT_FRAGMENT, ttl, protocol, 0, src, dst
     )  # fmt: skip
 
 
-def _quoted4(target: Target, quoted: bytes) -> tuple[int, int] | None:
-    """(token, source port) of a quoted IPv4 packet that was ours."""
+def _quoted4(target: Target, quoted: bytes) -> tuple[int, int, int] | None:
+    """(token, source port, TTL) of a quoted IPv4 packet that was ours."""
     if len(quoted) < _V4.size + 8:
         return None
-    first, _, _, token, _, _, protocol, _, src, dst = _V4.unpack_from(quoted)
-    at = (first & 0xF) * 4
-    if (src, dst) != (_packed(target.src), _packed(target.dst)) or len(quoted) < at + 8:
+    first, _, _, ident, _, ttl, protocol, _, src, dst = _V4.unpack_from(quoted)
+    if first != 0x45 or (src, dst) != (_packed(target.src), _packed(target.dst)):
         return None
-    return _ours(target, protocol, token, quoted[at:])
+    body = quoted[_V4.size :]
+    if protocol == ICMP:
+        return _asked(body, ttl)
+    source, destination, _, lower = struct.unpack_from("!HHHH", body)
+    if protocol != target.protocol or destination != target.dst_port:
+        return None
+    token = ident << 16 | lower if protocol == UDP else struct.unpack_from("!I", body, 4)[0]
+    return token, source, ttl
 
 
-def _quoted6(target: Target, quoted: bytes) -> tuple[int, int] | None:
+def _quoted6(target: Target, quoted: bytes) -> tuple[int, int, int] | None:
     """The same of IPv6, where more is quoted but there is no identification field."""
     if len(quoted) < _V6.size + 8:
         return None
-    _, _, protocol, _, src, dst = _V6.unpack_from(quoted)
+    _, _, protocol, ttl, src, dst = _V6.unpack_from(quoted)
     if (src, dst) != (_packed(target.src), _packed(target.dst)):
         return None
     body = quoted[_V6.size :]
-    if protocol == UDP:
-        magic, token = struct.unpack_from("!HH", body, 8) if len(body) >= 12 else (0, 0)
-        return _ours(target, protocol, token, body) if magic == _MAGIC else None
-    token = struct.unpack_from("!H", body, 6)[0]
-    return _ours(target, protocol, token, body)
+    if protocol == ICMP6:
+        return _asked(body, ttl)
+    source, destination = struct.unpack_from("!HH", body)
+    at = _UDP.size if protocol == UDP else 4
+    if protocol != target.protocol or destination != target.dst_port or len(body) < at + 4:
+        return None
+    return struct.unpack_from("!I", body, at)[0], source, ttl
 
 
-def _ours(target: Target, protocol: int, token: int, body: bytes) -> tuple[int, int] | None:
-    if protocol in (ICMP, ICMP6):
-        _, _, _, ident, sequence = _ECHO.unpack_from(body)
-        return (sequence, 0) if ident == _MAGIC else None
-    source, destination, upper = struct.unpack_from("!HHH", body)
-    if protocol != target.protocol or destination != target.dst_port:
-        return None
-    if protocol == TCP and upper != _MAGIC:
-        return None
-    return token, source
+def _asked(body: bytes, ttl: int) -> tuple[int, int, int]:
+    """The same of an echo request."""
+    _, _, _, ident, sequence = _ECHO.unpack_from(body)
+    return ident << 16 | sequence, 0, ttl
 
 
 def _pseudo(src: bytes, dst: bytes, protocol: int, length: int) -> bytes:

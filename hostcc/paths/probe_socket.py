@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import ipaddress
 import select
 import socket
@@ -10,12 +11,13 @@ import struct
 import time
 
 from hostcc.errors import HostccError, InputError
-from hostcc.paths import packets
+from hostcc.paths import packets, probe_filter
 from hostcc.paths.packets import Reply, Target
 from hostcc.paths.search import Probe
 from hostcc.system.closing import Closing
 
 _ICMP_FILTER, _SOL_RAW, _ICMP6_FILTER = 1, 255, 1
+_SO_ATTACH_FILTER = 26
 _WANTED4, _WANTED6 = (0, 3, 11), (1, 3, 129)
 _MAX_BYTES = 2048
 _BURST = 512
@@ -27,7 +29,8 @@ class ProbeSocket(Closing):
     It belongs to the network namespace of the thread that makes it.  Raises HostccError.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, prefix: int) -> None:
+        """`prefix`: the upper half of all tokens; only what has it is heard."""
         self.target = target
         self._v6 = target.ipv6
         try:
@@ -40,6 +43,7 @@ class ProbeSocket(Closing):
                 self._in = stack.enter_context(socket.socket(family, socket.SOCK_RAW, icmp))
                 self._in.setblocking(False)
                 self._filter()
+                self._attach(prefix)
                 stack.pop_all()
         except OSError as error:
             needs = "; needs root (CAP_NET_RAW)" if isinstance(error, PermissionError) else ""
@@ -97,6 +101,12 @@ class ProbeSocket(Closing):
             for kind in _WANTED4:
                 blocked &= ~(1 << kind)
             self._in.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("I", blocked))
+
+    def _attach(self, prefix: int) -> None:
+        instructions = probe_filter.program(self.target, prefix)
+        code = ctypes.create_string_buffer(probe_filter.encoded(instructions))
+        fprog = struct.pack("@HP", len(instructions), ctypes.addressof(code))
+        self._in.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
 
 
 def source_address(dst: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import SystemRandom
 
 from hostcc.paths import probe_socket
 from hostcc.paths.packets import Target
@@ -23,8 +24,8 @@ def search(
 
     Blocks; runs in the network namespace of the calling thread.  Raises HostccError.
     """
-    running = Search(ports, settings)
-    with ProbeSocket(target) as sock:
+    running = Search(ports, settings, rng=SystemRandom())
+    with ProbeSocket(target, running.prefix) as sock:
         end = probe_socket.now() + limit_s
         while not running.done:
             now = probe_socket.now()

@@ -7,6 +7,9 @@ met the same router is asked again only now and then: those routers answer for e
 they are the ones whose limit on ICMP errors is soonest reached.  An answer that does not come
 is asked for again, and that hop is asked half as fast.  One that never comes tells nothing: it
 takes back no answer, and makes no way of its own.
+
+Answers are believed that nobody could make up: each probe has a token of 32 random bits, probes
+go out in random order, and a router, a distance or an end counts once two answers say so.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from random import Random
 
 from hostcc.paths import counts
-from hostcc.paths.packets import MAX_TOKEN, Kind, Reply
-from hostcc.paths.search_state import Depth, Port
+from hostcc.paths.packets import Kind, Reply
+from hostcc.paths.search_state import MIN_ANSWERS, Depth, Port
 
 Hops = tuple[str, ...]
 """Routers in order, SILENT where none ever answers."""
@@ -83,6 +87,8 @@ class Found:
     """Packets of one port took several ways: the port does not choose the path."""
     rtt_s: dict[Hops, float]
     """Least time to the last answering hop of a path."""
+    unconfirmed: int = 0
+    """Answers to nothing that was asked, and routers that no second answer bore out."""
 
     @property
     def paths(self) -> dict[Hops, tuple[int, ...]]:
@@ -101,8 +107,15 @@ class Found:
 class Search:
     """See the module's text.  `ports` is what may be tried, in order."""
 
-    def __init__(self, ports: Iterable[int], settings: SearchSettings | None = None) -> None:
+    def __init__(
+        self, ports: Iterable[int], settings: SearchSettings | None = None, *, rng: Random
+    ) -> None:
+        """`rng`: of tokens; whoever can foretell it can make up answers."""
         self._set = settings or SearchSettings()
+        self._rng = rng
+        self.prefix = rng.randrange(1, 1 << 16)
+        """Upper half of all tokens of this search."""
+        self._unasked = 0
         self._source = iter(ports)
         self._depths: dict[int, Depth] = {}
         self._queue: deque[tuple[int, int, int]] = deque()
@@ -112,7 +125,6 @@ class Search:
         self._under_way: dict[int, Port] = {}
         self._complete: dict[int, Port] = {}
         self._tried = 0
-        self._token = 0
         self._probes = self._lost = 0
         self._distance = 0
         self._measuring = True
@@ -134,8 +146,9 @@ class Search:
         self._expire(now)
         self._fill()
         out: list[Probe] = []
-        for _ in range(len(self._queue)):
-            port, ttl, attempt = self._queue.popleft()
+        asks, self._queue = [*self._queue], deque()
+        self._rng.shuffle(asks)
+        for port, ttl, attempt in asks:
             depth = self._depth(ttl)
             if depth.next_s > now:
                 self._queue.append((port, ttl, attempt))
@@ -156,15 +169,20 @@ class Search:
     def heard(self, reply: Reply, now: float) -> None:
         """Take an answer.  What nobody asked for is ignored."""
         flying = self._flying.get(reply.token)
-        if flying is None or flying[0] != reply.port:
+        if flying is None or flying[0] != reply.port or reply.ttl > flying[1]:
+            self._unasked += 1
             return
         del self._flying[reply.token]
-        port, ttl, _, sent = flying
+        port, ttl, attempt, sent = flying
         depth = self._depth(ttl)
         depth.streak += 1
         if depth.streak >= 10:
             depth.streak = 0
             depth.gap_s = max(1 / self._set.per_hop_pps, depth.gap_s * 0.7)
+        echo = port == 0
+        if (echo or reply.kind is not Kind.HOP) and not depth.agreed(echo=echo, kind=reply.kind):
+            self._again(port, ttl, attempt)
+            return
         if port == 0:
             self._echoed(ttl, reply)
             return
@@ -174,6 +192,14 @@ class Search:
             if reply.kind is Kind.REACHED:
                 self._settle(port)
                 return
+        if (port, ttl) not in self._checks and not depth.routers[reply.responder]:
+            claims = depth.claims.setdefault(reply.responder, [])
+            claims.append((port, now - sent))
+            if len(claims) < MIN_ANSWERS:
+                self._again(port, ttl, attempt)
+                return
+            for other, rtt in depth.claims.pop(reply.responder)[:-1]:
+                self._met(other, ttl, reply.responder, rtt)
         self._met(port, ttl, reply.responder, now - sent)
 
     def result(self) -> Found:
@@ -196,6 +222,7 @@ class Search:
             answered=known / total if total else 0.0,
             sprayed=self._sprayed,
             rtt_s=rtt,
+            unconfirmed=self._unasked + sum(len(d.claims) for d in self._depths.values()),
         )
 
     # How far away
@@ -303,12 +330,13 @@ class Search:
         if (port, ttl) in self._checks:
             self._checks.discard((port, ttl))
             before = self._entry(port).known.get(ttl)
-            self._sprayed |= before is not None and before != router
+            known = router in self._depth(ttl).routers
+            self._sprayed |= known and before is not None and before != router
             return
         entry = self._entry(port)
         depth = self._depth(ttl)
         skipped = self._shared(ttl) or depth.silent
-        depth.routers[router] += 1
+        depth.routers[router] += entry.known.get(ttl) != router
         depth.silent = False
         entry.known[ttl] = router
         if ttl == max(entry.known):
@@ -344,17 +372,22 @@ class Search:
             depth = self._depth(ttl)
             depth.streak = 0
             depth.gap_s = min(SLOWEST_S, depth.gap_s * 2)
-            if attempt < self._patience(port, depth):
-                self._queue.append((port, ttl, attempt + 1))
-            elif port == 0:
-                self._unanswered += 1
-                self._ask_distance(ttl + 1)
-            else:
-                self._gave_up(port, ttl)
+            self._again(port, ttl, attempt)
+
+    def _again(self, port: int, ttl: int, attempt: int) -> None:
+        """Ask once more, or give up."""
+        if attempt < self._patience(port, self._depth(ttl)):
+            self._queue.append((port, ttl, attempt + 1))
+        elif port == 0:
+            self._unanswered += 1
+            self._ask_distance(ttl + 1)
+        else:
+            self._gave_up(port, ttl)
 
     def _patience(self, port: int, depth: Depth) -> int:
         """Attempts: few where nobody has answered yet, many where somebody does."""
-        return self._set.attempts if port and depth.routers else min(3, self._set.attempts)
+        answers = depth.routers or depth.claims if port else depth.said
+        return self._set.attempts if answers else min(3, self._set.attempts)
 
     def _gave_up(self, port: int, ttl: int) -> None:
         if (port, ttl) in self._checks:
@@ -390,11 +423,10 @@ class Search:
         return entry.known.get(ttl, common)
 
     def _next_token(self) -> int:
-        for _ in range(MAX_TOKEN):
-            self._token = self._token % MAX_TOKEN + 1
-            if self._token not in self._flying:
-                break
-        return self._token
+        while True:
+            token = self.prefix << 16 | self._rng.randrange(1, 1 << 16)
+            if token not in self._flying:
+                return token
 
 
 def differ(one: Hops, other: Hops) -> bool:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from hostcc.paths.packets import Kind
+
+MIN_ANSWERS = 2
+"""Until a router, a distance or an end is believed."""
+
 
 @dataclass
 class Depth:
@@ -18,6 +23,15 @@ class Depth:
     """Nobody has ever answered there."""
     unanswered: int = 0
     """Ports that gave up there although others get answers."""
+    claims: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """Router of a single answer -> the port that met it and the time that it took."""
+    said: Counter[tuple[bool, Kind]] = field(default_factory=Counter)
+    """(Asked by echo?, what the answer says) -> how often."""
+
+    def agreed(self, *, echo: bool, kind: Kind) -> bool:
+        """Count an answer; whether as many say so as are needed to believe it."""
+        self.said[echo, kind] += 1
+        return self.said[echo, kind] >= MIN_ANSWERS
 
 
 @dataclass

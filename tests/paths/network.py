@@ -71,7 +71,7 @@ def play(
     network: Network, ports: range = range(100, 5000), settings: SearchSettings | None = None
 ) -> tuple[Found, float]:
     """Run a search to its end; what it found, and how long it took."""
-    search, now = Search(ports, settings), 0.0
+    search, now = Search(ports, settings, rng=random.Random(network.seed)), 0.0
     arriving: list[tuple[float, int, Reply]] = []
     for step in range(200_000):
         for probe in search.due(now):

@@ -27,26 +27,34 @@ def header_bytes(target: Target) -> int:
     return 40 if target.ipv6 else 20
 
 
-def exceeded(target: Target, packet: bytes) -> bytes:
+tokens = st.integers(1, 0xFFFF).flatmap(
+    lambda upper: st.integers(1, 0xFFFF).map(lambda lower: upper << 16 | lower)
+)
+TOKEN = 0x4843_0009
+
+
+def exceeded(target: Target, packet: bytes, left: int = 1) -> bytes:
     """The ICMP message of a router that quotes as much as the oldest ones do."""
+    at = 7 if target.ipv6 else 8
+    packet = packet[:at] + bytes([left]) + packet[at + 1 :]
     quoted = packet[: header_bytes(target) + 8]
     if target.ipv6:
         return struct.pack("!BBHI", 3, 0, 0, 0) + packet[:1232]
     return struct.pack("!BBHI", 11, 0, 0, 0) + quoted
 
 
-@given(target=targets, port=st.integers(1, 65535), ttl=st.integers(1, 64),
-       token=st.integers(1, packets.MAX_TOKEN))  # fmt: skip
+@given(target=targets, port=st.integers(1, 65535), ttl=st.integers(1, 64), token=tokens)
 def test_round_trip(target: Target, port: int, ttl: int, token: int) -> None:
     packet = packets.probe(target, port, ttl, token)
     body = packet[header_bytes(target) :]
     assert struct.unpack_from("!HH", body) == (port, target.dst_port)
     assert packet[7 if target.ipv6 else 8] == ttl
     reply = packets.parse_reply(target, "router", exceeded(target, packet))
-    assert reply == Reply(Kind.HOP, "router", token, port)
+    assert reply == Reply(Kind.HOP, "router", token, port, 1)
+    assert packets.parse_reply(target, "router", exceeded(target, packet, 2)) is None
 
 
-@given(port=st.integers(1, 65535), token=st.integers(1, packets.MAX_TOKEN), v6=st.booleans())
+@given(port=st.integers(1, 65535), token=tokens, v6=st.booleans())
 def test_a_tcp_probe_can_do_no_harm(port: int, token: int, v6: bool) -> None:
     target = TARGETS[2 if v6 else 0]
     packet = packets.probe(target, port, 4, token)
@@ -60,16 +68,24 @@ def test_a_tcp_probe_can_do_no_harm(port: int, token: int, v6: bool) -> None:
 
 
 def test_a_udp_probe_is_no_roce_packet() -> None:
-    body = packets.probe(TARGETS[1], 50000, 4, 9)[20:]
-    assert struct.unpack_from("!HHHH", body) == (50000, 4791, 16, 0)
+    body = packets.probe(TARGETS[1], 50000, 4, TOKEN)[20:]
+    assert struct.unpack_from("!HHHH", body) == (50000, 4791, 16, 9)
     assert len(body) - 8 < 12 + 4  # transport header and ICRC
 
 
-@given(target=targets, ttl=st.integers(1, 64), token=st.integers(1, packets.MAX_TOKEN))
+@given(token=tokens)
+def test_the_checksum_of_a_udp_probe_is_right_whatever_it_says(token: int) -> None:
+    target = TARGETS[1]
+    body = packets.probe(target, 50000, 4, token)[20:]
+    addresses = packets._packed(target.src) + packets._packed(target.dst)
+    assert packets.checksum(addresses + struct.pack("!BBH", 0, UDP, len(body)) + body) == 0
+
+
+@given(target=targets, ttl=st.integers(1, 64), token=tokens)
 def test_echo(target: Target, ttl: int, token: int) -> None:
     packet = packets.echo(target, ttl, token)
     reply = packets.parse_reply(target, "router", exceeded(target, packet))
-    assert reply == Reply(Kind.HOP, "router", token, 0)
+    assert reply == Reply(Kind.HOP, "router", token, 0, 1)
     body = packet[header_bytes(target) :]
     answer = struct.pack("!BB", 129 if target.ipv6 else 0, 0) + body[2:]
     assert packets.parse_reply(target, target.dst, answer) == Reply(
@@ -80,14 +96,14 @@ def test_echo(target: Target, ttl: int, token: int) -> None:
 
 def test_unreachable() -> None:
     target = TARGETS[1]
-    quoted = packets.probe(target, 50000, 4, 9)
+    quoted = packets.probe(target, 50000, 4, TOKEN)
     closed = struct.pack("!BBHI", 3, 3, 0, 0) + quoted
     assert packets.parse_reply(target, target.dst, closed) == Reply(
-        Kind.REACHED, target.dst, 9, 50000
+        Kind.REACHED, target.dst, TOKEN, 50000, 4
     )
     filtered = struct.pack("!BBHI", 3, 13, 0, 0) + quoted
     assert packets.parse_reply(target, "198.18.0.1", filtered) == Reply(
-        Kind.REFUSED, "198.18.0.1", 9, 50000
+        Kind.REFUSED, "198.18.0.1", TOKEN, 50000, 4
     )
 
 

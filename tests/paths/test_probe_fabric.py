@@ -145,9 +145,9 @@ def _arrive(where: Target, port: int) -> None:
     from hostcc.paths.probe_socket import ProbeSocket
     from hostcc.paths.search import Probe
 
-    with ProbeSocket(where) as sock:
+    with ProbeSocket(where, 7) as sock:
         for token in range(1, 6):
-            sock.send(Probe(token, 64, port))
+            sock.send(Probe(7 << 16 | token, 64, port))
 
 
 def test_a_link_that_goes_down_changes_the_paths(fabric: LeafSpine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections import Counter
 from collections.abc import Callable
@@ -192,13 +193,81 @@ def test_a_dead_destination_ends() -> None:
     assert seconds < 60
 
 
+def answers(search: Search, probe: Probe, router: str, now: float = 0.0) -> None:
+    search.heard(Reply(Kind.HOP, router, probe.token, probe.port, 1), now)
+
+
 def test_unasked_answers_are_ignored() -> None:
-    search = Search(range(100, 110))
-    probe = search.due(0.0)[0]
-    search.heard(Reply(Kind.HOP, "mallory", probe.token + 1, 0), 0.0)
-    search.heard(Reply(Kind.HOP, "mallory", probe.token, 777), 0.0)
-    search.heard(Reply(Kind.HOP, "leaf1", probe.token, 0), 0.0)
-    assert [p.ttl for p in search.due(0.0)] == [2]
+    search = Search(range(100, 110), rng=random.Random(1))
+    (probe,) = search.due(0.0)
+    search.heard(Reply(Kind.HOP, "mallory", probe.token ^ 1, 0, 1), 0.0)
+    search.heard(Reply(Kind.HOP, "mallory", probe.token, 777, 1), 0.0)
+    search.heard(Reply(Kind.REFUSED, "mallory", probe.token, 0, probe.ttl + 1), 0.0)
+    assert search.result().unconfirmed == 3
+    answers(search, probe, "leaf1")
+    (again,) = search.due(1.0)
+    assert (again.ttl, again.token != probe.token) == (1, True)
+    answers(search, again, "leaf1", 1.0)
+    assert [p.ttl for p in search.due(2.0)] == [2]
+
+
+def test_tokens_of_a_search_share_a_half_and_are_never_guessed_from_the_last() -> None:
+    """And not the same from one search to the next."""
+    seen = []
+    for seed in range(20):
+        search, now = Search(range(100, 900), rng=random.Random(seed)), 0.0
+        for _ in range(10):
+            probes = search.due(now)
+            assert {probe.token >> 16 for probe in probes} <= {search.prefix}
+            seen += [probe.token for probe in probes]
+            now += 1.0
+    assert len({token >> 16 for token in seen}) == 20
+    assert len({token & 0xFFFF for token in seen}) == len(seen)
+    assert min(seen) > 1 << 16
+
+
+def test_a_router_with_one_answer_is_not_believed() -> None:
+    """One answer of a stranger in each search is as if it had never come."""
+    for number in range(4, 60):
+        network = Network(leaf_spine(2), seed=3)
+        genuine, asked = network.answer, 0
+
+        def forged(probe: Probe, now: float, number: int = number) -> Reply | None:
+            nonlocal asked
+            asked += 1
+            reply = genuine(probe, now)  # noqa: B023 - called in this turn only
+            if asked == number and probe.port:
+                return Reply(Kind.HOP, "mallory", probe.token, probe.port, 1)
+            return reply
+
+        network.answer = forged  # type: ignore[method-assign]
+        found, _ = play(network)
+        assert set(found.paths) == set(leaf_spine(2))
+        assert not found.sprayed
+        assert found.distance == 4
+
+
+def test_one_answer_does_not_end_a_path() -> None:
+    for kind in (Kind.REACHED, Kind.REFUSED):
+        network = Network(leaf_spine(2), seed=3)
+        genuine, asked = network.answer, Counter[bool]()
+
+        def forged(
+            probe: Probe,
+            now: float,
+            kind: Kind = kind,
+            genuine: Callable[[Probe, float], Reply | None] = genuine,
+            asked: Counter[bool] = asked,
+        ) -> Reply | None:
+            asked[probe.port > 0] += 1
+            if asked[probe.port > 0] == 1:  # of echo requests, and of ports
+                return Reply(kind, "mallory", probe.token, probe.port, 0)
+            return genuine(probe, now)
+
+        network.answer = forged  # type: ignore[method-assign]
+        found, _ = play(network)
+        assert set(found.paths) == set(leaf_spine(2))
+        assert found.distance == 4
 
 
 def test_unequal_lengths() -> None:

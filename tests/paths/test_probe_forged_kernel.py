@@ -1,0 +1,60 @@
+"""Probing while a stranger answers, too, as fast as it can."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from hostcc.lab import netns
+from hostcc.lab.leafspine import LeafSpine
+from hostcc.lab.leafspine_plan import LeafSpineSpec
+from hostcc.paths import counts
+from hostcc.paths.packets import TCP, UDP, Target
+from hostcc.paths.prober import search
+from hostcc.paths.search import SILENT, SearchSettings
+
+pytestmark = pytest.mark.kernel
+
+SPINES = 2
+PROBES = 100
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[LeafSpine]:
+    """The second leaf says nothing to the first host; the stranger is that one's neighbour."""
+    with LeafSpine(LeafSpineSpec(spines=SPINES, hosts_per_leaf=2)) as built:
+        silent = f"rule add iif lo to {built.host(1).address} blackhole"
+        netns.batch("ip", [silent], built.namespace("leaf2"))
+        yield built
+
+
+@pytest.mark.parametrize("protocol", [TCP, UDP])
+def test_forged_answers_invent_no_hop(fabric: LeafSpine, protocol: int) -> None:
+    prober, stranger, aim = fabric.host(1), fabric.host(2), fabric.host(3)
+    where = Target(prober.address, aim.address, protocol, 5201 if protocol == TCP else 4791)
+    spines = {link.address(of_spine=True) for link in fabric.links}
+    words = [prober.address, aim.address, str(where.dst_port), str(protocol)]
+    probes = forged = 0
+    with netns.spawn(
+        [sys.executable, "-m", "tests.paths.forger", *words],
+        namespace=fabric.namespace(stranger.name), cgroup=None,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as forger:  # fmt: skip
+        while probes < PROBES:
+            found = netns.inside(
+                fabric.namespace(prober.name),
+                lambda: search(where, counts.candidate_ports(), SearchSettings()),
+            )
+            probes += found.probes
+            hops = {hop for path in found.paths for hop in path}
+            assert stranger.address not in hops
+            assert {hop for path in found.paths for hop in path[1:]} <= {SILENT, *spines}
+            assert len(found.paths) == SPINES, found
+            assert not found.sprayed
+        out, _ = forger.communicate()
+        forged = int(out)
+    assert forged > 10 * PROBES
+    print(f"{probes} probes beside {forged} forged answers")
