@@ -12,7 +12,7 @@ import numpy as np
 
 ALPHA_MAX, SHIFT_G = 1024, 4
 ECN_OK, DEMAND_CWR = 1, 4
-ACK_NOW = 16
+ACK_TIMER, ACK_NOW = 2, 16
 RECOVERY = 3
 SYN_SENT = 2
 EVENT_LOSS, EVENT_NO_CE, EVENT_IS_CE = 3, 4, 5
@@ -45,6 +45,8 @@ class DctcpOracle:
     initialised: bool = False
     """An accepted socket is used before the congestion control's init is called."""
     up: bool = False
+    same_until: int = 0
+    """Of what was received, all before this sequence number had the same mark."""
 
     def expected(self, op: str, r: np.void) -> After:
         if op == "init":
@@ -85,7 +87,7 @@ class DctcpOracle:
             after.ssthresh = self._lost(after.cwnd)
 
     def _begin_window(self, r: np.void) -> None:
-        self.window_end = int(r["snd_nxt"])
+        self.window_end, self.same_until = int(r["snd_nxt"]), self.same_until or int(r["rcv_nxt"])
         self.delivered, self.delivered_ce = int(r["delivered"]), int(r["delivered_ce"])
 
     def _acknowledged(self, r: np.void) -> None:
@@ -116,9 +118,12 @@ class DctcpOracle:
         """The receiver's ECE follows the marks packet by packet (section 3.2)."""
         mark = bool(r["argument"] == EVENT_IS_CE)
         if mark != self.ce:
-            # So that the sender hears of it at once.
+            # So that the sender hears of it at once.  An ACK that is due goes out before; where
+            # it speaks for all that has come, nothing is due any more.
+            if after.ack_pending & ACK_TIMER and self.same_until == r["rcv_nxt"]:
+                after.ack_pending = 0
             after.ack_pending |= ACK_NOW
-        self.ce = mark
+        self.ce, self.same_until = mark, int(r["rcv_nxt"])
         after.ecn_flags &= ~DEMAND_CWR
         if mark:
             after.ecn_flags |= DEMAND_CWR

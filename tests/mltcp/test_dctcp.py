@@ -99,6 +99,10 @@ def test_every_mark_is_reported(stage: Stage, progs: Path) -> None:
     speaks for both a marked and an unmarked packet."""
     other = stage.fabric.namespace(stage.host(1).name)
 
+    # A loss that is none is sent again, and both copies can be marked: no probes for the tail.
+    probes = "net.ipv4.tcp_early_retrans"
+    stage.sysctl({probes: "0"})
+
     def scene() -> None:
         stage.clear()
         before = marked_packets(other)
@@ -113,8 +117,10 @@ def test_every_mark_is_reported(stage: Stage, progs: Path) -> None:
         assert marked_packets(other) - before > 50
         assert max(r["delivered_ce"] for r in trace.records) == marked_packets(other) - before
 
-    # A time-out on a busy machine sends a packet twice, and both copies can be marked.
-    attempts(scene, 10)
+    try:
+        attempts(scene, 20)  # after a time-out on a busy machine it is the same
+    finally:
+        stage.sysctl({probes: "3"})
 
 
 def test_another_factor_shows(stage: Stage, progs: Path) -> None:
