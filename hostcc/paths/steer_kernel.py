@@ -95,6 +95,7 @@ class SteerKernel:
             self._adopt()
             self._object.load()
             self._out, self._in = self._object.map("steer_out"), self._object.map("steer_in")
+            self._strays = self._object.map("steer_strays")
             self._conf, self._binds = (
                 self._object.map("steer_conf"),
                 self._object.map("steer_binds"),
@@ -189,7 +190,7 @@ class SteerKernel:
 
     def accept(self, wire: FlowKey, port: int, stamp: int) -> None:
         """Give back its own port to what arrives with `wire`; again: it is still wanted."""
-        self._in.update(_key(wire), (time.monotonic_ns(), 0, stamp, port, (0, 0, 0)))
+        self._in.update(_key(wire), (time.monotonic_ns(), 0, stamp, 0, port, 0))
 
     def forget(self, wire: FlowKey) -> None:
         """Stop translating."""
@@ -237,6 +238,12 @@ class SteerKernel:
         """(Connections that got a port of the list, those that did not) since set_ports."""
         value = self._binds.lookup((_packed(dst), dst_port, 0))
         return (0, 0) if value is None else (int(value["bound"]), int(value["failed"]))
+
+    def strays(self) -> dict[str, int]:
+        """Packets of strangers that ended nothing: resets and SYNs that fit no flow, and
+        fitting resets above the limit of STEER_RESETS a second."""
+        value = self._strays.lookup(0)
+        return {name: int(value[name]) for name in ("resets", "syns", "over")}
 
     def program_stats(self) -> Any:
         """Runs and time of the programs; see bpf.stats."""

@@ -27,14 +27,17 @@ until = patience.until
 
 
 class Pair:
-    """Agents "h1" and "h2"; `mail` is delivered by `exchange`."""
+    """Agents "h1", which sends, and one that receives; `mail` is delivered by `deliver`."""
 
-    def __init__(self, fabric: LeafSpine, *, v6: bool = False, way: Way | None = None) -> None:
+    def __init__(
+        self, fabric: LeafSpine, *, v6: bool = False, way: Way | None = None, receiver: int = 2
+    ) -> None:
         self.fabric, self.way = fabric, way
-        one, two = fabric.host(1), fabric.host(2)
+        one, two = fabric.host(1), fabric.host(receiver)
+        self.receiver = two.name
         self.addresses = {
             "h1": one.address6 if v6 else one.address,
-            "h2": two.address6 if v6 else two.address,
+            two.name: two.address6 if v6 else two.address,
         }
         self.mail: list[tuple[str, str, bytes]] = []
         self.kernels: dict[str, SteerKernel] = {}
@@ -86,7 +89,7 @@ class Pair:
         self.deliver()
 
     def move(self, flow: FlowKey, port: int) -> None:
-        self.agents["h1"].move(flow, "h2", port)
+        self.agents["h1"].move(flow, self.receiver, port)
         self.deliver()
         assert self.agents["h1"].sender.active(flow) == port, self.agents["h1"].sender.refusals
 
@@ -97,13 +100,13 @@ class Pair:
 
 
 class Stream:
-    """A checksummed stream from h1 to h2."""
+    """A checksummed stream from h1 to the receiver."""
 
     def __init__(self, pair: Pair, port: int, source: int) -> None:
         self._pair = pair
-        address = pair.addresses["h2"]
+        address = pair.addresses[pair.receiver]
         self._stream = CheckedStream(
-            partial(self._spawn, "h2", ["serve", address, str(port)]),
+            partial(self._spawn, pair.receiver, ["serve", address, str(port)]),
             partial(self._spawn, "h1", ["send", address, str(port), str(source)]),
         )
         self.flow = FlowKey(pair.addresses["h1"], address, self._stream.own_port, port)

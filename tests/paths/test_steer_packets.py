@@ -20,6 +20,8 @@ V4 = ("198.18.0.2", "198.18.1.2")
 V6 = ("fd00:4843:100::2", "fd00:4843:101::2")
 OWN, WIRE, DST = 40000, 50000, 80
 ACK, SYN, RST = 0x10, 0x02, 0x04
+SEQ, ACKED = 7, 9
+"""What packets here carry unless they say otherwise."""
 SHAPES = ["plain", "vlan", "qinq", "options"]
 
 
@@ -35,12 +37,12 @@ class Programs:
 
     def leave(self, ends: tuple[str, str], kind: str = "STEER_REWRITE", label: int = 0) -> None:
         enum = self.obj.enums
-        self.out.update(key(*ends, WIRE), (enum["STEER_GUARD"], 0, 0, OWN, 0, 0, 0))
-        self.out.update(key(*ends, OWN), (enum[kind], 0, label, WIRE, 0, 0, 0))
+        self.out.update(key(*ends, WIRE), (enum["STEER_GUARD"], 0, 0, OWN, *[0] * 5))
+        self.out.update(key(*ends, OWN), (enum[kind], 0, label, WIRE, *[0] * 5))
 
     def arrive(self, ends: tuple[str, str], idle_s: float = 0.0) -> None:
         used = time.monotonic_ns() - int(idle_s * 1e9)
-        self.into.update(key(*ends, WIRE), (used, 0, 1, OWN, (0, 0, 0)))
+        self.into.update(key(*ends, WIRE), (used, 0, 1, 0, OWN, 0))
 
     def run(self, hook: str, packet: bytes) -> bytes:
         after, verdict, _ = testrun.run_packet(self.obj.program_fd(f"steer_{hook}"), packet)
@@ -49,6 +51,9 @@ class Programs:
 
     def broken(self, ends: tuple[str, str]) -> int:
         return int(self.out.lookup(key(*ends, OWN))["broken"])
+
+    def strays(self, name: str) -> int:
+        return int(self.obj.map("steer_strays").lookup(0)[name])
 
 
 @pytest.fixture
@@ -77,9 +82,12 @@ def pseudo(src: str, dst: str, protocol: int, length: int) -> bytes:
     return packed(src) + packed(dst) + struct.pack("!BBH", 0, protocol, length)
 
 
-def tcp(src: str, dst: str, sport: int, flags: int = ACK, dport: int = DST) -> bytes:
+def tcp(
+    src: str, dst: str, sport: int, flags: int = ACK, dport: int = DST, seq: int = SEQ,
+    ack: int = ACKED,
+) -> bytes:  # fmt: skip
     def made(csum: int) -> bytes:
-        head = struct.pack("!HHIIBBHHH", sport, dport, 7, 9, 5 << 4, flags, 100, csum, 0)
+        head = struct.pack("!HHIIBBHHH", sport, dport, seq, ack, 5 << 4, flags, 100, csum, 0)
         return head + b"payload!" * 8
 
     return made(checksum(pseudo(src, dst, TCP, 84) + made(0)))
@@ -177,13 +185,48 @@ def test_a_reset_of_the_port_on_the_wire_stops_the_rewriting(
     programs: Programs, ends: tuple[str, str]
 ) -> None:
     programs.leave(ends)
-    other = frame(ip(ends[1], ends[0], tcp(ends[1], ends[0], DST, RST, dport=OWN)))
+    for early in (answer(ends, RST, seq=0), answer(ends, RST)):  # nothing has left rewritten yet
+        assert programs.run("ingress", early) == early
+    assert programs.run("egress", whole(ends, OWN)) == whole(ends, WIRE)
+    other = answer(ends, RST, dport=OWN)
     assert programs.run("ingress", other) == other
-    assert programs.broken(ends) == 0
-    reset = frame(ip(ends[1], ends[0], tcp(ends[1], ends[0], DST, RST, dport=WIRE)))
+    assert (programs.broken(ends), programs.strays("resets")) == (0, 2)
+    reset = answer(ends, RST)
     assert programs.run("ingress", reset) == reset
     assert programs.broken(ends) == programs.obj.enums["STEER_RESET"]
     assert programs.run("egress", whole(ends, OWN)) == whole(ends, OWN)
+
+
+def answer(
+    ends: tuple[str, str], flags: int, dport: int = WIRE, seq: int = ACKED, ack: int = 0
+) -> bytes:
+    """What the receiver sends; a reset has the number that it was told it may go on with."""
+    there, here = ends[1], ends[0]
+    return frame(ip(there, here, tcp(there, here, DST, flags, dport, seq, ack)))
+
+
+@pytest.mark.parametrize("ends", [V4, V6])
+def test_a_forged_reset_stops_nothing(programs: Programs, ends: tuple[str, str]) -> None:
+    programs.leave(ends)
+    programs.run("egress", whole(ends, OWN))
+    near = [ACKED + away for away in (-9, -1, 1, 1 << 31)]
+    for seq in near:
+        forged = answer(ends, RST, seq=seq)
+        assert programs.run("ingress", forged) == forged
+    assert (programs.broken(ends), programs.strays("resets")) == (0, len(near))
+
+
+def test_resets_end_so_many_flows_a_second_and_no_more(programs: Programs) -> None:
+    most = programs.obj.enums["STEER_RESETS"]
+    programs.leave(V4)
+    programs.run("egress", whole(V4, OWN))
+    strays = programs.obj.map("steer_strays")
+    while not programs.strays("over"):  # once more if a new second began meanwhile
+        strays.update(0, (0, 0, 0, time.monotonic_ns() // 10**9, most))
+        programs.leave(V4)
+        programs.run("egress", whole(V4, OWN))
+        programs.run("ingress", answer(V4, RST))
+    assert programs.broken(V4) == 0
 
 
 def test_a_real_connection_on_the_port_wins(programs: Programs) -> None:
@@ -195,7 +238,27 @@ def test_a_real_connection_on_the_port_wins(programs: Programs) -> None:
     assert programs.run("egress", syn) == syn
     assert programs.broken(V4) == programs.obj.enums["STEER_COLLISION"]
     assert programs.run("ingress", syn) == syn
+    answered = answer(V4, SYN | ACK, seq=6000)
+    assert programs.run("egress", answered) == answered
+    shaken = frame(ip(*V4, tcp(*V4, WIRE, ack=6001)))
+    assert programs.run("ingress", shaken) == shaken
     assert programs.into.lookup(key(*V4, WIRE)) is None
+
+
+@pytest.mark.parametrize("ends", [V4, V6])
+def test_a_forged_syn_ends_no_translation(programs: Programs, ends: tuple[str, str]) -> None:
+    """Who does not see the answer cannot complete the handshake."""
+    programs.arrive(ends)
+    syn, moved = whole(ends, WIRE, flags=SYN), whole(ends, WIRE)
+    assert programs.run("ingress", syn) == syn  # as it is: nobody's ports are given to it
+    for answered in (False, True):
+        if answered:
+            programs.run("egress", answer(ends, SYN | ACK, seq=6000))
+        for ack in (0, 6000, 6002):
+            guess = frame(ip(*ends, tcp(*ends, WIRE, ack=ack)))
+            assert programs.run("ingress", guess) == frame(ip(*ends, tcp(*ends, OWN, ack=ack)))
+    assert programs.run("ingress", moved) == whole(ends, OWN)
+    assert programs.strays("syns") == 1
 
 
 def test_a_new_connection_with_the_old_ports_starts_plain(programs: Programs) -> None:

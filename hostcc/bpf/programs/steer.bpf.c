@@ -8,6 +8,10 @@
  *
  * Whatever is in doubt leaves as the socket made it, which is always right: a sender whose
  * agent is silent rewrites nothing, a reset of a port on the wire ends its rewriting at once.
+ *
+ * Strangers can send any reset and any SYN.  A reset counts with the sequence number that the
+ * receiver must use, which is what we acknowledged last (RFC 9293, 3.5.2).  A SYN counts once the
+ * handshake is complete: its sender has then seen the number in our answer.
  */
 #include "steer_packet.h"
 
@@ -41,6 +45,13 @@ struct {
 	__type(key, u32);
 	__type(value, struct steer_conf);
 } steer_conf SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct steer_strays);
+} steer_strays SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -79,18 +90,75 @@ static __always_inline void set_label(struct __sk_buff *skb, const struct packet
 	bpf_skb_store_bytes(skb, p->l3, &first, sizeof(first), 0);
 }
 
-/* A packet shows that the entry of the flow with this port on the wire is wrong. */
-static __always_inline void give_up(struct steer_key *wire, u32 why)
+static __always_inline struct steer_strays *strays(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&steer_strays, &zero);
+}
+
+/* The entry that is rewritten to this port on the wire, and still whole. */
+static __always_inline struct steer_out *rewritten_to(const struct steer_key *wire)
 {
 	struct steer_out *guard = bpf_map_lookup_elem(&steer_out, wire), *entry;
 	struct steer_key own = *wire;
 
 	if (!guard || guard->kind != STEER_GUARD)
-		return;
+		return NULL;
 	own.sport = guard->port;
 	entry = bpf_map_lookup_elem(&steer_out, &own);
-	if (entry && entry->kind == STEER_REWRITE && entry->port == wire->sport && !entry->broken)
-		entry->broken = why;
+	if (!entry || entry->kind != STEER_REWRITE || entry->port != wire->sport || entry->broken)
+		return NULL;
+	return entry;
+}
+
+/* A reset arrives for a port on the wire: the receiver no longer knows it, if it is its own. */
+static __always_inline void reset(const struct steer_key *wire, u32 seq)
+{
+	struct steer_out *entry = rewritten_to(wire);
+	struct steer_strays *s = strays();
+	u64 second;
+
+	if (!entry || !s)
+		return;
+	if (!entry->packets || seq != entry->ack) {
+		__sync_fetch_and_add(&s->resets, 1);
+		return;
+	}
+	/* Races count a few more or less. */
+	second = bpf_ktime_get_coarse_ns() / 1000000000;
+	if (s->second != second) {
+		s->second = second;
+		s->ended = 0;
+	}
+	if (__sync_fetch_and_add(&s->ended, 1) >= STEER_RESETS)
+		__sync_fetch_and_add(&s->over, 1);
+	else
+		entry->broken = STEER_RESET;
+}
+
+static __always_inline void turn_round(struct steer_key *key)
+{
+	struct steer_key was = *key;
+
+	__builtin_memcpy(key->src, was.dst, 16);
+	__builtin_memcpy(key->dst, was.src, 16);
+	key->sport = was.dport;
+	key->dport = was.sport;
+}
+
+/* This host answers a SYN: who acknowledges that has seen it, and is no forger. */
+static __always_inline void note_answer(const struct packet *p)
+{
+	struct steer_key arriving = p->key;
+	struct steer_in *entry;
+
+	turn_round(&arriving);
+	entry = bpf_map_lookup_elem(&steer_in, &arriving);
+	if (!entry)
+		return;
+	entry->answered = p->seq + 1;
+	entry->answers = 1;
 }
 
 SEC("tc")
@@ -102,15 +170,20 @@ int steer_egress(struct __sk_buff *skb)
 
 	if (!read_packet(skb, &p) || p.proto != IPPROTO_TCP || !read_tcp(skb, &p))
 		return -1;
+	if ((p.flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK))
+		note_answer(&p);
 	entry = bpf_map_lookup_elem(&steer_out, &p.key);
 	/* Probes have no flag at all and keep the port that they ask about. */
 	if (!entry || !(p.flags & (TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK)))
 		return -1;
 	if (p.flags & TCP_SYN) {
-		if (entry->kind == STEER_GUARD)
-			give_up(&p.key, STEER_COLLISION);
-		else if (!(p.flags & TCP_ACK))
+		if (entry->kind == STEER_GUARD) {
+			entry = rewritten_to(&p.key);
+			if (entry)
+				entry->broken = STEER_COLLISION;
+		} else if (!(p.flags & TCP_ACK)) {
 			entry->broken = STEER_ENDED;
+		}
 		return -1;
 	}
 	if (entry->kind == STEER_GUARD || entry->broken)
@@ -125,6 +198,8 @@ int steer_egress(struct __sk_buff *skb)
 			set_label(skb, &p, entry->label);
 		return -1;
 	}
+	if (p.flags & TCP_ACK)
+		entry->ack = p.ack;
 	set_port(skb, p.l4, p.l4 + __builtin_offsetof(struct tcp, csum), p.key.sport, entry->port);
 	return -1;
 }
@@ -157,20 +232,11 @@ static __always_inline void restore_quoted(struct __sk_buff *skb, const struct p
 		set_port(skb, quoted.l4, p->l4 + 2, quoted.key.sport, guard->port);
 }
 
-static __always_inline void turn_round(struct steer_key *key)
-{
-	struct steer_key was = *key;
-
-	__builtin_memcpy(key->src, was.dst, 16);
-	__builtin_memcpy(key->dst, was.src, 16);
-	key->sport = was.dport;
-	key->dport = was.sport;
-}
-
 SEC("tc")
 int steer_ingress(struct __sk_buff *skb)
 {
 	const struct steer_conf *c;
+	struct steer_strays *s;
 	struct steer_in *entry;
 	struct packet p;
 	u64 now;
@@ -187,14 +253,24 @@ int steer_ingress(struct __sk_buff *skb)
 	if (!entry) {
 		if (p.flags & TCP_RST) {
 			turn_round(&p.key);
-			give_up(&p.key, STEER_RESET);
+			reset(&p.key, p.seq);
 		}
 		return -1;
 	}
 	c = conf();
 	now = bpf_ktime_get_coarse_ns();
-	/* Rewritten flows are past their SYN: here somebody really has this port. */
-	if (p.flags & TCP_SYN || !c || (s64)(now - entry->used_ns) > (s64)c->keep_ns) {
+	if (!c || (s64)(now - entry->used_ns) > (s64)c->keep_ns) {
+		bpf_map_delete_elem(&steer_in, &p.key);
+		return -1;
+	}
+	/* Rewritten flows are past their SYN: perhaps somebody really has this port. */
+	if (p.flags & TCP_SYN) {
+		s = strays();
+		if (s)
+			__sync_fetch_and_add(&s->syns, 1);
+		return -1;
+	}
+	if (entry->answers && p.flags & TCP_ACK && p.ack == entry->answered) {
 		bpf_map_delete_elem(&steer_in, &p.key);
 		return -1;
 	}

@@ -8,6 +8,7 @@ enum steer_limits {
 	STEER_BINDS = 4096,	/* destinations whose new connections are given a port */
 	STEER_BIND_PORTS = 32,	/* ports to choose from, for each */
 	STEER_BIND_TRIES = 8,	/* of them tried for one connection before the kernel chooses */
+	STEER_RESETS = 1024,	/* flows that resets may end in a second */
 };
 
 /* A packet's flow; IPv4 as ::ffff:a.b.c.d, ports in host order. */
@@ -39,6 +40,8 @@ struct steer_out {
 	__u32 label;
 	__u16 port;
 	__u16 pad;
+	__u32 ack;		/* acknowledgement number of the last packet rewritten */
+	__u32 pad2;
 	__u64 packets;		/* about: not counted atomically */
 	__u64 first_ns;		/* CLOCK_MONOTONIC of the first packet rewritten */
 };
@@ -48,8 +51,18 @@ struct steer_in {
 	__u64 used_ns;		/* CLOCK_MONOTONIC of the last use, to a tenth of a second */
 	__u64 packets;
 	__u64 stamp;		/* of the message that asked for it */
+	__u32 answered;		/* what acknowledges our answer to a SYN for the port on the wire */
 	__u16 port;		/* the sender's own */
-	__u16 pad[3];
+	__u16 answers;		/* 1: `answered` is set */
+};
+
+/* steer_strays[0]: packets that ended nothing because they fit no flow, and resets that did. */
+struct steer_strays {
+	__u64 resets;		/* with a sequence number that the receiver cannot have sent */
+	__u64 syns;		/* for a port on the wire, whose sender has not shown itself */
+	__u64 over;		/* fitting resets above STEER_RESETS */
+	__u64 second;		/* of CLOCK_MONOTONIC, that `ended` counts in */
+	__u64 ended;
 };
 
 /* steer_conf[0] */

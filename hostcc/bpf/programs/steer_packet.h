@@ -57,6 +57,7 @@ struct packet {
 	u8 proto;
 	u8 v6;
 	u8 flags;		/* TCP */
+	u32 seq, ack;		/* TCP */
 };
 
 static __always_inline void map4(u8 *to, u32 addr)
@@ -148,6 +149,8 @@ static __always_inline bool read_tcp(struct __sk_buff *skb, struct packet *p)
 	p->key.sport = bpf_ntohs(tcp.sport);
 	p->key.dport = bpf_ntohs(tcp.dport);
 	p->flags = tcp.flags;
+	p->seq = bpf_ntohl(tcp.seq);
+	p->ack = bpf_ntohl(tcp.ack);
 	return true;
 }
 

@@ -48,6 +48,7 @@ STEERING_COUNTERS = {
     "fell_back": "Flows that went back to ECMP because they fared badly",
     "refused": "Moves that did not come about",
 }
+STRAY_PACKETS = {"resets": "reset", "syns": "syn", "over": "too many resets"}
 
 
 class MetricsServer:
@@ -242,6 +243,15 @@ class MetricsServer:
                 yield self._core.CounterMetricFamily(
                     f"hostcc_flows_{key}", words, value=steering[key]
                 )
+        if strays := steering.get("strays"):
+            family = self._core.CounterMetricFamily(
+                "hostcc_stray_packets",
+                "Packets that fit no moved flow and ended none, by kind",
+                labels=["kind"],
+            )
+            for key, kind in STRAY_PACKETS.items():
+                family.add_metric([kind], float(strays[key]))
+            yield family
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients += 1

@@ -139,6 +139,7 @@ class Steer:
             "new_connections": self._binding.counts() if self._binding is not None else {},
             "prepared": len(self._ahead.prepared),
             "ahead": len(self._ahead.now),
+            "strays": hooked.kernel.strays() if hooked is not None else {},
             "move_s": hooked.steering.move_times() if hooked is not None else {},
             **self._counts,
         }

@@ -91,7 +91,7 @@ class Hooked:
     def __init__(self, _: PathsConfig, devices: list[str], *rest: object) -> None:
         self.devices = tuple(devices)
         self.steering = Steering()
-        self.kernel = SimpleNamespace(arriving=list)
+        self.kernel = SimpleNamespace(arriving=list, strays=dict)
         self.odd: list[Difference] = []
         self.ended: list[bool] = []
 

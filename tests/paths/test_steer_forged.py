@@ -1,0 +1,66 @@
+"""Moved flows while a stranger sends resets and SYNs for their ports on the wire."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from hostcc.lab import netns
+from hostcc.lab.leafspine import LeafSpine
+from hostcc.lab.leafspine_plan import LeafSpineSpec
+from hostcc.paths.exchange_types import Broken, FlowKey
+from tests.paths.steer_stage import PORT, Pair, counters, until
+
+pytestmark = pytest.mark.kernel
+
+FLOWS = 4
+FORGED = int(os.environ.get("HOSTCC_TEST_FORGED", "50000"))
+"""Of each kind, before the flows are looked at once more."""
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[LeafSpine]:
+    """The stranger is a neighbour of the sender."""
+    with LeafSpine(LeafSpineSpec(spines=2, hosts_per_leaf=2)) as built:
+        yield built
+
+
+def test_forged_resets_and_syns_leave_flows_where_they_are(fabric: LeafSpine) -> None:
+    stranger = fabric.namespace(fabric.host(2).name)
+    with Pair(fabric, receiver=3) as pair:
+        streams = [pair.stream(PORT + n) for n in range(FLOWS)]
+        ports = {stream.flow: 50000 + n for n, stream in enumerate(streams)}
+        for flow, port in ports.items():
+            pair.move(flow, port)
+        until(lambda: all(one.packets > 100 for one in pair.kernels["h1"].leaving()), "packets")
+        forger = _forger(pair, stranger, ports)
+        until(lambda: _beaten(pair) > FORGED, "forged packets")
+        kernel, agent = pair.kernels["h1"], pair.agents["h1"]
+        assert {one.flow: one.wire_port for one in kernel.leaving()} == ports
+        assert {one.broken for one in kernel.leaving()} == {Broken.OK}
+        assert not agent.sender.refusals
+        assert len(pair.kernels["h3"].arriving()) == FLOWS
+        sent = int(forger.communicate()[0])
+        strays = kernel.strays() | {"syns": pair.kernels["h3"].strays()["syns"]}
+        print(f"{sent} forged packets sent, {strays} counted, {len(ports)} flows stayed")
+        before = counters(fabric, "h1", "Tcp")["EstabResets"]
+        assert all(stream.finish() > 0 for stream in streams)
+        assert counters(fabric, "h1", "Tcp")["EstabResets"] == before
+
+
+def _beaten(pair: Pair) -> int:
+    """A tick of both agents; how many forged packets of the rarer kind have arrived."""
+    pair.tick()
+    return min(pair.kernels["h1"].strays()["resets"], pair.kernels["h3"].strays()["syns"])
+
+
+def _forger(pair: Pair, stranger: str, ports: dict[FlowKey, int]) -> subprocess.Popen[bytes]:
+    flows = [f"{wire}:{flow.dport}" for flow, wire in ports.items()]
+    return netns.spawn(
+        [sys.executable, "-m", "tests.paths.tcp_forger", *pair.addresses.values(), *flows],
+        namespace=stranger, cgroup=None, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
