@@ -11,6 +11,25 @@ Value = bool | int | float | str | Mapping[str, bool | int | float | str | None]
 
 
 @dataclass(frozen=True)
+class Place:
+    """What a journal says of where a change is.  Numbers of namespaces are used again."""
+
+    net: int
+    """Inode of the network namespace."""
+    cookie: int = 0
+    """The kernel's other number for it, never used again before the next boot; 0: not told."""
+    mnt: int = 0
+    """Inode of the mount namespace."""
+    folder: tuple[int, int] | None = None
+    """Device and inode of the directory that the target is in; None: it is in none."""
+
+    def is_network(self, other: Place) -> bool:
+        """Whether both are in one network namespace, as far as their numbers tell."""
+        same = self.net == other.net
+        return same and (self.cookie == other.cookie or not self.cookie or not other.cookie)
+
+
+@dataclass(frozen=True)
 class Change:
     """One reversible edit of this host."""
 
@@ -27,6 +46,8 @@ class Change:
     """How to undo it, for a person."""
     at: float = 0.0
     """Seconds since the epoch; 0 while it is only planned."""
+    place: Place | None = None
+    """Where it is; None while it is only planned, and in a journal of an older version."""
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,9 @@ def left(run_dir: Path) -> Mapping[str, Change]:
 
 
 def without_time(change: Change) -> dict[str, Any]:
-    """A planned change: it has no time yet."""
+    """A planned change: it has neither time nor place yet."""
     shown = change_json(change)
-    del shown["at"]
+    del shown["at"], shown["place"]
     return shown
 
 

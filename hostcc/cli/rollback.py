@@ -65,7 +65,10 @@ def render(answer: dict[str, Any]) -> None:
         say(f"undone: {change_id}")
     for change_id, why in answer.get("unrecorded", {}).items():
         say(f"hostcc rollback: undone, but not recorded: {change_id}: {why}", file=sys.stderr)
-    if not answer["undone"]:
+    gone = answer.get("gone", [])
+    for change_id in gone:
+        say(f"gone with its network namespace: {change_id}")
+    if not answer["undone"] and not gone:
         say("nothing to undo")
     for problem in answer["problems"]:
         say(f"hostcc rollback: not undone: {problem}", file=sys.stderr)

@@ -33,7 +33,7 @@ from hostcc.daemon.api.messages import (
     Verify,
 )
 from hostcc.daemon.api.server import ControlServer
-from hostcc.daemon.changes import leftovers
+from hostcc.daemon.changes import elsewhere, leftovers
 from hostcc.daemon.changes.imprint import Imprint
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.kinds import ended_with_agent
@@ -242,7 +242,9 @@ class Agent:
         """Put the engine up; `lasting`: what there is of jobs, as far as that is known."""
         root = resolve_root(self.config.agent.cgroup_root)
         self._lock.acquire_root(root)
-        for one in leftovers.reconcile(self.journal, self._make_tree(root).base):
+        new, outcome = leftovers.reconcile(self.journal, self._make_tree(root).base)
+        self._report(outcome.problems)
+        for one in new:
             log.warning("left behind, and not in the journal", change=one.id, target=one.target)
         ended = ended_with_agent(self.journal.active.values())
         self.journal.undone(ended, "ended with the agent that made it")
@@ -395,12 +397,14 @@ class Agent:
         if engine is None:
             return views.verification(0, found, [], self.observing)
         odd, others = await engine.check_flows()
+        found += elsewhere.differences(self.journal)
         found = [*engine.check(), *odd, *found]
         if self._server is not None and not self._server.intact():
             path = str(self.config.socket_path)
             found.append(Difference("control-socket", path, "present", "absent or replaced"))
         self._note(found)
-        return views.verification(len(self.journal.active), found, others)
+        in_force = len(self.journal.active) + len(self.journal.aside)
+        return views.verification(in_force, found, others)
 
     def _register(self, request: Register, peer: Peer) -> dict[str, Any]:
         if self.engine is None:
@@ -458,6 +462,7 @@ class Agent:
         undone = [change_id for change_id in before if change_id not in self.journal.active]
         self._say_ready()
         log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))
+        problems = [*problems, *elsewhere.words(self.journal)]
         return views.rollback(undone, problems, self.journal.unrecorded)
 
 

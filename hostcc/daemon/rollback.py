@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hostcc.bpf.loader.errors import BpfError
-from hostcc.daemon.changes import kinds, leftovers
+from hostcc.daemon.changes import elsewhere, kinds, leftovers
 from hostcc.daemon.changes import path_kinds as paths
 from hostcc.daemon.changes import steering_undo as undo
 from hostcc.daemon.changes.journal import Journal
@@ -54,15 +54,15 @@ def offline(
     try:
         journal = Journal(run_dir)
         journal.open(version(), undoing=True)
-        leftovers.reconcile(journal, at)
+        _, other = leftovers.reconcile(journal, at)
         found = list(journal.active.values())
         undo = _undo_marks if marks_only else _undo
-        problems = undo(journal, make_backend, make_tree)
+        problems = other.problems + undo(journal, make_backend, make_tree)
         journal.close("rolled back without an agent")
     finally:
         lock.release()
     undone = [change.id for change in found if change.id not in journal.active]
-    return rollback(undone, problems, journal.unrecorded)
+    return rollback(other.undone + undone, problems, journal.unrecorded, other.gone)
 
 
 def _undo_marks(journal: Journal, _: MakeBackend, make_tree: MakeTree) -> list[str]:
@@ -209,20 +209,30 @@ def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) 
             kernel.walk(where)
     except (BpfError, OSError) as error:
         return [f"open sockets keep the marks of the dead agent: {error}"]
-    journal.undone([change.id for change in left], "rolled back")
-    return []
+    unseen = elsewhere.marks_hidden(left)
+    journal.undone([change.id for change in left if change not in unseen], "rolled back")
+    return [f"{one.target}: its agent's network namespace is not seen here" for one in unseen]
 
 
 def _remove_queues(journal: Journal) -> list[str]:
     """Devices get the kernel's default queue again."""
     problems = []
     for change in [one for one in journal.active.values() if one.what == egress.QUEUES]:
-        why = egress_kernel.remove(change.target)
+        why = "" if change.place or _has_queues(change.target) else "nothing says where they are"
+        why = why or egress_kernel.remove(change.target)
         if why:
             problems.append(f"{change.target}: queues stay: {why}")
         else:
             journal.undone([change.id], "rolled back")
     return problems
+
+
+def _has_queues(device: str) -> bool:
+    try:
+        found = egress_kernel.root(device)
+    except HostccError:
+        return False
+    return found is not None and found.ours
 
 
 def _restore_sockets(

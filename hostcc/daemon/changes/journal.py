@@ -25,11 +25,12 @@ from typing import Any
 
 import msgspec
 
+from hostcc.daemon.changes import places
 from hostcc.daemon.changes.imprint import Imprint
 from hostcc.errors import HostccError
 from hostcc.foreign import encoded, in_json
 from hostcc.log import get_logger
-from hostcc.model import Change, Note
+from hostcc.model import Change, Note, Place
 
 log = get_logger("journal")
 
@@ -69,6 +70,7 @@ class ChangeRecord(_Record, tag="change", kw_only=True):
     after: Any = msgspec.field(name="to", default=None)
     why: str
     undo: str
+    place: Place | None = None
 
 
 class UndoneRecord(_Record, tag="undone", kw_only=True):
@@ -103,6 +105,9 @@ class Journal:
         self._max_bytes = max_bytes
         self.active: dict[str, Change] = {}
         """Changes in force, by id, in the order in which they were made."""
+        self.aside: dict[str, Change] = {}
+        """Changes in force where nobody has reached them yet, by ids of their own."""
+        self._place = places.current()
         self.notes: list[Note] = []
         """The latest notes, oldest first."""
         self.damaged = 0
@@ -148,15 +153,15 @@ class Journal:
 
     def imprint(self, where: Imprint) -> None:
         """Keep what is in force in the kernel, too, from now on."""
-        raw = {one.id: msgspec.json.encode(_record_of(one)) for one in self.active.values()}
+        raw = {one.id: msgspec.json.encode(_record_of(one)) for one in self.in_force()}
         where.begin(self.path.parent, raw)
         self._imprint = where
 
     def adopt(self, found: Iterable[Change]) -> list[Change]:
         """Have in force what was found so; what of it is new.  Does not wait for the disk."""
-        new = [one for one in found if one.id not in self.active]
+        new = [one for one in found if one.id not in self.active and one.id not in self.aside]
         if new:
-            new = [one if one.at else replace(one, at=self._clock()) for one in new]
+            new = [one if one.at else self._stamped(one) for one in new]
             self._remember_changes(new)
             self._tell([_record_of(one) for one in new])
         return new
@@ -178,7 +183,7 @@ class Journal:
         Raises HostccError, but not of changes that only undo others.
         """
         fresh = changes if self._wrong else [one for one in changes if not self._has(one)]
-        stamped = [replace(change, at=self._clock()) for change in fresh]
+        stamped = [self._stamped(change) for change in fresh]
         (self._tell if undoing else self._write)([_record_of(change) for change in stamped])
         self._remember_changes(stamped)
 
@@ -198,7 +203,7 @@ class Journal:
 
     def undone(self, ids: Iterable[str], how: str) -> None:
         """Changes are no longer in force; unknown ids are nothing."""
-        gone = [change_id for change_id in ids if self.active.pop(change_id, None)]
+        gone = [one for one in ids if self.active.pop(one, None) or self.aside.pop(one, None)]
         if gone:
             at = self._clock()
             if self._imprint is not None:
@@ -206,6 +211,27 @@ class Journal:
                     self._imprint.drop(change_id)
             if why := self._tell([UndoneRecord(at=at, id=one, how=how) for one in gone]):
                 self.unrecorded |= dict.fromkeys(gone, why)
+
+    def set_aside(self, change: Change) -> None:
+        """A change in force cannot be reached from here: its id is free for another one."""
+        place = change.place or self._place
+        self._rename(replace(change, place=place), change.id, f"{change.id}@{place.net}")
+
+    def take_back(self, change: Change) -> None:
+        """It can; nothing, while another one has its id."""
+        own = change.id.rpartition("@")[0]
+        if is_aside(change) and own not in self.active:
+            self._rename(change, change.id, own)
+
+    def _rename(self, change: Change, before: str, after: str) -> None:
+        renamed = replace(change, id=after)
+        self._remember_changes([renamed])
+        self._tell([_record_of(renamed)])
+        self.undone([before], f"goes on as {after}")
+
+    def _stamped(self, change: Change) -> Change:
+        place = replace(self._place, folder=places.folder_of(change.target))
+        return replace(change, at=self._clock(), place=place)
 
     def _missed(self, records: Iterable[Any], why: str) -> None:
         undone = (one.id for one in records if isinstance(one, UndoneRecord))
@@ -231,6 +257,10 @@ class Journal:
         self._remember(note)
         self._tell([NoteRecord(at=note.at, target=target, text=text)])
 
+    def in_force(self) -> list[Change]:
+        """Changes in force, those first that nobody has reached yet."""
+        return [*self.aside.values(), *self.active.values()]
+
     def tail(self, limit: int) -> list[dict[str, Any]]:
         """The latest records as they are in the file, oldest first."""
         lines = deque(_lines(self.path), maxlen=limit)
@@ -242,12 +272,13 @@ class Journal:
 
     def _has(self, change: Change) -> bool:
         known = self.active.get(change.id)
-        return known is not None and replace(known, at=change.at) == change
+        return known is not None and replace(known, at=change.at, place=change.place) == change
 
     def _remember_changes(self, changes: Iterable[Change]) -> None:
         for change in changes:
-            self.active.pop(change.id, None)
-            self.active[change.id] = change
+            kept = self.aside if is_aside(change) else self.active
+            kept.pop(change.id, None)
+            kept[change.id] = change
             if self._imprint is not None:
                 self._imprint.put(change.id, msgspec.json.encode(_record_of(change)))
 
@@ -309,7 +340,7 @@ class Journal:
         """Start a fresh file with what is in force.  A crash leaves the old one or the new one."""
         fresh, old = self.path.with_suffix(".new"), self.path.with_suffix(".old.jsonl")
         start = StartRecord(at=self._clock(), pid=os.getpid(), boot=self._boot)
-        raw = self._encoded([start, *map(_record_of, self.active.values())])
+        raw = self._encoded([start, *map(_record_of, self.in_force())])
         fd = -1
         try:
             fresh.unlink(missing_ok=True)
@@ -342,6 +373,7 @@ class Journal:
                 self.last_pid = record.pid if ours else 0
                 if not ours:
                     self.active.clear()
+                    self.aside.clear()
             elif record is None:
                 self.damaged += 1
             elif ours:
@@ -350,10 +382,10 @@ class Journal:
     def _replay(self, record: Record) -> None:
         match record:
             case ChangeRecord():
-                self.active.pop(record.id, None)
-                self.active[record.id] = _change_of(record)
+                self._remember_changes([_change_of(record)])
             case UndoneRecord():
                 self.active.pop(record.id, None)
+                self.aside.pop(record.id, None)
             case NoteRecord():
                 self._remember(Note(record.at, record.target, record.text))
 
@@ -362,6 +394,11 @@ def recorded(where: Imprint) -> list[Change]:
     """What a directory of cgroups says that an agent has in force, in the order of making."""
     records = [one for raw in where.records() if isinstance(one := _decode(raw), ChangeRecord)]
     return sorted(map(_change_of, records), key=lambda one: one.at)
+
+
+def is_aside(change: Change) -> bool:
+    """Whether a change has the id of those that could not be reached."""
+    return change.place is not None and change.id.endswith(f"@{change.place.net}")
 
 
 def boot_id() -> str:
@@ -374,7 +411,7 @@ def boot_id() -> str:
 
 def change_json(change: Change) -> dict[str, Any]:
     """A change as it is shown and kept: with `from` and `to`."""
-    data: dict[str, Any] = msgspec.to_builtins(_record_of(change))
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_record_of(change)))
     del data["record"]
     return data
 
@@ -389,6 +426,7 @@ def _record_of(change: Change) -> ChangeRecord:
         after=change.after,
         why=change.why,
         undo=change.undo,
+        place=change.place,
     )
 
 
@@ -402,6 +440,7 @@ def _change_of(record: ChangeRecord) -> Change:
         why=record.why,
         undo=record.undo,
         at=record.at,
+        place=record.place,
     )
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hostcc.bpf.loader.errors import BpfError
-from hostcc.daemon.changes import path_kinds
+from hostcc.daemon.changes import elsewhere, path_kinds
+from hostcc.daemon.changes.elsewhere import Outcome
 from hostcc.daemon.changes.imprint import Imprint, everywhere
 from hostcc.daemon.changes.journal import Journal, recorded
 from hostcc.daemon.changes.steering_undo import network_namespace
@@ -22,12 +23,20 @@ from hostcc.paths.steer_kernel import PROGRAMS
 from hostcc.system.cgroups import find_mount
 
 
-def reconcile(journal: Journal, base: Path | None) -> list[Change]:
-    """Have the journal say what is left here, for whoever undoes what it says; what is new in it.
+def reconcile(journal: Journal, base: Path | None) -> tuple[list[Change], Outcome]:
+    """Have the journal say what is left here, for whoever undoes what it says.
 
+    Returns what is new in it, and what became of what is in other namespaces.
     `base`: the directory of cgroups of the agent whose journal it is; None: it has none.
     """
     new = journal.adopt(recorded(Imprint(base))) if base is not None else []
+    outcome = elsewhere.settle(journal)
+    return new + _discover(journal), outcome
+
+
+def _discover(journal: Journal) -> list[Change]:
+    """Take over what is here and known by its name only."""
+    new: list[Change] = []
     if made := [one for one in by_name() if one.id not in journal.active]:
         taken = set(_claimed(journal.path.parent))
         new += journal.adopt(one for one in made if one.id not in taken)

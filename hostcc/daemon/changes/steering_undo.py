@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 
 from hostcc.bpf.loader.errors import BpfError
-from hostcc.daemon.changes import path_kinds
+from hostcc.daemon.changes import path_kinds, places
 from hostcc.errors import HostccError
 from hostcc.model import Change
 from hostcc.paths import reserve, steer_kernel
@@ -16,8 +15,8 @@ KINDS = (path_kinds.HOOKS, path_kinds.PORTS)
 
 
 def network_namespace() -> int:
-    """The number of this process's network namespace."""
-    return Path("/proc/self/ns/net").stat().st_ino
+    """The number of the calling thread's network namespace."""
+    return places.NETNS.stat().st_ino
 
 
 def undo(change: Change) -> str:

@@ -213,12 +213,17 @@ def endpoint(family: int, raw: bytes, port: int) -> str:
 
 
 def rollback(
-    undone: list[str], problems: list[str], unrecorded: Mapping[str, str]
+    undone: list[str],
+    problems: list[str],
+    unrecorded: Mapping[str, str],
+    gone: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What was undone, what could not be, and what of the former the journal does not say."""
+    """What was undone, what could not be, what of the former the journal does not say, and what
+    went with its network namespace."""
     return {
         "schema": ROLLBACK,
         "undone": undone,
+        "gone": list(gone),
         "problems": problems,
         "unrecorded": dict(unrecorded),
     }
@@ -228,7 +233,7 @@ def journal(book: Journal, limit: int) -> dict[str, Any]:
     """Changes in force, and the latest entries of the journal."""
     return {
         "schema": CHANGES,
-        "in_force": [change_json(change) for change in book.active.values()],
+        "in_force": [change_json(one) for one in book.in_force()],
         "latest": book.tail(limit),
     }
 
