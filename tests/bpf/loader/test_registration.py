@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kernel
 
 KILLED = """
 import os, sys
-from hostcc.bpf import features
+from hostcc.bpf.loader import features
 features.struct_ops_links = lambda: False
 from hostcc.bpf.loader.object import BpfObject
 obj = BpfObject.open(sys.argv[1], {"first": sys.argv[2], "second": sys.argv[3]})
