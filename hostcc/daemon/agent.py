@@ -104,6 +104,7 @@ class Agent:
         self._fatal: HostccError | None = None
         """Why it stops by itself."""
         self._known: set[Difference] = set()
+        self._verified: set[Difference] = set()
         self._server: ControlServer | None = None
         self._metrics: Any = None
         self.journal: Journal
@@ -350,17 +351,22 @@ class Agent:
         self.history.add(engine.backend.events(), engine.table.by_slot())
 
     async def _check(self) -> None:
-        found = await self.roster.parts.verify()
         if self.engine is not None:
-            self._note([*self.engine.check(), *found])
+            self._note([*self.engine.check(), *await self._others_edits()])
+
+    async def _others_edits(self) -> list[Difference]:
+        """What is no longer as the agent's parts, and its socket, were set up."""
+        found = await self.roster.parts.verify()
+        if self._server is not None and not self._server.intact():
+            path = str(self.config.socket_path)
+            found.append(Difference("control-socket", path, "present", "absent or replaced"))
+        return found
 
     def _note(self, found: list[Difference]) -> None:
         """Record what somebody else edited, once; it is theirs from now on."""
         for difference in found:
             if difference not in self._known:
-                text = f"expected {difference.expected}, found {difference.found}"
-                log.warning("standing aside", target=difference.target, reason=text)
-                self.journal.note(difference.target, text)
+                self.journal.note(difference.target, _log(difference))
         self._known = set(found)
 
     def _report(self, problems: list[str]) -> None:
@@ -393,16 +399,17 @@ class Agent:
         return answers.status(self, facts, self.history, self.roster.parts, measured)
 
     async def _verify(self) -> dict[str, Any]:
-        found, engine = await self.roster.parts.verify(), self.engine
+        """Writes to no file, as whoever may read may ask; what is new to `verify` is logged."""
+        found, engine = await self._others_edits(), self.engine
         if engine is None:
             return views.verification(0, found, [], self.observing)
         odd, others = await engine.check_flows()
         found += elsewhere.differences(self.journal)
         found = [*engine.check(), *odd, *found]
-        if self._server is not None and not self._server.intact():
-            path = str(self.config.socket_path)
-            found.append(Difference("control-socket", path, "present", "absent or replaced"))
-        self._note(found)
+        for difference in found:
+            if difference not in self._known | self._verified:
+                _log(difference)
+        self._verified = set(found)
         in_force = len(self.journal.active) + len(self.journal.aside)
         return views.verification(in_force, found, others)
 
@@ -464,6 +471,13 @@ class Agent:
         log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))
         problems = [*problems, *elsewhere.words(self.journal)]
         return views.rollback(undone, problems, self.journal.unrecorded)
+
+
+def _log(difference: Difference) -> str:
+    """Say that an administrator's edit stands; the same in words."""
+    text = f"expected {difference.expected}, found {difference.found}"
+    log.warning("standing aside", target=difference.target, reason=text)
+    return text
 
 
 def _unrecorded(left: Mapping[str, str]) -> str:

@@ -204,9 +204,11 @@ def test_verify_notices_an_administrators_hand(host: RealHost) -> None:
     talker = host.talker("a", 7001)
     assert host.client("verify").returncode == 0
     assert talker.ask("set reno") == "done"
+    journal = (host.folder / "run" / "journal.jsonl").read_bytes()
     done = host.client("verify")
     assert done.returncode == 1
     assert "reno on 1 connections" in done.stdout
+    assert (host.folder / "run" / "journal.jsonl").read_bytes() == journal  # to ask writes nothing
     host.client("unfair", "mltcp")
     assert "reno" in talker.controls()
     assert host.json("verify")["left_alone"] == [
