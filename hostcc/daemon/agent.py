@@ -399,7 +399,7 @@ class Agent:
         return answers.status(self, facts, self.history, self.roster.parts, measured)
 
     async def _verify(self) -> dict[str, Any]:
-        """Writes to no file, as whoever may read may ask; what is new to `verify` is logged."""
+        """Writes to no file, as whoever may read may ask; what is new is noted in memory."""
         found, engine = await self._others_edits(), self.engine
         if engine is None:
             return views.verification(0, found, [], self.observing)
@@ -408,7 +408,7 @@ class Agent:
         found = [*engine.check(), *odd, *found]
         for difference in found:
             if difference not in self._known | self._verified:
-                _log(difference)
+                self.journal.note(difference.target, _log(difference), written=False)
         self._verified = set(found)
         in_force = len(self.journal.active) + len(self.journal.aside)
         return views.verification(in_force, found, others)

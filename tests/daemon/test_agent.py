@@ -103,7 +103,7 @@ def test_rollback_leaves_an_observer_that_can_act_again(host: Host) -> None:
     play(agent, body)
 
 
-def test_verify_shows_and_records_what_others_edited(host: Host) -> None:
+def test_verify_shows_and_notes_what_others_edited(host: Host) -> None:
     agent = host.agent()
 
     async def body(request: Ask) -> None:
@@ -122,6 +122,9 @@ def test_verify_shows_and_records_what_others_edited(host: Host) -> None:
         for _ in range(3):
             await request("verify")
         assert len(agent.journal.notes) == 2
+        assert "note" not in {line["record"] for line in agent.journal.tail(1000)}
+        await agent._check()
+        assert agent.journal.tail(1)[0]["text"] == "expected attached, found a link is gone"
         assert sock.ca == "reno"
         agent.config.socket_path.unlink()
 

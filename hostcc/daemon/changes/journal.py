@@ -251,11 +251,12 @@ class Journal:
             if why := self._tell(held):
                 self._missed(held, why)
 
-    def note(self, target: str, text: str) -> None:
-        """Something was seen and left alone."""
+    def note(self, target: str, text: str, *, written: bool = True) -> None:
+        """Something was seen and left alone; unless `written`, only this agent remembers it."""
         note = Note(self._clock(), target, text)
         self._remember(note)
-        self._tell([NoteRecord(at=note.at, target=target, text=text)])
+        if written:
+            self._tell([NoteRecord(at=note.at, target=target, text=text)])
 
     def in_force(self) -> list[Change]:
         """Changes in force, those first that nobody has reached yet."""
