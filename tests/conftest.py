@@ -25,6 +25,7 @@ KERNEL_LIMIT_S = 900
 settings.register_profile(
     "hostcc", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+settings.register_profile("quick", settings.get_profile("hostcc"), max_examples=10)
 settings.load_profile("hostcc")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = """
 import pytest
 
@@ -30,11 +32,13 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(tree: Path, reason: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    tree: Path, reason: str, *words: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     (tree / "test_sample.py").write_text(SAMPLE.format(reason=reason))
     inherited = {name: value for name, value in os.environ.items() if name != "CI"}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "."],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *words, "."],
         cwd=tree, env=inherited | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -45,8 +49,9 @@ def test_skips_are_allowed_and_explained(tree: Path) -> None:
     assert "no libbpf" in done.stdout
 
 
-def test_skip_of_what_could_run_fails_in_ci(tree: Path) -> None:
-    done = run(tree, "no libbpf", CI="true")
+@pytest.mark.parametrize("words", [[], ["-n", "2"]])
+def test_skip_of_what_could_run_fails_in_ci(tree: Path, words: list[str]) -> None:
+    done = run(tree, "no libbpf", *words, CI="true")
     assert done.returncode == 1, done.stdout
     assert "skipped although it could run here: test_sample.py::test_skipped: no" in done.stdout
 

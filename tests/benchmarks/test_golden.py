@@ -12,7 +12,7 @@ from benchmarks import golden, record
 from benchmarks.context import Context
 from hostcc.errors import InputError
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 STORED = Path(__file__).parents[1] / "schedule" / "golden"
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.gossip_faults import record
 from benchmarks.gossip_history import BOUND_S, play
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 SEEDS, CHUNK = 200, 5
 

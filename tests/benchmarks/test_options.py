@@ -15,6 +15,8 @@ from benchmarks.registry import BENCHMARKS
 from hostcc.cli.main import main
 from hostcc.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 
 def test_good_values() -> None:
     assert options.whole("--n", 1, 9)("7") == 7

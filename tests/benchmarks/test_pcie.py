@@ -10,7 +10,7 @@ from benchmarks import pcie
 from hostcc.pcie import exercise
 from hostcc.pcie.build import PCIE, build
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def test_every_figure_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from benchmarks import period_changes as changes
 from benchmarks import period_changes_told as told
 from benchmarks.period_changes import Kind
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 JITTER = changes.DIRTS["jitter"]
 

@@ -17,7 +17,7 @@ from hostcc.schedule.paths import two_layer
 from tests.schedule.paths import cases
 from tests.sim import traffic_files
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 GOLDEN = Path(__file__).parents[1] / "schedule" / "golden" / "paths.json"
 

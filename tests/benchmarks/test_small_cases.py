@@ -14,7 +14,7 @@ from benchmarks.context import Context
 from hostcc.errors import InputError
 from hostcc.sim.study import CaseResult
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def test_a_case() -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from hostcc.bpf.build import BuildError, build_directory, compile_object
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = """
 #include <linux/bpf.h>

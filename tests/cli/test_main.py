@@ -16,6 +16,8 @@ import pytest
 from hostcc.cli import main as cli
 from hostcc.errors import Exit
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -26,7 +26,7 @@ from hostcc.cli import status
 from hostcc.cli.watch import Fitted
 from tests.cli.test_tables import AGENT, GOSSIP, JOB
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 ALARM = "egress failed: eth0: there is no such device"

@@ -17,7 +17,7 @@ from hostcc.daemon.pieces import outcome
 from hostcc.errors import HostccError
 from tests.hosts import Host
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 Body = Callable[[Agent], Coroutine[Any, Any, None]]
 

@@ -12,7 +12,7 @@ import pytest
 from hostcc.daemon import stalls as module
 from hostcc.daemon.stalls import Stalls, new_loop
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 HELD_S = 0.2
 

@@ -14,7 +14,7 @@ import pytest
 
 from hostcc.injob.torch_hook import site_directory
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 TOP = Path(__file__).parents[2]
 needs_torch = pytest.mark.skipif(

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 TORCH = importlib.util.find_spec("torch") is not None
 needs_torch = pytest.mark.skipif(
     not TORCH, reason="not on this machine: PyTorch; tools/setup --with-torch installs it"

@@ -14,7 +14,7 @@ from hostcc.measure.expected import ODD, Expected, Outcome, compared, expected
 from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
 from hostcc.measure.watch import Watch
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 ONE = Shape(0.2, np.array([0.95]), np.array([0.05]), np.array([1.0]))
 TWO = Shape(0.31, np.array([0.3, 0.63]), np.array([0.02, 0.05]), np.array([1.0, 0.5]))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.measure.nvml_world import build, run
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 HOPPER = (
     "H = dict(devices=1, d0__cc=90, d0__cores=16896, d0__clock=1500, d0__maxclock=1980,"

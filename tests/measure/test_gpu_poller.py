@@ -10,7 +10,7 @@ from hostcc.measure.gpu import poller as module
 from hostcc.measure.gpu.poller import Poller
 from hostcc.measure.gpu.readings import Gpu, Reading, Sample
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 class Scripted:

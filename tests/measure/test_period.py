@@ -15,7 +15,7 @@ from hostcc.measure import period
 from hostcc.measure.rhythm import Rhythm
 from hostcc.measure.series import ByteSeries, empty, part, rebinned, series
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 CLEAN = [name for name, (clean, _) in synthetic.PERIODIC.items() if clean]
 DIRTY = [name for name, (clean, _) in synthetic.PERIODIC.items() if not clean]

@@ -14,7 +14,7 @@ from hostcc.measure.profile import assemble
 from hostcc.measure.series import ByteSeries, series
 from tests.measure.jobs import MS, regular
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(

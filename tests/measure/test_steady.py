@@ -13,7 +13,7 @@ from hostcc.measure.series import ByteSeries, joined, part, series
 from hostcc.measure.steady import steady
 from tests.measure.jobs import MS, regular
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def learned(of: ByteSeries) -> tuple[float, Reference] | None:

@@ -18,7 +18,7 @@ from hostcc.measure.series import NS, ByteSeries, Floats, empty, joined, part, r
 from hostcc.measure.tracking import Track, track
 from tests.measure.jobs import MS, regular
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def fed(made: ByteSeries, step: int, start: w.Watch | None = None) -> w.Watch:

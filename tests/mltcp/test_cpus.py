@@ -8,7 +8,7 @@ import pytest
 
 from tests.mltcp.native_build import HOSTCC, Native, NativeJob
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 CPUS = 2
 ROUNDS, PIECES, EVERY_US, GAP_US = 1000, 25, 400, 50_000

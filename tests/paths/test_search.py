@@ -17,7 +17,7 @@ from hostcc.paths.packets import Kind, Reply
 from hostcc.paths.search import SILENT, Hops, Probe, Search, SearchSettings
 from tests.paths.network import Network, play
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def clos(spines: int) -> list[Hops]:

@@ -25,7 +25,7 @@ from hostcc.pcie import exercise, handout, layout
 from hostcc.pcie.build import HERE, PCIE, build
 from hostcc.pcie.semaphore import Semaphore, Semaphores, Settings
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 NATIVE = Path(__file__).parent / "native"
 QUIET = Settings(linger_s=0.0)
 """Levels do not linger: order is all that is left."""

@@ -18,7 +18,7 @@ from hostcc.sim.small import small_case
 from tests.schedule.paths import problems
 from tests.schedule.views import job, one_link
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 @given(problems.views())

@@ -18,6 +18,7 @@ pytestmark = [
         not (OLDEST / "numpy").exists(),
         reason="not on this machine: a second numpy; tools/setup --with-numpy installs it",
     ),
+    pytest.mark.slow,
 ]
 
 SCRIPT = """

@@ -15,7 +15,7 @@ from hostcc.schedule.pairloss import Alone, slowdown
 from hostcc.schedule.problem import Ints
 from hostcc.schedule.rows import reduce
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -24,7 +24,7 @@ from hostcc.schedule.problem import build
 from hostcc.sim.small import small_case
 from tests.schedule.views import job, one_link
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 QUICK = Options(simulations=0)
 

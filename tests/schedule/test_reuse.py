@@ -22,7 +22,7 @@ from hostcc.schedule.writing import written
 from tests.schedule.test_plan import many, shuffled
 from tests.schedule.views import job, one_link
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 OPTIONS = Options(levels=5, simulations=0)
 

@@ -11,7 +11,7 @@ import pytest
 from hostcc.sim import dcqcn
 from hostcc.sim.dcqcn import Link, Scale, Sender, TrainingJob
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 LINK = Link()
 
 

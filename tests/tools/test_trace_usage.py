@@ -9,6 +9,8 @@ import pytest
 
 from tests.tools.tracer import TOOLS
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = ("trace-flows", "trace-iterations", "trace-qdisc", "trace-windows")
 DOC = (TOOLS.parent / "docs/tracing.md").read_text()
 

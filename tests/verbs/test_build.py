@@ -10,7 +10,7 @@ import pytest
 from hostcc.pcie.build import PCIE, BuildError, Library, build
 from hostcc.verbs.build import LIBRARIES, VERBS_HEADER, build_all
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def test_everything_compiles_without_a_warning(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
 pytestmark = [
     pytest.mark.unit,
     pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
+    pytest.mark.slow,
 ]
 NATIVE = Path(__file__).parent / "native"
 THERE = "198.18.0.1"

@@ -23,6 +23,7 @@ __all__ = ["places", "program"]
 pytestmark = [
     pytest.mark.unit,
     pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
+    pytest.mark.slow,
 ]
 POSTS, SIZE = 40, 4096
 CROWD = 8

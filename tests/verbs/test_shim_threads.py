@@ -14,6 +14,7 @@ from tests.verbs.test_shim_native import NATIVE
 pytestmark = [
     pytest.mark.unit,
     pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
+    pytest.mark.slow,
 ]
 
 

@@ -27,7 +27,7 @@ from hostcc.errors import HostccError
 from tests.coord.members import LOOPBACK, make_keys, until
 from tests.coord.services import QUICK, QUICK_TRANSPORT, agree, planner
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 PATIENCE_S = 60.0
 

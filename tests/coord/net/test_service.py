@@ -24,7 +24,7 @@ from tests.coord.hostile import Attacker
 from tests.coord.members import make_keys, until
 from tests.coord.services import agree, member
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 PROFILE = Profile(compute_s=0.1, comm_start_s=0.05, work=1e12, gpus=1.0, period_s=0.2)
 

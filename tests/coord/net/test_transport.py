@@ -16,7 +16,7 @@ from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.errors import HostccError
 from tests.coord.members import LOOPBACK, End, make_keys, until
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 QUICK = TransportSettings(retry_s=(0.05, 0.2), down_s=2.0, keepalive_s=1)
 

@@ -17,7 +17,7 @@ from hostcc.coord.net.transport_settings import TransportSettings
 from tests.coord.hostile import Attacker, Tap, ends, raw
 from tests.coord.members import End, make_keys, until
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 STRICT = TransportSettings(handshake_s=0.5)
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00CURVE" + bytes(15) + b"\x00" + bytes(31)

@@ -22,7 +22,7 @@ from tests.coord.members import LOOPBACK, TIMEOUT_S, make_keys, until
 from tests.coord.net.test_service import running
 from tests.coord.services import QUICK, QUICK_TRANSPORT, agree, member, planner
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(
         not PROMETHEUS.exists(), reason="no prometheus: tools/setup --with-prometheus gets it"
     ),
+    pytest.mark.slow,
 ]
 
 STATUS: dict[str, Any] = {

@@ -26,7 +26,7 @@ from hostcc.daemon.gossip.cluster import Cluster
 from tests.coord.members import make_keys, until
 from tests.coord.services import member
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 
 class Host:

@@ -25,7 +25,7 @@ from hostcc.model import JobProfile
 from tests.coord.members import make_keys, until
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 MEASURED = JobProfile("train", compute_s=0.2, comm_start_s=0.1, work=1e12, gpus=1.0, period_s=0.3)
 

@@ -27,7 +27,7 @@ from tests.daemon.profiling.hosts import ToyHost
 from tests.daemon.profiling.test_metering import FakeMeter
 from tests.measure.addresses import packed
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 MS = 1_000_000
 BINS = int(t.READ_S * 1000)

@@ -20,6 +20,7 @@ __all__ = ["program"]
 pytestmark = [
     pytest.mark.unit,
     pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it"),
+    pytest.mark.slow,
 ]
 
 

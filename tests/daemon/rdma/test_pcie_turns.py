@@ -20,7 +20,7 @@ from tests.daemon.rdma.test_pcie_links import GPU, NIC, OTHER_GPU
 from tests.daemon.rdma.world import World
 from tests.pcie import servers
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 class Stage:

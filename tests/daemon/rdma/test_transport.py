@@ -25,7 +25,7 @@ from hostcc.schedule.plan import Options, solved
 from hostcc.verbs import plan as shared
 from tests.daemon.rdma.world import HERE, RATE, THERE, Process, World
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 LINKS = {"left": ">198.19.0.2", "right": ">198.19.1.2"}
 PORTS = {"left": (50000, 50002), "right": (50001, 50003)}
 

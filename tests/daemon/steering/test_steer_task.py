@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +29,8 @@ from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
 
+WALL_S = 1_750_000_000.0
+"""What the wall clock says, for as long as a test takes."""
 KEY = FlowKey("10.0.0.1", "10.0.0.2", 40000, 5301)
 PATHS = PathsConfig(enabled=True, connect=False, plan_age_s=5.0, bad_s=1.0)
 
@@ -163,7 +164,7 @@ class Scene:
 
     def knows(self, begins_s: float) -> None:
         """Of the job: 1 s iterations, the next of which begins so much later, half silent."""
-        at = time.time()
+        at = WALL_S
         known = JobProfile(
             "train", 0.5, 0.5, 1.0, 8.0, period_s=1.0, phase_s=at + begins_s, at=at, confidence=0.9
         )
@@ -204,6 +205,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     made = Scene(tmp_path)
     monkeypatch.setattr(module, "Hooked", Hooked)
     monkeypatch.setattr("hostcc.daemon.steering.steer_task.time.monotonic", lambda: made.now)
+    monkeypatch.setattr("hostcc.daemon.steering.steer_task.time.time", lambda: WALL_S)
     monkeypatch.setattr("hostcc.daemon.steering.steer_task.reserve.in_use", lambda *_: set())
     monkeypatch.setattr(made.part._ahead, "follow", lambda *_: None)
     made.part.start()

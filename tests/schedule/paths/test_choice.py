@@ -23,7 +23,7 @@ from hostcc.schedule.problem import Problem, build
 from hostcc.sim import small
 from tests.schedule.paths import problems
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 METHODS: list[Callable[[Problem], Ints]] = [crux.crux, crux.taccl, pair_search.choose]
 

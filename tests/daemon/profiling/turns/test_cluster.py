@@ -14,7 +14,7 @@ from hostcc.daemon.profiling.turns.order import SETTLE_S
 from tests.coord.members import until
 from tests.daemon.gossip.test_cluster import Host, two
 
-pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
+pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 LONGEST = 30.0
 FIRST, SECOND = sorted(("j", "k"), key=lot)
