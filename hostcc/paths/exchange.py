@@ -14,7 +14,8 @@ The sender begins to rewrite only after READY, and asks for a release only after
 the receiver gives up a translation only when asked, and when it is unused.  So whatever gets
 lost, comes twice or late, whoever dies or starts anew in between: no packet is on its way whose
 translation is gone.  Messages carry a stamp that rises for ever at each sender, so a late one
-is known as such.  An active flow is prepared again now and then, which renews it; when nobody
+is known as such; a sender that starts anew with its clock set back is told so with LATE, and
+goes on from there.  An active flow is prepared again now and then, which renews it; when nobody
 answers for long it goes back to the port of its socket.
 
 `Sender` and `Receiver` are told what happens and return effects, to be carried out in order.
@@ -32,6 +33,7 @@ from hostcc.paths.exchange_types import (
     Effect,
     FlowKey,
     Forget,
+    Late,
     Message,
     Plain,
     Prepare,
@@ -72,17 +74,24 @@ class _Leaving:
     """A port on the wire that is being given up."""
 
     host: str
+    """Empty: not known yet."""
     own: int
     ask: _Ask | None
-    until_s: float = 0.0
-    """When it may serve again, once there is nothing left to ask."""
+    until_s: float
+    """When nothing of it can be left, whoever answers or does not."""
 
 
 class Sender:
-    """The sending side of one host.  `stamp` must exceed every stamp it has ever used."""
+    """The sending side of one host.  `stamp` should exceed every stamp it has ever used.
 
-    def __init__(self, stamp: int, timing: Timing | None = None) -> None:
+    `host_of(address)`: the peer that has an address, or nothing.
+    """
+
+    def __init__(
+        self, stamp: int, host_of: Callable[[str], str], timing: Timing | None = None
+    ) -> None:
         self._stamp = stamp
+        self._host_of = host_of
         self._time = timing or Timing()
         self._moved: dict[FlowKey, _Moved] = {}
         self._leaving: dict[FlowKey, _Leaving] = {}
@@ -152,11 +161,7 @@ class Sender:
         return effects
 
     def recover(
-        self,
-        flows: Iterable[FlowKey],
-        guards: Iterable[tuple[FlowKey, int]],
-        host_of: Callable[[str], str],
-        now: float,
+        self, flows: Iterable[FlowKey], guards: Iterable[tuple[FlowKey, int]], now: float
     ) -> list[Effect]:
         """Begin anew after a crash, with what the kernel still holds: everything goes plain.
 
@@ -164,9 +169,8 @@ class Sender:
         """
         effects: list[Effect] = [Plain(flow) for flow in flows]
         for wire, own in guards:
-            effects += self._give_up(
-                FlowKey(wire.src, wire.dst, own, wire.dport), wire.sport, host_of(wire.dst), now
-            )
+            flow = FlowKey(wire.src, wire.dst, own, wire.dport)
+            effects += self._give_up(flow, wire.sport, self._host_of(wire.dst), now)
         return effects
 
     def heard(self, host: str, message: Message, now: float) -> list[Effect]:
@@ -182,6 +186,8 @@ class Sender:
                 if leaving.ask and leaving.ask.stamp == message.stamp and leaving.host == host:
                     leaving.ask = None
                     leaving.until_s = now + self._time.quarantine_s
+        elif isinstance(message, Late):
+            self._catch_up(host, message, now)
         return []
 
     def tick(self, now: float) -> list[Effect]:
@@ -192,6 +198,14 @@ class Sender:
         for wire, leaving in list(self._leaving.items()):
             effects += self._tick_leaving(wire, leaving, now)
         return effects
+
+    def _catch_up(self, host: str, message: Late, now: float) -> None:
+        waiting = [(one.host, one.ask) for one in self._moved.values()]
+        waiting += [(one.host, one.ask) for one in self._leaving.values()]
+        for peer, ask in waiting:
+            if ask and ask.stamp == message.stamp <= message.newest and peer == host:
+                self._stamp = max(self._stamp, message.newest)
+                ask.stamp, ask.next_s = self._next(), now
 
     def _tick_moved(self, flow: FlowKey, moved: _Moved, now: float) -> list[Effect]:
         ask = moved.ask
@@ -214,19 +228,14 @@ class Sender:
 
     def _tick_leaving(self, wire: FlowKey, leaving: _Leaving, now: float) -> list[Effect]:
         ask = leaving.ask
-        if ask is None:
-            if now < leaving.until_s:
-                return []
+        if now >= leaving.until_s:
             del self._leaving[wire]
             return [Unguard(wire)]
-        if ask.next_s > now:
-            return []
-        if ask.tries >= self._time.tries:
-            # Nobody says that it is gone, so it may live until it is unused for long enough.
-            leaving.ask, leaving.until_s = None, now + self._time.keep_s + self._time.quarantine_s
+        if ask is None or ask.next_s > now:
             return []
         _again(ask, self._time, now)
-        return [Send(leaving.host, Release(ask.stamp, wire))]
+        leaving.host = leaving.host or self._host_of(wire.dst)
+        return [Send(leaving.host, Release(ask.stamp, wire))] if leaving.host else []
 
     def _prepare(self, flow: FlowKey, moved: _Moved, port: int, now: float) -> list[Effect]:
         moved.ask = _Ask(self._next(), port, 0, now)
@@ -262,8 +271,11 @@ class Sender:
         return self._give_up(flow, ask.wire_port, moved.host, now)
 
     def _give_up(self, flow: FlowKey, port: int, host: str, now: float) -> list[Effect]:
-        ask = _Ask(self._next(), port, 0, now + self._time.drain_s)
-        self._leaving[flow.on_wire(port)] = _Leaving(host, flow.sport, ask)
+        time = self._time
+        ask = _Ask(self._next(), port, 0, now + time.drain_s)
+        # Unanswered, a translation lives until it has been unused for long enough.
+        until_s = now + time.drain_s + time.keep_s + time.quarantine_s
+        self._leaving[flow.on_wire(port)] = _Leaving(host, flow.sport, ask, until_s)
         return []
 
     def _next(self) -> int:
@@ -332,7 +344,7 @@ class Receiver:
         if not self._allowed(host, flow):
             why = "not a flow of yours to me"
         elif known is not None and message.stamp < known.stamp:
-            return []  # late
+            return [Send(host, Late(message.stamp, known.stamp))]
         elif known is not None and known.port != flow.sport:
             why = "the port belongs to another flow"
         elif known is None and self._in_use(wire):
@@ -350,8 +362,9 @@ class Receiver:
         known = self._known.get(message.wire)
         if known is None:
             return [Send(host, Released(message.stamp))]
-        if message.stamp > known.stamp:
-            known.release = (message.stamp, host)
+        if message.stamp <= known.stamp:
+            return [Send(host, Late(message.stamp, known.stamp))]
+        known.release = (message.stamp, host)
         return []
 
 
@@ -361,5 +374,5 @@ def _ports(moved: _Moved) -> tuple[int, ...]:
 
 
 def _again(ask: _Ask, timing: Timing, now: float) -> None:
-    ask.next_s = now + timing.retry_s * 2**ask.tries
+    ask.next_s = now + min(timing.retry_s * 2**ask.tries, timing.renew_s)
     ask.tries += 1

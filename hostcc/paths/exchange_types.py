@@ -75,7 +75,18 @@ class Released(msgspec.Struct, frozen=True, array_like=True, tag="d"):
     stamp: Stamp
 
 
-Message = Prepare | Ready | Refused | Release | Released
+class Late(msgspec.Struct, frozen=True, array_like=True, tag="l"):
+    """Answers a message whose stamp is behind `newest`, the latest of the same sender.
+
+    A sender whose clock was set back goes on from there.
+    """
+
+    stamp: Stamp
+    newest: Annotated[int, msgspec.Meta(ge=0, le=1 << 61)]
+    """Far below the end of stamps, which nobody can drive a sender to."""
+
+
+Message = Prepare | Ready | Refused | Release | Released | Late
 
 # Effects
 
@@ -134,8 +145,9 @@ class Timing:
     """Seconds."""
 
     retry_s: float = 0.2
-    """Until a message is sent again; doubles each time."""
+    """Until a message is sent again; doubles each time, up to `renew_s`."""
     tries: int = 6
+    """Of a Prepare.  A Release is repeated until it is answered, or needs no answer any more."""
     renew_s: float = 60.0
     lease_s: float = 200.0
     """An active flow of which the receiver has not confirmed anything for so long is reverted."""

@@ -67,8 +67,9 @@ class Steering:
         self._asked: dict[FlowKey, float] = {}
         """Flows that are being moved, and since when."""
         self._moves: deque[float] = deque(maxlen=KEPT)
-        # Nanoseconds since the epoch exceed every stamp of an earlier agent of this host.
-        self.sender = Sender(time.time_ns(), timing)
+        # Nanoseconds since the epoch exceed every stamp of an earlier agent of this host, unless
+        # its clock was set back; peers say so then.
+        self.sender = Sender(time.time_ns(), host_of, timing)
         self.receiver = Receiver(
             lambda host, flow: host_of(flow.src) == host and mine(flow.dst),
             lambda wire: sockdiag.exists(wire.dst, wire.dport, wire.src, wire.sport),
@@ -76,7 +77,7 @@ class Steering:
         )
         self.receiver.recover((one.wire, one.port, one.stamp) for one in kernel.arriving())
         left = self.sender.recover(
-            [one.flow for one in kernel.leaving()], kernel.guards(), host_of, self._now()
+            [one.flow for one in kernel.leaving()], kernel.guards(), self._now()
         )
         self._do(left)
 

@@ -22,6 +22,7 @@ from hostcc.paths.exchange_types import (
     Effect,
     FlowKey,
     Forget,
+    Late,
     Message,
     Plain,
     Prepare,
@@ -73,13 +74,11 @@ class Host:
     def start(self, now: float) -> list[Effect]:
         self.alive, self.beat_s = True, now
         self.stamp += 1 << 32
-        self.sender = Sender(self.stamp, TIMING)
+        self.sender = Sender(max(0, self.stamp), lambda _: OTHER[self.name], TIMING)
         peer = ADDRESS[OTHER[self.name]]
         self.receiver = Receiver(lambda _, flow: flow.src == peer, lambda _: False, TIMING)
         self.receiver.recover((w, port, stamp) for w, (port, stamp) in self.arriving.items())
-        return self.sender.recover(
-            list(self.out), list(self.guards.items()), lambda _: OTHER[self.name], now
-        )
+        return self.sender.recover(list(self.out), list(self.guards.items()), now)
 
 
 class World:
@@ -171,6 +170,12 @@ class World:
             assert kernel.arriving[wire][0] == flow.sport, f"{flow} reached another socket"
             kernel.used_s[wire] = self.now
 
+    def set_back(self, host: Host) -> None:
+        """The clock of a dead agent's host, by some lives; what it had said is gone with it."""
+        if not host.alive and not self.repeat:
+            host.stamp -= 3 << 32
+            self.mail = [mail for mail in self.mail if mail[1] != host.name]
+
     def settle(self, seconds: float) -> None:
         self.loss = self.repeat = 0.0
         for host in self.hosts.values():
@@ -187,6 +192,7 @@ actions = st.one_of(
     st.tuples(st.just("start"), st.integers(0, 1), st.just(0)),
     st.tuples(st.just("quiet"), st.integers(0, len(FLOWS) - 1), st.just(0)),
     st.tuples(st.just("talk"), st.integers(0, len(FLOWS) - 1), st.just(0)),
+    st.tuples(st.just("back"), st.integers(0, 1), st.just(0)),
     st.tuples(st.just("gone"), st.integers(0, 1), st.just(0)),
     st.tuples(st.just("wait"), st.sampled_from([1, 3, 10, 40, 130]), st.just(0)),
 )
@@ -207,10 +213,10 @@ def act(world: World, action: tuple[str, int, int]) -> None:
             host.alive = False
         case "start" if not host.alive:
             world.do(host, host.start(world.now))
-        case "quiet":
-            world.quiet.add(flow)
-        case "talk":
-            world.quiet.discard(flow)
+        case "quiet" | "talk":
+            (world.quiet.add if name == "quiet" else world.quiet.discard)(flow)
+        case "back":
+            world.set_back(host)
         case "gone" if host.alive:
             world.do(host, host.sender.peer_gone(OTHER[host.name], world.now))
         case "wait":
@@ -271,8 +277,67 @@ def test_the_plain_course() -> None:
     assert world.rewritten > 50
 
 
+@pytest.mark.parametrize("lives", [0, 3])
+def test_a_clock_set_back_neither_keeps_flows_from_moving_nor_leaves_anything(lives: int) -> None:
+    world = World(1, 0.0, 0.0)
+    host, flow = world.hosts["A"], FLOWS[0]
+    host.stamp += 10 << 32
+    world.do(host, host.start(0.0))
+    act(world, ("move", 0, 0))
+    act(world, ("wait", 10, 0))
+    assert host.out == {flow: PORTS[0]}
+    act(world, ("kill", 0, 0))
+    host.stamp -= lives << 32
+    act(world, ("start", 0, 0))
+    act(world, ("wait", 80, 0))
+    assert host.guards == {}
+    assert world.hosts["B"].arriving == {}
+    act(world, ("move", 0, 1))
+    act(world, ("wait", 10, 0))
+    act(world, ("kill", 0, 0))
+    host.stamp -= lives << 32
+    act(world, ("start", 0, 0))
+    act(world, ("move", 0, 1))  # the same port, before it was released
+    act(world, ("wait", 10, 0))
+    assert host.out == {flow: PORTS[1]}
+
+
+def test_a_release_is_asked_for_until_it_is_answered() -> None:
+    """The peer is paused for longer than Prepare is repeated, and unknown at first."""
+    names: dict[str, str] = {}
+    sender = Sender(0, lambda address: names.get(address, ""), TIMING)
+    wire = FLOWS[0].on_wire(50000)
+    assert sender.recover([], [(wire, FLOWS[0].sport)], 0.0) == []
+    said: list[Effect] = []
+    for now in range(20):
+        said += sender.tick(float(now))
+    assert said == []
+    names[FLOWS[0].dst] = "B"
+    for now in range(20, 40):
+        said += sender.tick(float(now))
+    assert len(said) > TIMING.tries
+    assert sender.heard("A", Released(1), 40.0) == []  # not the one that was asked
+    assert sender.heard("B", Released(1), 40.0) == []
+    assert sender.tick(40.0 + TIMING.quarantine_s) == [Unguard(wire)]
+
+
+def test_nobody_drives_stamps_to_their_end() -> None:
+    sender = Sender(0, lambda _: "B", TIMING)
+    sender.move(FLOWS[0], "B", 50000, 0.0)
+    sender.heard("A", Late(1, 1 << 60), 0.1)  # not the one that was asked
+    (again,) = sender.tick(0.3)
+    assert again == Send("B", Prepare(1, FLOWS[0], 50000))
+    sender.heard("B", Late(1, 0), 0.4)  # it is not
+    sender.heard("B", Late(1, 1 << 61), 0.4)
+    (again,) = sender.tick(0.4)
+    assert again == Send("B", Prepare((1 << 61) + 1, FLOWS[0], 50000))
+    raw = msgspec.msgpack.encode(Late(1, (1 << 61) + 1))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(raw, type=Message)
+
+
 def test_one_port_is_not_given_to_two_flows() -> None:
-    sender = Sender(0, TIMING)
+    sender = Sender(0, lambda _: "B", TIMING)
     one, two = FLOWS[0], FLOWS[1]
     sender.move(one, "B", 50000, 0.0)
     assert not sender.free(two, 50000)
@@ -298,7 +363,7 @@ def test_an_idle_active_flow_is_renewed_and_a_silent_peer_ends_it() -> None:
 
 
 def test_what_the_kernel_stopped_is_reverted() -> None:
-    sender = Sender(0, TIMING)
+    sender = Sender(0, lambda _: "B", TIMING)
     sender.move(FLOWS[0], "B", 50000, 0.0)
     (rewrite,) = sender.heard("B", Ready(1), 0.1)
     assert rewrite == Rewrite(FLOWS[0], 50000)
@@ -324,9 +389,9 @@ def test_refusals() -> None:
     taken = receiver()
     assert reply(taken.heard("A", ask)) == Ready(5)
     assert isinstance(reply(taken.heard("A", Prepare(6, FLOWS[1], 50000))), Refused)
-    assert taken.heard("A", Prepare(4, flow, 50000)) == []  # late
+    assert reply(taken.heard("A", Prepare(4, flow, 50000))) == Late(4, 5)
     assert reply(taken.heard("A", ask)) == Ready(5)  # repeated
-    taken.heard("A", Release(4, flow.on_wire(50000)))  # late, too
+    assert reply(taken.heard("A", Release(4, flow.on_wire(50000)))) == Late(4, 5)
     assert taken.tick({flow.on_wire(50000): 99.0}) == []
     taken.heard("A", Release(7, flow.on_wire(50000)))
     assert taken.tick({flow.on_wire(50000): 0.1}) == []  # still in use
@@ -342,7 +407,7 @@ def test_messages_of_strangers(data: bytes) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return
     receiver().heard("A", message)
-    Sender(0, TIMING).heard("A", message, 0.0)
+    Sender(0, lambda _: "B", TIMING).heard("A", message, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(12))
