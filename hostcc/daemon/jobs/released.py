@@ -16,11 +16,15 @@ import msgspec
 from hostcc.config.sections.job import Wishes
 from hostcc.config.sections.words import Bytes, Flop, Weight
 from hostcc.daemon.changes import kinds
+from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs.sockets import Job
+from hostcc.errors import HostccError
+from hostcc.log import get_logger
 from hostcc.model import Change
 from hostcc.system.cgroups import CgroupTree
 from hostcc.system.procfs import Stat
 
+log = get_logger("jobs")
 PROCESSES_MOST = 16384
 """Processes of all jobs that are kept; of a job that has more than its part the eldest."""
 _REF = r"[0-9]{1,10}/[0-9]{1,20}"
@@ -71,8 +75,9 @@ def keeping(
     beside: Callable[[str], list[int]],
     note: Callable[[Job], Mapping[str, float | int | str | None]],
     how: str,
-) -> Generator[None, None, dict[str, Change]]:
-    """Of jobs with processes the change that keeps them, by name; one job at each step.
+    journal: Journal,
+) -> Generator[None, None, set[str]]:
+    """Have the journal keep jobs with processes, one job at each step; their names if it does.
 
     `beside`: a job's processes that are not in its group, `note`: what else is kept of it.
     """
@@ -84,7 +89,12 @@ def keeping(
             after = {**note(job), **noted(job.group_id, there, most)}
             found[job.name] = kinds.job_group(job.name, tree.path(job.name), after, how)
         yield
-    return found
+    try:
+        journal.begin(*found.values())
+    except HostccError as error:  # what can be undone is, all the same
+        log.failure("the next agent will not know a job", job=" ".join(found), reason=str(error))
+        return set()
+    return set(found)
 
 
 Lasting = Mapping[Path, tuple[KeptJob, list[Change]]]

@@ -290,7 +290,8 @@ class JobTable:
             self._switch(live, to_default=True)
             self._moves.wait()
         self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
-        stays = yield from self._keeping(live, how)
+        waiting, note = self.returning.of, self._note_of
+        stays = yield from released.keeping(live, self.tree, waiting, note, how, self._journal)
         with self._journal.gathering():
             for job in live:
                 try:
@@ -466,18 +467,6 @@ class JobTable:
             return [f"{group}: processes {stuck or 'of others'} are still in it, left in place"]
         self._journal.undone(self._ids_of(job.name), how)
         return []
-
-    def _keeping(self, jobs: list[Job], how: str) -> Generator[None, None, set[str]]:
-        """Have the journal keep who is in jobs' groups: those in which somebody is, and it does."""
-        waiting = self.returning.of
-        found = yield from released.keeping(jobs, self.tree, waiting, self._note_of, how)
-        try:
-            self._journal.begin(*found.values())
-        except HostccError as error:  # what can be undone is, all the same
-            those = " ".join(found)
-            log.failure("the next agent will not know a job", job=those, reason=str(error))
-            return set()
-        return set(found)
 
     def _forget(self, job: Job) -> None:
         self.jobs.pop(job.name, None)
