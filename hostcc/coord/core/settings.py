@@ -12,72 +12,129 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """Defaults are for a data centre: round trips far below a round."""
+    """Defaults are for a data centre: round trips far below a round.
+
+    n is the number of members.  Bytes, messages and seconds are of one member.
+    """
 
     round_s: float = 0.2
-    """How often tick is called (memberlist's LAN preset: 200 ms)..."""
+    """Longest time between two rounds while there is something to do (memberlist's LAN preset).
+
+    News takes about log(n) / log(1 + fanout) rounds to reach everybody.  Shorter: news is faster,
+    processor time grows in proportion."""
     rest_s: float = 1.0
-    """...while there is something to do, and at most this much later while there is not."""
+    """Longest time between two rounds while there is nothing to do.
+
+    Longer: fewer wake-ups at rest; a peer's question waits up to this long for what is not sent at
+    once."""
     fanout: int = 3
-    """Members that fresh records go to in a round (memberlist's LAN preset)."""
+    """Members that fresh records go to in a round (memberlist's LAN preset).
+
+    More: fewer rounds, and as many more copies of the same news."""
     circle: int = 24
-    """Members that these are chosen from: fewer than connections (transport_settings.py)."""
+    """Members that these are chosen from.
+
+    Fewer than the connections that a host keeps (transport_settings.py): a round opens none.
+    More: news mixes faster, more connections are open."""
     circle_s: float = 5.0
-    """How often another member takes the place of one of them."""
+    """How often another member takes the place of one of them.
+
+    Shorter: a circle that is cut off heals sooner; each change costs a handshake of 2 ms."""
     eager: int = 5
-    """Members that are sent a fresh record as it is: e^-5 of all are left over..."""
+    """Members that are sent a fresh record as it is: e^-eager of all (0.7 %) have it from nobody...
+
+    More: as many more copies of whole records."""
     announced: float = 3.0
-    """...and are reached by announcements of 24 bytes, of which each member makes this many
-    times ln(members): what is missing is asked for."""
+    """...and hear of it by announcements of 24 bytes, announced * ln(n + 1) from each member.
+
+    What is missing is asked for.  A member hears of none with a probability of about n^-announced,
+    and then waits for a comparison of stores (`sync_s`)."""
     join_s: float = 1.0
-    """How long a member that has just started listens before it speaks, at most."""
+    """How long a member that has just started listens before it speaks, at most.
+
+    Longer: fewer answers to what it would have learned anyway; it is known later."""
     sync_s: float = 2.0
-    """How often one random member's whole store is compared, by its hash."""
+    """How often one random member's whole store is compared, by its hash.
+
+    A record that news missed is repaired after a few of these.  Shorter: sooner, for a hash each
+    time."""
     probe_s: float = 1.0
-    """How often one member is probed, each in its turn (SWIM, section 4.3)."""
+    """How often one member is probed, each in its turn (SWIM, section 4.3).
+
+    A dead member is first suspected by somebody after about probe_s * e / (e - 1), whatever n is;
+    each member sends one probe in this time."""
     ack_s: float = 0.4
-    """How long to wait for an answer before others are asked to probe."""
+    """How long to wait for an answer before others are asked to probe.
+
+    Above the longest round trip and pause of a healthy member; `probe_s` leaves room for both."""
     helpers: int = 3
-    """How many others (SWIM, k)."""
+    """How many others are asked (SWIM, k).
+
+    With a loss rate p, a probe accuses a healthy member with a probability of
+    (1 - (1 - p)^2) * (1 - (1 - p)^4)^helpers; each helper costs four messages where it matters."""
     suspect_s: float = 4.0
-    """How long a member stays suspect when enough others accuse it too, times
-    log10(members); Lifeguard's alpha = 4 probe periods."""
+    """Time from suspicion to death when enough others agree: suspect_s * max(1, log10(n)).
+
+    Lifeguard's alpha, four probe periods.  Longer: fewer false deaths, and plans count on the dead
+    for longer."""
     suspect_factor: float = 6.0
     """The same with one accuser only, as a multiple (Lifeguard's beta)."""
     confirmations: int = 3
-    """Accusers beside the first that shorten the wait all the way (Lifeguard's K)."""
+    """Accusers beside the first that shorten the wait all the way (Lifeguard's K).
+
+    More: a member that is itself cut off kills fewer others."""
     forget_s: float = 3600.0
-    """How long a dead member's records are kept, so that it can be found again."""
+    """How long a dead member's records are kept, so that it can be found again.
+
+    Longer: memory for the dead, and for what was dropped (`note_s`)."""
     tombstone_s: float = 600.0
-    """How long a withdrawn record is passed on."""
+    """How long a withdrawn record is passed on.
+
+    Whoever is cut off for longer may bring it back once; its writer withdraws it again."""
     rejoin_s: float = 10.0
-    """How often a dead member or a configured contact is tried, plus or minus half."""
+    """How often a dead member or a configured contact is tried, plus or minus half.
+
+    After a cut the two sides find each other within about this time."""
     bytes_per_s: float = 100_000.0
-    """News that is sent on average; more waits."""
+    """News that is sent on average; more waits.
+
+    0.8 Mbit/s: nothing beside training traffic.  1,000 records of 1 kB to 5 members take 50 s."""
     burst_bytes: float = 2_000_000.0
-    """News that may be sent at once."""
+    """News that may be sent at once: the bucket that `bytes_per_s` fills."""
     answer_bytes_per_s: float = 100_000.0
     """The same for records that others ask for; one of them gets a quarter of it."""
     answer_burst_bytes: float = 4_000_000.0
-    """At once, as when a member joins."""
+    """Answers that may be sent at once, as when a member joins."""
     writer_per_s: float = 4.0
-    """Records taken from one writer on average; more are passed over, and repaired later."""
+    """Records taken from one writer on average; more are passed over, and repaired later.
+
+    Bounds what one member can make all others check and pass on."""
     writer_burst: int = 600
+    """Records taken from one writer at once; above `writer_records`: a start is one burst."""
     writer_records: int = 256
-    """Records that one writer may have."""
+    """Records that one writer may have: jobs, flows and paths of one host.
+
+    n * writer_records is the largest store."""
     writer_bytes: int = 512 * 1024
+    """Bytes that the records of one writer may have together."""
     members: int = 20_000
     """Members that are kept; more are passed over."""
     strikes: int = 3
-    """Bad messages within a quarantine's length after which a peer is not heard..."""
+    """Bad messages within `quarantine_s` after which a peer is not heard for this long.
+
+    More: a member with a defect is heard for longer, and so is one with bad intent."""
     quarantine_s: float = 60.0
-    """...for this long.  It is logged once in this time."""
+    """How long a peer with too many strikes is not heard.  It is logged once in this time."""
     neighbours: int = 256
-    """Members that a host waits for before it activates a plan, at most."""
+    """Members that a host waits for before it activates a plan, at most.
+
+    More: hosts switch to a plan more nearly together, and one slow member holds up more of them."""
     agree_s: float = 5.0
-    """How long it waits for them."""
+    """How long it waits for them.  Plans are hints for performance: going on beats waiting."""
     view_s: float = 1.0
-    """How often the view is made anew, when something has changed."""
+    """How often the view is made anew, when something has changed.
+
+    Shorter: plans follow news sooner; each view costs a plan, which takes up to a second."""
 
     @property
     def note_s(self) -> float:
