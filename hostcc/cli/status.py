@@ -46,6 +46,7 @@ COLUMNS = [
 ]
 
 MISSING_SHOWN = 8
+NAMES_SHOWN = 8
 """Members that are waited for."""
 
 
@@ -107,7 +108,12 @@ def told(answer: dict[str, Any]) -> tuple[list[Text], list[Text], list[Text]]:
     summary = others[:1]
     if not answer["jobs"] and answer["agent"]["state"] == "active":
         summary.append(Text("no jobs; start one: hostcc run --job NAME -- COMMAND"))
-    details = [*planned, *routed.lines(answer.get("routing")), *rdma.lines(parts)]
+    details = [
+        *plain(answer["jobs"]),
+        *planned,
+        *routed.lines(answer.get("routing")),
+        *rdma.lines(parts),
+    ]
     return alarms, summary, [Text(line) for line in details]
 
 
@@ -173,12 +179,27 @@ def plan(block: dict[str, Any] | None) -> list[str]:
     return [] if block is None else [*plan_heading(block), *here(block["jobs"])]
 
 
+def plain(jobs: list[dict[str, Any]]) -> list[str]:
+    """Which jobs run the plain algorithm, a line for each reason."""
+    why: dict[str, list[str]] = {}
+    for job in jobs:
+        if job["mode"] != "off" and job["plain_reason"]:
+            why.setdefault(job["plain_reason"], []).append(job["name"])
+    return [f"plain, {reason}: {some(names)}" for reason, names in sorted(why.items())]
+
+
+def some(names: list[str]) -> str:
+    """The first ones, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
 def job_row(job: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
     weight = job["weight"] if job["static_weight"] is None else job["static_weight"]
     stance = {"off": "off", "static": "static"}.get(job["mode"], job["stance"])
     if stance == "scaled" and job["plain_reason"]:
-        stance = job["direction"]
+        stance = job["direction"] if job["direction"] != "one-way" else "plain"
     if job.get("profiling"):
         stance = "first"
     return (

@@ -91,6 +91,21 @@ def test_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert "observing only: rolled back" in lines(capsys)[0]
 
 
+def test_status_says_why_jobs_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    why = "a competitor does not yield; tried again later"
+    jobs = [{**JOB, "name": f"j{n:02}", "plain_reason": why} for n in range(10)]
+    jobs += [{**JOB, "name": "off", "mode": "off", "plain_reason": "mode off"}]
+    jobs += [{**JOB, "name": "ring", "direction": "two-way", "plain_reason": "it receives"}]
+    common.emit(status.screen({"agent": AGENT, "jobs": jobs, "notes": []}))
+    out = lines(capsys)
+    stances = {line.split()[0]: line.split()[2] for line in out if line.startswith(("j0", "ring"))}
+    assert stances["ring"] == "two-way"
+    assert stances["j00"] == "plain"
+    told = [line for line in out if line.startswith("plain, ")]
+    assert " ".join(told).startswith(f"plain, {why}: j00, j01, j02, j03, j04, j05, j06, j07 and 2")
+    assert told[-1] == "plain, it receives: ring"
+
+
 def test_status_shows_how_the_loop_fares() -> None:
     assert status.heading(AGENT)[1].endswith(", longest stall 12.3 ms")
     failing = {"longest_stall_s": None, "failing": {"sweep": "KeyError('x')"}, "failures": 3}

@@ -49,19 +49,19 @@ static __always_inline void mark_next(const struct tcp_sock *tp, struct flow_pri
 }
 
 static __always_inline bool delay_mode(struct sock *sk, const struct flow_priv *f,
-				       const struct hcc_job_conf *c, const struct hcc_job_state *s)
+				       const struct hcc_job_conf *c, struct hcc_job_state *s)
 {
-	if (!c || !s || !f->path || c->mode != HCC_MODE_MLTCP || !c->target_max_us)
+	u32 why;
+
+	if (!c || !s || c->mode != HCC_MODE_MLTCP || !c->target_max_us)
 		return false;
-	if (s->stance != HCC_STANCE_SCALED || s->direction != HCC_DIRECTION_ONE_WAY)
-		return false;
-	if (s->total_bytes < HCC_MIN_ITERATION_BYTES)
-		return false;
-	if (hcc_overrun(s))
-		return false;
-	if (s->yield_ns > hcc_patience_ns(s) || hcc_path_too_long(s, tcp_sk(sk)->rtt_min.s[0].v))
-		return false;
-	return agent_alive(now_ns(tcp_sk(sk)));
+	why = hcc_plain_window(s);
+	if (!why && !f->path)
+		why = HCC_PLAIN_NO_WINDOW;
+	if (!why && hcc_path_too_long(s, tcp_sk(sk)->rtt_min.s[0].v))
+		why = HCC_PLAIN_LONG_PATH;
+	note_plain(s, why);
+	return !why && agent_alive(now_ns(tcp_sk(sk)));
 }
 
 /* One step of the path's window. */
@@ -128,8 +128,10 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 
 		s->yield_ns += elapsed;
 		/* Out of patience at once: plain for the rest of the iteration, and on. */
-		if (hcc_neighbour_is_deaf(s, c, base, q, elapsed))
+		if (hcc_neighbour_is_deaf(s, c, base, q, elapsed)) {
 			s->yield_ns += 2 * hcc_patience_ns(s);
+			s->escape = HCC_PLAIN_UNRESPONSIVE;
+		}
 		s->yield_since_ns = now;
 	} else {
 		s->yield_since_ns = 0;
@@ -348,7 +350,7 @@ void BPF_PROG(hcc_host_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct flow_priv *f = priv(sk);
 	const struct hcc_job_conf *c = job_conf(f->slot);
-	const struct hcc_job_state *s = job_state(f->slot);
+	struct hcc_job_state *s = job_state(f->slot);
 
 	/* After a time-out the kernel's slow start rebuilds the window. */
 	if (ca_state(sk) != TCP_CA_Loss && delay_mode(sk, f, c, s))

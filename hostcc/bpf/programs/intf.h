@@ -61,6 +61,21 @@ enum hcc_direction {
 	HCC_DIRECTION_TWO_WAY = 2,	/* much: acknowledgements wait in others' queues: plain */
 };
 
+/* Why a job's flows act as the plain algorithm; see docs/mltcp.md. */
+enum hcc_plain {
+	HCC_PLAIN_NOT = 0,	/* they do not, or nothing was acknowledged yet */
+	HCC_PLAIN_LEARNING = 1,	/* no two iterations were alike */
+	HCC_PLAIN_NO_PAUSE = 2,	/* it hardly pauses: yielding would only make it slow */
+	HCC_PLAIN_YIELDED = 3,	/* it held back for longer than jobs that fit together make it */
+	HCC_PLAIN_UNRESPONSIVE = 4, /* it held back beside a competitor that does not yield */
+	HCC_PLAIN_TWO_WAY = 5,	/* it receives while it sends */
+	HCC_PLAIN_UNMETERED = 6, /* what it receives is not counted */
+	HCC_PLAIN_SMALL = 7,	/* iterations below HCC_MIN_ITERATION_BYTES */
+	HCC_PLAIN_OVERRUN = 8,	/* more was sent than an iteration has */
+	HCC_PLAIN_LONG_PATH = 9, /* too few round trips in a communication phase */
+	HCC_PLAIN_NO_WINDOW = 10, /* all windows of this host are taken */
+};
+
 /* job_states[slot]: written by BPF only. */
 struct hcc_job_state {
 	__u64 iteration_start_ns;
@@ -93,6 +108,8 @@ struct hcc_job_state {
 	__u32 epoch;		/* bumped when an iteration begins, also the very first */
 	__u32 unsettled;	/* leaky count of contended iterations */
 	__u32 direction;	/* enum hcc_direction */
+	__u32 escape;		/* enum hcc_plain: why the last iteration out of patience was so */
+	__u32 plain;		/* enum hcc_plain, at the last acknowledgement */
 };
 
 /* Whose window it is. */

@@ -173,6 +173,30 @@ HCC_INLINE __u32 hcc_direction(const struct hcc_job_state *s)
 								 : HCC_DIRECTION_ONE_WAY;
 }
 
+/* Why growth is plain for every variant; HCC_PLAIN_NOT: it is not. */
+HCC_INLINE __u32 hcc_plain_growth(const struct hcc_job_state *s)
+{
+	if (s->stance == HCC_STANCE_LEARN)
+		return hcc_hardly_pauses(s) ? HCC_PLAIN_NO_PAUSE : HCC_PLAIN_LEARNING;
+	return hcc_overrun(s) ? HCC_PLAIN_OVERRUN : HCC_PLAIN_NOT;
+}
+
+/* Why the window follows loss instead of delay, as far as that is the job's doing. */
+HCC_INLINE __u32 hcc_plain_window(const struct hcc_job_state *s)
+{
+	if (s->direction == HCC_DIRECTION_TWO_WAY)
+		return HCC_PLAIN_TWO_WAY;
+	if (s->stance == HCC_STANCE_PLAIN || s->yield_ns > hcc_patience_ns(s))
+		return s->escape ? s->escape : HCC_PLAIN_YIELDED;
+	if (s->stance == HCC_STANCE_LEARN)
+		return hcc_plain_growth(s);
+	if (s->direction == HCC_DIRECTION_UNKNOWN)
+		return HCC_PLAIN_UNMETERED;
+	if (s->total_bytes < HCC_MIN_ITERATION_BYTES)
+		return HCC_PLAIN_SMALL;
+	return hcc_plain_growth(s);
+}
+
 /* An iteration is over: learn its size, and decide how the next one is sent. */
 HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 				  const struct hcc_job_conf *c, __u64 now_ns)
@@ -235,6 +259,8 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 	} else if ((__u32)s->iterations >= s->stance_until) {
 		s->stance = HCC_STANCE_SCALED;
 	}
+	if (s->stance != HCC_STANCE_PLAIN)
+		s->escape = HCC_PLAIN_NOT;
 	s->q_loss_us += s->q_loss_us / 32;	/* buffers may grow, too */
 	s->yield_ns = 0;
 	s->yield_since_ns = 0;

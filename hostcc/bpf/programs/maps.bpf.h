@@ -34,6 +34,7 @@ const enum hcc_mode *export_mode __attribute__((unused));
 const enum hcc_scope *export_scope __attribute__((unused));
 const enum hcc_stance *export_stance __attribute__((unused));
 const enum hcc_direction *export_direction __attribute__((unused));
+const enum hcc_plain *export_plain __attribute__((unused));
 const enum hcc_flow_flags *export_flow_flags __attribute__((unused));
 const enum hcc_limits *export_limits __attribute__((unused));
 

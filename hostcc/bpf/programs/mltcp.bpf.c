@@ -219,9 +219,26 @@ static __always_inline u32 flow_f_q10(struct sock *sk, struct flow_priv *f)
 		return HCC_ONE;
 	if (c->mode == HCC_MODE_STATIC)
 		return c->static_f_q10;
-	if (s->stance == HCC_STANCE_LEARN || hcc_overrun(s))
+	if (hcc_plain_growth(s))
 		return HCC_ONE;
 	return hcc_f_q10(c, flow_ratio_q10(f, s, c));
+}
+
+/* For status: the flow that acknowledged last speaks for the job. */
+static __always_inline void note_plain(struct hcc_job_state *s, u32 why)
+{
+	if (s->plain != why)
+		s->plain = why;
+}
+
+/* F of a variant whose window follows loss, and nothing else. */
+static __always_inline u32 loss_f_q10(struct sock *sk, struct flow_priv *f)
+{
+	struct hcc_job_state *s = job_state(f->slot);
+
+	if (s)
+		note_plain(s, hcc_plain_growth(s));
+	return flow_f_q10(sk, f);
 }
 
 /* acked packets scaled by F, the fraction carried over to the next call. */
@@ -285,7 +302,7 @@ void BPF_PROG(hcc_reno_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct flow_priv *f = priv(sk);
 
 	if (!tcp_in_slow_start(tcp_sk(sk)))
-		acked = scale_acked(f, acked, flow_f_q10(sk, f));
+		acked = scale_acked(f, acked, loss_f_q10(sk, f));
 	tcp_reno_cong_avoid(sk, ack, acked);
 }
 
@@ -355,7 +372,7 @@ void BPF_PROG(hcc_cubic_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct flow_priv *f = priv(sk);
 
 	if (!tcp_in_slow_start(tcp_sk(sk)))
-		acked = scale_acked(f, acked, flow_f_q10(sk, f));
+		acked = scale_acked(f, acked, loss_f_q10(sk, f));
 	cubictcp_cong_avoid(sk, ack, acked);
 }
 

@@ -19,7 +19,7 @@ from hostcc.daemon.jobs.sockets import Job
 from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.jobs.verification import FOREIGN, LeftAlone
 from hostcc.mltcp.backend import MltcpBackend, Records
-from hostcc.mltcp.params import JobParams, Mode, Variant
+from hostcc.mltcp.params import JobParams, Mode
 from hostcc.model import Difference
 
 STATUS, JOBS, FLOWS = "hostcc.status/1", "hostcc.jobs/1", "hostcc.flows/1"
@@ -32,6 +32,20 @@ STANCES = ("learning", "scaled", "plain")
 """enum hcc_stance in words."""
 DIRECTIONS = ("unknown", "one-way", "two-way")
 """enum hcc_direction in words."""
+PLAIN_REASONS = (
+    None,
+    "no iterations alike yet",
+    "it hardly pauses between iterations",
+    "holding back did not pay; tried again later",
+    "a competitor does not yield; tried again later",
+    "it receives while it sends",
+    "what it receives over links is not counted",
+    "its iterations are below 64 KiB",
+    "more was sent than an iteration has",
+    "its communication phases have fewer than 24 round trips",
+    "all windows of this host are taken",
+)
+"""enum hcc_plain in words."""
 TCP_STATES = (
     "-",
     "established",
@@ -87,25 +101,22 @@ def _status_of(
         "yielded_s": float(state["yield_ns"]) / 1e9,
         "stance": stance,
         "direction": direction,
-        "plain_reason": plain_reason(params, stance, direction),
+        "plain_reason": plain_reason(params, stance, int(state["plain"])),
     }
 
 
-def plain_reason(params: JobParams, stance: str, direction: str) -> str | None:
-    """Why a job's sockets run the plain algorithm now; None when they do not."""
+def plain_reason(params: JobParams, stance: str, plain: int) -> str | None:
+    """Why a job's sockets run the plain algorithm now; None when they do not.
+
+    `plain`: enum hcc_plain, which is written with the first acknowledgement.
+    """
     if params.mode is Mode.OFF:
         return "mode off"
     if params.mode is Mode.STATIC:
         return None
-    if stance == "plain":
-        return "holding back did not pay; tried again later"
-    if params.variant is Variant.HOSTCC and direction == "two-way":
-        return "it receives while it sends"
-    if stance == "learning":
-        return "no iterations alike yet"
-    if params.variant is Variant.HOSTCC and direction == "unknown":
-        return "what it receives over links is not counted"
-    return None
+    if not plain and stance == "learning":
+        return PLAIN_REASONS[1]
+    return PLAIN_REASONS[plain]
 
 
 def job_details(table: JobTable) -> list[dict[str, Any]]:
