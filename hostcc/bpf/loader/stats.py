@@ -21,9 +21,14 @@ _PROG_INFO = np.dtype(
     }
 )
 PROGRAM_STATS = np.dtype(
-    [("name", "U64"), ("run_cnt", "u8"), ("run_time_ns", "u8"), ("jited_bytes", "u4")]
-)
-"""One row per loaded program; counts stay 0 unless `enable` is, or was, in force."""
+    [
+        ("name", "U64"), ("run_cnt", "u8"), ("run_time_ns", "u8"), ("jited_bytes", "u4"),
+        ("verified_instructions", "u4"),
+    ]
+)  # fmt: skip
+"""One row per loaded program; counts stay 0 unless `enable` is, or was, in force.
+
+`verified_instructions`: how many the verifier went through, all branches together (Linux 5.16)."""
 
 
 @contextmanager
@@ -39,9 +44,12 @@ def enable() -> Iterator[None]:
         os.close(fd)
 
 
-def read(name: str, fd: int) -> tuple[str, int, int, int]:
+def read(name: str, fd: int) -> tuple[str, int, int, int, int]:
     """A row of PROGRAM_STATS for the program with descriptor `fd`."""
     raw = np.zeros((), _PROG_INFO)
     size = ctypes.c_uint32(raw.nbytes)
     call("bpf_obj_get_info_by_fd", fd, raw.ctypes.data, size, what=f"program {name}: no info")
-    return name, int(raw["run_cnt"]), int(raw["run_time_ns"]), int(raw["jited_len"])
+    runs, time_ns, jited, verified = (
+        int(raw[key]) for key in ("run_cnt", "run_time_ns", "jited_len", "verified_insns")
+    )
+    return name, runs, time_ns, jited, verified

@@ -1,0 +1,53 @@
+"""How much of each program the verifier goes through: an older one must not give up on it.
+
+The kernel's limit is a million instructions, all branches together.  Verifiers differ between
+kernels by a factor of a few, and a loop that one of them no longer folds costs ten times as much
+at once: what grows beyond its budget is looked at before an operator's kernel refuses it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from hostcc.bpf.loader.object import BpfObject
+from hostcc.bpf.loader.objects import object_path
+
+pytestmark = pytest.mark.kernel
+
+OBJECTS = ("mark", "meter", "mltcp", "steer", "tracker")
+USUAL = 2_500
+BUDGET = {
+    # They look for a flow among a job's, and for a window among 8,192: bounded loops.
+    "hcc_reno_event": 10_000,
+    "hcc_cubic_event": 10_000,
+    "hcc_dctcp_event": 20_000,
+    "hcc_host_event": 12_000,
+    "hcc_host_init": 65_000,
+    "hcc_host_acked": 60_000,
+}
+"""Instructions, about half as many again as on Linux 6.18."""
+
+
+@pytest.fixture(scope="module")
+def verified() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in OBJECTS:
+        with BpfObject.open(object_path(name)) as loaded:
+            loaded.load()
+            rows = loaded.program_stats()
+        found |= {str(row["name"]): int(row["verified_instructions"]) for row in rows}
+    return found
+
+
+def test_every_program_stays_within_its_budget(verified: dict[str, int]) -> None:
+    over = {
+        name: (count, BUDGET.get(name, USUAL))
+        for name, count in verified.items()
+        if not 0 < count <= BUDGET.get(name, USUAL)
+    }
+    assert over == {}
+
+
+def test_a_budget_is_of_a_program_that_needs_it(verified: dict[str, int]) -> None:
+    assert BUDGET.keys() <= verified.keys()
+    assert [name for name in BUDGET if verified[name] <= USUAL] == []
