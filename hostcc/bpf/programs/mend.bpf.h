@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Answers that the kernel has lost.  Some kernels (seen: 6.18 in a virtual machine) take, now
- * and then, a part of an address for what ssthresh and undo_cwnd of a BPF congestion control
- * return, without having asked: after time-outs always.  ssthresh or cwnd is then in the
- * millions, and the flow floods the path.  A value that cannot be is put right where BPF is
- * next asked: at the change of state, or at the next acknowledgement.
+ * Answers that the kernel has lost.  Kernels with a patch for virtual machines (seen: 6.18) run no
+ * BPF program while process 1 is the current one: __bpf_prog_enter returns 0, the trampoline skips
+ * the program and returns what was on its stack, often a part of an address.  ssthresh or cwnd is
+ * then in the millions, and the flow floods the path.  A value that cannot be is put right where
+ * BPF is next asked: at the change of state, or at the next acknowledgement.
+ *
+ * tests/mltcp/test_answers.py shows the fault.  May go when no kernel in use has `init_owned` in
+ * struct bpf_prog_aux; mainline has never had it.
  */
 #ifndef HOSTCC_MEND_BPF_H
 #define HOSTCC_MEND_BPF_H
