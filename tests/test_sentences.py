@@ -1,0 +1,57 @@
+"""Pages for operators and newcomers: no sentence of more than 40 words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+TOP = Path(__file__).parent.parent
+MOST_WORDS = 40
+PAGES = (
+    "README", "SECURITY", "CONTRIBUTING", "docs/README", "docs/architecture", "docs/glossary",
+    "docs/config", "docs/control", "docs/discovery", "docs/keys", "docs/results",
+    "docs/leafspine", "docs/lab", "docs/planning",
+)  # fmt: skip
+ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.) )")
+TARGET = re.compile(r"\]\([^)]*\)")
+END = re.compile(r"(?<=[.!?])\s+|(?<=[:;])\s+(?=[A-Z`*\[(\d])")
+WORD = re.compile(r"\S*[A-Za-z0-9]\S*")
+
+
+def pieces(page: str) -> Iterator[str]:
+    """Paragraphs, items of lists and cells of tables; code is none."""
+    fences = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    for block in re.split(r"\n\s*\n", fences):
+        if all(line.startswith("    ") for line in block.splitlines()):
+            continue
+        if block.lstrip().startswith("|"):
+            yield from (cell for row in block.splitlines() for cell in row.split("|"))
+        else:
+            yield from ITEM.split(block)
+
+
+def long_sentences(page: str) -> list[str]:
+    found = []
+    for piece in pieces(page):
+        text = TARGET.sub("]", " ".join(piece.split()))
+        found += [one for one in END.split(text) if len(WORD.findall(one)) > MOST_WORDS]
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_sentence_is_long(name: str) -> None:
+    assert long_sentences((TOP / f"{name}.md").read_text()) == []
+
+
+def test_long_ones_would_be_found() -> None:
+    words = " ".join(["word"] * 41)
+    assert long_sentences(f"Short one. {words.capitalize()}. Another.") != []
+    assert long_sentences(f"- item\n- {words}") != []
+    assert long_sentences(f"| cell | {words} |") != []
+    assert long_sentences(f"```sh\n{words}\n```") == []
+    assert long_sentences(f"{words[:150]}. {words[:50]}") == []
