@@ -15,7 +15,8 @@ MOST_WORDS = 40
 PAGES = (
     "README", "SECURITY", "CONTRIBUTING", "docs/README", "docs/architecture", "docs/glossary",
     "docs/config", "docs/control", "docs/discovery", "docs/keys", "docs/results",
-    "docs/leafspine", "docs/lab", "docs/planning",
+    "docs/leafspine", "docs/lab", "docs/planning", "docs/gossip", "docs/gossip-transport",
+    "docs/benchmarks", "docs/releases", "docs/verbs", "docs/dcqcn",
 )  # fmt: skip
 ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.) )")
 TARGET = re.compile(r"\]\([^)]*\)")
