@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -88,19 +89,30 @@ class Started:
         return errors
 
 
-def test_setuid_runs_as_without_the_shim(public: Path, places: Places) -> None:
-    """The loader takes no library from whoever starts a program that becomes another user."""
-    shim, plain, setuid = public / SHIM.target.name, public / "odd", public / "setuid"
-    shutil.copy(plain, setuid)
-    setuid.chmod(0o4755)
+NET_BIND_SERVICE = struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)
+"""The attribute security.capability: version 2, effective, one capability permitted."""
+
+
+@pytest.mark.parametrize("rights", ["Uid:", "Gid:", "CapEff:"])
+def test_setuid_runs_as_without_the_shim(public: Path, places: Places, rights: str) -> None:
+    """The loader takes no library from whoever starts a program that has more rights than he."""
+    shim, plain, more = public / SHIM.target.name, public / "odd", public / "more"
+    shutil.copy(plain, more)
+    more.chmod({"Uid:": 0o4755, "Gid:": 0o2755}.get(rights, 0o755))
+    if rights == "CapEff:":
+        os.setxattr(more, "security.capability", NET_BIND_SERVICE)
+
+    def said(process: int) -> list[str]:
+        return Path(f"/proc/{process}/status").read_text().split(rights)[1].splitlines()[0].split()
+
     one = Started([str(plain)], shim, places, NOBODY)
     assert (one.has_shim, one.steered) == (True, True)
+    usual = said(one.process.pid)
     assert one.end() == ""
-    one = Started([str(setuid)], shim, places, NOBODY)
-    euid = Path(f"/proc/{one.process.pid}/status").read_text().split("Uid:")[1].split()[1]
-    if euid != "0":
+    one = Started([str(more)], shim, places, NOBODY)
+    if said(one.process.pid) == usual:
         one.end()
-        pytest.skip("not on this machine: programs that become another user where tests run")
+        pytest.skip("not on this machine: programs that get more rights where tests run")
     assert (one.has_shim, one.steered) == (False, False)
     assert one.end() == ""
 
@@ -155,9 +167,10 @@ def test_fork_leaves_the_parent_steered_and_the_child_alone(odd: Path, places: P
     one.end()
 
 
-def test_vfork_leaves_the_parent_steered(ways: Path, places: Places) -> None:
+@pytest.mark.parametrize("how", ["vfork", "posix_spawn"])
+def test_vfork_leaves_the_parent_steered(ways: Path, places: Places, how: str) -> None:
     """Also the file of counters is there after the child has ended."""
-    one = Odd(ways, f"{ways.with_name('libibverbs.so.1')} vfork", places)
+    one = Odd(ways, f"{ways.with_name('libibverbs.so.1')} {how}", places)
     one.go()
     assert one.says() == "good"
     found = one.count()
@@ -181,7 +194,9 @@ def test_threads_are_all_steered(program: Path, places: Places) -> None:
     assert seen == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize(("how", "steered"), [("dlvsym", True), ("dlsym", False)])
+@pytest.mark.parametrize(
+    ("how", "steered"), [("dlvsym", True), ("dlsym", False), ("dlmopen", False)]
+)
 def test_dlopen_is_steered_where_functions_are_asked_for_by_version(
     ways: Path, places: Places, how: str, steered: bool
 ) -> None:

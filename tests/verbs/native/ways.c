@@ -2,14 +2,16 @@
 /*
  * A program that loads libibverbs itself, and maybe makes a process that shares its memory.
  *
- *     ways LIBRARY dlvsym|dlsym|vfork
+ *     ways LIBRARY dlvsym|dlsym|dlmopen|vfork|posix_spawn
  *
- * Finds its functions by version, as NCCL does, or by name alone; connects a queue pair, prints
+ * Finds its functions by version, as NCCL does, by name alone, or in a namespace of the loader's
+ * that has nothing else; connects a queue pair, prints
  * "connected", waits for a line; posts, prints what came of it, waits for another line.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,21 +37,31 @@ static int post_all(struct ibv_qp *qp)
 }
 
 /* A child that runs in our memory until it becomes another program, which ends well. */
-static int has_child(void)
+static int has_child(int spawned)
 {
+	char name[] = "true", *words[] = {name, NULL};
 	int status = -1;
-	pid_t child = vfork();
+	pid_t child;
 
-	if (!child) {
-		execl("/bin/true", "true", (char *)NULL);
-		_exit(1);
+	if (spawned) {
+		if (posix_spawn(&child, "/bin/true", NULL, NULL, words, environ))
+			return 0;
+	} else {
+		child = vfork();
+		if (!child) {
+			execv("/bin/true", words);
+			_exit(1);
+		}
 	}
 	return child > 0 && waitpid(child, &status, 0) == child && !status;
 }
 
 int main(int argc, char **argv)
 {
-	void *library = argc > 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+	int apart = argc > 2 && !strcmp(argv[2], "dlmopen");
+	void *library = apart	 ? dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW | RTLD_LOCAL)
+			: argc > 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL)
+				   : NULL;
 	int by_name = library && !strcmp(argv[2], "dlsym"), good = 1;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
 	int (*modify)(struct ibv_qp *, struct ibv_qp_attr *, int);
@@ -75,8 +87,8 @@ int main(int argc, char **argv)
 	puts("connected");
 	fflush(stdout);
 	getchar();
-	if (!strcmp(argv[2], "vfork"))
-		good = has_child();
+	if (!strcmp(argv[2], "vfork") || !strcmp(argv[2], "posix_spawn"))
+		good = has_child(*argv[2] == 'p');
 	puts(post_all(qp) && good ? "good" : "bad");
 	fflush(stdout);
 	getchar();
