@@ -16,6 +16,7 @@ import struct
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -165,7 +166,8 @@ class MarkReceiver:
         if whole and len(fds) == 1 and pid > 0 and _sealed_inode(fds[0]) is not None:
             return Shown(pid, uid, fds[0])
         for fd in fds:
-            os.close(fd)
+            with suppress(OSError):  # of a file system in a process that has ended
+                os.close(fd)
         return Shown(pid if whole else 0, uid, -1)
 
     def admit(self, shown: Shown) -> None:

@@ -48,6 +48,5 @@ def test_every_program_stays_within_its_budget(verified: dict[str, int]) -> None
     assert over == {}
 
 
-def test_a_budget_is_of_a_program_that_needs_it(verified: dict[str, int]) -> None:
+def test_a_budget_is_of_a_program(verified: dict[str, int]) -> None:
     assert BUDGET.keys() <= verified.keys()
-    assert [name for name in BUDGET if verified[name] <= USUAL] == []

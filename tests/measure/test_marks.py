@@ -175,6 +175,28 @@ def test_what_is_no_sealed_memory(
         os.close(fd)
 
 
+def test_a_close_that_fails_ends_nothing(
+    receiver: MarkReceiver, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a file whose file system was in a process that has ended."""
+    close = os.close
+
+    def fails(fd: int) -> None:
+        close(fd)
+        raise ConnectionAbortedError
+
+    reading, writing = os.pipe()
+    files = open_files()
+    send(path, HELLO, [reading])
+    monkeypatch.setattr(os, "close", fails)
+    receive(receiver)
+    monkeypatch.undo()
+    assert receiver.refused == 1
+    assert open_files() == files
+    for fd in (reading, writing):
+        close(fd)
+
+
 def test_a_process_shows_itself_again(
     receiver: MarkReceiver, jobs: dict[int, str], path: str
 ) -> None:
