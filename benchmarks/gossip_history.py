@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.gossip_world import Faults, Host, Member, World
 from hostcc.coord.core import codec
 from hostcc.coord.core.coordinator import Coordinator
-from hostcc.coord.core.intake import Held
+from hostcc.coord.core.intake import CheckedRecord
 from hostcc.coord.core.message import PROTOCOL, Message, Outgoing, Record
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import (
@@ -88,7 +88,7 @@ class History:
         self._rng = rng = Random(seed)
         self._world = World(rng.getrandbits(64), SETTINGS, make=self._member)
         self._problems: dict[str, bytes] = {}
-        self._seen: dict[tuple[str, int, str, str, str], list[Held]] = {}
+        self._seen: dict[tuple[str, int, str, str, str], list[CheckedRecord]] = {}
         self._dead_since: dict[tuple[str, str], float] = {}
         self._trace = hashlib.blake2b(digest_size=8)
         self._names = [f"h{index}" for index in range(rng.randint(3, 10))]
@@ -351,7 +351,7 @@ def _slot(record: Record) -> tuple[str, str]:
     return record.kind, record.key
 
 
-def _older(store: Store, held: Held, seen: list[Held]) -> bool:
+def _older(store: Store, held: CheckedRecord, seen: list[CheckedRecord]) -> bool:
     """Whether what is held now was replaced before, or is older than what was held last.
 
     An accusation that was refuted has ended; another one of a writer that has lost its memory

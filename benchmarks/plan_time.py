@@ -85,7 +85,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             times: list[float | None] = []
             for _ in range(context.runs):
                 begun = time.perf_counter()
-                with malloc.uncollected():
+                with malloc.gc_paused():
                     written(view.digest, solved(view, usual, past[0]), *past)
                 times.append(time.perf_counter() - begun)
             measured = spread(times)

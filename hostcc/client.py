@@ -32,7 +32,7 @@ def default_socket() -> Path:
     return Path(os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
-def door_of_root(path: Path) -> Path | None:
+def root_socket_path(path: Path) -> Path | None:
     """The control socket beside `path` that only root may use; None when its path is too long."""
     beside = path.with_name(f"{path.stem}-root{path.suffix}")
     return beside if len(os.fsencode(beside)) <= MAX_PATH_BYTES else None
@@ -88,8 +88,8 @@ def _exchange(path: Path, request: bytes, timeout_s: float) -> bytes:
 
 
 def _connect(sock: socket.socket, path: Path) -> None:
-    """To root's own door where there is one: readers may have filled the other."""
-    if os.geteuid() == 0 and (beside := door_of_root(path)) is not None:
+    """To root's own socket where there is one: readers may have filled the other."""
+    if os.geteuid() == 0 and (beside := root_socket_path(path)) is not None:
         try:
             sock.connect(str(beside))
         except (FileNotFoundError, ConnectionRefusedError):

@@ -16,16 +16,16 @@ from hostcc.config.sections.agent import AgentConfig
 from hostcc.daemon import supervisor
 from hostcc.daemon.agent import Agent
 from hostcc.daemon.changes.journal import Journal
-from hostcc.daemon.registry import Roster
+from hostcc.daemon.registry import Registry
 from tests.fakes import FakeBackend, FakeSocket, FakeTree
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
-def without_parts(host: supervisor.Host) -> Roster:
+def without_parts(host: supervisor.Host) -> Registry:
     """A roster of which nothing runs by itself."""
-    made = Roster(host)
-    made.parts = supervisor.Parts([])
+    made = Registry(host)
+    made.parts = supervisor.Supervisor([])
     return made
 
 

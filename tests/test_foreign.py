@@ -164,7 +164,7 @@ def test_only_one_function_prints() -> None:
 
 
 WIRE = [
-    Message, *payloads.KINDS.values(), exchange_types.Prepare, exchange_types.Refused,
+    Message, *payloads.KINDS.values(), exchange_types.Prepare, exchange_types.Refusal,
     exchange_types.Release, *messages.OPERATIONS.values(), Config, telemetry.Report,
     sources.StaticFile, hash_file.HashFile, identity._PublicFile, identity._SecretFile,
     viewfile.ViewGiven, rank.RankInput, Meta, Scenario, KeptJob,

@@ -13,14 +13,14 @@ import pytest
 
 from hostcc.config.schema import Config
 from hostcc.config.sections.egress import EgressConfig
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import Engine
 from hostcc.daemon.marking.queues import LevelQueues
 from hostcc.daemon.profiling.rdma_meter import BIN_NS, Rdma
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.daemon.steering import kernel_hooks as hooked_module
-from hostcc.daemon.steering.kernel_hooks import Hooked
+from hostcc.daemon.steering.kernel_hooks import KernelHooks
 from hostcc.measure.series import ByteSeries
 from hostcc.mltcp.params import Mode
 from hostcc.paths import egress, egress_kernel
@@ -39,7 +39,7 @@ async def test_walks_over_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("hostcc.daemon.enforcement.resolve_root", lambda _: host.root)
     journal.open()
     engine = Engine(host.config(), journal, host.make_backend, lambda _: host.tree)
-    engine.table.register("a", Wishes(), os.getpid())
+    engine.table.register("a", JobRequest(), os.getpid())
     backend, sock = host.backends[0], host.join("a")
     for name in ("switch_sockets", "flows"):
         monkeypatch.setattr(backend, name, slow.before(getattr(backend, name)))
@@ -95,7 +95,7 @@ async def test_the_pause_for_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         done = True
 
     (tmp_path / "run").mkdir()
-    hooked = Hooked.__new__(Hooked)
+    hooked = KernelHooks.__new__(KernelHooks)
     parts: Any = hooked
     parts._journal = Journal(tmp_path / "run")
     parts.kernel = SimpleNamespace(arriving=lambda: [1], close=closed)

@@ -13,7 +13,7 @@ from hostcc.errors import ConfigError, Exit, HostccError, InputError
 from hostcc.foreign import say
 
 if TYPE_CHECKING:
-    from hostcc.config.load import Loaded
+    from hostcc.config.load import LoadedConfig
     from hostcc.config.schema import Config
 
 SCHEMA = "hostcc.check/1"
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def load(path: Path, must_exist: bool) -> Loaded:
+def load(path: Path, must_exist: bool) -> LoadedConfig:
     """The configuration.  Raises ConfigError."""
     from hostcc.config import load as configfile
 
@@ -103,7 +103,7 @@ def load(path: Path, must_exist: bool) -> Loaded:
     return loaded
 
 
-def explained(error: HostccError, config: Config, loaded: Loaded) -> HostccError:
+def explained(error: HostccError, config: Config, loaded: LoadedConfig) -> HostccError:
     """Why it did not start; ConfigError where it never will with this configuration."""
     from hostcc.daemon import config_check
 

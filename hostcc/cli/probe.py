@@ -14,7 +14,7 @@ from hostcc.paths import counts, packets, prober, tables
 from hostcc.paths.drawing import drawing
 from hostcc.paths.packets import Target
 from hostcc.paths.probe_socket import source_address
-from hostcc.paths.search import Found, SearchSettings
+from hostcc.paths.search import SearchResult, SearchSettings
 from hostcc.paths.sources import PROTOCOLS
 
 COLUMNS = [
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK if made.paths else Exit.FAILED
 
 
-def as_json(target: Target, found: Found, made: PathTable) -> dict[str, object]:
+def as_json(target: Target, found: SearchResult, made: PathTable) -> dict[str, object]:
     """What --json prints."""
     hops_of = {tables.path_id(tables.links_of(made.src, made.dst, h)): h for h in found.paths}
     return {
@@ -113,7 +113,7 @@ def as_json(target: Target, found: Found, made: PathTable) -> dict[str, object]:
     }
 
 
-def _show(target: Target, found: Found, made: PathTable) -> None:
+def _show(target: Target, found: SearchResult, made: PathTable) -> None:
     ids = {h: tables.path_id(tables.links_of(target.src, target.dst, h)) for h in found.paths}
     if made.paths:
         say(drawing(target.src, target.dst, ids) + "\n")

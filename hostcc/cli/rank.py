@@ -12,7 +12,7 @@ from hostcc.errors import Exit, InputError
 from hostcc.limits import VISIBLE
 from hostcc.schedule.cassini import circle, placement
 from hostcc.schedule.cassini.circle import Pattern
-from hostcc.schedule.cassini.placement import Candidate, Ranked
+from hostcc.schedule.cassini.placement import Candidate, RankedCandidate
 from hostcc.system import input_file, validate
 
 MAX_BYTES = 16 << 20
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def rank_file(data: bytes, where: str, tolerance: float) -> tuple[Ranked, ...]:
+def rank_file(data: bytes, where: str, tolerance: float) -> tuple[RankedCandidate, ...]:
     """The candidates of a file, best first.  Raises InputError."""
     try:
         parsed = msgspec.json.decode(data)
@@ -113,7 +113,7 @@ def rank_file(data: bytes, where: str, tolerance: float) -> tuple[Ranked, ...]:
         raise InputError(f"{where}: {error}") from None
 
 
-def _row(number: int, one: Ranked) -> tuple[str, ...]:
+def _row(number: int, one: RankedCandidate) -> tuple[str, ...]:
     if one.rejected:
         return ("-", one.name, "-", "-", "-", one.rejected)
     return (str(number), one.name, f"{one.score:.4f}", f"{one.worst:.4f}", str(len(one.links)), "")

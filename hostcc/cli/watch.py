@@ -39,8 +39,8 @@ def run(args: argparse.Namespace, answer: dict[str, Any]) -> NoReturn:
         _again(args, answer, lambda one: emit(status.screen(one)))
     from rich.live import Live
 
-    with Live(Fitted(answer), console=console(), auto_refresh=False, screen=True) as live:
-        _again(args, answer, lambda one: live.update(Fitted(one), refresh=True))
+    with Live(FittedScreen(answer), console=console(), auto_refresh=False, screen=True) as live:
+        _again(args, answer, lambda one: live.update(FittedScreen(one), refresh=True))
 
 
 def _again(
@@ -52,7 +52,7 @@ def _again(
         answer = ask(args.socket, "status")
 
 
-class Fitted:
+class FittedScreen:
     """What `hostcc status` says, in the size of the screen."""
 
     def __init__(self, answer: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ Problem = tuple[str, str, object]
 
 
 @dataclass
-class _Merged:
+class _MergedFiles:
     """The sum of the files read so far, and which file set each key last."""
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Merged:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedConfig:
     """A configuration whose keys are fine one by one."""
 
     config: Config
@@ -90,9 +90,9 @@ def load(path: Path, must_exist: bool = True) -> Config:
     return loaded.config
 
 
-def read(path: Path, must_exist: bool = True) -> Loaded:
+def read(path: Path, must_exist: bool = True) -> LoadedConfig:
     """The same before its keys are looked at together (check)."""
-    merged = _Merged()
+    merged = _MergedFiles()
     for file in files(path, must_exist):
         where = str(file)
         if file.is_fifo():  # the agent reads it again, and must not wait for a writer
@@ -106,7 +106,7 @@ def read(path: Path, must_exist: bool = True) -> Loaded:
                 raise refusal(where, f"job[{index}].name", "a name used once", job.name)
             names.add(job.name)
         merged.add(data, where)
-    return Loaded(convert(merged.data, Config, str(path)), path, merged.origin)
+    return LoadedConfig(convert(merged.data, Config, str(path)), path, merged.origin)
 
 
 def files(path: Path, must_exist: bool) -> list[Path]:

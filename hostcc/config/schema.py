@@ -15,7 +15,7 @@ from hostcc.config.sections.agent import AgentConfig
 from hostcc.config.sections.discover import DiscoverConfig
 from hostcc.config.sections.egress import EgressConfig
 from hostcc.config.sections.gossip import GossipConfig
-from hostcc.config.sections.job import JobConfig, Wishes
+from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.config.sections.measure import GpuConfig, MarksConfig, MeasureConfig
 from hostcc.config.sections.mltcp import MltcpConfig
@@ -102,7 +102,7 @@ def job_params(
     name: str,
     mode: Mode,
     static_weight: float | None = None,
-    wishes: Wishes | None = None,
+    wishes: JobRequest | None = None,
 ) -> JobParams:
     """What the kernel is told about a job.
 
@@ -112,7 +112,7 @@ def job_params(
     """
     base, job = config.mltcp, config.job_named(name)
     own = job or JobConfig(name=name)
-    asked = wishes or Wishes()
+    asked = wishes or JobRequest()
     weight = own.weight if asked.weight is None else asked.weight
     low = own.delay_target_min_us
     high = own.delay_target_max_us

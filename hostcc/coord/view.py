@@ -43,7 +43,7 @@ _PLANNED = (
 
 
 @dataclass
-class _Said:
+class _LiveRecords:
     """What live members say, sorted by what it is about."""
 
     members: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _Said:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedJob:
     """A job, and what it was merged from."""
 
     parts: Mapping[str, Profile]
@@ -79,7 +79,7 @@ def build(
     store: Store,
     is_dead: Callable[[str], bool],
     rules: str,
-    memory: dict[str, Merged] | None = None,
+    memory: dict[str, MergedJob] | None = None,
 ) -> Snapshot:
     """The view of the members that are not dead.
 
@@ -151,10 +151,10 @@ def neighbours(snapshot: Snapshot, member: str, most: int) -> tuple[str, ...]:
     return (*found, *sorted(others))
 
 
-def _merged(job: str, parts: dict[str, Profile]) -> Merged:
+def _merged(job: str, parts: dict[str, Profile]) -> MergedJob:
     claims = {host: frozenset(name for name, _ in one.to) for host, one in parts.items()}
     hosts = participants(claims)
-    return Merged(parts, hosts, merge(job, {host: parts[host] for host in hosts}))
+    return MergedJob(parts, hosts, merge(job, {host: parts[host] for host in hosts}))
 
 
 def _sharing(view: ClusterView, member: str) -> set[str]:
@@ -178,8 +178,8 @@ def _rank(member: str, other: str) -> bytes:
     return blake2b("/".join(sorted((member, other))).encode(), digest_size=8).digest()
 
 
-def _gather(store: Store, is_dead: Callable[[str], bool]) -> _Said:
-    said = _Said()
+def _gather(store: Store, is_dead: Callable[[str], bool]) -> _LiveRecords:
+    said = _LiveRecords()
     for writer in store.writers():
         if is_dead(writer) or store.member(writer) is None:
             continue
@@ -198,7 +198,7 @@ def _gather(store: Store, is_dead: Callable[[str], bool]) -> _Said:
     return said
 
 
-def _flows(said: _Said, hosts: Mapping[str, frozenset[str]]) -> tuple[Flow, ...]:
+def _flows(said: _LiveRecords, hosts: Mapping[str, frozenset[str]]) -> tuple[Flow, ...]:
     """Of the hosts that take part in a job; of two of one name those of the first job."""
     found: dict[str, Flow] = {}
     for (job, writer), content in sorted(said.flows.items()):
@@ -225,7 +225,7 @@ def _flow(entry: FlowEntry, job: str, writer: str) -> Flow:
 
 
 def _tables(
-    said: _Said, ends: Iterable[tuple[str, str]], known: Mapping[str, float]
+    said: _LiveRecords, ends: Iterable[tuple[str, str]], known: Mapping[str, float]
 ) -> tuple[PathTable, ...]:
     tables = []
     for src, dst in sorted(ends):

@@ -18,7 +18,7 @@ from typing import Any
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.load import load
 from hostcc.config.schema import Config
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon import preflight, rollback
 from hostcc.daemon.api import answers
 from hostcc.daemon.api.credentials import Peer
@@ -42,8 +42,8 @@ from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs import views
 from hostcc.daemon.jobs.history import History
 from hostcc.daemon.lockfile import AgentLock
-from hostcc.daemon.pieces import Piece, Pieces, each, outcome, say
-from hostcc.daemon.registry import Handlers, Roster
+from hostcc.daemon.pieces import IsolatedSteps, Piece, each, outcome, say
+from hostcc.daemon.registry import Handlers, Registry
 from hostcc.daemon.sd_notify import Notifier
 from hostcc.daemon.stalls import Stalls
 from hostcc.daemon.supervisor import Host, in_thread, until_turn
@@ -83,7 +83,7 @@ class Agent:
         config_path: Path | None = None,
         make_backend: MakeBackend = kernel_backend,
         make_tree: MakeTree = CgroupTree,
-        make_roster: Callable[[Host], Roster] = Roster,
+        make_roster: Callable[[Host], Registry] = Registry,
         stalls: Stalls | None = None,
     ) -> None:
         """`stalls`: times the loop that the agent is to run in."""
@@ -99,7 +99,7 @@ class Agent:
         self._stop = asyncio.Event()
         self._changing = asyncio.Lock()
         self._stalls = stalls
-        self.pieces = Pieces(log)
+        self.pieces = IsolatedSteps(log)
         """What a tick consists of, and what nobody waits for."""
         self._fatal: HostccError | None = None
         """Why it stops by itself."""
@@ -416,7 +416,7 @@ class Agent:
     def _register(self, request: Register, peer: Peer) -> dict[str, Any]:
         if self.engine is None:
             raise HostccError(f"the agent only observes: {self.observing}")
-        wishes = Wishes(request.weight, request.bytes_per_iteration, request.flops)
+        wishes = JobRequest(request.weight, request.bytes_per_iteration, request.flops)
         table = self.engine.table
         group = table.register(request.job, wishes, peer.pid)
         joined = request.join and table.enter(request.job, peer.pid)

@@ -29,7 +29,7 @@ from hostcc.system import ownership
 from hostcc.system.cgroups import resolve_root
 
 
-class Misfit(NamedTuple):
+class ConfigProblem(NamedTuple):
     """One key that does not fit."""
 
     key: str
@@ -43,7 +43,7 @@ class Misfit(NamedTuple):
         return one_line(f"{file}: {self.key}: expected {self.expected}, got {self.got}")
 
 
-def misfits(config: Config) -> Iterator[Misfit]:
+def misfits(config: Config) -> Iterator[ConfigProblem]:
     """All that is known without starting, in the order of the sections."""
     running = holder(Path(config.agent.run_dir) / "agent.lock") != 0
     yield from _host(config.agent)
@@ -60,29 +60,31 @@ def misfits(config: Config) -> Iterator[Misfit]:
         yield from _pcie(config.pcie)
 
 
-def _host(agent: AgentConfig) -> Iterator[Misfit]:
+def _host(agent: AgentConfig) -> Iterator[ConfigProblem]:
     if agent.observe_only:
         return
     for text in preflight.missing(agent.cgroup_root):
         if not text.startswith("cgroup"):
-            yield Misfit("agent.observe_only", f"true without {text}", "false", stops=True)
+            yield ConfigProblem("agent.observe_only", f"true without {text}", "false", stops=True)
     try:
         root = resolve_root(agent.cgroup_root)
     except HostccError as error:
-        yield Misfit("agent.cgroup_root", "a cgroup v2 directory", error, stops=True)
+        yield ConfigProblem("agent.cgroup_root", "a cgroup v2 directory", error, stops=True)
         return
     if why := _unwritable(root):
-        yield Misfit("agent.cgroup_root", "one that can be written to", why, stops=True)
+        yield ConfigProblem("agent.cgroup_root", "one that can be written to", why, stops=True)
 
 
-def _agent(config: Config, running: bool) -> Iterator[Misfit]:
+def _agent(config: Config, running: bool) -> Iterator[ConfigProblem]:
     agent = config.agent
     if why := _unmakable(Path(agent.run_dir)):
-        yield Misfit("agent.run_dir", "a directory that can be made", why, stops=True)
+        yield ConfigProblem("agent.run_dir", "a directory that can be made", why, stops=True)
     try:
         ownership.check_path(Path(agent.run_dir))
     except InputError as error:
-        yield Misfit("agent.run_dir", "a directory that only root writes to", error, stops=True)
+        yield ConfigProblem(
+            "agent.run_dir", "a directory that only root writes to", error, stops=True
+        )
     key = "agent.socket" if agent.socket else "agent.run_dir"
     yield from _socket(key, config.socket_path, socket.SOCK_STREAM, config, running)
     if agent.socket_group != AgentConfig().socket_group:
@@ -90,12 +92,12 @@ def _agent(config: Config, running: bool) -> Iterator[Misfit]:
     if agent.metrics_listen:
         if importlib.util.find_spec("prometheus_client") is None:
             words = "nothing without the Python package prometheus_client"
-            yield Misfit("agent.metrics_listen", words, agent.metrics_listen, stops=True)
+            yield ConfigProblem("agent.metrics_listen", words, agent.metrics_listen, stops=True)
         host, _, port = agent.metrics_listen.rpartition(":")
         yield from _listen("agent.metrics_listen", host.strip("[]"), int(port), running)
 
 
-def _marks(config: Config, running: bool) -> Iterator[Misfit]:
+def _marks(config: Config, running: bool) -> Iterator[ConfigProblem]:
     path = config.marks_path
     if not config.marks.enabled or path.startswith("@"):
         return
@@ -103,33 +105,35 @@ def _marks(config: Config, running: bool) -> Iterator[Misfit]:
     yield from _socket(key, Path(path), socket.SOCK_DGRAM, config, running)
 
 
-def _gossip(config: Config, running: bool) -> Iterator[Misfit]:
+def _gossip(config: Config, running: bool) -> Iterator[ConfigProblem]:
     """Imports what a member needs only where there is to be one."""
     from hostcc.daemon.gossip.member_settings import key_directory, settings
     from hostcc.version import version
 
     gossip, keys = config.gossip, key_directory(config)
     if keys is None and gossip.keys not in {"", GossipConfig().keys}:
-        yield Misfit("gossip.keys", "a directory with a host.key (hostcc keys new)", gossip.keys)
+        yield ConfigProblem(
+            "gossip.keys", "a directory with a host.key (hostcc keys new)", gossip.keys
+        )
     try:
         member = settings(config, version())
     except HostccError as error:
         key = "gossip.name" if keys is None else "gossip.keys"
-        yield Misfit(key, "a name and keys of a member", error)
+        yield ConfigProblem(key, "a name and keys of a member", error)
         return
     if keys is not None:
         yield from _keys(keys, member.name, [name for name, _ in member.seeds])
     elif not gossip.insecure:
         if not member.listen.is_loopback:
             words = "a loopback address without keys, unless insecure = true"
-            yield Misfit("gossip.listen", words, gossip.listen)
+            yield ConfigProblem("gossip.listen", words, gossip.listen)
         elif far := [str(at) for _, at in member.seeds if _elsewhere(at)]:
             words = "members of this host only without keys, unless insecure = true"
-            yield Misfit("gossip.seeds", words, far[0])
+            yield ConfigProblem("gossip.seeds", words, far[0])
     yield from _listen("gossip.listen", member.listen.host, member.listen.port, running)
 
 
-def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[Misfit]:
+def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[ConfigProblem]:
     from hostcc.coord.keys import files
     from hostcc.coord.keys.allow import AllowDirectory
 
@@ -137,18 +141,20 @@ def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[Misfit]:
         host = files.read_secret(directory)
         allowed = AllowDirectory(files.allowed_directory(directory), quiet=True).load()
     except HostccError as error:
-        yield Misfit("gossip.keys", "keys as `hostcc keys` makes them", error)
+        yield ConfigProblem("gossip.keys", "keys as `hostcc keys` makes them", error)
         return
     if host.name != name:
-        yield Misfit("gossip.name", f"{host.name}, as in {directory}", name)
+        yield ConfigProblem("gossip.name", f"{host.name}, as in {directory}", name)
     for file, why in sorted(allowed.skipped.items()):
-        yield Misfit("gossip.keys", f"a member's public keys in allowed/{file}", why)
+        yield ConfigProblem("gossip.keys", f"a member's public keys in allowed/{file}", why)
     for seed in seeds:
         if seed not in allowed.members:
-            yield Misfit("gossip.seeds", "members on the allow-list (hostcc keys allow)", seed)
+            yield ConfigProblem(
+                "gossip.seeds", "members on the allow-list (hostcc keys allow)", seed
+            )
 
 
-def _paths(config: Config) -> Iterator[Misfit]:
+def _paths(config: Config) -> Iterator[ConfigProblem]:
     from hostcc.daemon.steering.nics import nics
     from hostcc.paths.hash_file import read as read_hashes
     from hostcc.paths.sources import StaticSource
@@ -156,7 +162,7 @@ def _paths(config: Config) -> Iterator[Misfit]:
     paths, file = config.paths, Path(config.paths.file)
     for section in ("gossip", "measure"):
         if not getattr(config, section).enabled:
-            yield Misfit("paths.enabled", f"false without {section}.enabled", "true")
+            yield ConfigProblem("paths.enabled", f"false without {section}.enabled", "true")
     ports = range(paths.first_port, paths.last_port + 1)
     readers: dict[str, Callable[[], object]] = {
         "static": lambda: StaticSource.read(file),
@@ -177,10 +183,10 @@ def _paths(config: Config) -> Iterator[Misfit]:
         try:
             trial()
         except HostccError as error:
-            yield Misfit(key, expected, error)
+            yield ConfigProblem(key, expected, error)
 
 
-def _egress(config: Config) -> Iterator[Misfit]:
+def _egress(config: Config) -> Iterator[ConfigProblem]:
     from hostcc.daemon.marking import queues
     from hostcc.paths import egress_kernel
 
@@ -193,10 +199,10 @@ def _egress(config: Config) -> Iterator[Misfit]:
                 queues.planned(config, device, there)
         except HostccError as error:
             words = "devices that can be given queues"
-            yield Misfit("egress.devices", words, f"{device}: {error}")
+            yield ConfigProblem("egress.devices", words, f"{device}: {error}")
 
 
-def _rdma(config: Config) -> Iterator[Misfit]:
+def _rdma(config: Config) -> Iterator[ConfigProblem]:
     """Files in shared memory, which are made only where there is an RDMA device."""
     if not config.rdma.enabled or not any(read_ports()):
         return
@@ -205,10 +211,10 @@ def _rdma(config: Config) -> Iterator[Misfit]:
         places.append(("pcie.semaphores", config.pcie.semaphores))
     for key, place in places:
         if why := _unwritable(Path(place).parent):
-            yield Misfit(key, "a file in a directory that can be written to", why)
+            yield ConfigProblem(key, "a file in a directory that can be written to", why)
 
 
-def _pcie(pcie: PcieConfig) -> Iterator[Misfit]:
+def _pcie(pcie: PcieConfig) -> Iterator[ConfigProblem]:
     from hostcc.daemon.rdma.pcie_turns import read_tree
 
     yield from _group("pcie.group", pcie.group)
@@ -216,15 +222,15 @@ def _pcie(pcie: PcieConfig) -> Iterator[Misfit]:
         try:
             read_tree(pcie.topology)
         except HostccError as error:
-            yield Misfit("pcie.topology", "an NCCL topology file or hwloc export", error)
+            yield ConfigProblem("pcie.topology", "an NCCL topology file or hwloc export", error)
 
 
-def _group(key: str, name: str) -> Iterator[Misfit]:
+def _group(key: str, name: str) -> Iterator[ConfigProblem]:
     if name and group_id(name) is None:
-        yield Misfit(key, "a group of this host", name)
+        yield ConfigProblem(key, "a group of this host", name)
 
 
-def _listen(key: str, host: str, port: int, running: bool) -> Iterator[Misfit]:
+def _listen(key: str, host: str, port: int, running: bool) -> Iterator[ConfigProblem]:
     """Whether an address could be listened on; it may become this host's later."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
@@ -237,16 +243,18 @@ def _listen(key: str, host: str, port: int, running: bool) -> Iterator[Misfit]:
     except OSError as error:
         if error.errno != errno.EADDRINUSE or not running:
             words = "an address of this host that nobody listens on"
-            yield Misfit(key, words, f"{host}:{port}: {error.strerror}")
+            yield ConfigProblem(key, words, f"{host}:{port}: {error.strerror}")
 
 
-def _socket(key: str, path: Path, kind: int, config: Config, running: bool) -> Iterator[Misfit]:
+def _socket(
+    key: str, path: Path, kind: int, config: Config, running: bool
+) -> Iterator[ConfigProblem]:
     """Whether a socket could be made at a path.  Who has it open may go away."""
     stops = kind == socket.SOCK_STREAM
     if why := _blocked(path, Path(config.agent.run_dir)):
-        yield Misfit(key, "a path for a socket", why, stops=stops)
+        yield ConfigProblem(key, "a path for a socket", why, stops=stops)
     elif not running and _is_open(path, kind):
-        yield Misfit(key, "a path for a socket", f"{path}: another program listens there")
+        yield ConfigProblem(key, "a path for a socket", f"{path}: another program listens there")
 
 
 def _blocked(path: Path, run_dir: Path) -> str:

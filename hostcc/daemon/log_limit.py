@@ -11,7 +11,7 @@ MOST = 32
 """... and so much in all."""
 
 
-class Rarely:
+class LogLimit:
     """Remembers what was said of late."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 Piece = Callable[[], Awaitable[object] | object]
 
 
-class Pieces:
+class IsolatedSteps:
     """What is done again and again, piece by piece; one that fails keeps no other from its turn."""
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:

@@ -11,7 +11,7 @@ from hostcc.daemon.api.credentials import Peer
 from hostcc.daemon.api.messages import Flows, Jobs, Peers, Plan, Profile
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
-from hostcc.daemon.gossip.hysteresis import Steady
+from hostcc.daemon.gossip.hysteresis import ProfileHysteresis
 from hostcc.daemon.jobs import views
 from hostcc.daemon.marking.level_marks import LevelMarks
 from hostcc.daemon.marking.queues import LevelQueues
@@ -19,8 +19,8 @@ from hostcc.daemon.planning.planning_task import Planning
 from hostcc.daemon.profiling.measurement import Measurement
 from hostcc.daemon.rdma.rdma_parts import Rdma
 from hostcc.daemon.steering import flow_rows
-from hostcc.daemon.steering.steering_parts import Routing
-from hostcc.daemon.supervisor import Host, Part, Parts
+from hostcc.daemon.steering.steering_parts import SteeringParts
+from hostcc.daemon.supervisor import Host, Part, Supervisor
 from hostcc.errors import NoJobError
 from hostcc.model import JobProfile
 
@@ -28,27 +28,27 @@ Handlers = Mapping[type[Any], Callable[[Any, Peer], Any]]
 """Kind of request -> what carries it out."""
 
 
-class Roster:
+class Registry:
     """Every part, and which of them answers to what."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._cluster = cluster = Cluster(lambda: self.gossip.member)
         self.measurement = measured = Measurement(host, cluster=cluster)
-        steady = Steady(measured.profiles, cluster.job)
+        steady = ProfileHysteresis(measured.profiles, cluster.job)
         self.gossip = Gossip(host, self._profiles, self._names)
         self.planning = Planning(host, self.gossip.standing)
         self.rdma = Rdma(
             host, measured.owners, steady.profiles, self.planning.made, lambda: cluster.name
         )
         made, beside = self.planning.made, self.rdma.shared
-        self.routing = Routing(host, cluster, steady.profiles, made, beside, measured.latest)
+        self.routing = SteeringParts(host, cluster, steady.profiles, made, beside, measured.latest)
         acting: list[Part] = [
             self.planning,
             LevelQueues(host),
             LevelMarks(host, self.planning.made, lambda: cluster.name),
         ]
-        self.parts = Parts(
+        self.parts = Supervisor(
             [*measured.parts, *self.rdma.parts, self.gossip, *acting, *self.routing.parts]
         )
 

@@ -1,6 +1,6 @@
 """The parts of an agent beside its engine: each runs by itself, and fails by itself.
 
-A part is started, ticked and stopped by `Parts`, which knows nothing else about it.  What
+A part is started, ticked and stopped by `Supervisor`, which knows nothing else about it.  What
 goes wrong in one is logged once, shown in status and tried again later; it reaches neither
 the other parts nor the engine.
 
@@ -114,11 +114,11 @@ def until_turn(wait_s: float, now_s: float) -> float:
     return wait_s + max(-NEAR * wait_s, min(NEAR * wait_s, late_s))
 
 
-class Parts:
+class Supervisor:
     """Runs parts, each in a task of its own."""
 
     def __init__(self, parts: Iterable[Part], clock: Callable[[], float] = time.monotonic) -> None:
-        self._runs = [_Run(part, clock) for part in parts]
+        self._runs = [_PartRunner(part, clock) for part in parts]
 
     def start(self) -> None:
         """Begin; needs a running loop."""
@@ -154,7 +154,7 @@ class Parts:
         return [run.status() for run in self._runs]
 
 
-class _Run:
+class _PartRunner:
     """One part and how it fares."""
 
     def __init__(self, part: Part, clock: Callable[[], float]) -> None:

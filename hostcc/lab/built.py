@@ -17,7 +17,7 @@ HOST_SYSCTLS = {
 """Larger first buffers than the kernel's: fewer wake-ups of senders and receivers."""
 
 
-class Built(ABC):
+class BuiltNetwork(ABC):
     """A lab network; a context manager that removes it whatever happens."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hostcc.lab import cgroup, leafspine_queues, netns
 from hostcc.lab import compile as compiler
-from hostcc.lab.built import HOST_SYSCTLS, Built
+from hostcc.lab.built import HOST_SYSCTLS, BuiltNetwork
 from hostcc.lab.leafspine_plan import (
     MANAGEMENT_NETWORK,
     FabricHost,
@@ -35,7 +35,7 @@ MANAGEMENT = "mgmt"
 """The switch of the agents' own network, and the hosts' interface to it with a 0."""
 
 
-class LeafSpine(Built):
+class LeafSpine(BuiltNetwork):
     """The built fabric; a context manager that removes it whatever happens."""
 
     def __init__(self, spec: LeafSpineSpec) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from hostcc.lab import netns
 from hostcc.lab.allowed import allowing
-from hostcc.lab.built import Built
+from hostcc.lab.built import BuiltNetwork
 from hostcc.lab.plan import Wire
 from hostcc.lab.scenario import BackgroundSpec, JobSpec
 from hostcc.lab.segments import Segment
@@ -28,7 +28,7 @@ class LabHost(Protocol):
         """Its IPv4 address."""
 
 
-class Network(Built):
+class Network(BuiltNetwork):
     """A lab network that jobs run on."""
 
     secured = False

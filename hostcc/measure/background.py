@@ -19,7 +19,7 @@ FAR = 10.0
 """Iterations whose silence differs by more than so many median deviations do not count."""
 
 
-class Typical(NamedTuple):
+class RobustMean(NamedTuple):
     """The mean of values most of which are alike."""
 
     mean: float
@@ -27,14 +27,14 @@ class Typical(NamedTuple):
     """Its standard error."""
 
 
-def background(sums: Floats, starts: Floats, period: float) -> Typical:
+def background(sums: Floats, starts: Floats, period: float) -> RobustMean:
     """Bytes per bin in the phases in which the job itself is silent.
 
     `sums`: bytes before each bin, as from `cumulative`; `starts` and `period` in bins.
     """
     whole = starts[starts + period <= len(sums) - 1]
     if not len(whole):
-        return Typical(0.0, 0.0)
+        return RobustMean(0.0, 0.0)
     pieces = sampled(sums, whole, period, PHASES)
     # By the mean phases would be silent for having no peaks of the loading in them.
     pattern = np.median(pieces, axis=0)
@@ -49,7 +49,7 @@ def background(sums: Floats, starts: Floats, period: float) -> Typical:
         # Too short a silence for a whole bin: what is sent at its edges varies with the bins.
         rates = pieces[:, silent].mean(axis=1)
         least = float(rates.min())
-        return Typical(least, (float(rates.mean()) - least) / 2)
+        return RobustMean(least, (float(rates.mean()) - least) / 2)
     rates = pieces[:, inner]
     base = median(pattern[inner])
     counts = ~_strays(rates, base + STRAY * (float(np.quantile(pattern, 0.9)) - base))
@@ -59,15 +59,15 @@ def background(sums: Floats, starts: Floats, period: float) -> Typical:
     return typical((rates * counts).sum(axis=1)[some] / counts.sum(axis=1)[some], FAR)
 
 
-def typical(values: Floats, far: float = 4.5) -> Typical:
+def typical(values: Floats, far: float = 4.5) -> RobustMean:
     """The mean of the values within `far` median deviations of the median, not below 0."""
     if not len(values):
-        return Typical(0.0, 0.0)
+        return RobustMean(0.0, 0.0)
     middle = median(values)
     distance = np.abs(values - middle)
     allowed = max(far * median(distance), 0.01 * abs(middle))
     near = values[distance <= allowed]
-    return Typical(max(0.0, float(near.mean())), float(near.std()) / float(np.sqrt(len(near))))
+    return RobustMean(max(0.0, float(near.mean())), float(near.std()) / float(np.sqrt(len(near))))
 
 
 def _silent(pattern: Floats) -> npt.NDArray[np.bool_]:

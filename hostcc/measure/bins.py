@@ -140,7 +140,7 @@ def span(begin: int, now_bin: int, settle: int, bins: int) -> Span:
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
+class CellBatch:
     """What k cells held: those that had something, in the order of bins, then rows."""
 
     row: Indices
@@ -151,7 +151,7 @@ class Taken:
     """Packed counts, shape (k, 2), the last axis tx, rx."""
 
 
-def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
+def take(ring: Ring, words: Words, touched: Words, of: Span) -> CellBatch:
     """Read and empty the cells of a span that something was added to.
 
     `words` is Ring.shaped memory, `touched` Ring.shaped_touched; the work is proportional to
@@ -172,7 +172,7 @@ def take(ring: Ring, words: Words, touched: Words, of: Span) -> Taken:
     cells = words.reshape(-1).view(np.complex128)
     found = cells[index]
     cells[index] = 0
-    return Taken(lane >> ring.shard_shift, at, found.view(np.uint64).reshape(-1, 2))
+    return CellBatch(lane >> ring.shard_shift, at, found.view(np.uint64).reshape(-1, 2))
 
 
 def payload(words: Words) -> Ints:

@@ -92,7 +92,7 @@ def exchanges(values: Floats) -> Exchanges | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Separated:
+class _SilenceSplit:
     """What silences of some length separate: enough to choose the length by."""
 
     cuts: Ints
@@ -107,7 +107,7 @@ class _Separated:
     """Part of the bytes that is in exchanges of that size."""
 
 
-def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> _Separated | None:
+def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> _SilenceSplit | None:
     """By silences of `length` bins and longer; what is before the first and after the last of
     them may be a part of an exchange, and does not count."""
     cuts = np.flatnonzero(pauses > length)
@@ -121,10 +121,10 @@ def _separated(sums: Floats, busy: Ints, pauses: Ints, length: int) -> _Separate
     if sum(number > 0 for number, _ in numbers) < FEWEST:
         return None
     covered = sum(number for number, _ in numbers) * size
-    return _Separated(cuts, sent, size, numbers, min(1.0, covered / float(sent.sum())))
+    return _SilenceSplit(cuts, sent, size, numbers, min(1.0, covered / float(sent.sum())))
 
 
-def _measured(sums: Floats, busy: Ints, pauses: Ints, of: _Separated) -> Exchanges:
+def _measured(sums: Floats, busy: Ints, pauses: Ints, of: _SilenceSplit) -> Exchanges:
     """The exchanges one by one; those at the ends of the series count when they are whole."""
     cuts, size = of.cuts, of.size
     ends = busy[cuts] + 1

@@ -25,7 +25,7 @@ ODD = -1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Expected:
+class Expectation:
     """What n jobs send next, if they go on; each array has shape (n,)."""
 
     next_ns: Floats
@@ -53,7 +53,7 @@ class Expected:
 
 
 def expected(watch: Watch, from_ns: float) -> list[float] | None:
-    """A job's part of `Expected`, in the order of its fields; None: nothing can be told of it.
+    """A job's part of `Expectation`, in the order of its fields; None: nothing can be told of it.
 
     `from_ns`: what came before is not there to be compared.
     """
@@ -84,15 +84,17 @@ class Outcome:
     next_ns: Floats
     """Where the next iterations begin now."""
     doubt: Floats
-    """As in `Expected`."""
+    """As in `Expectation`."""
     other: Bools
     """Whether a job does not go on as it did: two in a row were not as they should be; three, where
     the first two only sent more and not the same, as when segments are sent again."""
     sure_ns: Floats
-    """As in `Expected`; of one that does not go on where the first of those begins."""
+    """As in `Expectation`; of one that does not go on where the first of those begins."""
 
 
-def compared(known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: float) -> Outcome:
+def compared(
+    known: Expectation, job: Ints, at_ns: Floats, sent: Floats, until_ns: float
+) -> Outcome:
     """The iterations that are complete by now beside what was expected of them.
 
     `job`, `at_ns`, `sent`: bytes, when and of which job, shape (k,): all from `next_ns` until
@@ -129,7 +131,7 @@ def compared(known: Expected, job: Ints, at_ns: Floats, sent: Floats, until_ns: 
 
 
 def _beside(
-    known: Expected, count: Ints, first: Ints, owner: Ints, sent: tuple[Ints, Floats, Floats]
+    known: Expectation, count: Ints, first: Ints, owner: Ints, sent: tuple[Ints, Floats, Floats]
 ) -> tuple[Floats, Floats, Floats]:
     """By how much each complete iteration's bytes, and those of the one before it, came late,
     nanoseconds, and doubt about it alone; shapes (iterations,).

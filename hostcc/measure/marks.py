@@ -47,7 +47,7 @@ class Mark(NamedTuple):
     """CLOCK_MONOTONIC, ns."""
 
 
-class Shown(NamedTuple):
+class MarkRequest(NamedTuple):
     """A message of somebody who wants to mark."""
 
     pid: int
@@ -156,7 +156,7 @@ class MarkReceiver:
         """Take no more."""
         self._socket.close()
 
-    def take(self) -> Shown:
+    def take(self) -> MarkRequest:
         """One message.  Raises BlockingIOError when there is none, and OSError."""
         data, ancillary, flags, _ = self._socket.recvmsg(
             64, socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
@@ -164,13 +164,13 @@ class MarkReceiver:
         pid, uid, fds = _unpack(ancillary)
         whole = data == HELLO and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
         if whole and len(fds) == 1 and pid > 0 and _sealed_inode(fds[0]) is not None:
-            return Shown(pid, uid, fds[0])
+            return MarkRequest(pid, uid, fds[0])
         for fd in fds:
             with suppress(OSError):  # of a file system in a process that has ended
                 os.close(fd)
-        return Shown(pid if whole else 0, uid, -1)
+        return MarkRequest(pid if whole else 0, uid, -1)
 
-    def admit(self, shown: Shown) -> None:
+    def admit(self, shown: MarkRequest) -> None:
         """Read marks from there from now on, if it is of a job."""
         if shown.fd >= 0 and self._admit(*shown):
             return

@@ -28,7 +28,7 @@ NOBODY = 0
 
 
 @dataclass(frozen=True)
-class Lost:
+class MissingData:
     """What is missing from a window, never silently."""
 
     bins: int = 0
@@ -66,7 +66,7 @@ class Window:
     """Of each cell, 0 to n - 1; shape (k,)."""
     words: Words
     """Packed counts of each cell, shape (k, 2), the last axis TX, RX."""
-    lost: Lost = Lost()
+    lost: MissingData = MissingData()
 
     def __len__(self) -> int:
         return self.bins
@@ -182,12 +182,12 @@ def joined(windows: Sequence[Window]) -> Window:
     return Window(first.bin_ns, first.start_ns, bins, who, row, place, words, lost)
 
 
-_COUNTS = attrgetter(*(each.name for each in fields(Lost)))
+_COUNTS = attrgetter(*(each.name for each in fields(MissingData)))
 
 
-def total(losses: Iterable[Lost]) -> Lost:
+def total(losses: Iterable[MissingData]) -> MissingData:
     """All that was lost."""
-    return Lost(*(sum(each) for each in zip(*map(_COUNTS, losses), strict=True)))
+    return MissingData(*(sum(each) for each in zip(*map(_COUNTS, losses), strict=True)))
 
 
 class ByteMeter(Protocol):

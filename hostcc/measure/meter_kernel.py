@@ -30,7 +30,7 @@ from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
 from hostcc.measure.bins import Ring, Span, default_ring
 from hostcc.measure.destinations import Indices, Recycling, Rows
-from hostcc.measure.meter import Lost, Window
+from hostcc.measure.meter import MissingData, Window
 
 SETTLE_NS = 50_000_000
 """A program that is preempted while it counts has so long to finish."""
@@ -215,11 +215,11 @@ class KernelMeter:
             self._last[self._rows.used & ~before] = of.resume
             self._learned = inserted
 
-    def _lost(self, of: Span) -> Lost:
+    def _lost(self, of: Span) -> MissingData:
         now = {name: int(self._control[name]) for name in _COUNTERS}
         new = {name: now[name] - self._counted[name] for name in _COUNTERS}
         self._counted = now
-        return Lost(
+        return MissingData(
             of.lost, new["lost_tx_bytes"], new["lost_rx_bytes"], new["lost_packets"], new["refused"]
         )
 

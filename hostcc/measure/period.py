@@ -335,7 +335,7 @@ def _before(sums: Floats, last: int, edge: float) -> float:
     return (sums.item(min(left + 1, last)) - before) * (inside - left) + before
 
 
-class Exchanged(NamedTuple):
+class IterationBytes(NamedTuple):
     """What a job sends in an iteration."""
 
     amount: float
@@ -346,7 +346,7 @@ class Exchanged(NamedTuple):
     """Standard error of the amount, as a part of it."""
 
 
-def exchanged(values: Floats | Ints, starts: Floats, period: float) -> Exchanged:
+def exchanged(values: Floats | Ints, starts: Floats, period: float) -> IterationBytes:
     """Bytes in one iteration without the background, and the background.
 
     `values`: bytes per bin, shape (n,); `starts` and `period` in bins.
@@ -357,14 +357,14 @@ def exchanged(values: Floats | Ints, starts: Floats, period: float) -> Exchanged
     sent = np.diff(between(sums, starts)) - idle.mean * intervals
     amount = typical(sent[intervals < 1.5 * period])
     error = math.hypot(amount.error, idle.error * period) / max(amount.mean, 1e-300)
-    return Exchanged(amount.mean, idle.mean, error)
+    return IterationBytes(amount.mean, idle.mean, error)
 
 
-def weighted(one: Exchanged, other: Exchanged) -> Exchanged:
+def weighted(one: IterationBytes, other: IterationBytes) -> IterationBytes:
     """The mean of two measurements, the surer of which counts more."""
     first, second = (1 / (each.error**2 + LEAST_ERROR**2) for each in (one, other))
     share = first / (first + second)
-    return Exchanged(*(share * a + (1 - share) * b for a, b in zip(one, other, strict=True)))
+    return IterationBytes(*(share * a + (1 - share) * b for a, b in zip(one, other, strict=True)))
 
 
 def _not(reason: str) -> Period:

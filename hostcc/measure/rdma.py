@@ -40,7 +40,7 @@ _RX_PACKETS = (
 )  # fmt: skip
 
 
-class Counted(msgspec.Struct, frozen=True):
+class CounterDelta(msgspec.Struct, frozen=True):
     """What was counted since some moment in the past; None is unknown."""
 
     tx_bytes: int | None
@@ -60,7 +60,7 @@ class Port(msgspec.Struct, frozen=True):
     """Bits per second, as the device says; software devices say what they like."""
     netdev: str
     """The network interface below a RoCE device; empty when there is none."""
-    counted: Counted
+    counted: CounterDelta
     raw: dict[str, int]
     """All counters by the driver's names."""
 
@@ -72,7 +72,7 @@ class Process(msgspec.Struct, frozen=True):
     port: int
     pid: int
     queue_pairs: tuple[int, ...]
-    counted: Counted
+    counted: CounterDelta
     raw: dict[str, int]
 
 
@@ -167,9 +167,9 @@ def _port(device: str, number: int, path: Path) -> Port:
     )  # fmt: skip
 
 
-def counted(raw: Mapping[str, int]) -> Counted:
+def counted(raw: Mapping[str, int]) -> CounterDelta:
     """Bytes and packets out of a driver's counters, whatever it calls them.  Pure."""
-    return Counted(
+    return CounterDelta(
         _first(raw, _TX_BYTES), _first(raw, _RX_BYTES),
         _first(raw, _TX_PACKETS), _first(raw, _RX_PACKETS),
     )  # fmt: skip

@@ -40,7 +40,7 @@ def floor_of(values: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class Taming:
+class Detrending:
     """What is taken away from a series before it is looked at; bytes per bin."""
 
     floor: float
@@ -54,11 +54,11 @@ class Taming:
         return result
 
 
-def taming_of(values: Floats) -> Taming:
+def taming_of(values: Floats) -> Detrending:
     """For a series: its floor, and a cap that only single very high bins reach."""
     floor = floor_of(values)
     above = values[values > floor] - floor
-    return Taming(floor, RATE_CAP * float(np.quantile(above, 0.9)) if len(above) else 0.0)
+    return Detrending(floor, RATE_CAP * float(np.quantile(above, 0.9)) if len(above) else 0.0)
 
 
 def tamed(values: Floats) -> Floats:

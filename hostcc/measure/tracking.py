@@ -87,7 +87,7 @@ def track(values: Floats, lag: float) -> Track | None:
     period = lag / factor
     if len(coarse) < FEWEST * round(period) or not coarse.any():
         return None
-    series = _Matched.of(coarse, 2 * round(period))
+    series = _ReferenceSeries.of(coarse, 2 * round(period))
     pattern = _seed(series, round(period))
     for _ in range(ROUNDS):
         places = _placed(series.gain(pattern), period)
@@ -159,7 +159,7 @@ def typical_interval(intervals: Floats, period: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Matched:
+class _ReferenceSeries:
     """A series that patterns are compared with: its transform is made once."""
 
     values: Floats
@@ -168,7 +168,7 @@ class _Matched:
     """Of the transform."""
 
     @classmethod
-    def of(cls, values: Floats, widest: int) -> _Matched:
+    def of(cls, values: Floats, widest: int) -> _ReferenceSeries:
         """`widest`: bins of a pattern at most."""
         length = 1 << (len(values) + widest).bit_length()
         return cls(values, np.fft.rfft(values, length), length)
@@ -194,7 +194,7 @@ class _Matched:
         return result
 
 
-def _seed(series: _Matched, width: int) -> Floats:
+def _seed(series: _ReferenceSeries, width: int) -> Floats:
     """The piece of the series that looks most like the rest, of a few pieces."""
     values = series.values
     begins = np.linspace(0, len(values) - width, SEEDS).astype(np.int64)

@@ -18,7 +18,7 @@ EVEN = Shape(slope=0.0, intercept=1.0)
 
 
 @dataclass(frozen=True)
-class Favour:
+class JobPreference:
     """Counts in mode mltcp only: a static weight is what somebody asked for."""
 
     first: str = ""
@@ -47,7 +47,7 @@ class Favour:
             return replace(params, shape=EVEN, weight=1.0)
         return replace(params, weight=_bounded(params.weight * min(MOST_BY_LOSS, factor)))
 
-    def same(self, other: Favour, job: str) -> bool:
+    def same(self, other: JobPreference, job: str) -> bool:
         """Whether both say the same of one job."""
         mine, theirs = job in self.alone, job in other.alone
         planned = self.planned.get(job, 1.0) == other.planned.get(job, 1.0)

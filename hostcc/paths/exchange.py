@@ -33,23 +33,23 @@ from hostcc.paths.exchange_types import (
     Effect,
     FlowKey,
     Forget,
-    Late,
     Message,
     Plain,
     Prepare,
     Ready,
-    Refused,
+    Refusal,
     Release,
-    Released,
+    ReleaseDone,
     Rewrite,
     Send,
+    StaleStamp,
     Timing,
     Unguard,
 )
 
 
 @dataclass
-class _Ask:
+class _PendingRequest:
     """A message that waits for its answer."""
 
     stamp: int
@@ -59,24 +59,24 @@ class _Ask:
 
 
 @dataclass
-class _Moved:
+class _MovedFlow:
     """A flow that the sender moves."""
 
     host: str
     active: int = 0
     """Port on the wire; 0: its own."""
-    ask: _Ask | None = None
+    ask: _PendingRequest | None = None
     confirmed_s: float = 0.0
 
 
 @dataclass
-class _Leaving:
+class _RetiredPort:
     """A port on the wire that is being given up."""
 
     host: str
     """Empty: not known yet."""
     own: int
-    ask: _Ask | None
+    ask: _PendingRequest | None
     until_s: float
     """When nothing of it can be left, whoever answers or does not."""
 
@@ -93,8 +93,8 @@ class Sender:
         self._stamp = stamp
         self._host_of = host_of
         self._time = timing or Timing()
-        self._moved: dict[FlowKey, _Moved] = {}
-        self._leaving: dict[FlowKey, _Leaving] = {}
+        self._moved: dict[FlowKey, _MovedFlow] = {}
+        self._leaving: dict[FlowKey, _RetiredPort] = {}
         """By flow on the wire."""
         self.refusals: dict[FlowKey, str] = {}
         """Why a flow was not moved when it last should have been."""
@@ -129,7 +129,7 @@ class Sender:
         if full or not self.free(flow, wire_port):
             self.refusals[flow] = "too many flows" if full else f"port {wire_port} is taken"
             return []
-        moved = self._moved.setdefault(flow, _Moved(host))
+        moved = self._moved.setdefault(flow, _MovedFlow(host))
         effects = self._drop_attempt(flow, moved, now)
         self._leaving.pop(flow.on_wire(wire_port), None)
         moved.host = host
@@ -175,18 +175,18 @@ class Sender:
 
     def heard(self, host: str, message: Message, now: float) -> list[Effect]:
         """Take an answer; what answers nothing that waits is ignored."""
-        if isinstance(message, Ready | Refused):
+        if isinstance(message, Ready | Refusal):
             for flow, moved in self._moved.items():
                 if moved.ask and moved.ask.stamp == message.stamp and moved.host == host:
                     if isinstance(message, Ready):
                         return self._ready(flow, moved, now)
                     return self._refused(flow, moved, message.why, now)
-        elif isinstance(message, Released):
+        elif isinstance(message, ReleaseDone):
             for leaving in self._leaving.values():
                 if leaving.ask and leaving.ask.stamp == message.stamp and leaving.host == host:
                     leaving.ask = None
                     leaving.until_s = now + self._time.quarantine_s
-        elif isinstance(message, Late):
+        elif isinstance(message, StaleStamp):
             self._catch_up(host, message, now)
         return []
 
@@ -199,7 +199,7 @@ class Sender:
             effects += self._tick_leaving(wire, leaving, now)
         return effects
 
-    def _catch_up(self, host: str, message: Late, now: float) -> None:
+    def _catch_up(self, host: str, message: StaleStamp, now: float) -> None:
         waiting = [(one.host, one.ask) for one in self._moved.values()]
         waiting += [(one.host, one.ask) for one in self._leaving.values()]
         for peer, ask in waiting:
@@ -207,7 +207,7 @@ class Sender:
                 self._stamp = max(self._stamp, message.newest)
                 ask.stamp, ask.next_s = self._next(), now
 
-    def _tick_moved(self, flow: FlowKey, moved: _Moved, now: float) -> list[Effect]:
+    def _tick_moved(self, flow: FlowKey, moved: _MovedFlow, now: float) -> list[Effect]:
         ask = moved.ask
         if moved.active and now - moved.confirmed_s >= self._time.lease_s:
             self.refusals[flow] = "the peer does not answer"
@@ -226,7 +226,7 @@ class Sender:
         _again(ask, self._time, now)
         return [Send(moved.host, Prepare(ask.stamp, flow, ask.wire_port))]
 
-    def _tick_leaving(self, wire: FlowKey, leaving: _Leaving, now: float) -> list[Effect]:
+    def _tick_leaving(self, wire: FlowKey, leaving: _RetiredPort, now: float) -> list[Effect]:
         ask = leaving.ask
         if now >= leaving.until_s:
             del self._leaving[wire]
@@ -237,12 +237,12 @@ class Sender:
         leaving.host = leaving.host or self._host_of(wire.dst)
         return [Send(leaving.host, Release(ask.stamp, wire))] if leaving.host else []
 
-    def _prepare(self, flow: FlowKey, moved: _Moved, port: int, now: float) -> list[Effect]:
-        moved.ask = _Ask(self._next(), port, 0, now)
+    def _prepare(self, flow: FlowKey, moved: _MovedFlow, port: int, now: float) -> list[Effect]:
+        moved.ask = _PendingRequest(self._next(), port, 0, now)
         _again(moved.ask, self._time, now)
         return [Send(moved.host, Prepare(moved.ask.stamp, flow, port))]
 
-    def _ready(self, flow: FlowKey, moved: _Moved, now: float) -> list[Effect]:
+    def _ready(self, flow: FlowKey, moved: _MovedFlow, now: float) -> list[Effect]:
         assert moved.ask is not None
         before, moved.active, moved.ask = moved.active, moved.ask.wire_port, None
         moved.confirmed_s = now
@@ -253,7 +253,7 @@ class Sender:
             effects += self._give_up(flow, before, moved.host, now)
         return effects
 
-    def _refused(self, flow: FlowKey, moved: _Moved, why: str, now: float) -> list[Effect]:
+    def _refused(self, flow: FlowKey, moved: _MovedFlow, why: str, now: float) -> list[Effect]:
         assert moved.ask is not None
         self.refusals[flow] = why
         if moved.ask.wire_port == moved.active:  # a renewal refused: it is not translated
@@ -263,7 +263,7 @@ class Sender:
             del self._moved[flow]
         return effects
 
-    def _drop_attempt(self, flow: FlowKey, moved: _Moved, now: float) -> list[Effect]:
+    def _drop_attempt(self, flow: FlowKey, moved: _MovedFlow, now: float) -> list[Effect]:
         """Stop asking; what was asked for may have been done, so it is given up."""
         ask, moved.ask = moved.ask, None
         if ask is None or ask.wire_port == moved.active:
@@ -272,10 +272,10 @@ class Sender:
 
     def _give_up(self, flow: FlowKey, port: int, host: str, now: float) -> list[Effect]:
         time = self._time
-        ask = _Ask(self._next(), port, 0, now + time.drain_s)
+        ask = _PendingRequest(self._next(), port, 0, now + time.drain_s)
         # Unanswered, a translation lives until it has been unused for long enough.
         until_s = now + time.drain_s + time.keep_s + time.quarantine_s
-        self._leaving[flow.on_wire(port)] = _Leaving(host, flow.sport, ask, until_s)
+        self._leaving[flow.on_wire(port)] = _RetiredPort(host, flow.sport, ask, until_s)
         return []
 
     def _next(self) -> int:
@@ -329,12 +329,12 @@ class Receiver:
         for wire in [wire for wire in self._known if wire not in idle_s]:
             waiting = self._known.pop(wire).release
             if waiting:
-                effects.append(Send(waiting[1], Released(waiting[0])))
+                effects.append(Send(waiting[1], ReleaseDone(waiting[0])))
         for wire, known in list(self._known.items()):
             if known.release and idle_s[wire] >= self._time.drain_s:
                 stamp, host = known.release
                 del self._known[wire]
-                effects += [Forget(wire), Send(host, Released(stamp))]
+                effects += [Forget(wire), Send(host, ReleaseDone(stamp))]
         return effects
 
     def _prepare(self, host: str, message: Prepare) -> list[Effect]:
@@ -344,7 +344,7 @@ class Receiver:
         if not self._allowed(host, flow):
             why = "not a flow of yours to me"
         elif known is not None and message.stamp < known.stamp:
-            return [Send(host, Late(message.stamp, known.stamp))]
+            return [Send(host, StaleStamp(message.stamp, known.stamp))]
         elif known is not None and known.port != flow.sport:
             why = "the port belongs to another flow"
         elif known is None and self._in_use(wire):
@@ -352,7 +352,7 @@ class Receiver:
         elif known is None and len(self._known) >= MAX_FLOWS:
             why = "too many flows"
         if why:
-            return [Send(host, Refused(message.stamp, why))]
+            return [Send(host, Refusal(message.stamp, why))]
         self._known[wire] = _Translation(flow.sport, message.stamp)
         return [Accept(wire, flow.sport, message.stamp), Send(host, Ready(message.stamp))]
 
@@ -361,18 +361,18 @@ class Receiver:
             return []
         known = self._known.get(message.wire)
         if known is None:
-            return [Send(host, Released(message.stamp))]
+            return [Send(host, ReleaseDone(message.stamp))]
         if message.stamp <= known.stamp:
-            return [Send(host, Late(message.stamp, known.stamp))]
+            return [Send(host, StaleStamp(message.stamp, known.stamp))]
         known.release = (message.stamp, host)
         return []
 
 
-def _ports(moved: _Moved) -> tuple[int, ...]:
+def _ports(moved: _MovedFlow) -> tuple[int, ...]:
     asked = (moved.ask.wire_port,) if moved.ask else ()
     return (*asked, moved.active) if moved.active else asked
 
 
-def _again(ask: _Ask, timing: Timing, now: float) -> None:
+def _again(ask: _PendingRequest, timing: Timing, now: float) -> None:
     ask.next_s = now + min(timing.retry_s * 2**ask.tries, timing.renew_s)
     ask.tries += 1

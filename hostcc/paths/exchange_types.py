@@ -55,7 +55,7 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, tag="r"):
     stamp: Stamp
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True, tag="n"):
+class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="n"):
     """Answers the Prepare of that stamp."""
 
     stamp: Stamp
@@ -69,13 +69,13 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag="x"):
     wire: FlowKey
 
 
-class Released(msgspec.Struct, frozen=True, array_like=True, tag="d"):
+class ReleaseDone(msgspec.Struct, frozen=True, array_like=True, tag="d"):
     """Answers the Release of that stamp: the translation is gone."""
 
     stamp: Stamp
 
 
-class Late(msgspec.Struct, frozen=True, array_like=True, tag="l"):
+class StaleStamp(msgspec.Struct, frozen=True, array_like=True, tag="l"):
     """Answers a message whose stamp is behind `newest`, the latest of the same sender.
 
     A sender whose clock was set back goes on from there.
@@ -86,7 +86,7 @@ class Late(msgspec.Struct, frozen=True, array_like=True, tag="l"):
     """Far below the end of stamps, which nobody can drive a sender to."""
 
 
-Message = Prepare | Ready | Refused | Release | Released | Late
+Message = Prepare | Ready | Refusal | Release | ReleaseDone | StaleStamp
 
 # Effects
 

@@ -44,7 +44,7 @@ class JobMark:
 
 
 @dataclass(frozen=True)
-class Walked:
+class WalkResult:
     """What a walk over existing sockets came to."""
 
     seen: int
@@ -147,15 +147,15 @@ class MarkKernel(Closing):
         for key, slot in ids.items():
             self._cgroups.update(key, slot)
 
-    def walk(self, netns: Sequence[Path | None]) -> Walked:
+    def walk(self, netns: Sequence[Path | None]) -> WalkResult:
         """Bring the jobs' marks, paces and bounds to existing TCP sockets of namespaces."""
         self._walks.update(0, (0, 0, 0, 0))
         for where in netns:
             in_netns(where, self._iterator.read)
         done: Any = self._walks.lookup(0)
-        return Walked(*(int(done[name]) for name in ("seen", "set", "foreign", "failed")))
+        return WalkResult(*(int(done[name]) for name in ("seen", "set", "foreign", "failed")))
 
-    def clear(self, netns: Sequence[Path | None]) -> Walked:
+    def clear(self, netns: Sequence[Path | None]) -> WalkResult:
         """Give every TCP socket back what it had before."""
         for slot in range(1, self._confs.max_entries):
             value = self._confs.lookup(slot)

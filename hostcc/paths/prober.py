@@ -8,7 +8,7 @@ from random import SystemRandom
 from hostcc.paths import probe_socket
 from hostcc.paths.packets import Target
 from hostcc.paths.probe_socket import ProbeSocket
-from hostcc.paths.search import Found, Search, SearchSettings
+from hostcc.paths.search import Search, SearchResult, SearchSettings
 
 LONGEST_WAIT_S = 0.05
 
@@ -19,7 +19,7 @@ def search(
     settings: SearchSettings | None = None,
     *,
     limit_s: float = 60.0,
-) -> Found:
+) -> SearchResult:
     """All paths to the target, for at most `limit_s` seconds.
 
     Blocks; runs in the network namespace of the calling thread.  Raises HostccError.

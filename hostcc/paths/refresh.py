@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from hostcc.paths.search import Found, SearchSettings, differ
+from hostcc.paths.search import SearchResult, SearchSettings, differ
 
 
-class Look(Enum):
+class ProbeDetail(Enum):
     """How closely."""
 
     NOT = "not yet"
@@ -36,7 +36,7 @@ class RefreshSettings:
     """... and at least so much more."""
 
 
-def spot_ports(found: Found) -> tuple[int, ...]:
+def spot_ports(found: SearchResult) -> tuple[int, ...]:
     """One port of every path."""
     return tuple(ports[0] for ports in found.paths.values())
 
@@ -56,7 +56,7 @@ def spot_settings(base: SearchSettings, paths: int) -> SearchSettings:
     )
 
 
-def changes(before: Found, spot: Found, settings: RefreshSettings) -> tuple[str, ...]:
+def changes(before: SearchResult, spot: SearchResult, settings: RefreshSettings) -> tuple[str, ...]:
     """What a spot check found different, in words; empty: nothing."""
     seen = []
     for hops, ports in before.paths.items():
@@ -82,27 +82,27 @@ class Refresh:
 
     def __init__(self, settings: RefreshSettings | None = None) -> None:
         self._set = settings or RefreshSettings()
-        self.found: Found | None = None
+        self.found: SearchResult | None = None
         """The last full search."""
         self._full_at = self._spot_at = 0.0
         self.reasons: tuple[str, ...] = ("never probed",)
         """Why a full search is due; empty: none is."""
 
-    def due(self, now: float) -> Look:
+    def due(self, now: float) -> ProbeDetail:
         """What to do now."""
         if self.found is None:
-            return Look.FULL
+            return ProbeDetail.FULL
         if now - self._full_at >= self._set.full_s:
-            return Look.FULL
+            return ProbeDetail.FULL
         if self.reasons and now - self._full_at >= self._set.again_s:
-            return Look.FULL
-        return Look.SPOT if now - self._spot_at >= self._set.spot_s else Look.NOT
+            return ProbeDetail.FULL
+        return ProbeDetail.SPOT if now - self._spot_at >= self._set.spot_s else ProbeDetail.NOT
 
-    def searched(self, found: Found, now: float) -> None:
+    def searched(self, found: SearchResult, now: float) -> None:
         """A full search has ended."""
         self.found, self._full_at, self._spot_at, self.reasons = found, now, now, ()
 
-    def spotted(self, spot: Found, now: float) -> None:
+    def spotted(self, spot: SearchResult, now: float) -> None:
         """A spot check has ended."""
         self._spot_at = now
         if self.found is not None:

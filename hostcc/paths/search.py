@@ -68,7 +68,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search came to."""
 
     ports: dict[int, Hops]
@@ -202,7 +202,7 @@ class Search:
                 self._met(other, ttl, reply.responder, rtt)
         self._met(port, ttl, reply.responder, now - sent)
 
-    def result(self) -> Found:
+    def result(self) -> SearchResult:
         """What is known so far."""
         told = {port: self._hops(entry) for port, entry in self._complete.items()}
         ways = told_apart(Counter(told.values()))
@@ -213,7 +213,7 @@ class Search:
         for port, hops in ports.items():
             if port in self._rtt:
                 rtt[hops] = min(rtt.get(hops, self._rtt[port]), self._rtt[port])
-        return Found(
+        return SearchResult(
             ports=ports,
             distance=self._distance,
             probes=self._probes,

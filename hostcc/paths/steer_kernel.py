@@ -36,7 +36,7 @@ SHARED = ("steer_out", "steer_in", "steer_conf")
 
 
 @dataclass(frozen=True)
-class Leaving:
+class OutgoingFlow:
     """A flow that leaves this host rewritten."""
 
     flow: FlowKey
@@ -50,7 +50,7 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class Arriving:
+class IncomingFlow:
     """What arrives with a port on the wire, and the port that it is given back."""
 
     wire: FlowKey
@@ -62,7 +62,7 @@ class Arriving:
 
 
 @dataclass(frozen=True)
-class _Borrowed:
+class _BorrowedMap:
     """A map by its descriptor: as much of a BpfMap as BpfObject.reuse_map wants."""
 
     fd: int
@@ -163,12 +163,12 @@ class SteerKernel:
         """Forget a port on the wire, once nothing about it can come back any more."""
         self._out.delete(_key(wire))
 
-    def leaving(self) -> list[Leaving]:
+    def leaving(self) -> list[OutgoingFlow]:
         """All flows that leave rewritten, or would."""
         keys, values = self._out.lookup_batch()
         wanted = (self._enum("STEER_REWRITE"), self._enum("STEER_LABEL"))
         return [
-            Leaving(
+            OutgoingFlow(
                 _flow(key), int(value["port"]), int(value["label"]), int(value["packets"]),
                 int(value["first_ns"]), Broken(int(value["broken"])),
             )
@@ -196,12 +196,12 @@ class SteerKernel:
         """Stop translating."""
         self._in.delete(_key(wire))
 
-    def arriving(self) -> list[Arriving]:
+    def arriving(self) -> list[IncomingFlow]:
         """All translations in force."""
         keys, values = self._in.lookup_batch()
         now = time.monotonic_ns()
         return [
-            Arriving(_flow(key), int(value["port"]), int(value["packets"]), int(value["stamp"]),
+            IncomingFlow(_flow(key), int(value["port"]), int(value["packets"]), int(value["stamp"]),
                      max(0, now - int(value["used_ns"])) / 1e9)
             for key, value in zip(keys, values, strict=True)
         ]  # fmt: skip
@@ -272,7 +272,7 @@ class SteerKernel:
                         raise BpfError(
                             f"{name}: left by another version of hostcc; run hostcc rollback first"
                         )
-                    self._object.reuse_map(name, cast("BpfMap", _Borrowed(fd)))
+                    self._object.reuse_map(name, cast("BpfMap", _BorrowedMap(fd)))
             finally:
                 for fd, _ in old.values():
                     os.close(fd)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from hostcc.model import Path, PathTable
-from hostcc.paths.search import SILENT, Found, Hops
+from hostcc.paths.search import SILENT, Hops, SearchResult
 
 
 class LinkNames(StrEnum):
@@ -64,6 +64,6 @@ def table_of(
     return PathTable(src, dst, tuple(sorted(paths, key=lambda path: path.id)), at)
 
 
-def probed_table(src: str, dst: str, found: Found, at: float) -> PathTable:
+def probed_table(src: str, dst: str, found: SearchResult, at: float) -> PathTable:
     """The table of a search; empty where packets of one port take several ways."""
     return table_of(src, dst, {} if found.sprayed else found.paths, at)

@@ -39,7 +39,7 @@ MOST_ITERATIONS = 64
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What was found."""
 
     routing: Ints
@@ -89,7 +89,7 @@ def search(
     levels: int | None,
     budget: int,
     layouts: Sequence[Layout] | None = None,
-) -> Checked:
+) -> CheckResult:
     """Paths (of `layouts`, all when None), order and levels with about `budget` simulations.
 
     `levels` None: each job has one of its own, by its rank.  A flow leaves the path that it is
@@ -116,7 +116,7 @@ def search(
     for index, (_, _, member) in enumerate(sorted(place)):
         rank[member] = index
     routing = np.array(chosen.routing, np.int64)
-    return Checked(routing, rank, level, judge.simulated, chosen.moved, gain)
+    return CheckResult(routing, rank, level, judge.simulated, chosen.moved, gain)
 
 
 def _wanted(

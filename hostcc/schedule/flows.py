@@ -33,7 +33,7 @@ SCATTERED = 16
 
 
 @dataclass(frozen=True)
-class Said:
+class FlowColumns:
     """What a plan depends on in the flows of a view, in its order."""
 
     id: list[str]
@@ -45,9 +45,9 @@ class Said:
     path: list[str]
 
     @staticmethod
-    def of(flows: Sequence[Flow]) -> Said:
+    def of(flows: Sequence[Flow]) -> FlowColumns:
         """Raises ViewError for two flows of one name."""
-        said = Said([], [], [], [], [], [], [])
+        said = FlowColumns([], [], [], [], [], [], [])
         for first in range(0, len(flows), CHUNK):
             some = flows[first : first + CHUNK]
             said.id.extend([flow.id for flow in some])
@@ -65,7 +65,7 @@ class Said:
         """Source and destination of some."""
         return set(zip(_some(self.src, which), _some(self.dst, which), strict=True))
 
-    def where(self, before: Said) -> Ints:
+    def where(self, before: FlowColumns) -> Ints:
         """(Flows,) where the flow is among those of `before` that says the same; -1: nowhere."""
         at = places(self.id, before.id)
         here = np.flatnonzero(at >= 0)
@@ -110,11 +110,11 @@ class Rows:
 class Flows:
     """The flows of a view as they were read."""
 
-    said: Said
+    said: FlowColumns
     rows: Rows
 
 
-def unchanged(said: Said, before: Flows, job: Ints) -> Ints:
+def unchanged(said: FlowColumns, before: Flows, job: Ints) -> Ints:
     """(Flows,) rows that flows had before, if they say the same and their job is still there:
     job of before -> `job`, -1: gone.  -1: none."""
     row = np.full(len(before.said.id) + 1, -1)
@@ -140,7 +140,7 @@ def carried(before: Rows, row: Ints, job: Ints, table: Ints, shift: Ints) -> Row
 
 
 def fresh(
-    said: Said, which: Ints, jobs: Mapping[str, int], tables: Tables
+    said: FlowColumns, which: Ints, jobs: Mapping[str, int], tables: Tables
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """The elephants of the flows `which`, and (J,) jobs with some that have no usable path.
 
@@ -166,7 +166,7 @@ def fresh(
     return Rows(at, job[kept], size[kept], table, tables.on(table, _some(said.path, at))), lost
 
 
-def merged(said: Said, old: Rows, new: Rows) -> Rows:
+def merged(said: FlowColumns, old: Rows, new: Rows) -> Rows:
     """Both together."""
     if not len(old.at) or not len(new.at):
         return new if len(new.at) else old
@@ -182,7 +182,7 @@ def merged(said: Said, old: Rows, new: Rows) -> Rows:
     )
 
 
-def _refusal(said: Said, at: int, jobs: Mapping[str, int]) -> ViewError:
+def _refusal(said: FlowColumns, at: int, jobs: Mapping[str, int]) -> ViewError:
     name, job, size = said.id[at], said.job[at], said.bytes[at]
     if job not in jobs:
         return ViewError(f"flow: {name}: expected a known job, got {job!r:.70}")

@@ -68,7 +68,7 @@ def overloaded(problem: Problem, found: Crossings, jobs: Alone) -> bool:
 
 
 @dataclass(frozen=True)
-class Ordered:
+class OrderResult:
     """hostcc's order."""
 
     rank: Ints
@@ -84,19 +84,19 @@ def by_losses(
     found: Crossings,
     worth: Floats,
     met: Pairs,
-    followed: order.Followed | None = None,
-) -> Ordered:
+    followed: order.KnownLosses | None = None,
+) -> OrderResult:
     """From the losses of the pairs that meet (order.py); under overload, by intensity.
     `followed`: what is known of them."""
     jobs = Alone(problem.compute, problem.comm_start, found.times(problem.job_count))
     start = baselines_order.ranks(intensity(worth, jobs.comm))
     if overloaded(problem, found, jobs):
         how = "order: by intensity, links are offered far more than they carry"
-        return Ordered(start, how)
+        return OrderResult(start, how)
     lost = order.losses(jobs, met, followed)
     per_second = worth / np.maximum(jobs.period, 1e-9)
     rank = order.best(problem.job_count, lost, per_second, start)
-    return Ordered(rank, "order: least predicted loss", lost)
+    return OrderResult(rank, "order: least predicted loss", lost)
 
 
 def _by_losses(problem: Problem, routing: Ints) -> Ints:

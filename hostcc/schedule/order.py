@@ -32,7 +32,7 @@ pairwise model does not tell orders apart: there the order by intensity stays.""
 
 
 @dataclass(frozen=True)
-class Followed:
+class KnownLosses:
     """What is known of 2 N losses, first of `other` below `one`, then of `one` below `other`."""
 
     rough: Floats
@@ -51,11 +51,11 @@ class Losses:
     """(N,) d of `other` below `one`."""
     one_below: Floats
     """(N,) d of `one` below `other`."""
-    followed: Followed | None = None
+    followed: KnownLosses | None = None
     """Where there are very many."""
 
 
-def losses(jobs: Alone, found: Pairs, known: Followed | None = None) -> Losses:
+def losses(jobs: Alone, found: Pairs, known: KnownLosses | None = None) -> Losses:
     """The pairwise model of the pairs that meet; of very many, the greatest losses are followed
     and the others estimated, but for what is known of them."""
     half = len(found.one)
@@ -64,7 +64,7 @@ def losses(jobs: Alone, found: Pairs, known: Followed | None = None) -> Losses:
         loss = slowdown(jobs, *_sides(found, np.arange(2 * half)), phases)
         return Losses(found.one, found.other, loss[:half], loss[half:])
     if known is None:
-        known = Followed(np.full(2 * half, np.nan), np.full(2 * half, np.nan))
+        known = KnownLosses(np.full(2 * half, np.nan), np.full(2 * half, np.nan))
     rough, exact = known.rough.copy(), known.exact.copy()
     new = np.flatnonzero(np.isnan(rough))
     rough[new] = estimate(jobs, *_sides(found, new))
@@ -75,7 +75,7 @@ def losses(jobs: Alone, found: Pairs, known: Followed | None = None) -> Losses:
     exact[new] = slowdown(jobs, *_sides(found, new), MANY_PHASES)
     loss = rough.copy()
     loss[most] = exact[most]
-    return Losses(found.one, found.other, loss[:half], loss[half:], Followed(rough, exact))
+    return Losses(found.one, found.other, loss[:half], loss[half:], KnownLosses(rough, exact))
 
 
 def _sides(found: Pairs, which: Ints) -> tuple[Ints, Ints, Floats, Floats]:

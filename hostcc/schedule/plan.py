@@ -33,7 +33,7 @@ from hostcc.schedule.intensity import Crossings, crossings, intensity
 from hostcc.schedule.paths import disturbance
 from hostcc.schedule.paths.apart import apart
 from hostcc.schedule.problem import Floats, Ints, Problem, Reading, read
-from hostcc.schedule.reuse import Carried, Work
+from hostcc.schedule.reuse import ReusedWork, Work
 from hostcc.schedule.shifts import Shifts, shifts
 from hostcc.schedule.writing import written
 
@@ -66,7 +66,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedFlows:
     """Flows that leave a path on which they could have stayed."""
 
     flows: tuple[int, ...]
@@ -86,7 +86,7 @@ class Decision:
     """(J,) of the usable levels, counted from 0."""
     how: str
     """For a person."""
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[MovedFlows, ...] = ()
     apart: tuple[int, ...] = ()
     """Flows that were last given a path that nobody else is on."""
     work: Work | None = None
@@ -184,7 +184,7 @@ def solved(view: ClusterView, options: Options, before: Solution | None = None) 
     decision = replace(
         again.decision,
         how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
-        moved=(*kept, *(Moved((flow,), "a path of its own") for flow in leaving)),
+        moved=(*kept, *(MovedFlows((flow,), "a path of its own") for flow in leaving)),
         apart=tuple(moved),
     )
     return replace(again, reading=found.reading, options=options, decision=decision)
@@ -202,7 +202,7 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
     routing, moved, words = _paths(problem, options)
     found = crossings(problem, routing)
     waiting = found.waiting(problem.job_count)
-    carried = None if past is None else Carried(past, problem, found, waiting)
+    carried = None if past is None else ReusedWork(past, problem, found, waiting)
     followed = None
     if carried is None:
         met = on_links(waiting.job, waiting.link, waiting.seconds, problem.job_count)
@@ -245,16 +245,16 @@ def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -
     judge = checked.oracle(small, worth)
     found = checked.search(small, judge, worth, levels, options.simulations)
     how = f"paths, order and levels: the best of {found.simulated} simulated schedules"
-    moved = (Moved(found.moved, f"{found.gain:.2%} of all work"),) if found.moved else ()
+    moved = (MovedFlows(found.moved, f"{found.gain:.2%} of all work"),) if found.moved else ()
     return Decision(found.routing, found.rank, found.level, how, moved)
 
 
-def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[Moved, ...], list[str]]:
+def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, ...], list[str]]:
     """Routing, moves, and how they came about."""
     if options.paths != DEFAULT or not (problem.flow_path >= 0).any():
         return methods.ROUTES[options.paths](problem), (), [f"paths: {options.paths}"]
     next_one = disturbance.replan(problem)
-    moved = tuple(Moved((move.flow,), f"{move.gain:.4g} FLOP/s") for move in next_one.moves)
+    moved = tuple(MovedFlows((move.flow,), f"{move.gain:.4g} FLOP/s") for move in next_one.moves)
     stay = problem.flow_count - len(next_one.placed) - len(moved)
     words = f"paths: {stay} flows stay, {len(moved)} move for a gain"
     if len(next_one.placed):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hostcc.model import ClusterView, JobProfile, PathTable
 from hostcc.schedule.errors import ViewError, twice
-from hostcc.schedule.flows import Flows, Rows, Said, carried, fresh, merged, unchanged
+from hostcc.schedule.flows import FlowColumns, Flows, Rows, carried, fresh, merged, unchanged
 from hostcc.schedule.names import Names, places
 from hostcc.schedule.tables import Tables
 from hostcc.schedule.tables import read as read_tables
@@ -125,7 +125,7 @@ def read(view: ClusterView, before: Reading | None = None) -> Reading:
     jobs = _by_name(view.jobs)
     numbers = _job_numbers(jobs)
     job_ids = tuple(map(_job_name, jobs))
-    said = Said.of(view.flows)
+    said = FlowColumns.of(view.flows)
     same = before is not None and before.links == view.links
     links = before.tables.links if before is not None and same else _links(view.links)
     tables, found, blind = _flows(said, view.tables, links, job_ids, before)
@@ -149,7 +149,7 @@ def read(view: ClusterView, before: Reading | None = None) -> Reading:
 
 
 def _flows(
-    said: Said,
+    said: FlowColumns,
     given: Sequence[PathTable],
     links: Mapping[str, float],
     job_ids: tuple[str, ...],

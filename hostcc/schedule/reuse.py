@@ -15,7 +15,7 @@ from hostcc.schedule.graph import Contention
 from hostcc.schedule.intensity import Crossings
 from hostcc.schedule.kcut import Cut
 from hostcc.schedule.names import places
-from hostcc.schedule.order import Followed
+from hostcc.schedule.order import KnownLosses
 from hostcc.schedule.problem import Ints, Problem
 
 MOST_CHANGED = 8
@@ -31,12 +31,12 @@ class Work:
     waiting: Crossings
     """Of them those on links that can be filled."""
     met: Pairs
-    followed: Followed | None
+    followed: KnownLosses | None
     contention: Contention | None
     cut: Cut | None
 
 
-class Carried:
+class ReusedWork:
     """What of `before` holds for a problem with these crossings, some of which are `waiting`."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Carried:
         )
         return pairs, np.insert(still, at, -1)
 
-    def followed(self, source: Ints) -> Followed | None:
+    def followed(self, source: Ints) -> KnownLosses | None:
         """What is known of the losses of pairs that stood at `source` before; NaN: nothing."""
         known = self.before.followed
         if known is None:
@@ -89,7 +89,7 @@ class Carried:
             )
             for losses in (known.rough, known.exact)
         )
-        return Followed(rough, exact)
+        return KnownLosses(rough, exact)
 
     def cut(self, graph: Contention) -> Cut | None:
         """The cut before, as one of `graph`: where to begin."""

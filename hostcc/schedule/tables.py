@@ -31,7 +31,7 @@ _path_links: Callable[[Path], tuple[str, ...]] = attrgetter("links")
 
 
 @dataclass(frozen=True)
-class _Read:
+class _ParsedTables:
     """Tables as they are, links that failed included, each path's links in order and once."""
 
     ids: list[list[str]]
@@ -68,7 +68,7 @@ class Tables:
     path_links: Ints
     whole: bool
     """No path is left out."""
-    read: _Read
+    read: _ParsedTables
 
     def numbers(self, ends: Sequence[Ends]) -> Ints:
         """The tables of pairs, -1: none.  A dictionary of all is worth it for many only."""
@@ -149,7 +149,7 @@ def read(
     return _usable(tables, by_ends, keys, found, links), now
 
 
-def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
+def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _ParsedTables:
     number = dict(zip(links, range(len(links)), strict=True))
     ids: list[list[str]] = []
     ways: list[list[tuple[str, ...]]] = []
@@ -185,10 +185,10 @@ def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _Read:
     if len(again):
         size -= np.bincount(path[again], minlength=len(size))
         cells = np.delete(cells, again)
-    return _Read(ids, ways, cells, _ends([np.array(counts, np.int64)]), _ends([size]))
+    return _ParsedTables(ids, ways, cells, _ends([np.array(counts, np.int64)]), _ends([size]))
 
 
-def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
+def _joined(old: _ParsedTables, new: _ParsedTables, source: Ints) -> _ParsedTables:
     """Tables of both, by number; those of `new` are counted from behind those of `old`."""
     count = len(old.ids)
     breaks = np.flatnonzero((np.diff(source) != 1) | (source[1:] == count)) + 1
@@ -209,7 +209,7 @@ def _joined(old: _Read, new: _Read, source: Ints) -> _Read:
         hop_ends.append(part.hop_ends[low + 1 : high + 1] + (links - begin))
         path_ends.append(part.path_ends[first + 1 : last + 1] + (paths - low))
         links, paths = links + end - begin, paths + high - low
-    return _Read(
+    return _ParsedTables(
         ids, ways, np.concatenate(hops), np.concatenate(path_ends), np.concatenate(hop_ends)
     )
 
@@ -237,7 +237,7 @@ def _usable(
     given: Sequence[PathTable],
     by_ends: Mapping[Ends, PathTable],
     keys: list[Ends],
-    found: _Read,
+    found: _ParsedTables,
     links: Mapping[str, float],
 ) -> Tables:
     """Leave out paths over failed links, and number the others without the failed ones."""

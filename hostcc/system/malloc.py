@@ -51,7 +51,7 @@ def _set(what: int, value: int) -> bool:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """No cycles are collected meanwhile, in the whole process."""
     was = gc.isenabled()
     gc.disable()

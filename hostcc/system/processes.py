@@ -130,7 +130,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundJob:
     """A job, or the part of it on this host."""
 
     id: str

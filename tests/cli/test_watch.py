@@ -23,7 +23,7 @@ import pytest
 from rich.console import Console
 
 from hostcc.cli import status
-from hostcc.cli.watch import Fitted
+from hostcc.cli.watch import FittedScreen
 from tests.cli.test_tables import AGENT, GOSSIP, JOB
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -45,7 +45,7 @@ def drawn(told: dict[str, Any], width: int, height: int) -> list[str]:
     """The lines of a screen."""
     out = io.StringIO()
     made = Console(file=out, width=width, height=height, markup=False, highlight=False)
-    made.print(Fitted(told), crop=False)
+    made.print(FittedScreen(told), crop=False)
     return [line.rstrip() for line in out.getvalue().rstrip("\n").splitlines()]
 
 

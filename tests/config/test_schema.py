@@ -10,7 +10,7 @@ import msgspec
 from hostcc import limits
 from hostcc.config.schema import Config, expand_ports, job_params, port_rules, variants
 from hostcc.config.sections.agent import AgentConfig
-from hostcc.config.sections.job import JobConfig, Wishes
+from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.mltcp import MltcpConfig
 from hostcc.mltcp.params import Mode, Scope, ShapeKind, Variant
 
@@ -68,7 +68,7 @@ def test_a_job_overrides_and_inherits() -> None:
 
 def test_what_was_asked_at_run_wins() -> None:
     config = Config(job=(JobConfig(name="a", weight=3, bytes_per_iteration=7),))
-    asked = Wishes(weight=2.0, bytes_per_iteration=9)
+    asked = JobRequest(weight=2.0, bytes_per_iteration=9)
     params = job_params(config, "a", Mode.STATIC, wishes=asked)
     assert (params.weight, params.static_weight, params.bytes_per_iteration) == (2, 2, 9)
     assert job_params(config, "a", Mode.STATIC, 0.5, asked).static_weight == 0.5

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from hostcc.coord.core import codec, payloads
-from hostcc.coord.core.intake import Held, Intake
+from hostcc.coord.core.intake import CheckedRecord, Intake
 from hostcc.coord.core.message import Message, Outgoing, Record
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import Accusation, Content, Member, Profile
@@ -48,7 +48,7 @@ def profile(host: str, job: str, work: float = 1e12, version: int = 2, **more: o
     return record(host, "profile", job, content, version=version)
 
 
-def held(one: Record) -> Held:
+def held(one: Record) -> CheckedRecord:
     return INTAKE.admit(one)
 
 

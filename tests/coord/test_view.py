@@ -14,7 +14,7 @@ from hostcc.coord.core.message import Record
 from hostcc.coord.core.payloads import FlowEntry, Flows, Links, Member, PathEntry, Paths, Profile
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
-from hostcc.coord.view import Merged, Snapshot, build, neighbours
+from hostcc.coord.view import MergedJob, Snapshot, build, neighbours
 from hostcc.schedule.plan import Options, plan
 from tests.coord.records import held, member, profile, record
 
@@ -175,7 +175,7 @@ def test_what_was_merged_before_changes_nothing() -> None:
     store = Store(Settings())
     for item in [*(member(name) for name in "ab"), profile("a", "j"), profile("b", "k")]:
         store.put(held(item), 0.0)
-    memory: dict[str, Merged] = {}
+    memory: dict[str, MergedJob] = {}
     first = build(store, lambda _: False, "rules", memory)
     assert memory.keys() == {"j", "k"}
     kept = memory["k"]

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hostcc.client import RefusedError
-from hostcc.config.sections.job import JobConfig, Wishes
+from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.mltcp import MltcpConfig
 from hostcc.daemon import preflight
 from hostcc.errors import HostccError, InputError
@@ -221,13 +221,13 @@ def test_after_a_crash_the_next_agent_cleans_up(host: Host) -> None:
         agent = host.agent()
         await agent.start()
         assert agent.engine is not None
-        agent.engine.table.register("dead", Wishes(), os.getpid())
-        agent.engine.table.register("live", Wishes(), os.getpid())
+        agent.engine.table.register("dead", JobRequest(), os.getpid())
+        agent.engine.table.register("live", JobRequest(), os.getpid())
         host.join("live")
         agent._lock.release()
         assert agent._server is not None
-        for door in agent._server._doors:
-            door.path = host.folder / "elsewhere"  # its sockets stay behind
+        for listener in agent._server._listeners:
+            listener.path = host.folder / "elsewhere"  # its sockets stay behind
         await agent._server.close()
 
     asyncio.run(crash())

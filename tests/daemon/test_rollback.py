@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon import preflight
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.daemon.rollback import offline
@@ -29,7 +29,7 @@ def killed_agent(host: Host) -> None:
         await agent.start()
         assert agent.engine is not None
         host.tree.homes[4711] = "/home/of/4711"
-        agent.engine.table.register("a", Wishes(), 4711)
+        agent.engine.table.register("a", JobRequest(), 4711)
         host.join("a").flags = 0
         agent.engine.table.refresh("test", again=True)
         await agent.engine.table.moved()

@@ -20,8 +20,8 @@ from hostcc.daemon.supervisor import (
     RETRY_S,
     STEP_S,
     Part,
-    Parts,
-    _Run,
+    Supervisor,
+    _PartRunner,
     in_thread,
     until_turn,
 )
@@ -70,11 +70,11 @@ def toy() -> Toy:
     return Toy("toy")
 
 
-def run_of(part: Part) -> _Run:
-    return _Run(part, lambda: 0.0)
+def run_of(part: Part) -> _PartRunner:
+    return _PartRunner(part, lambda: 0.0)
 
 
-def turn(run: _Run) -> float:
+def turn(run: _PartRunner) -> float:
     return asyncio.run(run.turn())
 
 
@@ -119,7 +119,7 @@ def test_figures_and_a_reason_of_its_own(toy: Toy) -> None:
 def test_one_failing_leaves_the_others_alone() -> None:
     good, bad = Toy("good"), Toy("bad")
     bad.fail = ValueError("a defect")
-    parts = Parts([bad, good])
+    parts = Supervisor([bad, good])
 
     async def scene() -> None:
         parts.start()
@@ -188,7 +188,7 @@ def test_a_turn_that_takes_long_is_broken_off_before_the_part_is_stopped() -> No
             super().stop()
 
     held, part = threading.Event(), Slow("slow")
-    parts = Parts([part])
+    parts = Supervisor([part])
 
     async def scene() -> None:
         parts.start()
@@ -219,7 +219,7 @@ def test_a_stop_that_was_broken_off_is_made_once_more() -> None:
             super().stop()
 
     part, held = Slow("slow"), asyncio.Event()
-    parts = Parts([part])
+    parts = Supervisor([part])
 
     async def scene() -> None:
         parts.start()
@@ -242,7 +242,7 @@ def test_a_part_that_fails_wherever_keeps_no_other_from_being_stopped(toy: Toy) 
         def every_s(self) -> float:  # type: ignore[override]
             raise ZeroDivisionError
 
-    parts = Parts([toy, Odd("odd")])
+    parts = Supervisor([toy, Odd("odd")])
 
     async def scene() -> None:
         parts.start()
@@ -269,7 +269,7 @@ def test_what_may_run_again_begins_when_it_is_asked(
 ) -> None:
     monkeypatch.setattr(parts_, "OFF_S", 3600.0)
     toy.why_off = "rolled back"
-    parts = Parts([toy])
+    parts = Supervisor([toy])
 
     async def scene() -> None:
         parts.ask()
@@ -293,7 +293,7 @@ def test_all_have_their_turn_when_they_are_woken() -> None:
     toys = [Toy("first"), Toy("second")]
     for toy in toys:
         toy.every_s = 3600.0
-    parts = Parts(toys)
+    parts = Supervisor(toys)
 
     async def scene() -> None:
         parts.wake()  # nothing runs yet

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.synthetic import Dirt, Shape, job
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
-from hostcc.measure.expected import ODD, Expected, Outcome, compared, expected
+from hostcc.measure.expected import ODD, Expectation, Outcome, compared, expected
 from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
 from hostcc.measure.watch import Watch
 
@@ -49,7 +49,7 @@ def beside(of: list[ByteSeries], watches: list[Watch], until_ns: float) -> Outco
     """`compared` of some jobs with all that they did until then."""
     rows = [expected(watch, watch.next_ns) for watch in watches]
     assert all(row is not None for row in rows)
-    known = Expected(*np.array(rows).T)
+    known = Expectation(*np.array(rows).T)
     parts = [counted(one, watch.next_ns) for one, watch in zip(of, watches, strict=True)]
     job_of: Ints = np.repeat(np.arange(len(of)), [len(at_ns) for at_ns, _ in parts])
     at_ns = np.concatenate([at_ns for at_ns, _ in parts])
@@ -144,10 +144,10 @@ def bursts(sizes: list[float]) -> tuple[Floats, Floats]:
     return (np.arange(len(sizes), dtype=np.float64) + 0.5) * NS, np.array(sizes, np.float64)
 
 
-def of_bursts(doubt: float = 0.0) -> Expected:
+def of_bursts(doubt: float = 0.0) -> Expectation:
     sure_ns = -float(NS) if doubt else 0.0
     one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt, sure_ns]
-    return Expected(*np.array([one]).T)
+    return Expectation(*np.array([one]).T)
 
 
 @pytest.mark.parametrize(

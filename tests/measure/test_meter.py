@@ -9,7 +9,7 @@ import pytest
 
 from hostcc.measure.bins import HEADER_SHIFT, payload, payload_both
 from hostcc.measure.destinations import DESTINATION, address
-from hostcc.measure.meter import Lost, Window, joined
+from hostcc.measure.meter import MissingData, Window, joined
 
 pytestmark = pytest.mark.unit
 
@@ -27,7 +27,7 @@ def window() -> Window:
     row, at = np.append(row, 4), np.append(at, 2)
     cells = words[row, at]
     cells[-1] = (8, 0)
-    return Window(1000, 5000, 3, who, row, at, cells, Lost(bins=2))
+    return Window(1000, 5000, 3, who, row, at, cells, MissingData(bins=2))
 
 
 def test_by_job() -> None:
@@ -90,7 +90,7 @@ def test_ends() -> None:
     assert len(window()) == 3
     assert window().end_ns == 8000
     assert window().lost
-    assert not Lost(refused=3)
+    assert not MissingData(refused=3)
 
 
 def later(of: Window, bins: int) -> Window:
@@ -98,11 +98,11 @@ def later(of: Window, bins: int) -> Window:
 
 
 def test_windows_that_follow_one_another_are_one() -> None:
-    one = replace(window(), lost=Lost(0, 7, 8, 9, 10))
-    other = replace(later(one, 3), lost=Lost(2, 1, 1, 1, 1))
+    one = replace(window(), lost=MissingData(0, 7, 8, 9, 10))
+    other = replace(later(one, 3), lost=MissingData(2, 1, 1, 1, 1))
     both = joined([one, other])
     assert (both.start_ns, both.end_ns, len(both)) == (one.start_ns, other.end_ns, 6)
-    assert both.lost == Lost(2, 8, 9, 10, 11)
+    assert both.lost == MissingData(2, 8, 9, 10, 11)
     for slot in (1, 2, 3):
         parts = [each.job(slot, local=True) for each in (one, other)]
         assert both.job(slot, local=True).tx.tolist() == [*parts[0].tx, *parts[1].tx]
@@ -123,7 +123,7 @@ def test_a_part_of_the_rows() -> None:
     few = window().only(rows)
     assert few.who.tobytes() == window().who[rows].tobytes()
     assert few.payload().tolist() == window().payload()[rows].tolist()
-    assert (len(few), few.start_ns, few.lost) == (3, 5000, Lost(bins=2))
+    assert (len(few), few.start_ns, few.lost) == (3, 5000, MissingData(bins=2))
     assert window().only(np.zeros(5, np.bool_)).payload().shape == (0, 3, 2)
 
 

@@ -198,12 +198,14 @@ def test_how_likely_a_period_is() -> None:
 
 
 def test_the_surer_of_two_measurements_counts_more() -> None:
-    one, other = period.Exchanged(100.0, 3.0, 0.01), period.Exchanged(110.0, 1.0, 0.1)
+    one, other = period.IterationBytes(100.0, 3.0, 0.01), period.IterationBytes(110.0, 1.0, 0.1)
     both = period.weighted(one, other)
     assert both.amount == pytest.approx(100.1, abs=0.05)
     assert one.error < both.error < other.error
     assert period.weighted(other, one) == pytest.approx(both)
-    assert period.weighted(one, period.Exchanged(110.0, 1.0, 0.01)).amount == pytest.approx(105)
+    assert period.weighted(one, period.IterationBytes(110.0, 1.0, 0.01)).amount == pytest.approx(
+        105
+    )
 
 
 @given(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.measure import rdma
-from hostcc.measure.rdma import Counted, HostRdma, counted, parse_processes, parse_rate
+from hostcc.measure.rdma import CounterDelta, HostRdma, counted, parse_processes, parse_rate
 
 pytestmark = pytest.mark.unit
 
@@ -41,7 +41,7 @@ def test_soft_roce(tmp_path: Path) -> None:
     assert (port.device, port.port, port.netdev) == ("rxa", 1, "va")
     assert (port.link_layer, port.rate_bps) == ("Ethernet", 10**10)
     # It counts packets, not bytes: those are unknown, not 0.
-    assert port.counted == Counted(None, None, 704, 11)
+    assert port.counted == CounterDelta(None, None, 704, 11)
     assert "lifespan" not in port.raw
     assert port.raw["rdma_sends"] == 0
 
@@ -62,7 +62,7 @@ def test_words_of_four_octets(tmp_path: Path) -> None:
     assert [(p.device, p.port) for p in found] == [
         ("mlx5_0", 1), ("mlx5_0", 2), ("mlx5_1", 1), ("mlx5_1", 2),
     ]  # fmt: skip
-    assert found[2].counted == Counted(4, 2**64, 5, None)
+    assert found[2].counted == CounterDelta(4, 2**64, 5, None)
     assert found[2].rate_bps == 4 * 10**11
 
 
@@ -75,7 +75,7 @@ def test_nonsense_is_skipped(tmp_path: Path) -> None:
     ]  # fmt: skip
     (port,) = rdma.read_ports(grow(tmp_path, lines))
     assert port.raw == {"ok": 7}
-    assert port.counted == Counted(None, None, None, None)
+    assert port.counted == CounterDelta(None, None, None, None)
     assert (port.rate_bps, port.netdev, port.link_layer) == (None, "", "")
 
 
@@ -92,7 +92,7 @@ def test_processes() -> None:
     (process,) = parse_processes(json.dumps([ROW]).encode())
     assert (process.device, process.port, process.pid) == ("mlx5_2", 1, 31337)
     assert process.queue_pairs == (178, 179)
-    assert process.counted == Counted(5_000_000_000, 17, 1_220_704, 1)
+    assert process.counted == CounterDelta(5_000_000_000, 17, 1_220_704, 1)
     assert "pid" not in process.raw
     assert process.raw["rx_write_requests"] == 12
 
@@ -138,7 +138,7 @@ def test_any_json(value: object) -> None:
 def test_names_of_drivers() -> None:
     assert counted({"tx_bytes": 3, "port_xmit_data": 2}).tx_bytes == 8
     assert counted({"rcvd_pkts": 3}).rx_packets == 3
-    assert counted({}) == Counted(None, None, None, None)
+    assert counted({}) == CounterDelta(None, None, None, None)
 
 
 def test_host_without_devices_or_tool(tmp_path: Path) -> None:

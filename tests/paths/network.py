@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hostcc.paths.packets import Kind, Reply
-from hostcc.paths.search import Found, Hops, Probe, Search, SearchSettings
+from hostcc.paths.search import Hops, Probe, Search, SearchResult, SearchSettings
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Network:
 
 def play(
     network: Network, ports: range = range(100, 5000), settings: SearchSettings | None = None
-) -> tuple[Found, float]:
+) -> tuple[SearchResult, float]:
     """Run a search to its end; what it found, and how long it took."""
     search, now = Search(ports, settings, rng=random.Random(network.seed)), 0.0
     arriving: list[tuple[float, int, Reply]] = []

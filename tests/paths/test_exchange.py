@@ -22,16 +22,16 @@ from hostcc.paths.exchange_types import (
     Effect,
     FlowKey,
     Forget,
-    Late,
     Message,
     Plain,
     Prepare,
     Ready,
-    Refused,
+    Refusal,
     Release,
-    Released,
+    ReleaseDone,
     Rewrite,
     Send,
+    StaleStamp,
     Timing,
     Unguard,
 )  # fmt: skip
@@ -316,22 +316,22 @@ def test_a_release_is_asked_for_until_it_is_answered() -> None:
     for now in range(20, 40):
         said += sender.tick(float(now))
     assert len(said) > TIMING.tries
-    assert sender.heard("A", Released(1), 40.0) == []  # not the one that was asked
-    assert sender.heard("B", Released(1), 40.0) == []
+    assert sender.heard("A", ReleaseDone(1), 40.0) == []  # not the one that was asked
+    assert sender.heard("B", ReleaseDone(1), 40.0) == []
     assert sender.tick(40.0 + TIMING.quarantine_s) == [Unguard(wire)]
 
 
 def test_nobody_drives_stamps_to_their_end() -> None:
     sender = Sender(0, lambda _: "B", TIMING)
     sender.move(FLOWS[0], "B", 50000, 0.0)
-    sender.heard("A", Late(1, 1 << 60), 0.1)  # not the one that was asked
+    sender.heard("A", StaleStamp(1, 1 << 60), 0.1)  # not the one that was asked
     (again,) = sender.tick(0.3)
     assert again == Send("B", Prepare(1, FLOWS[0], 50000))
-    sender.heard("B", Late(1, 0), 0.4)  # it is not
-    sender.heard("B", Late(1, 1 << 61), 0.4)
+    sender.heard("B", StaleStamp(1, 0), 0.4)  # it is not
+    sender.heard("B", StaleStamp(1, 1 << 61), 0.4)
     (again,) = sender.tick(0.4)
     assert again == Send("B", Prepare((1 << 61) + 1, FLOWS[0], 50000))
-    raw = msgspec.msgpack.encode(Late(1, (1 << 61) + 1))
+    raw = msgspec.msgpack.encode(StaleStamp(1, (1 << 61) + 1))
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(raw, type=Message)
 
@@ -384,19 +384,19 @@ def reply(effects: list[Effect]) -> Message:
 def test_refusals() -> None:
     flow = FLOWS[0]
     ask = Prepare(5, flow, 50000)
-    assert isinstance(reply(receiver(allowed=False).heard("A", ask)), Refused)
-    assert isinstance(reply(receiver(in_use=True).heard("A", ask)), Refused)
+    assert isinstance(reply(receiver(allowed=False).heard("A", ask)), Refusal)
+    assert isinstance(reply(receiver(in_use=True).heard("A", ask)), Refusal)
     taken = receiver()
     assert reply(taken.heard("A", ask)) == Ready(5)
-    assert isinstance(reply(taken.heard("A", Prepare(6, FLOWS[1], 50000))), Refused)
-    assert reply(taken.heard("A", Prepare(4, flow, 50000))) == Late(4, 5)
+    assert isinstance(reply(taken.heard("A", Prepare(6, FLOWS[1], 50000))), Refusal)
+    assert reply(taken.heard("A", Prepare(4, flow, 50000))) == StaleStamp(4, 5)
     assert reply(taken.heard("A", ask)) == Ready(5)  # repeated
-    assert reply(taken.heard("A", Release(4, flow.on_wire(50000)))) == Late(4, 5)
+    assert reply(taken.heard("A", Release(4, flow.on_wire(50000)))) == StaleStamp(4, 5)
     assert taken.tick({flow.on_wire(50000): 99.0}) == []
     taken.heard("A", Release(7, flow.on_wire(50000)))
     assert taken.tick({flow.on_wire(50000): 0.1}) == []  # still in use
     effects = taken.tick({flow.on_wire(50000): 5.0})
-    assert effects == [Forget(flow.on_wire(50000)), Send("A", Released(7))]
+    assert effects == [Forget(flow.on_wire(50000)), Send("A", ReleaseDone(7))]
     assert receiver(allowed=False).heard("A", Release(7, flow.on_wire(50000))) == []
 
 

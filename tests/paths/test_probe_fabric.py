@@ -18,7 +18,7 @@ from hostcc.lab.leafspine_plan import LeafSpineSpec
 from hostcc.paths import counts, link_events
 from hostcc.paths.packets import TCP, UDP, Target
 from hostcc.paths.prober import search
-from hostcc.paths.search import Found, SearchSettings
+from hostcc.paths.search import SearchResult, SearchSettings
 
 pytestmark = pytest.mark.kernel
 
@@ -37,7 +37,9 @@ def target(fabric: LeafSpine, v6: bool, protocol: int) -> Target:
     return Target(src, dst, protocol, 5201 if protocol == TCP else 4791)
 
 
-def probed(fabric: LeafSpine, where: Target, settings: SearchSettings | None = None) -> Found:
+def probed(
+    fabric: LeafSpine, where: Target, settings: SearchSettings | None = None
+) -> SearchResult:
     return netns.inside(
         fabric.namespace("h1"), lambda: search(where, counts.candidate_ports(), settings)
     )

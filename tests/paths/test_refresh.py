@@ -8,8 +8,8 @@ import pytest
 
 from hostcc.paths import refresh
 from hostcc.paths.drawing import drawing
-from hostcc.paths.refresh import Look, Refresh, RefreshSettings
-from hostcc.paths.search import Found, Hops, SearchSettings
+from hostcc.paths.refresh import ProbeDetail, Refresh, RefreshSettings
+from hostcc.paths.search import Hops, SearchResult, SearchSettings
 from tests.paths.network import Network, play
 
 pytestmark = pytest.mark.unit
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.unit
 WAYS: list[Hops] = [("leaf1", f"spine{n}", "leaf2") for n in range(4)]
 
 
-def searched(network: Network) -> Found:
+def searched(network: Network) -> SearchResult:
     return play(network)[0]
 
 
-def spot(network: Network, found: Found) -> Found:
+def spot(network: Network, found: SearchResult) -> SearchResult:
     ports = refresh.spot_ports(found)
     settings = refresh.spot_settings(SearchSettings(), len(ports))
     return play(network, ports, settings)[0]  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def test_a_lost_answer_is_no_other_way() -> None:
     assert [why.partition(": ")[2] for why in reasons] == ["other hops answer than before"]
 
 
-def _changes(found: Found, looked: Found) -> tuple[str, ...]:
+def _changes(found: SearchResult, looked: SearchResult) -> tuple[str, ...]:
     return refresh.changes(found, looked, RefreshSettings())
 
 
@@ -65,20 +65,20 @@ def test_timetable() -> None:
     network = Network(WAYS, seed=1)
     found = searched(network)
     plan = Refresh(RefreshSettings(spot_s=10, full_s=600, again_s=2))
-    assert plan.due(0.0) is Look.FULL
+    assert plan.due(0.0) is ProbeDetail.FULL
     plan.searched(found, 5.0)
-    assert plan.due(14.9) is Look.NOT
-    assert plan.due(15.0) is Look.SPOT
+    assert plan.due(14.9) is ProbeDetail.NOT
+    assert plan.due(15.0) is ProbeDetail.SPOT
     plan.spotted(spot(network, found), 15.1)
-    assert plan.due(20.0) is Look.NOT
+    assert plan.due(20.0) is ProbeDetail.NOT
     plan.hint(["a link went"])
-    assert plan.due(20.0) is Look.FULL
+    assert plan.due(20.0) is ProbeDetail.FULL
     plan.searched(found, 21.0)
     plan.hint(["a link went"])
-    assert plan.due(22.0) is Look.NOT  # not again at once
-    assert plan.due(23.0) is Look.FULL
+    assert plan.due(22.0) is ProbeDetail.NOT  # not again at once
+    assert plan.due(23.0) is ProbeDetail.FULL
     plan.searched(found, 23.0)
-    assert plan.due(623.0) is Look.FULL
+    assert plan.due(623.0) is ProbeDetail.FULL
 
 
 def test_drawing_shows_every_path_once() -> None:

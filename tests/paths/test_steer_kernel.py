@@ -13,7 +13,7 @@ from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import Ipv6Hash, LeafSpineSpec
 from hostcc.paths.exchange_types import Broken
 from hostcc.paths.hooks import Way
-from hostcc.paths.steer_kernel import Leaving
+from hostcc.paths.steer_kernel import OutgoingFlow
 from tests.paths.steer_stage import PORT, Pair, counters, until
 
 pytestmark = pytest.mark.kernel
@@ -94,7 +94,7 @@ def test_a_silent_agent_lets_its_flows_go_plain(fabric: LeafSpine) -> None:
         assert stream.finish() > 0
 
 
-def _beaten(pair: Pair) -> Leaving:
+def _beaten(pair: Pair) -> OutgoingFlow:
     pair.tick()
     return pair.kernels["h1"].leaving()[0]
 

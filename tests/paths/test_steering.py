@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hostcc.errors import InputError
 from hostcc.paths import steering
-from hostcc.paths.exchange_types import FlowKey, Message, Prepare, Ready, Refused, Release
+from hostcc.paths.exchange_types import FlowKey, Message, Prepare, Ready, Refusal, Release
 
 pytestmark = pytest.mark.unit
 
@@ -18,7 +18,7 @@ FLOW = FlowKey("fd00:4843:100::2", "fd00:4843:101::2", 40000, 5301)
 
 @pytest.mark.parametrize(
     "message",
-    [Prepare(1 << 62, FLOW, 61000), Release(3, FLOW), Ready(9), Refused(9, "no")],
+    [Prepare(1 << 62, FLOW, 61000), Release(3, FLOW), Ready(9), Refusal(9, "no")],
 )
 def test_good_messages_are_small(message: Message) -> None:
     data = msgspec.msgpack.encode(message)

@@ -11,7 +11,7 @@ import pytest
 from hostcc.model import Flow, Path, PathTable, SizeClass
 from hostcc.schedule import flows as reading
 from hostcc.schedule.errors import ViewError
-from hostcc.schedule.flows import Said, fresh
+from hostcc.schedule.flows import FlowColumns, fresh
 from hostcc.schedule.tables import read as read_tables
 
 pytestmark = pytest.mark.unit
@@ -57,7 +57,7 @@ def test_found_where_it_says_the_same(
         else -1
         for flow in now
     ]
-    assert Said.of(tuple(now)).where(Said.of(tuple(before))).tolist() == expected
+    assert FlowColumns.of(tuple(now)).where(FlowColumns.of(tuple(before))).tolist() == expected
 
 
 def test_the_first_that_is_wrong_is_named() -> None:
@@ -67,9 +67,9 @@ def test_the_first_that_is_wrong_is_named() -> None:
     flows[1] = replace(flows[1], bytes=float("nan"))
     flows[2] = replace(flows[2], job="unknown")
     with pytest.raises(ViewError, match="flow: f1: bytes: expected a number >= 0, got nan"):
-        fresh(Said.of(flows), np.arange(4), jobs, tables)
+        fresh(FlowColumns.of(flows), np.arange(4), jobs, tables)
     with pytest.raises(ViewError, match="flow: f2: expected a known job, got 'unknown'"):
-        fresh(Said.of(flows), np.array([0, 2, 1]), jobs, tables)
+        fresh(FlowColumns.of(flows), np.array([0, 2, 1]), jobs, tables)
 
 
 def test_elephants_with_a_path_by_job_and_name() -> None:
@@ -82,7 +82,7 @@ def test_elephants_with_a_path_by_job_and_name() -> None:
         Flow("f5", "j0", "h0", "h9", 0.0),
         Flow("f6", "j2", "h1", "h9", 1.0),
     ]
-    said = Said.of(flows)
+    said = FlowColumns.of(flows)
     tables, _ = read_tables((table,), {"x": 1.0, "y": 1.0}, said.ends(np.arange(6)))
     found, lost = fresh(said, np.arange(6), {"j0": 0, "j1": 1, "j2": 2}, tables)
     assert found.at.tolist() == [2, 1, 0]

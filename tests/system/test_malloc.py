@@ -63,7 +63,7 @@ def test_memory_goes_back() -> None:
 
 def test_the_collector_rests_and_comes_back() -> None:
     assert gc.isenabled()
-    with malloc.uncollected():
+    with malloc.gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -71,7 +71,7 @@ def test_the_collector_rests_and_comes_back() -> None:
 def test_who_has_turned_it_off_finds_it_off() -> None:
     gc.disable()
     try:
-        with malloc.uncollected():
+        with malloc.gc_paused():
             pass
         assert not gc.isenabled()
     finally:

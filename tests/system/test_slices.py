@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from hostcc.daemon.log_limit import EVERY_S, MOST, Rarely
+from hostcc.daemon.log_limit import EVERY_S, MOST, LogLimit
 from hostcc.system.slices import SLICE_S, at_once, in_slices
 
 pytestmark = pytest.mark.unit
@@ -70,7 +70,7 @@ def test_what_is_left_can_be_taken_at_once() -> None:
 
 def test_the_same_is_said_rarely_and_not_too_much_at_all() -> None:
     now = 0.0
-    rarely = Rarely(lambda: now)
+    rarely = LogLimit(lambda: now)
     assert [rarely.due("a"), rarely.due("a"), rarely.due("b")] == [True, False, True]
     assert sum(rarely.due(number) for number in range(10 * MOST)) == MOST - 2
     now = EVERY_S

@@ -45,17 +45,17 @@ class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Wishes:
+class JobRequest:
     """What a job's owner asked for at `hostcc run`; None: not asked."""
 
     weight: float | None = None
     bytes_per_iteration: int | None = None
     flops: float | None = None
 
-    def over(self, earlier: Wishes) -> Wishes:
+    def over(self, earlier: JobRequest) -> JobRequest:
         """These, and what was asked earlier where these say nothing."""
         size, flops = self.bytes_per_iteration, self.flops
-        return Wishes(
+        return JobRequest(
             earlier.weight if self.weight is None else self.weight,
             earlier.bytes_per_iteration if size is None else size,
             earlier.flops if flops is None else flops,

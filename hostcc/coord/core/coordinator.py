@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hostcc.coord import view as views
 from hostcc.coord.agreement import Activation, Agreement, step
-from hostcc.coord.core.message import Holding, Message, Outgoing
+from hostcc.coord.core.message import Message, Outgoing, ViewReport
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.offenders import Event
 from hostcc.coord.view import Snapshot
@@ -88,7 +88,7 @@ class Coordinator:
         """Digest of the view whose plan was begun last."""
         self._pending: Pending | None = None
         self._revision = (-1, -1)
-        self._merged: dict[str, views.Merged] = {}
+        self._merged: dict[str, views.MergedJob] = {}
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._ticked_at = 0.0
         self._rounds = 0
@@ -146,7 +146,7 @@ class Coordinator:
         self.state, activation = step(before, at, held, reports, live, wait_s)
         if activation is not None:
             self._activate(activation, now)
-        holding = Holding(self.state.held, self.state.active)
+        holding = ViewReport(self.state.held, self.state.active)
         if (before.held, before.active) != (holding.held, holding.active):
             node.hold(holding, live)
         elif self.state.missing and self._rounds % REMIND_ROUNDS == 0:

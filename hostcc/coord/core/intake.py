@@ -25,7 +25,7 @@ Slot = tuple[str, str]
 """(kind, key)."""
 
 
-class Held(Struct, frozen=True):
+class CheckedRecord(Struct, frozen=True):
     """A record that was checked, with what is derived from it."""
 
     record: Record
@@ -59,7 +59,7 @@ class StrangerError(HostccError):
     """The writer is on nobody's list here."""
 
 
-class Bounded(Generic[K, V]):
+class RecentCache(Generic[K, V]):
     """A mapping that forgets what was not used while it was filled once over."""
 
     def __init__(self, most: int) -> None:
@@ -92,10 +92,10 @@ class Intake:
     def __init__(self, verifier: Verifier, cached: int = CACHED) -> None:
         """`cached`: more where members share it."""
         self._verifier = verifier
-        self._checked: Bounded[Record, Held] = Bounded(cached)
-        self._names: Bounded[int, tuple[str, Slot]] = Bounded(NAMED)
+        self._checked: RecentCache[Record, CheckedRecord] = RecentCache(cached)
+        self._names: RecentCache[int, tuple[str, Slot]] = RecentCache(NAMED)
 
-    def admit(self, record: Record) -> Held:
+    def admit(self, record: Record) -> CheckedRecord:
         """The record, checked.  Raises StrangerError, UnsignedError, payloads.PayloadError."""
         if not self._verifier.knows(record.writer):
             raise StrangerError(f"{record.writer}: expected an allowed member")
@@ -108,9 +108,9 @@ class Intake:
             self._checked.put(record, found)
         return found
 
-    def trusted(self, record: Record, data: bytes) -> Held:
+    def trusted(self, record: Record, data: bytes) -> CheckedRecord:
         """A record of one's own, whose signed bytes are `data`.  Raises payloads.PayloadError."""
-        held = Held(
+        held = CheckedRecord(
             record=record,
             slot=slot_of(record.writer, record.kind, record.key),
             stamp=stamp_of(record),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from hostcc.coord.core import codec, payloads
-from hostcc.coord.core.intake import Held, Intake, Slot
+from hostcc.coord.core.intake import CheckedRecord, Intake, Slot
 from hostcc.coord.core.message import COUNTER_MAX, Record
 from hostcc.coord.core.payloads import ACCUSE, Accusation, Content, Member
 from hostcc.coord.core.signing import Signer
@@ -15,7 +15,7 @@ MAX_ACCUSED = 128
 """Members that one accuses at a time: in a large cluster others accuse the rest."""
 
 
-class Own:
+class LocalRecords:
     """Writes into the store under this member's name; returns what is new for the others.
 
     It is silent at first, until `begin`: what a new life says must not meet what is left of the
@@ -35,7 +35,7 @@ class Own:
         self._intake = intake
         self._signer = signer
 
-    def begin(self, now: float) -> list[Held]:
+    def begin(self, now: float) -> list[CheckedRecord]:
         """Say that this member takes part, and what has waited for it."""
         self.silent = False
         said = self._write(MEMBER_SLOT, payloads.encode(self._member), now)
@@ -44,7 +44,7 @@ class Own:
         self._wishes = {}
         return said
 
-    def publish(self, slot: Slot, content: Content, now: float) -> list[Held]:
+    def publish(self, slot: Slot, content: Content, now: float) -> list[CheckedRecord]:
         """Say something new; nothing is sent when it is not.  Raises payloads.PayloadError."""
         payload = payloads.encode(content)
         if self.silent:
@@ -56,13 +56,13 @@ class Own:
             return []
         return self._write(slot, payload, now)
 
-    def withdraw(self, slot: Slot, now: float) -> list[Held]:
+    def withdraw(self, slot: Slot, now: float) -> list[CheckedRecord]:
         """Say that there is nothing of the kind any more."""
         self._wishes.pop(slot, None)
         held = self._store.get(self.name, slot)
         return [] if held is None or held.withdrawn else self._write(slot, b"", now)
 
-    def accuse(self, member: str, now: float) -> list[Held]:
+    def accuse(self, member: str, now: float) -> list[CheckedRecord]:
         """Say that a member does not answer."""
         if self.silent:
             return []
@@ -72,16 +72,16 @@ class Own:
         accusation = Accusation(self._store.incarnation(member))
         return self.publish((ACCUSE, member), accusation, now)
 
-    def refute(self, now: float) -> list[Held]:
+    def refute(self, now: float) -> list[CheckedRecord]:
         """Answer accusations: the next incarnation of the same life."""
         self.incarnation = min(self.incarnation + 1, COUNTER_MAX)
         return self.begin(now)
 
-    def renew(self, now: float) -> list[Held]:
+    def renew(self, now: float) -> list[CheckedRecord]:
         """Say everything again in a new life: signed by another key, and the old ones void."""
         return self._outdo(self.incarnation, now)
 
-    def heard(self, held: Held, now: float) -> list[Held]:
+    def heard(self, held: CheckedRecord, now: float) -> list[CheckedRecord]:
         """What to say about a record of this name that came from elsewhere.
 
         It is of an earlier life, which this one has to outdo, or a withdrawn record that
@@ -107,7 +107,7 @@ class Own:
         newer = held.order > mine.order
         return self._outdo(record.incarnation, now) if newer or foreign else []
 
-    def _outdo(self, incarnation: int, now: float) -> list[Held]:
+    def _outdo(self, incarnation: int, now: float) -> list[CheckedRecord]:
         """Begin a new life above an incarnation, and say everything again."""
         self.incarnation = min(max(incarnation, self.incarnation) + 1, COUNTER_MAX)
         kept = [
@@ -121,7 +121,7 @@ class Own:
             said += self._write(slot, payload, now)
         return said
 
-    def _write(self, slot: Slot, payload: bytes, now: float) -> list[Held]:
+    def _write(self, slot: Slot, payload: bytes, now: float) -> list[CheckedRecord]:
         kind, key = slot
         self._version = min(self._version + 1, COUNTER_MAX)
         bare = Record(self.name, self.incarnation, self._version, kind, key, payload, b"")

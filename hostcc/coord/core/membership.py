@@ -25,7 +25,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Since:
+class StateChange:
     """An incarnation that is suspect, or dead, and from when."""
 
     incarnation: int
@@ -41,8 +41,8 @@ class Membership:
         self._store = store
         self._settings = settings
         self._rng = rng
-        self._suspects: dict[str, Since] = {}
-        self._dead: dict[str, Since] = {}
+        self._suspects: dict[str, StateChange] = {}
+        self._dead: dict[str, StateChange] = {}
         self.others: list[str] = []
         """Members that are not dead, without this one, in an order of their own: probing goes
         round in it, so newcomers are put in anywhere (SWIM, section 4.3)."""
@@ -104,7 +104,7 @@ class Membership:
                 del self._suspects[member]
             elif now >= suspicion.at + self._patience(member, suspicion.incarnation):
                 del self._suspects[member]
-                self._dead[member] = Since(suspicion.incarnation, now)
+                self._dead[member] = StateChange(suspicion.incarnation, now)
                 self.others.remove(member)
                 self._died.append(member)
                 self.changes += 1
@@ -136,7 +136,7 @@ class Membership:
             if before is not None and before.incarnation == incarnation:
                 continue
             if incarnation in self._store.accusers(member).values():
-                self._suspects[member] = Since(incarnation, now)
+                self._suspects[member] = StateChange(incarnation, now)
 
     def _patience(self, member: str, incarnation: int) -> float:
         """Seconds from suspicion to death: from the longest down to the shortest as others

@@ -72,7 +72,7 @@ class Probe(Struct, frozen=True, array_like=True):
     """To be acknowledged to the sender once the target has answered."""
 
 
-class Holding(Struct, frozen=True, array_like=True):
+class ViewReport(Struct, frozen=True, array_like=True):
     """Which view the sender holds, and which plan it follows."""
 
     held: DigestText
@@ -126,7 +126,7 @@ class Message(
     """What the sender holds, in summary."""
     wanted: Annotated[bytes, Meta(max_length=HASH_BYTES * MAX_ENTRIES)] = b""
     """Slots whose records the sender asks for."""
-    holding: Holding | None = None
+    holding: ViewReport | None = None
     notes: Annotated[tuple[Note, ...], Meta(max_length=MAX_NOTES)] = ()
 
 

@@ -11,14 +11,14 @@ from hostcc.coord.core.answers import Answers
 from hostcc.coord.core.budget import Budget
 from hostcc.coord.core.clock import Clock
 from hostcc.coord.core.health import Health
-from hostcc.coord.core.intake import Held, Intake, slot_of
-from hostcc.coord.core.local_records import Own
+from hostcc.coord.core.intake import CheckedRecord, Intake, slot_of
+from hostcc.coord.core.local_records import LocalRecords
 from hostcc.coord.core.membership import Membership, State
-from hostcc.coord.core.message import MAX_RECORDS, Holding, Message, Outgoing
+from hostcc.coord.core.message import MAX_RECORDS, Message, Outgoing, ViewReport
 from hostcc.coord.core.offenders import Event, Offenders
 from hostcc.coord.core.outbox import Outbox
 from hostcc.coord.core.payloads import ACCUSE, Content, Member
-from hostcc.coord.core.peer_sampling import Circle
+from hostcc.coord.core.peer_sampling import PeerSample
 from hostcc.coord.core.probing import Prober
 from hostcc.coord.core.reception import Reception
 from hostcc.coord.core.repair import Repair
@@ -65,7 +65,7 @@ class Node:
         self._rng = rng
         self._clock = Clock(2 * settings.round_s)
         member = Member(address, incarnation, software, rng.getrandbits(32))
-        self._own = Own(name, member, self.store, intake, signer)
+        self._own = LocalRecords(name, member, self.store, intake, signer)
         self._prober = Prober(self.members, self.health, settings, rng)
         self._rumors = Rumors(self.store, settings)
         self._repair = Repair(self.store, intake, rng)
@@ -75,7 +75,7 @@ class Node:
         )
         self._budget = Budget(settings.bytes_per_s, settings.burst_bytes)
         self._answers = Answers(self._repair, settings)
-        self._circle = Circle(self.members, settings, rng)
+        self._circle = PeerSample(self.members, settings, rng)
         self._contacts: dict[str, None] = {}
         self._answered = False
         self._refute_at = 0.0
@@ -119,7 +119,7 @@ class Node:
         """Say that it is no more."""
         self._spread(self._own.withdraw((kind, key), self._clock.now))
 
-    def hold(self, holding: Holding, peers: Iterable[str], *, ask: bool = False) -> None:
+    def hold(self, holding: ViewReport, peers: Iterable[str], *, ask: bool = False) -> None:
         """Tell peers which view this member holds, with the next round; `ask`: and ask them."""
         self._reports.say(holding, peers, ask=ask)
         self._stir()
@@ -142,7 +142,7 @@ class Node:
     # What the caller asks.
 
     @property
-    def reports(self) -> dict[str, Holding]:
+    def reports(self) -> dict[str, ViewReport]:
         """What neighbours said last about the view that they hold."""
         return self._reports.heard
 
@@ -348,7 +348,7 @@ class Node:
                 out.records(peer, (held,))
                 return
 
-    def _spread(self, said: list[Held]) -> None:
+    def _spread(self, said: list[CheckedRecord]) -> None:
         for held in said:
             self._rumors.add(held)
         if said:

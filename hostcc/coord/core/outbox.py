@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hostcc.coord.core.intake import Held
+from hostcc.coord.core.intake import CheckedRecord
 from hostcc.coord.core.message import (
     ENTRY_BYTES,
     MAX_ENTRIES,
@@ -13,11 +13,11 @@ from hostcc.coord.core.message import (
     MAX_PROBES,
     MAX_RECORDS,
     PROTOCOL,
-    Holding,
     Message,
     Outgoing,
     Probe,
     Record,
+    ViewReport,
 )
 from hostcc.coord.core.repair import Exchange
 
@@ -38,7 +38,7 @@ class _Letter:
     leaves: bytes = b""
     buckets: bytes = b""
     wanted: bytes = b""
-    holding: Holding | None = None
+    holding: ViewReport | None = None
     size: int = 0
 
 
@@ -61,11 +61,11 @@ class Outbox:
         """A request to probe for this member."""
         self._letter(peer, PROBE_BYTES).probes.append(probe)
 
-    def holding(self, peer: str, holding: Holding) -> None:
+    def holding(self, peer: str, holding: ViewReport) -> None:
         """Which view this member holds; the last one counts."""
         self._letter(peer, 0).holding = holding
 
-    def records(self, peer: str, records: Iterable[Held]) -> None:
+    def records(self, peer: str, records: Iterable[CheckedRecord]) -> None:
         """Records, in as many messages as it takes."""
         for held in records:
             letter = self._letter(peer, held.size + RECORD_FRAME)

@@ -142,7 +142,7 @@ class Addresses(Struct, frozen=True, array_like=True):
     ]
 
 
-class Waiting(Struct, frozen=True, array_like=True):
+class ProfilingClaim(Struct, frozen=True, array_like=True):
     """That a job waits to be profiled on the writer, or is being profiled; the key is the job."""
 
     turn: bool
@@ -160,7 +160,7 @@ class Rules(Struct, frozen=True, array_like=True):
     """(Name, value) of those that are not at their defaults."""
 
 
-Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | Waiting | Rules
+Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | ProfilingClaim | Rules
 
 KINDS: dict[str, type[Content]] = {
     MEMBER: Member,
@@ -170,7 +170,7 @@ KINDS: dict[str, type[Content]] = {
     PATHS: Paths,
     LINKS: Links,
     ADDRESSES: Addresses,
-    WAITING: Waiting,
+    WAITING: ProfilingClaim,
     RULES: Rules,
 }
 _KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES, RULES})

@@ -13,7 +13,7 @@ from hostcc.coord.core.membership import Membership
 from hostcc.coord.core.settings import Settings
 
 
-class Circle:
+class PeerSample:
     """Members drawn at random from those that are not dead; one is exchanged now and then."""
 
     def __init__(self, members: Membership, settings: Settings, rng: Random) -> None:

@@ -6,8 +6,15 @@ from collections.abc import Callable
 
 from hostcc.coord.core import payloads
 from hostcc.coord.core.budget import Allowances
-from hostcc.coord.core.intake import Held, Intake, StrangerError, UnsignedError, slot_of, stamp_of
-from hostcc.coord.core.local_records import Own
+from hostcc.coord.core.intake import (
+    CheckedRecord,
+    Intake,
+    StrangerError,
+    UnsignedError,
+    slot_of,
+    stamp_of,
+)
+from hostcc.coord.core.local_records import LocalRecords
 from hostcc.coord.core.membership import Membership
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.offenders import Offenders
@@ -18,7 +25,7 @@ from hostcc.coord.core.store import Fate, Store
 CORRECTIONS = 16
 """Newer records that are sent back for old ones in one message."""
 
-Spread = Callable[[list[Held]], None]
+Spread = Callable[[list[CheckedRecord]], None]
 
 
 class Reception:
@@ -26,7 +33,7 @@ class Reception:
 
     def __init__(
         self,
-        own: Own,
+        own: LocalRecords,
         store: Store,
         members: Membership,
         intake: Intake,
@@ -45,12 +52,12 @@ class Reception:
 
     def take(
         self, peer: str, records: tuple[Record, ...], at: float, now: float
-    ) -> tuple[int, list[Held]]:
+    ) -> tuple[int, list[CheckedRecord]]:
         """(How many were news, what to send back for those that are old).
 
         `at` is experienced time, `now` what the clock says, for events.
         """
-        corrections: dict[int, Held] = {}
+        corrections: dict[int, CheckedRecord] = {}
         news = 0
         for record in records:
             old, newer = self._old(record)
@@ -61,7 +68,7 @@ class Reception:
                 corrections[newer.slot] = newer
         return news, list(corrections.values())
 
-    def _old(self, record: Record) -> tuple[bool, Held | None]:
+    def _old(self, record: Record) -> tuple[bool, CheckedRecord | None]:
         """(Whether a record is old, a newer one if there is one), before anything is spent on it.
 
         What is old costs its writer none of its allowance: else whoever has kept some could
@@ -87,7 +94,7 @@ class Reception:
             return False  # refused below, and told
         return self._store.voids(record, content)
 
-    def _admit(self, peer: str, record: Record, at: float, now: float) -> Held | None:
+    def _admit(self, peer: str, record: Record, at: float, now: float) -> CheckedRecord | None:
         if not (self._unsigned.left(peer, at) and self._writers.take(record.writer, at)):
             return None
         try:
@@ -104,7 +111,7 @@ class Reception:
                 self._offenders.tell("refused", record.writer, str(error), at, now)
         return None
 
-    def _put(self, held: Held, at: float, now: float) -> Fate:
+    def _put(self, held: CheckedRecord, at: float, now: float) -> Fate:
         record = held.record
         if record.writer == self._own.name:
             said = self._own.heard(held, at)

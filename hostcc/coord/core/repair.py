@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from hostcc.coord.core import summary
-from hostcc.coord.core.intake import Held, Intake
+from hostcc.coord.core.intake import CheckedRecord, Intake
 from hostcc.coord.core.message import HASH_BYTES, MAX_ENTRIES, MAX_LEAVES
 from hostcc.coord.core.store import Store, leaf_of
 
@@ -27,7 +27,7 @@ class Exchange:
     buckets: bytes = b""
     entries: bytes = b""
     wanted: bytes = b""
-    records: tuple[Held, ...] = ()
+    records: tuple[CheckedRecord, ...] = ()
 
 
 class Repair:
@@ -56,7 +56,7 @@ class Repair:
         """An answer to a summary, which is complete for the leaves named."""
         theirs = dict(summary.unpack(entries))
         wanted = []
-        push: list[Held] = []
+        push: list[CheckedRecord] = []
         for slot, order in theirs.items():
             held = self._named(slot)
             if held is None:
@@ -87,10 +87,10 @@ class Repair:
     def _summary(self, differing: list[int]) -> Exchange:
         """As many of the leaves, in any order, as one message has room for."""
         self._rng.shuffle(differing)
-        by_leaf: dict[int, list[Held]] = {index: [] for index in differing}
+        by_leaf: dict[int, list[CheckedRecord]] = {index: [] for index in differing}
         for held in self._leaves(set(differing)):
             by_leaf[leaf_of(held.record.writer)].append(held)
-        chosen: list[Held] = []
+        chosen: list[CheckedRecord] = []
         buckets: list[int] = []
         for index, held_here in by_leaf.items():
             if len(chosen) + len(held_here) > MAX_ENTRIES:
@@ -102,14 +102,14 @@ class Repair:
             chosen += held_here
         return Exchange(buckets=bytes(buckets), entries=summary.pack(chosen))
 
-    def _leaves(self, indices: set[int]) -> list[Held]:
+    def _leaves(self, indices: set[int]) -> list[CheckedRecord]:
         store = self._store
-        found: list[Held] = []
+        found: list[CheckedRecord] = []
         for writer in store.writers() if indices else ():
             if leaf_of(writer) in indices:
                 found += store.of(writer).values()
         return found
 
-    def _named(self, slot: int) -> Held | None:
+    def _named(self, slot: int) -> CheckedRecord | None:
         name = self._intake.name(slot)
         return None if name is None else self._store.get(*name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hostcc.coord.core.message import Holding
+from hostcc.coord.core.message import ViewReport
 from hostcc.coord.core.outbox import Outbox
 
 AT_ONCE = 32
@@ -15,13 +15,13 @@ class Reports:
     """What neighbours said last, and whom to tell what this member holds."""
 
     def __init__(self, most: int) -> None:
-        self.heard: dict[str, Holding] = {}
+        self.heard: dict[str, ViewReport] = {}
         """By member."""
         self._most = most
-        self._own: Holding | None = None
+        self._own: ViewReport | None = None
         self._to_tell: dict[str, bool] = {}
 
-    def say(self, holding: Holding, peers: Iterable[str], *, ask: bool) -> None:
+    def say(self, holding: ViewReport, peers: Iterable[str], *, ask: bool) -> None:
         """Tell peers with the next rounds; `ask`: and ask them for the same."""
         self._own = holding
         self._to_tell.update(dict.fromkeys(peers, ask))
@@ -36,13 +36,13 @@ class Reports:
         if self._own is not None:
             for peer in list(self._to_tell)[:AT_ONCE]:
                 ask = self._to_tell.pop(peer)
-                out.holding(peer, Holding(self._own.held, self._own.active, ask))
+                out.holding(peer, ViewReport(self._own.held, self._own.active, ask))
 
-    def hear(self, out: Outbox, peer: str, holding: Holding | None) -> None:
+    def hear(self, out: Outbox, peer: str, holding: ViewReport | None) -> None:
         """A peer says what it holds, and may ask."""
         if holding is None:
             return
         if peer in self.heard or len(self.heard) < self._most:
             self.heard[peer] = holding
         if holding.ask and self._own is not None:
-            out.holding(peer, Holding(self._own.held, self._own.active))
+            out.holding(peer, ViewReport(self._own.held, self._own.active))

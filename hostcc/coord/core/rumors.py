@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from hostcc.coord.core.intake import Held
+from hostcc.coord.core.intake import CheckedRecord
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
 
@@ -25,15 +25,15 @@ class Rumors:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._eager: dict[int, tuple[Held, int]] = {}
-        self._announced: dict[int, tuple[Held, int]] = {}
+        self._eager: dict[int, tuple[CheckedRecord, int]] = {}
+        self._announced: dict[int, tuple[CheckedRecord, int]] = {}
         self.most = SWEPT
         """When there are more, those that are no longer current are dropped."""
 
     def __len__(self) -> int:
         return len(self._eager) + len(self._announced)
 
-    def add(self, held: Held) -> None:
+    def add(self, held: CheckedRecord) -> None:
         """Something that this member has just learned."""
         self._announced.pop(held.slot, None)
         self._eager.pop(held.slot, None)
@@ -43,7 +43,7 @@ class Rumors:
             self._announced = {k: v for k, v in self._announced.items() if self._current(v[0])}
             self.most = SWEPT + 2 * len(self)
 
-    def records(self, most_bytes: float, members: int) -> Iterator[Held]:
+    def records(self, most_bytes: float, members: int) -> Iterator[CheckedRecord]:
         """Records for one member, within a number of bytes."""
         announcements = self._settings.announcements(members)
         for slot, (held, left) in list(islice(self._eager.items(), EXAMINED)):
@@ -59,7 +59,7 @@ class Rumors:
                 self._announced[slot] = (held, announcements)
             yield held
 
-    def announcements(self, most: int) -> Iterator[Held]:
+    def announcements(self, most: int) -> Iterator[CheckedRecord]:
         """Records to name to one member."""
         for slot, (held, left) in list(islice(self._announced.items(), min(most, EXAMINED))):
             del self._announced[slot]
@@ -69,6 +69,6 @@ class Rumors:
                 self._announced[slot] = (held, left - 1)
             yield held
 
-    def _current(self, held: Held) -> bool:
+    def _current(self, held: CheckedRecord) -> bool:
         record = held.record
         return self._store.get(record.writer, (record.kind, record.key)) is held

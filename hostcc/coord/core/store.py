@@ -15,14 +15,14 @@ from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
 
-from hostcc.coord.core.intake import Held, Slot
+from hostcc.coord.core.intake import CheckedRecord, Slot
 from hostcc.coord.core.message import MAX_LEAVES, Record
 from hostcc.coord.core.payloads import ACCUSE, MEMBER, Accusation, Content, Member
 from hostcc.coord.core.settings import Settings
 
 MEMBER_SLOT: Slot = (MEMBER, "")
 _PACKED = struct.Struct(f">{MAX_LEAVES}Q")
-_NOTHING: Mapping[Slot, Held] = {}
+_NOTHING: Mapping[Slot, CheckedRecord] = {}
 
 
 class Fate(Enum):
@@ -53,11 +53,11 @@ class Store:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._writers: dict[str, Mapping[Slot, Held]] = {}
+        self._writers: dict[str, Mapping[Slot, CheckedRecord]] = {}
         self._leaves = array("Q", bytes(8 * MAX_LEAVES))
         self._accused: dict[str, dict[str, int]] = {}
         self._withdrawn: deque[tuple[float, str, Slot, int]] = deque()
-        self._notes: dict[int, tuple[Held, float]] = {}
+        self._notes: dict[int, tuple[CheckedRecord, float]] = {}
         self.revision = 0
         """Counts changes."""
 
@@ -80,11 +80,11 @@ class Store:
         """Everybody of whom something is held."""
         return iter(self._writers)
 
-    def of(self, writer: str) -> Mapping[Slot, Held]:
+    def of(self, writer: str) -> Mapping[Slot, CheckedRecord]:
         """A writer's records."""
         return self._writers.get(writer, _NOTHING)
 
-    def get(self, writer: str, slot: Slot) -> Held | None:
+    def get(self, writer: str, slot: Slot) -> CheckedRecord | None:
         """One record."""
         return self.of(writer).get(slot)
 
@@ -114,7 +114,7 @@ class Store:
         """One hash of everything, 8 bytes."""
         return blake2b(self.leaves(), digest_size=8).digest()
 
-    def noted(self, slot: int, stamp: int) -> Held | None:
+    def noted(self, slot: int, stamp: int) -> CheckedRecord | None:
         """The record that was dropped for its age, and keeps one of this stamp from coming back.
 
         A writer that has lost all memory is shown it, so that it can outdo its earlier life.
@@ -122,7 +122,7 @@ class Store:
         note = self._notes.get(slot)
         return note[0] if note is not None and stamp <= note[0].stamp else None
 
-    def judge(self, held: Held) -> Fate:
+    def judge(self, held: CheckedRecord) -> Fate:
         """What `put` would do."""
         record = held.record
         slots = self.of(record.writer)
@@ -146,7 +146,7 @@ class Store:
             return known < 0 or content.incarnation < known
         return False
 
-    def put(self, held: Held, now: float) -> Fate:
+    def put(self, held: CheckedRecord, now: float) -> Fate:
         """Take a record if it is news."""
         fate = self.judge(held)
         if fate is Fate.NEW:
@@ -180,7 +180,9 @@ class Store:
             self._drop(held)
         self._drop_accusations(writer, below=None)
 
-    def _full(self, slots: Mapping[Slot, Held], held: Held, before: Held | None) -> bool:
+    def _full(
+        self, slots: Mapping[Slot, CheckedRecord], held: CheckedRecord, before: CheckedRecord | None
+    ) -> bool:
         if not slots:
             return len(self._writers) >= self._settings.members
         count = len(slots) + (before is None)
@@ -200,7 +202,7 @@ class Store:
                 if held is not None:
                     self._drop(held)
 
-    def _set(self, held: Held) -> None:
+    def _set(self, held: CheckedRecord) -> None:
         record = held.record
         slot = (record.kind, record.key)
         slots = self.of(record.writer)
@@ -212,7 +214,7 @@ class Store:
         self._count_accusation(held, present=True)
         self.revision += 1
 
-    def _drop(self, held: Held) -> None:
+    def _drop(self, held: CheckedRecord) -> None:
         record = held.record
         slots = dict(self.of(record.writer))
         del slots[record.kind, record.key]
@@ -224,7 +226,7 @@ class Store:
         self._count_accusation(held, present=False)
         self.revision += 1
 
-    def _count_accusation(self, held: Held, *, present: bool) -> None:
+    def _count_accusation(self, held: CheckedRecord, *, present: bool) -> None:
         record = held.record
         if record.kind != ACCUSE:
             return
@@ -236,6 +238,6 @@ class Store:
         if not accusers:
             del self._accused[record.key]
 
-    def _note(self, held: Held, now: float) -> None:
+    def _note(self, held: CheckedRecord, now: float) -> None:
         self._notes.pop(held.slot, None)
         self._notes[held.slot] = (held, now + self._settings.note_s)

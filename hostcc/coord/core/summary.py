@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from hostcc.coord.core.intake import Held
+from hostcc.coord.core.intake import CheckedRecord
 
 _ENTRY = struct.Struct(">QQQ")
 _SLOT = struct.Struct(">Q")
 
 
-def pack(records: Iterable[Held]) -> bytes:
+def pack(records: Iterable[CheckedRecord]) -> bytes:
     """message.ENTRY_BYTES for each record."""
     return b"".join(_ENTRY.pack(held.slot, held.stamp, held.fingerprint) for held in records)
 

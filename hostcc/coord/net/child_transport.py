@@ -30,13 +30,13 @@ from hostcc.coord.net.pipe_messages import (
     REPORTS,
     Account,
     Begin,
-    Heard,
-    Listening,
     Offence,
     Order,
-    Refused,
+    PeerEndpoint,
+    PeerMessage,
     Send,
-    Way,
+    Started,
+    StartError,
 )
 from hostcc.coord.net.transport import Link, OnMessage, check_listen
 from hostcc.coord.net.transport_settings import TransportSettings
@@ -58,14 +58,14 @@ BEGIN_S = 30.0
 """For the process to begin, on a machine that is busy."""
 REAP_S = 0.01
 NONE = Account({}, {}, {}, [], 0, 0)
-NO_WAY = Way("", accepted=False, rtt_s=None, shut_out=False)
+NO_WAY = PeerEndpoint("", accepted=False, rtt_s=None, shut_out=False)
 NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
 class Child:
     """One such process, from its start to its end."""
 
-    def __init__(self, take: Callable[[Heard | Account], None]) -> None:
+    def __init__(self, take: Callable[[PeerMessage | Account], None]) -> None:
         self.account = NONE
         self.spoken = True
         """Whether it has said something since this was last set to False."""
@@ -133,10 +133,10 @@ class Child:
     def _take(self, frame: bytes) -> None:
         report = REPORTS.decode(frame)
         self.spoken = True
-        if isinstance(report, Listening):
+        if isinstance(report, Started):
             if not self.port.done():
                 self.port.set_result(report.port)
-        elif isinstance(report, Refused):
+        elif isinstance(report, StartError):
             if not self.port.done():
                 self.port.set_exception(HostccError(report.reason))
         else:
@@ -299,8 +299,8 @@ class ChildTransport:
             else:
                 log.info("gossip process", pid=self.process.pid, restarts=self._restarts)
 
-    def _take(self, report: Heard | Account) -> None:
-        if isinstance(report, Heard):
+    def _take(self, report: PeerMessage | Account) -> None:
+        if isinstance(report, PeerMessage):
             self._heard[report.peer] = self._clock()
             self._heard.move_to_end(report.peer)
             if len(self._heard) > 2 * self.settings.max_accepted:

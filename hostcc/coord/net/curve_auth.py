@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import zmq
 
-from hostcc.coord.net.socket_reader import Pump
+from hostcc.coord.net.socket_reader import SocketReader
 
 ENDPOINT = "inproc://zeromq.zap.01"
 DOMAIN = b"hostcc"
@@ -22,7 +22,7 @@ Admit = Callable[[str, str], bool]
 """(CURVE public key in hexadecimal, address) -> whether it may come in."""
 
 
-class Gatekeeper:
+class CurveAuthenticator:
     """The ZAP handler of one context; start it before any socket binds."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], admit: Admit) -> None:
@@ -30,7 +30,7 @@ class Gatekeeper:
         self._socket = context.socket(zmq.ROUTER)
         self._socket.linger = 0
         self._socket.bind(ENDPOINT)
-        self._pump = Pump(self._socket, self._take)
+        self._pump = SocketReader(self._socket, self._take)
 
     def close(self) -> None:
         """Answer no more: nobody gets in from now on."""

@@ -19,7 +19,7 @@ from hostcc.coord.net.address import Address
 from hostcc.coord.net.connections import Connection, remote_of
 from hostcc.coord.net.monitor import Failure, Monitor
 from hostcc.coord.net.rate import MAX_KNOWN, TokenBucket
-from hostcc.coord.net.socket_reader import Pump
+from hostcc.coord.net.socket_reader import SocketReader
 from hostcc.coord.net.transport_settings import TransportSettings
 
 CURVE_BYTES = 33
@@ -75,11 +75,11 @@ class Dealer:
         self.socket = context.socket(zmq.DEALER)
         self._take = take
         self._monitor = Monitor(context, self.socket, self._opened, self._closed, self._ready)
-        self._pump: Pump | None = None
+        self._pump: SocketReader | None = None
 
     def connect(self) -> None:
         """Once the socket has its options."""
-        self._pump = Pump(self.socket, self._take)
+        self._pump = SocketReader(self.socket, self._take)
         self.socket.connect(self.address.endpoint)
 
     def send(self, payload: bytes, now: float) -> bool:

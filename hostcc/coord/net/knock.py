@@ -12,7 +12,7 @@ from hostcc.coord.net.address import Address
 PATIENCE_S = 3.0
 
 
-class Knock:
+class ConnectAttempt:
     """One attempt; nothing is sent over the connection, should it come about."""
 
     def __init__(self, address: Address, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The listening socket, and a door that keeps new connections out without losing the old ones.
+"""The listening socket, which can keep new connections out without losing the old ones.
 
 ZeroMQ accepts whatever comes and spins when descriptors run out, and it ends a listener's
 connections with the listener.  So the socket is ours, ZeroMQ gets a duplicate, and while too
@@ -21,7 +21,7 @@ _DROP_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0)  # BPF_RET | BPF_K, 0 bytes
 BACKLOG = 128
 
 
-class Door:
+class TcpListener:
     """A TCP socket that listens; closed means that nobody new gets in."""
 
     def __init__(self, address: Address) -> None:

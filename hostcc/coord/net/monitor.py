@@ -9,7 +9,7 @@ from enum import Enum
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from hostcc.coord.net.socket_reader import Pump
+from hostcc.coord.net.socket_reader import SocketReader
 
 
 class Failure(Enum):
@@ -60,7 +60,7 @@ class Monitor:
         # ZeroMQ's own thread writes these events and would wait for us, holding a lock.
         self._socket.rcvhwm = 0
         self._socket.connect(endpoint)
-        self._pump = Pump(self._socket, self._take)
+        self._pump = SocketReader(self._socket, self._take)
 
     def drain(self) -> None:
         """Take note of everything that has happened by now."""

@@ -53,26 +53,26 @@ class Offence(msgspec.Struct, frozen=True, array_like=True, tag=2):
     strikes: float
 
 
-class Listening(msgspec.Struct, frozen=True, array_like=True, tag=0):
+class Started(msgspec.Struct, frozen=True, array_like=True, tag=0):
     """It has begun, on this port."""
 
     port: Annotated[int, Meta(ge=1, le=65535)]
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class StartError(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """It could not begin."""
 
     reason: Text
 
 
-class Heard(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class PeerMessage(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """A message of an authenticated peer."""
 
     peer: Name
     payload: Payload
 
 
-class Way(msgspec.Struct, frozen=True, array_like=True):
+class PeerEndpoint(msgspec.Struct, frozen=True, array_like=True):
     """How a peer is reached: of transport.Link what the agent does not know by itself."""
 
     dialled: Literal["", "up", "connecting"]
@@ -86,7 +86,7 @@ class Account(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
     counters: dict[Text, Count]
     """Since the process has begun."""
-    ways: Annotated[dict[Name, Way], Meta(max_length=MAX_LINKS)]
+    ways: Annotated[dict[Name, PeerEndpoint], Meta(max_length=MAX_LINKS)]
     failures: Annotated[dict[Name, Wait], Meta(max_length=MAX_FAILURES)]
     refused: Annotated[list[tuple[Text, Text]], Meta(max_length=MAX_REFUSED)]
     """(Address, key) of those that may not come in."""
@@ -95,7 +95,7 @@ class Account(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 Order = Begin | Send | Offence
-Report = Listening | Refused | Heard | Account
+Report = Started | StartError | PeerMessage | Account
 
 ENCODER = msgspec.msgpack.Encoder()
 ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)

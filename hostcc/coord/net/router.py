@@ -11,10 +11,10 @@ from hostcc.coord.net.address import Address
 from hostcc.coord.net.connections import Connection, Connections
 from hostcc.coord.net.curve_auth import DOMAIN
 from hostcc.coord.net.dealers import set_common_options
-from hostcc.coord.net.listener import Door
+from hostcc.coord.net.listener import TcpListener
 from hostcc.coord.net.monitor import Failure, Monitor
 from hostcc.coord.net.rate import TokenBucket
-from hostcc.coord.net.socket_reader import Pump
+from hostcc.coord.net.socket_reader import SocketReader
 from hostcc.coord.net.transport_settings import TransportSettings
 
 SKIPPED_PARTS = 256
@@ -51,13 +51,13 @@ class Router:
         self._routes: dict[str, tuple[bytes, Connection]] = {}
         self._skipping = False
         self._turn, self._looked_at = 0, 0.0
-        self._door = Door(listen)
+        self._listener = TcpListener(listen)
         self._open()
 
     @property
     def address(self) -> Address:
         """Where it listens."""
-        return self._door.address
+        return self._listener.address
 
     def rekey(self) -> None:
         """Use the keyring's current key: who was connected connects again.
@@ -70,7 +70,7 @@ class Router:
     def close(self) -> None:
         """End every connection and listen no more."""
         self._close_socket()
-        self._door.close()
+        self._listener.close()
 
     def connection_of(self, peer: str) -> Connection | None:
         """A peer's connection to us, the one that its latest message came over."""
@@ -101,10 +101,10 @@ class Router:
         self._routes[peer] = (identity, connection)
 
     def tick(self, now: float) -> list[Connection]:
-        """Look after the door; connections over which more came than may."""
+        """Look after the listener; connections over which more came than may."""
         few = len(self.connections) < 0.9 * self._settings.max_accepted
-        if self._door.closed and few and self._accepts.wait(now) <= 0:
-            self._door.open()
+        if self._listener.closed and few and self._accepts.wait(now) <= 0:
+            self._listener.open()
         parts = min(LOOKS, max(1, round(LOOKS * (now - self._looked_at))))
         turns = {(self._turn + part) % LOOKS for part in range(parts)}
         self._turn, self._looked_at = self._turn + parts, now
@@ -130,9 +130,9 @@ class Router:
             # Without it, everybody gets in whenever nobody answers.
             self._socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
         self._monitor = Monitor(self._context, self._socket, self._opened, self._closed)
-        self._pump = Pump(self._socket, self._take)
-        self._socket.setsockopt(zmq.USE_FD, self._door.duplicate())
-        self._socket.bind(self._door.address.endpoint)
+        self._pump = SocketReader(self._socket, self._take)
+        self._socket.setsockopt(zmq.USE_FD, self._listener.duplicate())
+        self._socket.bind(self._listener.address.endpoint)
 
     def _close_socket(self) -> None:
         self._monitor.close()
@@ -169,7 +169,7 @@ class Router:
         if connection is None:
             return
         if not self._accepts.take(1, now) or len(self.connections) >= self._settings.max_accepted:
-            self._door.shut()
+            self._listener.shut()
             self._refused("any", "too many connections at a time: no new ones for a while")
         if self.connections.strangers_at(connection.remote[0]) > self._settings.max_strangers:
             self._refused(connection.remote[0], "too many connections without a message")

@@ -18,7 +18,7 @@ log = get_logger("gossip")
 BATCH = 64
 
 
-class Pump:
+class SocketReader:
     """Calls `take` for each message while there is one.
 
     `take` receives without blocking, lets zmq.Again pass when there is nothing, and returns

@@ -23,7 +23,7 @@ from hostcc.coord.names import is_member_name
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.carrier import ProcessStatus
 from hostcc.coord.net.connections import Connection
-from hostcc.coord.net.curve_auth import Gatekeeper
+from hostcc.coord.net.curve_auth import CurveAuthenticator
 from hostcc.coord.net.dealers import Dealers, Wait
 from hostcc.coord.net.monitor import Failure
 from hostcc.coord.net.rate import FATAL, Allowances, Offenders, TokenBucket
@@ -88,7 +88,7 @@ class Transport:
         self._refused_keys: OrderedDict[str, tuple[str, float]] = OrderedDict()
         """Address -> CURVE key that came from there last and may not, and when."""
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._gatekeeper: Gatekeeper | None = None
+        self._gatekeeper: CurveAuthenticator | None = None
         self._open = False
         self._router: Router
         self._dealers: Dealers
@@ -117,7 +117,7 @@ class Transport:
         )
         try:
             if self.keyring is not None:
-                self._gatekeeper = Gatekeeper(self._context, self._admit)
+                self._gatekeeper = CurveAuthenticator(self._context, self._admit)
             self._router = Router(
                 self._context,
                 self._listen,

@@ -24,13 +24,13 @@ from hostcc.coord.net.pipe_messages import (
     ORDERS,
     Account,
     Begin,
-    Heard,
-    Listening,
     Offence,
-    Refused,
+    PeerEndpoint,
+    PeerMessage,
     Report,
     Send,
-    Way,
+    Started,
+    StartError,
 )
 from hostcc.coord.net.sandbox import confine
 from hostcc.coord.net.transport import Transport
@@ -56,7 +56,7 @@ class Server:
         transport = self._made(await self.begin)
         await transport.start()
         self._transport = transport
-        self._say(Listening(transport.address.port))
+        self._say(Started(transport.address.port))
         while True:
             transport.tick()
             self._say(account(transport))
@@ -64,7 +64,7 @@ class Server:
 
     def refuse(self, reason: str) -> None:
         """It cannot begin."""
-        self._say(Refused(reason[:500]))
+        self._say(StartError(reason[:500]))
 
     def _made(self, begin: Begin) -> Transport:
         configure(begin.log_level, begin.log_form)
@@ -90,7 +90,7 @@ class Server:
             self._transport.offence(order.peer, order.reason, order.strikes)
 
     def _heard(self, peer: str, payload: bytes) -> None:
-        if not self._say(Heard(peer, payload)) and self._transport is not None:
+        if not self._say(PeerMessage(peer, payload)) and self._transport is not None:
             self._transport.counters["dropped: the agent is busy"] += 1
 
     def _say(self, report: Report) -> bool:
@@ -102,7 +102,7 @@ def account(transport: Transport) -> Account:
     ways = {}
     for peer in transport.known()[:MAX_LINKS]:
         link = transport.link(peer)
-        ways[peer] = Way(link.dialled, link.accepted, link.rtt_s, link.shut_out)
+        ways[peer] = PeerEndpoint(link.dialled, link.accepted, link.rtt_s, link.shut_out)
     found = ((peer, transport.failure(peer)) for peer in transport.failures())
     failures = [(peer, failure) for peer, failure in found if failure is not None]
     dialled, accepted = transport.connections()

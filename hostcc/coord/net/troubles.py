@@ -16,7 +16,7 @@ from hostcc.coord.keys.identity import fingerprint
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.carrier import Carrier
 from hostcc.coord.net.dealers import Wait
-from hostcc.coord.net.knock import Knock, words
+from hostcc.coord.net.knock import ConnectAttempt, words
 from hostcc.coord.net.monitor import Failure
 from hostcc.coord.net.rate import LINES_PER_MINUTE, TokenBucket
 from hostcc.coord.net.seeds import Seeds
@@ -71,7 +71,7 @@ class Troubles:
         self.found: tuple[Trouble, ...] = ()
         self._seeds, self._transport = seeds, transport
         self._due = -math.inf
-        self._knocks: dict[str, tuple[float, Knock]] = {}
+        self._knocks: dict[str, tuple[float, ConnectAttempt]] = {}
         """Seed -> when it was not reached, and what was done to learn why."""
         self._answers: dict[str, tuple[float, int]] = {}
         """Seed -> when it was not reached, and with which errno."""
@@ -151,7 +151,7 @@ class Troubles:
             return code
         try:
             if name not in self._knocks:
-                self._knocks[name] = failed.at, Knock(failed.address, now)
+                self._knocks[name] = failed.at, ConnectAttempt(failed.address, now)
         except OSError:  # no descriptors: the next look tries again
             return code
         began, knock = self._knocks[name]

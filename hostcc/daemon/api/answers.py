@@ -15,7 +15,7 @@ from hostcc.daemon.api.messages import Flows
 from hostcc.daemon.enforcement import default_ca
 from hostcc.daemon.jobs import views
 from hostcc.daemon.jobs.history import History, Iteration
-from hostcc.daemon.supervisor import Host, Parts
+from hostcc.daemon.supervisor import Host, Supervisor
 
 BLOCKS = ("gossip", "plan", "routing")
 """What of a part's view stands beside the agent and the jobs."""
@@ -39,7 +39,7 @@ def status(
     host: Host,
     facts: Facts,
     history: History,
-    parts: Parts,
+    parts: Supervisor,
     measured: Callable[[str], Iteration | None],
 ) -> dict[str, Any]:
     """The agent, its parts and its jobs, in numbers; `measured`: what the meter knows of a job."""

@@ -2,7 +2,7 @@
 
 One JSON line in, one out, as often as the client likes.  A client has `request_s` for a
 whole request, so a slow one only loses its own connection; clients and their share per
-user are bounded.  Root has a door of its own, which no crowd of readers can fill, and
+user are bounded.  Root has a socket of its own, which no crowd of readers can fill, and
 readers together get at most a part of the agent's time, one request after the other.
 """
 
@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostcc.client import door_of_root
+from hostcc.client import root_socket_path
 from hostcc.daemon.api.credentials import Peer, group_id, peer_of
-from hostcc.daemon.api.door import Door
+from hostcc.daemon.api.listener import UnixListener
 from hostcc.daemon.api.messages import (
     CHANGING,
     MAX_REQUEST_BYTES,
@@ -41,7 +41,7 @@ class Bounds:
     """How much of the agent clients may have."""
 
     clients: int = 64
-    """Connections at the same time, at either door."""
+    """Connections at the same time, at either socket."""
     clients_per_user: int = 16
     """The same, of one user other than root."""
     request_s: float = 10.0
@@ -83,43 +83,43 @@ class Turns:
 
 
 class ControlServer:
-    """Listens at `path`, where members of `group` may read, and at root's own door beside it."""
+    """Listens at `path`, where members of `group` may read, and at root's own socket beside it."""
 
     def __init__(self, path: Path, group: str, handler: Handler, bounds: Bounds | None = None):
         self._path = path
         self._group = group_id(group)
         self._handler = handler
         self._bounds = bounds or Bounds()
-        self._doors: list[Door] = []
+        self._listeners: list[UnixListener] = []
 
     async def start(self) -> None:
         """Listen.  Raises HostccError when a path is taken or cannot be made."""
         ours = asyncio.get_running_loop()
         wanted = [(self._path, self._group)]
-        if (beside := door_of_root(self._path)) is not None:
+        if (beside := root_socket_path(self._path)) is not None:
             wanted.append((beside, None))
         try:
             for path, group in wanted:
-                desk = _Desk(self._handler, ours, self._bounds, self._group)
-                self._doors.append(Door(path, group, desk.serve, MAX_REQUEST_BYTES))
+                handler = _RequestHandler(self._handler, ours, self._bounds, self._group)
+                self._listeners.append(UnixListener(path, group, handler.serve, MAX_REQUEST_BYTES))
         except BaseException:
             await self.close()
             raise
-        for door in self._doors:
-            door.open()
+        for listener in self._listeners:
+            listener.open()
 
     async def close(self) -> None:
         """Stop listening, drop the clients, remove the sockets if they are still ours."""
-        for door in self._doors:
-            await door.close()
+        for listener in self._listeners:
+            await listener.close()
 
     def intact(self) -> bool:
         """Whether the paths still lead to this server."""
-        return bool(self._doors) and all(door.intact() for door in self._doors)
+        return bool(self._listeners) and all(listener.intact() for listener in self._listeners)
 
 
-class _Desk:
-    """Answers what comes through one door, in that door's loop; the agent's loop does the work."""
+class _RequestHandler:
+    """Answers what comes to one socket, in its listener's loop; the agent's loop does the work."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from hostcc.errors import one_line
 from hostcc.model import JobProfile
 
 if TYPE_CHECKING:
-    from hostcc.coord.core.intake import Held, Slot
+    from hostcc.coord.core.intake import CheckedRecord, Slot
     from hostcc.coord.core.notes import Hear
     from hostcc.daemon.gossip.member import Member
 
@@ -64,7 +64,7 @@ class Cluster:
         node = member.service.node
         return member, node.store.revision, node.members.changes
 
-    def said(self) -> Mapping[str, Mapping[Slot, Held]]:
+    def said(self) -> Mapping[str, Mapping[Slot, CheckedRecord]]:
         """All records of the members that are alive, this one among them: they never change, so
         that they can be read in another thread."""
         member = self._member()

@@ -15,7 +15,7 @@ LOOK_S = 2.0
 """Between looks at what all members say."""
 
 
-class Unlike:
+class ClusterDifferences:
     """What is not the same on all members that are alive."""
 
     def __init__(self, own: Rules) -> None:

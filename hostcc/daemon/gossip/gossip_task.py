@@ -18,7 +18,7 @@ from hostcc.version import version
 
 if TYPE_CHECKING:
     from hostcc.daemon.gossip.member import Member
-    from hostcc.daemon.planning.agreement_status import Standing
+    from hostcc.daemon.planning.agreement_status import AgreementStatus
 
 TICK_S = 0.5
 
@@ -85,7 +85,7 @@ class Gossip:
             }
         }
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> AgreementStatus | None:
         """Which plan this host is to follow; None while it does not take part."""
         return self._member.standing() if self._member is not None else None
 

@@ -34,7 +34,7 @@ SMALL = 0.05
 """Part of a job's bytes below which a destination does not make a difference."""
 
 
-class Held(NamedTuple):
+class PublishedProfile(NamedTuple):
     """What is told of a job."""
 
     profile: JobProfile
@@ -57,13 +57,13 @@ class Held(NamedTuple):
 
 
 def step(
-    held: Mapping[str, Held],
+    held: Mapping[str, PublishedProfile],
     measured: Sequence[JobProfile],
     elsewhere: Callable[[str], JobProfile | None],
     now: float,
     *,
     turn: bool = True,
-) -> dict[str, Held]:
+) -> dict[str, PublishedProfile]:
     """What to tell of the jobs in `measured`, and what is kept in mind of others for a while.
 
     `elsewhere`: job -> what the cluster knows of it; None: nothing.  `turn`: whether what changed
@@ -77,15 +77,17 @@ def step(
     return told
 
 
-def _next(before: Held | None, fresh: JobProfile, now: float, *, turn: bool) -> Held:
+def _next(
+    before: PublishedProfile | None, fresh: JobProfile, now: float, *, turn: bool
+) -> PublishedProfile:
     if before is None:
-        return Held(fresh, now, like=fresh)
+        return PublishedProfile(fresh, now, like=fresh)
     if fresh is before.like:
         return before._replace(at=now, other_at=None)
     old = before.profile
     guess, was_guess = fresh.confidence <= 0, old.confidence <= 0
     if guess != was_guess:
-        return before if guess else Held(fresh, now, changed_at=now, like=fresh)
+        return before if guess else PublishedProfile(fresh, now, changed_at=now, like=fresh)
     if _alike(old, fresh, OTHER_GUESS if guess else OTHER):
         return before._replace(at=now, other_at=None, like=fresh)
     since = now if before.other_at is None else before.other_at
@@ -93,11 +95,11 @@ def _next(before: Held | None, fresh: JobProfile, now: float, *, turn: bool) -> 
     restless = now - before.changed_at < CALM_S
     if better or (now - since >= before.patience_s and (turn or guess or not restless)):
         changes = before.changes + 1 if restless else 0
-        return Held(fresh, now, changed_at=now, changes=changes, like=fresh)
+        return PublishedProfile(fresh, now, changed_at=now, changes=changes, like=fresh)
     return before._replace(at=now, other_at=since)
 
 
-class Steady:
+class ProfileHysteresis:
     """Keeps that current."""
 
     def __init__(
@@ -109,7 +111,7 @@ class Steady:
     ) -> None:
         """`day`: seconds, about the same on all hosts."""
         self._measured, self._elsewhere, self._clock = measured, elsewhere, clock
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, PublishedProfile] = {}
         self._now: list[JobProfile] = []
         self._due = -math.inf
         self._day, self._turn = day, 0

@@ -15,9 +15,9 @@ from hostcc.coord.core.payloads import PROFILE, RULES, PayloadError, Profile
 from hostcc.coord.net.child_transport import ChildTransport
 from hostcc.coord.net.service import GossipService, GossipStatus, PeerStatus, ServiceSettings
 from hostcc.daemon.gossip import profile_records
-from hostcc.daemon.gossip.disagreement import Unlike
+from hostcc.daemon.gossip.disagreement import ClusterDifferences
 from hostcc.daemon.planning import rules
-from hostcc.daemon.planning.agreement_status import Standing
+from hostcc.daemon.planning.agreement_status import AgreementStatus
 from hostcc.daemon.planning.executor import PlanThread
 from hostcc.daemon.planning.planner import Planner
 from hostcc.errors import one_line
@@ -49,7 +49,7 @@ class Member:
             executor=self._thread.submit,
             carry=ChildTransport,
         )
-        self.unlike = Unlike(self._rules)
+        self.unlike = ClusterDifferences(self._rules)
         """In what others' plans differ from this host's."""
         self.unpublished: dict[str, str] = {}
         """Job -> why the others would not take its profile."""
@@ -98,11 +98,11 @@ class Member:
             if self._published.pop(job, None) is not None:
                 node.withdraw(PROFILE, job)
 
-    def standing(self) -> Standing:
+    def standing(self) -> AgreementStatus:
         """Which plan this host is to follow."""
         coordinator = self.service.coordinator
         at = coordinator.state
-        return Standing(
+        return AgreementStatus(
             held=at.held,
             active=at.active,
             agreed=at.agreed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.quota import Owner
 
 
@@ -14,11 +14,11 @@ class Claim(NamedTuple):
     job: str
     pid: int
     why: str = "hostcc run"
-    wishes: Wishes = Wishes()
+    wishes: JobRequest = JobRequest()
     owner: Owner = None
     """In whose quota the job counts, if it is new."""
 
 
-def noted(wishes: Wishes, owner: Owner) -> dict[str, float | int | str | None]:
+def noted(wishes: JobRequest, owner: Owner) -> dict[str, float | int | str | None]:
     """What the journal keeps of a job for the next agent."""
     return {**wishes.shown(), **({} if owner is None else {"uid": owner})}

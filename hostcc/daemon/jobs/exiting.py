@@ -21,7 +21,7 @@ POLL_S = 0.02
 _SOCKETS = Path("/proc/net/sockstat")
 
 
-class Late:
+class ExitingGroups:
     """Groups that have been let go, and wait only for their processes to end."""
 
     def __init__(self, tree: CgroupTree, journal: Journal) -> None:

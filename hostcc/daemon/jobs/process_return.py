@@ -12,7 +12,7 @@ from hostcc.system.cgroups import CgroupTree
 log = get_logger("jobs")
 
 
-class Returning:
+class ProcessReturns:
     """Those of all jobs; to move one takes a millisecond or more."""
 
     def __init__(self, tree: CgroupTree) -> None:

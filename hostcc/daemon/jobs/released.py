@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.words import Bytes, Flop, Weight
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.changes.journal import Journal
@@ -43,9 +43,9 @@ class KeptJob(msgspec.Struct, frozen=True):
     """PID/START of those that were in it when it was let go, START as in /proc/PID/stat."""
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> JobRequest:
         """What its owner asked for."""
-        return Wishes(self.weight, self.bytes_per_iteration, self.flops)
+        return JobRequest(self.weight, self.bytes_per_iteration, self.flops)
 
     @property
     def started(self) -> dict[int, int]:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.pieces import reason
 from hostcc.errors import HostccError
 from hostcc.limits import MAX_CGROUPS
@@ -37,7 +37,7 @@ class Job:
 
     name: str
     slot: int
-    wishes: Wishes
+    wishes: JobRequest
     group: Path | None = None
     """Its cgroup, when `hostcc run` started it."""
     group_id: int = 0
@@ -66,7 +66,7 @@ class Job:
         return (*((self.group,) if self.group else ()), *self.followed)
 
 
-class Here(Executor):
+class InlineWalker(Executor):
     """Walks where it is asked to: over when `submit` returns, and what fails is raised there."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -169,7 +169,7 @@ class Sockets:
         return opened(pid for job in jobs for group in job.groups for pid in self._tree.pids(group))
 
 
-class Moves:
+class SocketMoves:
     """Walks that move sockets, as far as they may not be over."""
 
     def __init__(self) -> None:

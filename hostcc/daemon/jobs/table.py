@@ -16,22 +16,22 @@ from pathlib import Path
 
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.schema import Config, job_params, port_rules
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.changes import kinds as changes
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs import released
 from hostcc.daemon.jobs.attention import Attention
 from hostcc.daemon.jobs.claim import Claim, noted
-from hostcc.daemon.jobs.exiting import Late
+from hostcc.daemon.jobs.exiting import ExitingGroups
 from hostcc.daemon.jobs.port_rules import PortRules
-from hostcc.daemon.jobs.process_return import Returning
+from hostcc.daemon.jobs.process_return import ProcessReturns
 from hostcc.daemon.jobs.slots import Slots
-from hostcc.daemon.jobs.sockets import Here, Job, Moves, Sockets
+from hostcc.daemon.jobs.sockets import InlineWalker, Job, SocketMoves, Sockets
 from hostcc.errors import HostccError
 from hostcc.limits import is_job_name
 from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
-from hostcc.mltcp.favour import Favour
+from hostcc.mltcp.favour import JobPreference
 from hostcc.mltcp.params import JobParams, Mode
 from hostcc.model import Change
 from hostcc.quota import Owner
@@ -64,22 +64,22 @@ class JobTable:
         self.mode = config.mltcp.mode
         self.weights: dict[str, float] = {}
         self.jobs: dict[str, Job] = {}
-        self.favour = Favour()
+        self.favour = JobPreference()
         self.tree = tree
         self._backend = backend
         self._journal = journal
         self._default = default_ca
         self._clock = clock
         self.slots = Slots(config.quota())
-        self.returning = Returning(tree)
+        self.returning = ProcessReturns(tree)
         self._rules = PortRules(backend, journal, tree.root)
         self.edition = 0
         """Another one whenever jobs, their groups, or what is known of them may be others."""
         self._attention = Attention()
-        self._walker = walker or Here()
-        self._moves = Moves()
+        self._walker = walker or InlineWalker()
+        self._moves = SocketMoves()
         self._parted = False
-        self.late = Late(tree, journal)
+        self.late = ExitingGroups(tree, journal)
         self.sockets = self._new_sockets()
 
     def start(self, lasting: released.Lasting | None = None) -> None:
@@ -121,7 +121,7 @@ class JobTable:
         self._journal.undone(ids, "not registered")
 
     def register(
-        self, name: str, wishes: Wishes, pid: int, why: str = "hostcc run", owner: Owner = None
+        self, name: str, wishes: JobRequest, pid: int, why: str = "hostcc run", owner: Owner = None
     ) -> Path:
         """A process is about to become part of a job: the cgroup to enter."""
         self.edition += 1
@@ -327,7 +327,7 @@ class JobTable:
         return {job.slot: job for job in self.jobs.values()}
 
     def _new_job(self, name: str, owner: Owner = None, *, had: bool = False) -> Job:
-        return self.jobs.setdefault(name, Job(name, self.slots.take(owner, had=had), Wishes()))
+        return self.jobs.setdefault(name, Job(name, self.slots.take(owner, had=had), JobRequest()))
 
     def _adopt(self, group: Path, known: released.KeptJob, back: list[Change]) -> None:
         """A group that was here before us: dead ones go, live ones become jobs again."""
@@ -372,7 +372,7 @@ class JobTable:
     def _note_of(self, job: Job) -> dict[str, float | int | str | None]:
         return noted(job.wishes, self.slots.owner(job.slot))
 
-    def _params(self, name: str, wishes: Wishes) -> JobParams:
+    def _params(self, name: str, wishes: JobRequest) -> JobParams:
         static = self.weights.get(name)
         return self.favour.applied(job_params(self.config, name, self.mode, static, wishes))
 
@@ -393,7 +393,7 @@ class JobTable:
             self._journal.undone([f"{changes.SOCKETS}:{job.name}"], why)
         return (old.runs if old else None) is not params.runs
 
-    def _favour(self, favour: Favour, why: str) -> None:
+    def _favour(self, favour: JobPreference, why: str) -> None:
         before, self.favour = self.favour, favour
         for job in self.jobs.values():
             if not favour.same(before, job.name):

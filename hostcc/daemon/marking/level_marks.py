@@ -17,11 +17,11 @@ from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.marking.guard import Guard
 from hostcc.daemon.marking.rate_shares import RateShares, shown
 from hostcc.daemon.planning import levels
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.log import get_logger
 from hostcc.model import Change, Difference
-from hostcc.paths.marking import JobMark, MarkKernel, Walked
+from hostcc.paths.marking import JobMark, MarkKernel, WalkResult
 from hostcc.paths.shares import Hold
 
 log = get_logger("marking")
@@ -29,7 +29,7 @@ log = get_logger("marking")
 TICK_S = 0.25
 WALK_S = 10.0
 """Between two looks at all sockets, seconds; a new plan has one at once."""
-NONE = Walked(0, 0, 0, 0)
+NONE = WalkResult(0, 0, 0, 0)
 
 
 class LevelMarks:
@@ -41,7 +41,7 @@ class LevelMarks:
     def __init__(
         self,
         host: Host,
-        made: Callable[[], Made | None],
+        made: Callable[[], PlanResult | None],
         name: Callable[[], str] = str,
         make_kernel: Callable[[Any], MarkKernel] = MarkKernel,
         make_guard: Callable[..., Guard] = Guard,
@@ -231,7 +231,7 @@ class LevelMarks:
         if self._walked.failed:
             log.warning("could not mark sockets", failed=self._walked.failed)
 
-    async def _visit(self, kernel: MarkKernel) -> Walked:
+    async def _visit(self, kernel: MarkKernel) -> WalkResult:
         assert self._table is not None
         jobs = copies(self._table.jobs.values())
         return await in_thread(_visit, kernel, self._table.sockets, jobs)
@@ -244,7 +244,7 @@ class LevelMarks:
         self._guard = self._make_guard(self._kernel, everywhere=everywhere)
 
 
-def _visit(kernel: MarkKernel, sockets: Sockets, jobs: list[Job]) -> Walked:
+def _visit(kernel: MarkKernel, sockets: Sockets, jobs: list[Job]) -> WalkResult:
     kernel.set_cgroup_ids(sockets.groups(jobs))
     with sockets.namespaces(jobs) as where:
         return kernel.walk(where)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hostcc.daemon.jobs.sockets import walked
 from hostcc.daemon.jobs.table import JobTable
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.supervisor import Host
 from hostcc.mltcp.params import Mode
 from hostcc.paths.marking import JobMark
@@ -54,7 +54,7 @@ def of_flows(problem: Problem, routing: Ints) -> tuple[Floats, NDArray[np.bool_]
     return share, meets
 
 
-def of_jobs(made: Made, host: str) -> dict[str, Share]:
+def of_jobs(made: PlanResult, host: str) -> dict[str, Share]:
     """Job -> what its flows that leave `host` may use, of jobs that meet others."""
     problem, routing = made.solution.problem, made.solution.decision.routing
     share, meets = of_flows(problem, routing)
@@ -79,9 +79,9 @@ def shown(mark: JobMark) -> dict[str, float]:
 class RateShares:
     """Adds to jobs' marks what the plan that holds gives them; `name`: of this host in it."""
 
-    def __init__(self, host: Host, made: Callable[[], Made | None], name: Callable[[], str]):
+    def __init__(self, host: Host, made: Callable[[], PlanResult | None], name: Callable[[], str]):
         self._host, self._made, self._name = host, made, name
-        self._of: tuple[Made | None, str] = (None, Hold.OFF)
+        self._of: tuple[PlanResult | None, str] = (None, Hold.OFF)
         self._due = 0.0
         self._shares: dict[str, Share] = {}
         self._paths: dict[str, tuple[float, int]] = {}

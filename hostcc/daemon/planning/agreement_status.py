@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Made:
+class PlanResult:
     """A plan with what it was made from."""
 
     plan: Plan
@@ -32,7 +32,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Standing:
+class AgreementStatus:
     """Where a member of the gossip stands now."""
 
     held: str
@@ -45,7 +45,7 @@ class Standing:
     """Whom it waits for, or has stopped waiting for."""
     number: int
     """Counts the activations of this member."""
-    made: Made | None
+    made: PlanResult | None
     """The latest plan; None: there is none, or none could be made."""
     trouble: str = ""
     """Why there is no plan of the active view."""

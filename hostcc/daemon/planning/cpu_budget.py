@@ -18,20 +18,20 @@ LONGEST_S = 10.0
 
 
 @dataclass(frozen=True)
-class Pace:
+class CpuBudget:
     """Processor time that there is for plans; below 0 after one that took more."""
 
     left_s: float = BURST_S
     at: float = 0.0
     """When `left_s` was worked out, seconds."""
 
-    def now(self, at: float) -> Pace:
+    def now(self, at: float) -> CpuBudget:
         """The same at a later moment."""
-        return Pace(min(BURST_S, self.left_s + SHARE * max(0.0, at - self.at)), at)
+        return CpuBudget(min(BURST_S, self.left_s + SHARE * max(0.0, at - self.at)), at)
 
-    def spent(self, cost_s: float) -> Pace:
+    def spent(self, cost_s: float) -> CpuBudget:
         """The same when a plan has taken so much processor time."""
-        return Pace(max(self.left_s - cost_s, -SHARE * LONGEST_S), self.at)
+        return CpuBudget(max(self.left_s - cost_s, -SHARE * LONGEST_S), self.at)
 
     @property
     def free(self) -> bool:

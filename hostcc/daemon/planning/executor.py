@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hostcc.daemon.planning.cpu_budget import Pace
+from hostcc.daemon.planning.cpu_budget import CpuBudget
 from hostcc.model import Plan
 
 NICE = 10
@@ -31,7 +31,7 @@ class PlanThread:
         """`processor`: the time that the thread which asks has had of one, seconds."""
         self._pool = ThreadPoolExecutor(1, "plan", initializer=_give_way)
         self._clock, self._processor = clock, processor
-        self._pace = Pace(at=clock())
+        self._pace = CpuBudget(at=clock())
         self._costs: deque[float] = deque()
         """Of plans since the pace was last worked out."""
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hostcc.daemon.planning.agreement_status import Made, Standing
+from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
 
 STALLED_S = 5.0
 """Without a round of the gossip for so long, what it says is not news."""
 
 
 @dataclass(frozen=True)
-class Following:
+class FollowedPlan:
     """What a host follows."""
 
-    made: Made | None = None
+    made: PlanResult | None = None
     """The plan that holds; None: defaults."""
     digest: str = ""
     """Of the latest plan, whether it holds or not."""
@@ -26,13 +26,15 @@ class Following:
     """Why no plan holds."""
 
 
-def step(before: Following, now: float, standing: Standing | None, max_age_s: float) -> Following:
+def step(
+    before: FollowedPlan, now: float, standing: AgreementStatus | None, max_age_s: float
+) -> FollowedPlan:
     """What to follow at `now`, seconds; `standing`: None while this host does not gossip."""
     if standing is None:
-        return Following(why="this host does not gossip at the moment")
+        return FollowedPlan(why="this host does not gossip at the moment")
     made = standing.made
     if made is None:
-        return Following(why=standing.trouble or _waiting(standing))
+        return FollowedPlan(why=standing.trouble or _waiting(standing))
     digest = made.plan.digest
     same = digest == before.digest
     since, current = (before.since, before.current) if same else (now, now)
@@ -40,9 +42,9 @@ def step(before: Following, now: float, standing: Standing | None, max_age_s: fl
         current = now
     if now - current > max_age_s:
         why = f"the last plan is older than plan.max_age_s, {max_age_s:g} s"
-        return Following(None, digest, since, current, why)
-    return Following(made, digest, since, current, "")
+        return FollowedPlan(None, digest, since, current, why)
+    return FollowedPlan(made, digest, since, current, "")
 
 
-def _waiting(standing: Standing) -> str:
+def _waiting(standing: AgreementStatus) -> str:
     return "the plan is being made" if standing.active else "no view is active yet"

@@ -8,7 +8,7 @@ import numpy as np
 
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 
 
 def table(plan: PlanConfig, marking: MarkingConfig) -> dict[int, int]:
@@ -17,7 +17,7 @@ def table(plan: PlanConfig, marking: MarkingConfig) -> dict[int, int]:
     return {level: dscp for level, dscp in pairs if level not in plan.reserved}
 
 
-def marks(made: Made | None, dscp: Mapping[int, int]) -> dict[str, int]:
+def marks(made: PlanResult | None, dscp: Mapping[int, int]) -> dict[str, int]:
     """Job -> DSCP, of the jobs of the plan; none without one.
 
     Jobs of which the plan knows no path have the lowest of the marks that others have: without
@@ -33,7 +33,7 @@ def marks(made: Made | None, dscp: Mapping[int, int]) -> dict[str, int]:
     return {job: dscp[lowest if job in made.blind else level] for job, level in levels.items()}
 
 
-def unrivalled(made: Made, dscp: Mapping[int, int]) -> frozenset[str]:
+def unrivalled(made: PlanResult, dscp: Mapping[int, int]) -> frozenset[str]:
     """Jobs that wait in no queue with another job, where switches tell marks apart.
 
     A job of which the plan knows no path may be anywhere: whoever has its mark may meet it.

@@ -9,7 +9,7 @@ from collections import deque
 from itertools import compress
 
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.errors import HostccError, one_line
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.parameters import WEIGHT
@@ -44,7 +44,7 @@ class Planner:
     def __init__(self, config: PlanConfig) -> None:
         self._options = options(config)
         self._enabled = config.enabled
-        self._latest: deque[Made] = deque(maxlen=KEPT)
+        self._latest: deque[PlanResult] = deque(maxlen=KEPT)
         if config.enabled:
             malloc.keep()
 
@@ -57,7 +57,7 @@ class Planner:
             return Plan(view.digest, reason="plan.enabled is false")
         try:
             last = self._latest[-1] if self._latest else None
-            with malloc.uncollected():
+            with malloc.gc_paused():
                 found = solved(view, self._options, None if last is None else last.solution)
                 made = _made(view, found, last)
         except HostccError:
@@ -67,12 +67,12 @@ class Planner:
         self._latest.append(made)
         return made.plan
 
-    def made(self, plan: Plan | None) -> Made | None:
+    def made(self, plan: Plan | None) -> PlanResult | None:
         """What a plan was made from; None if it is none of the latest."""
         return next((made for made in list(self._latest) if made.plan is plan), None)
 
 
-def _made(view: ClusterView, found: Solution, last: Made | None) -> Made:
+def _made(view: ClusterView, found: Solution, last: PlanResult | None) -> PlanResult:
     if last is None:
         plan = written(view.digest, found)
     else:
@@ -91,4 +91,4 @@ def _made(view: ClusterView, found: Solution, last: Made | None) -> Made:
     blind = frozenset(problem.job_ids) - seen
     still = (problem.flow_path == found.decision.routing).tolist()
     stays = frozenset(compress(problem.flow_ids, still))
-    return Made(plan, found, factors, blind, frozenset(alone), stays, view.tables)
+    return PlanResult(plan, found, factors, blind, frozenset(alone), stays, view.tables)

@@ -12,8 +12,8 @@ import msgspec
 
 from hostcc.daemon.jobs import views
 from hostcc.daemon.planning import levels
-from hostcc.daemon.planning.agreement_status import Made, Standing
-from hostcc.daemon.planning.following import Following, step
+from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
+from hostcc.daemon.planning.following import FollowedPlan, step
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.model import Difference, Plan
@@ -36,7 +36,7 @@ class Planning:
     def __init__(
         self,
         host: Host,
-        standing: Callable[[], Standing | None],
+        standing: Callable[[], AgreementStatus | None],
         clock: Callable[[], float] = time.monotonic,
         release: Callable[[], object] = malloc.release,
     ) -> None:
@@ -46,7 +46,7 @@ class Planning:
         self._release = release
         self._released = ""
         """Digest of the plan after which that was done."""
-        self._following = Following()
+        self._following = FollowedPlan()
         self._apart_by: tuple[object, ...] = (None, None, None)
         self._apart = frozenset[str]()
         """Jobs that share no queue, by that plan and configuration."""
@@ -68,7 +68,7 @@ class Planning:
 
     def stop(self) -> None:
         """Follow none."""
-        self._following = Following()
+        self._following = FollowedPlan()
         self._weigh(None)
 
     def verify(self) -> list[Difference]:
@@ -94,7 +94,7 @@ class Planning:
         made = self.made()
         return made.plan if made is not None else None
 
-    def made(self) -> Made | None:
+    def made(self) -> PlanResult | None:
         """The same with what it was made from."""
         if self.off():
             return None
@@ -120,7 +120,7 @@ class Planning:
             "in_force_s": now - of.since if there else None,
         }
 
-    def _jobs(self, made: Made | None) -> list[dict[str, Any]]:
+    def _jobs(self, made: PlanResult | None) -> list[dict[str, Any]]:
         engine, config = self._host.engine, self._host.config
         if made is None or engine is None:
             return []
@@ -139,7 +139,7 @@ class Planning:
             if one.job in table.jobs and (params := table.jobs[one.job].params) is not None
         ]
 
-    def _explain(self, made: Made | None, job: str) -> dict[str, Any]:
+    def _explain(self, made: PlanResult | None, job: str) -> dict[str, Any]:
         from hostcc.schedule.explain import explain
 
         if made is None:
@@ -147,7 +147,7 @@ class Planning:
         shown: dict[str, Any] = msgspec.to_builtins(explain(made.solution, job))
         return shown
 
-    def _give_back(self, made: Made | None) -> None:
+    def _give_back(self, made: PlanResult | None) -> None:
         of = self._following
         if made is None or of.digest == self._released or self._clock() - of.since < CALM_S:
             return
@@ -155,7 +155,7 @@ class Planning:
         if len(made.plan.jobs) < malloc.MANY:
             self._release()
 
-    def _weigh(self, made: Made | None) -> None:
+    def _weigh(self, made: PlanResult | None) -> None:
         engine = self._host.engine
         if engine is not None:
             why = f"plan of view {made.plan.digest[:12]}" if made is not None else "no plan holds"
@@ -164,7 +164,7 @@ class Planning:
             else:
                 engine.table.weigh(made.factors, why, self._undisturbed(made))
 
-    def _undisturbed(self, made: Made) -> frozenset[str]:
+    def _undisturbed(self, made: PlanResult) -> frozenset[str]:
         """Jobs that share no queue: no link, or none with their mark where traffic is marked."""
         config = self._host.config
         if not config.marking.enabled:

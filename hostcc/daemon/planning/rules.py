@@ -24,7 +24,7 @@ OPTIONS_NAMED = 16
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OtherOptions:
     """What other members have in place of what this host has."""
 
     value: str
@@ -41,7 +41,7 @@ class Disagreement:
     option: str
     """`plan.KEY`, or SCHEDULER."""
     here: str
-    there: tuple[Elsewhere, ...]
+    there: tuple[OtherOptions, ...]
 
 
 def rules(config: PlanConfig, revision: int = REVISION) -> Rules:
@@ -80,7 +80,7 @@ def disagreements(
             option,
             mine.get(option) or _usual(usual, option),
             tuple(
-                Elsewhere(value, tuple(members[:MEMBERS_NAMED]), len(members))
+                OtherOptions(value, tuple(members[:MEMBERS_NAMED]), len(members))
                 for value, members in sorted(found[option].items())
             ),
         )

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from hostcc.daemon.profiling.expectation import Expecting
+from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.daemon.profiling.tracks import LONGEST_S, Track, apart
 from hostcc.measure.meter import Window
 from hostcc.measure.series import NS, Bins
 
 
-class Share(Enum):
+class CpuShare(Enum):
     """What a look's time is taken from; part of a processor.
 
     Ten known jobs of 240 ms need more; then bins wait longer, up to LONGEST_S of tracks.py, and
@@ -49,13 +49,13 @@ groups would come to take turns, each twice as often."""
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class AnalysisRequest:
     """A job, the bins to look at and whether thoroughly."""
 
     track: Track
     bins: Bins
     thorough: bool
-    share: Share | None
+    share: CpuShare | None
     """What it is taken from; None: it has to be."""
     sure_ns: float | None = None
     """Until then the job went on as it did; None: that is not known."""
@@ -63,12 +63,12 @@ class Look:
     """Whether it is taken to go on until the end, so that nothing is compared."""
 
 
-class Looks:
+class AnalysisSchedule:
     """Told of every reading and of what each look has cost."""
 
     def __init__(self) -> None:
-        self._expecting = Expecting()
-        self._credit_s = dict.fromkeys(Share, CREDIT_S)
+        self._expecting = ExpectationTracker()
+        self._credit_s = dict.fromkeys(CpuShare, CREDIT_S)
         self._credited_ns = 0
         self._sure_ns = -int(SURE_S * NS)
         """End of the reading after which a job about which there was little doubt was last looked
@@ -99,11 +99,11 @@ class Looks:
         if not track.sure:
             return track.wanted_s
         thorough = self._rested and (track.welcome_s > 0 or self._free(_share(track)))
-        if not (thorough or self._free(Share.OTHERWISE)):
+        if not (thorough or self._free(CpuShare.OTHERWISE)):
             return LONGEST_S
         return min(LONGEST_S, max(track.wanted_s, EACH_S * (len(tracks) - len(going))))
 
-    def batch(self, tracks: Collection[Track], now_ns: int) -> list[Look]:
+    def batch(self, tracks: Collection[Track], now_ns: int) -> list[AnalysisRequest]:
         """Jobs to look at now; their bins wait no longer.
 
         Of what all share one job at a time is looked at thoroughly: it may take all there is.  So
@@ -111,8 +111,8 @@ class Looks:
         next one after SURE_S.
         """
         self._save_up(now_ns)
-        found: list[Look] = []
-        free = {share: self._free(share) for share in Share}
+        found: list[AnalysisRequest] = []
+        free = {share: self._free(share) for share in CpuShare}
         left, doubted_only = LOOKED_AT, not self._rested
         going = self.going(tracks)
         waiting = [(track.waiting_s, track) for track in tracks]
@@ -132,12 +132,12 @@ class Looks:
                     found.append(self._thorough(track, share, goes_on))
                 elif late:
                     found.append(self._quick(track, None, goes_on))
-                elif track.sure and free[Share.OTHERWISE]:
+                elif track.sure and free[CpuShare.OTHERWISE]:
                     left -= 1
-                    found.append(self._quick(track, Share.OTHERWISE, goes_on))
+                    found.append(self._quick(track, CpuShare.OTHERWISE, goes_on))
         return found
 
-    def cost(self, look: Look, cost_s: float) -> None:
+    def cost(self, look: AnalysisRequest, cost_s: float) -> None:
         """Processor time that a look took, seconds."""
         if not look.passes:
             self._expecting.looked_at(look.track.name, look.track.watch)
@@ -146,33 +146,33 @@ class Looks:
         if look.share is not None:
             self._credit_s[look.share] -= cost_s
 
-    def _thorough(self, track: Track, share: Share, goes_on: bool) -> Look:
+    def _thorough(self, track: Track, share: CpuShare, goes_on: bool) -> AnalysisRequest:
         # One that seems to go on is compared closely for once.
         sure_ns = None if goes_on else self._expecting.sure_ns(track.name)
-        return Look(track, track.collect(), True, share, sure_ns)
+        return AnalysisRequest(track, track.collect(), True, share, sure_ns)
 
-    def _quick(self, track: Track, share: Share | None, goes_on: bool) -> Look:
+    def _quick(self, track: Track, share: CpuShare | None, goes_on: bool) -> AnalysisRequest:
         sure_ns = self._expecting.sure_ns(track.name)
-        return Look(track, track.collect(), False, share, sure_ns, passes=goes_on)
+        return AnalysisRequest(track, track.collect(), False, share, sure_ns, passes=goes_on)
 
     @property
     def _rested(self) -> bool:
         """Whether a job about which there is little doubt may be looked at thoroughly."""
         return self._expecting.until_ns - self._sure_ns >= SURE_S * NS
 
-    def _free(self, share: Share) -> bool:
+    def _free(self, share: CpuShare) -> bool:
         return self._credit_s[share] > 0
 
     def _save_up(self, now_ns: int) -> None:
         passed_s = (now_ns - self._credited_ns) / NS if self._credited_ns else 0.0
         self._credited_ns = now_ns
-        for share in Share:
+        for share in CpuShare:
             saved_s = self._credit_s[share] + share.value * passed_s
             self._credit_s[share] = min(CREDIT_S, saved_s)
 
 
-def _share(track: Track) -> Share:
-    return Share.KNOWN if track.known else Share.LEARNING
+def _share(track: Track) -> CpuShare:
+    return CpuShare.KNOWN if track.known else CpuShare.LEARNING
 
 
 def _longest_s(track: Track, going: Collection[str]) -> float:

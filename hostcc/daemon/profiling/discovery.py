@@ -18,8 +18,8 @@ from typing import Any
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.daemon.jobs.claim import Claim
 from hostcc.daemon.jobs.table import JobTable
-from hostcc.daemon.log_limit import Rarely
-from hostcc.daemon.profiling.live_jobs import Seen, host_name
+from hostcc.daemon.log_limit import LogLimit
+from hostcc.daemon.profiling.live_jobs import DiscoveryResult, host_name
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
@@ -29,7 +29,7 @@ from hostcc.quota import Owner, Quota, Refused, admit, in_turns
 from hostcc.system import procfs
 from hostcc.system.cgroups import find_mount, resolve_root
 from hostcc.system.process_scan import Scanner, read
-from hostcc.system.processes import Found, ProcessRef, Rules, Snapshot
+from hostcc.system.processes import FoundJob, ProcessRef, Rules, Snapshot
 from hostcc.system.slices import at_once, in_slices
 
 log = get_logger("discovery")
@@ -55,7 +55,7 @@ class Discovery:
     def __init__(
         self,
         host: Host,
-        seen: Seen,
+        seen: DiscoveryResult,
         proc: Path = Path("/proc"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,7 +74,7 @@ class Discovery:
         self._complete = True
         self._refused: tuple[Refused, ...] = ()
         self._waiting = 0
-        self._rarely = Rarely(clock)
+        self._rarely = LogLimit(clock)
 
     @property
     def every_s(self) -> float:
@@ -133,7 +133,7 @@ class Discovery:
             "waiting": self._waiting,
         }
 
-    def _look(self, scanner: Scanner, rules: Rules, inside: str) -> tuple[Found, ...]:
+    def _look(self, scanner: Scanner, rules: Rules, inside: str) -> tuple[FoundJob, ...]:
         """In a thread: a process that is stuck in the kernel can hold this up."""
         began = time.thread_time()
         full = self._clock() >= self._full_due_s
@@ -147,7 +147,7 @@ class Discovery:
             self._cost_s = cost_s
         return found
 
-    def _admitted(self, found: Sequence[Found]) -> tuple[Found, ...]:
+    def _admitted(self, found: Sequence[FoundJob]) -> tuple[FoundJob, ...]:
         """Those that the quota lets their users have: first what they have already."""
         engine, before = self._host.engine, {one.id for one in self._seen.found}
         there: Collection[str] = engine.table.jobs if engine is not None else ()
@@ -162,10 +162,12 @@ class Discovery:
         names = {*admission.admitted, *there}
         return tuple(one for one in found if one.id in names)
 
-    def _manage(self, found: Sequence[Found], mount: Path | None) -> None:
+    def _manage(self, found: Sequence[FoundJob], mount: Path | None) -> None:
         at_once(self._managing(found, mount))
 
-    def _managing(self, found: Sequence[Found], mount: Path | None) -> Generator[None, None, None]:
+    def _managing(
+        self, found: Sequence[FoundJob], mount: Path | None
+    ) -> Generator[None, None, None]:
         """Have the table manage these, one job or process at each step."""
         engine = self._host.engine
         table = engine.table if engine is not None else None
@@ -199,7 +201,7 @@ class Discovery:
         engine = self._host.engine
         return engine is None or engine.table is not table
 
-    def _follow(self, table: JobTable, one: Found, mount: Path | None, movable: bool) -> str:
+    def _follow(self, table: JobTable, one: FoundJob, mount: Path | None, movable: bool) -> str:
         """Have a found job's cgroups followed; why it is not managed as a whole, or empty."""
         try:
             if one.groups and mount is not None:
@@ -213,7 +215,7 @@ class Discovery:
         return BUSY_GROUP if one.loose and not movable else ""
 
     def _gather(
-        self, table: JobTable, those: Sequence[Found], unmanaged: dict[str, str]
+        self, table: JobTable, those: Sequence[FoundJob], unmanaged: dict[str, str]
     ) -> Generator[None, None, None]:
         """Move processes without a cgroup of their own into one for their job: of each user so
         many, the first of every job first."""
@@ -262,7 +264,7 @@ class Discovery:
         return stat is not None and stat.started == ref.started and OWN not in f"{group}/"
 
 
-def _why(one: Found) -> str:
+def _why(one: FoundJob) -> str:
     return f"{one.kind}: {'; '.join(one.evidence)}"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
-from hostcc.measure.expected import Expected, compared, expected
+from hostcc.measure.expected import Expectation, compared, expected
 from hostcc.measure.meter import NOBODY, Window
 from hostcc.measure.series import NS, Floats, Ints
 from hostcc.measure.watch import Watch
@@ -22,15 +22,15 @@ NOTHING = np.zeros((3, 0))
 OFTEN_NS = 2 * NS
 """Readings are compared with what is expected so often at least."""
 NEXT, PERIOD, DOUBT, SURE = 0, 1, -2, -1
-"""Places in a row of `Expected`."""
+"""Places in a row of `Expectation`."""
 
 
-class Expecting:
+class ExpectationTracker:
     """Jobs of known pattern are told after each look at them, readings of the meter in order."""
 
     def __init__(self) -> None:
-        self._rows = np.zeros((0, len(fields(Expected))))
-        """Of each job of which something is expected its part of `Expected`."""
+        self._rows = np.zeros((0, len(fields(Expectation))))
+        """Of each job of which something is expected its part of `Expectation`."""
         self._place: dict[str, int] = {}
         """Job -> which row."""
         self._of_slot: tuple[Mapping[int, str], Ints] | None = None
@@ -104,7 +104,7 @@ class Expecting:
         job = self._rows_of(jobs)[self._counted[0].astype(np.int64)]
         of_one = job >= 0
         job, (_, at_ns, sent) = job[of_one], (counted := self._counted[:, of_one])
-        now = compared(Expected(*self._rows.T), job, at_ns, sent, self.until_ns)
+        now = compared(Expectation(*self._rows.T), job, at_ns, sent, self.until_ns)
         self._rows[:, NEXT], self._rows[:, DOUBT], self._rows[:, SURE] = (
             now.next_ns, now.doubt, now.sure_ns
         )  # fmt: skip

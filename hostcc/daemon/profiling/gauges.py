@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hostcc.daemon.api.metrics import JOB_LABEL
-from hostcc.daemon.profiling.profiles import Known
+from hostcc.daemon.profiling.profiles import JobKnowledge
 
 FAMILIES = {
     "confidence": "How sure the measured period is, 0 to 1; 0: not periodic",
@@ -21,7 +21,7 @@ FAMILIES = {
 """Metric, after `hostcc_profile_` -> help.  What is not known has no sample."""
 
 
-def gauges(core: Any, jobs: Mapping[str, Known]) -> Iterator[Any]:
+def gauges(core: Any, jobs: Mapping[str, JobKnowledge]) -> Iterator[Any]:
     """The families; `core`: module prometheus_client.core.  As many series a family as jobs are
     profiled, which `measure.jobs_max` bounds."""
     values = {name: _values(known) for name, known in jobs.items()}
@@ -35,7 +35,7 @@ def gauges(core: Any, jobs: Mapping[str, Known]) -> Iterator[Any]:
         yield family
 
 
-def _values(of: Known) -> dict[str, float | None]:
+def _values(of: JobKnowledge) -> dict[str, float | None]:
     measured, watch = of.measured, of.track.watch
     return {
         "confidence": measured.confidence,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hostcc.daemon.log_limit import Rarely
+from hostcc.daemon.log_limit import LogLimit
 from hostcc.daemon.profiling.mark_thread import MarkThread
 from hostcc.daemon.supervisor import Host
 from hostcc.log import get_logger
@@ -21,7 +21,7 @@ MOST = 512
 """Messages that are looked at in a turn: each costs some files of /proc, and anybody may send."""
 
 
-class Marking:
+class MarkListener:
     """Listens for marks.  `owners`: whose each process is now."""
 
     name = "marks"
@@ -35,7 +35,7 @@ class Marking:
         self._inode = 0
         self._thread: MarkThread | None = None
         self._over = 0
-        self._rarely = Rarely()
+        self._rarely = LogLimit()
 
     def off(self) -> str:
         """Configured away?"""

@@ -16,7 +16,7 @@ from hostcc.errors import HostccError
 from hostcc.limits import MAX_JOBS, is_job_name
 from hostcc.measure.discover.owners import Owners
 from hostcc.system.cgroups import CgroupTree, find_mount, resolve_root
-from hostcc.system.processes import Found, ProcessRef
+from hostcc.system.processes import FoundJob, ProcessRef
 
 
 class LiveJob(NamedTuple):
@@ -35,17 +35,17 @@ class LiveJob(NamedTuple):
 
 
 @dataclass
-class Seen:
+class DiscoveryResult:
     """What discovery has found; empty where it does not run."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundJob, ...] = ()
     mount: Path | None = None
     """Where cgroup v2 is mounted."""
     unmanaged: Mapping[str, str] = field(default_factory=dict)
     """Job -> why it, or a part of it, is not managed."""
 
 
-def live_jobs(host: Host, seen: Seen) -> list[LiveJob]:
+def live_jobs(host: Host, seen: DiscoveryResult) -> list[LiveJob]:
     """All jobs of this host that can be measured, by name."""
     config, engine = host.config, host.engine
     jobs = of_table(engine.table) if engine is not None else observed(config)
@@ -104,7 +104,7 @@ def declared(config: Config, name: str) -> float | None:
     return job.flops if job is not None else None
 
 
-def owners(jobs: Iterable[LiveJob], found: Iterable[Found]) -> Owners:
+def owners(jobs: Iterable[LiveJob], found: Iterable[FoundJob]) -> Owners:
     """Which job a process belongs to, by cgroup first."""
     mount = find_mount()
     groups = {

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 
 from hostcc.log import get_logger
-from hostcc.measure.marks import MarkReceiver, Shown
+from hostcc.measure.marks import MarkReceiver, MarkRequest
 
 log = get_logger("marks")
 END_S = 1.0
@@ -73,7 +73,7 @@ class MarkThread:
             self._changed.wait_for(lambda: self._ended or self._left > 0)
             return not self._ended
 
-    def _admit(self, shown: Shown) -> None:
+    def _admit(self, shown: MarkRequest) -> None:
         if not self._ended:
             self._receiver.admit(shown)
         elif shown.fd >= 0:

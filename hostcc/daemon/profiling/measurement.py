@@ -17,12 +17,12 @@ from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.discovery import Discovery
 from hostcc.daemon.profiling.gauges import gauges
 from hostcc.daemon.profiling.gpu_work import Gpus
-from hostcc.daemon.profiling.iteration_marks import Marking
-from hostcc.daemon.profiling.live_jobs import LiveJob, Seen, live_jobs, owners
-from hostcc.daemon.profiling.profiles import Beside, Known
+from hostcc.daemon.profiling.iteration_marks import MarkListener
+from hostcc.daemon.profiling.live_jobs import DiscoveryResult, LiveJob, live_jobs, owners
+from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.rdma_meter import Rdma
 from hostcc.daemon.profiling.traffic import MakeMeter, Traffic, kernel_meter
-from hostcc.daemon.profiling.turns.cluster import Elsewhere
+from hostcc.daemon.profiling.turns.cluster import ClusterTurns
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.errors import NoJobError
 from hostcc.measure.discover.owners import Owners
@@ -41,13 +41,13 @@ class Measurement:
         self, host: Host, make_meter: MakeMeter = kernel_meter, cluster: Cluster | None = None
     ) -> None:
         self._host = host
-        self._seen = Seen()
+        self._seen = DiscoveryResult()
         self._jobs: tuple[int, tuple[object, ...], list[LiveJob]] = -1, (None,) * 3, []
         """The last ones, after the edition of the table and the other things they depend on."""
         self._owners: tuple[float, Owners] | None = None
         self.discovery = Discovery(host, self._seen)
         self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
-        self.marking = Marking(host, self.owners)
+        self.marking = MarkListener(host, self.owners)
         self.rdma = Rdma(host, self.owners)
         self.traffic = Traffic(
             host,
@@ -55,7 +55,7 @@ class Measurement:
             self._beside,
             self.rdma.track,
             make_meter,
-            elsewhere=Elsewhere(cluster),
+            elsewhere=ClusterTurns(cluster),
         )
 
     @property
@@ -146,7 +146,7 @@ class Measurement:
             return f"{name} was seen to exchange over loopback only, which uses no link"
         return f"no traffic of {name} was seen yet"
 
-    def _recording(self, known: Known) -> dict[str, Any]:
+    def _recording(self, known: JobKnowledge) -> dict[str, Any]:
         of = known.track.history()
         busy = activity(known.beside.intervals)
         return {
@@ -161,8 +161,8 @@ class Measurement:
             "busy": _packed(busy.busy.astype("<f8")),
         }
 
-    def _beside(self, name: str) -> Beside:
-        return Beside(self.gpus.intervals(name), self.gpus.why, self.marking.boundaries(name))
+    def _beside(self, name: str) -> JobFacts:
+        return JobFacts(self.gpus.intervals(name), self.gpus.why, self.marking.boundaries(name))
 
 
 def _row(job: LiveJob) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hostcc.limits import MAX_JOBS
 from hostcc.measure.bins import Ints
 from hostcc.measure.cells import Cells, added
 from hostcc.measure.destinations import Records
-from hostcc.measure.meter import NOBODY, TX, ByteMeter, Lost, Window, grouped, joined, total
+from hostcc.measure.meter import NOBODY, TX, ByteMeter, MissingData, Window, grouped, joined, total
 from hostcc.measure.series import NS
 
 Identify = Callable[[Path], int]
@@ -28,7 +28,7 @@ forgotten."""
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class JobReading:
     """One job's part of a reading."""
 
     series: Cells
@@ -47,7 +47,7 @@ class Reading:
 
     silence: Cells
     """The bins that it covers, without bytes: what those jobs did that are not in `jobs`."""
-    jobs: Mapping[str, Counted]
+    jobs: Mapping[str, JobReading]
 
 
 class Metering:
@@ -78,7 +78,7 @@ class Metering:
         """Bytes that jobs have sent over loopback, by the last reading, which leaves them out."""
         self._since_ns: dict[str, int] = {}
         """Jobs whose part of what was gathered begins later: the rest was in a `read_of`."""
-        self.lost = Lost()
+        self.lost = MissingData()
         """All that was lost so far."""
 
     def sync(
@@ -198,7 +198,7 @@ class Metering:
         nothing = np.zeros(0, dtype=np.int64)
         silence = Cells(window.bin_ns, window.start_ns, len(window), nothing, nothing, nothing)
         found = {
-            name: Counted(
+            name: JobReading(
                 _added([parts[slot] for slot in own]), (tx, rx), who[low:high], sums[low:high]
             )
             for (name, own), (tx, rx), (low, high) in zip(
@@ -206,7 +206,7 @@ class Metering:
             )
         }
         for name, ns in since_ns.items():
-            counted = found.get(name, Counted(silence, (0, 0), who[:0], sums[:0]))
+            counted = found.get(name, JobReading(silence, (0, 0), who[:0], sums[:0]))
             first = (ns - window.start_ns) // window.bin_ns
             found[name] = replace(counted, series=counted.series.between(first, len(window)))
         return Reading(silence, found)

@@ -20,18 +20,18 @@ measurements of its figures (hostcc.measure.watch)."""
 Make = Callable[[], JobProfile | None]
 
 
-class _Made(NamedTuple):
+class _CacheEntry(NamedTuple):
     track: Track
     facts: tuple[Any, ...]
     at_s: float
     profile: JobProfile | None
 
 
-class Told:
+class ProfileCache:
     """Keeps what was told of each job.  Pure but for what it keeps."""
 
     def __init__(self) -> None:
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, _CacheEntry] = {}
 
     def of(
         self, job: LiveJob, track: Track, reaches: object, now_s: float, make: Make
@@ -52,7 +52,7 @@ class Told:
         if old is not None and same and 0 <= now_s - old.at_s < AGAIN_S:
             return old.profile
         made = make()
-        self._made[job.name] = _Made(track, facts, now_s, made)
+        self._made[job.name] = _CacheEntry(track, facts, now_s, made)
         return made
 
     def keep(self, jobs: Container[str]) -> None:

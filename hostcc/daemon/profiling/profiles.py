@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hostcc.daemon.profiling.guess import Guess, guess
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.routes import Way, used
+from hostcc.daemon.profiling.routes import Route, used
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure.destinations import Address
@@ -28,7 +28,7 @@ Parts = dict[Address, tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Beside:
+class JobFacts:
     """What is known of a job beside its traffic."""
 
     intervals: Sequence[Interval] = ()
@@ -37,23 +37,23 @@ class Beside:
     """Why that is not known."""
     boundaries_s: Sequence[float] = ()
     """When its iterations ended, by its marks; CLOCK_MONOTONIC."""
-    ways: Mapping[Address, Way] = field(default_factory=dict)
+    ways: Mapping[Address, Route] = field(default_factory=dict)
     links: Sequence[Link] = ()
     """Where its traffic has no addresses (RDMA): the links that it is on."""
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class JobKnowledge:
     """All that is known of a job now."""
 
     job: LiveJob
     track: Track
-    beside: Beside
+    beside: JobFacts
     work: Work
     measured: MeasuredProfile
 
 
-def known(job: LiveJob, track: Track, beside: Beside) -> Known:
+def known(job: LiveJob, track: Track, beside: JobFacts) -> JobKnowledge:
     """Put together what is known of a job."""
     of, found = track.pattern(beside.boundaries_s)
     work = work_per_iteration(
@@ -71,25 +71,25 @@ def known(job: LiveJob, track: Track, beside: Beside) -> Known:
         activity=activity(beside.intervals) if beside.intervals else None,
         flop=work.flop,
     )
-    return Known(job, track, beside, work, measured)
+    return JobKnowledge(job, track, beside, work, measured)
 
 
-class _Made(NamedTuple):
+class _CacheEntry(NamedTuple):
     sources: tuple[object, ...]
     """Objects that are replaced when they are others, never changed."""
     to: object
     parts: Parts
-    known: Known
+    known: JobKnowledge
 
 
-class Latest:
+class JobKnowledgeCache:
     """`known` of each job, put together anew when something of it is: many ask twice a second, and
     most looks at a job's bins find that its figures are what they were."""
 
     def __init__(self) -> None:
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, _CacheEntry] = {}
 
-    def known(self, job: LiveJob, track: Track, beside: Beside) -> Known:
+    def known(self, job: LiveJob, track: Track, beside: JobFacts) -> JobKnowledge:
         """Put together what is known of a job; parts of its traffic may be 1 % old."""
         sources, old = _sources(track, beside), self._made.get(job.name)
         parts = old.parts if old is not None and old.to is track.to else _parts(track)
@@ -99,7 +99,7 @@ class Latest:
                 self._made[job.name] = old._replace(to=track.to)
                 return one
         one = known(job, track, beside)
-        self._made[job.name] = _Made(sources, track.to, parts, one)
+        self._made[job.name] = _CacheEntry(sources, track.to, parts, one)
         return one
 
     def keep(self, jobs: Container[str]) -> None:
@@ -108,7 +108,7 @@ class Latest:
             del self._made[name]
 
 
-def _sources(track: Track, beside: Beside) -> tuple[object, ...]:
+def _sources(track: Track, beside: JobFacts) -> tuple[object, ...]:
     """What `track.pattern` returns is made of these."""
     watch = track.watch
     if watch is None or watch.series is None or beside.boundaries_s:
@@ -124,7 +124,7 @@ def _parts(track: Track) -> Parts:
     return {to: (round(tx, 2), round(rx, 2)) for to, (tx, rx) in track.shares().items()}
 
 
-def to_share(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
+def to_share(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
     """What this host tells others of a job; None before it has sent enough for a guess.
 
     A guess has a confidence of 0: what was found is one, too, until the job counts as known.
@@ -156,7 +156,7 @@ def _uneven(of: MeasuredProfile) -> bool:
     return of.irregular or (of.spread or 0.0) > UNEVEN
 
 
-def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
+def _measured(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
     got = of.measured
     if got.period_s is None or got.fold is None:
         return None
@@ -181,7 +181,7 @@ def _measured(of: Known, host: str, wall_minus_monotonic_s: float) -> JobProfile
     )
 
 
-def _guessed(of: Known, host: str, found: Guess, at: float) -> JobProfile:
+def _guessed(of: JobKnowledge, host: str, found: Guess, at: float) -> JobProfile:
     beside = of.beside
     work = work_per_iteration(
         beside.intervals, period_s=found.period_s, declared=of.job.flops, why=beside.why
@@ -202,13 +202,13 @@ def _guessed(of: Known, host: str, found: Guess, at: float) -> JobProfile:
     )
 
 
-def slowdown(of: Known) -> float:
+def slowdown(of: JobKnowledge) -> float:
     """Iteration time over that while the job went first; 1 where that is not known."""
     mean, alone = of.measured.mean_period_s, of.track.alone_s
     return max(1.0, mean / alone) if mean and alone else 1.0
 
 
-def summary(of: Known) -> dict[str, Any]:
+def summary(of: JobKnowledge) -> dict[str, Any]:
     """The profile as `hostcc jobs --detail --json` shows it (docs/control.md)."""
     shown = plain(of.measured)
     for link in shown["links"]:
@@ -229,6 +229,6 @@ def summary(of: Known) -> dict[str, Any]:
     }
 
 
-def _bytes_to(of: Known, sent: float) -> tuple[tuple[str, float], ...]:
+def _bytes_to(of: JobKnowledge, sent: float) -> tuple[tuple[str, float], ...]:
     shares = of.track.shares().items()
     return tuple(sorted((str(to), sent * share[TX]) for to, share in shares if share[TX]))

@@ -21,7 +21,7 @@ ASKED = 64
 
 
 @dataclass(frozen=True)
-class Way:
+class Route:
     """How a job reaches a destination."""
 
     link: str
@@ -38,7 +38,7 @@ class Question:
     to: tuple[Address, ...]
 
 
-def answers(questions: Sequence[Question]) -> dict[str, dict[Address, Way]]:
+def answers(questions: Sequence[Question]) -> dict[str, dict[Address, Route]]:
     """Job -> destination -> the way there; what cannot be found out is absent."""
     together: dict[object, list[Question]] = {}
     for question in questions:
@@ -56,7 +56,7 @@ def answers(questions: Sequence[Question]) -> dict[str, dict[Address, Way]]:
     return found
 
 
-def _each(questions: Sequence[Question]) -> dict[str, dict[Address, Way]]:
+def _each(questions: Sequence[Question]) -> dict[str, dict[Address, Route]]:
     found = {}
     for one in questions:
         with suppress(BpfError, OSError):
@@ -72,7 +72,7 @@ def _which(netns: Path | None) -> object:
     return about.st_dev, about.st_ino
 
 
-def _ways(questions: Sequence[Question]) -> dict[Address, Way]:
+def _ways(questions: Sequence[Question]) -> dict[Address, Route]:
     """Of all that are sent from one network namespace."""
     netns = questions[0].netns
     by_index = {link.index: link for link in links.links(netns)}
@@ -81,17 +81,17 @@ def _ways(questions: Sequence[Question]) -> dict[Address, Way]:
     for to, index in links.carriers(wanted, netns).items():
         link = by_index.get(index) if index is not None else None
         if link is not None:
-            ways[to] = Way(link.name, link.speed_bps, link.nominal)
+            ways[to] = Route(link.name, link.speed_bps, link.nominal)
     return ways
 
 
 def used(
     of: ByteSeries,
     shares: Mapping[Address, tuple[float, float]],
-    ways: Mapping[Address, Way],
+    ways: Mapping[Address, Route],
 ) -> list[Link]:
     """The links of a job's traffic, each with its part of the series by where bytes go lately."""
-    parts: dict[Way, tuple[float, float]] = {}
+    parts: dict[Route, tuple[float, float]] = {}
     for to, share in shares.items():
         way = ways.get(to)
         if way is not None:

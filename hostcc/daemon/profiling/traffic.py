@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hostcc.config.schema import port_rules
-from hostcc.coord.core.payloads import Waiting
+from hostcc.coord.core.payloads import ProfilingClaim
 from hostcc.daemon.enforcement import Engine
 from hostcc.daemon.jobs.history import Iteration
 from hostcc.daemon.profiling import profiles, routes
-from hostcc.daemon.profiling.analysis_schedule import LOOKED_AT, Look, Looks
+from hostcc.daemon.profiling.analysis_schedule import LOOKED_AT, AnalysisRequest, AnalysisSchedule
 from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
-from hostcc.daemon.profiling.metering import Counted, Metering, Reading
-from hostcc.daemon.profiling.profile_cache import Told
-from hostcc.daemon.profiling.profiles import Beside, Known, Latest
-from hostcc.daemon.profiling.routes import Question, Way
+from hostcc.daemon.profiling.metering import JobReading, Metering, Reading
+from hostcc.daemon.profiling.profile_cache import ProfileCache
+from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge, JobKnowledgeCache
+from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import LONGEST_S, Track, apart
 from hostcc.daemon.profiling.turns import local
-from hostcc.daemon.profiling.turns.cluster import Elsewhere
+from hostcc.daemon.profiling.turns.cluster import ClusterTurns
 from hostcc.daemon.profiling.turns.local import ENOUGH, Candidate, Turns
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.log import get_logger
@@ -63,7 +63,7 @@ def kernel_meter(shared: Mapping[str, Any]) -> ByteMeter:
 class _Counted(NamedTuple):
     job: LiveJob
     track: Track
-    ways: Mapping[Address, Way]
+    ways: Mapping[Address, Route]
     links: Sequence[Link]
     """Where its traffic has no addresses."""
 
@@ -83,11 +83,11 @@ class Traffic:
         self,
         host: Host,
         jobs: Callable[[], Sequence[LiveJob]],
-        beside: Callable[[str], Beside],
+        beside: Callable[[str], JobFacts],
         other: Callable[[str], tuple[Track, list[Link]] | None] = lambda _: None,
         make_meter: MakeMeter = kernel_meter,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: ClusterTurns | None = None,
     ) -> None:
         self._host = host
         self._jobs = jobs
@@ -95,7 +95,7 @@ class Traffic:
         self._other = other
         self._make_meter = make_meter
         self._clock_ns = clock_ns
-        self._elsewhere = elsewhere or Elsewhere()
+        self._elsewhere = elsewhere or ClusterTurns()
         self._metering: Metering | None = None
         self._engine: Engine | None = None
         self._synced: object = None
@@ -103,16 +103,16 @@ class Traffic:
         self._sync_due_s = 0.0
         self._live: dict[str, LiveJob] = {}
         self._tracks: dict[str, Track] = {}
-        self._ways: dict[str, dict[Address, Way]] = {}
-        self._latest, self._told = Latest(), Told()
-        self._looks = Looks()
+        self._ways: dict[str, dict[Address, Route]] = {}
+        self._latest, self._told = JobKnowledgeCache(), ProfileCache()
+        self._looks = AnalysisSchedule()
         self._routes: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._routes_due_s = 0.0
         self._asked: tuple[float, Mapping[str, frozenset[Address]]] = 0.0, {}
         """When routes were last asked for, seconds, and of which destinations of each job."""
         self._crowded = 0
-        self._queue: Mapping[str, Waiting] = {}
+        self._queue: Mapping[str, ProfilingClaim] = {}
         """Jobs that wait for a turn."""
         self._root = Path("/")
         self.turns = Turns()
@@ -187,7 +187,7 @@ class Traffic:
 
     # What others ask.
 
-    def known(self, name: str) -> Known | None:
+    def known(self, name: str) -> JobKnowledge | None:
         """All that is known of a job now; None of one that is not profiled."""
         counted = self._counted(name)
         if counted is None:
@@ -218,7 +218,7 @@ class Traffic:
         own = track is self._tracks.get(name) and self.looped(name) <= LOOPED * track.total[TX]
         return Iteration(period_s, got.tx_bytes if own else None)
 
-    def all_known(self) -> dict[str, Known]:
+    def all_known(self) -> dict[str, JobKnowledge]:
         """The same of every job."""
         found = {name: self.known(name) for name in sorted(self._tracks)}
         return {name: one for name, one in found.items() if one is not None}
@@ -319,7 +319,7 @@ class Traffic:
         if batch:
             self._looking = asyncio.get_running_loop().create_task(self._look_at(batch))
 
-    async def _look_at(self, batch: Sequence[Look]) -> None:
+    async def _look_at(self, batch: Sequence[AnalysisRequest]) -> None:
         try:
             costs_s = await asyncio.to_thread(_look_at_all, batch)
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
@@ -357,14 +357,14 @@ class Traffic:
             if first:
                 log.info("job goes first while it is profiled", job=first)
 
-    def _waiting(self, now_s: float, jobs: Mapping[str, Candidate]) -> dict[str, Waiting]:
+    def _waiting(self, now_s: float, jobs: Mapping[str, Candidate]) -> dict[str, ProfilingClaim]:
         """What the others are told of turns here."""
         longest_s = self._host.config.measure.profiling_max_s
         names = local.waiting(self.turns, now_s, jobs, longest_s)
         had = self.turns.had
-        told = {name: Waiting(turn=False, again=name in had) for name in names}
+        told = {name: ProfilingClaim(turn=False, again=name in had) for name in names}
         job = self.turns.job
-        return {**told, job: Waiting(turn=True, again=job in had)} if job in jobs else told
+        return {**told, job: ProfilingClaim(turn=True, again=job in had)} if job in jobs else told
 
     def _note_alone(self, track: Track) -> None:
         if track.watch is not None and track.watch.found.period_s is not None:
@@ -407,7 +407,7 @@ class Traffic:
         self._metering = None
 
 
-def _hand_over(track: Track, counted: Counted) -> None:
+def _hand_over(track: Track, counted: JobReading) -> None:
     track.take(counted.series, counted.who, counted.sums, counted.total)
 
 
@@ -415,12 +415,12 @@ def _total(track: Track | None) -> tuple[int, int]:
     return track.total if track is not None else (0, 0)
 
 
-def _look_at_all(batch: Sequence[Look]) -> list[float | Exception]:
+def _look_at_all(batch: Sequence[AnalysisRequest]) -> list[float | Exception]:
     """CPU time that each took, seconds, or why it failed."""
     return [_look_at_one(look) for look in batch]
 
 
-def _look_at_one(look: Look) -> float | Exception:
+def _look_at_one(look: AnalysisRequest) -> float | Exception:
     began_s = time.thread_time()
     try:
         look.track.look(look.bins, thorough=look.thorough, sure_ns=look.sure_ns, passes=look.passes)

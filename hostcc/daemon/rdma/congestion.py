@@ -14,7 +14,7 @@ from typing import Any
 
 from hostcc.daemon.rdma.pacing import Sizes
 from hostcc.daemon.rdma.pairs import Sender
-from hostcc.daemon.rdma.senders import Looking
+from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.limits import WEIGHT_MAX, WEIGHT_MIN
@@ -43,7 +43,7 @@ class Congestion:
     def __init__(
         self,
         host: Host,
-        looking: Looking,
+        looking: SenderTracker,
         knobs: Knobs | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -30,7 +30,7 @@ def ask_network(src: str, dst: str) -> PathTable:
     return table_of(src, dst, probe.routes(src, dst, limit_s=LIMIT_S), time.time())
 
 
-class Ways:
+class PathTables:
     """Keeps `tables`; a few looks at a time, each in a thread."""
 
     def __init__(self, ask: Ask = ask_network, clock: Callable[[], float] = time.monotonic) -> None:

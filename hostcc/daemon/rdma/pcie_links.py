@@ -16,7 +16,7 @@ NAME_MAX = 96
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedLinks:
     """What jobs share."""
 
     links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def uses(pairs: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]) -> Uses:
     }
 
 
-def turns(tree: Tree, pairs: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]) -> Shared:
+def turns(tree: Tree, pairs: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]) -> SharedLinks:
     """Where jobs have to take turns: for each device the slowest shared link on its way."""
     links = shared(tree, uses(pairs))
     gates: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -92,7 +92,7 @@ def turns(tree: Tree, pairs: Mapping[str, Mapping[str, Sequence[tuple[str, str]]
         if own:
             gates[job] = tuple(own)
     used = {link for own_gates in gates.values() for _, link in own_gates}
-    return Shared({link: jobs for link, jobs in links.items() if link in used}, gates)
+    return SharedLinks({link: jobs for link, jobs in links.items() if link in used}, gates)
 
 
 def _rate(tree: Tree, link: str) -> float:

@@ -13,8 +13,8 @@ from hostcc.daemon.changes import kinds
 from hostcc.daemon.profiling.live_jobs import host_name
 from hostcc.daemon.rdma import gpu_links, pcie_links
 from hostcc.daemon.rdma.gpu_links import GpuUse
-from hostcc.daemon.rdma.pcie_links import Shared
-from hostcc.daemon.rdma.senders import Looking
+from hostcc.daemon.rdma.pcie_links import SharedLinks
+from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import InputError
 from hostcc.model import Difference
@@ -56,7 +56,7 @@ class Turns:
     def __init__(
         self,
         host: Host,
-        looking: Looking,
+        looking: SenderTracker,
         tree: ReadTree = read_tree,
         look: Look = ask_gpus,
         clock: Callable[[], float] = time.monotonic,
@@ -70,7 +70,7 @@ class Turns:
         self._use = GpuUse()
         self._asked: asyncio.Task[GpuUse] | None = None
         self._look_at = self._rates_at = 0.0
-        self._shared = Shared()
+        self._shared = SharedLinks()
         self._loads: tuple[contention.LinkLoad, ...] = ()
         self._without_room: tuple[str, ...] = ()
 
@@ -104,7 +104,7 @@ class Turns:
     def stop(self) -> None:
         """Nobody waits any more."""
         self._looking.gates, self._looking.inside = {}, {}
-        self._shared, self._loads, self._tree, self._use = Shared(), (), None, GpuUse()
+        self._shared, self._loads, self._tree, self._use = SharedLinks(), (), None, GpuUse()
         if self._asked is not None:
             self._asked.cancel()
             self._asked = None

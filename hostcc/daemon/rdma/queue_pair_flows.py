@@ -23,7 +23,7 @@ LEAST_RATE = 1e3
 
 
 @dataclass(frozen=True, order=True)
-class Way:
+class QueuePairRoute:
     """What a job's queue pairs have in common: from where to where."""
 
     job: str
@@ -38,12 +38,12 @@ class Way:
 
 
 def view(
-    rates: Mapping[Way, float],
+    rates: Mapping[QueuePairRoute, float],
     tables: Mapping[tuple[str, str], PathTable],
-    inside: Mapping[Way, tuple[str, ...]],
+    inside: Mapping[QueuePairRoute, tuple[str, ...]],
     capacities: Mapping[str, float],
     profiles: Mapping[str, JobProfile],
-    on: Mapping[Way, str],
+    on: Mapping[QueuePairRoute, str],
     weights: Mapping[str, float],
 ) -> ClusterView:
     """This host's RDMA traffic.
@@ -77,7 +77,7 @@ def view(
     )
 
 
-def _unknown(way: Way) -> PathTable:
+def _unknown(way: QueuePairRoute) -> PathTable:
     """No path is known: its own links are."""
     links = (f"{way.source or way.device}>", f">{way.destination}")
     return PathTable(way.source, way.destination, (Path("", links),))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hostcc.coord.core.payloads import MAX_HOPS
-from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, Way, assumed, period
-from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, QueuePairRoute, assumed, period
+from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.model import Flow, JobProfile, Path, PathTable
 from hostcc.paths.packets import ROCE_PORT
 
@@ -19,20 +19,20 @@ CLEARLY = 2.0
 """Times as much is clearly more."""
 
 
-def flow_id(way: Way) -> str:
+def flow_id(way: QueuePairRoute) -> str:
     """A way's name among this host's flows."""
     raw = "\0".join((way.job, way.device, way.source, way.destination))
     return f"{ROCE}-{hashlib.blake2s(raw.encode(), digest_size=6).hexdigest()}"
 
 
 def beside(
-    rates: Mapping[Way, float],
+    rates: Mapping[QueuePairRoute, float],
     tables: Mapping[tuple[str, str], PathTable],
-    inside: Mapping[Way, tuple[str, ...]],
+    inside: Mapping[QueuePairRoute, tuple[str, ...]],
     capacities: Mapping[str, float],
     profiles: Mapping[str, JobProfile],
-    on: Mapping[Way, tuple[str, int]],
-) -> Beside:
+    on: Mapping[QueuePairRoute, tuple[str, int]],
+) -> RdmaFlows:
     """Flows of all ways that something is sent on; parameters as of `flows.view`.
 
     `on`: path and source port that a way is on now, where that is known.
@@ -57,11 +57,11 @@ def beside(
         ways[src, way.destination] = PathTable(
             src, way.destination, tuple(_through(first, one) for one in known)
         )
-    return Beside(tuple(flows), ways, dict(capacities))
+    return RdmaFlows(tuple(flows), ways, dict(capacities))
 
 
 def known(
-    measured: Iterable[JobProfile], rates: Mapping[Way, float]
+    measured: Iterable[JobProfile], rates: Mapping[QueuePairRoute, float]
 ) -> tuple[list[JobProfile], dict[str, dict[str, float]]]:
     """What says something of jobs' iterations, and job -> destination -> RDMA bytes per second.
 
@@ -85,7 +85,9 @@ def known(
 
 
 def profiles(
-    measured: Iterable[JobProfile], rates: Mapping[Way, float], weights: Mapping[str, float]
+    measured: Iterable[JobProfile],
+    rates: Mapping[QueuePairRoute, float],
+    weights: Mapping[str, float],
 ) -> list[JobProfile]:
     """What others are told of jobs: `measured`, and guesses of what is not known of those that
     send by RDMA.  A job of which nothing was measured has a confidence of 0."""
@@ -105,19 +107,21 @@ def profiles(
     ]  # fmt: skip
 
 
-def planned(paths: Iterable[tuple[str, str]], member: str, ways: Iterable[Way]) -> dict[Way, str]:
+def planned(
+    paths: Iterable[tuple[str, str]], member: str, ways: Iterable[QueuePairRoute]
+) -> dict[QueuePairRoute, str]:
     """Way -> path, of what a plan says of flows (name, path); `member`: this host in it."""
     of = dict(paths)
     found = {way: of.get(named(member, way), "") for way in ways}
     return {way: path for way, path in found.items() if path}
 
 
-def named(member: str, way: Way) -> str:
+def named(member: str, way: QueuePairRoute) -> str:
     """The name of a way's flow in plans."""
     return f"{member}/{flow_id(way)}"
 
 
-def _direct(way: Way) -> Path:
+def _direct(way: QueuePairRoute) -> Path:
     return Path(DIRECT, (f"{way.source}>", f">{way.destination}"))
 
 

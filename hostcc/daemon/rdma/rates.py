@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from hostcc.daemon.gossip.hysteresis import Held, step
+from hostcc.daemon.gossip.hysteresis import PublishedProfile, step
 from hostcc.daemon.rdma.pairs import Sender
-from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, Way
+from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, QueuePairRoute
 from hostcc.model import JobProfile
 
 WINDOW_S = 30.0
@@ -26,20 +26,20 @@ class Rates:
     """How fast each way is."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[Way, int, int], int] = {}
-        self._counts: dict[Way, deque[tuple[float, int]]] = {}
+        self._last: dict[tuple[QueuePairRoute, int, int], int] = {}
+        self._counts: dict[QueuePairRoute, deque[tuple[float, int]]] = {}
         """(When, bytes since the count before), the oldest first."""
-        self._held: dict[str, Held] = {}
-        self.lately: Mapping[Way, float] = {}
+        self._held: dict[str, PublishedProfile] = {}
+        self.lately: Mapping[QueuePairRoute, float] = {}
         """Way -> mean bytes per second of the last LATELY_S, as measured."""
 
-    def take(self, senders: Iterable[Sender], now: float) -> dict[Way, float]:
+    def take(self, senders: Iterable[Sender], now: float) -> dict[QueuePairRoute, float]:
         """Way -> bytes per second to tell, after a look at `now`, seconds; 0: not known yet."""
-        sums: dict[Way, int] = {}
-        last: dict[tuple[Way, int, int], int] = {}
+        sums: dict[QueuePairRoute, int] = {}
+        last: dict[tuple[QueuePairRoute, int, int], int] = {}
         for sender in senders:
             for pair in sender.pairs:
-                way = Way(sender.job, pair.device, pair.source, pair.destination)
+                way = QueuePairRoute(sender.job, pair.device, pair.source, pair.destination)
                 key = (way, sender.pid, pair.qpn)
                 last[key] = pair.bytes
                 sums[way] = sums.get(way, 0) + max(0, pair.bytes - self._last.get(key, pair.bytes))
@@ -53,7 +53,7 @@ class Rates:
         self.lately = {way: _mean(counts, LATELY_S) for way, counts in self._counts.items()}
         return self._told(now)
 
-    def _told(self, now: float) -> dict[Way, float]:
+    def _told(self, now: float) -> dict[QueuePairRoute, float]:
         means = {way: _mean(counts, WINDOW_S) for way, counts in self._counts.items()}
         guesses = {
             way: _guess(way, rate)
@@ -63,7 +63,7 @@ class Rates:
         self._held = step(self._held, list(guesses.values()), lambda _: None, now)
         return {way: self._told_of(way) if way in guesses else 0.0 for way in means}
 
-    def _told_of(self, way: Way) -> float:
+    def _told_of(self, way: QueuePairRoute) -> float:
         return sum(size for _, size in self._held[_name(way)].profile.bytes_to)
 
 
@@ -74,11 +74,11 @@ def _mean(counts: deque[tuple[float, int]], window_s: float) -> float:
     return rate if rate >= LEAST_RATE else 0.0
 
 
-def _name(way: Way) -> str:
+def _name(way: QueuePairRoute) -> str:
     return "\0".join((way.job, way.device, way.source, way.destination))
 
 
-def _guess(way: Way, rate: float) -> JobProfile:
+def _guess(way: QueuePairRoute, rate: float) -> JobProfile:
     """A way as what is told of a job of which only a rate is known."""
     to = ((way.destination, rate),) if rate else ()
     return JobProfile(_name(way), 1.0, 0.0, 0.0, 1.0, period_s=1.0, bytes_to=to, confidence=0.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.rdma.congestion import Congestion
 from hostcc.daemon.rdma.pcie_turns import Turns
-from hostcc.daemon.rdma.senders import Looking
+from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.daemon.rdma.transport import Transport
-from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.measure.discover.owners import Owners
 from hostcc.model import JobProfile
@@ -27,10 +27,10 @@ class Rdma:
         host: Host,
         owners: Callable[[], Owners],
         profiles: Callable[[], Sequence[JobProfile]],
-        made: Callable[[], Made | None],
+        made: Callable[[], PlanResult | None],
         member: Callable[[], str] = str,
     ) -> None:
-        self.looking = Looking(host, owners)
+        self.looking = SenderTracker(host, owners)
         self.transport = Transport(host, self.looking, profiles, made, member=member)
         self.turns = Turns(host, self.looking)
         self.congestion = Congestion(host, self.looking)
@@ -40,7 +40,7 @@ class Rdma:
         """In the order in which they begin."""
         return [self.transport, self.turns, self.congestion]
 
-    def shared(self) -> Beside:
+    def shared(self) -> RdmaFlows:
         """What the other hosts are to know of queue pairs here."""
         return self.transport.shared
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hostcc.daemon.rdma.pairs import Sender, Senders
-from hostcc.daemon.rdma.queue_pair_flows import Way
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
 from hostcc.daemon.rdma.rates import Rates
 from hostcc.daemon.supervisor import Host
 from hostcc.measure.discover.owners import Owners
@@ -17,7 +17,7 @@ LOOK_S = 1.0
 """Between looks at the counters, seconds."""
 
 
-class Looking:
+class SenderTracker:
     """Kept by `Transport`; the others look at it."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Looking:
         self._rates = Rates()
         self._due = 0.0
         self.senders: tuple[Sender, ...] = ()
-        self.rates: Mapping[Way, float] = {}
+        self.rates: Mapping[QueuePairRoute, float] = {}
         """Bytes per second, as they are planned by and told."""
         self.gates: Mapping[str, tuple[tuple[str, int], ...]] = {}
         """Job -> (RDMA device, number of the PCIe link's semaphore)."""

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hostcc.daemon.rdma import queue_pair_records
-from hostcc.daemon.rdma.queue_pair_flows import Way
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
 from hostcc.model import PathTable, Plan
 from hostcc.pcie.layout import LEVELS
 from hostcc.verbs.plan import GATES, PATHS, PORTS, Pacing, RdmaJob
 
 
 @dataclass(frozen=True)
-class Told:
+class ShimRoute:
     """Where a job was told to send, to one destination."""
 
     path: str
@@ -22,12 +22,12 @@ class Told:
     """UDP source ports."""
 
 
-Before = Mapping[tuple[str, str], Told]
+Before = Mapping[tuple[str, str], ShimRoute]
 """By job and destination."""
 
 
 @dataclass(frozen=True)
-class Known:
+class ShimInputs:
     """Everything that decides about jobs, beside their names."""
 
     cluster: Plan | None = None
@@ -39,7 +39,7 @@ class Known:
     local: Plan | None = None
     """This host's own, for whom that one does not name."""
     tables: Mapping[tuple[str, str], PathTable] = field(default_factory=dict)
-    ways: Collection[Way] = ()
+    ways: Collection[QueuePairRoute] = ()
     dscp: Sequence[int] = ()
     """By level; empty: classes stay as they are."""
     gates: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Known:
     """Level of whom no plan names."""
 
 
-def jobs(names: Iterable[str], known: Known, before: Before) -> list[RdmaJob]:
+def jobs(names: Iterable[str], known: ShimInputs, before: Before) -> list[RdmaJob]:
     """One for each job; `before`: what they were told last."""
     levels = levels_of(known)
     made = []
@@ -70,24 +70,24 @@ def jobs(names: Iterable[str], known: Known, before: Before) -> list[RdmaJob]:
     return made
 
 
-def levels_of(known: Known) -> dict[str, int]:
+def levels_of(known: ShimInputs) -> dict[str, int]:
     """Job -> level, of the cluster's plan before this host's own."""
     plans = [plan for plan in (known.local, known.cluster) if plan is not None]
     return {one.job: one.level for plan in plans for one in plan.jobs}
 
 
-def told(jobs: Iterable[RdmaJob], known: Known) -> dict[tuple[str, str], Told]:
+def told(jobs: Iterable[RdmaJob], known: ShimInputs) -> dict[tuple[str, str], ShimRoute]:
     """What is to be remembered of what jobs are told now."""
     tables = {(way.job, way.destination): known.tables.get((way.source, way.destination))
               for way in sorted(known.ways, reverse=True)}  # fmt: skip
     return {
-        (one.name, to): Told(path_of(tables.get((one.name, to)), ports[0]), ports)
+        (one.name, to): ShimRoute(path_of(tables.get((one.name, to)), ports[0]), ports)
         for one in jobs
         for to, ports in one.ports
     }
 
 
-def ports_of(job: str, known: Known, before: Before) -> dict[str, tuple[int, ...]]:
+def ports_of(job: str, known: ShimInputs, before: Before) -> dict[str, tuple[int, ...]]:
     """Destination -> source ports of the path to take: those told before, where they lead there."""
     own = {one.flow: one.path for one in known.local.flows} if known.local is not None else {}
     agreed = known.cluster.flows if known.cluster is not None else ()
@@ -100,7 +100,7 @@ def ports_of(job: str, known: Known, before: Before) -> dict[str, tuple[int, ...
         wanted = paths.get(way) or own.get(way.flow)
         if way.job != job or table is None or not wanted or way.destination in found:
             continue
-        last = before.get((job, way.destination), Told("", ()))
+        last = before.get((job, way.destination), ShimRoute("", ()))
         if way in paths and queue_pair_records.named(known.member, way) in known.stays:
             wanted = _moved_since(table, last) or wanted
         path = next((path for path in table.paths if path.id == wanted), None)
@@ -109,7 +109,7 @@ def ports_of(job: str, known: Known, before: Before) -> dict[str, tuple[int, ...
     return found
 
 
-def _moved_since(table: PathTable, last: Told) -> str:
+def _moved_since(table: PathTable, last: ShimRoute) -> str:
     """The path that a plan has moved a way to, where its ports still lead there; else empty.
 
     A plan that leaves the way where it was in its view knows nothing of that move: it must not

@@ -13,11 +13,11 @@ from hostcc.daemon.changes import kinds
 from hostcc.daemon.rdma import queue_pair_records, shim_plan
 from hostcc.daemon.rdma.pacing import Sizes, pacing
 from hostcc.daemon.rdma.pairs import Pair
-from hostcc.daemon.rdma.path_tables import Ways
-from hostcc.daemon.rdma.queue_pair_flows import Way, view
-from hostcc.daemon.rdma.senders import Looking
-from hostcc.daemon.rdma.shim_plan import Known
-from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.rdma.path_tables import PathTables
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
+from hostcc.daemon.rdma.senders import SenderTracker
+from hostcc.daemon.rdma.shim_plan import ShimInputs
+from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
@@ -28,7 +28,7 @@ from hostcc.verbs.counts import sweep
 from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
 
 if TYPE_CHECKING:
-    from hostcc.daemon.planning.agreement_status import Made
+    from hostcc.daemon.planning.agreement_status import PlanResult
 
 log = get_logger("rdma")
 
@@ -51,21 +51,21 @@ class Transport:
     def __init__(
         self,
         host: Host,
-        looking: Looking,
+        looking: SenderTracker,
         profiles: Callable[[], Sequence[JobProfile]],
-        cluster: Callable[[], Made | None],
-        ways: Ways | None = None,
+        cluster: Callable[[], PlanResult | None],
+        ways: PathTables | None = None,
         member: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host, self._looking = host, looking
         self._profiles, self._cluster, self._member = profiles, cluster, member
-        self._ways = ways or Ways()
+        self._ways = ways or PathTables()
         self._clock = clock
         self._region: PlanRegion | None = None
         self._view: ClusterView | None = None
         self._local: Plan | None = None
-        self.shared = Beside()
+        self.shared = RdmaFlows()
         """What the others are told of queue pairs."""
         self._told: dict[str, RdmaJob] = {}
         self._told_to: shim_plan.Before = {}
@@ -112,7 +112,7 @@ class Transport:
         self._ways.stop()
         self._looking.forget()
         self._view, self._local, self._told, self._told_to = None, None, {}, {}
-        self.shared = Beside()
+        self.shared = RdmaFlows()
         if self._region is not None:
             path = self._region.path
             self._region.close()
@@ -215,13 +215,13 @@ class Transport:
                 found[link] = given * MBIT
         return found
 
-    def _paths_now(self) -> dict[Way, tuple[str, int]]:
+    def _paths_now(self) -> dict[QueuePairRoute, tuple[str, int]]:
         """Path and a source port of each way's queue pairs, where all are on one path."""
-        found: dict[Way, set[str]] = {}
-        ports: dict[Way, int] = {}
+        found: dict[QueuePairRoute, set[str]] = {}
+        ports: dict[QueuePairRoute, int] = {}
         for sender in self._looking.senders:
             for pair in sender.pairs:
-                way = Way(sender.job, pair.device, pair.source, pair.destination)
+                way = QueuePairRoute(sender.job, pair.device, pair.source, pair.destination)
                 table = self._ways.tables.get((way.source, way.destination))
                 found.setdefault(way, set()).add(shim_plan.path_of(table, pair.port))
                 ports[way] = min(pair.port, ports.get(way, pair.port))
@@ -242,7 +242,7 @@ class Transport:
         params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
         rates, senders = self._device_rates, self._looking.senders
         made = self._cluster()
-        known = Known(
+        known = ShimInputs(
             cluster=made.plan if made is not None else None,
             member=self._member(),
             stays=made.stays if made is not None else (),
@@ -260,7 +260,7 @@ class Transport:
             return
         self._publish(jobs, known)
 
-    def _publish(self, jobs: dict[str, RdmaJob], known: Known) -> None:
+    def _publish(self, jobs: dict[str, RdmaJob], known: ShimInputs) -> None:
         assert self._region is not None
         journal = self._host.journal
         gone = [f"{kinds.RDMA_JOB}:{name}" for name in self._told if name not in jobs]

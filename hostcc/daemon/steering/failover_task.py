@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.steering import failover
 from hostcc.daemon.steering.failover import Prepared
-from hostcc.daemon.steering.state import Picture
+from hostcc.daemon.steering.state import SteeringState
 from hostcc.log import get_logger
 
 log = get_logger("steering")
 
 
-class Ahead:
+class FailoverTask:
     """Prepared in a thread whenever another plan holds."""
 
     def __init__(self) -> None:
         self.prepared: Prepared = {}
         self.now: Mapping[str, str] = {}
         """Own flow -> path, because of what has failed; until the next plan."""
-        self._made: Made | None = None
+        self._made: PlanResult | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def follow(self, made: Made | None, host: str) -> None:
+    def follow(self, made: PlanResult | None, host: str) -> None:
         """This plan holds now; `host`: who we are."""
         if made is self._made or (self._task is not None and not self._task.done()):
             return
@@ -32,7 +32,7 @@ class Ahead:
         if made is not None:
             self._task = asyncio.get_running_loop().create_task(self._prepare(made, host))
 
-    def paths(self, picture: Picture, now: float) -> Mapping[str, str]:
+    def paths(self, picture: SteeringState, now: float) -> Mapping[str, str]:
         """What differs from the plan because of what seems to have failed."""
         dead = picture.dead(now)
         if dead and self.prepared:
@@ -48,7 +48,7 @@ class Ahead:
             self._task.cancel()
         self._made, self._task, self.prepared, self.now = None, None, {}, {}
 
-    async def _prepare(self, made: Made, host: str) -> None:
+    async def _prepare(self, made: PlanResult, host: str) -> None:
         problem, routing = made.solution.problem, made.solution.decision.routing
         try:
             self.prepared = await asyncio.to_thread(

@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 
 @dataclass
-class Watched:
+class WatchedFlow:
     """One flow; times in seconds, CLOCK_MONOTONIC."""
 
     watch: FlowWatch
@@ -89,7 +89,7 @@ class Watched:
         return self.held if not self.watch.may_move(now) or now < self.not_before else ""
 
 
-def watched(config: PathsConfig, now: float) -> Watched:
+def watched(config: PathsConfig, now: float) -> WatchedFlow:
     """A flow that was just seen for the first time."""
     settings = FallbackSettings(
         rtt_factor=config.rtt_factor,
@@ -99,4 +99,4 @@ def watched(config: PathsConfig, now: float) -> Watched:
         plan_age_s=config.plan_age_s,
         again_s=config.again_s,
     )
-    return Watched(FlowWatch(settings), now)
+    return WatchedFlow(FlowWatch(settings), now)

@@ -24,8 +24,8 @@ from hostcc.coord.core.payloads import (
 )
 from hostcc.daemon.steering.elephants import Elephant, flow_id
 from hostcc.daemon.steering.nics import Nic
-from hostcc.daemon.steering.path_discovery import Known
-from hostcc.daemon.steering.state import Picture
+from hostcc.daemon.steering.path_discovery import TargetPaths
+from hostcc.daemon.steering.state import SteeringState
 from hostcc.model import Path
 from hostcc.paths.exchange_types import FlowKey
 
@@ -43,7 +43,7 @@ Pair = tuple[str, str]
 """(Own address, address of the other end)."""
 
 
-class Ends:
+class FarEnds:
     """What the far end of a pair of addresses is called: the member, as long as there is one pair
     of them only; paths between other addresses of the same hosts are others."""
 
@@ -61,7 +61,7 @@ class Ends:
 
 
 def flows(
-    picture: Picture,
+    picture: SteeringState,
     ends: Mapping[Pair, str],
     before: Mapping[str, Flows],
     later: Collection[FlowKey] = (),
@@ -91,7 +91,7 @@ def flows(
     }
 
 
-def soon(picture: Picture, since: Mapping[FlowKey, float], now: float) -> frozenset[FlowKey]:
+def soon(picture: SteeringState, since: Mapping[FlowKey, float], now: float) -> frozenset[FlowKey]:
     """Flows of which the path is about to be known; `since`: when they were large first, seconds.
 
     Told without one they would be placed somewhere at once, and elsewhere a moment later.
@@ -102,7 +102,7 @@ def soon(picture: Picture, since: Mapping[FlowKey, float], now: float) -> frozen
 
 
 def paths(
-    known: Iterable[Known],
+    known: Iterable[TargetPaths],
     ends: Mapping[Pair, str],
     before: Callable[[str], Paths | None] = lambda _: None,
 ) -> dict[str, Paths]:

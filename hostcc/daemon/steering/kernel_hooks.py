@@ -52,7 +52,7 @@ def planned(config: PathsConfig, devices: Sequence[str]) -> list[Change]:
     return found
 
 
-class Hooked:
+class KernelHooks:
     """Hooks on `devices`, the range of ports, and the exchange with other hosts on top."""
 
     def __init__(

@@ -12,14 +12,14 @@ from hostcc.model import PathTable
 from hostcc.paths import prober, tables
 from hostcc.paths.packets import Target
 from hostcc.paths.refresh import (
-    Look,
+    ProbeDetail,
     Refresh,
     RefreshSettings,
     changes,
     spot_ports,
     spot_settings,
 )
-from hostcc.paths.search import SILENT, Found, Hops, SearchSettings, differ
+from hostcc.paths.search import SILENT, Hops, SearchResult, SearchSettings, differ
 from hostcc.paths.sources import PathSource
 from hostcc.paths.tables import LinkNames
 
@@ -37,7 +37,7 @@ RETRY_S = 10.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProbeRequest:
     """What is wanted of a target's paths."""
 
     ports: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass
-class Known:
+class TargetPaths:
     """What is known of the paths to a target."""
 
     target: Target
@@ -57,7 +57,7 @@ class Known:
     """When that was last confirmed, CLOCK_MONOTONIC."""
     why: str = "not looked for yet"
     """Why there is no table; empty when there is one."""
-    asked: Asked = field(default_factory=Asked)
+    asked: ProbeRequest = field(default_factory=ProbeRequest)
     wanted_at: float = 0.0
     """When somebody last wanted it, CLOCK_MONOTONIC."""
     gone: dict[str, float] = field(default_factory=dict)
@@ -91,10 +91,10 @@ class Explorer(Protocol):
     `look` is called in a thread; nothing else is of the same target meanwhile.
     """
 
-    def due(self, known: Known, now: float) -> bool:
+    def due(self, known: TargetPaths, now: float) -> bool:
         """Whether it is time for a look."""
 
-    def look(self, known: Known) -> None:
+    def look(self, known: TargetPaths) -> None:
         """Look; blocks.  Raises HostccError."""
 
     def hint(self, target: Target, reason: str) -> None:
@@ -124,7 +124,7 @@ class Probes:
         pace: SearchSettings,
         fresh: RefreshSettings,
         names: LinkNames,
-        search: Callable[..., Found] = prober.search,
+        search: Callable[..., SearchResult] = prober.search,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         *,
@@ -138,21 +138,21 @@ class Probes:
         self._search, self._clock, self._sleep = search, clock, sleep
         self._targets: dict[Target, _Target] = {}
 
-    def due(self, known: Known, now: float) -> bool:
+    def due(self, known: TargetPaths, now: float) -> bool:
         """See Explorer."""
         of = self._of(known.target)
         if of.not_before is not None:
             return now >= of.not_before
-        if of.refresh.due(now) is not Look.NOT:
+        if of.refresh.due(now) is not ProbeDetail.NOT:
             return True
         return of.refresh.found is not None and bool(self._unknown(known, of.refresh.found))
 
-    def look(self, known: Known) -> None:
+    def look(self, known: TargetPaths) -> None:
         """See Explorer."""
         of, target = self._of(known.target), known.target
         refresh = of.refresh
         how = refresh.due(self._clock())
-        if how is Look.FULL or refresh.found is None or of.not_before is not None:
+        if how is ProbeDetail.FULL or refresh.found is None or of.not_before is not None:
             found = self._full(target, known.asked)
             refresh.searched(found, self._clock())
         elif more := self._unknown(known, refresh.found):
@@ -181,7 +181,7 @@ class Probes:
             self._targets[target] = _Target(Refresh(self._fresh))
         return self._targets[target]
 
-    def _full(self, target: Target, asked: Asked) -> Found:
+    def _full(self, target: Target, asked: ProbeRequest) -> SearchResult:
         """All paths, with ports for so many flows: each factor e in the risk is one more port
         of every path, about."""
         ports = dict.fromkeys((*self._askable(target, asked), *self._candidates))
@@ -189,7 +189,7 @@ class Probes:
         pace = replace(self._pace, risk=risk)
         return self._search(self._as_sent(target), ports, pace, limit_s=LIMIT_S)
 
-    def _spot(self, target: Target, found: Found) -> Found:
+    def _spot(self, target: Target, found: SearchResult) -> SearchResult:
         """A spot check, repeated where nothing but the time has changed: that may be a queue,
         which a full search would meet as well."""
         ports = spot_ports(found)
@@ -202,7 +202,7 @@ class Probes:
             looked = self._asked(target, ports)
         return looked
 
-    def _asked(self, target: Target, ports: tuple[int, ...]) -> Found:
+    def _asked(self, target: Target, ports: tuple[int, ...]) -> SearchResult:
         return self._search(
             self._as_sent(target), ports, spot_settings(self._pace, len(ports)), limit_s=LIMIT_S
         )  # fmt: skip
@@ -210,13 +210,13 @@ class Probes:
     def _as_sent(self, target: Target) -> Target:
         return replace(target, by_label=True) if self._labels and target.ipv6 else target
 
-    def _askable(self, target: Target, asked: Asked) -> tuple[int, ...]:
+    def _askable(self, target: Target, asked: ProbeRequest) -> tuple[int, ...]:
         """Sockets' own ports say nothing where switches hash labels."""
         if not (self._labels and target.ipv6):
             return asked.ports
         return tuple(port for port in asked.ports if port in self._wire)
 
-    def _unknown(self, known: Known, found: Found) -> tuple[int, ...]:
+    def _unknown(self, known: TargetPaths, found: SearchResult) -> tuple[int, ...]:
         """Ports that are asked for and unknown, and more where a path has too few."""
         now = self._clock()
         silent = {p for p, until in self._of(known.target).silent.items() if until > now}
@@ -231,7 +231,7 @@ class Probes:
         fresh = (p for p in self._candidates if p not in found.ports and p not in silent)
         return asked + tuple(port for port, _ in zip(fresh, range(MORE_PORTS), strict=False))
 
-    def _tell(self, known: Known, found: Found) -> None:
+    def _tell(self, known: TargetPaths, found: SearchResult) -> None:
         why = ""
         if found.sprayed:
             why = "packets of one source port take several ways"
@@ -247,7 +247,7 @@ class Probes:
         known.take(table, found.confidence, self._clock(), why)
 
 
-class Given:
+class ExternalPaths:
     """By another source, asked again from time to time."""
 
     def __init__(
@@ -260,11 +260,11 @@ class Given:
         self._source, self._every_s, self._clock = source, every_s, clock
         self._due: dict[Target, float] = {}
 
-    def due(self, known: Known, now: float) -> bool:
+    def due(self, known: TargetPaths, now: float) -> bool:
         """See Explorer."""
         return now >= self._due.get(known.target, 0.0)
 
-    def look(self, known: Known) -> None:
+    def look(self, known: TargetPaths) -> None:
         """See Explorer."""
         now = self._clock()
         self._due[known.target] = now + self._every_s
@@ -294,7 +294,7 @@ def passable(ways: Mapping[Hops, tuple[int, ...]]) -> dict[Hops, tuple[int, ...]
     }
 
 
-def _merged(found: Found, more: Found) -> Found:
+def _merged(found: SearchResult, more: SearchResult) -> SearchResult:
     """Ways with more ports; a lost answer makes no new way."""
     ways = set(found.paths)
     new = {

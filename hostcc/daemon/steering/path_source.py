@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostcc.config.sections.paths import PathsConfig
-from hostcc.daemon.steering.path_discovery import Explorer, Given, Probes
+from hostcc.daemon.steering.path_discovery import Explorer, ExternalPaths, Probes
 from hostcc.daemon.steering.telemetry_records import Records
 from hostcc.paths.hash_file import read as read_hashes
 from hostcc.paths.refresh import RefreshSettings
@@ -22,12 +22,12 @@ def explorer(config: PathsConfig, records: Records) -> Explorer:
     """What finds paths, `records`: by telemetry.  Nothing is read or sent before the first look."""
     file = Path(config.file)
     if config.source == "static":
-        return Given(lambda: StaticSource.read(file), config.full_s)
+        return ExternalPaths(lambda: StaticSource.read(file), config.full_s)
     if config.source == "hash":
         ports = range(config.first_port, config.last_port + 1)
-        return Given(lambda: read_hashes(file, ports), config.full_s)
+        return ExternalPaths(lambda: read_hashes(file, ports), config.full_s)
     if config.source == "telemetry":
-        return Given(lambda: records.current(config), TELEMETRY_S)
+        return ExternalPaths(lambda: records.current(config), TELEMETRY_S)
     return Probes(
         range(config.first_port, config.last_port + 1),
         SearchSettings(per_hop_pps=config.probe_per_s),

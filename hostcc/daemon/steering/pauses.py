@@ -54,7 +54,7 @@ def next_pause(period_s: float, phase_s: float, silent_s: float, now: float) -> 
 
 
 @dataclass
-class Waiting:
+class PendingMoves:
     """Moves that wait; each has the port that it is to have on the wire."""
 
     _moves: dict[FlowKey, tuple[int, asyncio.TimerHandle]] = field(default_factory=dict)

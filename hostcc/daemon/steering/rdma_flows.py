@@ -28,7 +28,7 @@ Told = Mapping[str, Flows]
 
 
 @dataclass(frozen=True)
-class Beside:
+class RdmaFlows:
     """Flows, ways that they can take, capacities of links on these."""
 
     flows: tuple[Flow, ...] = ()
@@ -48,7 +48,7 @@ class Beside:
 
 
 def flows(
-    told: Told, beside: Beside, ends: Mapping[Pair, str], before: Told, threshold: float
+    told: Told, beside: RdmaFlows, ends: Mapping[Pair, str], before: Told, threshold: float
 ) -> dict[str, Flows]:
     """`told` with the flows of at least `threshold` bytes per iteration; of too many the largest.
 
@@ -74,7 +74,7 @@ def flows(
     }
 
 
-def paths(beside: Beside, ends: Mapping[Pair, str]) -> dict[str, Paths]:
+def paths(beside: RdmaFlows, ends: Mapping[Pair, str]) -> dict[str, Paths]:
     """End -> ways to it."""
     return {
         ends[pair]: Paths(tuple(_entries(table))[:MAX_PATHS])

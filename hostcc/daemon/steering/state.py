@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hostcc.daemon.steering.elephants import Connection, Elephant
 from hostcc.daemon.steering.nics import Nic
-from hostcc.daemon.steering.path_discovery import Known
+from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.packets import TCP, Target
 
@@ -15,13 +15,13 @@ DEAD_S = 30.0
 
 
 @dataclass
-class Picture:
+class SteeringState:
     """Made by the finding part, read by the steering part."""
 
     elephants: dict[FlowKey, Elephant] = field(default_factory=dict)
     connections: dict[FlowKey, Connection] = field(default_factory=dict)
     """All large ones, also those of which the bytes per iteration are not known yet."""
-    known: dict[Target, Known] = field(default_factory=dict)
+    known: dict[Target, TargetPaths] = field(default_factory=dict)
     nics: tuple[Nic, ...] = ()
     stalled: frozenset[FlowKey] = frozenset()
     """Flows that wait for acknowledgements in vain."""
@@ -35,7 +35,7 @@ class Picture:
         """This host's own."""
         return frozenset(address for nic in self.nics for address in nic.addresses)
 
-    def paths_of(self, key: FlowKey) -> Known | None:
+    def paths_of(self, key: FlowKey) -> TargetPaths | None:
         """What is known of the paths of a flow."""
         return self.known.get(target_of(key))
 

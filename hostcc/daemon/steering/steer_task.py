@@ -9,18 +9,18 @@ from typing import Any
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.gossip.cluster import Cluster
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.steering import decision, pauses
 from hostcc.daemon.steering import survey_task as finding
 from hostcc.daemon.steering.binding import Binding
 from hostcc.daemon.steering.decision import ELSEWHERE, MOVING, ON_ECMP, ON_PLAN, Situation, Step
 from hostcc.daemon.steering.elephants import Connection, Elephant, flow_id
-from hostcc.daemon.steering.failover_task import Ahead
-from hostcc.daemon.steering.flow_health import Outcome, Watched, watched
-from hostcc.daemon.steering.kernel_hooks import Hooked, clean_up, left_behind
-from hostcc.daemon.steering.pauses import Waiting
-from hostcc.daemon.steering.state import Picture, target_of
-from hostcc.daemon.steering.survey_task import Finding
+from hostcc.daemon.steering.failover_task import FailoverTask
+from hostcc.daemon.steering.flow_health import Outcome, WatchedFlow, watched
+from hostcc.daemon.steering.kernel_hooks import KernelHooks, clean_up, left_behind
+from hostcc.daemon.steering.pauses import PendingMoves
+from hostcc.daemon.steering.state import SteeringState, target_of
+from hostcc.daemon.steering.survey_task import SurveyTask
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.log import get_logger
@@ -41,7 +41,7 @@ STALLED_S = 5.0
 TOPIC, GOODBYE = "steer", "steerbye"
 
 
-class Steer:
+class SteerTask:
     """Carries out `plan` for the flows in `picture`."""
 
     name = "steering"
@@ -51,24 +51,28 @@ class Steer:
         self,
         host: Host,
         cluster: Cluster,
-        finding: Finding,
-        picture: Picture,
-        made: Callable[[], Made | None],
+        finding: SurveyTask,
+        picture: SteeringState,
+        made: Callable[[], PlanResult | None],
         latest: Callable[[str], JobProfile | None] = lambda _: None,
     ) -> None:
         """`made`: the plan that holds, with what it was made from; `latest`: what was measured of
         a job here last."""
         self._host, self._cluster, self._picture = host, cluster, picture
         self._finding, self._made, self._latest = finding, made, latest
-        self._ahead = Ahead()
-        self._hooked: Hooked | None = None
+        self._ahead = FailoverTask()
+        self._hooked: KernelHooks | None = None
         self._config: PathsConfig | None = None
         self._binding: Binding | None = None
-        self._flows: dict[FlowKey, Watched] = {}
-        self._waiting = Waiting()
+        self._flows: dict[FlowKey, WatchedFlow] = {}
+        self._waiting = PendingMoves()
         self._began = self._decide_at = self._check_at = 0.0
         self._basis: tuple[object, ...] = ()
-        self._mine: tuple[Made | None, dict[str, str], frozenset[str]] = (None, {}, frozenset())
+        self._mine: tuple[PlanResult | None, dict[str, str], frozenset[str]] = (
+            None,
+            {},
+            frozenset(),
+        )
         self._aside = ""
         self._cleaned = False
         """Whether what an earlier agent left was undone, where steering is off."""
@@ -162,7 +166,7 @@ class Steer:
             return
         assert self._config is not None
         left = bool(left_behind(self._host.journal))
-        hooked = Hooked(
+        hooked = KernelHooks(
             self._config,
             [nic.name for nic in picture.nics],
             self._host.journal,
@@ -235,7 +239,7 @@ class Steer:
 
     # Flows.
 
-    def _decide(self, made: Made | None, now: float) -> None:
+    def _decide(self, made: PlanResult | None, now: float) -> None:
         assert self._hooked is not None
         assert self._config is not None
         elephants, steering = self._picture.elephants, self._hooked.steering
@@ -265,7 +269,7 @@ class Steer:
         if self._binding is not None:
             self._bind(paths, frozenset(self._picture.wire_ports.values()), ports)
 
-    def _planned(self, made: Made | None) -> tuple[Mapping[str, str], frozenset[str]]:
+    def _planned(self, made: PlanResult | None) -> tuple[Mapping[str, str], frozenset[str]]:
         """Own flow -> path, and own flows that stay where they were; gone through once."""
         if made is None:
             return {}, frozenset()
@@ -277,7 +281,7 @@ class Steer:
             self._mine = made, paths, frozenset(stays)
         return self._mine[1:]
 
-    def _flow(self, key: FlowKey, planned: str, now: float) -> Watched:
+    def _flow(self, key: FlowKey, planned: str, now: float) -> WatchedFlow:
         flow = self._flows.get(key)
         if flow is None:
             assert self._config is not None
@@ -286,7 +290,7 @@ class Steer:
             flow.named_at = now
         return flow
 
-    def _judge(self, one: Connection, flow: Watched, now: float) -> None:
+    def _judge(self, one: Connection, flow: WatchedFlow, now: float) -> None:
         """Note how a move ended; send a flow back that fares badly."""
         assert self._hooked is not None
         sender = self._hooked.steering.sender
@@ -307,14 +311,14 @@ class Steer:
         if why := flow.judge(one, now, peer_alive=not self._gone(one.key)):
             self._went_back(one, flow, why)
 
-    def _went_back(self, one: Connection, flow: Watched, why: str) -> None:
+    def _went_back(self, one: Connection, flow: WatchedFlow, why: str) -> None:
         self._counts["fell_back"] += 1
         flow.held = f"went back: {why}"
         log.warning("flow goes back", flow=flow_id(one.key), job=one.job, reason=why)
         self._finding.doubt([target_of(one.key)], why)
 
     def _situation(
-        self, one: Elephant, flow: Watched, planned: str, now: float, *, stays: bool
+        self, one: Elephant, flow: WatchedFlow, planned: str, now: float, *, stays: bool
     ) -> Situation:
         assert self._hooked is not None
         key, steering = one.key, self._hooked.steering
@@ -338,7 +342,7 @@ class Steer:
             moved_since=moved_since,
         )
 
-    def _carry_out(self, one: Elephant, flow: Watched) -> None:
+    def _carry_out(self, one: Elephant, flow: WatchedFlow) -> None:
         assert self._hooked is not None
         key, port = one.key, flow.step.port
         if flow.step.state != MOVING:
@@ -355,7 +359,7 @@ class Steer:
             return 0.0
         return pauses.wait_s(self._latest(one.connection.job), time.time())
 
-    def _move(self, one: Elephant, flow: Watched, port: int) -> None:
+    def _move(self, one: Elephant, flow: WatchedFlow, port: int) -> None:
         assert self._hooked is not None
         flow.asked = True
         try:

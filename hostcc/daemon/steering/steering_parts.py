@@ -8,17 +8,17 @@ from typing import Any
 
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.gossip.cluster import Cluster
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.steering.elephants import flow_id
 from hostcc.daemon.steering.kernel_hooks import planned as planned_changes
 from hostcc.daemon.steering.nics import nics
-from hostcc.daemon.steering.path_discovery import Known
+from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.daemon.steering.path_source import explorer
-from hostcc.daemon.steering.rdma_flows import Beside
-from hostcc.daemon.steering.state import Picture
-from hostcc.daemon.steering.steer_task import Steer
-from hostcc.daemon.steering.survey_task import Finding
-from hostcc.daemon.steering.telemetry_records import Listening, Records
+from hostcc.daemon.steering.rdma_flows import RdmaFlows
+from hostcc.daemon.steering.state import SteeringState
+from hostcc.daemon.steering.steer_task import SteerTask
+from hostcc.daemon.steering.survey_task import SurveyTask
+from hostcc.daemon.steering.telemetry_records import Records, TelemetryListener
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.model import Change, JobProfile
 from hostcc.paths.exchange_types import FlowKey
@@ -27,7 +27,7 @@ SHOWN = 1000
 """Flows, and targets, in status."""
 
 
-class Routing:
+class SteeringParts:
     """The parts, wired to each other."""
 
     def __init__(
@@ -35,19 +35,19 @@ class Routing:
         host: Host,
         cluster: Cluster,
         profiles: Callable[[], Sequence[JobProfile]],
-        made: Callable[[], Made | None],
-        more: Callable[[], Beside] = Beside,
+        made: Callable[[], PlanResult | None],
+        more: Callable[[], RdmaFlows] = RdmaFlows,
         latest: Callable[[str], JobProfile | None] = lambda _: None,
     ) -> None:
         """`profiles`: what is told of jobs; `latest`: what was measured of one last."""
-        self.picture = Picture()
+        self.picture = SteeringState()
         records = Records()
-        self.listening = Listening(host, records)
-        self.finding = Finding(
+        self.listening = TelemetryListener(host, records)
+        self.finding = SurveyTask(
             host, cluster, self.picture, profiles, self.shown,
             lambda config: explorer(config, records), more,
         )  # fmt: skip
-        self.steer = Steer(host, cluster, self.finding, self.picture, made, latest)
+        self.steer = SteerTask(host, cluster, self.finding, self.picture, made, latest)
 
     @property
     def parts(self) -> list[Part]:
@@ -89,7 +89,7 @@ def planned(config: PathsConfig) -> list[Change]:
     return planned_changes(config, [nic.name for nic in nics(config.devices)])
 
 
-def _destination(known: Known, now: float) -> Mapping[str, Any]:
+def _destination(known: TargetPaths, now: float) -> Mapping[str, Any]:
     paths = known.table.paths if known.table is not None else ()
     return {
         "src": known.target.src,

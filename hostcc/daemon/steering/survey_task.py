@@ -23,11 +23,11 @@ from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.jobs.sockets import walked
 from hostcc.daemon.steering import elephants, flow_records, rdma_flows
 from hostcc.daemon.steering.elephants import Connection, Elephant, Sizes, connections
-from hostcc.daemon.steering.flow_records import Ends
+from hostcc.daemon.steering.flow_records import FarEnds
 from hostcc.daemon.steering.nics import Nic, nics
-from hostcc.daemon.steering.path_discovery import Asked, Explorer, Known
-from hostcc.daemon.steering.rdma_flows import Beside
-from hostcc.daemon.steering.state import Picture, target_of
+from hostcc.daemon.steering.path_discovery import Explorer, ProbeRequest, TargetPaths
+from hostcc.daemon.steering.rdma_flows import RdmaFlows
+from hostcc.daemon.steering.state import SteeringState, target_of
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
@@ -53,7 +53,7 @@ FORGET_S = 60.0
 Profiles = Callable[[], Sequence[JobProfile]]
 
 
-class Finding:
+class SurveyTask:
     """Keeps `picture` and tells the cluster of it."""
 
     name = "paths"
@@ -63,11 +63,11 @@ class Finding:
         self,
         host: Host,
         cluster: Cluster,
-        picture: Picture,
+        picture: SteeringState,
         profiles: Profiles,
         shown: Callable[[], Mapping[str, Any]],
         make_explorer: Callable[[PathsConfig], Explorer],
-        more: Callable[[], Beside] = Beside,
+        more: Callable[[], RdmaFlows] = RdmaFlows,
         find_nics: Callable[[Sequence[str]], list[Nic]] = nics,
     ) -> None:
         self._host, self._cluster, self._picture = host, cluster, picture
@@ -76,7 +76,7 @@ class Finding:
         self._config: PathsConfig | None = None
         self._explorer: Explorer | None = None
         self._events: LinkEvents | None = None
-        self._sizes, self._ends = Sizes(), Ends()
+        self._sizes, self._ends = Sizes(), FarEnds()
         self._looks: dict[Target, asyncio.Task[None]] = {}
         self._hints: dict[Target, str] = {}
         self._missed: dict[Target, float] = {}
@@ -189,9 +189,9 @@ class Finding:
         for key in keys:
             wanted.setdefault(target_of(key), []).append(key)
         for target, flows in list(wanted.items())[:TARGETS]:
-            known = picture.known.setdefault(target, Known(target))
+            known = picture.known.setdefault(target, TargetPaths(target))
             ports = {port for key in flows for port in (key.sport, picture.wire_ports.get(key, 0))}
-            known.asked = Asked(tuple(sorted(ports - {0})), len(flows))
+            known.asked = ProbeRequest(tuple(sorted(ports - {0})), len(flows))
             known.wanted_at = now
         for target, known in list(picture.known.items()):
             if now - known.wanted_at > FORGET_S and target not in self._looks:
@@ -220,7 +220,7 @@ class Finding:
                 look = self._look_at(self._explorer, known)
                 self._looks[target] = asyncio.get_running_loop().create_task(look)
 
-    async def _look_at(self, by: Explorer, known: Known) -> None:
+    async def _look_at(self, by: Explorer, known: TargetPaths) -> None:
         self._counts["looks"] += 1
         try:
             await asyncio.to_thread(by.look, known)
@@ -230,7 +230,7 @@ class Finding:
             log.defect("looking for paths failed", error)
             self._failed(known, one_line(repr(error)))
 
-    def _failed(self, known: Known, why: str) -> None:
+    def _failed(self, known: TargetPaths, why: str) -> None:
         self._counts["failed"] += 1
         if known.why != why:
             log.failure("no paths", dst=known.target.dst, port=known.target.dst_port, reason=why)

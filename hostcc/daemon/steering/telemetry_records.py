@@ -58,7 +58,7 @@ class Records:
         self.source.forget(time.time(), max_age_s)
 
 
-class Listening:
+class TelemetryListener:
     """The part that takes records at a socket.  `into`: where they go."""
 
     name = "telemetry"

@@ -19,7 +19,7 @@ from hostcc.measure.discover.names import address, is_loopback, job_id, number
 from hostcc.system.processes import (
     MAX_CMDLINE,
     ROOT_UID,
-    Found,
+    FoundJob,
     Kind,
     Pods,
     Process,
@@ -66,7 +66,7 @@ class _Jobs(dict[str, _Job]):
         self.by_user = Counter[int]()
 
 
-def find(snapshot: Snapshot, rules: Rules) -> tuple[Found, ...]:
+def find(snapshot: Snapshot, rules: Rules) -> tuple[FoundJob, ...]:
     """The jobs on this host by id, at most MAX_JOBS - 1 of each user."""
     table = {process.pid: process for process in snapshot.processes}
     jobs = _Jobs()
@@ -103,10 +103,10 @@ def _take(jobs: _Jobs, claim: Claim, process: Process) -> None:
         job.evidence[claim.why] = None
 
 
-def _found(name: str, job: _Job) -> Found:
+def _found(name: str, job: _Job) -> FoundJob:
     inside = tuple(f"{group}/" for group in job.groups)
     loose = [p.ref for p in job.members.values() if not f"{p.group}/".startswith(inside)]
-    return Found(
+    return FoundJob(
         id=name,
         kind=job.kind,
         groups=tuple(sorted(job.groups)),

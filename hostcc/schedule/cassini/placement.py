@@ -29,7 +29,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedCandidate:
     """What Algorithm 2 says of a candidate."""
 
     name: str
@@ -52,7 +52,7 @@ def rank(
     *,
     tolerance: float = circle.TOLERANCE,
     angles: int = circle.POINTS,
-) -> tuple[Ranked, ...]:
+) -> tuple[RankedCandidate, ...]:
     """The candidates, best first; equals by worst link, then by name; rejected ones last.
 
     `jobs`: what each asks of any link that it crosses; `capacities`: bytes/s of each link.
@@ -75,7 +75,7 @@ def _judge(
     known: dict[tuple[tuple[str, ...], float], Fit | None],
     tolerance: float,
     angles: int,
-) -> Ranked:
+) -> RankedCandidate:
     shared = {}
     for link, crossing in sorted(candidate.jobs_on.items()):
         if link not in capacities:
@@ -89,7 +89,7 @@ def _judge(
         if len(present) > 1:
             shared[link] = present
     if affinity.has_loop(list(shared.values())):
-        return Ranked(candidate.name, 0.0, 0.0, {}, {}, LOOP)
+        return RankedCandidate(candidate.name, 0.0, 0.0, {}, {}, LOOP)
     fits: dict[str, Fit] = {}
     for link, present in shared.items():
         key = (present, capacities[link])
@@ -97,7 +97,7 @@ def _judge(
             known[key] = _fit([jobs[job] for job in present], capacities[link], tolerance, angles)
         found = known[key]
         if found is None:
-            return Ranked(candidate.name, 0.0, 0.0, {}, {}, PERIODS)
+            return RankedCandidate(candidate.name, 0.0, 0.0, {}, {}, PERIODS)
         fits[link] = found
     graph = [
         Affinity(link, dict(zip(shared[link], found.shifts, strict=True)))
@@ -107,7 +107,7 @@ def _judge(
     shifts = affinity.time_shifts(graph, {job: jobs[job].period for job in sorted(everyone)})
     scores = {link: found.score for link, found in fits.items()}
     mean = sum(scores.values()) / len(scores) if scores else 1.0
-    return Ranked(candidate.name, mean, min(scores.values(), default=1.0), shifts, scores)
+    return RankedCandidate(candidate.name, mean, min(scores.values(), default=1.0), shifts, scores)
 
 
 def _fit(patterns: Sequence[Pattern], capacity: float, tolerance: float, angles: int) -> Fit | None:

@@ -40,7 +40,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedFailover:
     """What to do when it fails."""
 
     failure: Failure
@@ -54,7 +54,7 @@ class Prepared:
     """The largest load over capacity afterwards."""
 
 
-def prepare(clos: Clos, flows: Flows, spine: Ints) -> Iterator[Prepared]:
+def prepare(clos: Clos, flows: Flows, spine: Ints) -> Iterator[PreparedFailover]:
     """A plan for every failure that would touch a flow of the routing `spine` (F,)."""
     outward = flows.src != flows.dst
     used = np.unique(spine[outward])
@@ -80,7 +80,7 @@ def rescue(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> tuple[I
     return stranded, greedy.place(fabric, table, demand, order.tolist(), placed)
 
 
-def answer(clos: Clos, flows: Flows, spine: Ints, failure: Failure) -> Prepared:
+def answer(clos: Clos, flows: Flows, spine: Ints, failure: Failure) -> PreparedFailover:
     """What to do when `failure` happens to the routing `spine`."""
     left = failure.after(clos)
     outward = flows.src != flows.dst
@@ -97,4 +97,4 @@ def answer(clos: Clos, flows: Flows, spine: Ints, failure: Failure) -> Prepared:
     choice[~outward] = -1
     rest = Flows(flows.src[on], flows.dst[on], flows.demand[on])
     peak = two_layer.peak(left, rest, choice[on])
-    return Prepared(failure, choice, stranded, cut, peak)
+    return PreparedFailover(failure, choice, stranded, cut, peak)

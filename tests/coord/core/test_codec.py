@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.coord.core import codec
-from hostcc.coord.core.message import MAX_MESSAGE, PROTOCOL, Holding, Message, Probe
+from hostcc.coord.core.message import MAX_MESSAGE, PROTOCOL, Message, Probe, ViewReport
 from tests.coord.records import member
 
 pytestmark = pytest.mark.unit
@@ -24,7 +24,7 @@ FULL = Message(
     buckets=b"\x00\xff",
     entries=bytes(48),
     wanted=bytes(16),
-    holding=Holding("d1", "d0", ask=True),
+    holding=ViewReport("d1", "d0", ask=True),
 )
 
 

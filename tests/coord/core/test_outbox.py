@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.coord.core import codec, summary
-from hostcc.coord.core.message import MAX_ENTRIES, MAX_LEAVES, Holding, Probe
+from hostcc.coord.core.message import MAX_ENTRIES, MAX_LEAVES, Probe, ViewReport
 from hostcc.coord.core.outbox import Outbox
 from hostcc.coord.core.repair import Exchange
 from tests.coord.records import held, record
@@ -40,7 +40,7 @@ def test_everything_arrives_within_bounds(
         out.ping("p", nonce)
         out.ack("p", nonce)
         out.probe("p", Probe("q", nonce))
-    out.holding("p", Holding("d"))
+    out.holding("p", ViewReport("d"))
     if not first:
         out.exchange("p", exchange)
     messages = [codec.decode(codec.encode(one.payload)) for one in out.take()]

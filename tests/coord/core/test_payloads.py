@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from hostcc.coord.core import payloads
 from hostcc.coord.core.message import MAX_PAYLOAD
-from hostcc.coord.core.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile, Waiting
+from hostcc.coord.core.payloads import (
+    FlowEntry,
+    Flows,
+    Links,
+    PathEntry,
+    Paths,
+    Profile,
+    ProfilingClaim,
+)
 from tests.coord.records import member, record
 
 pytestmark = pytest.mark.unit
@@ -29,8 +37,8 @@ def test_there_and_back() -> None:
         ("flows", "job", flows),
         ("paths", "b", paths),
         ("links", "", links),
-        ("waiting", "job", Waiting(turn=True)),
-        ("waiting", "job", Waiting(turn=False, again=True)),
+        ("waiting", "job", ProfilingClaim(turn=True)),
+        ("waiting", "job", ProfilingClaim(turn=False, again=True)),
     ):
         assert payloads.decode(record("a", kind, key, content)) == content
     assert payloads.decode(member("a")) == payloads.Member("a:1", 1)
@@ -92,7 +100,7 @@ def test_measurements_out_of_range(change: dict[str, object]) -> None:
         ("paths", "b", payloads.encode(Paths(())) + b"x"),
         ("paths", "b", zlib.compress(b"\x91" * payloads.MAX_PLAIN)),
         ("paths", "b", zlib.compress(bytes(16 << 20))),
-        ("waiting", "", payloads.encode(Waiting(turn=True))),
+        ("waiting", "", payloads.encode(ProfilingClaim(turn=True))),
         ("waiting", "job", b"\x90"),
         ("waiting", "job", b"\x91\x01"),
     ],
@@ -131,7 +139,9 @@ def test_links_of_many_paths_take_few_bytes() -> None:
 
 
 def test_more_than_this_version_knows_of_a_waiting_job_is_passed_over() -> None:
-    assert payloads.decode(record("a", "waiting", "job", b"\x93\xc3\xc2\x07")) == Waiting(turn=True)
+    assert payloads.decode(record("a", "waiting", "job", b"\x93\xc3\xc2\x07")) == ProfilingClaim(
+        turn=True
+    )
 
 
 def test_kinds_of_a_newer_version_mean_nothing() -> None:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from hostcc.coord.core.membership import Membership
-from hostcc.coord.core.peer_sampling import Circle
+from hostcc.coord.core.peer_sampling import PeerSample
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
 from tests.coord.records import accusation, held, member
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.unit
 OTHERS = [f"h{number}" for number in range(200)]
 
 
-def circle(others: list[str], settings: Settings | None = None) -> tuple[Membership, Circle]:
+def circle(others: list[str], settings: Settings | None = None) -> tuple[Membership, PeerSample]:
     settings = settings or Settings()
     members = Membership("me", Store(settings), settings, Random(1))
     members.adopt(list(others))
-    return members, Circle(members, settings, Random(2))
+    return members, PeerSample(members, settings, Random(2))
 
 
 def test_few_for_long_and_everybody_in_time() -> None:
@@ -49,7 +49,7 @@ def test_the_dead_leave_it_at_once() -> None:
     for name in ("a", "b", "c"):
         store.put(held(member(name)), 0.0)
         members.seen(name, new=True)
-    few = Circle(members, Settings(), Random(2))
+    few = PeerSample(members, Settings(), Random(2))
     few.refresh(0.0)
     for accuser in ("b", "c"):
         store.put(held(accusation(accuser, "a")), 0.0)

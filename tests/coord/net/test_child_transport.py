@@ -21,7 +21,7 @@ from hostcc.coord.net.address import Address
 from hostcc.coord.net.carrier import ProcessStatus
 from hostcc.coord.net.child_transport import ChildTransport
 from hostcc.coord.net.pipe import Pipe
-from hostcc.coord.net.pipe_messages import ENCODER, REPORTS, Heard
+from hostcc.coord.net.pipe_messages import ENCODER, REPORTS, PeerMessage
 from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.errors import HostccError
 from tests.coord.members import LOOPBACK, make_keys, until
@@ -230,8 +230,8 @@ async def test_messages_in_pieces_and_many_at_once() -> None:
         *(
             struct.pack("=I", len(frame)) + frame
             for frame in (
-                ENCODER.encode(Heard("../b", b"x")),
-                ENCODER.encode(Heard("b", bytes(1 << 17))),
+                ENCODER.encode(PeerMessage("../b", b"x")),
+                ENCODER.encode(PeerMessage("b", bytes(1 << 17))),
             )
         ),
     ],

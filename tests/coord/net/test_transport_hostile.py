@@ -249,13 +249,13 @@ async def test_too_many_connections_close_the_door_for_a_while(
     ):
         await good.said(end, b"first")
         socks = [raw(end.transport.address) for _ in range(40)]
-        await until(lambda: end.transport._router._door.closed)
+        await until(lambda: end.transport._router._listener.closed)
         good.send(end, b"the door does not matter to those inside")
         await until(lambda: ("good", b"the door does not matter to those inside") in end.got)
         await asyncio.gather(*(ends(sock, 15.0) for sock in socks))
         for sock in socks:
             sock.close()
-        await until(lambda: not end.transport._router._door.closed)
+        await until(lambda: not end.transport._router._listener.closed)
         with raw(end.transport.address):
             await until(lambda: len(end.transport._router.connections) == 2)
 

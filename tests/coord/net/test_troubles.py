@@ -14,7 +14,7 @@ import pytest
 from hostcc.coord.keys import files
 from hostcc.coord.keys.identity import HostKeys
 from hostcc.coord.net.address import Address
-from hostcc.coord.net.knock import Knock, words
+from hostcc.coord.net.knock import ConnectAttempt, words
 from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.coord.net.troubles import Reason, Trouble
 from hostcc.daemon.api.metrics import TROUBLES
@@ -222,9 +222,9 @@ async def test_deaths_and_returns_are_logged_once(
 async def test_knocking_says_why() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         at = Address("127.0.0.1", server.getsockname()[1])
-        opened = Knock(at, 0.0)
+        opened = ConnectAttempt(at, 0.0)
         await until(lambda: opened.outcome(0.0) == 0)
-    refused = Knock(at, 0.0)
+    refused = ConnectAttempt(at, 0.0)
     await until(lambda: refused.outcome(0.0) == errno.ECONNREFUSED)
     assert words(errno.ECONNREFUSED) == "connection refused"
 

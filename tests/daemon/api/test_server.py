@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hostcc import client
 from hostcc.daemon.api import server as control
 from hostcc.daemon.api.credentials import Peer, group_id, peer_of
-from hostcc.daemon.api.door import listen_at
+from hostcc.daemon.api.listener import listen_at
 from hostcc.daemon.api.messages import MAX_REQUEST_BYTES, Flows, Request, Status, Unfair
 from hostcc.daemon.api.server import Bounds, ControlServer, Turns
 from hostcc.errors import HostccError, InputError, NoAgentError
@@ -340,7 +340,7 @@ def test_readers_take_turns_and_rest() -> None:
     assert asyncio.run(play()).index("one") <= 1
 
 
-def test_a_crowd_of_readers_leaves_root_a_door(
+def test_a_crowd_of_readers_leaves_root_a_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "group_id", lambda name: 77)
@@ -360,7 +360,7 @@ def test_a_crowd_of_readers_leaves_root_a_door(
 
 def test_a_path_too_long_for_a_second_socket_has_one() -> None:
     path = Path("/" + "x" * 104)
-    assert client.door_of_root(path) is None
-    assert client.door_of_root(Path("/run/hostcc/control.sock")) == Path(
+    assert client.root_socket_path(path) is None
+    assert client.root_socket_path(Path("/run/hostcc/control.sock")) == Path(
         "/run/hostcc/control-root.sock"
     )

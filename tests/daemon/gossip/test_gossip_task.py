@@ -19,7 +19,7 @@ from hostcc.config.sections.gossip import GossipConfig
 from hostcc.coord.core.payloads import PROFILE, Profile
 from hostcc.daemon.gossip import profile_records
 from hostcc.daemon.gossip.gossip_task import Gossip
-from hostcc.daemon.supervisor import Parts
+from hostcc.daemon.supervisor import Supervisor
 from hostcc.errors import HostccError
 from hostcc.model import JobProfile
 from tests.coord.members import make_keys, until
@@ -56,7 +56,7 @@ class Site:
             self.host, lambda: self.measured, lambda: {one.job for one in self.measured}
         )
         self.part.every_s = 0.05
-        self.parts = Parts([self.part])
+        self.parts = Supervisor([self.part])
 
     def configure(self, **keys: object) -> None:
         gossip = msgspec.structs.replace(self.host.config.gossip, **keys)

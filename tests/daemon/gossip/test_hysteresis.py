@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from hostcc.daemon.gossip.hysteresis import AGAIN_S, DOUBLINGS, EVERY_S, TURN_S, Held, Steady, step
+from hostcc.daemon.gossip.hysteresis import (
+    AGAIN_S,
+    DOUBLINGS,
+    EVERY_S,
+    TURN_S,
+    ProfileHysteresis,
+    PublishedProfile,
+    step,
+)
 from hostcc.daemon.gossip.profile_records import KEEP_S
 from hostcc.model import JobProfile
 
@@ -21,26 +29,26 @@ def nobody(_: str) -> JobProfile | None:
     return None
 
 
-def told(held: dict[str, Held], one: JobProfile, now: float) -> JobProfile:
+def told(held: dict[str, PublishedProfile], one: JobProfile, now: float) -> JobProfile:
     held.update(step(held, [one], nobody, now))
     return held["j"].profile
 
 
 def test_a_guess_is_told_until_it_is_known() -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     assert told(held, GUESS, 0.0) is GUESS
     assert told(held, SURE, 1.0) is SURE
 
 
 def test_what_was_known_outlives_a_moment_of_doubt() -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     told(held, SURE, 0.0)
     assert told(held, GUESS, KEEP_S) is SURE
     assert told(held, GUESS, KEEP_S + 1) is GUESS
 
 
 def test_a_guess_that_says_the_same_changes_nothing() -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     told(held, GUESS, 0.0)
     for at in range(1, 60):
         a_little = replace(GUESS, bytes_to=(("b", 4.2e6 * (1.3 if at % 2 else 0.8)), ("c", 9.0)))
@@ -63,7 +71,7 @@ def test_a_guess_that_says_the_same_changes_nothing() -> None:
 def test_something_else_is_told_once_it_was_said_for_a_while(
     first: JobProfile, change: dict[str, object]
 ) -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     first = replace(first, comm_start_s=0.1)
     other = replace(first, **change)  # type: ignore[arg-type]
     told(held, first, 0.0)
@@ -75,7 +83,7 @@ def test_something_else_is_told_once_it_was_said_for_a_while(
 
 
 def test_a_mere_rate_gives_way_at_once() -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     told(held, GUESS, 0.0)
     bursts = replace(GUESS, comm_start_s=0.1, compute_s=0.1, period_s=0.25)
     assert told(held, bursts, 0.5) is bursts
@@ -85,14 +93,14 @@ def test_a_mere_rate_gives_way_at_once() -> None:
     "change", [{"period_s": 0.28}, {"slowdown": 1.4}, {"phase_s": 0.1}, {"confidence": 0.8}]
 )
 def test_a_measurement_that_is_about_the_same_changes_nothing(change: dict[str, float]) -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     told(held, SURE, 0.0)
     for at in range(1, 60):
         assert told(held, replace(SURE, **change), float(at)) is SURE  # type: ignore[arg-type]
 
 
 def test_what_changes_again_and_again_is_believed_later_each_time() -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     told(held, GUESS, 0.0)
     at, waits = 0.0, []
     for number in range(DOUBLINGS + 3):
@@ -107,7 +115,7 @@ def test_what_changes_again_and_again_is_believed_later_each_time() -> None:
 
 
 def test_what_changed_lately_changes_at_the_same_time_as_on_other_hosts() -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     other = replace(SURE, period_s=0.5)
     told(held, GUESS, 0.0)
     told(held, SURE, 1.0)
@@ -121,7 +129,7 @@ def test_what_changed_lately_changes_at_the_same_time_as_on_other_hosts() -> Non
 
 
 def test_once_it_was_calm_a_change_is_believed_as_soon_as_ever() -> None:
-    held: dict[str, Held] = {}
+    held: dict[str, PublishedProfile] = {}
     told(held, SURE, 0.0)
     for at in (0.0, 100.0, 200.0):
         other = replace(SURE, period_s=0.5 + at)
@@ -141,7 +149,7 @@ def test_a_guess_takes_the_iteration_that_others_have_measured() -> None:
 
 def test_turns_come_with_the_clock_of_the_day() -> None:
     now, one = [0.0], [GUESS]
-    steady = Steady(lambda: one, nobody, lambda: now[0], lambda: 1e9 + now[0])
+    steady = ProfileHysteresis(lambda: one, nobody, lambda: now[0], lambda: 1e9 + now[0])
     seen = []
     while now[0] < 4 * TURN_S:
         one = [SURE if now[0] < 1 else replace(SURE, period_s=0.5)] if now[0] else [GUESS]
@@ -160,7 +168,7 @@ def test_only_jobs_that_there_are_and_not_at_every_question() -> None:
         asked.append(now[0])
         return measured
 
-    steady = Steady(measure, nobody, lambda: now[0])
+    steady = ProfileHysteresis(measure, nobody, lambda: now[0])
     assert [one.job for one in steady.profiles()] == ["j", "k"]
     measured = []
     assert len(steady.profiles()) == 2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.jobs.history import KEPT, STARTING, History, Interval, Iteration, Recent, recent
 from hostcc.daemon.jobs.sockets import Job
 from tests.fakes import EVENT
@@ -21,7 +21,7 @@ TWO = Interval(2 * PERIOD_S, 2 * SIZE)
 
 def fed(*intervals: Interval, measured: Iteration | None = None) -> dict[str, Any]:
     """The status row of a job after these."""
-    history, jobs = History(), {1: Job("a", 1, Wishes())}
+    history, jobs = History(), {1: Job("a", 1, JobRequest())}
     ended = np.zeros(len(intervals), EVENT)
     ended["slot"] = 1
     ended["bytes"] = [int(size) for _, size in intervals]

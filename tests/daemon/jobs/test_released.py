@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.jobs import released
 from hostcc.model import Change
@@ -51,7 +51,7 @@ def back(change: Change | None, tree: FakeTree) -> dict[int, str]:
 def test_processes_come_back_with_what_was_asked_for(tree: FakeTree) -> None:
     change = let_go(tree, {50: process(700), 51: process(720, 50)})
     assert back(change, tree) == {50: HOME, 51: HOME}
-    assert released.job_of(change).wishes == Wishes(2.0, 5)
+    assert released.job_of(change).wishes == JobRequest(2.0, 5)
 
 
 def test_a_process_that_has_its_number_from_a_dead_one_does_not(tree: FakeTree) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
-from hostcc.config.sections.job import JobConfig, Wishes
+from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.mltcp import MltcpConfig
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.changes.journal import Journal
@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> World:
 
 def test_a_job_from_start_to_end(world: World) -> None:
     table = world.agent()
-    group = table.register("a", Wishes(weight=2.0), os.getpid())
+    group = table.register("a", JobRequest(weight=2.0), os.getpid())
     assert group == world.tree.path("a")
     assert group.is_dir()
     job = table.jobs["a"]
@@ -100,7 +100,7 @@ def test_a_job_from_start_to_end(world: World) -> None:
 
 def test_a_command_has_time_to_enter_its_group(world: World) -> None:
     table = world.agent()
-    table.register("a", Wishes(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())
     table.sweep()
     assert "a" in table.jobs
     world.now += GRACE_S + 1
@@ -110,11 +110,11 @@ def test_a_command_has_time_to_enter_its_group(world: World) -> None:
 
 def test_a_second_command_joins_and_changes_only_what_it_asks(world: World) -> None:
     table = world.agent()
-    table.register("a", Wishes(weight=2.0, bytes_per_iteration=5), os.getpid())
+    table.register("a", JobRequest(weight=2.0, bytes_per_iteration=5), os.getpid())
     told = len(world.backend.told)
-    table.register("a", Wishes(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())
     assert len(world.backend.told) == told
-    table.register("a", Wishes(weight=3.0), os.getpid())
+    table.register("a", JobRequest(weight=3.0), os.getpid())
     params = world.backend.jobs[table.jobs["a"].slot]
     assert (params.weight, params.bytes_per_iteration) == (3.0, 5)
     assert len(table.jobs) == 1
@@ -122,15 +122,15 @@ def test_a_second_command_joins_and_changes_only_what_it_asks(world: World) -> N
 
 def test_members_that_are_gone_leave_the_journal(world: World) -> None:
     table = world.agent()
-    table.register("a", Wishes(), no_such_pid())
-    table.register("a", Wishes(), os.getpid())
+    table.register("a", JobRequest(), no_such_pid())
+    table.register("a", JobRequest(), os.getpid())
     members = [change for change in world.active() if change.startswith("job-member")]
     assert members == [f"job-member:a:{os.getpid()}"]
 
 
 def test_the_toggle_moves_live_sockets_and_is_journalled(world: World) -> None:
     table = world.agent()
-    table.register("a", Wishes(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())
     sock = world.socket_in("a")
     other = FakeSocket()
     world.backend.sockets.append(other)
@@ -144,7 +144,7 @@ def test_the_toggle_moves_live_sockets_and_is_journalled(world: World) -> None:
     table.share(Mode.STATIC, {"a": 4.0, "later": 2.0}, "root asked")
     assert sock.ca == ours
     assert world.backend.jobs[table.jobs["a"].slot].static_weight == 4.0
-    table.register("later", Wishes(), os.getpid())
+    table.register("later", JobRequest(), os.getpid())
     assert world.backend.jobs[table.jobs["later"].slot].static_weight == 2.0
     assert "job-sockets:a" in world.active()
 
@@ -152,7 +152,7 @@ def test_the_toggle_moves_live_sockets_and_is_journalled(world: World) -> None:
 def test_one_walk_for_all_jobs(world: World) -> None:
     table = world.agent()
     for name in "abc":
-        table.register(name, Wishes(), os.getpid())
+        table.register(name, JobRequest(), os.getpid())
     before = world.backend.walks
     table.share(Mode.OFF, {}, "x")
     assert world.backend.walks == before + 1
@@ -168,7 +168,7 @@ def test_port_rules(world: World) -> None:
     assert sock.ca.startswith("hcc_")
     table.sweep()
     assert "r" in table.jobs
-    table.register("r", Wishes(), os.getpid())
+    table.register("r", JobRequest(), os.getpid())
     world.now += GRACE_S + 1
     table.sweep()
     assert table.jobs["r"].group is None
@@ -179,8 +179,8 @@ def test_port_rules(world: World) -> None:
 
 def test_reload_tells_the_kernel_only_what_is_new(world: World) -> None:
     table = world.agent()
-    table.register("a", Wishes(), os.getpid())
-    table.register("b", Wishes(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())
+    table.register("b", JobRequest(), os.getpid())
     sock = world.socket_in("a")
     told, walks = len(world.backend.told), world.backend.walks
     table.configure(Config(agent=OWN))
@@ -194,13 +194,13 @@ def test_reload_tells_the_kernel_only_what_is_new(world: World) -> None:
 
 def test_an_agent_takes_over_jobs_that_still_run(world: World) -> None:
     table = world.agent()
-    table.register("live", Wishes(3.0, 77), os.getpid())
-    table.register("dead", Wishes(), os.getpid())
+    table.register("live", JobRequest(3.0, 77), os.getpid())
+    table.register("dead", JobRequest(), os.getpid())
     world.tree.join("live", 7)
     sock = world.socket_in("live")
     table = world.agent()
     assert list(table.jobs) == ["live"]
-    assert table.jobs["live"].wishes == Wishes(3.0, 77)
+    assert table.jobs["live"].wishes == JobRequest(3.0, 77)
     assert sock.ca.startswith("hcc_")
     assert not world.tree.path("dead").exists()
     assert [c for c in world.active() if "dead" in c] == []
@@ -219,7 +219,7 @@ def test_release_restores_the_host(world: World) -> None:
     rule = JobConfig(name="r", local_ports=(9,))
     table = world.agent(Config(agent=OWN, job=(rule,)))
     world.tree.homes[50] = "/user.slice/x"
-    table.register("a", Wishes(), 50)
+    table.register("a", JobRequest(), 50)
     world.tree.join("a", 50)
     sock = world.socket_in("a")
     table.share(Mode.MLTCP, {}, "x")
@@ -232,7 +232,7 @@ def test_release_restores_the_host(world: World) -> None:
     assert world.active() == []
 
 
-def running(world: World, table: JobTable, job: str, pid: int, wishes: Wishes) -> None:
+def running(world: World, table: JobTable, job: str, pid: int, wishes: JobRequest) -> None:
     """A job with a process that an agent which ends finds by /proc."""
     world.tree.homes[pid] = f"/user.slice/{pid}"
     world.tree.stats[pid] = Stat("python", 1, pid * 100)
@@ -243,8 +243,8 @@ def running(world: World, table: JobTable, job: str, pid: int, wishes: Wishes) -
 @pytest.mark.parametrize("times", [1, 3])
 def test_jobs_that_run_on_come_back_to_the_next_agent(world: World, times: int) -> None:
     table = world.agent()
-    running(world, table, "a", 50, Wishes(3.0, 77, 5e9))
-    running(world, table, "ended", 51, Wishes())
+    running(world, table, "a", 50, JobRequest(3.0, 77, 5e9))
+    running(world, table, "ended", 51, JobRequest())
     sock = world.socket_in("a")
     for _ in range(times):
         table.share(Mode.MLTCP, {}, "x")
@@ -258,7 +258,7 @@ def test_jobs_that_run_on_come_back_to_the_next_agent(world: World, times: int) 
         world.tree.stats.pop(51, None)
         table = world.agent()
         assert list(table.jobs) == ["a"]
-        assert table.jobs["a"].wishes == Wishes(3.0, 77, 5e9)
+        assert table.jobs["a"].wishes == JobRequest(3.0, 77, 5e9)
         assert world.tree.members[world.tree.path("a")] == {50}
         assert world.journal.active["job-member:a:50"].before == "/user.slice/50"
         assert world.active() == ["cgroup", "job-cgroup:a", "job-member:a:50", "job-sockets:a"]
@@ -272,7 +272,7 @@ def test_what_cannot_be_kept_is_undone_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = world.agent()
-    running(world, table, "a", 50, Wishes())
+    running(world, table, "a", 50, JobRequest())
     begin = world.journal.begin
 
     def full(*changed: Change) -> None:
@@ -293,7 +293,7 @@ def test_a_job_that_cannot_be_undone_does_not_keep_the_others(
 ) -> None:
     table = world.agent()
     for pid, name in ((50, "a"), (51, "b"), (52, "c")):
-        running(world, table, name, pid, Wishes())
+        running(world, table, name, pid, JobRequest())
     detach, slot = world.backend.detach_cgroup, table.jobs["b"].slot
 
     def refuses(at: int, cgroup: Path | None = None) -> None:
@@ -314,7 +314,7 @@ def test_a_job_that_cannot_be_undone_does_not_keep_the_others(
 
 def test_groups_of_another_root_are_let_go(world: World) -> None:
     table = world.agent()
-    running(world, table, "a", 50, Wishes())
+    running(world, table, "a", 50, JobRequest())
     table.release("the agent stopped")
     old = world.tree.path("a")
     (world.folder / "other").mkdir()
@@ -327,7 +327,7 @@ def test_groups_of_another_root_are_let_go(world: World) -> None:
 def test_a_group_removed_or_replaced_by_hand_is_noted_and_left(world: World) -> None:
     table = world.agent()
     for name in ("gone", "new"):
-        table.register(name, Wishes(), os.getpid())
+        table.register(name, JobRequest(), os.getpid())
         world.tree.path(name).rmdir()
     (world.folder / "hold").mkdir()  # so that the inode number is not reused
     world.tree.path("new").mkdir()
@@ -344,12 +344,12 @@ def test_a_kernel_that_refuses_leaves_nothing_half_done(world: World) -> None:
     for call in ("attach_cgroup", "set_job_params"):
         world.backend.fail = {call}
         with pytest.raises(BpfError):
-            table.register("a", Wishes(), os.getpid())
+            table.register("a", JobRequest(), os.getpid())
         assert (table.jobs, world.backend.groups) == ({}, {})
         assert not world.tree.path("a").exists()
         assert world.active() == ["cgroup"]
     world.backend.fail = set()
-    table.register("a", Wishes(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())
 
 
 def test_a_journal_that_cannot_be_written_means_no_change(
@@ -363,43 +363,43 @@ def test_a_journal_that_cannot_be_written_means_no_change(
     with monkeypatch.context() as disk:
         disk.setattr("hostcc.daemon.changes.journal.os.fsync", full)
         with pytest.raises(HostccError, match="No space left on device"):
-            table.register("a", Wishes(), os.getpid())
+            table.register("a", JobRequest(), os.getpid())
         assert (table.jobs, world.backend.jobs, world.backend.groups) == ({}, {}, {})
         assert not world.tree.path("a").exists()
-    table.register("a", Wishes(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())
 
 
 def test_slots_go_round_and_run_out(world: World) -> None:
     table = world.agent()
-    table.register("a", Wishes(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())
     world.now += GRACE_S + 1
     table.sweep()
-    table.register("b", Wishes(), os.getpid())
+    table.register("b", JobRequest(), os.getpid())
     assert table.jobs["b"].slot == 2
     for number in range(1022):
         table._new_job(f"n{number}")
     assert sorted(table.by_slot()) == list(range(1, 1024))
     with pytest.raises(HostccError, match="no job slot on this host: all 1023 are in use"):
-        table.register("c", Wishes(), os.getpid())
+        table.register("c", JobRequest(), os.getpid())
 
 
 def test_one_user_has_so_many_slots_and_root_the_last(world: World) -> None:
     few = AgentConfig(network_namespaces="own", per_uid=2, for_root=1020)
     table = world.agent(Config(agent=few))
     for name, uid in (("a", 7), ("b", 7), ("c", 8)):
-        table.register(name, Wishes(), os.getpid(), "found", uid)
+        table.register(name, JobRequest(), os.getpid(), "found", uid)
     before = world.active()
     with pytest.raises(HostccError, match="uid 7 has 2, the most for one user"):
-        table.register("d", Wishes(), os.getpid(), "found", 7)
+        table.register("d", JobRequest(), os.getpid(), "found", 7)
     with pytest.raises(HostccError, match="the last 1020 are for root"):
         table.follow("d", [world.tree.base], "found", 9)
     assert (sorted(table.jobs), world.active()) == (["a", "b", "c"], before)
-    table.register("d", Wishes(), os.getpid())
-    table.register("a", Wishes(), os.getpid())  # root asks for it, too
+    table.register("d", JobRequest(), os.getpid())
+    table.register("a", JobRequest(), os.getpid())  # root asks for it, too
     assert table.slots.held == {None: 2, 7: 1, 8: 1}
-    table.register("e", Wishes(), os.getpid(), "found", 7)
+    table.register("e", JobRequest(), os.getpid(), "found", 7)
     table.configure(Config(agent=OWN))
-    table.register("f", Wishes(), os.getpid(), "found", 7)
+    table.register("f", JobRequest(), os.getpid(), "found", 7)
     assert table.slots.held[7] == 3
 
 
@@ -407,8 +407,8 @@ def test_one_user_has_so_many_slots_and_root_the_last(world: World) -> None:
 def test_whose_a_job_is_is_known_to_the_next_agent(world: World, released: bool) -> None:
     table = world.agent()
     for pid, name in ((50, "a"), (51, "b")):
-        running(world, table, name, pid, Wishes())
-    table.register("theirs", Wishes(), 52, "found", 7)
+        running(world, table, name, pid, JobRequest())
+    table.register("theirs", JobRequest(), 52, "found", 7)
     world.tree.stats[52] = world.tree.stats[50]
     world.tree.enter(world.tree.path("theirs"), 52)
     if released:
@@ -444,7 +444,7 @@ def test_several_registrations_are_put_on_disk_together(
 def test_a_sweep_ends_when_its_time_is_over(world: World) -> None:
     table = world.agent()
     for number in range(10):
-        table.register(f"n{number}", Wishes(), os.getpid())
+        table.register(f"n{number}", JobRequest(), os.getpid())
     world.now += GRACE_S + 1
     forget = table._forget
 
@@ -462,7 +462,7 @@ def test_a_sweep_ends_when_its_time_is_over(world: World) -> None:
 
 def test_processes_return_one_by_one_and_their_job_waits(world: World) -> None:
     table = world.agent()
-    running(world, table, "a", 50, Wishes())
+    running(world, table, "a", 50, JobRequest())
     for pid in (51, 52):
         world.tree.stats[pid] = world.tree.stats[50]
         world.tree.join("a", pid)
@@ -486,7 +486,7 @@ def test_processes_return_one_by_one_and_their_job_waits(world: World) -> None:
 def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
     table = world.agent()
     for number in range(150):
-        table.register(f"n{number}", Wishes(), os.getpid())
+        table.register(f"n{number}", JobRequest(), os.getpid())
     world.now += GRACE_S + 1
     table.sweep()
     assert len(table.jobs) == 150 - SWEEP
@@ -505,13 +505,13 @@ def test_what_may_be_another_job_is_another_edition(world: World) -> None:
 
     assert fresh()
     assert not fresh()
-    group = table.register("a", Wishes(), os.getpid())
+    group = table.register("a", JobRequest(), os.getpid())
     assert fresh()
     world.tree.join("a", 7)
     table.sweep()
     table.refresh("again")
     fresh()
-    table.register("a", Wishes(weight=2.0), os.getpid())
+    table.register("a", JobRequest(weight=2.0), os.getpid())
     assert fresh()
     table.follow("b", [group], "slurm")
     assert fresh()
@@ -574,8 +574,8 @@ def test_release_gives_back_what_is_followed(world: World) -> None:
 
 def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: World) -> None:
     table = world.agent()
-    table.register("a", Wishes(weight=2.0), os.getpid())
-    table.register("b", Wishes(), os.getpid())
+    table.register("a", JobRequest(weight=2.0), os.getpid())
+    table.register("b", JobRequest(), os.getpid())
     slot = table.jobs["a"].slot
     table.prefer("a", "it is profiled")
     assert world.backend.jobs[slot].weight == 2.0 * PREFERENCE
@@ -590,7 +590,7 @@ def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: Wo
 
 def test_what_a_plan_says_is_told_for_both_kinds_of_traffic(world: World) -> None:
     table = world.agent()
-    table.register("ring", Wishes(weight=2.0), os.getpid())
+    table.register("ring", JobRequest(weight=2.0), os.getpid())
     slot = table.jobs["ring"].slot
     assert world.backend.jobs[slot].plain_weight == 2.0
     table.weigh({"ring": 8.0}, "a plan")

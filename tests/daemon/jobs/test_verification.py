@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hostcc import limits
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.jobs import verification
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.mltcp.params import JobParams, Mode, Variant
@@ -25,7 +25,7 @@ def rows(*flows: tuple[int, str, int]) -> np.ndarray:
 
 def job(slot: int, mode: Mode = Mode.MLTCP, variant: Variant = Variant.HOSTCC) -> Job:
     params = JobParams(name=f"j{slot}", variant=variant, mode=mode)
-    return Job(f"j{slot}", slot, Wishes(), params=params)
+    return Job(f"j{slot}", slot, JobRequest(), params=params)
 
 
 def test_the_flag_is_the_kernels() -> None:

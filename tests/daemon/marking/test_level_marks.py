@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from hostcc.config.schema import Config
-from hostcc.config.sections.job import JobConfig, Wishes
+from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
 from hostcc.daemon.marking.level_marks import WALK_S, LevelMarks
-from hostcc.daemon.planning.agreement_status import Made
-from hostcc.paths.marking import JobMark, Walked
+from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.paths.marking import JobMark, WalkResult
 from tests.daemon.planning.made import made
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
@@ -62,10 +62,10 @@ class Kernel:
     def set_cgroup_ids(self, ids: Mapping[int, int]) -> None:
         pass
 
-    def walk(self, where: Iterable[Path | None]) -> Walked:
+    def walk(self, where: Iterable[Path | None]) -> WalkResult:
         assert list(where)
         self.walks.append(dict(self.jobs))
-        return Walked(self.foreign, 0, self.foreign, 0)
+        return WalkResult(self.foreign, 0, self.foreign, 0)
 
     def close(self) -> None:
         self.closed = True
@@ -85,7 +85,7 @@ class World:
         config = Config(agent=OWN, marking=MarkingConfig(enabled=True), job=(rule,))
         self.host = ToyHost(folder, config)
         self.table = self.host.act()
-        self.made: Made | None = made()
+        self.made: PlanResult | None = made()
         self.kernels: list[Kernel] = []
         self.guards: list[Guard] = []
         self.now = 0.0
@@ -109,7 +109,7 @@ class World:
         return self.guards[-1]
 
     def job(self, name: str) -> int:
-        self.table.register(name, Wishes(), os.getpid())
+        self.table.register(name, JobRequest(), os.getpid())
         return self.table.jobs[name].slot
 
     def start(self) -> Kernel:

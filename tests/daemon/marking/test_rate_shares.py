@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.config.schema import Config
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.mltcp import MltcpConfig
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.marking.rate_shares import AGAIN_S, RateShares, Share, of_flows, of_jobs, shown
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.planning.planner import Planner
 from hostcc.mltcp.params import Mode
 from hostcc.model import ClusterView, Flow, PathTable
@@ -48,7 +48,7 @@ def view(sizes: dict[str, tuple[float, tuple[str, ...]]]) -> ClusterView:
     )
 
 
-def made(sizes: dict[str, tuple[float, tuple[str, ...]]]) -> Made:
+def made(sizes: dict[str, tuple[float, tuple[str, ...]]]) -> PlanResult:
     planner = Planner(PlanConfig())
     found = planner.made(planner(view(sizes)))
     assert found is not None
@@ -95,8 +95,8 @@ class World:
         self.host = ToyHost(folder, config)
         table = self.host.act()
         for name in ("x", "y"):
-            table.register(name, Wishes(), os.getpid())
-        self.made: Made | None = made({"x": (1e6, ("fast",)), "y": (2e6, ("fast",))})
+            table.register(name, JobRequest(), os.getpid())
+        self.made: PlanResult | None = made({"x": (1e6, ("fast",)), "y": (2e6, ("fast",))})
         self.shares = RateShares(self.host, lambda: self.made, lambda: "a")
 
     def over(self, marks: dict[str, JobMark], now: float) -> dict[str, JobMark]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.daemon.planning.agreement_status import Made, Standing
+from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
 from hostcc.daemon.planning.planner import Planner
 from tests.schedule.views import job, one_link
 
 
-def made(digest: str = "d", first: str = "a") -> Made:
+def made(digest: str = "d", first: str = "a") -> PlanResult:
     """Of two jobs, a and b, that share a link; `first` goes first.  Job c has no path."""
     profiles = [job(name, work=4.0 if name == first else 1.0) for name in ("a", "b")]
     view = one_link(profiles, [2.0, 2.0])
@@ -22,8 +22,8 @@ def made(digest: str = "d", first: str = "a") -> Made:
     return found
 
 
-def standing(plan: Made | None, now: float = 0.0, **more: Any) -> Standing:
+def standing(plan: PlanResult | None, now: float = 0.0, **more: Any) -> AgreementStatus:
     """A member that holds and follows the view of `plan`."""
     digest = plan.plan.digest if plan is not None else ""
-    at = Standing(digest, digest, True, (), 1, plan, at=now)
+    at = AgreementStatus(digest, digest, True, (), 1, plan, at=now)
     return replace(at, **more)

@@ -7,14 +7,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.daemon.planning.cpu_budget import BURST_S, LONGEST_S, SHARE, Pace
+from hostcc.daemon.planning.cpu_budget import BURST_S, LONGEST_S, SHARE, CpuBudget
 
 COSTS = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=40)
 
 
 def begun(costs: list[float], step_s: float = 0.25) -> list[float]:
     """When plans that cost so much begin, if one is wanted all the time."""
-    pace, at, found = Pace(), 0.0, []
+    pace, at, found = CpuBudget(), 0.0, []
     for cost in costs:
         while not (pace := pace.now(at)).free:
             at += step_s
@@ -34,14 +34,14 @@ def test_a_plan_of_half_a_second_is_made_every_two() -> None:
 
 
 def test_a_calm_while_is_saved_up_but_not_for_ever() -> None:
-    spent = Pace().spent(BURST_S + 0.1)
+    spent = CpuBudget().spent(BURST_S + 0.1)
     assert not spent.free
     assert spent.now(0.5).free
     assert spent.now(1e6).left_s == BURST_S
 
 
 def test_a_clock_that_steps_back_gives_and_takes_nothing() -> None:
-    assert Pace(0.5, 100.0).now(50.0).left_s == 0.5
+    assert CpuBudget(0.5, 100.0).now(50.0).left_s == 0.5
 
 
 @given(COSTS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostcc.daemon.planning.following import STALLED_S, Following, step
+from hostcc.daemon.planning.following import STALLED_S, FollowedPlan, step
 from tests.daemon.planning.made import made, standing
 
 pytestmark = pytest.mark.unit
@@ -15,9 +15,9 @@ AGE_S = 10.0
 PLAN = made("one")
 
 
-def follow(*seen: tuple[float, object]) -> Following:
+def follow(*seen: tuple[float, object]) -> FollowedPlan:
     """What is followed after looking at these, each at its time."""
-    at = Following()
+    at = FollowedPlan()
     for now, what in seen:
         at = step(at, now, what, AGE_S)  # type: ignore[arg-type]
     return at

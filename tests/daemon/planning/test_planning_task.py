@@ -13,10 +13,10 @@ import pytest
 
 from hostcc.config.schema import Config
 from hostcc.config.sections.gossip import GossipConfig
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.daemon.planning.agreement_status import Standing
+from hostcc.daemon.planning.agreement_status import AgreementStatus
 from hostcc.daemon.planning.planning_task import Planning
 from hostcc.errors import HostccError
 from hostcc.mltcp.params import Mode
@@ -34,10 +34,10 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.host = ToyHost(folder, CONFIG)
         self.table = self.host.act()
-        self.table.register("a", Wishes(weight=3.0), os.getpid())
-        self.table.register("c", Wishes(), os.getpid())
+        self.table.register("a", JobRequest(weight=3.0), os.getpid())
+        self.table.register("c", JobRequest(), os.getpid())
         self.now = 0.0
-        self.standing: Standing | None = standing(made())
+        self.standing: AgreementStatus | None = standing(made())
         self.released: list[float] = []
         self.part = Planning(
             self.host, lambda: self.standing, lambda: self.now,
@@ -107,7 +107,7 @@ def test_jobs_with_a_mark_of_their_own_meet_nobody_in_a_queue(world: World) -> N
 
 def test_jobs_that_come_later_get_theirs(world: World) -> None:
     world.tick()
-    world.table.register("b", Wishes(), os.getpid())
+    world.table.register("b", JobRequest(), os.getpid())
     assert world.weights()["b"] == 0.5
 
 

@@ -11,7 +11,7 @@ from hostcc.daemon.planning.rules import (
     MEMBERS_NAMED,
     OPTIONS_NAMED,
     Disagreement,
-    Elsewhere,
+    OtherOptions,
     disagreements,
     rules,
     text,
@@ -66,15 +66,15 @@ def test_who_differs_in_what() -> None:
         own, {"b": own, "c": USUAL, "d": Rules(7, (("plan.levels", "4"),))}, {"e": "0.0.9"}
     )
     assert found == (
-        Disagreement("plan.levels", "4", (Elsewhere("8 (the default)", ("c",), 1),)),
+        Disagreement("plan.levels", "4", (OtherOptions("8 (the default)", ("c",), 1),)),
         Disagreement(
             "scheduler",
             str(REVISION),
-            (Elsewhere("7", ("d",), 1), Elsewhere("unknown (hostcc 0.0.9)", ("e",), 1)),
+            (OtherOptions("7", ("d",), 1), OtherOptions("unknown (hostcc 0.0.9)", ("e",), 1)),
         ),
     )
     (one,) = disagreements(USUAL, {"x": Rules(REVISION, (("plan.new", "1"),))}, {})
-    assert one == Disagreement("plan.new", "the default", (Elsewhere("1", ("x",), 1),))
+    assert one == Disagreement("plan.new", "the default", (OtherOptions("1", ("x",), 1),))
 
 
 def test_what_is_named_is_bounded() -> None:

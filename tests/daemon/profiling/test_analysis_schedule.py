@@ -12,11 +12,11 @@ from hostcc.daemon.profiling.analysis_schedule import (
     LATER_S,
     SURE_S,
     WITH_LATER,
-    Look,
-    Looks,
-    Share,
+    AnalysisRequest,
+    AnalysisSchedule,
+    CpuShare,
 )
-from hostcc.daemon.profiling.expectation import Expecting
+from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.daemon.profiling.tracks import LONGEST_S, LOOK_S, Track
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
@@ -46,14 +46,14 @@ class World:
         self.each = each
         """Of so many bins one is not empty."""
         self.now_ms = 0
-        self.looks = Looks()
+        self.looks = AnalysisSchedule()
         self.tracks = [Track(name, watching.begin(MS), welcome_s=0.0) for name in names]
-        monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name not in self.other)
+        monkeypatch.setattr(ExpectationTracker, "goes_on", lambda _, name: name not in self.other)
         for what, value in (("known", True), ("sure", True), ("settled", True)):
             monkeypatch.setattr(Track, what, value)
         monkeypatch.setattr(Track, "period_s", PERIOD_S)
 
-    def run(self, seconds: float, cost_s: float = 0.001) -> list[tuple[float, Look]]:
+    def run(self, seconds: float, cost_s: float = 0.001) -> list[tuple[float, AnalysisRequest]]:
         """When jobs were looked at, half a second after the other, and these looks."""
         found = []
         for _ in range(round(1000 * seconds / STEP_MS)):
@@ -103,10 +103,10 @@ def test_such_looks_have_a_share_of_their_own(monkeypatch: pytest.MonkeyPatch) -
     world.other = "abc"
     seconds = 600
     found = world.run(seconds, cost_s)
-    early = [at_s for at_s, look in found if look.share is Share.OTHERWISE]
-    spent_s, owed_s = cost_s * len(early), CREDIT_S + Share.OTHERWISE.value * seconds
+    early = [at_s for at_s, look in found if look.share is CpuShare.OTHERWISE]
+    spent_s, owed_s = cost_s * len(early), CREDIT_S + CpuShare.OTHERWISE.value * seconds
     assert owed_s / 2 < spent_s <= owed_s + 3 * cost_s
-    assert not any(look.thorough for _, look in found if look.share is Share.OTHERWISE)
+    assert not any(look.thorough for _, look in found if look.share is CpuShare.OTHERWISE)
     # When it is used up none waits for longer than it may.
     for name in "abc":
         times_s = [at_s for at_s, look in found if look.track.name == name]
@@ -146,9 +146,9 @@ def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, "ab")
-    monkeypatch.setattr(Expecting, "sure_ns", lambda _, name: {"a": 7.0, "b": 8.0}[name])
+    monkeypatch.setattr(ExpectationTracker, "sure_ns", lambda _, name: {"a": 7.0, "b": 8.0}[name])
     told: list[str] = []
-    monkeypatch.setattr(Expecting, "looked_at", lambda _, name, watch: told.append(name))
+    monkeypatch.setattr(ExpectationTracker, "looked_at", lambda _, name, watch: told.append(name))
     found = [look for _, look in world.run(LATER_S, 0.0)]
     assert [(look.track.name, look.thorough, look.passes) for look in found] == [
         ("a", True, False),

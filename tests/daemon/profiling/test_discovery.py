@@ -11,11 +11,11 @@ from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
 from hostcc.config.sections.discover import DiscoverConfig
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.profiling.discovery import BUSY_GROUP, Discovery, limits_nothing, within
-from hostcc.daemon.profiling.live_jobs import Seen, live_jobs, owners
+from hostcc.daemon.profiling.live_jobs import DiscoveryResult, live_jobs, owners
 from hostcc.system.process_scan import read
-from hostcc.system.processes import Found, Kind, Process, ProcessRef, Snapshot
+from hostcc.system.processes import FoundJob, Kind, Process, ProcessRef, Snapshot
 from hostcc.system.procfs import stat
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
@@ -35,14 +35,14 @@ def me() -> ProcessRef:
     return ProcessRef(PID, found.started)
 
 
-def found(host: ToyHost, *groups: str, loose: tuple[ProcessRef, ...] = ()) -> Found:
+def found(host: ToyHost, *groups: str, loose: tuple[ProcessRef, ...] = ()) -> FoundJob:
     for group in groups:
         (host.folder / "cg" / group).mkdir(exist_ok=True)
     paths = tuple(f"/{group}" for group in groups)
-    return Found("slurm:7", Kind.SLURM, paths, loose=loose, evidence=("cgroup /slurm/7",))
+    return FoundJob("slurm:7", Kind.SLURM, paths, loose=loose, evidence=("cgroup /slurm/7",))
 
 
-def manage(part: Discovery, host: ToyHost, *those: Found, limits: bool = False) -> None:
+def manage(part: Discovery, host: ToyHost, *those: FoundJob, limits: bool = False) -> None:
     mount = host.folder / "cg"
     (mount / "cgroup.subtree_control").write_text("cpu memory\n" if limits else "\n")
     part._seen.found, part._seen.mount = those, mount
@@ -50,7 +50,7 @@ def manage(part: Discovery, host: ToyHost, *those: Found, limits: bool = False) 
 
 
 def test_a_job_with_groups_of_its_own_is_followed_until_it_is_gone(host: ToyHost) -> None:
-    table, part = host.act(), Discovery(host, Seen())
+    table, part = host.act(), Discovery(host, DiscoveryResult())
     manage(part, host, found(host, "job_7"))
     assert table.jobs["slurm:7"].how == "slurm: cgroup /slurm/7"
     (job,) = live_jobs(host, part._seen)
@@ -61,7 +61,7 @@ def test_a_job_with_groups_of_its_own_is_followed_until_it_is_gone(host: ToyHost
 
 def test_without_managing_it_is_only_measured(host: ToyHost) -> None:
     host.config = Config(agent=OWN, discover=DiscoverConfig(manage=False))
-    table, part = host.act(), Discovery(host, Seen())
+    table, part = host.act(), Discovery(host, DiscoveryResult())
     manage(part, host, found(host, "job_7"))
     assert table.jobs == {}
     (job,) = live_jobs(host, part._seen)
@@ -69,7 +69,7 @@ def test_without_managing_it_is_only_measured(host: ToyHost) -> None:
 
 
 def test_loose_processes_are_gathered_only_where_that_costs_no_limit(host: ToyHost) -> None:
-    table, part = host.act(), Discovery(host, Seen())
+    table, part = host.act(), Discovery(host, DiscoveryResult())
     manage(part, host, found(host, loose=(me(),)), limits=True)
     assert table.jobs == {}
     assert part._seen.unmanaged == {"slurm:7": BUSY_GROUP}
@@ -80,9 +80,9 @@ def test_loose_processes_are_gathered_only_where_that_costs_no_limit(host: ToyHo
 
 
 def test_a_refusal_is_the_jobs_own(host: ToyHost) -> None:
-    table, part = host.act(), Discovery(host, Seen())
+    table, part = host.act(), Discovery(host, DiscoveryResult())
     host.engine.backend.fail = {"attach_cgroup"}
-    other = Found("k8s:pod:x", Kind.KUBERNETES, loose=(me(),))
+    other = FoundJob("k8s:pod:x", Kind.KUBERNETES, loose=(me(),))
     manage(part, host, found(host, "job_7"), other)
     assert "told to fail" in part._seen.unmanaged["slurm:7"]
     assert isinstance(BpfError("x"), Exception)
@@ -90,7 +90,7 @@ def test_a_refusal_is_the_jobs_own(host: ToyHost) -> None:
 
 
 def test_another_engine_is_told_anew(host: ToyHost) -> None:
-    part = Discovery(host, Seen())
+    part = Discovery(host, DiscoveryResult())
     manage(part, host, found(host, "job_7"))
     table = host.act()
     manage(part, host, found(host, "job_7"))
@@ -121,9 +121,9 @@ def test_owners_know_found_processes(host: ToyHost) -> None:
     assert owners([], [one]).of(PID) == "slurm:7"
 
 
-def crowd(count: int, uid: int) -> tuple[Found, ...]:
+def crowd(count: int, uid: int) -> tuple[FoundJob, ...]:
     return tuple(
-        Found(f"rdv:{uid}:{number:04}", Kind.RENDEZVOUS, evidence=("x",), owner=uid)
+        FoundJob(f"rdv:{uid}:{number:04}", Kind.RENDEZVOUS, evidence=("x",), owner=uid)
         for number in range(count)
     )
 
@@ -131,8 +131,8 @@ def crowd(count: int, uid: int) -> tuple[Found, ...]:
 def test_a_users_claims_are_admitted_up_to_the_quota_and_stay(
     host: ToyHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    part = Discovery(host, Seen())
-    other = Found("rdv:8:z", Kind.RENDEZVOUS, owner=8)
+    part = Discovery(host, DiscoveryResult())
+    other = FoundJob("rdv:8:z", Kind.RENDEZVOUS, owner=8)
     host.config = Config(agent=AgentConfig(network_namespaces="own", per_uid=3))
     late = crowd(10, 7)[5:]
     first = part._admitted((*late, other))
@@ -148,7 +148,7 @@ def test_a_users_claims_are_admitted_up_to_the_quota_and_stay(
     assert caplog.text.count("claims refused") == 1
     table = host.act()
     for number in range(3):
-        table.register(f"gathered{number}", Wishes(), PID, "x", 7)
+        table.register(f"gathered{number}", JobRequest(), PID, "x", 7)
     assert part._admitted((*crowd(10, 7), other)) == (other,)
 
 
@@ -156,10 +156,10 @@ def test_of_each_user_so_many_processes_are_registered_at_a_look(
     host: ToyHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.config = Config(agent=AgentConfig(network_namespaces="own", per_uid=4))
-    table, part = host.act(), Discovery(host, Seen())
+    table, part = host.act(), Discovery(host, DiscoveryResult())
     monkeypatch.setattr(part, "_is_loose", lambda ref: True)
     made = [
-        Found(f"rdv:{uid}:{job}", Kind.RENDEZVOUS, owner=uid, loose=loose)
+        FoundJob(f"rdv:{uid}:{job}", Kind.RENDEZVOUS, owner=uid, loose=loose)
         for uid in (7, 8)
         for job in range(2)
         if (loose := tuple(ProcessRef(1000 * uid + 100 * job + rank, 1) for rank in range(3)))
@@ -172,9 +172,9 @@ def test_of_each_user_so_many_processes_are_registered_at_a_look(
 
 
 def test_nothing_is_registered_once_the_agent_has_let_go(host: ToyHost) -> None:
-    table, part = host.act(), Discovery(host, Seen())
+    table, part = host.act(), Discovery(host, DiscoveryResult())
     (host.folder / "cg" / "cgroup.subtree_control").write_text("\n")
-    loose = Found("rdv:7:a", Kind.RENDEZVOUS, owner=7, loose=(me(),))
+    loose = FoundJob("rdv:7:a", Kind.RENDEZVOUS, owner=7, loose=(me(),))
     steps = part._managing((loose,), host.folder / "cg")
     next(steps)
     next(steps)  # prepared
@@ -185,7 +185,7 @@ def test_nothing_is_registered_once_the_agent_has_let_go(host: ToyHost) -> None:
 
 
 def test_a_process_in_a_jobs_group_is_not_moved(host: ToyHost, tmp_path: Path) -> None:
-    part = Discovery(host, Seen(), tmp_path)
+    part = Discovery(host, DiscoveryResult(), tmp_path)
     ref = me()
     at = tmp_path / str(ref.pid)
     at.mkdir()
@@ -198,7 +198,7 @@ def test_a_process_in_a_jobs_group_is_not_moved(host: ToyHost, tmp_path: Path) -
 
 def test_a_crowd_does_not_make_looks_rare(host: ToyHost, monkeypatch: pytest.MonkeyPatch) -> None:
     now, spent = 100.0, 0.0
-    part = Discovery(host, Seen(), clock=lambda: now)
+    part = Discovery(host, DiscoveryResult(), clock=lambda: now)
     fulls: list[bool] = []
 
     class Looks:

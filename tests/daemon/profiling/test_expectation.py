@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hostcc.daemon.profiling import expectation as of_expecting
-from hostcc.daemon.profiling.expectation import Expecting
+from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.measure import watch as watching
 from hostcc.measure.destinations import DESTINATION
-from hostcc.measure.meter import Lost, Window
+from hostcc.measure.meter import MissingData, Window
 from hostcc.measure.series import Ints
 from hostcc.measure.watch import Watch
 from tests.measure.jobs import MS, regular
@@ -47,12 +47,19 @@ def window(sent: dict[int, Ints], begin: int, end: int, *, local: bool = False) 
     counts = np.zeros((sum(map(len, words)), 2), np.uint64)
     counts[:, 0] = np.concatenate(words)
     return Window(
-        MS, begin * MS, end - begin, who, np.concatenate(row), np.concatenate(place), counts, Lost()
+        MS,
+        begin * MS,
+        end - begin,
+        who,
+        np.concatenate(row),
+        np.concatenate(place),
+        counts,
+        MissingData(),
     )
 
 
-def expecting(watch: Watch, sent: dict[int, Ints]) -> Expecting:
-    made = Expecting()
+def expecting(watch: Watch, sent: dict[int, Ints]) -> ExpectationTracker:
+    made = ExpectationTracker()
     made.heard(window(sent, LEARNED - 500, LEARNED), JOBS)
     for name in set(JOBS.values()):
         made.looked_at(name, watch)

@@ -12,7 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from hostcc.daemon.profiling.gauges import FAMILIES, gauges
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.profiles import Beside, Known, known
+from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge, known
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.measure.series import ByteSeries, part
 from tests.measure.jobs import MS, regular
@@ -20,16 +20,16 @@ from tests.measure.jobs import MS, regular
 pytestmark = pytest.mark.unit
 
 
-def profiled(name: str, flops: float | None = None) -> Known:
+def profiled(name: str, flops: float | None = None) -> JobKnowledge:
     """100 ms, 40,000 bytes."""
     track, made = Track(name), regular(100, 40)
     for at in range(0, len(made), 1000):
         track.take(part(made, at, at + 1000))
         track.look(track.collect())
-    return known(LiveJob(name, flops=flops), track, Beside())
+    return known(LiveJob(name, flops=flops), track, JobFacts())
 
 
-def page(jobs: dict[str, Known]) -> str:
+def page(jobs: dict[str, JobKnowledge]) -> str:
     class Collector:
         def collect(self) -> Any:
             return gauges(core, jobs)
@@ -60,7 +60,7 @@ def test_a_job_without_a_period_has_no_number() -> None:
     track, flat = Track("b"), np.full(2000, 500)
     track.take(ByteSeries(MS, 0, flat, flat))
     track.look(track.collect())
-    got = samples(page({"b": known(LiveJob("b"), track, Beside())}))
+    got = samples(page({"b": known(LiveJob("b"), track, JobFacts())}))
     assert got['hostcc_profile_confidence{training_job="b"}'] == 0
     assert not any("iteration" in name for name in got)
 

@@ -10,7 +10,7 @@ import pytest
 
 from hostcc.config.schema import Config
 from hostcc.config.sections.measure import MarksConfig
-from hostcc.daemon.profiling.iteration_marks import MOST, Marking
+from hostcc.daemon.profiling.iteration_marks import MOST, MarkListener
 from hostcc.errors import HostccError
 from hostcc.mark import HELLO
 from hostcc.measure.discover.owners import Owners
@@ -32,7 +32,7 @@ async def flood(address: str, rounds: int) -> None:
                 await asyncio.sleep(0)
 
 
-async def until_refused(part: Marking, address: str, count: int) -> None:
+async def until_refused(part: MarkListener, address: str, count: int) -> None:
     """All that is due is taken, and no more."""
     patience = Patience(30)
     while part.view()["refused"] < count and patience.lasts():
@@ -45,7 +45,7 @@ def test_a_flood_is_looked_at_in_parts(tmp_path: Path) -> None:
     async def scene() -> None:
         address = str(tmp_path / "marks.sock")
         host = ToyHost(tmp_path, Config(agent=OWN, marks=MarksConfig(socket=address)))
-        part = Marking(host, Owners)
+        part = MarkListener(host, Owners)
         part.start()
         try:
             await until_refused(part, address, MOST)
@@ -62,7 +62,7 @@ def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     address = tmp_path / "marks.sock"
     address.write_text("precious")
     host = ToyHost(tmp_path, Config(agent=OWN, marks=MarksConfig(socket=str(address))))
-    part = Marking(host, Owners)
+    part = MarkListener(host, Owners)
     with pytest.raises(HostccError, match=r"marks socket .*: something else is there"):
         part.start()
     assert address.read_text() == "precious"

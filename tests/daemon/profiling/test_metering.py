@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.metering import LINGER, Counted, Metering
+from hostcc.daemon.profiling.metering import LINGER, JobReading, Metering
 from hostcc.limits import MAX_JOBS
 from hostcc.measure.cells import chained
 from hostcc.measure.destinations import DESTINATION
-from hostcc.measure.meter import Lost, Window
+from hostcc.measure.meter import MissingData, Window
 from tests.measure.addresses import packed
 
 pytestmark = pytest.mark.unit
@@ -36,7 +36,7 @@ class FakeMeter:
         self.rows: list[tuple[int, str, bool, int]] = []
         """(slot, address, local, bytes sent in each bin)."""
         self.at = 0
-        self.lost = Lost(1, packets=2)
+        self.lost = MissingData(1, packets=2)
         """What each reading says is lost after it."""
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
@@ -200,7 +200,7 @@ def test_who_was_seen_on_loopback_is_known_while_it_lasts(world: World) -> None:
 
 def test_what_is_gathered_is_read_together(world: World) -> None:
     world.sync(LiveJob("a", 5, (world.group("1", 11),)))
-    world.meter.lost = Lost()
+    world.meter.lost = MissingData()
     for size in (3, 4):
         world.meter.rows = [(5, "198.18.0.2", False, size)]
         world.metering.gather()
@@ -214,10 +214,10 @@ def test_what_is_gathered_is_read_together(world: World) -> None:
     assert reading.jobs["a"].sums.sum() == 7 * BINS
     assert len(reading.silence) == 2 * BINS
     assert (world.metering.gathered, world.metering.begins) == (0, False)
-    world.meter.lost = Lost(1, packets=2)
+    world.meter.lost = MissingData(1, packets=2)
     world.metering.gather()
     assert world.metering.gap
-    assert world.metering.lost == Lost(1, packets=2)
+    assert world.metering.lost == MissingData(1, packets=2)
 
 
 @given(
@@ -231,13 +231,13 @@ def test_whoever_is_read_sooner_misses_nothing_and_nothing_twice(
     steps: list[tuple[str, int]],
 ) -> None:
     world, sent = World(), {"a": 0, "b": 0}
-    world.meter.lost = Lost()
+    world.meter.lost = MissingData()
     world.sync(
         LiveJob("a", 5, (world.group("1", 11), world.group("2", 12))),
         LiveJob("b", 6, (world.group("3", 13),)),
     )
     second = MAX_JOBS - 1
-    got: dict[str, list[Counted]] = {"a": [], "b": []}
+    got: dict[str, list[JobReading]] = {"a": [], "b": []}
     for what, size in [("gather", 5), *steps, ("read", 0)]:
         if what == "gather":
             world.meter.rows = [(5, "198.18.0.2", False, size), (second, "198.18.0.3", False, 1)]
@@ -251,7 +251,7 @@ def test_whoever_is_read_sooner_misses_nothing_and_nothing_twice(
         reading = world.metering.read() if what == "read" else world.metering.read_of(set(what))
         assert world.metering.gathered == 0
         for name in got if what == "read" else what:
-            nothing = Counted(reading.silence, (0, 0), NOBODYS, np.zeros((0, 2), np.int64))
+            nothing = JobReading(reading.silence, (0, 0), NOBODYS, np.zeros((0, 2), np.int64))
             got[name].append(reading.jobs.get(name, nothing))
     for name, parts in got.items():
         assert sum(part.total[0] for part in parts) == sent[name]

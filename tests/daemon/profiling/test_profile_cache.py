@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.profile_cache import AGAIN_S, Told
+from hostcc.daemon.profiling.profile_cache import AGAIN_S, ProfileCache
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.model import JobProfile
 from tests.measure.jobs import regular
@@ -22,7 +22,7 @@ class Stage:
     """A known job of 100 ms, and how often its profile was put together."""
 
     def __init__(self, iterations: int = 40) -> None:
-        self.told, self.track, self.made = Told(), Track("a"), 0
+        self.told, self.track, self.made = ProfileCache(), Track("a"), 0
         self.track.take(regular(100, iterations))
         self.track.look(self.track.collect())
 

@@ -10,8 +10,8 @@ import pytest
 
 from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.profiles import Beside, Latest, known, summary, to_share
-from hostcc.daemon.profiling.routes import Way, used
+from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledgeCache, known, summary, to_share
+from hostcc.daemon.profiling.routes import Route, used
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure.destinations import DESTINATION, address
@@ -27,7 +27,7 @@ from tests.measure.test_exchanges import job as shapeless
 pytestmark = pytest.mark.unit
 
 NEAR, FAR = (address(packed(f"198.18.0.{n}")) for n in (2, 3))
-WAYS = {NEAR: Way("eth0", 10**9, nominal=False), FAR: Way("eth1", 10**9, nominal=True)}
+WAYS = {NEAR: Route("eth0", 10**9, nominal=False), FAR: Route("eth1", 10**9, nominal=True)}
 
 
 @pytest.fixture
@@ -46,7 +46,9 @@ def test_what_others_are_told(track: Track) -> None:
         Interval(0.1 * n, 0.1 * n + 0.1, 5e11, 0.5, Source.COUNTERS, ("GPU-1", "GPU-2"))
         for n in range(40)
     ]
-    got = to_share(known(LiveJob("a", weight=3.0), track, Beside(intervals, ways=WAYS)), "h", 1000)
+    got = to_share(
+        known(LiveJob("a", weight=3.0), track, JobFacts(intervals, ways=WAYS)), "h", 1000
+    )
     assert got is not None
     assert (got.job, got.host, got.gpus, got.weight, got.slowdown) == ("a", "h", 2.0, 3.0, 1.0)
     assert got.period_s == pytest.approx(0.1, rel=0.01)
@@ -65,7 +67,7 @@ def test_before_its_iterations_are_known_a_guess_is_told() -> None:
     who["addr"][0] = packed(str(NEAR))
     young.take(part(regular(200, 4), 0, 780), who, np.array([[1, 1]]))
     young.look(young.collect())
-    of = known(LiveJob("a", weight=3.0, flops=2e12), young, Beside())
+    of = known(LiveJob("a", weight=3.0, flops=2e12), young, JobFacts())
     got = to_share(of, "h", 1000)
     assert got is not None
     assert of.measured.period_s is None
@@ -98,7 +100,7 @@ def test_what_is_told_of_a_job_that_collides_does_not_jump() -> None:
     whole = np.concatenate(bursts)
     for seconds in (2, 4, 8, 16):
         upto = whole[: 1000 * seconds]
-        of = known(LiveJob("a"), learned(series(upto, upto, 1_000_000)), Beside())
+        of = known(LiveJob("a"), learned(series(upto, upto, 1_000_000)), JobFacts())
         got = to_share(of, "h", 0.0)
         assert got is not None
         assert (got.confidence == 0.0) == (of.measured.confidence < ENOUGH)
@@ -109,7 +111,7 @@ def test_what_is_told_of_a_job_that_collides_does_not_jump() -> None:
 
 def test_of_an_irregular_job_the_mean_period_is_told() -> None:
     made = shapeless(3, 40)
-    of = known(LiveJob("a"), learned(series(made, None, 1_000_000)), Beside())
+    of = known(LiveJob("a"), learned(series(made, None, 1_000_000)), JobFacts())
     assert of.measured.irregular
     assert of.measured.confidence >= ENOUGH
     got = to_share(of, "h", 0.0)
@@ -123,20 +125,22 @@ def test_of_an_irregular_job_the_mean_period_is_told() -> None:
 
 def test_slower_than_alone(track: Track) -> None:
     track.alone_s = 0.08
-    assert profiles.slowdown(known(LiveJob("a"), track, Beside())) == pytest.approx(1.25, rel=0.01)
+    assert profiles.slowdown(known(LiveJob("a"), track, JobFacts())) == pytest.approx(
+        1.25, rel=0.01
+    )
 
 
 def test_unknown_is_said_with_the_reason(track: Track) -> None:
-    got = summary(known(LiveJob("a"), track, Beside(why="no NVIDIA driver")))
+    got = summary(known(LiveJob("a"), track, JobFacts(why="no NVIDIA driver")))
     assert (got["flop"], got["flop_reason"]) == (None, "no NVIDIA driver")
     assert (got["links"], got["link_time_s"], got["intensity"]) == ([], None, None)
-    nobody = known(LiveJob("b"), Track("b"), Beside())
+    nobody = known(LiveJob("b"), Track("b"), JobFacts())
     assert to_share(nobody, "h", 0.0) is None
     assert summary(nobody)["reason"] == "no traffic yet"
 
 
 def test_a_virtual_links_speed_is_nominal(track: Track) -> None:
-    links = summary(known(LiveJob("a"), track, Beside(ways=WAYS)))["links"]
+    links = summary(known(LiveJob("a"), track, JobFacts(ways=WAYS)))["links"]
     assert [(link["name"], link["nominal"]) for link in links] == [("eth0", False), ("eth1", True)]
 
 
@@ -155,14 +159,14 @@ def test_links_have_their_part_of_the_series() -> None:
 
 
 def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: Track) -> None:
-    latest, job, beside = Latest(), LiveJob("a"), Beside(boundaries_s=[1.0, 1.1])
+    latest, job, beside = JobKnowledgeCache(), LiveJob("a"), JobFacts(boundaries_s=[1.0, 1.1])
     first = latest.known(job, track, beside)
-    assert latest.known(LiveJob("a"), track, Beside(boundaries_s=[1.0, 1.1])) is first
+    assert latest.known(LiveJob("a"), track, JobFacts(boundaries_s=[1.0, 1.1])) is first
     track.alone_s = 0.05
     assert profiles.slowdown(first) == pytest.approx(2, rel=0.01)
     heavier = latest.known(job._replace(weight=2.0), track, beside)
     assert heavier.job.weight == 2.0
-    assert latest.known(job, track, Beside(why="no driver")).beside.why == "no driver"
+    assert latest.known(job, track, JobFacts(why="no driver")).beside.why == "no driver"
     before = latest.known(job, track, beside)
     track.take(part(regular(100, 50), 4000, 5000))
     assert latest.known(job, track, beside) is before
@@ -175,8 +179,8 @@ def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: 
 
 
 def test_looks_that_find_the_same_figures_put_nothing_together_again() -> None:
-    steady, latest, job = learned(regular(100, 40)), Latest(), LiveJob("a")
-    first, watch = latest.known(job, steady, Beside()), steady.watch
+    steady, latest, job = learned(regular(100, 40)), JobKnowledgeCache(), LiveJob("a")
+    first, watch = latest.known(job, steady, JobFacts()), steady.watch
     assert watch is not None
     who = np.zeros(1, DESTINATION)
     who["addr"][0] = packed(str(NEAR))
@@ -184,17 +188,17 @@ def test_looks_that_find_the_same_figures_put_nothing_together_again() -> None:
         steady.take(part(regular(100, 60), at, at + 200), who, np.array([[1, 1]]))
         steady.look(steady.collect())
         assert steady.watch is not watch
-        assert latest.known(job, steady, Beside()) is first
+        assert latest.known(job, steady, JobFacts()) is first
     # Where the traffic goes is part of it.
     who = who.copy()
     who["addr"][0] = packed(str(FAR))
     steady.take(part(regular(100, 60), 4600, 4700), who, np.array([[1, 1]]))
     steady.look(steady.collect())
-    to_both = latest.known(job, steady, Beside())
+    to_both = latest.known(job, steady, JobFacts())
     assert to_both is not first
     # As are figures that were measured again.
     steady.take(part(regular(100, 600), 4700, 45_000), who, np.array([[1, 1]]))
     steady.look(steady.collect())
-    again = latest.known(job, steady, Beside())
+    again = latest.known(job, steady, JobFacts())
     assert again is not to_both
     assert again.measured.measured_ns > to_both.measured.measured_ns

@@ -13,15 +13,15 @@ from hostcc.daemon import rollback
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.profile_cache import Told
+from hostcc.daemon.profiling.profile_cache import ProfileCache
 from hostcc.daemon.profiling.rdma_meter import BIN_NS, Rdma
 from hostcc.measure.discover.owners import Owners
-from hostcc.measure.rdma import Counted, Process, Reading
+from hostcc.measure.rdma import CounterDelta, Process, Reading
 from tests.daemon.profiling.hosts import ToyHost
 
 pytestmark = pytest.mark.unit
 
-NONE = Counted(None, None, None, None)
+NONE = CounterDelta(None, None, None, None)
 HERE = os.getpid()
 
 
@@ -106,7 +106,7 @@ def test_bytes_of_a_port_are_its_only_jobs(world: World) -> None:
     assert [(link.name, link.bits_per_s) for link in links] == [("mlx5_0/1", 100e9)]
     assert track.pattern()[1].period_s == pytest.approx(12 * BIN_NS / 1e9, rel=0.05)
     # What is told of the job is kept while its links are the same.
-    told, made = Told(), list[int]()
+    told, made = ProfileCache(), list[int]()
 
     def make() -> None:
         made.append(1)

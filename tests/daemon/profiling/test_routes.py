@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.daemon.profiling.routes import ASKED, Question, Way, answers
+from hostcc.daemon.profiling.routes import ASKED, Question, Route, answers
 from hostcc.measure import links
 from hostcc.measure.destinations import Address
 
@@ -53,7 +53,7 @@ def test_jobs_of_one_namespace_are_asked_for_together(
             Question("gone", tmp_path / "gone", (NEAR,)),
         ]
     )
-    way = Way("eth0", 10**9, False)
+    way = Route("eth0", 10**9, False)
     assert found == {"a": {NEAR: way}, "b": {NEAR: way}, "c": {}, "own": {NEAR: way}}
     assert kernel.asked == [(same, 2), (other, 1), (None, 1)]
 

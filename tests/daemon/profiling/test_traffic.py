@@ -12,15 +12,15 @@ import pytest
 
 from hostcc.daemon.profiling import routes
 from hostcc.daemon.profiling import traffic as t
-from hostcc.daemon.profiling.analysis_schedule import CREDIT_S, Look, Share
-from hostcc.daemon.profiling.expectation import Expecting
+from hostcc.daemon.profiling.analysis_schedule import CREDIT_S, AnalysisRequest, CpuShare
+from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.metering import Metering
-from hostcc.daemon.profiling.profiles import Beside
-from hostcc.daemon.profiling.routes import Question, Way
+from hostcc.daemon.profiling.profiles import JobFacts
+from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import LONGEST_S, LOOK_S, WELCOME_S, Track
 from hostcc.measure.destinations import DESTINATION, Address
-from hostcc.measure.meter import Lost, Window
+from hostcc.measure.meter import MissingData, Window
 from hostcc.measure.series import Bins, ByteSeries
 from hostcc.system.cgroups import CgroupTree
 from tests.daemon.profiling.hosts import ToyHost
@@ -69,7 +69,7 @@ class Watched:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float) -> None:
         self.meter = Steady()
-        self.meter.lost = Lost()
+        self.meter.lost = MissingData()
         self.looks: list[tuple[float, str, bool]] = []
         host = ToyHost(folder)
         host.act()
@@ -85,7 +85,7 @@ class Watched:
         self.part = t.Traffic(
             host,
             lambda: jobs,
-            lambda _: Beside(),
+            lambda _: JobFacts(),
             make_meter=lambda _: self.meter,
             clock_ns=lambda: self.meter.now_ns,
         )
@@ -114,9 +114,9 @@ async def test_thorough_looks_have_a_share(tmp_path: Path, monkeypatch: pytest.M
     await watched.run(seconds)
     thorough = [at_s for at_s, _, thorough in watched.looks if thorough]
     spent_s = cost_s * len(thorough)
-    owed_s = CREDIT_S + JOBS * (WELCOME_S + cost_s) + Share.LEARNING.value * seconds
+    owed_s = CREDIT_S + JOBS * (WELCOME_S + cost_s) + CpuShare.LEARNING.value * seconds
     assert owed_s / 2 < spent_s <= owed_s + JOBS * cost_s
-    assert thorough[-1] > seconds - 2 * JOBS * cost_s / Share.LEARNING.value
+    assert thorough[-1] > seconds - 2 * JOBS * cost_s / CpuShare.LEARNING.value
     # What is beyond that is only followed, but none waits for longer than its history lasts.
     for name in (f"job-{slot}" for slot in range(1, JOBS + 1)):
         times_s = [at_s for at_s, job, _ in watched.looks if job == name]
@@ -158,7 +158,7 @@ async def test_readings_wait_for_a_look_while_every_pattern_is_known(
     assert taken[: 4 * JOBS] == [BINS] * JOBS + [t.TOGETHER * BINS] * 3 * JOBS
     assert set(taken[-20 * JOBS :]) == {round(waits_s * 1000)}
     # What is lost is not made up for.
-    watched.meter.lost = Lost(bins=3)
+    watched.meter.lost = MissingData(bins=3)
     taken.clear()
     await watched.run(120)
     assert set(taken) == {BINS}
@@ -186,7 +186,7 @@ async def test_who_does_not_go_on_is_read_without_the_others(
     monkeypatch.setattr(Metering, "sync", synced)
     for what in ("known", "sure", "settled"):
         monkeypatch.setattr(Track, what, True)
-    monkeypatch.setattr(Expecting, "goes_on", lambda _, name: name != "job-2")
+    monkeypatch.setattr(ExpectationTracker, "goes_on", lambda _, name: name != "job-2")
     monkeypatch.setattr(t, "PART", 1 / JOBS)
     await Watched(tmp_path, monkeypatch, 1e-4).run(300)
     late = {name: parts[-5:] for name, parts in taken.items()}
@@ -296,8 +296,8 @@ def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
     look_at_all = t.__dict__["_look_at_all"]
     looks = [
-        Look(Track("a"), nothing, True, None),
-        Look(Track("b"), nothing, False, None, 5.0, True),
+        AnalysisRequest(Track("a"), nothing, True, None),
+        AnalysisRequest(Track("b"), nothing, False, None, 5.0, True),
     ]
     assert len(look_at_all(looks)) == 2
     assert said == [True, False]
@@ -310,7 +310,7 @@ class Asked:
         self.at_s: list[float] = []
         self.answered = True
 
-        def answers(questions: list[Question]) -> dict[str, dict[Address, Way]]:
+        def answers(questions: list[Question]) -> dict[str, dict[Address, Route]]:
             self.at_s.append(watched.meter.now_ns / 1e9)
             return {one.job: {} for one in questions} if self.answered else {}
 

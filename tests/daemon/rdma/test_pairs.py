@@ -12,7 +12,7 @@ import pytest
 from hostcc.coord.core.payloads import encode
 from hostcc.daemon.rdma import queue_pair_records
 from hostcc.daemon.rdma.pairs import Senders
-from hostcc.daemon.rdma.queue_pair_flows import Way, view
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
 from hostcc.daemon.rdma.rates import Rates
 from hostcc.daemon.steering import rdma_flows
 from hostcc.schedule.plan import plan as scheduled
@@ -69,7 +69,7 @@ def test_garbage_in_counters_harms_nobody(tmp_path: Path, seed: int) -> None:
         (rng.choice([b"mlx5_0", b"", b"\xff"]), rng.choice([0, 65539]), rng.choice(ends))
         for _ in range(rng.choice([30, plan.QPS]))
     ]
-    ways: dict[Way, float] = {}
+    ways: dict[QueuePairRoute, float] = {}
     for look in range(3):
         raw = plan.CountsEntry.from_buffer_copy(rng.randbytes(ctypes.sizeof(plan.CountsEntry)))
         raw.magic, raw.version, raw.name = plan.MAGIC, plan.VERSION, b"train"

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from hostcc.daemon.rdma.path_tables import AT_ONCE, RETRY_S, Ends, Ways
+from hostcc.daemon.rdma.path_tables import AT_ONCE, RETRY_S, Ends, PathTables
 from hostcc.errors import HostccError
 from hostcc.model import Path, PathTable
 
@@ -36,13 +36,13 @@ def ends(*numbers: int) -> set[Ends]:
     return {(HERE, f"198.18.2.{number}") for number in numbers}
 
 
-async def settle(ways: Ways) -> None:
+async def settle(ways: PathTables) -> None:
     await asyncio.gather(*ways._looks.values())
 
 
 def test_a_few_at_a_time_the_longest_due_first() -> None:
     network, now = Network(), [100.0]
-    ways = Ways(network, lambda: now[0])
+    ways = PathTables(network, lambda: now[0])
 
     async def scene() -> None:
         wanted = ends(*range(5))
@@ -69,7 +69,7 @@ def test_a_few_at_a_time_the_longest_due_first() -> None:
 def test_what_was_known_stays_and_is_asked_again_soon() -> None:
     network, now = Network(), [100.0]
     network.ready.set()
-    ways = Ways(network, lambda: now[0])
+    ways = PathTables(network, lambda: now[0])
 
     async def scene() -> None:
         ways.want(ends(1), EVERY_S)

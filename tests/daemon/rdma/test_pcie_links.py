@@ -10,8 +10,8 @@ import pytest
 from hostcc.coord.core.payloads import LinkName
 from hostcc.daemon.rdma import pcie_links, shim_plan
 from hostcc.daemon.rdma.pairs import Pair, Sender
-from hostcc.daemon.rdma.queue_pair_flows import Way, view
-from hostcc.daemon.rdma.shim_plan import Known
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
+from hostcc.daemon.rdma.shim_plan import ShimInputs
 from hostcc.pcie import sysfs
 from hostcc.pcie.tree import Tree
 from hostcc.schedule.plan import plan
@@ -88,7 +88,7 @@ def test_plan_and_semaphores_agree_on_a_published_server(tree: Tree) -> None:
     senders = [sender("a", 1, NIC), sender("b", 2, NIC), sender("far", 3, FAR_NIC)]
     pairs = pcie_links.pairs_of(tree, senders, {1: [GPU], 2: [OTHER_GPU], 3: ["0000:20:1c.0"]})
     (gated,) = pcie_links.turns(tree, pairs).links
-    ways = {one.job: Way(one.job, one.pairs[0].device, "198.18.1.1", "198.18.2.1")
+    ways = {one.job: QueuePairRoute(one.job, one.pairs[0].device, "198.18.1.1", "198.18.2.1")
             for one in senders}  # fmt: skip
     inside = {
         way: pcie_links.crossed(tree, "h", *pairs[job][way.device][0]) for job, way in ways.items()
@@ -109,5 +109,5 @@ def test_plan_and_semaphores_agree_on_a_published_server(tree: Tree) -> None:
         (heavy,) = weights
         (light,) = {"a", "b"} - {heavy}
         assert levels[heavy] < levels[light]
-        found = shim_plan.jobs(ways, Known(local=plan(now), ways=tuple(ways.values())), {})
+        found = shim_plan.jobs(ways, ShimInputs(local=plan(now), ways=tuple(ways.values())), {})
         assert {job.name: job.level for job in found} == levels

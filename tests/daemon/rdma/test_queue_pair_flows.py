@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.daemon.rdma.queue_pair_flows import Way, view
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
 from hostcc.model import JobProfile, Path, PathTable
 from hostcc.schedule.plan import plan
 
@@ -20,8 +20,8 @@ TABLE = PathTable(
 )
 
 
-def way(job: str, device: str = "mlx5_0") -> Way:
-    return Way(job, device, SRC, DST)
+def way(job: str, device: str = "mlx5_0") -> QueuePairRoute:
+    return QueuePairRoute(job, device, SRC, DST)
 
 
 def test_two_jobs_get_a_path_each() -> None:

@@ -15,11 +15,11 @@ from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
 from hostcc.coord.view import build
 from hostcc.daemon.rdma import queue_pair_records, shim_plan
-from hostcc.daemon.rdma.queue_pair_flows import Way
-from hostcc.daemon.rdma.shim_plan import Known
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
+from hostcc.daemon.rdma.shim_plan import ShimInputs
 from hostcc.daemon.steering import rdma_flows
-from hostcc.daemon.steering.flow_records import Ends, links
-from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.steering.flow_records import FarEnds, links
+from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.model import ClusterView, JobProfile, Path, PathTable
 from hostcc.schedule.plan import plan
 from tests.coord.records import held, member, record
@@ -31,15 +31,15 @@ TO = "198.18.9.1"
 OWNERS = {TO: "far"}
 
 
-def shared(rates: Mapping[Way, float], **more: object) -> Beside:
+def shared(rates: Mapping[QueuePairRoute, float], **more: object) -> RdmaFlows:
     known = {"tables": {(SRC, DST): TABLE}, "inside": {}, "capacities": {}, "profiles": {},
              "on": {}, **more}  # fmt: skip
     return queue_pair_records.beside(rates, **known)  # type: ignore[arg-type]
 
 
 def test_a_flow_for_each_way() -> None:
-    silent = Way("a", "mlx5_0", SRC, "198.18.3.1")
-    nowhere = Way("a", "mlx5_0", "", DST)
+    silent = QueuePairRoute("a", "mlx5_0", SRC, "198.18.3.1")
+    nowhere = QueuePairRoute("a", "mlx5_0", "", DST)
     measured = JobProfile("b", 0.1, 0.05, 7e12, 8.0, period_s=0.2)
     told = shared(
         {way("a"): 1e9, way("b"): 1e9, silent: 10.0, nowhere: 1e9},
@@ -55,7 +55,7 @@ def test_a_flow_for_each_way() -> None:
 
 
 def test_ways_through_different_pcie_links_are_different() -> None:
-    other = Way("b", "mlx5_0", SRC, DST)
+    other = QueuePairRoute("b", "mlx5_0", SRC, DST)
     told = shared({way("a"): 1e9, other: 1e9}, inside={way("a"): (UP,)}, capacities={UP: 4e9})
     assert len(told.tables) == 2
     assert sorted(table.paths[0].links[0] for table in told.tables.values()) == [f"{SRC}>", UP]
@@ -110,9 +110,9 @@ def test_what_sockets_beside_rdma_seem_to_do_is_no_iteration() -> None:
         assert queue_pair_records.known([one], rates)[0] == [one]
 
 
-def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Way]:
+def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], QueuePairRoute]:
     """All that one host says that has a job on one of two paths in the middle."""
-    own = Way(job, "mlx5_0", source, TO)
+    own = QueuePairRoute(job, "mlx5_0", source, TO)
     ways = tuple(
         Path(side, (f"{source}>", f">{side}", f">{TO}"), (port,))
         for side, port in (("left", 50000), ("right", 50001))
@@ -122,7 +122,7 @@ def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Wa
         {own: (on, 50000)},
     )  # fmt: skip
     (guess,) = queue_pair_records.profiles((), {own: 1e9}, {})
-    ends = Ends().update(more.pairs(OWNERS))
+    ends = FarEnds().update(more.pairs(OWNERS))
     told = rdma_flows.paths(more, ends)
     capacities = dict(
         links(tuple(told.values()), (), PathsConfig(), more.capacities).links
@@ -138,7 +138,7 @@ def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Wa
     ], own  # fmt: skip
 
 
-def gossiped() -> tuple[ClusterView, dict[str, Way]]:
+def gossiped() -> tuple[ClusterView, dict[str, QueuePairRoute]]:
     store, ways = Store(Settings()), {}
     for name, source, job in (("h1", "198.18.1.1", "a"), ("h2", "198.18.2.1", "b")):
         said, ways[name] = records(name, source, job, "left")
@@ -159,7 +159,7 @@ def test_jobs_of_two_hosts_are_put_on_different_paths() -> None:
     assert sorted(found.values()) == ["left", "right"]
     (mover,) = [name for name, path in found.items() if path == "right"]
     own = ways[mover]
-    known = Known(
+    known = ShimInputs(
         cluster=agreed, member=mover, ways=(own,),
         tables={(own.source, TO): PathTable(own.source, TO, (
             Path("left", (), (50000,)), Path("right", (), (50001,))))},

@@ -11,7 +11,7 @@ from hostcc.coord.core.payloads import Flows
 from hostcc.daemon.gossip.hysteresis import AGAIN_S, OTHER_GUESS
 from hostcc.daemon.rdma import queue_pair_records
 from hostcc.daemon.rdma.pairs import Pair, Sender
-from hostcc.daemon.rdma.queue_pair_flows import Way, view
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
 from hostcc.daemon.rdma.rates import WINDOW_S, Rates
 from hostcc.daemon.steering import rdma_flows
 from tests.daemon.rdma.test_queue_pair_flows import DST, SRC, TABLE, way
@@ -59,7 +59,9 @@ def test_another_queue_pair_of_a_way_is_counted_from_then_on() -> None:
     assert rates.take(both, 1.0) == {way("a"): GB}
 
 
-def told_to_others(rates: dict[Way, float], before: dict[str, Flows]) -> dict[str, Flows]:
+def told_to_others(
+    rates: dict[QueuePairRoute, float], before: dict[str, Flows]
+) -> dict[str, Flows]:
     more = queue_pair_records.beside(rates, {(SRC, DST): TABLE}, {}, {}, {}, {})
     ends = dict.fromkeys(more.tables, "far")
     return rdma_flows.flows({}, more, ends, before, 1.0)

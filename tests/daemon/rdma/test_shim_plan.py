@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hostcc.daemon.rdma import queue_pair_records, shim_plan
-from hostcc.daemon.rdma.shim_plan import Known, Told
+from hostcc.daemon.rdma.shim_plan import ShimInputs, ShimRoute
 from hostcc.model import FlowPlan, JobPlan, Plan
 from tests.daemon.rdma.test_queue_pair_flows import DST, SRC, TABLE, way
 
@@ -30,11 +30,11 @@ def the_clusters(levels: dict[str, int], paths: dict[str, str]) -> Plan:
     return replace(a_plan(levels, {}), flows=tuple(flows))
 
 
-KNOWN = Known(tables={(SRC, DST): TABLE}, ways=(way("a"), way("b")))
+KNOWN = ShimInputs(tables={(SRC, DST): TABLE}, ways=(way("a"), way("b")))
 
 
 def test_without_any_plan_nothing_is_asked() -> None:
-    (one,) = shim_plan.jobs(["a"], Known(), {})
+    (one,) = shim_plan.jobs(["a"], ShimInputs(), {})
     assert (one.traffic_class, one.ports, one.pacing, one.gates) == (None, (), None, ())
     assert one.level == 7
 
@@ -56,12 +56,15 @@ def test_the_clusters_plan_comes_first() -> None:
 
 def test_ports_stay_while_they_are_on_the_path() -> None:
     known = replace(KNOWN, local=a_plan({"a": 3}, {"a": "right"}))
-    assert ports(known, Told("right", (50003,))) == (50003,)
-    assert ports(known, Told("right", (50003, 50000))) == (50003, 50001)  # one leads elsewhere now
-    assert ports(known, Told("right", (50000, 50002))) == (50001, 50003)  # all do
+    assert ports(known, ShimRoute("right", (50003,))) == (50003,)
+    assert ports(known, ShimRoute("right", (50003, 50000))) == (
+        50003,
+        50001,
+    )  # one leads elsewhere now
+    assert ports(known, ShimRoute("right", (50000, 50002))) == (50001, 50003)  # all do
 
 
-def ports(known: Known, before: Told) -> tuple[int, ...]:
+def ports(known: ShimInputs, before: ShimRoute) -> tuple[int, ...]:
     (one,) = shim_plan.jobs(["a"], known, {("a", DST): before})
     return dict(one.ports)[DST]
 
@@ -70,7 +73,7 @@ def test_what_a_plan_has_moved_is_not_taken_back_by_one_that_did_not_know() -> N
     known = replace(KNOWN, cluster=the_clusters({"a": 3}, {"a": "right"}), member="me")
     (one,) = shim_plan.jobs(["a"], known, {})
     moved = shim_plan.told([one], known)
-    assert moved == {("a", DST): Told("right", (50001, 50003))}
+    assert moved == {("a", DST): ShimRoute("right", (50001, 50003))}
     name = f"me/{queue_pair_records.flow_id(way('a'))}"
     stays = replace(known, cluster=the_clusters({"a": 3}, {"a": "left"}), stays={name})
     assert ports(stays, moved["a", DST]) == (50001, 50003)
@@ -80,8 +83,8 @@ def test_what_a_plan_has_moved_is_not_taken_back_by_one_that_did_not_know() -> N
 def test_what_switches_hash_elsewhere_was_not_moved() -> None:
     name = f"me/{queue_pair_records.flow_id(way('a'))}"
     known = replace(KNOWN, cluster=the_clusters({"a": 3}, {"a": "left"}), member="me", stays={name})
-    assert ports(known, Told("right", (50000, 50002))) == (50000, 50002)  # they lead left now
-    assert ports(known, Told("gone", (50001,))) == (50000, 50002)
+    assert ports(known, ShimRoute("right", (50000, 50002))) == (50000, 50002)  # they lead left now
+    assert ports(known, ShimRoute("gone", (50001,))) == (50000, 50002)
 
 
 def test_a_path_that_is_gone() -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from hostcc.daemon.changes.journal import Journal
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.rdma import queue_pair_records
-from hostcc.daemon.rdma.path_tables import Ways
-from hostcc.daemon.rdma.queue_pair_flows import Way as RdmaWay
+from hostcc.daemon.rdma.path_tables import PathTables
+from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute as RdmaWay
 from hostcc.daemon.rdma.transport import Transport
 from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
@@ -67,14 +67,14 @@ class Stage:
     def __init__(self, folder: Path, **rdma: Any) -> None:
         self.world = World(folder, **rdma)
         self.network = Network()
-        self.made: Made | None = None
+        self.made: PlanResult | None = None
         self.sending: dict[str, tuple[Process, int]] = {}
         """Job -> its process, and bytes per second."""
         self.sent: dict[str, int] = {}
         world = self.world
         self.part = Transport(
             world.host, world.looking, list, lambda: self.made,
-            Ways(self.network, lambda: world.now), lambda: "me", lambda: world.now,
+            PathTables(self.network, lambda: world.now), lambda: "me", lambda: world.now,
         )  # fmt: skip
 
     def run(self, seconds: int) -> None:
@@ -188,10 +188,10 @@ def test_the_clusters_plan_is_followed(stage: Stage) -> None:
     assert stage.told().ports("a") == PORTS["left"]
 
 
-def made(flow: str, path: str, level: int) -> Made:
+def made(flow: str, path: str, level: int) -> PlanResult:
     """One job's plan; what else it was made from is of no interest here."""
     plan = Plan("d", (JobPlan("a", 0, level, 1.0),), (FlowPlan(flow, path),))
-    return Made(plan, solved(ClusterView(), Options()))
+    return PlanResult(plan, solved(ClusterView(), Options()))
 
 
 def test_the_others_are_told(stage: Stage) -> None:

@@ -15,11 +15,11 @@ import msgspec
 
 from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
-from hostcc.config.sections.job import Wishes
+from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.mltcp import MltcpConfig
 from hostcc.config.sections.pcie import PcieConfig
 from hostcc.config.sections.rdma import RdmaConfig
-from hostcc.daemon.rdma.senders import Looking
+from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.measure.discover.owners import Owners
 from hostcc.mltcp.params import Mode
 from hostcc.verbs import plan
@@ -63,12 +63,14 @@ class World:
             (port / "gid_attrs/ndevs/0").write_text("eth0\n")
         self.owners: dict[int, str] = {}
         self.now = 100.0
-        self.looking = Looking(self.host, lambda: Fixed(self.owners), self.sysfs, lambda: self.now)
+        self.looking = SenderTracker(
+            self.host, lambda: Fixed(self.owners), self.sysfs, lambda: self.now
+        )
         self.pids: list[int] = []
 
     def job(self, name: str, weight: float | None = None) -> None:
         table = self.host.engine.table if self.host.engine else self.host.act()
-        table.register(name, Wishes(weight=weight), os.getpid())
+        table.register(name, JobRequest(weight=weight), os.getpid())
 
     def process(self, job: str, pid: int | None = None, device: str = "mlx5_0") -> Process:
         """`pid`: of a process that there is; each has one file."""

@@ -10,10 +10,10 @@ from hostcc.config.sections.paths import LinkConfig, PathsConfig
 from hostcc.coord.core.payloads import MAX_FLOWS, MAX_LINKS, Flows, encode
 from hostcc.daemon.steering import flow_records
 from hostcc.daemon.steering.elephants import Connection, Elephant
-from hostcc.daemon.steering.flow_records import MBIT, SOON_S, Ends
+from hostcc.daemon.steering.flow_records import MBIT, SOON_S, FarEnds
 from hostcc.daemon.steering.nics import Nic
-from hostcc.daemon.steering.path_discovery import Known
-from hostcc.daemon.steering.state import Picture, target_of
+from hostcc.daemon.steering.path_discovery import TargetPaths
+from hostcc.daemon.steering.state import SteeringState, target_of
 from hostcc.model import Path, PathTable
 from hostcc.paths.exchange_types import FlowKey
 
@@ -23,14 +23,14 @@ NICS = (Nic("eth0", ("10.0.0.1",), 1e9),)
 ENDS = {("10.0.0.1", "10.0.0.2"): "b"}
 
 
-def picture(count: int = 1) -> Picture:
-    made = Picture(nics=NICS)
+def picture(count: int = 1) -> SteeringState:
+    made = SteeringState(nics=NICS)
     for number in range(count):
         key = FlowKey("10.0.0.1", "10.0.0.2", 40000 + number, 5301)
         one = Connection("train", key, 10**9, 0.001, 0.001, 10**6, 0, 0)
         made.elephants[key] = Elephant(one, "b", 1e6 + number)
         target = target_of(key)
-        made.known.setdefault(target, Known(target)).take(
+        made.known.setdefault(target, TargetPaths(target)).take(
             PathTable(
                 "10.0.0.1", "10.0.0.2",
                 (Path("p1", ("10.0.0.1>", ">s1", ">10.0.0.2"), (40000, 61000)),
@@ -125,7 +125,7 @@ def test_links_stay_within_bounds() -> None:
 
 
 def test_ends_are_members_and_further_addresses_have_names_of_their_own() -> None:
-    ends, one, two = Ends(), ("10.0.0.1", "10.0.0.2"), ("10.0.1.1", "10.0.1.2")
+    ends, one, two = FarEnds(), ("10.0.0.1", "10.0.0.2"), ("10.0.1.1", "10.0.1.2")
     assert ends.update({two: "b"}) == {two: "b"}
     both = ends.update({one: "b", two: "b"})
     assert both[two] == "b"

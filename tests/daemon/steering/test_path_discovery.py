@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from hostcc.daemon.steering.path_discovery import RETRY_S, Asked, Given, Known, Probes, passable
+from hostcc.daemon.steering.path_discovery import (
+    RETRY_S,
+    ExternalPaths,
+    ProbeRequest,
+    Probes,
+    TargetPaths,
+    passable,
+)
 from hostcc.model import Path, PathTable
 from hostcc.paths.packets import Target
 from hostcc.paths.refresh import RefreshSettings
-from hostcc.paths.search import SILENT, Found, Hops, SearchSettings
+from hostcc.paths.search import SILENT, Hops, SearchResult, SearchSettings
 from hostcc.paths.tables import LinkNames
 
 pytestmark = pytest.mark.unit
@@ -41,16 +48,16 @@ class Network:
 
     def search(
         self, target: Target, ports: Iterable[int], settings: SearchSettings, limit_s: float
-    ) -> Found:
+    ) -> SearchResult:
         assert (target, limit_s > 0) == (TARGET, True)
         most = settings.max_ports if not settings.risk else 20
         chosen = tuple(port for port, _ in zip(ports, range(most), strict=False))
         self.asked.append(chosen)
         if self.down >= {"s1", "s2"}:
-            return Found({}, 0, 1, 1, 1.0, 0.0, False, {})
+            return SearchResult({}, 0, 1, 1, 1.0, 0.0, False, {})
         ways = {port: self.way(port) for port in chosen if port not in self.silent}
         rtt = dict.fromkeys(ways.values(), self.rtt_s.pop(0) if self.rtt_s else 0.001)
-        return Found(ways, 4, 1, 0, 0.0, 1.0, self.sprayed, rtt)
+        return SearchResult(ways, 4, 1, 0, 0.0, 1.0, self.sprayed, rtt)
 
 
 @pytest.fixture
@@ -65,13 +72,13 @@ def probes(net: Network, **fresh: Any) -> Probes:
     )  # fmt: skip
 
 
-def looked(net: Network, by: Probes, known: Known) -> None:
+def looked(net: Network, by: Probes, known: TargetPaths) -> None:
     assert by.due(known, net.now)
     by.look(known)
 
 
 def test_first_everything_then_spot_checks(net: Network) -> None:
-    by, known = probes(net), Known(TARGET, asked=Asked((40000, 40001), 1))
+    by, known = probes(net), TargetPaths(TARGET, asked=ProbeRequest((40000, 40001), 1))
     looked(net, by, known)
     assert known.table is not None
     assert len(known.table.paths) == 2
@@ -97,7 +104,7 @@ def test_first_everything_then_spot_checks(net: Network) -> None:
 def test_a_queue_that_comes_and_goes_is_no_other_way(
     net: Network, rtt_s: list[float], asked: int, full: bool
 ) -> None:
-    by, known = probes(net, rtt_floor_s=0.02), Known(TARGET)
+    by, known = probes(net, rtt_floor_s=0.02), TargetPaths(TARGET)
     looked(net, by, known)
     net.now, net.rtt_s, net.asked = 11.0, rtt_s, []
     looked(net, by, known)
@@ -106,7 +113,7 @@ def test_a_queue_that_comes_and_goes_is_no_other_way(
 
 
 def test_another_way_is_not_doubted(net: Network) -> None:
-    by, known = probes(net), Known(TARGET)
+    by, known = probes(net), TargetPaths(TARGET)
     looked(net, by, known)
     net.down.add("s1")
     net.now, net.asked = 11.0, []
@@ -116,7 +123,7 @@ def test_another_way_is_not_doubted(net: Network) -> None:
 
 
 def test_a_change_has_everything_looked_at_again(net: Network) -> None:
-    by, known = probes(net), Known(TARGET, asked=Asked((40001,), 1))
+    by, known = probes(net), TargetPaths(TARGET, asked=ProbeRequest((40001,), 1))
     looked(net, by, known)
     before = known.path_of(40001)
     net.down, net.now = {"s2"}, 11.0
@@ -133,12 +140,12 @@ def test_a_change_has_everything_looked_at_again(net: Network) -> None:
 
 
 def test_ports_of_new_flows_are_asked_for_and_more_of_every_path(net: Network) -> None:
-    by, known = probes(net), Known(TARGET, asked=Asked((), 1))
+    by, known = probes(net), TargetPaths(TARGET, asked=ProbeRequest((), 1))
     looked(net, by, known)
-    known.asked = Asked((40001,), 1)
+    known.asked = ProbeRequest((40001,), 1)
     looked(net, by, known)
     assert net.asked[-1] == (40001,)
-    known.asked = Asked((40001,), 15)
+    known.asked = ProbeRequest((40001,), 15)
     looked(net, by, known)
     assert len(net.asked[-1]) == 16
     assert known.table is not None
@@ -147,9 +154,9 @@ def test_ports_of_new_flows_are_asked_for_and_more_of_every_path(net: Network) -
 
 
 def test_a_port_without_an_answer_is_left_alone_for_a_while(net: Network) -> None:
-    by, known = probes(net), Known(TARGET)
+    by, known = probes(net), TargetPaths(TARGET)
     looked(net, by, known)
-    net.silent, known.asked = {40001}, Asked((40001,), 1)
+    net.silent, known.asked = {40001}, ProbeRequest((40001,), 1)
     looked(net, by, known)
     assert known.path_of(40001) == ""
     assert not by.due(known, net.now + 1)
@@ -160,9 +167,9 @@ def test_a_port_without_an_answer_is_left_alone_for_a_while(net: Network) -> Non
 @pytest.mark.parametrize("way", [("leaf", SILENT, "leaf2"), ("leaf", "s1"), ()], ids=str)
 def test_a_lost_answer_makes_no_new_way(net: Network, way: Hops) -> None:
     """Nor does one behind which nobody else was asked, so that the way seems to end there."""
-    by, known = probes(net), Known(TARGET)
+    by, known = probes(net), TargetPaths(TARGET)
     looked(net, by, known)
-    known.asked = Asked((40001,), 1)
+    known.asked = ProbeRequest((40001,), 1)
     net.way = lambda port: way  # type: ignore[method-assign]
     looked(net, by, known)
     assert known.table is not None
@@ -171,9 +178,9 @@ def test_a_lost_answer_makes_no_new_way(net: Network, way: Hops) -> None:
 
 
 def test_another_way_of_a_new_port_is_one(net: Network) -> None:
-    by, known = probes(net), Known(TARGET)
+    by, known = probes(net), TargetPaths(TARGET)
     looked(net, by, known)
-    known.asked = Asked((40001,), 1)
+    known.asked = ProbeRequest((40001,), 1)
     net.way = lambda port: ("leaf", "s3", "leaf2")  # type: ignore[method-assign]
     looked(net, by, known)
     assert known.table is not None
@@ -183,7 +190,7 @@ def test_another_way_of_a_new_port_is_one(net: Network) -> None:
 
 @pytest.mark.parametrize("what", ["sprayed", "silent"])
 def test_nothing_to_choose(net: Network, what: str) -> None:
-    by, known = probes(net), Known(TARGET)
+    by, known = probes(net), TargetPaths(TARGET)
     net.sprayed = what == "sprayed"
     net.down = set() if net.sprayed else {"s1", "s2"}
     looked(net, by, known)
@@ -204,7 +211,7 @@ def test_ways_on_which_nobody_answers_where_others_do_are_left_alone() -> None:
 
 
 def test_what_is_missed_is_remembered_until_it_is_seen_again(net: Network) -> None:
-    by, known = probes(net), Known(TARGET)
+    by, known = probes(net), TargetPaths(TARGET)
     looked(net, by, known)
     before = known.links
     net.down, net.now = {"s2"}, 5.0
@@ -229,7 +236,7 @@ class Book:
 
 def test_other_sources_are_asked_again_from_time_to_time(net: Network) -> None:
     book = Book()
-    by, known = Given(lambda: book, 60.0, lambda: net.now), Known(TARGET)
+    by, known = ExternalPaths(lambda: book, 60.0, lambda: net.now), TargetPaths(TARGET)
     assert by.due(known, 0.0)
     by.look(known)
     assert known.path_of(61000) == "p"

@@ -15,7 +15,7 @@ from hostcc.daemon.steering.pauses import (
     LAST,
     SHORTEST_S,
     SURE,
-    Waiting,
+    PendingMoves,
     next_pause,
     wait_s,
 )
@@ -69,7 +69,7 @@ def test_where_nothing_is_known_it_moves_at_once(job: JobProfile | None) -> None
 
 @pytest.mark.asyncio
 async def test_what_waits_goes_once_unless_it_is_ended() -> None:
-    waiting, gone = Waiting(), list[str]()
+    waiting, gone = PendingMoves(), list[str]()
     waiting.begin(FLOW, 61001, 0.0, lambda: gone.append("at once"))
     assert (gone, len(waiting)) == (["at once"], 0)
     waiting.begin(FLOW, 61001, 30.0, lambda: gone.append("replaced"))

@@ -10,7 +10,7 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.coord.core.payloads import MAX_FLOWS, MAX_HOPS, FlowEntry, Flows, Paths, encode
 from hostcc.daemon.steering import flow_records, rdma_flows
 from hostcc.daemon.steering.nics import Nic
-from hostcc.daemon.steering.rdma_flows import Beside
+from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.model import Flow, Path, PathTable
 
 pytestmark = pytest.mark.unit
@@ -20,7 +20,7 @@ FLOW = Flow("roce-1", "train", SRC, DST, 5e6, protocol="roce", dst_port=4791, pa
 TABLE = PathTable(
     SRC, DST, (Path("p1", (PCIE, "10.0.0.1>", ">s1", ">10.0.0.2"), tuple(range(50000, 50040))),)
 )
-MORE = Beside((FLOW,), {(SRC, DST): TABLE}, {PCIE: 4e9, "unused": 1.0})
+MORE = RdmaFlows((FLOW,), {(SRC, DST): TABLE}, {PCIE: 4e9, "unused": 1.0})
 ENDS = {(SRC, DST): "b:123456"}
 TCP = {"train": Flows((FlowEntry("t", "b", 1e9),)), "other": Flows((FlowEntry("o", "b", 1e9),))}
 
@@ -40,7 +40,7 @@ def test_beside_those_of_sockets() -> None:
     assert [entry.id for entry in told["other"].flows] == ["o"]
     assert (
         rdma_flows.flows(TCP, MORE, {}, {}, 1e6)["train"]
-        == rdma_flows.flows(TCP, Beside(), ENDS, {}, 1e6)["train"]
+        == rdma_flows.flows(TCP, RdmaFlows(), ENDS, {}, 1e6)["train"]
     )  # nobody has its address
 
 

@@ -15,13 +15,13 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.gossip import GossipConfig
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.changes import path_kinds
-from hostcc.daemon.planning.agreement_status import Made
+from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.steering import steer_task as module
 from hostcc.daemon.steering.elephants import Connection, Elephant, flow_id
 from hostcc.daemon.steering.nics import Nic
-from hostcc.daemon.steering.path_discovery import Known
-from hostcc.daemon.steering.state import Picture, target_of
-from hostcc.daemon.steering.steer_task import Steer
+from hostcc.daemon.steering.path_discovery import TargetPaths
+from hostcc.daemon.steering.state import SteeringState, target_of
+from hostcc.daemon.steering.steer_task import SteerTask
 from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.paths.exchange_types import FlowKey
@@ -141,15 +141,15 @@ class Scene:
         self.host = ToyHost(folder, Config(agent=OWN, gossip=gossip, paths=PATHS))
         self.host.act()
         self.now, self.cluster, self.doubts = 100.0, Cluster(), list[str]()
-        self.plan: Made | None = None
+        self.plan: PlanResult | None = None
         self.known: JobProfile | None = None
-        self.picture = Picture(nics=(Nic("eth0", ("10.0.0.1",), 1e9),))
-        known = self.picture.known.setdefault(target_of(KEY), Known(target_of(KEY)))
+        self.picture = SteeringState(nics=(Nic("eth0", ("10.0.0.1",), 1e9),))
+        known = self.picture.known.setdefault(target_of(KEY), TargetPaths(target_of(KEY)))
         ways = (Way("p1", ("x", "y"), (40000, 61000)), Way("p2", ("x", "z"), (61001,)))
         known.take(PathTable("10.0.0.1", "10.0.0.2", ways), 1.0, self.now, "")
         self.sees()
         finding = SimpleNamespace(doubt=lambda _, reason: self.doubts.append(reason))
-        self.part = Steer(
+        self.part = SteerTask(
             self.host, cast("Any", self.cluster), cast("Any", finding), self.picture,
             lambda: self.plan, self.latest,
         )  # fmt: skip
@@ -175,7 +175,7 @@ class Scene:
         flow = f"a/{flow_id(KEY)}"
         still = frozenset({flow} if stays else ())
         plan = Plan(digest, flows=(FlowPlan(flow, path),))
-        self.plan = Made(plan, cast("Any", None), stays=still)
+        self.plan = PlanResult(plan, cast("Any", None), stays=still)
 
     @property
     def hooked(self) -> Hooked:
@@ -203,7 +203,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     made = Scene(tmp_path)
-    monkeypatch.setattr(module, "Hooked", Hooked)
+    monkeypatch.setattr(module, "KernelHooks", Hooked)
     monkeypatch.setattr("hostcc.daemon.steering.steer_task.time.monotonic", lambda: made.now)
     monkeypatch.setattr("hostcc.daemon.steering.steer_task.time.time", lambda: WALL_S)
     monkeypatch.setattr("hostcc.daemon.steering.steer_task.reserve.in_use", lambda *_: set())

@@ -20,7 +20,7 @@ import pytest
 from hostcc.config.schema import Config
 from hostcc.config.sections.gossip import GossipConfig
 from hostcc.config.sections.paths import PathsConfig
-from hostcc.daemon.steering.telemetry_records import MOST, Listening, Records
+from hostcc.daemon.steering.telemetry_records import MOST, Records, TelemetryListener
 from hostcc.errors import HostccError
 from hostcc.paths.packets import TCP, Target
 from tests.daemon.profiling.hosts import OWN, ToyHost
@@ -50,7 +50,7 @@ class Scene:
         config = Config(agent=OWN, gossip=GossipConfig(enabled=True), paths=PathsConfig(**paths))
         self.host = ToyHost(folder, config, engine=SimpleNamespace())
         self.records = Records()
-        self.part = Listening(self.host, self.records)
+        self.part = TelemetryListener(self.host, self.records)
 
     def change(self, **more: Any) -> None:
         paths = msgspec.structs.replace(self.host.config.paths, **more)

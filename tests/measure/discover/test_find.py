@@ -13,7 +13,7 @@ from hostcc.limits import MAX_JOBS, is_job_name
 from hostcc.measure.discover.find import find
 from hostcc.system.processes import (
     ENVIRON,
-    Found,
+    FoundJob,
     Kind,
     Pods,
     Process,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.unit
 RULES = Rules()
 
 
-def jobs(name: str, folder: Path, rules: Rules = RULES) -> dict[str, Found]:
+def jobs(name: str, folder: Path, rules: Rules = RULES) -> dict[str, FoundJob]:
     return {job.id: job for job in find(snapshot(name, folder), rules)}
 
 

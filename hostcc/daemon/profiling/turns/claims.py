@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hostcc.coord.core.intake import Held, Slot
+from hostcc.coord.core.intake import CheckedRecord, Slot
 from hostcc.coord.core.payloads import (
     FLOWS,
     PATHS,
@@ -15,10 +15,10 @@ from hostcc.coord.core.payloads import (
     Flows,
     Paths,
     Profile,
-    Waiting,
+    ProfilingClaim,
 )
 
-Said = Mapping[str, Mapping[Slot, Held]]
+Said = Mapping[str, Mapping[Slot, CheckedRecord]]
 """Member -> its records."""
 
 
@@ -35,7 +35,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ClaimSnapshot:
     """Everything of this at one moment."""
 
     claims: Mapping[str, Claim] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Heard:
     """Those that share a host or a link with any other job."""
 
 
-def gather(said: Said, own: str, waiting: Collection[str]) -> Heard:
+def gather(said: Said, own: str, waiting: Collection[str]) -> ClaimSnapshot:
     """What others than `own` say of turns, and where those jobs are and the ones that are
     `waiting` here."""
     claims: dict[str, Claim] = {}
@@ -54,7 +54,7 @@ def gather(said: Said, own: str, waiting: Collection[str]) -> Heard:
         before = claims.get(job, Claim())
         claims[job] = Claim(before.turn or told.turn, before.again or told.again)
     if not claims and not waiting:
-        return Heard()
+        return ClaimSnapshot()
     places: dict[str, set[str]] = {job: {own} for job in waiting}
     for writer, records in said.items():
         for (kind, job), held in records.items():
@@ -65,7 +65,7 @@ def gather(said: Said, own: str, waiting: Collection[str]) -> Heard:
             elif kind == FLOWS and isinstance(content, Flows):
                 places.setdefault(job, set()).update([writer], _used(records, content))
     uses = Counter(place for of in places.values() for place in of)
-    return Heard(
+    return ClaimSnapshot(
         {job: Claim(one.turn, one.again, frozenset(places[job])) for job, one in claims.items()},
         {job: frozenset(places[job]) for job in waiting},
         frozenset(job for job in waiting if any(uses[place] > 1 for place in places[job])),
@@ -73,7 +73,7 @@ def gather(said: Said, own: str, waiting: Collection[str]) -> Heard:
 
 
 def with_own(
-    heard: Heard, own: str, said: Mapping[str, Waiting], live: Collection[str]
+    heard: ClaimSnapshot, own: str, said: Mapping[str, ProfilingClaim], live: Collection[str]
 ) -> dict[str, Claim]:
     """The claims of everybody, with those of this host (`own`) as it says them now.
 
@@ -83,21 +83,21 @@ def with_own(
     for job in live:
         mine = said.get(job)
         if mine is not None or job in claims:
-            theirs, mine = claims.get(job, Claim()), mine or Waiting(turn=False)
+            theirs, mine = claims.get(job, Claim()), mine or ProfilingClaim(turn=False)
             places = heard.places.get(job, frozenset()) | theirs.places | {own}
             claims[job] = Claim(theirs.turn or mine.turn, theirs.again or mine.again, places)
     return claims
 
 
-def _waiting(said: Said, own: str) -> Iterator[tuple[str, Waiting]]:
+def _waiting(said: Said, own: str) -> Iterator[tuple[str, ProfilingClaim]]:
     for writer, records in said.items():
         if writer != own:
             for (kind, job), held in records.items():
-                if kind == WAITING and isinstance(held.content, Waiting):
+                if kind == WAITING and isinstance(held.content, ProfilingClaim):
                     yield job, held.content
 
 
-def _used(records: Mapping[Slot, Held], flows: Flows) -> Iterator[str]:
+def _used(records: Mapping[Slot, CheckedRecord], flows: Flows) -> Iterator[str]:
     """Where flows go, and the links of their paths; of all they could take where none is said."""
     for flow in flows.flows:
         yield flow.dst

@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Collection, Mapping
 
-from hostcc.coord.core.payloads import WAITING, Waiting
+from hostcc.coord.core.payloads import WAITING, ProfilingClaim
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.profiling.turns import claims, order
-from hostcc.daemon.profiling.turns.claims import Heard, Said
-from hostcc.daemon.profiling.turns.local import Others
+from hostcc.daemon.profiling.turns.claims import ClaimSnapshot, Said
+from hostcc.daemon.profiling.turns.local import RemoteTurns
 from hostcc.daemon.profiling.turns.order import Place
 from hostcc.log import get_logger
 
@@ -22,12 +22,12 @@ SHARE = 50.0
 """...and they take at most the this-manieth part of the time."""
 
 
-class Elsewhere:
+class ClusterTurns:
     """Nothing is heard and nobody told while this host does not gossip."""
 
     def __init__(self, cluster: Cluster | None = None) -> None:
         self._cluster = cluster
-        self._heard: Heard | None = None
+        self._heard: ClaimSnapshot | None = None
         self._moment: object = None
         """Of the cluster, when it was listened to last."""
         self._listened_s = self._took_s = 0.0
@@ -35,8 +35,12 @@ class Elsewhere:
         self._places: dict[str, Place] | None = None
 
     def heed(
-        self, own: Mapping[str, Waiting], live: Collection[str], now_s: float, longest_s: float
-    ) -> Others:
+        self,
+        own: Mapping[str, ProfilingClaim],
+        live: Collection[str],
+        now_s: float,
+        longest_s: float,
+    ) -> RemoteTurns:
         """What the jobs that wait here have to heed.
 
         `own`: what is told of them; `live`: all jobs that are here.
@@ -44,7 +48,7 @@ class Elsewhere:
         moment = self._cluster.moment if self._cluster is not None else None
         if self._cluster is None or moment is None:
             self._forget()
-            return Others()
+            return RemoteTurns()
         wait_s = max(LISTEN_S if own else SELDOM_S, SHARE * self._took_s)
         due = not self._listened_s or now_s >= self._listened_s + wait_s
         idle = self._listening is None or self._listening.done()
@@ -53,12 +57,12 @@ class Elsewhere:
             look = self._listen(self._cluster.said(), self._cluster.name, set(own))
             self._listening = asyncio.get_running_loop().create_task(look)
         if self._heard is None:
-            return Others(behind=frozenset(own))
+            return RemoteTurns(behind=frozenset(own))
         now = claims.with_own(self._heard, self._cluster.name, own, live)
         self._places = order.follow(self._places, now, now_s, longest_s)
         return order.others(self._places, now_s, longest_s)
 
-    def tell(self, own: Mapping[str, Waiting]) -> None:
+    def tell(self, own: Mapping[str, ProfilingClaim]) -> None:
         """Say which jobs wait here, and which one is being profiled."""
         if self._cluster is not None:
             self._cluster.tell(WAITING, own)

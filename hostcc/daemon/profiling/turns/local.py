@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Had:
+class TurnHistory:
     """The turns that a job had."""
 
     changes: int
@@ -43,7 +43,7 @@ class Had:
 
 
 @dataclass(frozen=True)
-class Others:
+class RemoteTurns:
     """What other hosts' turns mean for those here."""
 
     behind: frozenset[str] = frozenset()
@@ -59,7 +59,7 @@ class Turns:
 
     job: str = ""
     since_s: float = 0.0
-    had: Mapping[str, Had] = field(default_factory=dict)
+    had: Mapping[str, TurnHistory] = field(default_factory=dict)
 
 
 def step(
@@ -67,7 +67,7 @@ def step(
     now_s: float,
     jobs: Mapping[str, Candidate],
     longest_s: float,
-    others: Others = Others(),
+    others: RemoteTurns = RemoteTurns(),
 ) -> Turns:
     """Whose turn it is now; `longest_s` 0: nobody's, ever."""
     had = {name: last for name, last in turns.had.items() if name in jobs}
@@ -80,7 +80,7 @@ def step(
                 return turns
         else:
             earlier = had[turns.job].count if turns.job in had else 0
-            ended = Had(current.changes, now_s, not (known or current.sending), earlier + 1)
+            ended = TurnHistory(current.changes, now_s, not (known or current.sending), earlier + 1)
             had = {**had, turns.job: ended}
     turns = Turns(had=had)
     began_s = {name: min(now_s, others.since.get(name, now_s)) for name in jobs}
@@ -91,7 +91,7 @@ def step(
     ]
     if not free:
         return turns
-    chosen = min(free, key=lambda name: (name in had, lot(name)))
+    chosen = min(free, key=lambda name: (name in had, tie_break_hash(name)))
     return replace(turns, job=chosen, since_s=began_s[chosen])
 
 
@@ -110,12 +110,12 @@ def waiting(
     ]
 
 
-def lot(name: str) -> bytes:
+def tie_break_hash(name: str) -> bytes:
     """A job's place in the order of turns: the same on every host."""
     return hashlib.blake2b(name.encode(), digest_size=8).digest()
 
 
-def _due(job: Candidate, last: Had | None, now_s: float, longest_s: float) -> bool:
+def _due(job: Candidate, last: TurnHistory | None, now_s: float, longest_s: float) -> bool:
     if last is None:
         return True
     if last.silent and last.count < UNFINISHED:

@@ -14,7 +14,7 @@ from enum import Enum
 from math import inf
 
 from hostcc.daemon.profiling.turns.claims import Claim
-from hostcc.daemon.profiling.turns.local import Others, lot
+from hostcc.daemon.profiling.turns.local import RemoteTurns, tie_break_hash
 
 SETTLE_S = 4.0
 """A job that is next waits for so long, so that a record that is on its way is heard first."""
@@ -65,9 +65,9 @@ def follow(
     return found
 
 
-def others(places: Mapping[str, Place], now_s: float, longest_s: float) -> Others:
+def others(places: Mapping[str, Place], now_s: float, longest_s: float) -> RemoteTurns:
     """What the hosts' jobs have to heed."""
-    return Others(
+    return RemoteTurns(
         behind=frozenset(
             job
             for job, at in places.items()
@@ -98,4 +98,4 @@ def _over(place: Place, now_s: float, longest_s: float) -> bool:
 
 
 def _rank(job: str, claim: Claim) -> tuple[bool, bool, bytes, str]:
-    return not claim.turn, claim.again, lot(job), job
+    return not claim.turn, claim.again, tie_break_hash(job), job

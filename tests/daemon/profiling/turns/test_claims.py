@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.core.intake import Held, Slot
-from hostcc.coord.core.payloads import Content, FlowEntry, Flows, PathEntry, Paths, Profile, Waiting
-from hostcc.daemon.profiling.turns.claims import Claim, Heard, gather, with_own
+from hostcc.coord.core.intake import CheckedRecord, Slot
+from hostcc.coord.core.payloads import (
+    Content,
+    FlowEntry,
+    Flows,
+    PathEntry,
+    Paths,
+    Profile,
+    ProfilingClaim,
+)
+from hostcc.daemon.profiling.turns.claims import Claim, ClaimSnapshot, gather, with_own
 from tests.coord.records import held, record
 
 pytestmark = pytest.mark.unit
 
-TURN, WAITS = Waiting(turn=True), Waiting(turn=False)
+TURN, WAITS = ProfilingClaim(turn=True), ProfilingClaim(turn=False)
 PROFILE = Profile(1.0, 0.5, 1e12, 8.0)
 
 
-def says(writer: str, **contents: Content | bytes) -> dict[Slot, Held]:
+def says(writer: str, **contents: Content | bytes) -> dict[Slot, CheckedRecord]:
     """`kind_key=content`; bytes: withdrawn."""
     said = {}
     for name, content in contents.items():
@@ -31,7 +39,7 @@ def flows(dst: str, path: str = "") -> Flows:
 def test_what_all_hosts_of_a_job_say_is_one_claim() -> None:
     said = {
         "h1": says("h1", waiting_j=WAITS),
-        "h2": says("h2", waiting_j=Waiting(turn=True, again=True)),
+        "h2": says("h2", waiting_j=ProfilingClaim(turn=True, again=True)),
         "h3": says("h3", profile_j=PROFILE),
     }
     heard = gather(said, "h4", [])
@@ -50,7 +58,7 @@ def test_ones_own_records_are_left_to_what_one_says_now() -> None:
 
 def test_where_nobody_waits_nothing_is_worked_out() -> None:
     said = {"h1": says("h1", profile_j=PROFILE, flows_j=flows("h2"), waiting_k=b"")}
-    assert gather(said, "h2", []) == Heard()
+    assert gather(said, "h2", []) == ClaimSnapshot()
 
 
 def test_links_are_those_of_the_path_that_is_taken() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.coord.core.payloads import WAITING, Waiting
-from hostcc.daemon.profiling.turns.cluster import SELDOM_S, Elsewhere
-from hostcc.daemon.profiling.turns.local import Others, lot
+from hostcc.coord.core.payloads import WAITING, ProfilingClaim
+from hostcc.daemon.profiling.turns.cluster import SELDOM_S, ClusterTurns
+from hostcc.daemon.profiling.turns.local import RemoteTurns, tie_break_hash
 from hostcc.daemon.profiling.turns.order import SETTLE_S
 from tests.coord.members import until
 from tests.daemon.gossip.test_cluster import Host, two
@@ -17,8 +17,8 @@ from tests.daemon.gossip.test_cluster import Host, two
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 LONGEST = 30.0
-FIRST, SECOND = sorted(("j", "k"), key=lot)
-WAITS, TURN = Waiting(turn=False), Waiting(turn=True)
+FIRST, SECOND = sorted(("j", "k"), key=tie_break_hash)
+WAITS, TURN = ProfilingClaim(turn=False), ProfilingClaim(turn=True)
 
 
 class Agent:
@@ -26,9 +26,9 @@ class Agent:
 
     def __init__(self, host: Host) -> None:
         self.host, self.now_s = host, 100.0
-        self.elsewhere = Elsewhere(host.cluster)
+        self.elsewhere = ClusterTurns(host.cluster)
 
-    async def heed(self, own: dict[str, Waiting], after_s: float = SELDOM_S) -> Others:
+    async def heed(self, own: dict[str, ProfilingClaim], after_s: float = SELDOM_S) -> RemoteTurns:
         self.now_s += after_s
         self.elsewhere.tell(own)
         self.elsewhere.heed(own, own, self.now_s, LONGEST)
@@ -65,7 +65,7 @@ async def test_a_turn_that_begins_elsewhere_is_joined(tmp_path: Path) -> None:
         a.elsewhere.tell({FIRST: TURN})
         await until(lambda: says(other, "a", FIRST))
         heed = await b.heed({FIRST: WAITS})
-        assert heed == Others(since={FIRST: b.now_s})
+        assert heed == RemoteTurns(since={FIRST: b.now_s})
 
 
 async def test_what_a_host_that_stops_has_said_is_withdrawn(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ async def test_what_a_host_that_stops_has_said_is_withdrawn(tmp_path: Path) -> N
 
 
 async def test_without_gossip_nobody_is_waited_for() -> None:
-    for elsewhere in (Elsewhere(), Elsewhere(Host(None).cluster)):
+    for elsewhere in (ClusterTurns(), ClusterTurns(Host(None).cluster)):
         elsewhere.tell({FIRST: WAITS})
-        assert elsewhere.heed({FIRST: WAITS}, [FIRST], 1.0, LONGEST) == Others()
+        assert elsewhere.heed({FIRST: WAITS}, [FIRST], 1.0, LONGEST) == RemoteTurns()
         assert not elsewhere.crowded(FIRST)
         elsewhere.stop()

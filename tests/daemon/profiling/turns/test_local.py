@@ -12,9 +12,9 @@ from hostcc.daemon.profiling.turns.local import (
     UNFINISHED,
     Candidate,
     Turns,
-    lot,
     preferred,
     step,
+    tie_break_hash,
 )
 
 pytestmark = pytest.mark.unit
@@ -26,7 +26,7 @@ LONGEST = 30.0
 
 
 def test_one_after_the_other_in_the_same_order_on_every_host() -> None:
-    first, last = sorted("ab", key=lot)
+    first, last = sorted("ab", key=tie_break_hash)
     for jobs in ({"a": NEW, "b": NEW}, {"b": NEW, "a": NEW}):
         turns = step(Turns(), 10.0, jobs, LONGEST)
         assert (turns.job, turns.since_s) == (first, 10.0)

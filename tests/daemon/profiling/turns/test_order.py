@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.coord.core.payloads import Waiting
-from hostcc.daemon.profiling.turns.claims import Claim, Heard, with_own
-from hostcc.daemon.profiling.turns.local import Candidate, Turns, lot, step, waiting
+from hostcc.coord.core.payloads import ProfilingClaim
+from hostcc.daemon.profiling.turns.claims import Claim, ClaimSnapshot, with_own
+from hostcc.daemon.profiling.turns.local import Candidate, Turns, step, tie_break_hash, waiting
 from hostcc.daemon.profiling.turns.order import GRACE_S, SETTLE_S, Place, Stage, follow, others
 
 pytestmark = pytest.mark.unit
 
 LONGEST = 30.0
-A, B = sorted(("a", "b"), key=lot)
+A, B = sorted(("a", "b"), key=tie_break_hash)
 """In the order of their lots."""
 HERE = frozenset({"h"})
 
@@ -122,14 +122,14 @@ class Host:
             for job in self.jobs
         }
 
-    def told(self, now: float) -> dict[str, Waiting]:
+    def told(self, now: float) -> dict[str, ProfilingClaim]:
         names = waiting(self.turns, now, self.candidates(), LONGEST)
         had = self.turns.had
-        said = {job: Waiting(turn=False, again=job in had) for job in names}
+        said = {job: ProfilingClaim(turn=False, again=job in had) for job in names}
         job = self.turns.job
-        return {**said, job: Waiting(turn=True, again=job in had)} if job else said
+        return {**said, job: ProfilingClaim(turn=True, again=job in had)} if job else said
 
-    def tick(self, now: float, step_s: float, heard: Heard) -> None:
+    def tick(self, now: float, step_s: float, heard: ClaimSnapshot) -> None:
         if self.turns.job:
             self.taken[self.turns.job] = self.taken.get(self.turns.job, 0.0) + step_s
         claims = with_own(heard, self.name, self.told(now), self.jobs)
@@ -139,8 +139,8 @@ class Host:
 
 
 def spread(
-    by_host: dict[str, dict[str, Waiting]], own: str, places: dict[str, frozenset[str]]
-) -> Heard:
+    by_host: dict[str, dict[str, ProfilingClaim]], own: str, places: dict[str, frozenset[str]]
+) -> ClaimSnapshot:
     """What is heard of others; every host that has begun says which jobs it has."""
     now = {
         job: frozenset(at for at in of if at in by_host or at.startswith("/"))
@@ -151,7 +151,7 @@ def spread(
         for job, one in said.items() if name != own else ():
             last = found.get(job, Claim())
             found[job] = Claim(last.turn or one.turn, last.again or one.again, now[job])
-    return Heard(found, now)
+    return ClaimSnapshot(found, now)
 
 
 STEP = 1.0
@@ -186,7 +186,7 @@ def test_never_two_that_share_and_everybody_gets_a_turn(
         Host(f"h{index}", tuple(job for job in names if f"h{index}" in places[job]), known)
         for index in range(4)
     ]
-    past: list[dict[str, dict[str, Waiting]]] = []
+    past: list[dict[str, dict[str, ProfilingClaim]]] = []
     clash = tick = 0
     while tick <= max(begins) or any(past[-1].values()):
         assert tick < AT_MOST, "somebody waits forever"

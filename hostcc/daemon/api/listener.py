@@ -32,7 +32,7 @@ def listen_at(path: Path, group: int | None) -> socket.socket:
     return listener
 
 
-class Door:
+class UnixListener:
     """Listens at `path`, for members of `group` or only for root.  Raises HostccError when made."""
 
     def __init__(self, path: Path, group: int | None, serve: Serve, most_bytes: int) -> None:
@@ -43,7 +43,7 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._end = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name=f"door {path.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"listener {path.name}", daemon=True)
 
     def open(self) -> None:
         """Begin to answer."""
