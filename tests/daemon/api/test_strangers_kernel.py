@@ -65,7 +65,7 @@ def longest_s(host: RealHost) -> float:
     return float(host.json("status")["agent"]["loop"]["longest_stall_s"])
 
 
-@pytest.mark.parametrize("deed", ["linger", "pipes"])
+@pytest.mark.parametrize("deed", ["linger", "fuse", "pipes"])
 @pytest.mark.parametrize("name", ["control.sock", "marks.sock"])
 def test_descriptors_of_strangers_hold_nothing_up(host: RealHost, name: str, deed: str) -> None:
     agent = host.start(socket_group=GROUP, heartbeat_s=HEARTBEAT_S, heartbeat_stale_s=30.0)
