@@ -36,6 +36,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
         "gossip_abuse",
         "pauses, hostile connections and floods: what agents outlive",
     ),
+    "control-abuse": ("control_abuse", "how long root waits beside readers who take all they can"),
     "gossip": ("gossip", "rounds, bytes and CPU of gossip in 10 to 10,000 simulated hosts"),
     "gossip-faults": ("gossip_faults", "simulation testing of gossip: seeds of faults"),
     "pcie": ("pcie", "PCIe semaphores: cost, hand-over, two jobs on one emulated link"),
