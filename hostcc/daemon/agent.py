@@ -287,7 +287,7 @@ class Agent:
         else:
             self.config = merged
         configure(merged.agent.log_level, merged.agent.log_format)
-        self.roster.parts.ask()
+        self.roster.parts.recheck()
         log.info("configuration reloaded")
 
     def _rebuild(self, new: Config) -> None:
@@ -442,7 +442,7 @@ class Agent:
             await in_slices(steps)
         self.roster.parts.wake()
         self._known.clear()
-        self.roster.parts.ask()
+        self.roster.parts.recheck()
         await table.moved()
         log.info("how jobs share", mode=request.mode, before=before, by=peer.pid)
         return {
@@ -462,7 +462,7 @@ class Agent:
             self._toggle = None
             allow_more()
             try:
-                await self.roster.parts.settle()
+                await self.roster.parts.stop_disabled()
             finally:
                 problems = await self._restore(engine, "rolled back")
                 self._report(problems)

@@ -68,7 +68,7 @@ class Part(Protocol):
     def every_s(self) -> float:
         """Seconds between ticks."""
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Why this part is not to run now, in words; empty when it is."""
 
     def start(self) -> Awaitable[None] | None:
@@ -130,15 +130,15 @@ class Supervisor:
         for run in reversed(self._runs):
             await each(log, "stop", {run.part.name: run.end})
 
-    async def settle(self) -> None:
+    async def stop_disabled(self) -> None:
         """Stop those that are to be off now, the last one first; does not wait for their turn."""
         for run in reversed(self._runs):
-            await run.settle()
+            await run.stop_disabled()
 
-    def ask(self) -> None:
+    def recheck(self) -> None:
         """Have those that are off look at once whether they may run."""
         for run in self._runs:
-            run.ask()
+            run.recheck()
 
     def wake(self) -> None:
         """Have all take their turn at once."""
@@ -209,7 +209,7 @@ class _PartRunner:
             return await self._failed(error)
 
     async def _turn(self) -> float:
-        self._off = self.part.off()
+        self._off = self.part.disabled_reason()
         if self._off:
             await self.halt()
             self._trouble = ""
@@ -224,16 +224,16 @@ class _PartRunner:
             self._retry_s, self._logged = RETRY_S[0], ""
         return self.part.every_s
 
-    async def settle(self) -> None:
+    async def stop_disabled(self) -> None:
         """Stop the part, if it is to be off."""
-        self._off = self.part.off()
+        self._off = self.part.disabled_reason()
         if self._off:
             runs = self._task is not None
             await self.end()
             if runs:
                 self.begin()
 
-    def ask(self) -> None:
+    def recheck(self) -> None:
         """It has its turn now, if it is off."""
         if self._off:
             self.wake()

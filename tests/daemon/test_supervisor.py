@@ -42,7 +42,7 @@ class Toy:
         self.calls: list[str] = []
         self.shown: dict[str, Any] = {}
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         return self.why_off
 
     def start(self) -> None:
@@ -195,14 +195,14 @@ def test_a_turn_that_takes_long_is_broken_off_before_the_part_is_stopped() -> No
         while "tick" not in part.calls:  # noqa: ASYNC110 - a toy has no events
             await asyncio.sleep(0.01)
         part.why_off = "rolled back"
-        settled = asyncio.create_task(parts.settle())
+        settled = asyncio.create_task(parts.stop_disabled())
         await asyncio.sleep(0.05)
         assert not settled.done()  # what the thread uses must not be gone
         held.set()
         await settled
         assert part.calls == ["start", "tick", "ticked", "stop"]
         part.why_off = ""
-        parts.ask()
+        parts.recheck()
         while part.calls[-1] != "ticked":  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
         await parts.stop()
@@ -257,10 +257,10 @@ def test_a_part_that_fails_wherever_keeps_no_other_from_being_stopped(toy: Toy) 
 def test_what_is_to_be_off_stops_at_once(toy: Toy) -> None:
     run = run_of(toy)
     turn(run)
-    asyncio.run(run.settle())
+    asyncio.run(run.stop_disabled())
     assert run.running
     toy.why_off = "rolled back"
-    asyncio.run(run.settle())
+    asyncio.run(run.stop_disabled())
     assert (run.running, toy.calls[-1], run.status()["reason"]) == (False, "stop", "rolled back")
 
 
@@ -272,14 +272,14 @@ def test_what_may_run_again_begins_when_it_is_asked(
     parts = Supervisor([toy])
 
     async def scene() -> None:
-        parts.ask()
+        parts.recheck()
         parts.start()
         await asyncio.sleep(0.01)
         assert parts.status()[0]["reason"] == "rolled back"
-        parts.ask()
+        parts.recheck()
         toy.why_off = ""
         await asyncio.sleep(0.01)
-        parts.ask()
+        parts.recheck()
         for _ in range(100):
             await asyncio.sleep(0)
         await parts.stop()

@@ -45,7 +45,7 @@ class Gossip:
         self._ending: asyncio.Task[None] | None = None
         self._basis: tuple[object, ...] = ()
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away?"""
         return "" if self._host.config.gossip.enabled else "gossip.enabled is false"
 
@@ -97,7 +97,7 @@ class Gossip:
     def peers(self) -> dict[str, Any]:
         """All other members.  Raises HostccError while this host does not take part."""
         if self._member is None:
-            why = self.off() or "it is not running: see `hostcc status`"
+            why = self.disabled_reason() or "it is not running: see `hostcc status`"
             raise HostccError(f"no gossip: {why}")
         status = self._member.status()
         return {

@@ -64,7 +64,7 @@ class LevelMarks:
         self._walk_due = 0.0
         self._walked = NONE
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away, or nothing may be changed?"""
         if self._host.engine is None:
             return "nothing is changed on this host"

@@ -33,7 +33,7 @@ class LevelQueues:
         self._aside: dict[str, str] = {}
         """Device -> why it is left alone."""
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away, or nothing may be changed?"""
         if self._host.engine is None:
             return "nothing is changed on this host"

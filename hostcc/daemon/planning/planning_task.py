@@ -51,7 +51,7 @@ class Planning:
         self._apart = frozenset[str]()
         """Jobs that share no queue, by that plan and configuration."""
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away?"""
         if not self._host.config.plan.enabled:
             return "plan.enabled is false"
@@ -96,7 +96,7 @@ class Planning:
 
     def made(self) -> PlanResult | None:
         """The same with what it was made from."""
-        if self.off():
+        if self.disabled_reason():
             return None
         config, now = self._host.config.plan, self._clock()
         self._following = step(self._following, now, self._standing(), config.max_age_s)
@@ -108,7 +108,7 @@ class Planning:
         there = of.made is not None
         return {
             "follows": of.digest if there else None,
-            "reason": self.off() or of.why or None,
+            "reason": self.disabled_reason() or of.why or None,
             "held": standing.held if standing is not None else None,
             "active": standing.active if standing is not None else None,
             "agreed": standing.agreed if standing is not None else None,
@@ -143,7 +143,7 @@ class Planning:
         from hostcc.schedule.explain import explain
 
         if made is None:
-            raise HostccError(f"no plan: {self.off() or self._following.why}")
+            raise HostccError(f"no plan: {self.disabled_reason() or self._following.why}")
         shown: dict[str, Any] = msgspec.to_builtins(explain(made.solution, job))
         return shown
 

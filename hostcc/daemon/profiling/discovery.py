@@ -82,7 +82,7 @@ class Discovery:
         asked = self._host.config.discover.every_s
         return max(asked, min(SHARE * self._cost_s, SELDOM_S))
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away?"""
         return "" if self._host.config.discover.enabled else "discover.enabled is false"
 

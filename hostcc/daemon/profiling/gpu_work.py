@@ -45,7 +45,7 @@ class Gpus:
         self._kept: dict[str, deque[Interval]] = {}
         self._gpus = 0
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away, or nobody to look for?"""
         if not self._host.config.gpu.enabled:
             return "gpu.enabled is false"
@@ -92,7 +92,7 @@ class Gpus:
     def why(self) -> str:
         """Why there is nothing to know; empty while there is."""
         if self._poller is None:
-            return self.off() or "not looked at yet"
+            return self.disabled_reason() or "not looked at yet"
         return STALLED if self._poller.stalled else self._poller.why
 
     def intervals(self, job: str) -> Sequence[Interval]:

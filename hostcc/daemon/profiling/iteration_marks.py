@@ -37,7 +37,7 @@ class MarkListener:
         self._over = 0
         self._rarely = LogLimit()
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away?"""
         return "" if self._host.config.marks.enabled else "marks.enabled is false"
 

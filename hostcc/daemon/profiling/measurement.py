@@ -140,7 +140,7 @@ class Measurement:
         }
 
     def _why_not(self, name: str) -> str:
-        if off := self.traffic.off():
+        if off := self.traffic.disabled_reason():
             return off
         if self.traffic.looped(name):
             return f"{name} was seen to exchange over loopback only, which uses no link"

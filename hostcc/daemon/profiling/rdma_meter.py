@@ -70,7 +70,7 @@ class Rdma:
         self._links: dict[Key, Link] = {}
         """Of each port, made once: links are told apart by identity."""
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Is there anything to read?"""
         if not self._host.config.measure.enabled:
             return "measure.enabled is false"

@@ -117,7 +117,7 @@ class Traffic:
         self._root = Path("/")
         self.turns = Turns()
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away?"""
         return "" if self._host.config.measure.enabled else "measure.enabled is false"
 

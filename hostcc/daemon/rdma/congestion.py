@@ -64,11 +64,11 @@ class Congestion:
         """Often while parameters follow a job."""
         return STEP_S if self._steps else TICK_S
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away, or nothing to set?"""
         if self._host.config.rdma.dcqcn == "off":
             return "rdma.dcqcn is off"
-        if why := self._looking.off():
+        if why := self._looking.disabled_reason():
             return why
         now = self._clock()
         if now >= self._ports_at:

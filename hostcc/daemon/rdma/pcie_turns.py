@@ -79,11 +79,11 @@ class Turns:
         """As often as the agent's heartbeat."""
         return self._host.config.agent.heartbeat_s
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away, or nobody to take turns?"""
         if not self._host.config.pcie.enabled:
             return "pcie.enabled is false"
-        return self._looking.off()
+        return self._looking.disabled_reason()
 
     def start(self) -> None:
         """Semaphores are made when somebody needs them."""

@@ -41,7 +41,7 @@ class SenderTracker:
         self.capacities: Mapping[str, float] = {}
         """PCIe link -> bytes per second."""
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Is there anything to look at, and anybody who may act on it?"""
         if not self._host.config.rdma.enabled:
             return "rdma.enabled is false"

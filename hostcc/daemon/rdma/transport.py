@@ -80,9 +80,9 @@ class Transport:
         """As often as the agent's heartbeat."""
         return self._host.config.agent.heartbeat_s
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Is there anybody to tell anything?"""
-        return self._looking.off()
+        return self._looking.disabled_reason()
 
     def start(self) -> None:
         """Make the shared memory."""

@@ -80,10 +80,12 @@ class SteerTask:
 
     # A part.
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away, or somebody else's now?"""
         config = self._host.config.paths
-        why = finding.off(self._host) or ("" if config.steer else "paths.steer is false")
+        why = finding.disabled_reason(self._host)
+        if not why and not config.steer:
+            why = "paths.steer is false"
         if not why and self._aside and config == self._config:
             why = self._aside
         if why and self._host.engine is not None and self._hooked is None and not self._cleaned:
@@ -122,7 +124,7 @@ class SteerTask:
 
     async def stop(self) -> None:
         """Flows go back to their own ports, and everything of ours goes."""
-        kept = self._host.config.agent.on_exit == "keep" and not finding.off(self._host)
+        kept = self._host.config.agent.on_exit == "keep" and not finding.disabled_reason(self._host)
         await self._down(keep=kept)
 
     def verify(self) -> list[Difference]:

@@ -71,7 +71,8 @@ class SteeringParts:
                     "path": picture.path_of(key) or None,
                     "wire_port": picture.wire_ports.get(key, key.sport),
                     "state": steps[key].state if key in steps else "ecmp",
-                    "reason": (steps[key].why if key in steps else self.steer.off()) or None,
+                    "reason": (steps[key].why if key in steps else self.steer.disabled_reason())
+                    or None,
                 }
                 for key, one in sorted(picture.elephants.items())[:SHOWN]
             ],

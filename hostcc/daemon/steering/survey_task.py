@@ -88,9 +88,9 @@ class SurveyTask:
         """Whether there may be something new to tell."""
         self._counts = {"looks": 0, "failed": 0, "hints": 0}
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away, or of no use?"""
-        return off(self._host)
+        return disabled_reason(self._host)
 
     def start(self) -> None:
         """Nothing is known yet."""
@@ -277,7 +277,7 @@ class SurveyTask:
         cluster.tell(ADDRESSES, {"": Addresses(tuple(own)[:MAX_ADDRESSES])})
 
 
-def off(host: Host) -> str:
+def disabled_reason(host: Host) -> str:
     """Why nothing of this runs; empty when it does."""
     config = host.config
     if not config.paths.enabled:

@@ -17,7 +17,7 @@ from typing import Any
 
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.api.credentials import group_id
-from hostcc.daemon.steering.survey_task import off
+from hostcc.daemon.steering.survey_task import disabled_reason
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import InputError
 from hostcc.model import Difference
@@ -72,10 +72,10 @@ class TelemetryListener:
         self._made: tuple[int, ...] = ()
         self._lines = 0
 
-    def off(self) -> str:
+    def disabled_reason(self) -> str:
         """Configured away?"""
         config = self._host.config.paths
-        if why := off(self._host):
+        if why := disabled_reason(self._host):
             return why
         if config.source != "telemetry":
             return f'paths.source is "{config.source}"'

@@ -113,7 +113,7 @@ class World:
         return self.table.jobs[name].slot
 
     def start(self) -> Kernel:
-        assert self.part.off() == ""
+        assert self.part.disabled_reason() == ""
         asyncio.run(self.part.start())
         self.tick()
         return self.kernels[-1]
@@ -205,7 +205,7 @@ def test_what_a_dead_agent_left_is_taken_away(world: World) -> None:
     kernel = world.start()
     assert kernel.walks[0] == {a: JobMark(stray=24 << 2)}
     assert (kernel.jobs, world.journalled()) == ({}, {})
-    assert world.part.off() == "marking.enabled is false"
+    assert world.part.disabled_reason() == "marking.enabled is false"
 
 
 def test_a_guard_that_is_gone_is_replaced(world: World) -> None:
@@ -230,7 +230,7 @@ def test_another_engine_is_another_kernel(world: World) -> None:
     world.job("a")
     first = world.start()
     world.host.engine = None
-    assert world.part.off() == "nothing is changed on this host"
+    assert world.part.disabled_reason() == "nothing is changed on this host"
     table = world.host.act()
     world.table = table
     b = world.job("b")

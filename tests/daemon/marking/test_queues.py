@@ -82,9 +82,9 @@ def test_what_an_earlier_agent_left_is_made_anew_once(
 def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     host = ToyHost(tmp_path, config(queues="prio", devices=("hcc-none",)))
     part = LevelQueues(host)
-    assert part.off() == "nothing is changed on this host"
+    assert part.disabled_reason() == "nothing is changed on this host"
     host.act()
-    assert part.off() == ""
+    assert part.disabled_reason() == ""
     part.start()
     asyncio.run(part.tick())
     view = part.view()
@@ -93,4 +93,4 @@ def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     assert asyncio.run(part.verify()) == []
     asyncio.run(part.stop())
     host.config = config()
-    assert part.off() == "egress.queues is off"
+    assert part.disabled_reason() == "egress.queues is off"

@@ -143,7 +143,7 @@ def test_a_plan_that_is_too_old_is_none(world: World) -> None:
 )
 def test_configured_away(world: World, section: dict[str, Any], why: str) -> None:
     world.configure(**section)
-    assert (world.part.off(), world.part.plan()) == (why, None)
+    assert (world.part.disabled_reason(), world.part.plan()) == (why, None)
     with pytest.raises(HostccError, match=why):
         world.part.answer("a")
 

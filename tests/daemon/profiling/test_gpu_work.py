@@ -69,4 +69,4 @@ def test_why_there_is_nothing(tmp_path: Path) -> None:
     host.config = Config(agent=OWN, gpu=GpuConfig(enabled=False))
     assert part.why == "gpu.enabled is false"
     host.config = Config(agent=OWN)
-    assert Gpus(host, Seven, lambda: 0, Driver).off() == "no jobs"
+    assert Gpus(host, Seven, lambda: 0, Driver).disabled_reason() == "no jobs"

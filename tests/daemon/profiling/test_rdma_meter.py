@@ -92,7 +92,7 @@ def world(tmp_path: Path) -> World:
 
 def test_bytes_of_a_port_are_its_only_jobs(world: World) -> None:
     world.host.act()
-    assert world.part.off() == ""
+    assert world.part.disabled_reason() == ""
     world.part.start()
     sent = 0
     for number in range(400):  # 12 bins an iteration, bytes in the last 4 of them
@@ -191,7 +191,7 @@ def test_late_readings_leave_no_gap(world: World) -> None:
 
 def test_no_device(tmp_path: Path) -> None:
     host = ToyHost(tmp_path)
-    assert Rdma(host, Owners, Tool, tmp_path / "none").off() == "no RDMA device"
+    assert Rdma(host, Owners, Tool, tmp_path / "none").disabled_reason() == "no RDMA device"
 
 
 def test_bindings_of_an_agent_that_was_killed_are_undone(

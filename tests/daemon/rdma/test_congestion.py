@@ -43,7 +43,7 @@ class Stage:
         self.world.host.engine.table.share(mode, weights, "test")
 
     def begin(self) -> None:
-        assert self.part.off() == ""
+        assert self.part.disabled_reason() == ""
         self.part.start()
 
     def tick(self, look: bool = True) -> None:
@@ -157,8 +157,8 @@ def test_a_killed_agent_is_rolled_back(stage: Stage, monkeypatch: pytest.MonkeyP
 def test_nothing_to_set(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     stage = Stage(tmp_path / "a", "off")
-    assert stage.part.off() == "rdma.dcqcn is off"
+    assert stage.part.disabled_reason() == "rdma.dcqcn is off"
     (tmp_path / "b").mkdir()
     stage = Stage(tmp_path / "b")
     stage.knobs = Knobs(tmp_path / "none", tmp_path / "none")
-    assert stage.make().off() == "no NIC shows DCQCN parameters"
+    assert stage.make().disabled_reason() == "no NIC shows DCQCN parameters"

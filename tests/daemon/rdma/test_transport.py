@@ -112,18 +112,18 @@ def two_jobs(stage: Stage) -> None:
 
 def test_when_it_runs(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    assert stage.part.off() == "the agent only observes"
+    assert stage.part.disabled_reason() == "the agent only observes"
     stage.world.job("a")
-    assert stage.part.off() == ""
+    assert stage.part.disabled_reason() == ""
     for name in ("other", "third"):
         (tmp_path / name).mkdir()
     stage = Stage(tmp_path / "other", enabled=False)
     stage.world.job("a")
-    assert stage.part.off() == "rdma.enabled is false"
+    assert stage.part.disabled_reason() == "rdma.enabled is false"
     stage = Stage(tmp_path / "third")
     stage.world.job("a")
     stage.world.looking.sysfs = tmp_path / "nowhere"
-    assert stage.part.off() == "no RDMA device"
+    assert stage.part.disabled_reason() == "no RDMA device"
 
 
 def test_a_job_is_told_at_once(stage: Stage) -> None:

@@ -379,11 +379,11 @@ async def test_it_stands_aside_for_whoever_undoes_it(scene: Scene) -> None:
     await moved(scene)
     scene.hooked.odd = [Difference("steer-hooks:eth0", "BPF", "attached", "it is gone")]
     await scene.tick(20.0)
-    assert scene.part.off() == "stands aside: it is gone"
+    assert scene.part.disabled_reason() == "stands aside: it is gone"
     await scene.part.stop()
     config = msgspec.structs.replace(PATHS, again_s=5.0)
     scene.host.config = msgspec.structs.replace(scene.host.config, paths=config)
-    assert scene.part.off() == ""
+    assert scene.part.disabled_reason() == ""
 
 
 async def test_another_set_of_devices_has_it_begin_anew(scene: Scene) -> None:
@@ -409,5 +409,5 @@ async def test_what_was_left_behind_is_undone_where_steering_is_off(
     scene.host.journal.begin(path_kinds.hooks("eth0", 1))
     off = msgspec.structs.replace(PATHS, enabled=False)
     scene.host.config = msgspec.structs.replace(scene.host.config, paths=off)
-    assert scene.part.off() == scene.part.off() == "paths.enabled is false"
+    assert scene.part.disabled_reason() == scene.part.disabled_reason() == "paths.enabled is false"
     assert undone == ["left behind, not wanted"]

@@ -197,7 +197,7 @@ def test_a_reload_moves_the_socket(tmp_path: Path) -> None:
 def test_off(tmp_path: Path, change: dict[str, Any], why: str) -> None:
     scene = Scene(tmp_path)
     scene.change(**change)
-    assert scene.part.off() == why
+    assert scene.part.disabled_reason() == why
 
 
 def test_old_records_go_by_themselves(tmp_path: Path) -> None:
