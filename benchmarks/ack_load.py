@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.cost import Cost, difference
-from hostcc.bpf.build import BuildError, compile_object
 from hostcc.bpf.loader import stats
 from hostcc.bpf.loader.object import BpfObject
-from hostcc.errors import HostccError, one_line
 from hostcc.lab import netns, phase, plan
-from hostcc.lab.compile import CACHE
+from hostcc.lab.compile import bpf_object
 from hostcc.lab.fabric import Fabric
 from hostcc.lab.scenario import Scenario
 from hostcc.lab.variants import FALL_BACK, Variant, by_socket
@@ -34,7 +32,7 @@ Counts = Callable[[], Mapping[str, tuple[int, int]]]
 def trivial(name: str) -> Iterator[tuple[Variant, Counts]]:
     """One of trivial.bpf.c's controls, registered while the block runs; set per socket."""
     registered = f"{name}_{secrets.token_hex(2)}"
-    with BpfObject.open(compiled(), {name: registered}) as loaded:
+    with BpfObject.open(bpf_object(SOURCE), {name: registered}) as loaded:
         loaded.load()
         link = loaded.attach_struct_ops(name)
         try:
@@ -87,16 +85,6 @@ def hosts(scenario: Scenario) -> tuple[plan.Host, ...]:
 def unmanaged() -> Variant:
     """The hosts' default control, without agents: for sockets that `managed` takes over."""
     return Variant(FALL_BACK, default_control=FALL_BACK)
-
-
-def compiled() -> Path:
-    """trivial.bpf.o, compiled when it is not yet."""
-    target = CACHE / "trivial.bpf.o"
-    try:
-        compile_object(SOURCE, target)
-    except (BuildError, OSError) as error:
-        raise HostccError(f"{SOURCE.name}: {one_line(str(error))}") from error
-    return target
 
 
 def segments_received(namespace: str) -> int:

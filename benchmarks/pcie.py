@@ -20,9 +20,10 @@ from benchmarks.context import Context
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import HostccError
 from hostcc.pcie import exercise
-from hostcc.pcie.build import PCIE, BuildError, build
 from hostcc.pcie.exercise import Cost, Sent, Spec, Turns
+from hostcc.pcie.library import PCIE
 from hostcc.pcie.semaphore import Semaphores, Settings
+from hostcc.system.cc import BuildError, build
 
 START_NS = 2_500_000_000
 """For both processes to be ready, on a busy machine, too."""

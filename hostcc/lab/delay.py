@@ -27,7 +27,7 @@ def start(
     namespace: str, group: Path, devices: Sequence[str], mtu: int, extra_us: int, run_dir: Path
 ) -> subprocess.Popen[bytes]:
     """Route what arrives by the devices through a delay line; returns its process."""
-    program = compiler.compiled("delayline.c", ("cc", "gcc", "clang"), ("-O2", "-Wall"))
+    program = compiler.program("delayline.c")
     netns.batch("ip", [f"tuntap add dev {DEVICE} mode tun"], namespace)
     netns.batch("ip", [f"link set {DEVICE} mtu {mtu} txqueuelen 10000 up"], namespace)
     log_file = run_dir / f"{namespace}.delayline.log"

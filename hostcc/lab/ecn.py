@@ -10,7 +10,7 @@ from hostcc.lab import netns
 
 def attach(namespace: str, device: str, threshold_packets: int) -> None:
     """Mark CE what leaves a device while its queue has `threshold_packets` or more."""
-    program = compiler.compiled_bpf("ecn.bpf.c", f"-DTHRESHOLD={threshold_packets}")
+    program = compiler.bpf_object("ecn.bpf.c", [f"THRESHOLD={threshold_packets}"])
     netns.batch(
         "tc",
         [

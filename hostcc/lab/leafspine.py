@@ -265,7 +265,7 @@ class LeafSpine(BuiltNetwork):
             )
 
     def _forget_hashes(self) -> None:
-        program = compiler.compiled_bpf("leafspine_hash.bpf.c")
+        program = compiler.bpf_object("leafspine_hash.bpf.c")
         ports: dict[str, list[str]] = {switch: [] for switch in self._switches()}
         for link in self.links:
             ports[link.leaf_name].append(link.spine_name)

@@ -22,7 +22,7 @@ class FlowTable:
 
     def __init__(self, spines: Mapping[str, Sequence[str]]) -> None:
         """`spines`: namespace of each spine, from the first -> its devices.  Raises LabError."""
-        program = compiler.loadable(SOURCE)
+        program = compiler.bpf_object(SOURCE)
         self._objects: list[BpfObject] = []
         try:
             for namespace, devices in spines.items():

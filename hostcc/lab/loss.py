@@ -14,7 +14,7 @@ FIRST = 1
 
 def program(permille: int) -> Path:
     """The object that loses so many of a thousand packets.  Raises LabError."""
-    return compiler.compiled_bpf("loss.bpf.c", f"-DLOST_PERMILLE={permille}")
+    return compiler.bpf_object("loss.bpf.c", [f"LOST_PERMILLE={permille}"])
 
 
 def begin(namespace: str, port: str, permille: int) -> None:

@@ -20,10 +20,11 @@ import msgspec
 import numpy as np
 
 from hostcc.pcie import layout
-from hostcc.pcie.build import HERE, PCIE, Library, build
+from hostcc.pcie.library import HERE, PCIE
 from hostcc.pcie.semaphore import Semaphores
+from hostcc.system.cc import build, shared_library
 
-EXERCISE = Library(
+EXERCISE = shared_library(
     HERE / "libhostcc-exercise.so",
     (HERE / "exercise.c", *PCIE.sources),
     exports=("hcc_sem_*", "hcc_exercise_*"),

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from hostcc.errors import HostccError, InputError
 from hostcc.pcie import handout, layout
-from hostcc.pcie.build import PCIE
 from hostcc.pcie.handout import Handout
+from hostcc.pcie.library import PCIE
 from hostcc.system.closing import Closing
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-pcie")

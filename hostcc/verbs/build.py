@@ -6,26 +6,28 @@ transport shim needs the headers of libibverbs-dev, too, and is left out where t
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from hostcc.pcie.build import PCIE, BuildError, Library, build
+from hostcc.pcie.library import HERE as PCIE_HERE
+from hostcc.pcie.library import PCIE
+from hostcc.system import cc
 
 HERE = Path(__file__).resolve().parent
-PCIE_SOURCES = PCIE.sources
-SHIM = Library(
+SHIM = cc.shared_library(
     HERE / "libhostcc-rdma.so",
     (HERE / "shim.c", HERE / "shim_qp.c", HERE / "shim_gate.c", HERE / "shim_turn.c",
-     HERE / "shim_device.c", HERE / "plan.c", *PCIE_SOURCES),
-    ("-ldl", "-pthread"),
-    ("ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym", "hcc_plan_layout"),
+     HERE / "shim_device.c", HERE / "plan.c", *PCIE.sources),
+    exports=(
+        "ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym", "hcc_plan_layout",
+    ),
+    libraries=("-ldl", "-pthread"),
 )  # fmt: skip
-NCCL_ENV = Library(
+NCCL_ENV = cc.shared_library(
     HERE / "libnccl-env.so",
     (HERE / "nccl_env.c", HERE / "plan.c"),
-    (),
-    ("ncclEnvPlugin_v1", "hcc_plan_layout"),
+    exports=("ncclEnvPlugin_v1", "hcc_plan_layout"),
+    header_folders=(PCIE_HERE,),
 )
 LIBRARIES = (PCIE, SHIM, NCCL_ENV)
 VERBS_HEADER = Path("/usr/include/infiniband/verbs.h")
@@ -38,24 +40,17 @@ def build_all(*, force: bool = False, werror: bool = False) -> list[tuple[Path, 
         if library is SHIM and not VERBS_HEADER.exists():
             done.append((library.target, "left out: no libibverbs-dev"))
             continue
-        rebuilt = build(library, force=force, werror=werror)
-        done.append((library.target, "built" if rebuilt else "up to date"))
+        rebuilt = cc.build(library, force=force, werror=werror)
+        done.append((library.target, cc.outcome_of(rebuilt)))
     return done
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line; exit status 1 when something does not compile."""
-    parser = argparse.ArgumentParser(prog="python -m hostcc.verbs.build", description=__doc__)
-    parser.add_argument("--force", action="store_true", help="rebuild what is up to date, too")
-    parser.add_argument("--werror", action="store_true", help="make warnings errors")
-    options = parser.parse_args(arguments)
-    try:
-        for target, what in build_all(force=options.force, werror=options.werror):
-            print(f"{target}: {what}")
-    except BuildError as error:
-        print(f"hostcc.verbs.build: {error}", file=sys.stderr)
-        return 1
-    return 0
+    options = cc.parser("hostcc.verbs.build", __doc__).parse_args(arguments)
+    return cc.report(
+        "hostcc.verbs.build", lambda: build_all(force=options.force, werror=options.werror)
+    )
 
 
 if __name__ == "__main__":

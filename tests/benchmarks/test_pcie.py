@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks import pcie
 from hostcc.pcie import exercise
-from hostcc.pcie.build import PCIE, build
+from hostcc.pcie.library import PCIE
+from hostcc.system.cc import build
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.bpf.build import BuildError, build_directory, compile_object
+from hostcc.bpf.build import build_directory, compile_object
+from hostcc.system.cc import BuildError
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,9 @@ import pytest
 
 from hostcc.errors import HostccError, InputError
 from hostcc.pcie import exercise, handout, layout
-from hostcc.pcie.build import HERE, PCIE, build
+from hostcc.pcie.library import HERE, PCIE
 from hostcc.pcie.semaphore import Semaphore, Semaphores, Settings
+from hostcc.system.cc import build
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 NATIVE = Path(__file__).parent / "native"

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.errors import InputError
-from hostcc.pcie.build import HERE as PCIE_HERE
-from hostcc.pcie.build import build
+from hostcc.pcie.library import HERE as PCIE_HERE
+from hostcc.system.cc import build
 from hostcc.verbs import plan, ports
 from hostcc.verbs.build import HERE, NCCL_ENV
 from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hostcc.pcie.build import build
+from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM, VERBS_HEADER
 
 pytestmark = [

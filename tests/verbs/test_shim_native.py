@@ -11,13 +11,14 @@ import random
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostcc.pcie.build import Library, build
 from hostcc.pcie.semaphore import Semaphores, Settings
+from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM, VERBS_HEADER
 from hostcc.verbs.counts import read_counts
 from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
@@ -198,10 +199,11 @@ def test_garbage_in_both_regions(
     program: Path, places: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     """Also with a sanitizer, which ends the program at the first undefined behaviour."""
-    checked = Library(
-        tmp_path / "checked.so", SHIM.sources,
-        (*SHIM.flags, "-fsanitize=undefined,bounds", "-fno-sanitize-recover"), SHIM.exports,
-    )  # fmt: skip
+    checked = replace(
+        SHIM,
+        target=tmp_path / "checked.so",
+        libraries=(*SHIM.libraries, "-fsanitize=undefined,bounds", "-fno-sanitize-recover"),
+    )
     build(checked)
     rng = random.Random(5)
     for _ in range(6):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.pcie.build import HERE as PCIE
+from hostcc.pcie.library import HERE as PCIE
 from hostcc.verbs.build import HERE, VERBS_HEADER
 from tests.verbs.test_shim_native import NATIVE
 

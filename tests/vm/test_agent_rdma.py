@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from hostcc.pcie.build import build
+from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM
 from tests.vm.test_oldest_kernel import finished
 from tests.vm.test_shim import pytestmark

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostcc.pcie.build import build
+from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM, VERBS_HEADER
 from tests.vm import machine
 from tests.vm.test_oldest_kernel import pytestmark as of_the_vm

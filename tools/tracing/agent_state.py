@@ -20,8 +20,8 @@ from hostcc.bpf.loader.elf import Elf
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.libbpf import call, lib
 from hostcc.bpf.loader.objects import object_path
-from hostcc.bpf.loader.seal import unseal
 from hostcc.errors import HostccError
+from hostcc.system.seal import unseal
 
 NAME = b"job_states"
 CA_PRIVATE = "hcc_ca_priv"

@@ -19,9 +19,9 @@ from hostcc.bpf.loader.links import BpfLink
 from hostcc.bpf.loader.maps import BpfMap
 from hostcc.bpf.loader.records import pack_one
 from hostcc.bpf.loader.ringbuf import Records, RingBuffer
-from hostcc.bpf.loader.seal import unseal
 from hostcc.system import malloc
 from hostcc.system.closing import Closing
+from hostcc.system.seal import SealError, unseal
 
 MAX_OBJECT_BYTES = 64 << 20
 RODATA = ".rodata"
@@ -46,7 +46,7 @@ class BpfObject(Closing):
             self._struct_ops = structops.find(elf, self._btf)
             self._constants = elf.variables(RODATA)
             patched = structops.rename(data, self._struct_ops, struct_ops_names)
-        except FormatError as error:
+        except (FormatError, SealError) as error:
             raise BpfError(f"{path}: {error}", path=path) from error
         # libbpf reads the image until the object is loaded, so it has to stay.
         self._image: ctypes.Array[ctypes.c_char] | None = ctypes.create_string_buffer(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hostcc.bpf.loader.btf import Btf
 from hostcc.bpf.loader.elf import Elf, FormatError
-from hostcc.bpf.loader.seal import unseal
+from hostcc.system.seal import unseal
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hostcc.bpf.loader.btf import Btf
 from hostcc.bpf.loader.elf import Elf, FormatError
-from hostcc.bpf.loader.seal import unseal
 from hostcc.bpf.loader.structops import find
+from hostcc.system.seal import unseal
 
 
 @pytest.fixture(scope="module")

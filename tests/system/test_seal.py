@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.bpf.loader.elf import FormatError
-from hostcc.bpf.loader.seal import key_of, seal, unseal
+from hostcc.system.seal import SealError, key_of, seal, unseal
 
 KEY = bytes(range(32))
 
@@ -23,7 +22,7 @@ def test_round_trip(image: bytes) -> None:
 def test_any_change_is_noticed(image: bytes, where: int, change: int) -> None:
     sealed = bytearray(seal(image, KEY))
     sealed[where % len(sealed)] ^= change
-    with pytest.raises(FormatError):
+    with pytest.raises(SealError):
         unseal(bytes(sealed))
     assert key_of(bytes(sealed)) == b""
 
@@ -31,5 +30,5 @@ def test_any_change_is_noticed(image: bytes, where: int, change: int) -> None:
 @given(image=st.binary(max_size=100), length=st.integers(0))
 def test_any_truncation_is_noticed(image: bytes, length: int) -> None:
     sealed = seal(image, KEY)
-    with pytest.raises(FormatError):
+    with pytest.raises(SealError):
         unseal(sealed[: length % len(sealed)])

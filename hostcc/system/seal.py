@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 
-from hostcc.bpf.loader.elf import FormatError
+
+class SealError(ValueError):
+    """The bytes are not a sealed file, or are damaged; the message says which."""
+
 
 MAGIC = b"hostccO1"
 DIGEST_BYTES = 32
@@ -22,12 +25,12 @@ def seal(image: bytes, key: bytes) -> bytes:
 
 
 def unseal(data: bytes) -> bytes:
-    """The image in a sealed file.  Raises FormatError when anything in it was changed."""
+    """The image in a sealed file.  Raises SealError when anything in it was changed."""
     body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if not body[-DIGEST_BYTES - len(MAGIC) :].startswith(MAGIC):
-        raise FormatError("not an object built by hostcc.bpf.build, or cut short")
+        raise SealError("not an object built by hostcc.bpf.build, or cut short")
     if hashlib.sha256(body).digest() != digest:
-        raise FormatError("damaged: its contents do not match its digest")
+        raise SealError("damaged: its contents do not match its digest")
     return data[:-SEAL_BYTES]
 
 
@@ -35,6 +38,6 @@ def key_of(data: bytes) -> bytes:
     """The key that a file was sealed with; empty when it has no valid seal."""
     try:
         image = unseal(data)
-    except FormatError:
+    except SealError:
         return b""
     return data[len(image) + len(MAGIC) :][:DIGEST_BYTES]
