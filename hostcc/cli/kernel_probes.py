@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from hostcc.system.rtnetlink import ask
+from hostcc.system.netlink import with_pyroute2
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def in_new_netns(function: Callable[[], T]) -> T:
 
 def add_clsact(ifindex: int = 1) -> None:
     """Add a clsact qdisc to an interface of the current namespace (1: lo).  Raises OSError."""
-    ask(lambda ip: ip.tc("add", "clsact", ifindex))
+    with_pyroute2(lambda ip: ip.tc("add", "clsact", ifindex))
 
 
 def program_type(name: str) -> bool:

@@ -10,12 +10,14 @@ import ctypes
 import fcntl
 import socket
 import struct
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.measure.destinations import Address
+from hostcc.system.netlink import RefusedError, attribute, attributes, get
 
 SYSFS = Path("/sys/class/net")
 MAX_INTERFACES = 4096
@@ -25,9 +27,9 @@ UNKNOWN_MBIT = 0xFFFFFFFF
 """SPEED_UNKNOWN of linux/ethtool.h, as an unsigned number."""
 SIOCETHTOOL = 0x8946
 ETHTOOL_GDRVINFO, ETHTOOL_GLINKSETTINGS = 0x03, 0x4C
-NLM_F_REQUEST, RTM_NEWROUTE, RTM_GETROUTE, RTA_DST, RTA_OIF = 1, 24, 26, 1, 4
-"""linux/netlink.h, linux/rtnetlink.h."""
-ANSWER_S = 5.0
+_RTM_GETROUTE, _RTA_DST, _RTA_OIF = 26, 1, 4
+_ROUTE = struct.Struct("=BBBBBBBBI")
+"""struct rtmsg (linux/rtnetlink.h): family, bits of the destination, and what is left 0."""
 _SETTINGS_BYTES, _MASK_WORDS_AT, _SPEED_AT = 48, 15, 4
 _DRVINFO_BYTES, _DRIVER_AT, _BUS_AT = 196, 4, 100
 _DERIVED = frozenset({"bonding", "team", "802.1Q VLAN Support"})
@@ -83,40 +85,18 @@ def carriers(addresses: Iterable[Address], netns: Path | None = None) -> dict[Ad
     With several equal routes it is the one that a new flow without a source port would take.
     """
     wanted = list(addresses)
-    return in_netns(netns, lambda: _carriers(wanted))
+    return in_netns(netns, lambda: {address: _carrier(address) for address in wanted})
 
 
-def _carriers(addresses: list[Address]) -> dict[Address, int | None]:
-    """By rtnetlink; one request and one answer each."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as sock:
-        sock.bind((0, 0))
-        sock.settimeout(ANSWER_S)
-        return {address: _carrier(sock, address) for address in addresses}
-
-
-def _carrier(sock: socket.socket, address: Address) -> int | None:
+def _carrier(address: Address) -> int | None:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    route = struct.pack("=BBBBBBBBI", family, address.max_prefixlen, *[0] * 7)
-    to = struct.pack("=HH", 4 + len(address.packed), RTA_DST) + address.packed
-    head = struct.pack("=IHHII", 16 + len(route) + len(to), RTM_GETROUTE, NLM_F_REQUEST, 1, 0)
-    sock.send(head + route + to)
-    return outgoing(sock.recv(1 << 16))
-
-
-def outgoing(answer: bytes) -> int | None:
-    """The interface (RTA_OIF) in a route message; None for any other message."""
-    if len(answer) < 28:
+    route = _ROUTE.pack(family, address.max_prefixlen, *[0] * 7)
+    try:
+        answer = get(_RTM_GETROUTE, route + attribute(_RTA_DST, address.packed))
+    except RefusedError:
         return None
-    length, kind = struct.unpack_from("=IH", answer)
-    at, end = 28, min(length, len(answer))
-    while kind == RTM_NEWROUTE and at + 4 <= end:
-        size, name = struct.unpack_from("=HH", answer, at)
-        if size < 4:
-            break
-        if name == RTA_OIF and size == 8 and at + 8 <= end:
-            return int(struct.unpack_from("=I", answer, at + 4)[0])
-        at += (size + 3) & ~3
-    return None
+    index = attributes(answer[_ROUTE.size :]).get(_RTA_OIF)
+    return int.from_bytes(index, sys.byteorder) if index else None
 
 
 def _speed(sock: socket.socket, name: str, own: bool) -> int | None:

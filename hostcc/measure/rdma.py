@@ -133,7 +133,8 @@ class HostRdma:
         return self._ask("statistic", "qp", "set", "link", link, "auto", *mode)[1]
 
     def _ask(self, *arguments: str) -> tuple[bytes | None, str]:
-        """(what the tool printed, why not)."""
+        # (what the tool printed, why not).  By the tool, not by netlink: pyroute2 has no counters
+        # of RDMA, and this one knows the nested answers of every kernel since 5.2.
         if self._tool is None:
             return None, "no `rdma` tool; install the package iproute2"
         try:

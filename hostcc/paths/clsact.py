@@ -1,7 +1,4 @@
-"""clsact, by rtnetlink: a qdisc at each device, and in it filters that are BPF programs.
-
-Not by pyroute2, which takes an agent ten megabytes, and knows no TCA_BPF_ID.
-"""
+"""clsact: a qdisc at each device, and in it filters that are BPF programs."""
 
 from __future__ import annotations
 
@@ -10,17 +7,24 @@ import socket
 import struct
 
 from hostcc.bpf.loader.errors import BpfError, system_error
-from hostcc.system.netlink import NEW, RefusedError, attribute, attributes, dump, order
+from hostcc.system.netlink import (
+    CREATE,
+    TC_KIND,
+    TC_MESSAGE,
+    TC_OPTIONS,
+    RefusedError,
+    attribute,
+    attributes,
+    dump,
+    order,
+)
 
 INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3
-"""What filters of a hook belong to (TC_H_MIN_INGRESS, TC_H_MIN_EGRESS)."""
+"""Parents of filters at the two hooks (TC_H_MIN_INGRESS, TC_H_MIN_EGRESS)."""
 PRIORITY = 0xC1C0
 """Of our filters: late and odd, so that it is nobody else's."""
 _RTM_NEWQDISC, _RTM_NEWTFILTER, _RTM_DELTFILTER, _RTM_GETTFILTER = 36, 44, 45, 46
-_WHERE = struct.Struct("=BxxxiIII")
-"""struct tcmsg: family, device, handle, parent, priority and protocol."""
 _HANDLE, _ROOT = 0xFFFF0000, 0xFFFFFFF1  # TC_H_CLSACT (linux/pkt_sched.h)
-_KIND, _OPTIONS = 1, 2
 _BPF_FD, _BPF_NAME, _BPF_FLAGS, _BPF_ID = 6, 7, 8, 11
 _DIRECT = 1
 """TCA_BPF_FLAG_ACT_DIRECT: what the program returns is what becomes of the packet."""
@@ -28,10 +32,10 @@ _ETH_P_ALL = 3
 
 
 def add_qdisc(ifindex: int) -> None:
-    """Have one; nothing happens when there is one.  Raises BpfError."""
-    where = _WHERE.pack(0, ifindex, _HANDLE, _ROOT, 0)
+    """Make a device's clsact qdisc, unless it has one.  Raises BpfError."""
+    where = TC_MESSAGE.pack(0, ifindex, _HANDLE, _ROOT, 0)
     try:
-        _order(_RTM_NEWQDISC, NEW, where + attribute(_KIND, b"clsact\0"))
+        _order(_RTM_NEWQDISC, CREATE, where + attribute(TC_KIND, b"clsact\0"))
     except BpfError as error:
         if error.errno != errno.EEXIST:
             raise
@@ -44,7 +48,7 @@ def add_filter(fd: int, ifindex: int, parent: int, name: str) -> None:
         + attribute(_BPF_NAME, name.encode() + b"\0")
         + attribute(_BPF_FLAGS, struct.pack("=I", _DIRECT))
     )
-    _order(_RTM_NEWTFILTER, NEW, _at(ifindex, parent) + attribute(_OPTIONS, options))
+    _order(_RTM_NEWTFILTER, CREATE, _at(ifindex, parent) + attribute(TC_OPTIONS, options))
 
 
 def remove_filter(ifindex: int, parent: int, handle: int) -> None:
@@ -53,30 +57,29 @@ def remove_filter(ifindex: int, parent: int, handle: int) -> None:
 
 
 def filters(ifindex: int, parent: int) -> list[tuple[int, int]]:
-    """Handle and program id of each of ours; none where the kernel refuses.  Raises OSError."""
+    """List our filters: (handle, program id); none where the kernel refuses.  Raises OSError."""
     try:
-        answers = dump(_RTM_GETTFILTER, _WHERE.pack(0, ifindex, 0, parent, 0))
+        answers = dump(_RTM_GETTFILTER, TC_MESSAGE.pack(0, ifindex, 0, parent, 0))
     except RefusedError:
         return []
     found = []
     for answer in answers:
-        _, index, handle, its_parent, info = _WHERE.unpack_from(answer)
+        _, index, handle, its_parent, info = TC_MESSAGE.unpack_from(answer)
         if (index, its_parent, info >> 16) != (ifindex, parent, PRIORITY):
             continue
-        options = attributes(attributes(answer[_WHERE.size :]).get(_OPTIONS, b""))
+        options = attributes(attributes(answer[TC_MESSAGE.size :]).get(TC_OPTIONS, b""))
         if _BPF_ID in options:
             found.append((handle, struct.unpack("=I", options[_BPF_ID])[0]))
     return found
 
 
 def _at(ifindex: int, parent: int, handle: int = 0) -> bytes:
-    """Where all our filters of a device are."""
+    # All our filters of a device have one priority and protocol.
     info = PRIORITY << 16 | socket.htons(_ETH_P_ALL)
-    return _WHERE.pack(0, ifindex, handle, parent, info) + attribute(_KIND, b"bpf\0")
+    return TC_MESSAGE.pack(0, ifindex, handle, parent, info) + attribute(TC_KIND, b"bpf\0")
 
 
 def _order(kind: int, flags: int, request: bytes) -> None:
-    """Raises BpfError with the kernel's errno."""
     try:
         order(kind, flags, request)
     except OSError as error:

@@ -1,10 +1,13 @@
-"""Root queues of this network namespace's devices, by tc; speeds by sysfs."""
+"""Root queues of this network namespace's devices: read by netlink, made by `tc`.
+
+They are made by `tc`: pyroute2 lacks sch_ets, and own code would have to encode HTB's rates and
+u32 filters as well.
+"""
 
 from __future__ import annotations
 
-import json
+import shutil
 import socket
-import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +15,13 @@ from pathlib import Path
 
 from hostcc.errors import HostccError, one_line
 from hostcc.paths.egress import DEFAULT_KINDS, MAJOR, undo
-from hostcc.system.netlink import dump
+from hostcc.system.netlink import TC_KIND, TC_MESSAGE, attributes, dump
 
 SYSFS = Path("/sys/class/net")
-PATIENCE_S = 1.0
-"""For one run of tc, seconds."""
+TC_TIMEOUT_S = 1.0
+"""For one run of tc."""
 _RTM_GETQDISC = 38
-_WHERE = struct.Struct("=BxxxiIII")
-"""struct tcmsg: family, device, handle, parent, reference count."""
-_ROOT = 0xFFFFFFFF
+_ROOT = 0xFFFFFFFF  # TC_H_ROOT
 
 
 @dataclass(frozen=True)
@@ -42,29 +43,42 @@ class Root:
 
 
 def root(device: str) -> Root | None:
-    """What is there now; None: there is no such device.  Raises HostccError."""
-    if not _index(device):
+    """Read the root qdisc of a device; None: there is no such device.  Raises HostccError."""
+    index = _index(device)
+    if not index:
         return None
+    if shutil.which("tc") is None:
+        raise HostccError("tc: not found; install the package iproute2")
     try:
-        listed = json.loads(_tc(["-j", "qdisc", "show", "dev", device]) or "[]")
-        found: dict[str, object] = next((one for one in listed if one.get("root")), {})
-        return Root(str(found.get("kind", "noqueue")), str(found.get("handle", "0:")))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise HostccError(f"tc qdisc show dev {device}: expected JSON: {error}") from None
+        found = [one for one in _roots() if one[0] == index]
+    except OSError as error:
+        raise HostccError(f"qdisc of {device}: {error.strerror or error}") from None
+    _, kind, handle = found[0] if found else (index, "noqueue", 0)
+    return Root(kind, f"{handle >> 16:x}:")
 
 
 def ours() -> list[str]:
-    """Devices whose root queue an agent has made; none where the kernel does not answer."""
+    """List devices whose root queue an agent made; none where the kernel does not answer."""
     try:
-        rows = [_WHERE.unpack_from(one) for one in dump(_RTM_GETQDISC, _WHERE.pack(0, 0, 0, 0, 0))]
-        made = [row[1] for row in rows if row[2:4] == (MAJOR << 16, _ROOT)]
-        return [socket.if_indextoname(device) for device in made]
+        made = [index for index, _, handle in _roots() if handle == MAJOR << 16]
+        return [socket.if_indextoname(index) for index in made]
     except OSError:
         return []
 
 
+def _roots() -> list[tuple[int, str, int]]:
+    # Index of the device, kind and handle of each root qdisc of this namespace.
+    found = []
+    for row in dump(_RTM_GETQDISC, TC_MESSAGE.pack(0, 0, 0, 0, 0)):
+        _, index, handle, parent, _ = TC_MESSAGE.unpack_from(row)
+        if parent == _ROOT:
+            kind = attributes(row[TC_MESSAGE.size :]).get(TC_KIND, b"")
+            found.append((index, kind.rstrip(b"\0").decode(errors="replace"), handle))
+    return found
+
+
 def speed_mbit(device: str) -> float:
-    """What the device says; 0: it does not."""
+    """Read a device's speed, Mbit/s; 0: it does not say."""
     at = SYSFS / device
     try:
         if int((at / "ifindex").read_text()) != _index(device):  # sysfs of another namespace
@@ -76,11 +90,19 @@ def speed_mbit(device: str) -> float:
 
 def apply(lines: Sequence[str]) -> None:
     """Run lines of `tc -batch`.  Raises HostccError with tc's words."""
-    _tc(["-batch", "-"], "\n".join(lines) + "\n")
+    try:
+        done = subprocess.run(
+            ["tc", "-batch", "-"], input="\n".join(lines) + "\n", capture_output=True, text=True,
+            check=False, timeout=TC_TIMEOUT_S,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostccError(f"tc: {one_line(str(error))}") from None
+    if done.returncode:
+        raise HostccError(f"tc: {one_line(' '.join(done.stderr.split())) or 'it failed'}")
 
 
 def remove(device: str) -> str:
-    """Back to the kernel's default, if the queues are ours; why not, empty: it is."""
+    """Give a device the kernel's default queue again, if its queue is ours; returns why not."""
     try:
         found = root(device)
         if found is not None and found.ours:
@@ -91,25 +113,8 @@ def remove(device: str) -> str:
 
 
 def _index(device: str) -> int:
-    """0: this namespace has no such device."""
+    # 0: this namespace has no such device.
     try:
         return socket.if_nametoindex(device)
     except OSError:
         return 0
-
-
-def _tc(words: Sequence[str], text: str = "") -> str:
-    try:
-        done = subprocess.run(
-            ["tc", *words],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostccError(f"tc: {one_line(str(error))}") from None
-    if done.returncode:
-        raise HostccError(f"tc: {one_line(' '.join(done.stderr.split())) or 'it failed'}")
-    return done.stdout

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-
 from hostcc.errors import HostccError
-from hostcc.system.netlink import messages
+from hostcc.system.netlink import listen, messages
 
 _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
 _NAMES = {16: "a link changed", 17: "a link went", 24: "a route came", 25: "a route went"}
@@ -16,10 +14,7 @@ class LinkEvents:
 
     def __init__(self) -> None:
         try:
-            self._sock = socket.socket(
-                socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
-            )
-            self._sock.bind((0, _GROUPS))
+            self._sock = listen(_GROUPS)
         except OSError as error:
             raise HostccError(f"rtnetlink: {error.strerror}") from None
 
@@ -29,7 +24,7 @@ class LinkEvents:
         return self._sock.fileno()
 
     def read(self) -> tuple[str, ...]:
-        """What has happened since, each kind once: hints for refresh.Refresh."""
+        """Take what has happened since, each kind once: hints for refresh.Refresh."""
         kinds: dict[str, None] = {}
         while True:
             try:

@@ -1,5 +1,4 @@
-"""Which TCP sockets this network namespace has, and their marks, asked of the kernel
-(sock_diag(7))."""
+"""TCP sockets of this network namespace, and their DSCP marks, by sock_diag(7)."""
 
 from __future__ import annotations
 
@@ -7,13 +6,11 @@ import errno
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterator
 
 from hostcc.errors import HostccError
 from hostcc.system import netlink
 
-_SOCK_DIAG_BY_FAMILY, _REQUEST, _DUMP = 20, 0x1, 0x300
-_NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY = 20
 _NO_COOKIE = 0xFFFFFFFF
 _ALL_STATES = 0xFFFFFFFF
 _LISTEN = 10
@@ -27,7 +24,7 @@ Ends = tuple[str, int, str, int]
 
 
 def exists(local: str, local_port: int, remote: str, remote_port: int) -> bool:
-    """Whether a connection has exactly these ends; listeners do not count.
+    """Check for a connection with exactly these ends; listeners do not count.
 
     Raises HostccError when the kernel cannot be asked.
     """
@@ -37,40 +34,41 @@ def exists(local: str, local_port: int, remote: str, remote_port: int) -> bool:
         family, 0, local_port, remote_port,
         ours.packed.ljust(16, b"\0"), theirs.packed.ljust(16, b"\0"),
     )  # fmt: skip
-    for kind, body in _ask(request, _REQUEST):
-        if kind == _SOCK_DIAG_BY_FAMILY:
-            return body[1] != _LISTEN
-    return False
+    try:
+        state = netlink.get(_SOCK_DIAG_BY_FAMILY, request, netlink.SOCK_DIAG)[1]
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return False
+        raise _failure(error) from None
+    return state != _LISTEN
 
 
 def local_ports(first: int, last: int) -> set[int]:
-    """Local ports of a range that any TCP socket has.  Raises HostccError."""
+    """List the ports of a range that TCP sockets are bound to.  Raises HostccError."""
     taken = set()
     for family in (socket.AF_INET, socket.AF_INET6):
         request = _request(family, _ALL_STATES, 0, 0, bytes(16), bytes(16))
-        for kind, body in _ask(request, _REQUEST | _DUMP):
-            if kind == _SOCK_DIAG_BY_FAMILY:
-                port = struct.unpack_from("!H", body, 4)[0]
-                if first <= port <= last:
-                    taken.add(port)
+        for body in _listed(request):
+            port = struct.unpack_from("!H", body, 4)[0]
+            if first <= port <= last:
+                taken.add(port)
     return taken
 
 
 def marks() -> dict[Ends, int]:
-    """The DSCP that each TCP connection sends with.  Raises HostccError."""
+    """Read the DSCP that each TCP connection sends with.  Raises HostccError."""
     found = {}
     states = _ALL_STATES & ~(1 << _LISTEN)
     for family in (socket.AF_INET, socket.AF_INET6):
         request = _request(family, states, 0, 0, bytes(16), bytes(16), _MARKS)
-        for kind, body in _ask(request, _REQUEST | _DUMP):
-            if kind == _SOCK_DIAG_BY_FAMILY and len(body) >= _BODY_BYTES:
-                local, remote = _address(family, body[8:24]), _address(family, body[24:40])
-                carried = netlink.attributes(body[_BODY_BYTES:])
-                # Over IPv6 the traffic class counts; IPv4 in IPv6 has none.
-                tos = carried.get(_TCLASS if ":" in local else _TOS, b"")
-                if tos:
-                    sport, dport = struct.unpack_from("!HH", body, 4)
-                    found[local, sport, remote, dport] = tos[0] >> 2
+        for body in _listed(request):
+            local, remote = _address(family, body[8:24]), _address(family, body[24:40])
+            carried = netlink.attributes(body[_BODY_BYTES:])
+            # Over IPv6 the traffic class counts; IPv4 in IPv6 has none.
+            tos = carried.get(_TCLASS if ":" in local else _TOS, b"")
+            if tos:
+                sport, dport = struct.unpack_from("!HH", body, 4)
+                found[local, sport, remote, dport] = tos[0] >> 2
     return found
 
 
@@ -84,29 +82,20 @@ def _address(family: int, raw: bytes) -> str:
 def _request(
     family: int, states: int, sport: int, dport: int, src: bytes, dst: bytes, more: int = 0
 ) -> bytes:  # fmt: skip
-    """struct inet_diag_req_v2; `more`: attributes that are wanted beside the socket's ends."""
+    # struct inet_diag_req_v2; `more`: attributes that are wanted beside the socket's ends.
     head = struct.pack("BBBBI", family, socket.IPPROTO_TCP, more, 0, states)
     ports = struct.pack("!HH", sport, dport)
     return head + ports + src + dst + struct.pack("III", 0, _NO_COOKIE, _NO_COOKIE)
 
 
-def _ask(request: bytes, flags: int) -> Iterator[tuple[int, bytes]]:
+def _listed(request: bytes) -> list[bytes]:
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as sock:
-            sock.settimeout(5.0)
-            size = 16 + len(request)
-            sock.send(struct.pack("IHHII", size, _SOCK_DIAG_BY_FAMILY, flags, 1, 0) + request)
-            while True:
-                for kind, _, body in netlink.messages(sock.recv(1 << 18)):
-                    if kind == 3:  # NLMSG_DONE
-                        return
-                    if kind == 2:  # NLMSG_ERROR
-                        number = -struct.unpack_from("i", body)[0]
-                        if number in (0, errno.ENOENT):
-                            return
-                        raise HostccError(f"sock_diag: {errno.errorcode.get(number, number)}")
-                    yield kind, body
-                    if not flags & _DUMP:
-                        return
+        return netlink.dump(_SOCK_DIAG_BY_FAMILY, request, netlink.SOCK_DIAG)
     except OSError as error:
-        raise HostccError(f"sock_diag: {error.strerror}") from None
+        if error.errno == errno.ENOENT:  # the kernel knows no sockets of that family
+            return []
+        raise _failure(error) from None
+
+
+def _failure(error: OSError) -> HostccError:
+    return HostccError(f"sock_diag: {error.strerror or error}")

@@ -16,8 +16,7 @@ from hostcc.cli.kernel_probes import in_new_netns
 from hostcc.paths import clsact, hooks
 from hostcc.paths.hooks import EGRESS, INGRESS, Way
 from hostcc.paths.steer_kernel import PROGRAMS, SteerKernel
-from hostcc.system.netlink import attributes, dump
-from hostcc.system.rtnetlink import ask
+from hostcc.system.netlink import attributes, dump, with_pyroute2
 
 pytestmark = pytest.mark.kernel
 
@@ -55,7 +54,7 @@ def described(add: Callable[[], None]) -> list[tuple[int, dict[int, bytes]]]:
 def test_a_filter_is_as_pyroute2_makes_it(program: int) -> None:
     ours = described(lambda: clsact.add_filter(program, LOOPBACK, clsact.INGRESS, "steer"))
     theirs = described(
-        lambda: ask(
+        lambda: with_pyroute2(
             lambda ip: ip.tc(
                 "add-filter", "bpf", LOOPBACK, fd=program, name="steer", direct_action=True,
                 parent=clsact.INGRESS, prio=clsact.PRIORITY, protocol=3,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.system.netlink import RefusedError, attributes, dump, messages
+from hostcc.system.netlink import RefusedError, attributes, dump, get, messages
 
 pytestmark = pytest.mark.unit
 
@@ -88,3 +88,18 @@ def test_what_the_kernel_refuses_has_its_reason(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(RefusedError, match="not supported") as caught:
         dump(18, bytes(16))
     assert caught.value.errno == 95
+
+
+def test_one_object_and_its_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.socket", Kernel(message(24, b"it."), message(2, bytes(4))))
+    assert get(26, bytes(12)) == b"it."
+
+
+@pytest.mark.parametrize(("number", "text"), [(-2, "No such file"), (0, "acknowledgement")])
+def test_an_object_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, number: int, text: str
+) -> None:
+    monkeypatch.setattr("socket.socket", Kernel(message(2, struct.pack("=i", number))))
+    with pytest.raises(OSError, match=text) as caught:
+        get(26, bytes(12))
+    assert isinstance(caught.value, RefusedError) == bool(number)

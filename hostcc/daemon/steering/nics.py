@@ -1,8 +1,4 @@
-"""Where jobs' traffic leaves this host: its devices, their addresses and speeds.
-
-Asked of the kernel by rtnetlink(7) itself, every few seconds: pyroute2 would take an agent ten
-megabytes, and an event loop for each question.
-"""
+"""Devices by which jobs' traffic leaves this host, their addresses and speeds."""
 
 from __future__ import annotations
 

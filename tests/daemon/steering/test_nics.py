@@ -9,7 +9,7 @@ import pytest
 from hostcc.cli.kernel_probes import in_new_netns
 from hostcc.daemon.steering.nics import Nic, nics
 from hostcc.errors import HostccError
-from hostcc.system.rtnetlink import ask
+from hostcc.system.netlink import with_pyroute2
 
 pytestmark = pytest.mark.kernel
 
@@ -28,7 +28,7 @@ def made(ip: Any) -> None:
 
 def test_devices_with_addresses_that_lead_out() -> None:
     def look() -> tuple[list[Nic], list[Nic]]:
-        ask(made)
+        with_pyroute2(made)
         return nics(), nics(["nic1", "hub0"])
 
     found, wanted = in_new_netns(look)
