@@ -1,7 +1,7 @@
 """Whether jobs go on as they did: what came since, of all of them at once, by the clock.
 
-Says less than `punctual` and `following`, of a hundred jobs for what these take for one: enough to
-tell which jobs need not be looked at yet.
+Says less than `following`, of a hundred jobs for what that takes for one: enough to tell which
+jobs need not be analysed yet.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hostcc.measure.punctual import SPREAD, moments, shape
+from hostcc.measure.changes import Reference
 from hostcc.measure.series import Floats, Ints
 from hostcc.measure.watch import Watch
 
 Bools = npt.NDArray[np.bool_]
 
+SPREAD = 0.05
+"""Periods by which the deviation of an iteration's bytes from their middle may differ from the
+pattern's."""
 SILENT = 0.1
 """Periods after an iteration's begin in which nothing is sent: there it is silent for longest."""
 
@@ -63,7 +66,7 @@ def expected(watch: Watch, from_ns: float) -> list[float] | None:
     bin_ns = watch.levels[watch.level].bin_ns
     period_ns = known.period * bin_ns
     passed = max(0.0, np.ceil((from_ns - watch.next_ns) / period_ns - SILENT))
-    middle, spread = shape(known)
+    middle, spread = _shape(known)
     return [
         watch.next_ns + passed * period_ns,
         period_ns,
@@ -146,7 +149,7 @@ def _beside(
     job, size = job[complete], size[complete]
     after_ns, number = after_ns[complete], number[complete].astype(np.int64)
     after_ns -= number * known.period_ns[job] + known.middle_ns[job]
-    total, moved, spread = moments(first[job] + number, size, after_ns, len(owner))
+    total, moved, spread = _moments(first[job] + number, size, after_ns, len(owner))
     before = np.nan_to_num(_earlier(moved, 0.0, first[count > 0]))
     times, tolerance = total / known.sent[owner], known.bytes_tolerance[owner]
     # What is no number, where nothing was sent, is not as it should be.
@@ -164,3 +167,25 @@ def _earlier(values: Floats, at_first: Floats | float, begins: Ints) -> Floats:
     found = np.concatenate(((0.0,), values[:-1]))[: len(values)]
     found[begins] = at_first
     return found
+
+
+def _moments(group: Ints, weight: Floats, at: Floats, groups: int) -> tuple[Floats, Floats, Floats]:
+    """What the weights of each group sum up to, and mean and deviation of where they are.
+
+    Shapes (groups,); the last two are nan where there is nothing.
+    """
+    total = np.asarray(np.bincount(group, weight, groups), np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(group, weight * at, groups) / total
+        square = np.bincount(group, weight * (at - mean[group]) ** 2, groups) / total
+    return total, mean, np.sqrt(square)
+
+
+def _shape(known: Reference) -> tuple[float, float]:
+    """Mean and deviation of where the pattern's bytes are, bins from its begin."""
+    weight = np.maximum(known.pattern, 0.0)
+    scale = known.period / len(weight)
+    at = (np.arange(len(weight)) + 0.5) * scale
+    total = max(float(weight.sum()), 1e-300)
+    middle = float(at @ weight) / total
+    return middle, float(np.sqrt((at - middle) ** 2 @ weight / total))

@@ -27,7 +27,6 @@ from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
 from hostcc.measure.series import NS, Bins
 from hostcc.measure.spectrum import tamed
-from hostcc.measure.steady import steady
 from hostcc.measure.tracking import track
 
 LEVELS = 3
@@ -58,8 +57,6 @@ OTHER, OTHER_SIZE = 0.05, 0.1
 IN_A_ROW, UNSETTLED = 5, 3
 """So many that deviate one after the other and are no change: the pattern is wrong; the second,
 while it is not established."""
-LEFT = 2.0
-"""Periods: iterations that go on as they did leave less where what came after them does, too."""
 AT_ONCE = 4.0
 """Periods; of less that came at once only the end is asked whether it is a change."""
 ESTABLISHED = 12
@@ -291,17 +288,8 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     start = (watch.next_ns - of.start_ns) / of.bin_ns
     recent, seen, next_ns = list(watch.recent), watch.seen, watch.next_ns
     doubtful = bool(recent) and recent[-1].deviates
-    usual = [] if doubtful else steady(of, start, known)
-    if usual:
-        start = usual[-1].start + usual[-1].length * known.period
-        last = [
-            replace(one, start=of.start_ns + one.start * of.bin_ns) for one in usual[-IN_A_ROW:]
-        ]
-        recent = [*recent, *last][-IN_A_ROW:]
-        seen, next_ns = seen + len(usual), of.start_ns + start * of.bin_ns
-    since_ns, other, wrong = next_ns, False, False
-    told = bool(usual) and len(of) - start < LEFT * known.period
-    found, asked = [] if told else following(of, start, known, doubtful=doubtful), start
+    since_ns, other, wrong, told = next_ns, False, False, False
+    found, asked = following(of, start, known, doubtful=doubtful), start
     passed = _passed(found)
     for left, over, one in zip(reversed(range(len(found))), passed, found, strict=True):
         at_ns = of.start_ns + one.start * of.bin_ns

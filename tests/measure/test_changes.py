@@ -5,14 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.measure.changes import Iteration, changed, following, in_a_row, reference, suspected
+from benchmarks.synthetic import Dirt, Shape, job
+from hostcc.measure.changes import (
+    Iteration,
+    Reference,
+    changed,
+    following,
+    in_a_row,
+    reference,
+    suspected,
+)
 from hostcc.measure.period import detect
-from hostcc.measure.series import joined, part, series
+from hostcc.measure.series import ByteSeries, joined, part, series
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit
 
 LEARNED = regular(100, 14)
+ONE = Shape(0.2, np.array([0.95]), np.array([0.05]), np.array([1.0]))
+TWO = Shape(0.2, np.array([0.3, 0.63]), np.array([0.02, 0.05]), np.array([1.0, 0.5]))
 
 
 def after(more: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Iteration]:
@@ -149,3 +160,72 @@ def test_silence_tells_computing_where_others_send() -> None:
     assert one.length == pytest.approx(1.4, abs=0.05)
     assert one.silent == pytest.approx(0.6, abs=0.03)
     assert one.sent == pytest.approx(1.0, abs=0.02)
+
+
+def learned(of: ByteSeries) -> tuple[float, Reference]:
+    """Where what comes after a series begins, in bins, and what it has to resemble."""
+    found = detect(of)
+    known = reference(of, found)
+    assert known is not None
+    assert found.starts is not None
+    return float(found.starts[-1]), known
+
+
+def test_all_of_many_iterations_are_found_at_once() -> None:
+    of = regular(100, 60)
+    start, known = learned(part(of, 0, 2000))
+    found = following(of, start, known)
+    assert 60 - 20 - 1 <= len(found) <= 60 - 20 + 1
+    assert not any(one.deviates for one in found)
+    assert [one.start for one in found] == pytest.approx(
+        [start + 100 * number for number in range(len(found))], abs=2
+    )
+
+
+def bursty(shape: Shape, seed: int, then: Shape | None = None) -> ByteSeries:
+    """Forty iterations, the last ten of another shape if one is given."""
+    rng = np.random.default_rng([seed, 7])
+    dirt = Dirt(jitter=0.005)
+    return job(shape, dirt, rng, iterations=40, bin_s=0.001, then=then, change_at=30).series
+
+
+@pytest.mark.parametrize("shape", [ONE, TWO])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_job_that_is_mostly_silent_is_followed(shape: Shape, seed: int) -> None:
+    of = bursty(shape, seed)
+    found = following(of, *learned(part(of, 0, 3000)))
+    assert len(found) >= 20
+    assert sum(one.deviates for one in found) <= 3
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        Shape(0.25, np.array([0.96]), np.array([0.04]), np.array([1.0])),
+        Shape(0.2, np.array([0.9]), np.array([0.1]), np.array([1.0])),
+        Shape(0.2, np.array([0.45, 0.5]), np.array([0.025, 0.025]), np.array([1.0, 1.0])),
+    ],
+    ids=["longer", "more", "another shape"],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_iterations_deviate_from_a_change_on(then: Shape, seed: int) -> None:
+    of = bursty(ONE, seed, then)
+    start, known = learned(part(of, 0, 3000))
+    found = following(of, start, known)
+    changed_at = start + round((30 * 200 - start) / 200) * 200
+    until = [one for one in found if one.start + one.length * known.period <= changed_at + 100]
+    assert len(until) >= 13
+    assert sum(one.deviates for one in until) <= 1
+    assert sum(one.deviates for one in found) >= 4
+
+
+def test_iterations_are_missed_once_a_job_falls_silent() -> None:
+    nothing = np.zeros(5000, np.int64)
+    for of in (regular(100, 40), bursty(ONE, 0)):
+        start, known = learned(part(of, 0, len(of) // 2))
+        whole = joined(of, series(nothing, nothing, MS, of.end_ns))
+        usual = [one for one in following(whole, start, known) if not one.deviates]
+        assert 15 <= len(usual) <= 21
+        assert usual[-1].start < len(of)
+        silent = series(nothing, nothing, MS, 0)
+        assert all(one.deviates for one in following(silent, 0.0, known))

@@ -343,7 +343,6 @@ def test_what_is_known_to_go_on_is_not_compared(monkeypatch: pytest.MonkeyPatch,
     period_ns = watch.known.period * MS
     sure_ns = watch.next_ns + more * period_ns
     with monkeypatch.context() as patch:
-        patch.setattr(w, "steady", lambda *_: [])
         patch.setattr(w, "following", lambda _of, _start, _known, *, doubtful: [])
         passed = w.update(w.went_on(watch, sure_ns), rest, thorough=False)
     compared = w.update(watch, rest, thorough=False)
