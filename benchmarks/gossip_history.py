@@ -16,7 +16,6 @@ import numpy as np
 from benchmarks.gossip_world import Faults, Host, Member, World
 from hostcc.coord.core import codec
 from hostcc.coord.core.coordinator import Coordinator
-from hostcc.coord.core.intake import CheckedRecord
 from hostcc.coord.core.message import PROTOCOL, Message, Outgoing, Record
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import (
@@ -33,6 +32,7 @@ from hostcc.coord.core.payloads import (
     Paths,
     Profile,
 )
+from hostcc.coord.core.record_checker import CheckedRecord
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
 from hostcc.coord.core.store import Store
@@ -131,7 +131,7 @@ class History:
     def _start(self, name: str) -> None:
         node = self._world.add(name)
         for other in self._names[:3]:
-            node.meet(other)
+            node.add_contact(other)
         if name == self._names[-1] and self.outcome.protocol != PROTOCOL:
             self._world.hosts[name].dialect = partial(speak, self.outcome.protocol)
             node.publish("weather", "", Links(()))

@@ -29,7 +29,7 @@ from hostcc.model import ClusterView, Plan
 
 REPORT_EVERY_S = 0.25
 LOOK_EVERY = 20
-"""Reports between looks at descriptors and memory: looking costs more than gossip does."""
+"""ViewReports between looks at descriptors and memory: looking costs more than gossip does."""
 JOB = "train"
 
 

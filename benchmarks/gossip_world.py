@@ -14,9 +14,9 @@ from random import Random
 from typing import Protocol
 
 from hostcc.coord.core import codec
-from hostcc.coord.core.intake import Intake
 from hostcc.coord.core.message import Message, Outgoing
 from hostcc.coord.core.node import Node
+from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
 from hostcc.coord.core.store import Store
@@ -110,7 +110,7 @@ class World:
         self.now = 0.0
         self.faults = Faults()
         self.hosts: dict[str, Host] = {}
-        self.intake = Intake(SimulatedVerifier(), cached=8192)
+        self.intake = RecordChecker(SimulatedVerifier(), cached=8192)
         self.rng = Random(seed)
         self.on_deliver: Deliver | None = None
         self._wire = wire
@@ -126,10 +126,10 @@ class World:
             name,
             f"{name}:1",
             signer=SimulatedSigner(name),
-            intake=self.intake,
+            checker=self.intake,
             rng=Random(self.rng.getrandbits(64)),
             settings=self.settings,
-            stirred=lambda: self._arrange(name),
+            on_pending=lambda: self._arrange(name),
         )
         host = Host(node, self._make(node, Random(self.rng.getrandbits(64))))
         host.life = before.life + 1 if before else 0

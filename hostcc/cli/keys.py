@@ -15,7 +15,7 @@ from hostcc.foreign import say
 from hostcc.system import input_file
 
 if TYPE_CHECKING:
-    from hostcc.coord.keys.allow import AllowList
+    from hostcc.coord.keys.allow_list import AllowList
     from hostcc.coord.keys.identity import Member, PublicKey
 
 DIRECTORY = "/etc/hostcc/keys"
@@ -59,12 +59,12 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_new(args: argparse.Namespace) -> int:
     """Make keys, once."""
-    from hostcc.coord import names
+    from hostcc.coord import member_name
     from hostcc.coord.keys import files, identity
 
     name = socket.gethostname().split(".")[0] if args.name is None else args.name
-    if not names.is_member_name(name):
-        raise InputError(f"--name: expected {names.MEMBER_NAME_WORDS}, got {name!r:.80}")
+    if not member_name.is_member_name(name):
+        raise InputError(f"--name: expected {member_name.MEMBER_NAME_WORDS}, got {name!r:.80}")
     if (args.dir / files.HOST_FILE).exists():
         raise InputError(
             f"{args.dir / files.HOST_FILE}: expected no keys yet; `hostcc keys rotate` "
@@ -79,9 +79,9 @@ def run_new(args: argparse.Namespace) -> int:
 
 def run_list(args: argparse.Namespace) -> int:
     """Who is on the list, and which files are not taken."""
-    from hostcc.coord.keys import allow, files
+    from hostcc.coord.keys import allow_list, files
 
-    listed = allow.AllowDirectory(files.allowed_directory(args.dir), quiet=True).load()
+    listed = allow_list.AllowDirectory(files.allowed_directory(args.dir), quiet=True).load()
     now = time.time()
     if args.json:
         print_json(_as_json(listed, now))
@@ -103,7 +103,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 def run_allow(args: argparse.Namespace) -> int:
     """Check a public file and put it on the list."""
-    from hostcc.coord.keys import allow, files, identity
+    from hostcc.coord.keys import allow_list, files, identity
 
     if args.file == "-":
         where = "standard input"
@@ -114,7 +114,7 @@ def run_allow(args: argparse.Namespace) -> int:
         member = files.read_public(Path(args.file))
     allowed = files.allowed_directory(args.dir)
     files.make_directory(allowed)
-    listed = allow.AllowDirectory(allowed, quiet=True).load()
+    listed = allow_list.AllowDirectory(allowed, quiet=True).load()
     for key in member.keys:
         owner = listed.by_curve.get(key.curve, member.name)
         if owner != member.name:
@@ -131,11 +131,11 @@ def run_allow(args: argparse.Namespace) -> int:
 
 def run_revoke(args: argparse.Namespace) -> int:
     """Take a member off the list."""
-    from hostcc.coord import names
+    from hostcc.coord import member_name
     from hostcc.coord.keys import files
 
-    if not names.is_member_name(args.name):
-        raise InputError(f"NAME: expected {names.MEMBER_NAME_WORDS}, got {args.name!r:.80}")
+    if not member_name.is_member_name(args.name):
+        raise InputError(f"NAME: expected {member_name.MEMBER_NAME_WORDS}, got {args.name!r:.80}")
     files.revoke(args.dir, args.name)
     _say(f"{args.name} has no rights on this host any more; do the same on every other one")
     return Exit.OK

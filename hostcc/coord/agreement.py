@@ -1,7 +1,7 @@
-"""When a host follows the plan of a view: a pure state machine.
+"""Decides when a host follows the plan of a view; a pure state machine.
 
-At once when the live members that matter to it hold the same view, after a while in any case:
-plans are hints for performance, so going on beats waiting.
+A host follows at once when all live members that matter to it hold the same view. Otherwise it
+follows after a timeout: plans are performance hints, so availability wins over consistency.
 """
 
 from __future__ import annotations
@@ -12,34 +12,35 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Activation:
-    """From now on a host follows the plan of a view, or: others now follow it, too."""
+    """The decision to follow the plan of a view, or the news that the others now follow it too."""
 
     number: int
-    """Counts those of this host."""
+    """Sequence number of this host's activations, from 1."""
     digest: str
     at: float
+    """Experienced seconds."""
     agreed: bool
-    """False: the wait was over."""
+    """False: the timeout passed first."""
     missing: tuple[str, ...] = ()
-    """Members that matter and did not report this view."""
+    """Members that matter and have not reported this view."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Where a host stands."""
+    """Where a host stands: the view it holds and the view whose plan it follows."""
 
     held: str = ""
     """Digest of the view that it holds."""
     since: float = 0.0
-    """From when it has held that."""
+    """Experienced seconds at which the held view was built."""
     pending: float = 0.0
-    """From when the held view has not been the active one."""
+    """Experienced seconds since which the held view has differed from the active one."""
     active: str = ""
-    """Digest of the view whose plan it follows; empty: none, defaults are in force."""
+    """Digest of the view whose plan it follows; empty: none, so defaults apply."""
     agreed: bool = False
-    """Whether those that matter held the active view at the same time."""
+    """Whether all members that matter held the active view at the same time."""
     missing: tuple[str, ...] = ()
-    """Whom it waits for, or has stopped waiting for."""
+    """Members that the host waits for, or waited for in vain."""
     number: int = 0
 
 
@@ -51,10 +52,11 @@ def step(
     concerned: Iterable[str],
     wait_s: float,
 ) -> tuple[Agreement, Activation | None]:
-    """The state after looking at what is held (a digest) and what others report.
+    """Return the next state, and the activation if there is one.
 
-    `concerned` are the live members that matter.  A view that keeps changing is activated
-    after three times the wait: it must not keep the host from following any.
+    `held` is the digest of the host's own view, `reports` the digests that others reported.
+    `concerned` are the live members that matter, `wait_s` is the timeout. A view that changes
+    continually is activated after three timeouts, so that the host follows some plan.
     """
     if held != state.held:
         pending = now if state.held == state.active else state.pending

@@ -1,7 +1,7 @@
-"""The store as the ClusterView that a plan is made of: the same bytes for the same records.
+"""Builds the ClusterView for the planner from the store: equal records give equal bytes.
 
-Everything that would make a plan refuse the view is left out here: claimants that are no part
-of a job, flows of unknown jobs, paths over links that nobody has declared.
+Leaves out everything for which the planner would refuse the view: claimants that take no part in
+the job, flows of unknown jobs, paths over links of undeclared capacity.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _PLANNED = (
     "phase_s",
     "confidence",
 )
-"""What of a job's profile a plan depends on."""
+"""Fields of a job's profile that a plan depends on."""
 
 
 @dataclass
 class _LiveRecords:
-    """What live members say, sorted by what it is about."""
+    """Contents of the records of live members, sorted by kind."""
 
     members: list[str] = field(default_factory=list)
     profiles: dict[str, dict[str, Profile]] = field(default_factory=dict)
@@ -57,18 +57,18 @@ class _LiveRecords:
 
 @dataclass(frozen=True)
 class MergedJob:
-    """A job, and what it was merged from."""
+    """A job's merged profile, with the profiles it was merged from."""
 
     parts: Mapping[str, Profile]
-    """By claimant."""
+    """Profiles by claimant."""
     hosts: frozenset[str]
-    """The claimants that take part."""
+    """Claimants that take part in the job."""
     profile: JobProfile
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A view, and who takes part in its jobs."""
+    """A view, with the members that take part in each job."""
 
     view: ClusterView
     hosts: Mapping[str, frozenset[str]]
@@ -81,38 +81,39 @@ def build(
     rules: str,
     memory: dict[str, MergedJob] | None = None,
 ) -> Snapshot:
-    """The view of the members that are not dead.
+    """Return the view of all members that are not dead.
 
     `rules` is everything else that the plan depends on, as text: the scheduler's version and
-    options.  It is a part of the digest, so that equal digests mean equal plans.  `memory`
-    keeps the jobs as they were merged last: of many jobs few change from one view to the next.
+    options. It is part of the digest, so equal digests mean equal plans. `memory` caches merged
+    jobs between calls, because few of many jobs change from one view to the next.
     """
-    said = _gather(store, is_dead)
+    records = _gather(store, is_dead)
     before = {} if memory is None else memory
     merged = {}
-    for job in sorted(said.profiles):
-        parts, known = said.profiles[job], before.get(job)
+    for job in sorted(records.profiles):
+        parts, known = records.profiles[job], before.get(job)
         merged[job] = known if known is not None and known.parts == parts else _merged(job, parts)
     if memory is not None:
         memory.clear()
         memory.update(merged)
     hosts = {job: one.hosts for job, one in merged.items()}
-    capacities = {link: capacity(values) for link, values in said.links.items()}
-    flows = _flows(said, hosts)
-    tables = _tables(said, {(flow.src, flow.dst) for flow in flows}, capacities)
+    capacities = {link: capacity(values) for link, values in records.links.items()}
+    flows = _flows(records, hosts)
+    tables = _tables(records, {(flow.src, flow.dst) for flow in flows}, capacities)
     used = sorted({link for table in tables for path in table.paths for link in path.links})
     view = ClusterView(
         jobs=tuple(one.profile for one in merged.values()),
         flows=flows,
         tables=tables,
         links=tuple((link, capacities[link]) for link in used),
-        members=tuple(sorted(said.members)),
+        members=tuple(sorted(records.members)),
     )
     return Snapshot(replace(view, digest=digest(view, rules)), hosts)
 
 
 def digest(view: ClusterView, rules: str) -> str:
-    """Over exactly what a plan depends on (schedule.problem.Problem), and the rules."""
+    """Return the hash of exactly what a plan depends on (schedule.problem.Problem), and of the
+    rules."""
     content = (
         rules,
         [
@@ -133,18 +134,18 @@ def digest(view: ClusterView, rules: str) -> str:
 
 
 def neighbours(snapshot: Snapshot, member: str, most: int) -> tuple[str, ...]:
-    """Members that share jobs with one, then those whose flows may share links with its own.
+    """Return members that share a job with `member`, then those whose flows may share its links.
 
-    When there are more than `most`, those of the links are thinned out, differently for each
-    member but always in the same way.
+    At most `most`. Members that share only links are then sampled: deterministically, but
+    differently for each member.
     """
-    mates: set[str] = set()
+    job_peers: set[str] = set()
     for hosts in snapshot.hosts.values():
         if member in hosts:
-            mates |= hosts
-    mates.discard(member)
-    found = sorted(mates)[:most]
-    others = _sharing(snapshot.view, member) - mates - {member}
+            job_peers |= hosts
+    job_peers.discard(member)
+    found = sorted(job_peers)[:most]
+    others = _sharing(snapshot.view, member) - job_peers - {member}
     if len(found) + len(others) > most:
         chosen = sorted(others, key=lambda other: _rank(member, other))
         return (*found, *sorted(chosen[: most - len(found)]))
@@ -179,29 +180,29 @@ def _rank(member: str, other: str) -> bytes:
 
 
 def _gather(store: Store, is_dead: Callable[[str], bool]) -> _LiveRecords:
-    said = _LiveRecords()
+    records = _LiveRecords()
     for writer in store.writers():
         if is_dead(writer) or store.member(writer) is None:
             continue
-        said.members.append(writer)
+        records.members.append(writer)
         for (kind, key), held in store.of(writer).items():
             content = held.content
             if kind == PROFILE and isinstance(content, Profile):
-                said.profiles.setdefault(key, {})[writer] = content
+                records.profiles.setdefault(key, {})[writer] = content
             elif kind == FLOWS and isinstance(content, Flows):
-                said.flows[key, writer] = content
+                records.flows[key, writer] = content
             elif kind == PATHS and isinstance(content, Paths):
-                said.paths[writer, key] = content
+                records.paths[writer, key] = content
             elif isinstance(content, Links):
                 for link, value in content.links:
-                    said.links.setdefault(link, []).append(value)
-    return said
+                    records.links.setdefault(link, []).append(value)
+    return records
 
 
-def _flows(said: _LiveRecords, hosts: Mapping[str, frozenset[str]]) -> tuple[Flow, ...]:
-    """Of the hosts that take part in a job; of two of one name those of the first job."""
+def _flows(records: _LiveRecords, hosts: Mapping[str, frozenset[str]]) -> tuple[Flow, ...]:
+    # Only of hosts that take part in the job; of two flows with one id the first job's is kept.
     found: dict[str, Flow] = {}
-    for (job, writer), content in sorted(said.flows.items()):
+    for (job, writer), content in sorted(records.flows.items()):
         if writer in hosts.get(job, ()):
             for entry in sorted(content.flows, key=lambda entry: entry.id):
                 flow = _flow(entry, job, writer)
@@ -225,11 +226,11 @@ def _flow(entry: FlowEntry, job: str, writer: str) -> Flow:
 
 
 def _tables(
-    said: _LiveRecords, ends: Iterable[tuple[str, str]], known: Mapping[str, float]
+    records: _LiveRecords, ends: Iterable[tuple[str, str]], known: Mapping[str, float]
 ) -> tuple[PathTable, ...]:
     tables = []
     for src, dst in sorted(ends):
-        content = said.paths.get((src, dst))
+        content = records.paths.get((src, dst))
         if content is None:
             continue
         paths = tuple(

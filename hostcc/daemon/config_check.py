@@ -135,7 +135,7 @@ def _gossip(config: Config, running: bool) -> Iterator[ConfigProblem]:
 
 def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[ConfigProblem]:
     from hostcc.coord.keys import files
-    from hostcc.coord.keys.allow import AllowDirectory
+    from hostcc.coord.keys.allow_list import AllowDirectory
 
     try:
         host = files.read_secret(directory)

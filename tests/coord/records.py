@@ -6,14 +6,14 @@ from collections.abc import Callable
 from random import Random
 
 from hostcc.coord.core import codec, payloads
-from hostcc.coord.core.intake import CheckedRecord, Intake
 from hostcc.coord.core.message import Message, Outgoing, Record
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import Accusation, Content, Member, Profile
+from hostcc.coord.core.record_checker import CheckedRecord, RecordChecker
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
 
-INTAKE = Intake(SimulatedVerifier())
+CHECKER = RecordChecker(SimulatedVerifier())
 
 
 def record(
@@ -49,23 +49,23 @@ def profile(host: str, job: str, work: float = 1e12, version: int = 2, **more: o
 
 
 def held(one: Record) -> CheckedRecord:
-    return INTAKE.admit(one)
+    return CHECKER.check(one)
 
 
 def node(
     name: str,
     settings: Settings | None = None,
     seed: int = 0,
-    stirred: Callable[[], None] | None = None,
+    on_pending: Callable[[], None] | None = None,
 ) -> Node:
     return Node(
         name,
         f"{name}:1",
         signer=SimulatedSigner(name),
-        intake=Intake(SimulatedVerifier()),
+        checker=RecordChecker(SimulatedVerifier()),
         rng=Random(f"{name} {seed}"),
         settings=settings,
-        stirred=stirred,
+        on_pending=on_pending,
     )
 
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from hostcc.coord.core import codec, payloads
-from hostcc.coord.core.intake import Intake
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.payloads import RULES, Rules
+from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
-from hostcc.coord.core.store import Fate, Store
+from hostcc.coord.core.store import PutResult, Store
 from hostcc.coord.keys import identity
 from hostcc.coord.keys.identity import Member
 from tests.coord.records import deliver, node, rounds
@@ -39,13 +39,13 @@ class Recorded:
 
 def test_a_message_of_0_1_0_is_understood_whole() -> None:
     message = codec.decode(DATA)
-    store, intake = Store(Settings()), Intake(Recorded())
+    store, checker = Store(Settings()), RecordChecker(Recorded())
     fates = {
-        (record.kind, record.key): store.put(intake.admit(record), 0.0)
+        (record.kind, record.key): store.put(checker.check(record), 0.0)
         for record in message.records
     }
-    assert fates.pop(("accuse", "node9")) is Fate.VOID  # nobody knows the accused
-    assert set(fates.values()) == {Fate.NEW}
+    assert fates.pop(("accuse", "node9")) is PutResult.VOID  # nobody knows the accused
+    assert set(fates.values()) == {PutResult.NEW}
     assert {kind for kind, _ in fates} == set(payloads.KINDS) - {"accuse", RULES}
     assert all(held.content or held.withdrawn for held in store.of("node2").values())
     assert message.holding is not None
@@ -71,7 +71,7 @@ def test_a_member_that_does_not_know_the_kind_keeps_and_passes_on_what_rules_say
     new, other = node("new"), node("other")
     new.publish(RULES, "", rules)
     nodes = {"new": new, "old": node("old")}
-    new.meet("old")
+    new.add_contact("old")
     with monkeypatch.context() as before:
         before.delitem(payloads._decoders, RULES)
         now = rounds(nodes, 40)
@@ -79,7 +79,7 @@ def test_a_member_that_does_not_know_the_kind_keeps_and_passes_on_what_rules_say
     assert held is not None
     assert (held.content, held.record.payload) == (None, payloads.encode(rules))
     nodes = {"old": nodes["old"], "other": other}
-    other.meet("old")
+    other.add_contact("old")
     now = rounds(nodes, 40, now)
     deliver(nodes, "old", nodes["old"].tick(now), now)
     passed_on = other.store.get("new", (RULES, ""))

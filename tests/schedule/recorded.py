@@ -16,10 +16,10 @@ import msgspec
 from hostcc.cli.viewfile import view_of
 from hostcc.coord import view
 from hostcc.coord.core import codec
-from hostcc.coord.core.intake import Intake
+from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
-from hostcc.coord.keys.none import NoKeys
+from hostcc.coord.keys.no_keys import NoKeys
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.plan import Options, solved
 from hostcc.schedule.revision import REVISION
@@ -46,9 +46,9 @@ def decided(case: dict[str, Any]) -> str:
 def _seen(case: dict[str, Any]) -> ClusterView:
     if "view" in case:
         return view_of(json.dumps(case["view"]).encode(), "view")
-    store, intake = Store(Settings()), Intake(NoKeys())
+    store, checker = Store(Settings()), RecordChecker(NoKeys())
     for record in codec.decode(bytes.fromhex(case["message"])).records:
-        store.put(intake.admit(record), 0.0)
+        store.put(checker.check(record), 0.0)
     return view.build(store, lambda _: False, "recorded").view
 
 

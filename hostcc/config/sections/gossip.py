@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from hostcc.config.sections.words import Endpoint
-from hostcc.coord.names import MEMBER_NAME, MEMBER_NAME_WORDS
+from hostcc.coord.member_name import MEMBER_NAME, MEMBER_NAME_WORDS
 from hostcc.limits import VISIBLE
 
 Seed = Annotated[

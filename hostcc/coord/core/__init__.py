@@ -1,1 +1,1 @@
-"""The gossip core: no I/O, no clock."""
+"""The gossip core: no I/O, no clock, no randomness of its own."""

@@ -1,10 +1,10 @@
-"""How much may be done: rates with a burst, for one thing or for many by name."""
+"""Token buckets that allow one overdraft: for one purpose, or one for each of many names."""
 
 from __future__ import annotations
 
 
 class Budget:
-    """Grows by `rate` per second up to `burst`."""
+    """A token bucket that gains `rate` tokens per second, up to `burst`; it starts full."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -13,20 +13,20 @@ class Budget:
         self.left = burst
 
     def refill(self, now: float) -> None:
-        """Add what has grown since the last time."""
+        """Add the tokens gained since the last call; `now` in seconds."""
         self.left = min(self._burst, self.left + (now - self._at) * self._rate)
         self._at = now
 
     def take(self, amount: float) -> bool:
-        """Spend if there is anything left; one spending may overdraw it."""
+        """Take `amount` and return True if any tokens are left; the last one may overdraw."""
         if self.left <= 0:
             return False
         self.left -= amount
         return True
 
 
-class Allowances:
-    """A budget for each name; names that have not been seen have all of it."""
+class NamedBudgets:
+    """A budget for each name; a name not seen before has a full one. At most `names` are kept."""
 
     def __init__(self, rate: float, burst: float, names: int = 4096) -> None:
         self._rate = rate
@@ -35,7 +35,8 @@ class Allowances:
         self._budgets: dict[str, Budget] = {}
 
     def take(self, name: str, now: float, amount: float = 1.0) -> bool:
-        """Whether one more is allowed; if so, `amount` is spent, which may overdraw it."""
+        """Take `amount` and return True if at least one token is left; this may overdraw the
+        budget."""
         if not self.left(name, now):
             return False
         if name not in self._budgets:
@@ -47,7 +48,7 @@ class Allowances:
         return True
 
     def left(self, name: str, now: float) -> bool:
-        """Whether one more would be allowed."""
+        """Return whether at least one token is left."""
         budget = self._budgets.get(name)
         if budget is None:
             return self._burst >= 1
@@ -55,12 +56,12 @@ class Allowances:
         return budget.left >= 1
 
     def give_back(self, name: str) -> None:
-        """What was taken last turned out to be somebody else's doing."""
+        """Return one token: the last `take` turned out to be another's fault."""
         if name in self._budgets:
             self._budgets[name].left += 1
 
     def _sweep(self, now: float) -> None:
-        """Make room: those that are full again, else the oldest."""
+        # First those that are full again, which loses nothing; then the oldest.
         for name, budget in list(self._budgets.items()):
             budget.refill(now)
             if budget.left >= self._burst:

@@ -1,14 +1,14 @@
-"""Time as a member has experienced it: pauses and steps of the clock count for little.
+"""Experienced time, in which pauses and clock steps count for little.
 
-A host that was suspended, or whose clock was set, would otherwise find every deadline past at
-once and accuse everyone.
+Otherwise a host that was suspended, or whose clock was set, would find every deadline passed at
+once and accuse all other members.
 """
 
 from __future__ import annotations
 
 
 class Clock:
-    """Adds up what `now` advances by, at most `most_s` at a time, never backwards."""
+    """Sums the advances of `now`, each limited to `most_s` seconds, never backwards."""
 
     def __init__(self, most_s: float) -> None:
         self.most_s = most_s
@@ -16,10 +16,11 @@ class Clock:
         self.now = 0.0
         """Experienced seconds."""
         self.lost_s = 0.0
-        """What the last advance was cut by: this host was away, or its clock was set."""
+        """Seconds that the last advance was cut by; above 0: the host paused or its clock was set.
+        """
 
     def advance(self, now: float) -> float:
-        """Experienced seconds at `now`, which may be anything, also not a number."""
+        """Return the experienced seconds at `now`, a clock reading of any value (NaN included)."""
         passed = 0.0 if self._last is None else now - self._last
         if not passed > 0.0:
             passed = 0.0

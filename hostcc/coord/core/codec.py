@@ -1,4 +1,4 @@
-"""Messages as bytes: msgpack, typed, bounded; what does not fit is refused in one line."""
+"""Encodes and decodes messages: typed, bounded msgpack. Refusals are errors of one line."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hostcc.coord.core.message import (
 from hostcc.errors import InputError
 
 _DOMAIN = "hostcc-record-1"
-"""Keeps signatures of records from being taken for signatures of anything else."""
+"""Domain separation: a record's signature must not be valid for other kinds of data."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
 
 
 class CodecError(InputError):
-    """Bytes that are no message, or a message that does not fit into one."""
+    """Bytes that are not a valid message, or a message that is too long to encode."""
 
 
 def encode(message: Message) -> bytes:
-    """The message's bytes.  Raises CodecError when there are more than MAX_MESSAGE."""
+    """Return the encoded message. Raises CodecError above MAX_MESSAGE bytes."""
     data = _encoder.encode(message)
     if len(data) > MAX_MESSAGE:
         raise CodecError(f"message: expected at most {MAX_MESSAGE} bytes, got {len(data)}")
@@ -35,7 +35,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """The message of some bytes.  Raises CodecError, in one line; never anything else."""
+    """Return the message in `data`. Raises CodecError and nothing else, whatever the bytes are."""
     if len(data) > MAX_MESSAGE:
         raise CodecError(f"message: expected at most {MAX_MESSAGE} bytes, got {len(data)}")
     try:
@@ -54,7 +54,7 @@ def decode(data: bytes) -> Message:
 
 
 def signed_bytes(record: Record) -> bytes:
-    """What a record's signature is of: everything but the signature."""
+    """Return the bytes that a record's signature covers: everything but the signature."""
     return _encoder.encode(
         (
             _DOMAIN,

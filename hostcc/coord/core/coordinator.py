@@ -1,4 +1,4 @@
-"""Gossip, view and agreement together: what an agent drives."""
+"""Combines gossip, view and agreement into what an agent drives."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from hostcc.coord.view import Snapshot
 from hostcc.errors import HostccError
 from hostcc.model import ClusterView, Plan
 
-LOGGED = 256
-"""Activations that are kept for status."""
+MAX_ACTIVATIONS = 256
+"""Latest activations that are kept for the status."""
 REMIND_ROUNDS = 5
-"""Between questions to those whose view is not known to be the same."""
+"""Rounds between questions to members that have not reported this host's view."""
 
 Planner = Callable[[ClusterView], Plan]
 
 
-class Pending(Protocol):
-    """A plan that is being made."""
+class PendingPlan(Protocol):
+    """A plan that is being computed."""
 
     def done(self) -> bool:
-        """Whether `result` would not wait."""
+        """Return whether `result` would return without waiting."""
 
     def result(self) -> Plan:
-        """The plan, or whatever the planner raised."""
+        """Return the plan, or raise what the planner raised."""
 
 
-class AtOnce:
-    """Makes it where it is asked for: the same plan at the same tick in every run."""
+class ImmediatePlan:
+    """Computes the plan when asked for it, so every run makes the same plan at the same tick."""
 
     def __init__(self, work: Callable[[], Plan]) -> None:
         self._work = work
 
     def done(self) -> bool:
-        """It takes no waiting."""
+        """Return True: `result` computes the plan itself."""
         return True
 
     def result(self) -> Plan:
-        """The plan, or whatever the planner raised."""
+        """Return the plan, or raise what the planner raised."""
         return self._work()
 
 
-Executor = Callable[[Callable[[], Plan]], Pending | None]
-"""Begins a plan; None: not now, ask again in the next round."""
+Executor = Callable[[Callable[[], Plan]], PendingPlan | None]
+"""Starts a computation. None: it cannot start now; ask again in the next round."""
 
 
 class Coordinator:
-    """A node that knows what it gossips about.
+    """A gossip node that builds views of what it hears and decides which plan to follow.
 
-    `tick` and `receive` as of the node; afterwards `plan` is what to follow.  `planner` is a
-    pure function of the view; `rules` names it and its options (view.build).  `executor` makes
-    plans elsewhere, so that a round does not wait for one.
+    Call `tick` and `receive` as for the node; afterwards `plan` is the plan to follow. `planner` is
+    a pure function of the view; `rules` names it and its options (view.build). `executor` may
+    compute plans elsewhere, so that a round does not wait for one.
     """
 
     def __init__(
@@ -67,37 +67,37 @@ class Coordinator:
         planner: Planner,
         rules: str,
         rng: Random,
-        executor: Executor = AtOnce,
+        executor: Executor = ImmediatePlan,
     ) -> None:
         self.node = node
         self.snapshot = Snapshot(ClusterView(), {})
         self.plan: Plan | None = None
-        """Of the active view, or of one before it until that is made; None: defaults."""
-        self.trouble = ""
-        """Why there is none of the active view."""
+        """The plan of the active view, or the previous one until that is ready; None: use defaults.
+        """
+        self.plan_error = ""
+        """Why the active view has no plan; empty: it has one, or will have."""
         self.ticked = 0.0
-        """When the last round began."""
+        """Clock reading at the start of the last round."""
         self.state = Agreement()
-        self.activations: deque[Activation] = deque(maxlen=LOGGED)
+        self.activations: deque[Activation] = deque(maxlen=MAX_ACTIVATIONS)
         self._planner = planner
         self._rules = rules
         self._executor = executor
-        self._wanted = ClusterView()
+        self._active_view = ClusterView()
         """The active view."""
-        self._begun = ""
-        """Digest of the view whose plan was begun last."""
-        self._pending: Pending | None = None
+        self._started_digest = ""
+        """Digest of the view whose plan was started last."""
+        self._pending: PendingPlan | None = None
         self._revision = (-1, -1)
         self._merged: dict[str, views.MergedJob] = {}
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._ticked_at = 0.0
         self._rounds = 0
-        self._told: set[str] = set()
 
     def rest_s(self) -> float:
-        """From the last round to the next one that has something to do, seconds."""
+        """Return the seconds from the last round to the next one that has something to do."""
         settings, state = self.node.settings, self.state
-        if self._pending is not None or self._begun != self._wanted.digest:
+        if self._pending is not None or self._started_digest != self._active_view.digest:
             return settings.round_s
         if self.snapshot.view.digest and (state.missing or state.held != state.active):
             return settings.round_s
@@ -107,23 +107,23 @@ class Coordinator:
         return min(rest_s, max(settings.round_s, self._view_at - self._ticked_at))
 
     def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
-        """What a peer said."""
+        """Process a peer's message; return the messages to send."""
         return self.node.receive(peer, message, now)
 
     def tick(self, now: float) -> list[Outgoing]:
-        """One round; `plan` may be another one afterwards."""
+        """Run one round; return the messages to send. `plan` may have changed afterwards."""
         self._rounds += 1
         self.ticked = now
-        self._ticked_at = at = self.node.experience(now)
+        self._ticked_at = at = self.node.experienced_s(now)
         if at >= self._view_at:
             self._view_at = at + self.node.settings.view_s
-            self._look()
+            self._update_view()
         if self.snapshot.view.digest:
-            self._agree(now, at)
-            self._make(now)
+            self._update_agreement(now, at)
+            self._update_plan(now)
         return self.node.tick(now)
 
-    def _look(self) -> None:
+    def _update_view(self) -> None:
         revision = (self.node.store.revision, self.node.members.changes)
         if revision == self._revision:
             return
@@ -137,7 +137,7 @@ class Coordinator:
         for stranger in self.node.reports.keys() - set(near):
             del self.node.reports[stranger]
 
-    def _agree(self, now: float, at: float) -> None:
+    def _update_agreement(self, now: float, at: float) -> None:
         node, held = self.node, self.snapshot.view.digest
         live = [peer for peer in node.neighbours if not node.members.is_dead(peer)]
         reports = {peer: holding.held for peer, holding in node.reports.items()}
@@ -148,32 +148,31 @@ class Coordinator:
             self._activate(activation, now)
         holding = ViewReport(self.state.held, self.state.active)
         if (before.held, before.active) != (holding.held, holding.active):
-            node.hold(holding, live)
+            node.report_view(holding, live)
         elif self.state.missing and self._rounds % REMIND_ROUNDS == 0:
-            node.hold(holding, self.state.missing, ask=True)
+            node.report_view(holding, self.state.missing, ask=True)
 
     def _activate(self, activation: Activation, now: float) -> None:
-        self._wanted = self.snapshot.view
+        self._active_view = self.snapshot.view
         self.activations.append(activation)
         missing = f", without {', '.join(activation.missing[:8])}" if activation.missing else ""
         how = "agreed" if activation.agreed else f"after waiting{missing}"
         text = f"{activation.number}: view {activation.digest} {how}"
-        self.node.note(Event(now, "activation", self.node.name, text))
+        self.node.add_event(Event(now, "activation", self.node.name, text))
 
-    def _make(self, now: float) -> None:
-        """Begin the plan of the active view; take over the one that is ready."""
-        view = self._wanted
-        if self._pending is None and self._begun != view.digest:
+    def _update_plan(self, now: float) -> None:
+        view = self._active_view
+        if self._pending is None and self._started_digest != view.digest:
             self._pending = self._executor(lambda: self._planner(view))
             if self._pending is not None:
-                self._begun = view.digest
+                self._started_digest = view.digest
         if self._pending is None or not self._pending.done():
             return
         ready, self._pending = self._pending, None
-        made, self.trouble = None, ""
+        made, self.plan_error = None, ""
         try:
             made = ready.result()
         except HostccError as error:
-            self.trouble = str(error)
-            self.node.note(Event(now, "plan", self.node.name, self.trouble))
+            self.plan_error = str(error)
+            self.node.add_event(Event(now, "plan", self.node.name, self.plan_error))
         self.plan = made

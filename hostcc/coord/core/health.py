@@ -1,26 +1,26 @@
-"""How far a member trusts itself: Lifeguard's local health (arXiv 1707.00788, section 3.1)."""
+"""Lifeguard's local health: how far a member trusts its own view (arXiv 1707.00788, 3.1)."""
 
 from __future__ import annotations
 
 WORST = 8
-"""Lifeguard's S: timeouts grow up to nine times."""
+"""Lifeguard's S: timeouts grow to at most nine times their base."""
 
 
 class Health:
-    """0: well.  Rises when probes fail, when others accuse this member, when it misses rounds."""
+    """A score of 0 (well) to WORST; rises when probes fail, on accusations and on missed rounds."""
 
     def __init__(self) -> None:
         self.score = 0
 
     @property
     def patience(self) -> int:
-        """What timeouts are multiplied by."""
+        """Factor by which timeouts are multiplied."""
         return 1 + self.score
 
     def worse(self) -> None:
-        """Something failed that may be this member's own fault."""
+        """Raise the score: something failed that may be this member's own fault."""
         self.score = min(WORST, self.score + 1)
 
     def better(self) -> None:
-        """A probe was answered in time."""
+        """Lower the score: a probe was answered in time."""
         self.score = max(0, self.score - 1)

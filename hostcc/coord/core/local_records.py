@@ -1,29 +1,29 @@
-"""This member's own records: numbered, signed, replaced, withdrawn, taken up after a restart."""
+"""This member's own records: numbered, signed, replaced, withdrawn, reclaimed after a restart."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from hostcc.coord.core import codec, payloads
-from hostcc.coord.core.intake import CheckedRecord, Intake, Slot
 from hostcc.coord.core.message import COUNTER_MAX, Record
 from hostcc.coord.core.payloads import ACCUSE, Accusation, Content, Member
+from hostcc.coord.core.record_checker import CheckedRecord, RecordChecker, Slot
 from hostcc.coord.core.signing import Signer
 from hostcc.coord.core.store import MEMBER_SLOT, Store
 
 MAX_ACCUSED = 128
-"""Members that one accuses at a time: in a large cluster others accuse the rest."""
+"""Members that one member accuses at a time: in a large cluster others accuse the rest."""
 
 
 class LocalRecords:
-    """Writes into the store under this member's name; returns what is new for the others.
+    """Writes records of this member into the store; returns the new ones, to be gossiped.
 
-    It is silent at first, until `begin`: what a new life says must not meet what is left of the
-    last one before this host knows that there was one.
+    Publishes nothing until `begin`. Records left over from an earlier life of this host may still
+    circulate; it must learn of them first, to number its own above them.
     """
 
     def __init__(
-        self, name: str, member: Member, store: Store, intake: Intake, signer: Signer
+        self, name: str, member: Member, store: Store, checker: RecordChecker, signer: Signer
     ) -> None:
         self.name = name
         self.incarnation = member.birth
@@ -32,20 +32,20 @@ class LocalRecords:
         self._version = 0
         self._member = member
         self._store = store
-        self._intake = intake
+        self._checker = checker
         self._signer = signer
 
     def begin(self, now: float) -> list[CheckedRecord]:
-        """Say that this member takes part, and what has waited for it."""
+        """Publish this member's own record, and everything that waited for it."""
         self.silent = False
-        said = self._write(MEMBER_SLOT, payloads.encode(self._member), now)
+        written = self._write(MEMBER_SLOT, payloads.encode(self._member), now)
         for slot, payload in self._wishes.items():
-            said += self._write(slot, payload, now)
+            written += self._write(slot, payload, now)
         self._wishes = {}
-        return said
+        return written
 
     def publish(self, slot: Slot, content: Content, now: float) -> list[CheckedRecord]:
-        """Say something new; nothing is sent when it is not.  Raises payloads.PayloadError."""
+        """Publish content; returns nothing if unchanged. Raises payloads.PayloadError."""
         payload = payloads.encode(content)
         if self.silent:
             payloads.decode(Record(self.name, 1, 1, *slot, payload, b""))
@@ -57,13 +57,13 @@ class LocalRecords:
         return self._write(slot, payload, now)
 
     def withdraw(self, slot: Slot, now: float) -> list[CheckedRecord]:
-        """Say that there is nothing of the kind any more."""
+        """Withdraw what is published in a slot."""
         self._wishes.pop(slot, None)
         held = self._store.get(self.name, slot)
         return [] if held is None or held.withdrawn else self._write(slot, b"", now)
 
     def accuse(self, member: str, now: float) -> list[CheckedRecord]:
-        """Say that a member does not answer."""
+        """Publish that a member does not answer probes."""
         if self.silent:
             return []
         mine = [slot for slot in self._store.of(self.name) if slot[0] == ACCUSE]
@@ -73,19 +73,19 @@ class LocalRecords:
         return self.publish((ACCUSE, member), accusation, now)
 
     def refute(self, now: float) -> list[CheckedRecord]:
-        """Answer accusations: the next incarnation of the same life."""
+        """Refute accusations by entering the next incarnation of the same life."""
         self.incarnation = min(self.incarnation + 1, COUNTER_MAX)
         return self.begin(now)
 
     def renew(self, now: float) -> list[CheckedRecord]:
-        """Say everything again in a new life: signed by another key, and the old ones void."""
-        return self._outdo(self.incarnation, now)
+        """Begin a new life and sign everything again with the current key; old records are void."""
+        return self._start_new_life(self.incarnation, now)
 
-    def heard(self, held: CheckedRecord, now: float) -> list[CheckedRecord]:
-        """What to say about a record of this name that came from elsewhere.
+    def answer_foreign(self, held: CheckedRecord, now: float) -> list[CheckedRecord]:
+        """Respond to a record under this member's name that came from another member.
 
-        It is of an earlier life, which this one has to outdo, or a withdrawn record that
-        somebody still had.  Accusations are not withdrawn: their subject refutes them, or not.
+        It belongs to an earlier life, whose incarnation this one has to exceed, or was withdrawn
+        and somebody still held it. Accusations are not withdrawn here: their subject refutes them.
         """
         record = held.record
         if self.silent:
@@ -94,7 +94,7 @@ class LocalRecords:
             return []
         theirs = (record.incarnation, record.version)
         if theirs > (self.incarnation, self._version):
-            return self._outdo(record.incarnation, now)
+            return self._start_new_life(record.incarnation, now)
         slot = (record.kind, record.key)
         mine = self._store.get(self.name, slot)
         if mine is None and record.kind == ACCUSE:
@@ -105,10 +105,10 @@ class LocalRecords:
             return self._write(slot, b"", now) if current else []
         foreign = held.stamp == mine.stamp and held.fingerprint != mine.fingerprint
         newer = held.order > mine.order
-        return self._outdo(record.incarnation, now) if newer or foreign else []
+        return self._start_new_life(record.incarnation, now) if newer or foreign else []
 
-    def _outdo(self, incarnation: int, now: float) -> list[CheckedRecord]:
-        """Begin a new life above an incarnation, and say everything again."""
+    def _start_new_life(self, incarnation: int, now: float) -> list[CheckedRecord]:
+        # A new life above `incarnation`, in which everything is published again.
         self.incarnation = min(max(incarnation, self.incarnation) + 1, COUNTER_MAX)
         kept = [
             (slot, held.record.payload)
@@ -116,10 +116,10 @@ class LocalRecords:
             if slot != MEMBER_SLOT and not held.withdrawn
         ]
         self._member = replace(self._member, birth=self.incarnation)
-        said = self.begin(now)
+        written = self.begin(now)
         for slot, payload in kept:
-            said += self._write(slot, payload, now)
-        return said
+            written += self._write(slot, payload, now)
+        return written
 
     def _write(self, slot: Slot, payload: bytes, now: float) -> list[CheckedRecord]:
         kind, key = slot
@@ -135,6 +135,6 @@ class LocalRecords:
             payload,
             self._signer.sign(data),
         )
-        held = self._intake.trusted(record, data)
+        held = self._checker.check_own(record, data)
         self._store.put(held, now)
         return [held]

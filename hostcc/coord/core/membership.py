@@ -1,8 +1,8 @@
-"""Who takes part and who is gone: suspicion, refutation, death (SWIM, Lifeguard).
+"""Membership by suspicion, refutation and death (SWIM; Lifeguard).
 
-An accusation is a record of its writer, as everything else.  A member is dead once it has been
-accused for long enough in its present incarnation: the more accusers, the sooner (Lifeguard,
-section 3.2).  It lives again with its next incarnation.
+An accusation is a record of its writer, like any other. A member is dead once its present
+incarnation has been accused for long enough: the more accusers, the sooner (Lifeguard, section
+3.2). A higher incarnation makes it alive again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hostcc.coord.core.store import Store
 
 
 class State(StrEnum):
-    """What is known of a member."""
+    """Liveness of a member."""
 
     ALIVE = "alive"
     SUSPECT = "suspect"
@@ -26,7 +26,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class StateChange:
-    """An incarnation that is suspect, or dead, and from when."""
+    """The incarnation that became suspect or dead, and when."""
 
     incarnation: int
     at: float
@@ -34,7 +34,7 @@ class StateChange:
 
 
 class Membership:
-    """Liveness of all members but this one, from the store's accusations and time."""
+    """Liveness of all other members, derived from accusations in the store and from time."""
 
     def __init__(self, name: str, store: Store, settings: Settings, rng: Random) -> None:
         self._name = name
@@ -44,39 +44,39 @@ class Membership:
         self._suspects: dict[str, StateChange] = {}
         self._dead: dict[str, StateChange] = {}
         self.others: list[str] = []
-        """Members that are not dead, without this one, in an order of their own: probing goes
-        round in it, so newcomers are put in anywhere (SWIM, section 4.3)."""
+        """Members that are not dead, without this one, in probing order. Newcomers are inserted at
+        random positions (SWIM, section 4.3)."""
         self.changes = 0
-        """Counts deaths and returns."""
+        """Number of deaths and returns so far."""
         self._died: list[str] = []
         self._returned: list[str] = []
 
     @property
     def count(self) -> int:
-        """Members that are not dead, with this one."""
+        """Number of members that are not dead, this one included."""
         return len(self.others) + 1
 
     def state(self, member: str) -> State:
-        """Of a member; strangers are alive."""
+        """Return a member's state; unknown members count as alive."""
         if member in self._dead:
             return State.DEAD
         return State.SUSPECT if member in self._suspects else State.ALIVE
 
     @property
-    def doubtful(self) -> bool:
-        """Whether some are suspect."""
+    def has_suspects(self) -> bool:
+        """Whether any member is suspect."""
         return bool(self._suspects)
 
     def is_dead(self, member: str) -> bool:
-        """Whether a member has no part in the view."""
+        """Return whether a member is dead, and so left out of the view."""
         return member in self._dead
 
     def dead(self) -> list[str]:
-        """Those that may come back."""
+        """Return the dead members that are still remembered; they may come back."""
         return list(self._dead)
 
-    def seen(self, member: str, *, new: bool) -> None:
-        """A newer member record was taken; `new`: the first of this member."""
+    def update_member(self, member: str, *, new: bool) -> None:
+        """Update for a newer member record; `new`: the first of this member."""
         if member == self._name:
             return
         incarnation = self._store.incarnation(member)
@@ -93,16 +93,16 @@ class Membership:
             self._insert(member)
 
     def adopt(self, others: list[str]) -> None:
-        """Know these members, all alive: how simulated members start in mid-life."""
+        """Start with these members, all alive: for simulations that begin with a formed cluster."""
         self.others = others
 
     def tick(self, now: float) -> list[str]:
-        """New suspects, new deaths.  Returns members that are to be forgotten."""
+        """Update suspects and deaths at `now`; return members whose records are to be forgotten."""
         self._suspect(now)
         for member, suspicion in list(self._suspects.items()):
             if suspicion.incarnation not in self._store.accusers(member).values():
                 del self._suspects[member]
-            elif now >= suspicion.at + self._patience(member, suspicion.incarnation):
+            elif now >= suspicion.at + self._suspicion_s(member, suspicion.incarnation):
                 del self._suspects[member]
                 self._dead[member] = StateChange(suspicion.incarnation, now)
                 self.others.remove(member)
@@ -115,12 +115,13 @@ class Membership:
         return gone
 
     def take_changes(self) -> tuple[list[str], list[str]]:
-        """Who died and who returned since the last time."""
+        """Return (members that died, members that returned) since the last call."""
         died, returned, self._died, self._returned = self._died, self._returned, [], []
         return died, returned
 
     def unfounded(self) -> list[str]:
-        """Dead members that nobody accuses any more: newcomers could not know."""
+        """Return dead members that no held record accuses: a newcomer could not tell that they are
+        dead."""
         return [
             member
             for member, death in self._dead.items()
@@ -138,9 +139,8 @@ class Membership:
             if incarnation in self._store.accusers(member).values():
                 self._suspects[member] = StateChange(incarnation, now)
 
-    def _patience(self, member: str, incarnation: int) -> float:
-        """Seconds from suspicion to death: from the longest down to the shortest as others
-        confirm it (Lifeguard, section 3.2)."""
+    def _suspicion_s(self, member: str, incarnation: int) -> float:
+        # Seconds from suspicion to death: shorter with each confirmation (Lifeguard, 3.2).
         accusers = sum(1 for one in self._store.accusers(member).values() if one == incarnation)
         least, most = self._settings.suspicion(self.count)
         enough = min(self._settings.confirmations, max(self.count - 2, 0))

@@ -1,7 +1,7 @@
-"""Several hosts' measurements of one job as one profile.
+"""Merges several hosts' measurements of one job into one profile.
 
-Sums and maxima as in Crux (SIGCOMM'24, section 4): W over all hosts, t of the slowest.  What a
-single host should not be able to decide for a job is the lower median over its hosts.
+Sums and maxima follow Crux (SIGCOMM'24, section 4): W summed over hosts, t of the slowest. Where a
+single host must not decide for the job, the lower median over its hosts is taken.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hostcc.model import JobProfile
 
 
 def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
-    """The profile of a job from those of its hosts, at least one, in any order."""
+    """Return the profile of a job from the profiles of its hosts (at least one, in any order)."""
     profiles = [parts[host] for host in sorted(parts)]
-    # How long an iteration takes is for those to say who have measured it.
+    # Times come only from hosts that measured the iteration; the others guess.
     timed = [one for one in profiles if not one.provisional]
     confidence = 1.0 if timed else 0.0
     timed = timed or profiles
@@ -42,5 +42,5 @@ def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
 
 
 def capacity(declared: Iterable[float]) -> float:
-    """Of a link that several hosts have declared: the lower median."""
+    """Return the lower median of the capacities that hosts declared for a link, in bytes/s."""
     return median_low(declared)

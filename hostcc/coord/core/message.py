@@ -1,7 +1,7 @@
-"""What members say to each other: one message type whose sections are all optional.
+"""The wire format: one message type whose sections are all optional.
 
-A section that an older node does not know is ignored by it, and one that it does not send has
-its default: so neighbouring protocol versions understand each other without translation.
+Older nodes ignore sections that they do not know, and a missing section has its default. So
+neighbouring protocol versions understand each other without translation.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 PROTOCOL = 1
-"""Of this code.  Messages of the version before and after are understood."""
+"""Version of this code; messages of the version before and after are accepted."""
 
 MAX_MESSAGE = 64 * 1024
-"""Bytes of an encoded message; more is split."""
+"""Bytes of an encoded message; more is split into several."""
 MAX_PAYLOAD = 16 * 1024
-"""Bytes of a record's content."""
+"""Bytes of a record's content, as encoded."""
 MAX_SIGNATURE = 128
 MAX_RECORDS = 512
 """Records in one message."""
 MAX_LEAVES = 256
-"""Hashes in a digest."""
+"""Hashes in a digest of the store."""
 HASH_BYTES = 8
 ENTRY_BYTES = 24
-"""Of a summary entry: slot, stamp and fingerprint, 8 bytes each (store.py)."""
+"""Bytes of a summary entry: slot, stamp and fingerprint, 8 bytes each (summary.py)."""
 MAX_ENTRIES = 2048
 """Summary entries, or wanted slots, in one message."""
 MAX_PROBES = 16
@@ -33,11 +33,11 @@ MAX_NOTES = 32
 MAX_NOTE = 256
 """Bytes of a note."""
 COUNTER_MAX = 2**32 - 1
-"""Of incarnations and versions."""
+"""Largest incarnation and version."""
 NONCE_MAX = 2**62
 
 NAME = r"^[A-Za-z0-9._:-]{1,64}\Z"
-"""Members, jobs, destinations."""
+"""Names of members, jobs and destinations."""
 
 Name = Annotated[str, Meta(pattern=NAME)]
 Kind = Annotated[str, Meta(pattern=r"^[a-z]{1,16}\Z")]
@@ -48,24 +48,24 @@ DigestText = Annotated[str, Meta(pattern=r"^[a-z0-9]{0,64}\Z")]
 
 
 class Record(Struct, frozen=True, array_like=True):
-    """Something that its writer alone may say, and replace: passed on as it is, signed."""
+    """A signed statement that only its writer can make or replace; others relay it unchanged."""
 
     writer: Name
     incarnation: Counter
-    """Of the writer; grows when it restarts or refutes."""
+    """Of the writer; rises when it restarts or refutes an accusation."""
     version: Counter
-    """Grows with every record of an incarnation; at least 1."""
+    """Rises with every record of one incarnation, from 1."""
     kind: Kind
     key: Key
-    """What of that kind: a job, a destination, a member; empty where there is only one."""
+    """Subject of the record: a job, a destination, a member; empty where a kind has only one."""
     payload: Annotated[bytes, Meta(max_length=MAX_PAYLOAD)]
     """msgpack of the kind's Struct (payloads.py); empty: the record is withdrawn."""
     signature: Annotated[bytes, Meta(max_length=MAX_SIGNATURE)]
-    """Of codec.signed_bytes, by the writer."""
+    """The writer's signature of codec.signed_bytes."""
 
 
 class Probe(Struct, frozen=True, array_like=True):
-    """Ask another member whether it answers, for the sender."""
+    """A request to probe another member on behalf of the sender (SWIM's ping-req)."""
 
     target: Name
     nonce: Nonce
@@ -73,22 +73,22 @@ class Probe(Struct, frozen=True, array_like=True):
 
 
 class ViewReport(Struct, frozen=True, array_like=True):
-    """Which view the sender holds, and which plan it follows."""
+    """The digests of the view that the sender holds and of the one whose plan it follows."""
 
     held: DigestText
     active: DigestText = ""
     ask: bool = False
-    """The sender wants to know the same of the receiver."""
+    """Whether the sender wants the receiver's report in return."""
 
 
 class Note(Struct, frozen=True, array_like=True):
-    """Something small from one host to another, that gossip itself has no part in.
+    """A small datagram between two hosts that bypasses gossip.
 
-    It may be lost, and nobody passes it on: whoever sends it repeats what has to arrive.
+    It may be lost and is never relayed: the sender repeats what has to arrive.
     """
 
     topic: Kind
-    """Whom at the receiver it is for; unknown there: dropped."""
+    """Selects the receiver's handler; unknown topics are dropped."""
     data: Annotated[bytes, Meta(max_length=MAX_NOTE)]
 
 
@@ -110,20 +110,20 @@ class Message(
         "notes": "n",
     },
 ):
-    """Everything that one member has to tell another at this moment."""
+    """Everything that one member sends another in one go."""
 
     protocol: Annotated[int, Meta(ge=0, le=255)]
     records: Annotated[tuple[Record, ...], Meta(max_length=MAX_RECORDS)] = ()
     pings: Annotated[tuple[Nonce, ...], Meta(max_length=MAX_PROBES)] = ()
-    """To be acknowledged."""
+    """Nonces to be acknowledged."""
     acks: Annotated[tuple[Nonce, ...], Meta(max_length=4 * MAX_PROBES)] = ()
     probes: Annotated[tuple[Probe, ...], Meta(max_length=MAX_PROBES)] = ()
     leaves: Annotated[bytes, Meta(max_length=HASH_BYTES * MAX_LEAVES)] = b""
-    """Hashes of the sender's store, a power of two of them (one: the whole of it)."""
+    """Hashes of the sender's store: one of the whole, or one for each of MAX_LEAVES leaves."""
     buckets: Annotated[bytes, Meta(max_length=MAX_LEAVES)] = b""
-    """Leaves, one byte each, of which `entries` is all that the sender holds."""
+    """Indices of the leaves, one byte each, for which `entries` is complete."""
     entries: Annotated[bytes, Meta(max_length=ENTRY_BYTES * MAX_ENTRIES)] = b""
-    """What the sender holds, in summary."""
+    """Summary of records that the sender holds."""
     wanted: Annotated[bytes, Meta(max_length=HASH_BYTES * MAX_ENTRIES)] = b""
     """Slots whose records the sender asks for."""
     holding: ViewReport | None = None
@@ -131,7 +131,7 @@ class Message(
 
 
 class Outgoing(Struct, frozen=True):
-    """A message for a member."""
+    """A message with the member that it is for."""
 
     peer: Name
     payload: Message

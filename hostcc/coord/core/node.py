@@ -1,4 +1,4 @@
-"""One member's gossip: no I/O, no clock, no randomness but what it is given."""
+"""One member's gossip: no I/O, no clock, and no randomness other than the `rng` it is given."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from math import ceil
 from random import Random
 
 from hostcc.coord.core import summary
-from hostcc.coord.core.answers import Answers
 from hostcc.coord.core.budget import Budget
 from hostcc.coord.core.clock import Clock
 from hostcc.coord.core.health import Health
-from hostcc.coord.core.intake import CheckedRecord, Intake, slot_of
 from hostcc.coord.core.local_records import LocalRecords
 from hostcc.coord.core.membership import Membership, State
 from hostcc.coord.core.message import MAX_RECORDS, Message, Outgoing, ViewReport
@@ -21,24 +19,26 @@ from hostcc.coord.core.payloads import ACCUSE, Content, Member
 from hostcc.coord.core.peer_sampling import PeerSample
 from hostcc.coord.core.probing import Prober
 from hostcc.coord.core.reception import Reception
+from hostcc.coord.core.record_checker import CheckedRecord, RecordChecker, slot_of
 from hostcc.coord.core.repair import Repair
-from hostcc.coord.core.reports import Reports
+from hostcc.coord.core.repair_responder import RepairResponder
 from hostcc.coord.core.rumors import Rumors
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import Signer
 from hostcc.coord.core.store import MEMBER_SLOT, Store
+from hostcc.coord.core.view_reports import ViewReports
 
-MANY = 32
-"""Records from one message that show that there is more to catch up with."""
+CATCH_UP_RECORDS = 32
+"""New records in one message that show that this member is behind: compare stores again soon."""
 MAX_CONTACTS = 256
-NAMED = 8
-"""Members in one event."""
+MAX_NAMED_MEMBERS = 8
+"""Members that one event names."""
 
 
 class Node:
-    """A member: `tick` as `rest_s` says, `receive` whatever arrives, send what they return.
+    """A member: call `tick` as `rest_s` says and `receive` for each message; send what they return.
 
-    `now` is any clock that mostly goes forward, in seconds; steps do no harm.
+    `now` is any clock in seconds that mostly goes forward; steps and pauses do no harm.
     """
 
     def __init__(
@@ -47,135 +47,140 @@ class Node:
         address: str,
         *,
         signer: Signer,
-        intake: Intake,
+        checker: RecordChecker,
         rng: Random,
         settings: Settings | None = None,
         software: str = "",
         incarnation: int = 1,
-        stirred: Callable[[], None] | None = None,
+        on_pending: Callable[[], None] | None = None,
     ) -> None:
-        """`incarnation`: to begin with, such as the time; a higher one is found if needed;
-        `stirred`: called whenever there is something to say, so that `rest_s` may be less."""
+        """`incarnation`: first incarnation to try, such as the Unix time; raised if records of a
+        higher one turn up. `on_pending`: called when there is something to send, since `rest_s` may
+        then have become shorter."""
         self.name = name
         self.settings = settings = Settings() if settings is None else settings
         self.store = Store(settings)
         self.members = Membership(name, self.store, settings, rng)
         self.health = Health()
-        self._reports = Reports(4 * settings.neighbours)
+        self._reports = ViewReports(4 * settings.neighbours)
         self._rng = rng
         self._clock = Clock(2 * settings.round_s)
         member = Member(address, incarnation, software, rng.getrandbits(32))
-        self._own = LocalRecords(name, member, self.store, intake, signer)
+        self._own = LocalRecords(name, member, self.store, checker, signer)
         self._prober = Prober(self.members, self.health, settings, rng)
         self._rumors = Rumors(self.store, settings)
-        self._repair = Repair(self.store, intake, rng)
+        self._repair = Repair(self.store, checker, rng)
         self._offenders = Offenders(settings)
         self._reception = Reception(
-            self._own, self.store, self.members, intake, self._offenders, settings, self._spread
+            self._own, self.store, self.members, checker, self._offenders, settings, self._spread
         )
         self._budget = Budget(settings.bytes_per_s, settings.burst_bytes)
-        self._answers = Answers(self._repair, settings)
-        self._circle = PeerSample(self.members, settings, rng)
+        self._responder = RepairResponder(self._repair, settings)
+        self._sample = PeerSample(self.members, settings, rng)
         self._contacts: dict[str, None] = {}
-        self._answered = False
+        self._got_message = False
         self._refute_at = 0.0
         self._sync_at = 0.0
         self._rejoin_at = rng.uniform(0, settings.rejoin_s)
         self._last_tick: float | None = None
         self._ticked_at = 0.0
         self._longest_rest_s = settings.round_s
-        """Of those that were asked for since."""
-        self._stirred = stirred
-        self._heard_holding = False
+        """Longest rest granted since the last round, in seconds."""
+        self._on_pending = on_pending
+        self._got_report = False
 
-    # What the caller says.
+    # Instructions of the caller.
 
     @property
     def neighbours(self) -> tuple[str, ...]:
-        """Members that share links or jobs, for whoever knows the view to set."""
-        return self._circle.neighbours
+        """Members that share links or jobs with this one; set by whoever builds the view."""
+        return self._sample.neighbours
 
     @neighbours.setter
     def neighbours(self, members: tuple[str, ...]) -> None:
-        self._circle.neighbours = members
+        self._sample.neighbours = members
 
-    def meet(self, peer: str) -> None:
-        """A member that can be reached, from the configuration or because it connected."""
+    def add_contact(self, peer: str) -> None:
+        """Add a reachable member, from the configuration or because it connected."""
         if peer != self.name and len(self._contacts) < MAX_CONTACTS:
             self._contacts[peer] = None
 
     def begin(self) -> None:
-        """Speak at once: for callers that know that the name is new.  Others wait join_s, or
-        until they have caught up, so that they outdo an earlier life that they have forgotten.
+        """Publish at once, for callers that know that the name is new.
+
+        Other members first listen for `join_s`, or until they have caught up, so that they number
+        their records above those of an earlier life.
         """
         if self._own.silent:
             self._spread(self._own.begin(self._clock.now))
 
     def publish(self, kind: str, key: str, content: Content) -> None:
-        """Say something to everybody.  Raises payloads.PayloadError when it is out of bounds."""
+        """Publish a record to all members. Raises payloads.PayloadError if it is out of bounds."""
         self._spread(self._own.publish((kind, key), content, self._clock.now))
 
     def withdraw(self, kind: str, key: str) -> None:
-        """Say that it is no more."""
+        """Withdraw a record from all members."""
         self._spread(self._own.withdraw((kind, key), self._clock.now))
 
-    def hold(self, holding: ViewReport, peers: Iterable[str], *, ask: bool = False) -> None:
-        """Tell peers which view this member holds, with the next round; `ask`: and ask them."""
-        self._reports.say(holding, peers, ask=ask)
-        self._stir()
+    def report_view(self, holding: ViewReport, peers: Iterable[str], *, ask: bool = False) -> None:
+        """Report the view that this member holds to `peers` next round; `ask`: request theirs."""
+        self._reports.schedule(holding, peers, ask=ask)
+        self._notify_pending()
 
     def renew(self) -> None:
-        """Sign everything anew: the signer has another key, and the old one will end."""
+        """Sign all own records again, because the signer's key has changed."""
         self._spread(self._own.renew(self._clock.now))
 
     def offence(self, peer: str, reason: str, now: float) -> None:
-        """A peer sent something that the codec refused: enough of them, and it is not heard."""
+        """Count a message that the codec refused; after enough of them the peer is ignored."""
         self._offenders.strike(peer, reason, self._clock.advance(now), now)
 
     def adopt(self, store: Store) -> None:
-        """Know what another knows: how simulated members start in mid-life."""
+        """Start with the records of another store: for simulations that begin with a formed
+        cluster."""
         self.store.adopt(store)
         others = [name for name in store.writers() if name != self.name]
         self._rng.shuffle(others)
         self.members.adopt(others)
 
-    # What the caller asks.
+    # Queries of the caller.
 
     @property
     def reports(self) -> dict[str, ViewReport]:
-        """What neighbours said last about the view that they hold."""
-        return self._reports.heard
+        """Latest view report of each neighbour."""
+        return self._reports.latest
 
-    def heard(self, peer: str, now: float) -> bool:
-        """Whether to listen to a peer: ask before decoding, so that a hostile one costs little."""
-        return self._offenders.heard(peer, self._clock.advance(now))
+    def accepts_from(self, peer: str, now: float) -> bool:
+        """Return whether to accept messages of a peer; ask before decoding, to keep hostile ones
+        cheap."""
+        return self._offenders.accepts_from(peer, self._clock.advance(now))
 
     def address(self, peer: str) -> str:
-        """host:port of a member, from its own record; empty: unknown."""
+        """Return host:port of a member from its own record; empty: unknown."""
         member = self.store.member(peer)
         return member.address if member is not None else ""
 
     @property
     def incarnation(self) -> int:
-        """Of this member."""
+        """Present incarnation of this member."""
         return self._own.incarnation
 
-    def experience(self, now: float) -> float:
-        """Seconds that this member has lived through until now, by which deadlines are measured."""
+    def experienced_s(self, now: float) -> float:
+        """Return this member's experienced seconds at `now`, by which deadlines are measured."""
         return self._clock.advance(now)
 
     def rest_s(self) -> float:
-        """From the last round to the next one that has something to do, seconds.
+        """Return the seconds from the last round to the next one that has something to do.
 
-        Who asks may wait for so long: not to be called meanwhile is then no absence.
+        The caller may pause for so long: a rest that was granted is not counted as an absence.
         """
         settings, at = self.settings, self._ticked_at
         if (
             self._own.silent
-            or self._heard_holding
-            or (len(self._rumors) and self._circle.anybody(self._contacts))
-            or self._reports.waiting
-            or self.members.doubtful
+            or self._got_report
+            or (len(self._rumors) and self._sample.has_peers(self._contacts))
+            or self._reports.pending
+            or self.members.has_suspects
             or self._accused
         ):
             return settings.round_s
@@ -186,31 +191,35 @@ class Node:
         return rest_s
 
     def sizes(self) -> list[tuple[str, int, int]]:
-        """(what, how many, how many at most): everything that grows with what others send."""
+        """Return (what, count, limit) for every structure that grows with what others send."""
         store, settings = self.store, self.settings
         records = sum(1 for _ in store.writers()) * settings.writer_records
         return [
             ("records", len(store), records),
             ("rumours", len(self._rumors), self._rumors.most),
-            ("notes", store.notes, records * (2 + ceil(settings.note_s / settings.tombstone_s))),
+            (
+                "dropped records",
+                store.dropped_count,
+                records * (2 + ceil(settings.dropped_s / settings.tombstone_s)),
+            ),
             ("reports", len(self.reports), 4 * settings.neighbours),
             ("contacts", len(self._contacts), MAX_CONTACTS),
         ]
 
     def take_events(self) -> list[Event]:
-        """What happened since the last time."""
+        """Return the events since the last call."""
         events, self._offenders.events = self._offenders.events, []
         return events
 
-    def note(self, event: Event) -> None:
-        """Something that an operator may want to know, for `take_events`."""
-        self._offenders.note(event)
+    def add_event(self, event: Event) -> None:
+        """Add an event that may interest an operator to `take_events`."""
+        self._offenders.add_event(event)
 
     # Rounds and messages.
 
     def tick(self, now: float) -> list[Outgoing]:
-        """One round: what to send."""
-        self._notice_absence(now)
+        """Run one round; return the messages to send."""
+        self._check_absence(now)
         self._ticked_at = at = self._clock.advance(now)
         self._longest_rest_s = self.settings.round_s
         self._clock.most_s = 2 * self.settings.round_s
@@ -219,52 +228,52 @@ class Node:
         for member in self.members.tick(at):
             self.store.forget(member, at)
         died, returned = self.members.take_changes()
-        self._tell_of("death", died, "dead: it has not answered for too long", now)
-        self._tell_of("return", returned, "alive again", now)
-        alone = 1 if self._answered else 5
+        self._add_events("death", died, "dead: it has not answered for too long", now)
+        self._add_events("return", returned, "alive again", now)
+        alone = 1 if self._got_message else 5
         if self._own.silent and at >= alone * self.settings.join_s:
             self.begin()
         if self._accused and at >= self._refute_at and not self._own.silent:
             self._refute_at = at + self.settings.probe_s
             self.health.worse()
             self._spread(self._own.refute(at))
-        self._circle.refresh(at)
+        self._sample.refresh(at)
         out = Outbox()
         self._probe(out, at)
         self._gossip(out)
         self._synchronise(out, at)
-        self._reports.tell(out)
-        self._heard_holding = False
+        self._reports.send_due(out)
+        self._got_report = False
         return out.take()
 
     def receive(self, peer: str, message: Message, now: float) -> list[Outgoing]:
-        """What an authenticated peer said, decoded: what to send in return."""
+        """Process the decoded message of an authenticated peer; return the messages to send."""
         at = self._clock.advance(now)
-        if peer == self.name or not self._offenders.heard(peer, at):
+        if peer == self.name or not self._offenders.accepts_from(peer, at):
             return []
-        self._answered = True
+        self._got_message = True
         out = Outbox()
         self._answer_probes(out, peer, message, at)
         if message.records:
             news, corrections = self._reception.take(peer, message.records, at, now)
             out.records(peer, corrections)
-            if news >= MANY:
+            if news >= CATCH_UP_RECORDS:
                 self._sync_at = min(self._sync_at, at + self.settings.round_s)
-        self._answers.answer(out, peer, message, at)
-        self._reports.hear(out, peer, message.holding)
-        self._heard_holding |= message.holding is not None
+        self._responder.answer(out, peer, message, at)
+        self._reports.receive(out, peer, message.holding)
+        self._got_report |= message.holding is not None
         if (message.pings or message.leaves) and self.members.state(peer) is not State.ALIVE:
-            self._tell_accused(out, peer)
+            self._inform_accused(out, peer)
         return out.take()
 
-    def _tell_of(self, what: str, members: list[str], text: str, now: float) -> None:
-        """One event a round, however many members a partition takes away."""
+    def _add_events(self, what: str, members: list[str], text: str, now: float) -> None:
+        # One event a round, however many members a partition takes away.
         if members:
-            more = len(members) - NAMED
-            who = ", ".join(members[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            self.note(Event(now, what, who, text))
+            more = len(members) - MAX_NAMED_MEMBERS
+            who = ", ".join(members[:MAX_NAMED_MEMBERS]) + (f" and {more} more" if more > 0 else "")
+            self.add_event(Event(now, what, who, text))
 
-    def _notice_absence(self, now: float) -> None:
+    def _check_absence(self, now: float) -> None:
         expected_s = self._longest_rest_s + 2 * self.settings.round_s
         if self._last_tick is not None and now - self._last_tick > expected_s:
             self.health.worse()
@@ -295,7 +304,7 @@ class Node:
             return
         share = min(self._budget.left / self.settings.fanout, self.settings.burst_bytes)
         count = self.members.count
-        for peer in self._circle.pick(self.settings.fanout, self._contacts):
+        for peer in self._sample.pick(self.settings.fanout, self._contacts):
             records = list(self._rumors.records(share, count))
             names = summary.pack(self._rumors.announcements(MAX_RECORDS))
             self._budget.take(sum(held.size for held in records) + len(names))
@@ -305,11 +314,11 @@ class Node:
     def _synchronise(self, out: Outbox, at: float) -> None:
         if self._own.silent:
             opening = self._repair.open(slot_of(self.name, *MEMBER_SLOT))
-            for peer in self._circle.pick(self.settings.fanout, self._contacts):
+            for peer in self._sample.pick(self.settings.fanout, self._contacts):
                 out.exchange(peer, opening)
         elif at >= self._sync_at:
             self._sync_at = at + self.settings.sync_s * self._rng.uniform(0.5, 1.5)
-            peer = self._circle.pick_any(self._contacts)
+            peer = self._sample.pick_any(self._contacts)
             if peer:
                 out.exchange(peer, self._repair.open())
             for member in self.members.unfounded():
@@ -328,7 +337,7 @@ class Node:
         for nonce in message.pings:
             out.ack(peer, nonce)
         for nonce in message.acks:
-            onward = self._prober.answered(nonce)
+            onward = self._prober.acknowledge(nonce)
             if onward is not None:
                 out.ack(*onward)
         for probe in message.probes:
@@ -339,8 +348,8 @@ class Node:
                 if relayed is not None:
                     out.ping(probe.target, relayed)
 
-    def _tell_accused(self, out: Outbox, peer: str) -> None:
-        """Somebody talks to us who is accused: let it know, so that it can refute."""
+    def _inform_accused(self, out: Outbox, peer: str) -> None:
+        # An accused member that talks to us must learn of it, so that it can refute.
         incarnation = self.store.incarnation(peer)
         for accuser, accused in self.store.accusers(peer).items():
             held = self.store.get(accuser, (ACCUSE, peer))
@@ -348,12 +357,12 @@ class Node:
                 out.records(peer, (held,))
                 return
 
-    def _spread(self, said: list[CheckedRecord]) -> None:
-        for held in said:
+    def _spread(self, records: list[CheckedRecord]) -> None:
+        for held in records:
             self._rumors.add(held)
-        if said:
-            self._stir()
+        if records:
+            self._notify_pending()
 
-    def _stir(self) -> None:
-        if self._stirred is not None:
-            self._stirred()
+    def _notify_pending(self) -> None:
+        if self._on_pending is not None:
+            self._on_pending()

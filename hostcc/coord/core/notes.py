@@ -1,7 +1,6 @@
-"""Small messages from host to host beside gossip: authenticated like it, bounded, never repeated.
+"""Small datagrams from host to host beside gossip: authenticated, bounded, never repeated.
 
-What does not fit is dropped and counted, on both sides: whoever uses notes says again what has
-to arrive.
+What exceeds a bound is dropped and counted on both sides. Users of notes repeat what has to arrive.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from hostcc.coord.core.message import MAX_NOTE, MAX_NOTES, PROTOCOL, Message, No
 from hostcc.errors import InputError, one_line
 
 MAX_PEERS = 256
-"""Peers with notes that wait to be sent, which is until the loop's next turn."""
+"""Peers with unsent notes; notes wait until the next turn of the event loop."""
 
 Hear = Callable[[str, bytes], None]
-"""(Authenticated peer, what it says); raises InputError for what is no such note."""
+"""Handles (authenticated peer, data); raises InputError for data that is not a valid note."""
 
 
 class Notes:
-    """Notes of one turn of the loop to one peer travel in one message."""
+    """Collects the notes of one turn of the event loop into one message for each peer."""
 
     def __init__(
         self,
@@ -30,21 +29,21 @@ class Notes:
         counters: Counter[str],
         offence: Callable[[str, str], None],
     ) -> None:
-        """`offence`: a peer has said what nobody of ours would say, and what that was."""
+        """`offence(peer, reason)` reports a peer that sent an invalid note."""
         self._send, self._clock, self._counters = send, clock, counters
         self._offence = offence
         self._waiting: dict[str, list[Note]] = {}
         self._topics: dict[str, Hear] = {}
 
     def listen(self, topic: str, hear: Hear | None) -> None:
-        """Have notes of a topic taken by somebody, or by nobody any more."""
+        """Set the handler of a topic; None removes it."""
         if hear is None:
             self._topics.pop(topic, None)
         else:
             self._topics[topic] = hear
 
     def say(self, peer: str, topic: str, data: bytes) -> bool:
-        """Send at most MAX_NOTE bytes to a member; False when there is no room for it."""
+        """Send at most MAX_NOTE bytes to a member; return False when they were dropped."""
         waiting = self._waiting.get(peer, [])
         full = not waiting and len(self._waiting) >= MAX_PEERS
         if full or len(data) > MAX_NOTE or len(waiting) >= MAX_NOTES:
@@ -56,14 +55,14 @@ class Notes:
         return True
 
     def flush(self) -> None:
-        """Hand what waits to the transport."""
+        """Send all collected notes."""
         waiting, self._waiting = self._waiting, {}
         out = [Outgoing(peer, Message(PROTOCOL, notes=tuple(n))) for peer, n in waiting.items()]
         if out:
             self._send(out, self._clock())
 
     def heard(self, peer: str, notes: Iterable[Note]) -> None:
-        """Give a peer's notes to those that they are for."""
+        """Pass a peer's notes to the handlers of their topics."""
         for note in notes:
             hear = self._topics.get(note.topic)
             if hear is None:

@@ -1,4 +1,4 @@
-"""Peers that break the rules: told of once in a while, and not heard for a while."""
+"""Peers that break the protocol: logged at a limited rate, and ignored for a while."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MAX_EVENTS = 1000
 
 @dataclass(frozen=True)
 class Event:
-    """Something that an operator may want to know."""
+    """Something that may interest an operator."""
 
     at: float
-    """Of the clock that the core was given."""
+    """Reading of the clock that the core was given, in seconds."""
     what: str
-    """What kind of thing: "offender", "refused", "name" ..."""
+    """Kind of event: "offender", "refused", "name" and so on."""
     who: str
     text: str
 
@@ -30,22 +30,22 @@ class _Record:
 
 
 class Offenders:
-    """Strikes by peer, and events that are told once per quarantine's length."""
+    """Strikes by peer, and events, each kind at most once per peer and quarantine period."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._records: dict[str, _Record] = {}
-        self._told: dict[tuple[str, str], float] = {}
+        self._reported: dict[tuple[str, str], float] = {}
         self.events: list[Event] = []
-        """For the caller to take away; the oldest go first when nobody does."""
+        """For the caller to take; beyond MAX_EVENTS the oldest are dropped."""
 
-    def heard(self, peer: str, now: float) -> bool:
-        """Whether to listen to a peer."""
+    def accepts_from(self, peer: str, now: float) -> bool:
+        """Return whether messages of a peer are accepted at `now` (experienced seconds)."""
         record = self._records.get(peer)
         return record is None or now >= record.until
 
     def strike(self, peer: str, reason: str, now: float, at: float) -> None:
-        """A peer did what no honest one does.  `now` is experienced, `at` goes into the log."""
+        """Count a violation. `now` is experienced seconds; `at` is the event's time stamp."""
         record = self._records.get(peer)
         if record is None or now >= record.first + self._settings.quarantine_s:
             if len(self._records) >= MAX_OFFENDERS:
@@ -55,21 +55,21 @@ class Offenders:
         record.count += 1
         if record.count >= self._settings.strikes:
             record.until = now + self._settings.quarantine_s
-        self.tell("offender", peer, reason, now, at)
+        self.report_once("offender", peer, reason, now, at)
 
-    def tell(self, what: str, who: str, text: str, now: float, at: float) -> None:
-        """An event, unless the same kind was told of the same one lately."""
+    def report_once(self, what: str, who: str, text: str, now: float, at: float) -> None:
+        """Add an event, unless the same kind was added for the same peer within `quarantine_s`."""
         key = (what, who)
-        if now < self._told.get(key, float("-inf")) + self._settings.quarantine_s:
+        if now < self._reported.get(key, float("-inf")) + self._settings.quarantine_s:
             return
-        if len(self._told) >= MAX_OFFENDERS:
-            del self._told[next(iter(self._told))]
-        self._told.pop(key, None)
-        self._told[key] = now
-        self.note(Event(at, what, who, text))
+        if len(self._reported) >= MAX_OFFENDERS:
+            del self._reported[next(iter(self._reported))]
+        self._reported.pop(key, None)
+        self._reported[key] = now
+        self.add_event(Event(at, what, who, text))
 
-    def note(self, event: Event) -> None:
-        """An event, whatever was told before."""
+    def add_event(self, event: Event) -> None:
+        """Add an event in any case."""
         if len(self.events) >= MAX_EVENTS:
             del self.events[0]
         self.events.append(event)

@@ -1,11 +1,10 @@
-"""Collects what is to be said to each peer into as few messages as their bounds allow."""
+"""Packs what is to be sent to each peer into as few messages as the bounds allow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hostcc.coord.core.intake import CheckedRecord
 from hostcc.coord.core.message import (
     ENTRY_BYTES,
     MAX_ENTRIES,
@@ -19,13 +18,15 @@ from hostcc.coord.core.message import (
     Record,
     ViewReport,
 )
+from hostcc.coord.core.record_checker import CheckedRecord
 from hostcc.coord.core.repair import Exchange
 
 ROOM = MAX_MESSAGE - 1024
-"""Bytes for what varies in length; the rest is for the frame and the short sections."""
+"""Bytes for the sections of variable length; the rest is for the frame and short sections."""
 RECORD_FRAME = 16
-"""Bytes of msgpack around a record."""
+"""Bytes of msgpack framing around a record."""
 PROBE_BYTES = 80
+"""Upper estimate of an encoded probe, in bytes."""
 
 
 @dataclass
@@ -43,41 +44,41 @@ class _Letter:
 
 
 class Outbox:
-    """One round's, or one answer's, messages."""
+    """The messages of one round, or of one answer."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Letter] = {}
         self._full: list[Outgoing] = []
 
     def ping(self, peer: str, nonce: int) -> None:
-        """To be acknowledged."""
+        """Add a ping; the peer acknowledges its nonce."""
         self._letter(peer, 10).pings.append(nonce)
 
     def ack(self, peer: str, nonce: int) -> None:
-        """An acknowledgement."""
+        """Add an acknowledgement."""
         self._letter(peer, 10).acks.append(nonce)
 
     def probe(self, peer: str, probe: Probe) -> None:
-        """A request to probe for this member."""
+        """Add a request to probe another member."""
         self._letter(peer, PROBE_BYTES).probes.append(probe)
 
     def holding(self, peer: str, holding: ViewReport) -> None:
-        """Which view this member holds; the last one counts."""
+        """Set the view report; the last one counts."""
         self._letter(peer, 0).holding = holding
 
     def records(self, peer: str, records: Iterable[CheckedRecord]) -> None:
-        """Records, in as many messages as it takes."""
+        """Add records, over several messages if needed."""
         for held in records:
             letter = self._letter(peer, held.size + RECORD_FRAME)
             letter.records.append(held.record)
 
     def announce(self, peer: str, entries: bytes) -> None:
-        """Summary entries that are complete for nothing."""
+        """Add summary entries without claiming that they are complete for any leaf."""
         if entries:
             self._letter(peer, len(entries)).entries += entries
 
     def exchange(self, peer: str, exchange: Exchange) -> None:
-        """A step of a repair, in a message of its own beside its records."""
+        """Add one step of a repair: its summary in a message of its own, then its records."""
         if exchange.leaves or exchange.entries or exchange.buckets or exchange.wanted:
             size = sum(
                 map(len, (exchange.leaves, exchange.entries, exchange.buckets, exchange.wanted))
@@ -88,7 +89,7 @@ class Outbox:
         self.records(peer, exchange.records)
 
     def take(self) -> list[Outgoing]:
-        """Everything, and start anew."""
+        """Return all messages and start again empty."""
         for peer in list(self._open):
             self._close(peer)
         full, self._full = self._full, []

@@ -1,6 +1,6 @@
-"""Which of the hosts that claim a part of a job have one: those that the others talk to.
+"""Tells which claimants of a job really take part in it: those that the other claimants send to.
 
-A host can say that it runs a part of any job, but it cannot make the job's hosts send to it.
+Any host can claim to run a part of a job, but it cannot make the job's hosts send to it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 
 def participants(sends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The largest set of claimants that reach one another (ties: the smallest name).
+    """Return the largest set of claimants that reach one another; ties go to the smallest name.
 
-    `sends`: claimant -> members that it sends the job's traffic to.  Where nobody is in a
-    cycle with another, nothing is known of who talks to whom, and all claimants count.
+    `sends`: claimant -> members that it sends the job's traffic to. If no claimants reach one
+    another, nothing is known of the traffic and all of them count.
     """
     parts = _components({one: sorted(to & sends.keys()) for one, to in sends.items()})
     largest = min(parts, key=lambda part: (-len(part), min(part)), default=frozenset[str]())
@@ -20,7 +20,7 @@ def participants(sends: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _components(edges: Mapping[str, list[str]]) -> list[frozenset[str]]:
-    """Strongly connected components (Tarjan, SIAM J. Comput. 1972), without recursion."""
+    """Return the strongly connected components (Tarjan, 1972), without recursion."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,7 +1,7 @@
-"""What records contain, by kind, and within which bounds a measurement is believed.
+"""Contents of records by kind, and the bounds within which a measurement is accepted.
 
-A record out of bounds is not taken at all.  Kinds that this version does not know are kept and
-passed on, and mean nothing to it.
+A record out of bounds is rejected as a whole. Records of unknown kinds are stored and relayed, but
+not interpreted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hostcc.errors import InputError
 from hostcc.limits import BYTES_PER_ITERATION_MAX, WEIGHT_MAX, WEIGHT_MIN
 
 MAX_SECONDS = 86_400.0
-"""No iteration takes longer than a day."""
+"""Longest iteration accepted: a day."""
 MAX_GPUS = 64.0
-"""In one host."""
+"""GPUs of one host."""
 MAX_FLOP_PER_S = 4e16
-"""Of one GPU: above the peak of anything sold, at any precision."""
+"""FLOP/s of one GPU: above the peak of any product, at any precision."""
 MAX_CAPACITY = 1e12
-"""Bytes per second of a link: 8 Tbit/s."""
+"""Capacity of a link in bytes/s: 8 Tbit/s."""
 MAX_SLOWDOWN = 10.0
 MAX_DESTINATIONS = 192
 MAX_FLOWS = 64
@@ -35,7 +35,7 @@ MAX_LINKS = 144
 MAX_ADDRESSES = 32
 MAX_OPTIONS = 32
 MAX_PLAIN = 128 * 1024
-"""Bytes of a record's content that travels compressed; the largest path table has 80 kB."""
+"""Bytes of a content once decompressed; the largest path table takes 80 kB."""
 
 LinkName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:>/@-]{1,96}\Z")]
 Address = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:%\[\]-]{0,128}\Z")]
@@ -53,26 +53,26 @@ ADDRESSES, WAITING, RULES = "addresses", "waiting", "rules"
 
 
 class Member(Struct, frozen=True, array_like=True):
-    """That a host takes part, and where it is."""
+    """A host's membership and address."""
 
     address: Address
-    """host:port to connect to; empty: it connects to others."""
+    """host:port to connect to; empty: it accepts no connections and makes its own."""
     birth: Counter
-    """The incarnation in which this life of the host began: records of earlier ones are void."""
+    """Incarnation in which this life of the host began; records of earlier ones are void."""
     software: Annotated[str, Meta(pattern=r"^[ -~]{0,32}\Z")] = ""
     life: Counter = 0
-    """Drawn anew at every start, so that no two lives say the same."""
+    """Random number drawn at every start, so that two lives never publish equal records."""
 
 
 class Accusation(Struct, frozen=True, array_like=True):
-    """That a member does not answer; the key says which."""
+    """The statement that a member, named by the key, does not answer probes."""
 
     incarnation: Counter
-    """Of the accused: a higher one refutes."""
+    """Of the accused; a higher one refutes the accusation."""
 
 
 class Profile(Struct, frozen=True, array_like=True):
-    """model.JobProfile as one host measured it, in steps (quantise.py); the key is the job."""
+    """A job's model.JobProfile as one host measured it, in steps (quantise.py); key: the job."""
 
     compute_s: Seconds
     comm_start_s: Seconds
@@ -84,9 +84,9 @@ class Profile(Struct, frozen=True, array_like=True):
     weight: Annotated[float, Meta(ge=WEIGHT_MIN, le=WEIGHT_MAX)] = 1.0
     slowdown: Annotated[float, Meta(ge=1, le=MAX_SLOWDOWN)] = 1.0
     to: Annotated[tuple[tuple[Name, Volume], ...], Meta(max_length=MAX_DESTINATIONS)] = ()
-    """(Member, bytes per iteration) that the job's traffic goes to."""
+    """(Member, bytes per iteration) for each destination of the job's traffic."""
     provisional: bool = False
-    """Guessed from what the job sends, because its iterations are not known yet."""
+    """Guessed from the job's traffic, because its iterations are not known yet."""
 
 
 class FlowEntry(Struct, frozen=True, array_like=True):
@@ -104,13 +104,13 @@ class FlowEntry(Struct, frozen=True, array_like=True):
 
 
 class Flows(Struct, frozen=True, array_like=True):
-    """What a job sends from the writer; the key is the job."""
+    """Flows of one job that start at the writer; the key is the job."""
 
     flows: Annotated[tuple[FlowEntry, ...], Meta(max_length=MAX_FLOWS)]
 
 
 class PathEntry(Struct, frozen=True, array_like=True):
-    """One way from the writer to the key's destination."""
+    """One path from the writer to the destination in the key."""
 
     id: Name
     links: Annotated[tuple[LinkName, ...], Meta(max_length=MAX_HOPS)]
@@ -118,23 +118,23 @@ class PathEntry(Struct, frozen=True, array_like=True):
 
 
 class Paths(Struct, frozen=True, array_like=True):
-    """All ways from the writer to the key's destination."""
+    """All paths from the writer to the destination in the key."""
 
     paths: Annotated[tuple[PathEntry, ...], Meta(max_length=MAX_PATHS)]
 
 
 class Links(Struct, frozen=True, array_like=True):
-    """What the writer knows of the capacity of links."""
+    """Link capacities that the writer knows."""
 
     links: Annotated[
         tuple[tuple[LinkName, Annotated[float, Meta(ge=0, le=MAX_CAPACITY)]], ...],
         Meta(max_length=MAX_LINKS),
     ]
-    """(Directed link, bytes per second); 0: it has failed."""
+    """(Directed link, bytes/s); 0: the link has failed."""
 
 
 class Addresses(Struct, frozen=True, array_like=True):
-    """Where jobs' traffic to the writer goes, beside the address that it gossips at."""
+    """Addresses at which the writer receives jobs' traffic, beside its gossip address."""
 
     addresses: Annotated[
         tuple[Annotated[str, Meta(pattern=r"^[0-9a-f:.]{2,45}\Z")], ...],
@@ -143,21 +143,21 @@ class Addresses(Struct, frozen=True, array_like=True):
 
 
 class ProfilingClaim(Struct, frozen=True, array_like=True):
-    """That a job waits to be profiled on the writer, or is being profiled; the key is the job."""
+    """A job that waits to be profiled on the writer, or is being profiled; the key is the job."""
 
     turn: bool
     """Whether it is being profiled."""
     again: bool = False
-    """Whether it was before: others go first."""
+    """Whether it was profiled before; others then go first."""
 
 
 class Rules(Struct, frozen=True, array_like=True):
-    """What the writer's plans depend on beside the view (planning/rules.py)."""
+    """What the writer's plans depend on beside the view (daemon/planning/rules.py)."""
 
     scheduler: Counter
     """schedule.revision.REVISION."""
     options: Annotated[tuple[Option, ...], Meta(max_length=MAX_OPTIONS)] = ()
-    """(Name, value) of those that are not at their defaults."""
+    """(Name, value) of options that differ from their defaults."""
 
 
 Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | ProfilingClaim | Rules
@@ -179,17 +179,17 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class PayloadError(InputError):
-    """A record whose content is not what its kind allows: `KIND KEY: field: expected X`."""
+    """A record whose content its kind does not allow: `KIND KEY: field: expected X`."""
 
 
 def encode(content: Content) -> bytes:
-    """The payload of a record; of path tables, whose links' names repeat, compressed."""
+    """Return a record's payload. Path tables are compressed, because link names repeat in them."""
     plain = _encoder.encode(content)
     return zlib.compress(plain) if isinstance(content, Paths) else plain
 
 
 def decode(record: Record) -> Content | None:
-    """The content of a record; None: withdrawn, or of a kind unknown here.
+    """Return the content of a record; None: withdrawn, or of a kind unknown here.
 
     Raises PayloadError.
     """
@@ -218,7 +218,7 @@ def decode(record: Record) -> Content | None:
 
 
 def _unpacked(payload: bytes, where: str) -> bytes:
-    """Never more than MAX_PLAIN, whatever the bytes are."""
+    # Bounded: a small payload may expand to gigabytes.
     unpacker = zlib.decompressobj()
     try:
         plain = unpacker.decompress(payload, MAX_PLAIN)
@@ -249,7 +249,7 @@ def _check(content: Content, where: str) -> None:
 
 
 def _numbers(content: Content) -> list[tuple[str, float]]:
-    """Every number with a range: comparisons let NaN through."""
+    # Numbers with a range: msgspec's comparisons let NaN through.
     if isinstance(content, Profile):
         fields = ("compute_s", "comm_start_s", "work", "gpus", "period_s", "comm_s")
         found = [(name, getattr(content, name)) for name in (*fields, "weight", "slowdown")]

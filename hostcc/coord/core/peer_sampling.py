@@ -1,7 +1,7 @@
-"""Whom to talk to: few members for long, so that connections last, and in time everybody.
+"""Chooses peers: few members for a long time, so that connections last, and over time everybody.
 
-A random graph of so many neighbours a member spreads news as fast as choosing among all does
-(HyParView, DSN 2007), and a cluster of thousands needs no connection for each message.
+A random graph with this many neighbours per member spreads news as fast as choosing among all
+members (HyParView, DSN 2007). A cluster of thousands then needs no connection per message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hostcc.coord.core.settings import Settings
 
 
 class PeerSample:
-    """Members drawn at random from those that are not dead; one is exchanged now and then."""
+    """A random sample of the members that are not dead; one is replaced at intervals."""
 
     def __init__(self, members: Membership, settings: Settings, rng: Random) -> None:
         self.neighbours: tuple[str, ...] = ()
@@ -26,26 +26,26 @@ class PeerSample:
         self._turn_at = 0.0
 
     def refresh(self, now: float) -> None:
-        """Exchange the one drawn first when it is time, and those that have died."""
+        """Replace the oldest member of the sample when due, and those that died; `now`: seconds."""
         if now >= self._turn_at:
-            self._turn_at = now + self._settings.circle_s
+            self._turn_at = now + self._settings.sample_change_s
             del self._drawn[:1]
         self._drawn = [one for one in self._drawn if not self._members.is_dead(one)]
         others = self._members.others
-        wanted = min(self._settings.circle, len(others))
+        wanted = min(self._settings.sample_size, len(others))
         if len(self._drawn) < wanted:
             enough = min(len(others), wanted + len(self._drawn))
             fresh = [one for one in self._rng.sample(others, enough) if one not in self._drawn]
             self._drawn += fresh[: wanted - len(self._drawn)]
 
-    def anybody(self, contacts: Iterable[str]) -> bool:
-        """Whether `pick` finds one."""
+    def has_peers(self, contacts: Iterable[str]) -> bool:
+        """Return whether `pick` would find a member."""
         return bool(self._members.others) or not all(map(self._members.is_dead, contacts))
 
     def pick(self, count: int, contacts: Iterable[str]) -> list[str]:
-        """Members for what is new: one that matters, if there are any, the others drawn.
+        """Return members to send news to: one neighbour, if there is any, and others of the sample.
 
-        `contacts` are taken as long as nobody is known.
+        `contacts` serve as long as no member is known.
         """
         drawn = self._drawn or self._members.others or list(contacts)
         if not drawn:
@@ -60,9 +60,10 @@ class PeerSample:
         return [peer for peer in chosen if not self._members.is_dead(peer)]
 
     def pick_any(self, contacts: Iterable[str]) -> str:
-        """A member to compare stores with: every other time any of all; empty: there is none.
+        """Return a member to compare stores with; empty: there is none.
 
-        Those that matter alone would leave groups of jobs that never hear of each other.
+        Every other time it is any member: among neighbours alone, groups of jobs would never hear
+        of each other.
         """
         matter = [one for one in self.neighbours if not self._members.is_dead(one)]
         if matter and self._rng.random() < 0.5:

@@ -1,7 +1,7 @@
-"""Does a member answer?  Directly, then through others, then it is accused (SWIM, section 4.1).
+"""Failure detection: probe directly, then through others, then accuse (SWIM, section 4.1).
 
-A ping is repeated every round until it is answered: a network that loses one message in five
-must not make members accuse each other.
+A ping is repeated every round until it is answered, so that members do not accuse each other in a
+network that loses every fifth message.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hostcc.coord.core.message import NONCE_MAX, Probe
 from hostcc.coord.core.settings import Settings
 
 MAX_RELAYS = 256
-"""Probes for others that wait for an answer."""
+"""Probes for other members that wait for an answer."""
 MAX_RELAYS_EACH = 32
-"""Of them for one requester: nobody takes up all of them."""
+"""The same for one requester, so that nobody can take up all of them."""
 
 
 @dataclass
@@ -27,9 +27,9 @@ class _Attempt:
     nonce: int
     started: float
     asked: bool = False
-    """Whether others were asked to try."""
+    """Whether helpers were asked to probe."""
     spoiled: bool = False
-    """This host missed rounds meanwhile: silence says nothing."""
+    """Whether this host missed rounds meanwhile, so that silence proves nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Relay:
 
 
 class Prober:
-    """One probe at a time of its own, and probes for others."""
+    """Runs one probe of its own at a time, and probes for others."""
 
     def __init__(
         self, members: Membership, health: Health, settings: Settings, rng: Random
@@ -56,21 +56,21 @@ class Prober:
 
     @property
     def due(self) -> float:
-        """When there is something to do next; long ago while an answer is waited for.
+        """Experienced seconds at which it needs a round; 0 while an answer is awaited.
 
-        What is asked for others needs no rounds: their answers are passed on as they come.
+        Probes for others need no rounds: their answers are passed on as they come.
         """
         return 0.0 if self._attempt is not None else self._next_at
 
     def missed_rounds(self) -> None:
-        """This host was away: do not hold silence against the one that is probed."""
+        """Record that this host was away, so that the running probe accuses nobody."""
         if self._attempt is not None:
             self._attempt.spoiled = True
 
     def tick(
         self, now: float, neighbours: tuple[str, ...]
     ) -> tuple[list[tuple[str, int]], list[tuple[str, Probe]], str]:
-        """(pings, requests to others, member to accuse or "")."""
+        """Return (pings, requests to helpers, member to accuse or "")."""
         for nonce in [nonce for nonce, relay in self._relays.items() if relay.due <= now]:
             del self._relays[nonce]
         attempt = self._attempt
@@ -88,7 +88,8 @@ class Prober:
         return [(attempt.target, attempt.nonce)], [], ""
 
     def relay(self, requester: str, probe: Probe, now: float) -> int | None:
-        """The nonce to ping a target with for somebody else; None: there is too much to do."""
+        """Return the nonce with which to ping a target for another member; None: too many are
+        pending."""
         same = sum(relay.requester == requester for relay in self._relays.values())
         if len(self._relays) >= MAX_RELAYS or same >= MAX_RELAYS_EACH:
             return None
@@ -96,8 +97,8 @@ class Prober:
         self._relays[nonce] = _Relay(requester, probe.nonce, now + 10 * self._settings.probe_s)
         return nonce
 
-    def answered(self, nonce: int) -> tuple[str, int] | None:
-        """An acknowledgement came.  (who to pass it on to, its nonce), if anybody."""
+    def acknowledge(self, nonce: int) -> tuple[str, int] | None:
+        """Process an acknowledgement; return (requester, its nonce) if it is for somebody else."""
         attempt = self._attempt
         if attempt is not None and attempt.nonce == nonce:
             self._attempt = None
@@ -117,7 +118,7 @@ class Prober:
         return [(target, self._attempt.nonce)]
 
     def _choose(self, neighbours: tuple[str, ...]) -> str:
-        """Every other time one of those that matter, else the next in turn."""
+        # Every other time a neighbour, whose death matters most; else the next in turn.
         if neighbours and self._rng.random() < 0.5:
             target = self._rng.choice(neighbours)
             if not self._members.is_dead(target):

@@ -1,42 +1,42 @@
-"""Records that come in: what is news, what is refused, and who bears the cost of it."""
+"""Takes in records: tells what is new, what is refused, and whose allowance pays for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from hostcc.coord.core import payloads
-from hostcc.coord.core.budget import Allowances
-from hostcc.coord.core.intake import (
-    CheckedRecord,
-    Intake,
-    StrangerError,
-    UnsignedError,
-    slot_of,
-    stamp_of,
-)
+from hostcc.coord.core.budget import NamedBudgets
 from hostcc.coord.core.local_records import LocalRecords
 from hostcc.coord.core.membership import Membership
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.offenders import Offenders
 from hostcc.coord.core.payloads import ACCUSE, Member, PayloadError
+from hostcc.coord.core.record_checker import (
+    CheckedRecord,
+    RecordChecker,
+    StrangerError,
+    UnsignedError,
+    slot_of,
+    stamp_of,
+)
 from hostcc.coord.core.settings import Settings
-from hostcc.coord.core.store import Fate, Store
+from hostcc.coord.core.store import PutResult, Store
 
-CORRECTIONS = 16
-"""Newer records that are sent back for old ones in one message."""
+MAX_CORRECTIONS = 16
+"""Newer records that are returned for outdated ones in one message."""
 
 Spread = Callable[[list[CheckedRecord]], None]
 
 
 class Reception:
-    """Takes records into the store, and tells `spread` what is news."""
+    """Puts received records into the store and passes new ones to `spread`."""
 
     def __init__(
         self,
         own: LocalRecords,
         store: Store,
         members: Membership,
-        intake: Intake,
+        checker: RecordChecker,
         offenders: Offenders,
         settings: Settings,
         spread: Spread,
@@ -44,18 +44,18 @@ class Reception:
         self._own = own
         self._store = store
         self._members = members
-        self._intake = intake
+        self._checker = checker
         self._offenders = offenders
         self._spread = spread
-        self._writers = Allowances(settings.writer_per_s, settings.writer_burst)
-        self._unsigned = Allowances(settings.writer_per_s, settings.writer_burst)
+        self._writers = NamedBudgets(settings.writer_per_s, settings.writer_burst)
+        self._unsigned = NamedBudgets(settings.writer_per_s, settings.writer_burst)
 
     def take(
         self, peer: str, records: tuple[Record, ...], at: float, now: float
     ) -> tuple[int, list[CheckedRecord]]:
-        """(How many were news, what to send back for those that are old).
+        """Return (number of new records, newer records to send back for outdated ones).
 
-        `at` is experienced time, `now` what the clock says, for events.
+        `at` is experienced seconds, `now` the clock reading for events.
         """
         corrections: dict[int, CheckedRecord] = {}
         news = 0
@@ -63,16 +63,16 @@ class Reception:
             old, newer = self._old(record)
             if not old:
                 held = self._admit(peer, record, at, now)
-                news += held is not None and self._put(held, at, now) is Fate.NEW
-            elif newer is not None and len(corrections) < CORRECTIONS:
+                news += held is not None and self._put(held, at, now) is PutResult.NEW
+            elif newer is not None and len(corrections) < MAX_CORRECTIONS:
                 corrections[newer.slot] = newer
         return news, list(corrections.values())
 
     def _old(self, record: Record) -> tuple[bool, CheckedRecord | None]:
-        """(Whether a record is old, a newer one if there is one), before anything is spent on it.
+        """Return (whether a record is outdated, the newer one if there is one), at no cost to its
+        writer.
 
-        What is old costs its writer none of its allowance: else whoever has kept some could
-        silence the writer by saying it again.
+        Charging the writer would allow others to silence it by replaying its old records.
         """
         stamp = stamp_of(record)
         before = self._store.get(record.writer, (record.kind, record.key))
@@ -81,49 +81,49 @@ class Reception:
                 return True, before
             return record == before.record, None
         if record.writer == self._own.name:
-            return False, None  # the way in which a host meets its own past
-        noted = self._store.noted(slot_of(record.writer, record.kind, record.key), stamp)
-        if noted is not None:
-            return True, noted if noted.record != record else None
+            return False, None  # how a host learns of its earlier life
+        dropped = self._store.dropped(slot_of(record.writer, record.kind, record.key), stamp)
+        if dropped is not None:
+            return True, dropped if dropped.record != record else None
         return self._void(record), None
 
     def _void(self, record: Record) -> bool:
         try:
             content = payloads.decode(record) if record.kind == ACCUSE else None
         except PayloadError:
-            return False  # refused below, and told
+            return False  # `_admit` refuses it and reports why
         return self._store.voids(record, content)
 
     def _admit(self, peer: str, record: Record, at: float, now: float) -> CheckedRecord | None:
         if not (self._unsigned.left(peer, at) and self._writers.take(record.writer, at)):
             return None
         try:
-            return self._intake.admit(record)
+            return self._checker.check(record)
         except StrangerError as error:
-            self._offenders.tell("stranger", record.writer, str(error), at, now)
+            self._offenders.report_once("stranger", record.writer, str(error), at, now)
         except (UnsignedError, PayloadError) as error:
-            # A relay may know another key of the writer than this host: honest, but its cost.
+            # An honest relay may know another key of the writer; the relay pays all the same.
             if isinstance(error, UnsignedError) and self._unsigned.take(peer, at):
                 self._writers.give_back(record.writer)
             if peer == record.writer:
                 self._offenders.strike(peer, str(error), at, now)
             else:
-                self._offenders.tell("refused", record.writer, str(error), at, now)
+                self._offenders.report_once("refused", record.writer, str(error), at, now)
         return None
 
-    def _put(self, held: CheckedRecord, at: float, now: float) -> Fate:
+    def _put(self, held: CheckedRecord, at: float, now: float) -> PutResult:
         record = held.record
         if record.writer == self._own.name:
-            said = self._own.heard(held, at)
-            if said and record.incarnation >= self._own.incarnation - 1:
-                text = "a record of this name that this host has not written: outdone"
-                self._offenders.tell("name", self._own.name, text, at, now)
-            self._spread(said)
-            return Fate.OLD
+            written = self._own.answer_foreign(held, at)
+            if written and record.incarnation >= self._own.incarnation - 1:
+                text = "a record of this name that this host has not written: replaced"
+                self._offenders.report_once("name", self._own.name, text, at, now)
+            self._spread(written)
+            return PutResult.OLD
         new = self._store.get(record.writer, (record.kind, record.key)) is None
         fate = self._store.put(held, at)
-        if fate is Fate.NEW:
+        if fate is PutResult.NEW:
             self._spread([held])
             if isinstance(held.content, Member):
-                self._members.seen(record.writer, new=new)
+                self._members.update_member(record.writer, new=new)
         return fate

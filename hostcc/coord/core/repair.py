@@ -1,8 +1,8 @@
-"""Anti-entropy: two members compare what they hold and exchange what either lacks.
+"""Anti-entropy: two members compare their stores and exchange what either lacks.
 
-First leg, digests: one hash of everything; where it differs, a hash per leaf; where that
-differs, a summary of the leaf.  Second leg: the records that the other lacks, and a request for
-those that it has.  When nothing differs it costs one hash.
+First digests: one hash of everything; if it differs, a hash per leaf; then a summary of the leaves
+that differ. Then records: those that the other lacks, and a request for those that it has. Equal
+stores cost one hash.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from random import Random
 
 from hostcc.coord.core import summary
-from hostcc.coord.core.intake import CheckedRecord, Intake
 from hostcc.coord.core.message import HASH_BYTES, MAX_ENTRIES, MAX_LEAVES
+from hostcc.coord.core.record_checker import CheckedRecord, RecordChecker
 from hostcc.coord.core.store import Store, leaf_of
 
 _LEAVES = struct.Struct(f">{MAX_LEAVES}Q")
@@ -21,7 +21,7 @@ _LEAVES = struct.Struct(f">{MAX_LEAVES}Q")
 
 @dataclass(frozen=True)
 class Exchange:
-    """What to say to a peer about the store."""
+    """Sections of a message that concern the store."""
 
     leaves: bytes = b""
     buckets: bytes = b""
@@ -31,19 +31,19 @@ class Exchange:
 
 
 class Repair:
-    """Answers to the other's digests, summaries and requests; it keeps nothing."""
+    """Answers a peer's digests, summaries and requests; keeps no state between them."""
 
-    def __init__(self, store: Store, intake: Intake, rng: Random) -> None:
+    def __init__(self, store: Store, checker: RecordChecker, rng: Random) -> None:
         self._store = store
-        self._intake = intake
+        self._checker = checker
         self._rng = rng
 
     def open(self, *wanted: int) -> Exchange:
-        """The first word, and slots that are wanted in any case."""
+        """Return the opening step, with slots to request in any case."""
         return Exchange(leaves=self._store.root(), wanted=summary.pack_slots(wanted))
 
     def compare(self, leaves: bytes) -> Exchange | None:
-        """An answer to hashes; None: nothing differs."""
+        """Return the answer to hashes; None: nothing differs."""
         if len(leaves) == HASH_BYTES:
             return None if leaves == self._store.root() else Exchange(leaves=self._store.leaves())
         if len(leaves) != HASH_BYTES * MAX_LEAVES:
@@ -53,18 +53,19 @@ class Repair:
         return self._summary(differing) if differing else None
 
     def reconcile(self, buckets: bytes, entries: bytes) -> Exchange | None:
-        """An answer to a summary, which is complete for the leaves named."""
+        """Return the answer to a summary that is complete for the leaves in `buckets`; None:
+        nothing."""
         theirs = dict(summary.unpack(entries))
         wanted = []
         push: list[CheckedRecord] = []
         for slot, order in theirs.items():
             held = self._named(slot)
             if held is None:
-                noted = self._store.noted(slot, order[0])
-                if noted is None:
+                dropped = self._store.dropped(slot, order[0])
+                if dropped is None:
                     wanted.append(slot)
-                elif noted.order != order:
-                    push.append(noted)
+                elif dropped.order != order:
+                    push.append(dropped)
             elif held.order < order:
                 wanted.append(slot)
             elif held.order > order:
@@ -76,16 +77,16 @@ class Repair:
         return Exchange(wanted=summary.pack_slots(wanted[:MAX_ENTRIES]), records=tuple(push))
 
     def deliver(self, wanted: bytes) -> Exchange | None:
-        """An answer to a request."""
+        """Return the requested records; None: none of them is held."""
         found = [
             held
             for slot in summary.unpack_slots(wanted)
-            if (held := self._named(slot) or self._store.noted(slot, 0))
+            if (held := self._named(slot) or self._store.dropped(slot, 0))
         ]
         return Exchange(records=tuple(found)) if found else None
 
     def _summary(self, differing: list[int]) -> Exchange:
-        """As many of the leaves, in any order, as one message has room for."""
+        # As many leaves as fit one message, in random order so that later tries cover the rest.
         self._rng.shuffle(differing)
         by_leaf: dict[int, list[CheckedRecord]] = {index: [] for index in differing}
         for held in self._leaves(set(differing)):
@@ -111,5 +112,5 @@ class Repair:
         return found
 
     def _named(self, slot: int) -> CheckedRecord | None:
-        name = self._intake.name(slot)
+        name = self._checker.name(slot)
         return None if name is None else self._store.get(*name)

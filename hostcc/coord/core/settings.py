@@ -1,7 +1,6 @@
-"""Every knob of the gossip core, with its unit and where its default comes from.
+"""Every setting of the gossip core: meaning, unit, trade-off, and source of its default.
 
-Times are on the member's own clock of experience (clock.py): a pause or a clock step counts
-for no more than the longest rest that was granted since the last round, and a round.
+Times are experienced seconds (clock.py).
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """Defaults are for a data centre: round trips far below a round.
+    """Defaults suit a data centre, where round trips are far below a round.
 
-    n is the number of members.  Bytes, messages and seconds are of one member.
+    n is the number of members. Bytes, messages and seconds are of one member.
     """
 
     round_s: float = 0.2
@@ -25,21 +24,24 @@ class Settings:
     rest_s: float = 1.0
     """Longest time between two rounds while there is nothing to do.
 
-    Longer: fewer wake-ups at rest; a peer's question waits up to this long for what is not sent at
-    once."""
+    Longer: fewer wake-ups at rest, but answers that are not sent at once wait up to this long.
+    """
     fanout: int = 3
-    """Members that fresh records go to in a round (memberlist's LAN preset).
+    """Members that receive fresh records in a round (memberlist's LAN preset).
 
-    More: fewer rounds, and as many more copies of the same news."""
-    circle: int = 24
-    """Members that these are chosen from.
+    More: fewer rounds, but more copies of the same news.
+    """
+    sample_size: int = 24
+    """Members from which the `fanout` ones are chosen.
 
-    Fewer than the connections that a host keeps (transport_settings.py): a round opens none.
-    More: news mixes faster, more connections are open."""
-    circle_s: float = 5.0
-    """How often another member takes the place of one of them.
+    Fewer than the connections that a host keeps (transport_settings.py), so that a round opens
+    none. More: news mixes faster, but more connections stay open.
+    """
+    sample_change_s: float = 5.0
+    """Time after which one member of the sample is replaced.
 
-    Shorter: a circle that is cut off heals sooner; each change costs a handshake of 2 ms."""
+    Shorter: a sample cut off from the rest heals sooner; each change costs a handshake of 2 ms.
+    """
     eager: int = 5
     """Members that are sent a fresh record as it is: e^-eager of all (0.7 %) have it from nobody...
 
@@ -64,14 +66,16 @@ class Settings:
     A dead member is first suspected by somebody after about probe_s * e / (e - 1), whatever n is;
     each member sends one probe in this time."""
     ack_s: float = 0.4
-    """How long to wait for an answer before others are asked to probe.
+    """How long to wait for an answer before helpers are asked to probe.
 
-    Above the longest round trip and pause of a healthy member; `probe_s` leaves room for both."""
+    Above the longest round trip and pause of a healthy member; `probe_s` leaves room for both.
+    """
     helpers: int = 3
-    """How many others are asked (SWIM, k).
+    """Number of members asked to probe in this member's place (SWIM, k).
 
-    With a loss rate p, a probe accuses a healthy member with a probability of
-    (1 - (1 - p)^2) * (1 - (1 - p)^4)^helpers; each helper costs four messages where it matters."""
+    With a loss rate p, a probe accuses a healthy member with a probability of (1 - (1 - p)^2) * (1
+    - (1 - p)^4)^helpers; each helper costs four messages where it matters.
+    """
     suspect_s: float = 4.0
     """Time from suspicion to death when enough others agree: suspect_s * max(1, log10(n)).
 
@@ -86,7 +90,7 @@ class Settings:
     forget_s: float = 3600.0
     """How long a dead member's records are kept, so that it can be found again.
 
-    Longer: memory for the dead, and for what was dropped (`note_s`)."""
+    Longer: memory for the dead, and for what was dropped (`dropped_s`)."""
     tombstone_s: float = 600.0
     """How long a withdrawn record is passed on.
 
@@ -102,51 +106,57 @@ class Settings:
     burst_bytes: float = 2_000_000.0
     """News that may be sent at once: the bucket that `bytes_per_s` fills."""
     answer_bytes_per_s: float = 100_000.0
-    """The same for records that others ask for; one of them gets a quarter of it."""
+    """The same for records that others request; one peer gets at most a quarter of it."""
     answer_burst_bytes: float = 4_000_000.0
     """Answers that may be sent at once, as when a member joins."""
     writer_per_s: float = 4.0
-    """Records taken from one writer on average; more are passed over, and repaired later.
+    """Records accepted from one writer on average; more are ignored, and repaired later.
 
-    Bounds what one member can make all others check and pass on."""
+    Bounds what one member can make all others check and relay.
+    """
     writer_burst: int = 600
-    """Records taken from one writer at once; above `writer_records`: a start is one burst."""
+    """Records accepted from one writer at once; above `writer_records`, because a start is one
+    burst."""
     writer_records: int = 256
-    """Records that one writer may have: jobs, flows and paths of one host.
+    """Records held of one writer: jobs, flows and paths of one host.
 
-    n * writer_records is the largest store."""
+    n * writer_records is the largest store.
+    """
     writer_bytes: int = 512 * 1024
-    """Bytes that the records of one writer may have together."""
+    """Total bytes of the records held of one writer."""
     members: int = 20_000
-    """Members that are kept; more are passed over."""
+    """Members that are kept; more are ignored."""
     strikes: int = 3
-    """Bad messages within `quarantine_s` after which a peer is not heard for this long.
+    """Invalid messages within `quarantine_s` after which a peer is ignored for this long.
 
-    More: a member with a defect is heard for longer, and so is one with bad intent."""
+    More: a defective member, or a hostile one, is listened to for longer.
+    """
     quarantine_s: float = 60.0
-    """How long a peer with too many strikes is not heard.  It is logged once in this time."""
+    """How long a peer with too many strikes is ignored. It is logged once in this time."""
     neighbours: int = 256
-    """Members that a host waits for before it activates a plan, at most.
+    """Most members that a host waits for before it activates a plan.
 
-    More: hosts switch to a plan more nearly together, and one slow member holds up more of them."""
+    More: hosts switch to a plan more nearly together, but one slow member delays more of them.
+    """
     agree_s: float = 5.0
-    """How long it waits for them.  Plans are hints for performance: going on beats waiting."""
+    """How long a host waits for them. Plans are performance hints: going on beats waiting."""
     view_s: float = 1.0
-    """How often the view is made anew, when something has changed.
+    """Time between builds of the view, when something has changed.
 
-    Shorter: plans follow news sooner; each view costs a plan, which takes up to a second."""
+    Shorter: plans follow news sooner; each view costs a plan, which takes up to a second.
+    """
 
     @property
-    def note_s(self) -> float:
-        """How long a record that was dropped for its age is not taken back: a member that was
-        cut off from the writer for longer has forgotten it."""
+    def dropped_s(self) -> float:
+        """Seconds for which a record dropped for its age is refused. A member that was cut off from
+        the writer for longer has forgotten the record as well."""
         return 1.5 * self.forget_s + 2 * self.tombstone_s
 
     def suspicion(self, members: int) -> tuple[float, float]:
-        """(Shortest, longest) seconds from the first accusation to death."""
+        """Return the (shortest, longest) seconds from the first accusation to death."""
         least = self.suspect_s * max(1.0, math.log10(max(members, 1)))
         return least, least * self.suspect_factor
 
     def announcements(self, members: int) -> int:
-        """Members that a fresh record is announced to."""
+        """Return the number of members that a fresh record is announced to."""
         return math.ceil(self.announced * math.log(members + 1))

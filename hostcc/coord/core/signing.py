@@ -1,4 +1,4 @@
-"""Who may speak for whom: the two interfaces that the core needs from keys."""
+"""The two interfaces that the core needs from keys: signing and verifying."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ class Signer(Protocol):
     """Signs this member's records."""
 
     def sign(self, data: bytes) -> bytes:
-        """At most message.MAX_SIGNATURE bytes."""
+        """Return the signature of `data`, at most message.MAX_SIGNATURE bytes."""
 
 
 class Verifier(Protocol):
-    """Knows the members that are allowed, and their keys."""
+    """Knows the allowed members and their keys."""
 
     def knows(self, writer: str) -> bool:
-        """Whether a member of this name is allowed; a stranger's records are passed over."""
+        """Return whether a member of this name is allowed; records of others are ignored."""
 
     def verify(self, writer: str, data: bytes, signature: bytes) -> bool:
-        """Whether the signature is the writer's; False for strangers.  Never raises."""
+        """Return whether the writer made the signature; False for unknown writers. Never raises."""
 
 
 class SimulatedSigner:
@@ -30,21 +30,21 @@ class SimulatedSigner:
         self._key = name.encode()
 
     def sign(self, data: bytes) -> bytes:
-        """16 bytes."""
+        """Return the hash of `data`, 16 bytes."""
         return hashlib.blake2b(data, key=self._key, digest_size=16).digest()
 
 
 class SimulatedVerifier:
-    """Checks what SimulatedSigner makes; `allowed` None: everybody."""
+    """Checks what SimulatedSigner makes; `allowed` None: all names are allowed."""
 
     def __init__(self, allowed: frozenset[str] | None = None) -> None:
         self._allowed = allowed
 
     def knows(self, writer: str) -> bool:
-        """Whether the name is on the list."""
+        """Return whether the name is on the list."""
         return self._allowed is None or writer in self._allowed
 
     def verify(self, writer: str, data: bytes, signature: bytes) -> bool:
-        """Whether the hash is the one that the writer would make."""
+        """Return whether the hash is the one that the writer would make."""
         made = hashlib.blake2b(data, key=writer.encode(), digest_size=16).digest()
         return self.knows(writer) and made == signature

@@ -1,8 +1,8 @@
-"""All records that a member holds; what it holds does not depend on the order they came in.
+"""All records that a member holds; the result does not depend on their order of arrival.
 
-A record is void, and not held, when records of the same store say so: those of a writer's
-earlier life, and accusations that their subject has refuted.  A record that was dropped for its
-age leaves a note for a while, so that a slower member cannot bring it back.
+Other records can make a record void, and then it is not held: those of a writer's earlier life, and
+accusations that their subject has refuted. A record dropped for its age is remembered for a while,
+so that a slower member cannot bring it back.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
 
-from hostcc.coord.core.intake import CheckedRecord, Slot
 from hostcc.coord.core.message import MAX_LEAVES, Record
 from hostcc.coord.core.payloads import ACCUSE, MEMBER, Accusation, Content, Member
+from hostcc.coord.core.record_checker import CheckedRecord, Slot
 from hostcc.coord.core.settings import Settings
 
 MEMBER_SLOT: Slot = (MEMBER, "")
@@ -25,30 +25,30 @@ _PACKED = struct.Struct(f">{MAX_LEAVES}Q")
 _NOTHING: Mapping[Slot, CheckedRecord] = {}
 
 
-class Fate(Enum):
-    """What became of a record that was offered."""
+class PutResult(Enum):
+    """The result of offering a record to the store."""
 
     NEW = "new"
     SAME = "same"
     OLD = "old"
     """A newer one is held."""
     VOID = "void"
-    """Other records say that it no longer counts, or it was dropped for its age."""
+    """Other records make it void, or it was dropped for its age."""
     FULL = "full"
-    """Its writer has too many, or there are too many writers."""
+    """Its writer has too many records, or there are too many writers."""
 
 
 @lru_cache(maxsize=65_536)
 def leaf_of(writer: str) -> int:
-    """Which of the hashes of a store a writer's records are in."""
+    """Return the index of the hash that covers a writer's records."""
     return blake2b(writer.encode(), digest_size=1).digest()[0] % MAX_LEAVES
 
 
 class Store:
     """Records by writer.
 
-    The mapping of a writer is replaced, never changed, when one of its records is: so
-    simulated members that hold the same can share it.
+    A writer's mapping is replaced, never changed in place, so that simulated members with equal
+    contents can share it.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -57,87 +57,87 @@ class Store:
         self._leaves = array("Q", bytes(8 * MAX_LEAVES))
         self._accused: dict[str, dict[str, int]] = {}
         self._withdrawn: deque[tuple[float, str, Slot, int]] = deque()
-        self._notes: dict[int, tuple[CheckedRecord, float]] = {}
+        self._dropped: dict[int, tuple[CheckedRecord, float]] = {}
         self.revision = 0
-        """Counts changes."""
+        """Number of changes so far."""
 
     def __len__(self) -> int:
         return sum(map(len, self._writers.values()))
 
     @property
-    def notes(self) -> int:
-        """How many dropped records are remembered."""
-        return len(self._notes)
+    def dropped_count(self) -> int:
+        """Number of dropped records that are remembered."""
+        return len(self._dropped)
 
     def adopt(self, other: Store) -> None:
-        """Hold what another holds, sharing it: how simulated members start in mid-life."""
+        """Hold what `other` holds, sharing it: for simulations that begin with a formed cluster."""
         self._writers = dict(other._writers)
         self._leaves = array("Q", other._leaves)
         self._accused = {subject: dict(who) for subject, who in other._accused.items()}
         self.revision += 1
 
     def writers(self) -> Iterator[str]:
-        """Everybody of whom something is held."""
+        """Iterate over the writers of all held records."""
         return iter(self._writers)
 
     def of(self, writer: str) -> Mapping[Slot, CheckedRecord]:
-        """A writer's records."""
+        """Return a writer's records by slot."""
         return self._writers.get(writer, _NOTHING)
 
     def get(self, writer: str, slot: Slot) -> CheckedRecord | None:
-        """One record."""
+        """Return the record in a slot; None: none is held."""
         return self.of(writer).get(slot)
 
     def member(self, writer: str) -> Member | None:
-        """What a writer says of itself."""
+        """Return a writer's own membership record; None: none is held."""
         held = self.get(writer, MEMBER_SLOT)
         return held.content if held and isinstance(held.content, Member) else None
 
     def incarnation(self, writer: str) -> int:
-        """Of a writer's member record; -1: there is none."""
+        """Return the incarnation of a writer's member record; -1: none is held."""
         held = self.get(writer, MEMBER_SLOT)
         return -1 if held is None else held.record.incarnation
 
     def accused(self) -> list[str]:
-        """Members that somebody accuses."""
+        """Return the members that somebody accuses."""
         return list(self._accused)
 
     def accusers(self, subject: str) -> Mapping[str, int]:
-        """Who accuses a member, in which of its incarnations."""
+        """Return accuser -> accused incarnation for one member."""
         return self._accused.get(subject, {})
 
     def leaves(self) -> bytes:
-        """Its MAX_LEAVES hashes, 8 bytes each."""
+        """Return the MAX_LEAVES hashes of the store, 8 bytes each."""
         return _PACKED.pack(*self._leaves)
 
     def root(self) -> bytes:
-        """One hash of everything, 8 bytes."""
+        """Return one hash of the whole store, 8 bytes."""
         return blake2b(self.leaves(), digest_size=8).digest()
 
-    def noted(self, slot: int, stamp: int) -> CheckedRecord | None:
-        """The record that was dropped for its age, and keeps one of this stamp from coming back.
+    def dropped(self, slot: int, stamp: int) -> CheckedRecord | None:
+        """Return the record dropped for its age that blocks one of this stamp; None: nothing does.
 
-        A writer that has lost all memory is shown it, so that it can outdo its earlier life.
+        A writer that has lost all memory is sent it, so that it can exceed its earlier life.
         """
-        note = self._notes.get(slot)
+        note = self._dropped.get(slot)
         return note[0] if note is not None and stamp <= note[0].stamp else None
 
-    def judge(self, held: CheckedRecord) -> Fate:
-        """What `put` would do."""
+    def put_result(self, held: CheckedRecord) -> PutResult:
+        """Return what `put` would return, without changing anything."""
         record = held.record
         slots = self.of(record.writer)
         slot = (record.kind, record.key)
         before = slots.get(slot)
         if before is not None and held.order <= before.order:
-            return Fate.SAME if held.order == before.order else Fate.OLD
-        if self.noted(held.slot, held.stamp) is not None or self.voids(record, held.content):
-            return Fate.VOID
+            return PutResult.SAME if held.order == before.order else PutResult.OLD
+        if self.dropped(held.slot, held.stamp) is not None or self.voids(record, held.content):
+            return PutResult.VOID
         if self._full(slots, held, before):
-            return Fate.FULL
-        return Fate.NEW
+            return PutResult.FULL
+        return PutResult.NEW
 
     def voids(self, record: Record, content: Content | None) -> bool:
-        """Whether records of this store say that another one no longer counts."""
+        """Return whether held records make another record void."""
         member = self.member(record.writer)
         if member is not None and record.kind != MEMBER and record.incarnation < member.birth:
             return True
@@ -146,10 +146,10 @@ class Store:
             return known < 0 or content.incarnation < known
         return False
 
-    def put(self, held: CheckedRecord, now: float) -> Fate:
-        """Take a record if it is news."""
-        fate = self.judge(held)
-        if fate is Fate.NEW:
+    def put(self, held: CheckedRecord, now: float) -> PutResult:
+        """Store a record if it is new; `now`: experienced seconds."""
+        fate = self.put_result(held)
+        if fate is PutResult.NEW:
             self._set(held)
             if held.withdrawn:
                 record = held.record
@@ -160,23 +160,23 @@ class Store:
         return fate
 
     def expire(self, now: float) -> None:
-        """Drop withdrawn records and notes whose time is over."""
+        """Drop withdrawn records, and memories of dropped ones, that have reached their age."""
         while self._withdrawn and self._withdrawn[0][0] <= now:
             _, writer, slot, stamp = self._withdrawn.popleft()
             held = self.get(writer, slot)
             if held is not None and held.stamp == stamp:
-                self._note(held, now)
+                self._remember_dropped(held, now)
                 self._drop(held)
-        while self._notes:
-            oldest = next(iter(self._notes))
-            if self._notes[oldest][1] > now:
+        while self._dropped:
+            oldest = next(iter(self._dropped))
+            if self._dropped[oldest][1] > now:
                 break
-            del self._notes[oldest]
+            del self._dropped[oldest]
 
     def forget(self, writer: str, now: float) -> None:
-        """Drop everything of a writer, and what others say of it."""
+        """Drop all records of a writer, and all accusations against it."""
         for held in list(self.of(writer).values()):
-            self._note(held, now)
+            self._remember_dropped(held, now)
             self._drop(held)
         self._drop_accusations(writer, below=None)
 
@@ -238,6 +238,6 @@ class Store:
         if not accusers:
             del self._accused[record.key]
 
-    def _note(self, held: CheckedRecord, now: float) -> None:
-        self._notes.pop(held.slot, None)
-        self._notes[held.slot] = (held, now + self._settings.note_s)
+    def _remember_dropped(self, held: CheckedRecord, now: float) -> None:
+        self._dropped.pop(held.slot, None)
+        self._dropped[held.slot] = (held, now + self._settings.dropped_s)

@@ -1,7 +1,7 @@
-"""Keys on disk: DIR/host.key (secret), DIR/NAME.pub and the allow-list DIR/allowed/NAME.pub.
+"""Keys on disk: DIR/host.key (secret), DIR/NAME.pub, and the allow-list DIR/allowed/NAME.pub.
 
-Everything is written beside its place and renamed into it, so that a reader finds the old
-file or the new one.  What others could have read or written is refused.
+Files are written to a temporary name and renamed, so a reader sees the old or the new one. Files
+that others could have read or written are refused.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ SUFFIX = ".pub"
 
 
 def allowed_directory(directory: Path) -> Path:
-    """Where the allow-list of a key directory is."""
+    """Return the directory of the allow-list below a key directory."""
     return directory / "allowed"
 
 
 def read_secret(directory: Path) -> HostKeys:
-    """This host's own keys.  Raises InputError, also when others could read them."""
+    """Return this host's own keys. Raises InputError, also when others could read the file."""
     path = directory / HOST_FILE
     check_directory(directory)
     return parse_secret(read_file(path, secret=True), str(path))
 
 
 def read_public(path: Path) -> Member:
-    """The member in a public file.  Raises InputError."""
+    """Return the member described by a public file. Raises InputError."""
     return parse_public(read_file(path), str(path))
 
 
 def write_host(directory: Path, host: HostKeys) -> Path:
-    """Write the secret file, its public part and the entry in the host's own allow-list.
+    """Write the secret file, the public file and the host's entry in its own allow-list.
 
-    Returns the public file.  The public parts come first: a host that already uses a key
-    which nobody may know would be mute.  Raises InputError.
+    Returns the public file. Public parts are written first, so that the host never uses a key that
+    others cannot know. Raises InputError.
     """
     make_directory(directory)
     public = directory / f"{host.name}{SUFFIX}"
@@ -60,7 +60,7 @@ def write_host(directory: Path, host: HostKeys) -> Path:
 
 
 def allow(directory: Path, member: Member) -> Path:
-    """Put a member on the allow-list; the file.  Raises InputError."""
+    """Put a member on the allow-list; return its file. Raises InputError."""
     allowed = allowed_directory(directory)
     make_directory(allowed)
     path = allowed / f"{member.name}{SUFFIX}"
@@ -69,7 +69,7 @@ def allow(directory: Path, member: Member) -> Path:
 
 
 def revoke(directory: Path, name: str) -> None:
-    """Take a member off the allow-list.  Raises InputError when it is not on it."""
+    """Remove a member from the allow-list. Raises InputError when it is not on it."""
     path = allowed_directory(directory) / f"{name}{SUFFIX}"
     try:
         path.unlink()
@@ -80,7 +80,7 @@ def revoke(directory: Path, name: str) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """A directory that only its owner writes to; made if it is not there.  Raises InputError."""
+    """Create a directory that only its owner can write to, unless it exists. Raises InputError."""
     try:
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
@@ -89,7 +89,8 @@ def make_directory(path: Path) -> None:
 
 
 def read_file(path: Path, secret: bool = False) -> bytes:
-    """A small regular file that others cannot write (nor read, if secret).  Raises InputError."""
+    """Return a small regular file that others cannot write (nor read, if secret). Raises
+    InputError."""
     try:
         # Not blocking: somebody may have put a pipe there.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)

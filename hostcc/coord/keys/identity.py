@@ -1,8 +1,8 @@
-"""The keys of a member: a CURVE pair for its connections, an Ed25519 pair for its records.
+"""A member's keys: CURVE pairs for its connections, Ed25519 pairs for its records.
 
-Two pairs, because records are relayed: the connection proves who passes a record on, the
-signature proves who wrote it.  A member may have several keys, each valid for a time, so that
-it can change them while both are known everywhere.
+Records are relayed, hence two pairs: the connection proves who relays a record, the signature who
+wrote it. A member may have several keys with their own periods of validity, so that it can change
+keys while both are known everywhere.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 from zmq.utils import z85
 
-from hostcc.coord.names import MEMBER_NAME, MEMBER_NAME_WORDS
+from hostcc.coord.member_name import MEMBER_NAME, MEMBER_NAME_WORDS
 from hostcc.errors import InputError
 from hostcc.system import toml_file
 from hostcc.system.validate import convert
 
 MAX_KEYS = 4
-"""Of one member at a time: the one in use, its successor, and room for a second thought."""
+"""Keys of one member at a time: the current one, its successor, and two in reserve."""
 MAX_FILE_BYTES = 8192
 OVERLAP_MAX_S = 400 * 86400.0
 
@@ -36,33 +36,33 @@ Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", description="64 hexadeci
 
 @dataclass(frozen=True)
 class PublicKey:
-    """What others know of one key."""
+    """The public part of one key."""
 
     curve: str
     """CURVE public key, 64 hexadecimal digits."""
     sign: str
     """Ed25519 public key, 64 hexadecimal digits."""
     starts: float
-    """Seconds since the epoch from which its owner uses it; others take it before, too."""
+    """Seconds since the epoch from which its owner uses it; others accept it before that, too."""
     ends: float | None = None
-    """Seconds since the epoch from which nobody takes it any more; None: never."""
+    """Seconds since the epoch from which nobody accepts it; None: never."""
 
     @property
     def fingerprint(self) -> str:
-        """Names the key wherever people see it; of the half that a connection shows."""
+        """Short hash of the CURVE half, by which people identify the key."""
         return fingerprint(self.curve)
 
     @property
     def sign_fingerprint(self) -> str:
-        """The same of the half that signs records."""
+        """Short hash of the half that signs records."""
         return fingerprint(self.sign)
 
     def valid(self, now: float) -> bool:
-        """Whether others take it at `now` (seconds since the epoch)."""
+        """Return whether others accept it at `now` (seconds since the epoch)."""
         return self.ends is None or now < self.ends
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
-        """Whether the owner of this key signed `message` (RFC 8032)."""
+        """Return whether the owner of this key signed `message` (RFC 8032)."""
         try:
             VerifyKey(bytes.fromhex(self.sign)).verify(message, signature)
         except (BadSignatureError, ValueError, TypeError):
@@ -72,7 +72,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class SecretKey:
-    """One key of this host; never shown, its secret halves not even in a traceback."""
+    """One key of this host; its repr hides the secret halves, also in tracebacks."""
 
     public: PublicKey
     curve: str
@@ -82,13 +82,13 @@ class SecretKey:
         return f"SecretKey({self.public.fingerprint})"
 
     def sign(self, message: bytes) -> bytes:
-        """The 64-byte signature of `message` (RFC 8032)."""
+        """Return the 64-byte signature of `message` (RFC 8032)."""
         return SigningKey(bytes.fromhex(self.seed)).sign(message).signature
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member by its public keys."""
+    """A member's name and public keys."""
 
     name: str
     keys: tuple[PublicKey, ...]
@@ -102,29 +102,29 @@ class HostKeys:
     keys: tuple[SecretKey, ...]
 
     def current(self, now: float) -> SecretKey:
-        """The key in use at `now`: the latest that has started, else the first to start."""
+        """Return the key in use at `now`: the latest that has started, else the first to start."""
         return _current(self.keys, now)
 
     @property
     def member(self) -> Member:
-        """What others may know of it."""
+        """The public part of these keys."""
         return Member(self.name, tuple(key.public for key in self.keys))
 
 
 def fingerprint(half: str) -> str:
-    """Names half of a key (hexadecimal), for people: 16 hexadecimal digits of its SHA-256."""
+    """Return a key half's (hexadecimal) short name: 16 hexadecimal digits of its SHA-256."""
     return hashlib.sha256(bytes.fromhex(half)).hexdigest()[:16]
 
 
 def preferred(member: Member, now: float) -> tuple[PublicKey, ...]:
-    """The keys of a member that are valid at `now`, the one that it should be using first."""
+    """Return a member's keys that are valid at `now`, the one it should be using first."""
     valid = [key for key in member.keys if key.valid(now)]
     started = sorted((k for k in valid if k.starts <= now), key=lambda k: -k.starts)
     return (*started, *sorted((k for k in valid if k.starts > now), key=lambda k: k.starts))
 
 
 def generate(now: float) -> SecretKey:
-    """A new key that starts at `now`."""
+    """Return a new key that starts at `now`."""
     public, secret = (z85.decode(half).hex() for half in zmq.curve_keypair())
     signer = SigningKey.generate()
     key = PublicKey(public, bytes(signer.verify_key).hex(), float(int(now)))
@@ -132,9 +132,10 @@ def generate(now: float) -> SecretKey:
 
 
 def rotated(host: HostKeys, now: float, overlap: float) -> HostKeys:
-    """`host` with a new key: both are valid for `overlap` seconds, used in turn half of it.
+    """Return `host` with a new key added: both are valid for `overlap` seconds.
 
-    Keys that have ended are left out.  Raises InputError when a change is under way.
+    The new key takes over half-way through the overlap. Expired keys are dropped. Raises InputError
+    when a rotation is under way.
     """
     kept = [key for key in host.keys if key.public.valid(now)]
     if any(key.public.starts > now for key in kept):
@@ -152,7 +153,7 @@ def rotated(host: HostKeys, now: float, overlap: float) -> HostKeys:
 
 
 def public_text(member: Member) -> str:
-    """The public file."""
+    """Return the content of the public file."""
     lines = [
         f"# Public keys of {member.name}.  Put this file into the allow-list of every host:",
         "# hostcc keys allow FILE",
@@ -164,7 +165,7 @@ def public_text(member: Member) -> str:
 
 
 def secret_text(host: HostKeys) -> str:
-    """The secret file."""
+    """Return the content of the secret file."""
     lines = [f"# SECRET keys of {host.name}: they stay on this host.", f'name = "{host.name}"']
     for key in host.keys:
         lines += ["", "[[key]]", *_public_lines(key.public)]
@@ -173,7 +174,7 @@ def secret_text(host: HostKeys) -> str:
 
 
 def parse_public(raw: bytes, where: str) -> Member:
-    """A member from its public file.  Raises InputError; a secret file is refused, too."""
+    """Return the member in a public file. Raises InputError, also for a secret file."""
     data = toml_file.parse(raw, where, MAX_FILE_BYTES)
     if any("_secret" in name for key in _tables(data) for name in key):
         raise InputError(f"{where}: expected public keys, got secret ones; keep them to yourself")
@@ -182,7 +183,7 @@ def parse_public(raw: bytes, where: str) -> Member:
 
 
 def parse_secret(raw: bytes, where: str) -> HostKeys:
-    """A host's own keys from its secret file.  Raises InputError."""
+    """Return the host's own keys in a secret file. Raises InputError."""
     found = convert(toml_file.parse(raw, where, MAX_FILE_BYTES), _SecretFile, where)
     keys = tuple(
         SecretKey(_public(key, where), key.curve_secret, key.sign_seed) for key in found.key

@@ -1,4 +1,4 @@
-"""This host's keys and its allow-list, kept in memory and in step with their files."""
+"""This host's keys and its allow-list in memory, kept up to date with their files."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hostcc.coord.keys import files
-from hostcc.coord.keys.allow import AllowDirectory, AllowList
+from hostcc.coord.keys.allow_list import AllowDirectory, AllowList
 from hostcc.coord.keys.identity import SecretKey
 from hostcc.errors import InputError
 from hostcc.log import get_logger
 
 log = get_logger("gossip")
 
-LOOK_EVERY_S = 1.0
+CHECK_INTERVAL_S = 1.0
 
 
 class Keyring:
-    """Signs for this host, knows and verifies the others; the Signer and Verifier of signing.py.
+    """Signs for this host and verifies for others; the Signer and Verifier of signing.py.
 
-    Reading is done by load and tick only, so that nothing waits for a disk in between.
+    Only the constructor and `tick` read files, so that nothing else waits for a disk.
     """
 
     def __init__(self, directory: Path, wall: Callable[[], float] = time.time) -> None:
-        """Read everything.  Raises InputError; only a bad file of another member is skipped."""
+        """Read everything. Raises InputError; an invalid file of another member is only skipped."""
         self.directory = directory
         self._wall = wall
         self._host = files.read_secret(directory)
@@ -36,7 +36,7 @@ class Keyring:
 
     @property
     def name(self) -> str:
-        """Of this host."""
+        """Name of this host."""
         return self._host.name
 
     @property
@@ -50,13 +50,14 @@ class Keyring:
         return self._allowed.list
 
     def tick(self, now: float) -> bool:
-        """Look whether files have changed (`now`: monotonic seconds); True when rights have.
+        """Check files for changes (`now`: monotonic seconds); return True when the allow-list
+        changed.
 
-        The key in use may be another one afterwards.
+        The key in use may have changed as well.
         """
         changed = self._allowed.tick(now)
         if now >= self._next_look:
-            self._next_look = now + LOOK_EVERY_S
+            self._next_look = now + CHECK_INTERVAL_S
             self._reread()
             key = self._host.current(self._wall())
             if key.public.curve != self._current.public.curve:
@@ -65,23 +66,23 @@ class Keyring:
         return changed
 
     def member_of(self, curve: str) -> str | None:
-        """The member whose valid CURVE key (hexadecimal) it is."""
+        """Return the member that owns a valid CURVE key (hexadecimal); None: nobody."""
         return self.allowed.member_of(curve, self._wall())
 
     def curves_of(self, name: str) -> tuple[str, ...]:
-        """Valid CURVE keys of a member, the one that it should be using first."""
+        """Return a member's valid CURVE keys, the one it should be using first."""
         return tuple(key.curve for key in self.allowed.keys_of(name, self._wall()))
 
     def sign(self, data: bytes) -> bytes:
-        """64 bytes, by the key in use."""
+        """Return the signature of `data` by the key in use, 64 bytes."""
         return self._current.sign(data)
 
     def knows(self, writer: str) -> bool:
-        """Whether the writer is on the list with a valid key."""
+        """Return whether the writer is on the list with a valid key."""
         return bool(self.allowed.keys_of(writer, self._wall()))
 
     def verify(self, writer: str, data: bytes, signature: bytes) -> bool:
-        """Whether the signature is the writer's, who is on the list."""
+        """Return whether the signature is that of a writer on the list."""
         return self.allowed.verifies(writer, data, signature, self._wall())
 
     def _look(self) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Where members listen: an address and a port, numeric wherever it comes from outside."""
+"""Addresses of members: host and port. Those that come from other members must be numeric."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from hostcc.coord.names import is_member_name
+from hostcc.coord.member_name import is_member_name
 from hostcc.errors import InputError
 
 _HOST = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
@@ -24,7 +24,7 @@ class Address:
 
     @property
     def endpoint(self) -> str:
-        """For ZeroMQ."""
+        """The address in ZeroMQ's notation."""
         return f"tcp://{self}"
 
     @property
@@ -34,24 +34,24 @@ class Address:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether no name has to be looked up."""
+        """Whether the host is an IP address, so that no name has to be resolved."""
         return _ip(self.host) is not None
 
     @property
     def is_any(self) -> bool:
-        """Whether it stands for every address of the host."""
+        """Whether it means all addresses of the host (0.0.0.0 or ::)."""
         found = _ip(self.host)
         return found is not None and found.is_unspecified
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this host reaches it."""
+        """Whether it can be reached from this host only."""
         found = _ip(self.host)
         return found is not None and found.is_loopback
 
 
 def parse(text: str, where: str, lowest_port: int = 1) -> Address:
-    """HOST:PORT or [IPV6]:PORT.  Raises InputError."""
+    """Parse HOST:PORT or [IPV6]:PORT. Raises InputError that begins with `where`."""
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     inner = host[1:-1] if bracketed else host
@@ -64,7 +64,7 @@ def parse(text: str, where: str, lowest_port: int = 1) -> Address:
 
 
 def parse_numeric(text: str) -> Address | None:
-    """An address from another member; None when it is not one that could be dialled."""
+    """Parse an address that another member published; None when it cannot be connected to."""
     try:
         found = parse(text, "address")
     except InputError:
@@ -76,7 +76,7 @@ def parse_numeric(text: str) -> Address | None:
 
 
 def parse_seed(text: str, where: str) -> tuple[str, Address]:
-    """NAME@HOST:PORT: the name says whose key to expect there.  Raises InputError."""
+    """Parse NAME@HOST:PORT; NAME tells whose key to expect there. Raises InputError."""
     name, at, rest = text.partition("@")
     if not at or not is_member_name(name):
         raise InputError(f"{where}: expected NAME@HOST:PORT, got {text!r:.100}")

@@ -1,4 +1,7 @@
-"""What moves messages, as the service and its troubles see it: here, or in a process of its own."""
+"""The interface of a transport, as the gossip service uses it.
+
+Transport runs in this process, ChildTransport in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from hostcc.coord.net.dealers import Wait
+    from hostcc.coord.net.dealers import DialFailure
     from hostcc.coord.net.transport import Link, OnMessage
     from hostcc.coord.net.transport_settings import TransportSettings
 
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """The process in which messages are moved."""
+    """State of the process that holds the connections."""
 
     pid: int | None
-    """None: it is away, and will be started again."""
+    """None: it has ended and will be started again."""
     restarts: int
     """How often it was started again."""
     reason: str | None
@@ -31,7 +34,7 @@ class ProcessStatus:
 
 
 class Carrier(Protocol):
-    """As Transport does it; what methods do is said there."""
+    """Carries messages between members; Transport documents the methods."""
 
     counters: Counter[str]
     keyring: Keyring | None
@@ -42,48 +45,48 @@ class Carrier(Protocol):
 
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that it got."""
+        """Address that it listens on, with the port that it was given."""
 
     @property
     def process(self) -> ProcessStatus | None:
-        """The process that does it; None: this one."""
+        """The separate process that holds the connections; None: this one does."""
 
     async def start(self) -> None:
-        """Listen.  Raises HostccError."""
+        """Begin to listen. Raises HostccError."""
 
     async def stop(self) -> None:
-        """End every connection."""
+        """Close every connection."""
 
     def send(self, peer: str, address: Address | None, payload: bytes) -> bool:
         """Send a message to a member."""
 
     def offence(self, peer: str, reason: str, strikes: float = 1.0) -> None:
-        """A peer did what none of ours would do."""
+        """Count a protocol violation of a peer."""
 
     def link(self, peer: str) -> Link:
-        """How a peer is reached."""
+        """Return the state of the connections to a peer."""
 
     def allowed(self, peer: str) -> bool:
-        """Whether there is a key with which a peer may be dialled."""
+        """Return whether there is a key with which to connect to a peer."""
 
-    def failure(self, peer: str) -> Wait | None:
-        """How a peer could not be reached."""
+    def failure(self, peer: str) -> DialFailure | None:
+        """Return why a peer could not be reached; None: it was reached."""
 
     def failures(self) -> list[str]:
-        """Peers that could not be reached."""
+        """Return the peers that could not be reached."""
 
     def refused_keys(self, now: float) -> list[tuple[str, str]]:
-        """(Address, CURVE key in hexadecimal) of those that may not come in."""
+        """Return (address, CURVE key in hexadecimal) of recently refused connections."""
 
     def connections(self) -> tuple[int, int]:
-        """(Dialled, accepted) that stand now."""
+        """Return the number of open connections: (dialled, accepted)."""
 
     def tick(self) -> None:
-        """To be called every second or oftener while open."""
+        """Check keys and connections; to be called at least every second while open."""
 
 
-class MakeCarrier(Protocol):
-    """Transport, or what does the same."""
+class CarrierFactory(Protocol):
+    """Makes a Carrier; Transport is one."""
 
     def __call__(
         self,
@@ -97,4 +100,4 @@ class MakeCarrier(Protocol):
         clock: Callable[[], float] = ...,
         rng: Random | None = None,
     ) -> Carrier:
-        """Raises HostccError."""
+        """Return a carrier that does not listen yet. Raises HostccError."""

@@ -1,7 +1,7 @@
-"""A transport in a process of its own, and what the agent knows of it.
+"""Runs the transport in a child process and supervises it.
 
-Whatever ends that process, or holds it up, is noticed, said, and followed by another one; until
-then nobody is reached, as if the network were gone.
+Whatever ends or blocks the child is noticed and logged, and another child is started. Until then no
+member can be reached, as if the network were down.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from hostcc.coord.core.clock import Clock
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.carrier import ProcessStatus
-from hostcc.coord.net.dealers import Wait
+from hostcc.coord.net.dealers import DialFailure
 from hostcc.coord.net.pipe import Pipe
 from hostcc.coord.net.pipe_messages import (
     ENCODER,
     REPORTS,
-    Account,
     Begin,
     Offence,
     Order,
@@ -37,6 +36,7 @@ from hostcc.coord.net.pipe_messages import (
     Send,
     Started,
     StartError,
+    TransportStatus,
 )
 from hostcc.coord.net.transport import Link, OnMessage, check_listen
 from hostcc.coord.net.transport_settings import TransportSettings
@@ -45,46 +45,46 @@ from hostcc.log import configured, get_logger
 
 log = get_logger("gossip")
 
-PROGRAM = "hostcc.coord.net.transport_process"
+MODULE = "hostcc.coord.net.transport_process"
 RESTART_S = (0.5, 30.0)
-"""Wait before it is started again: at first, and at most; doubled each time."""
-STEADY_S = 60.0
-"""After so long without an end, the wait is the first one again."""
-HUNG_S = 10.0
-"""Without a word for so long, as the agent has experienced it, it is ended."""
-TURN_S = 2.0
-"""What an agent that was held up itself counts at most of it."""
-BEGIN_S = 30.0
-"""For the process to begin, on a machine that is busy."""
-REAP_S = 0.01
-NONE = Account({}, {}, {}, [], 0, 0)
-NO_WAY = PeerEndpoint("", accepted=False, rtt_s=None, shut_out=False)
-NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
+"""Seconds before a restart: at first and at most; doubled each time."""
+RESTART_RESET_S = 60.0
+"""Seconds of running after which the delay starts from the first value again."""
+HANG_TIMEOUT_S = 10.0
+"""Experienced seconds without any report after which the child is killed."""
+MAX_COUNTED_GAP_S = 2.0
+"""Longest pause of the agent itself that counts towards that timeout."""
+START_TIMEOUT_S = 30.0
+"""Seconds within which the child must listen, even on a busy machine."""
+REAP_POLL_S = 0.01
+EMPTY_STATUS = TransportStatus({}, {}, {}, [], 0, 0)
+NO_ENDPOINT = PeerEndpoint("", accepted=False, rtt_s=None, shut_out=False)
+ENV_NOT_INHERITED = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
-class Child:
-    """One such process, from its start to its end."""
+class TransportChild:
+    """One child process, from start to end."""
 
-    def __init__(self, take: Callable[[PeerMessage | Account], None]) -> None:
-        self.account = NONE
-        self.spoken = True
-        """Whether it has said something since this was last set to False."""
+    def __init__(self, take: Callable[[PeerMessage | TransportStatus], None]) -> None:
+        self.status = EMPTY_STATUS
+        self.reported = True
+        """Whether a report came since this was last set to False."""
         loop = asyncio.get_running_loop()
         self.port: asyncio.Future[int] = loop.create_future()
-        """Where it listens, once it does; HostccError when it cannot."""
+        """Port that the child listens on; HostccError when it cannot listen."""
         self.over: asyncio.Future[str] = loop.create_future()
-        """Why it is of no more use; empty: it has ended."""
+        """Why the child is no longer usable; empty: it has ended."""
         self._tell = take
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe = Pipe(self._take, self._lost)
 
     @property
     def pid(self) -> int | None:
-        """Of the process."""
+        """Process id; None before the start."""
         return self._process.pid if self._process is not None else None
 
     async def start(self, begin: Begin) -> int:
-        """Start it, and wait until it listens; the port.  Raises HostccError."""
+        """Start the process and wait until it listens; return its port. Raises HostccError."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -103,36 +103,36 @@ class Child:
         await loop.create_unix_connection(lambda: self._pipe, sock=ours)
         self.say(begin)
         done, _ = await asyncio.wait(
-            (self.port, self.over), timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED
+            (self.port, self.over), timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
         )
         if self.port in done:
             return self.port.result()
         raise HostccError(f"gossip: its process {await self.end() if done else 'does not begin'}")
 
     def say(self, order: Order) -> bool:
-        """Whether there was room for it."""
+        """Send an order; return False when there was no room for it."""
         return self._pipe.send(ENCODER.encode(order))
 
     def give_up(self, why: str) -> None:
-        """It is of no more use."""
+        """Mark the child as unusable, for the reason `why`."""
         if not self.over.done():
             self.over.set_result(why)
 
     async def end(self) -> str:
-        """End it if it runs; why it ended, in words."""
+        """Kill the process if it runs; return why it ended, in words."""
         self._pipe.close()
         process = self._process
         if process is None:
             return ""
         process.kill()
         while process.poll() is None:  # noqa: ASYNC110 - it was killed
-            await asyncio.sleep(REAP_S)
+            await asyncio.sleep(REAP_POLL_S)
         why = self.over.result() if self.over.done() else ""
-        return why or ended(process.returncode)
+        return why or exit_text(process.returncode)
 
     def _take(self, frame: bytes) -> None:
         report = REPORTS.decode(frame)
-        self.spoken = True
+        self.reported = True
         if isinstance(report, Started):
             if not self.port.done():
                 self.port.set_result(report.port)
@@ -147,7 +147,7 @@ class Child:
 
 
 class ChildTransport:
-    """Transport, with its sockets in another process."""
+    """A transport whose sockets live in a child process."""
 
     def __init__(
         self,
@@ -161,18 +161,18 @@ class ChildTransport:
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
     ) -> None:
-        """Raises HostccError when it would listen to strangers without being told to."""
+        """Raises HostccError when it would be open to strangers without `insecure`."""
         check_listen(name, listen, keyring, insecure=insecure)
         self.name, self.keyring = name, keyring
         self.settings = settings or TransportSettings()
         self.counters: Counter[str] = Counter()
         self._listen, self._on_message, self._insecure = listen, on_message, insecure
         self._clock, self._rng = clock, rng or Random()
-        self._experience = Clock(TURN_S)
-        self._spoken_at = 0.0
+        self._experience = Clock(MAX_COUNTED_GAP_S)
+        self._reported_at = 0.0
         self._heard: OrderedDict[str, float] = OrderedDict()
-        self._account = NONE
-        self._child: Child | None = None
+        self._status = EMPTY_STATUS
+        self._child: TransportChild | None = None
         self._restarts = 0
         self._why: str | None = None
         self._keeping: asyncio.Task[None] | None = None
@@ -184,22 +184,22 @@ class ChildTransport:
 
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that it got."""
+        """Address that it listens on, with the port that it was given."""
         return self._listen
 
     @property
     def process(self) -> ProcessStatus:
-        """The process that has the sockets."""
+        """State of the child process."""
         pid = self._child.pid if self._child is not None else None
         return ProcessStatus(pid, self._restarts, self._why)
 
     async def start(self) -> None:
-        """Listen.  Raises HostccError when the address cannot be taken, or nothing be started."""
+        """Begin to listen. Raises HostccError when the address is taken or no process can start."""
         await self._begin()
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def stop(self) -> None:
-        """End the process and, with it, every connection."""
+        """Kill the process and, with it, every connection."""
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             keeping.cancel()
@@ -209,7 +209,7 @@ class ChildTransport:
             await child.end()
 
     def send(self, peer: str, address: Address | None, payload: bytes) -> bool:
-        """Have a message sent; False when there is no process, or no room."""
+        """Hand a message to the child; return False when it does not run or its pipe is full."""
         if self._child is None or len(payload) > self.settings.max_message:
             self.counters[
                 "dropped: no process" if self._child is None else "dropped: too long"
@@ -221,51 +221,51 @@ class ChildTransport:
         return True
 
     def offence(self, peer: str, reason: str, strikes: float = 1.0) -> None:
-        """A peer did what none of ours would do."""
+        """Count a protocol violation of a peer."""
         if self._child is not None:
             self._child.say(Offence(peer, reason, strikes))
 
     def link(self, peer: str) -> Link:
-        """How a peer is reached, as of the latest account."""
-        way, heard = self._account.ways.get(peer, NO_WAY), self._heard.get(peer)
+        """Return the state of the connections to a peer, as of the latest status report."""
+        way, heard = self._status.ways.get(peer, NO_ENDPOINT), self._heard.get(peer)
         heard_s = None if heard is None else self._clock() - heard
         return Link(way.dialled, way.accepted, heard_s, way.rtt_s, way.shut_out)
 
     def allowed(self, peer: str) -> bool:
-        """Whether there is a key with which a peer may be dialled."""
+        """Return whether there is a key with which to connect to a peer."""
         return self.keyring is None or bool(self.keyring.curves_of(peer))
 
-    def failure(self, peer: str) -> Wait | None:
-        """How a peer could not be reached."""
-        return self._account.failures.get(peer)
+    def failure(self, peer: str) -> DialFailure | None:
+        """Return why a peer could not be reached; None: it was reached."""
+        return self._status.failures.get(peer)
 
     def failures(self) -> list[str]:
-        """Peers that could not be reached."""
-        return list(self._account.failures)
+        """Return the peers that could not be reached."""
+        return list(self._status.failures)
 
     def refused_keys(self, now: float) -> list[tuple[str, str]]:  # noqa: ARG002 - as Transport has it
-        """(Address, CURVE key in hexadecimal) of those that came of late and may not come in."""
-        return list(self._account.refused)
+        """Return (address, CURVE key in hexadecimal) of recently refused connections."""
+        return list(self._status.refused)
 
     def connections(self) -> tuple[int, int]:
-        """(Dialled, accepted) that stand now."""
-        return self._account.dialled, self._account.accepted
+        """Return the number of open connections: (dialled, accepted)."""
+        return self._status.dialled, self._status.accepted
 
     def tick(self) -> None:
-        """Look after keys, and whether the process lives."""
+        """Check for changed keys, and whether the child still reports."""
         now = self._clock()
         if self.keyring is not None:
             self.keyring.tick(now)
         at, child = self._experience.advance(now), self._child
-        if child is None or child.spoken:
-            self._spoken_at = at
+        if child is None or child.reported:
+            self._reported_at = at
             if child is not None:
-                child.spoken = False
-        elif at - self._spoken_at > HUNG_S:
-            child.give_up(f"said nothing for {HUNG_S:g} s")
+                child.reported = False
+        elif at - self._reported_at > HANG_TIMEOUT_S:
+            child.give_up(f"said nothing for {HANG_TIMEOUT_S:g} s")
 
     async def _begin(self) -> None:
-        child = Child(self._take)
+        child = TransportChild(self._take)
         level, form = configured()
         keys = str(self.keyring.directory) if self.keyring is not None else None
         begin = Begin(self.name, self._listen, keys, self._insecure, self.settings, level, form)
@@ -278,15 +278,15 @@ class ChildTransport:
         self._child = child
 
     async def _keep(self) -> None:
-        """Start another one whenever one has ended."""
+        # Start another child whenever one has ended.
         wait_s, begun = RESTART_S[0], self._clock()
         while True:
             child = self._child
             if child is not None:
                 await asyncio.wait((child.over,))
-                self._child, self._account = None, NONE
+                self._child, self._status = None, EMPTY_STATUS
                 self._why = await child.end()
-                if self._clock() - begun > STEADY_S:
+                if self._clock() - begun > RESTART_RESET_S:
                     wait_s = RESTART_S[0]
             log.warning("gossip process", reason=self._why, again_s=wait_s)
             await asyncio.sleep(wait_s * self._rng.uniform(1.0, 1.5))
@@ -299,7 +299,7 @@ class ChildTransport:
             else:
                 log.info("gossip process", pid=self.process.pid, restarts=self._restarts)
 
-    def _take(self, report: PeerMessage | Account) -> None:
+    def _take(self, report: PeerMessage | TransportStatus) -> None:
         if isinstance(report, PeerMessage):
             self._heard[report.peer] = self._clock()
             self._heard.move_to_end(report.peer)
@@ -307,26 +307,26 @@ class ChildTransport:
                 self._heard.popitem(last=False)
             self._on_message(report.peer, report.payload)
             return
-        before, self._account = self._account, report
+        before, self._status = self._status, report
         for what, count in report.counters.items():
             self.counters[what] += count - before.counters.get(what, 0)
 
 
 def command(fd: int) -> list[str]:
-    """The process's own."""
-    return [sys.executable, "-P", "-m", PROGRAM, str(fd), str(os.getpid())]
+    """Return the child's command line; `fd`: its end of the socket pair."""
+    return [sys.executable, "-P", "-m", MODULE, str(fd), str(os.getpid())]
 
 
 def environment() -> dict[str, str]:
-    """What it finds this package by, whichever way the agent has found it."""
+    """Return the child's environment, in which it finds this package as the agent did."""
     top = str(Path(hostcc.__file__).parents[1])
-    others = {word: text for word, text in os.environ.items() if word not in NOT_PASSED_ON}
+    others = {word: text for word, text in os.environ.items() if word not in ENV_NOT_INHERITED}
     paths = [top, *filter(None, [others.get("PYTHONPATH")])]
     return {**others, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def ended(status: int) -> str:
-    """How a process ended, by what its parent is told."""
+def exit_text(status: int) -> str:
+    """Return in words how a process ended; `status`: its subprocess return code."""
     if status >= 0:
         return f"exited with status {status}"
     return f"was ended by {signal.Signals(-status).name}"

@@ -1,8 +1,8 @@
-"""The TCP connections below ZeroMQ: who is at the other end, how much came, and the end of it.
+"""TCP connections below ZeroMQ: the remote address, bytes received, and how to cut one.
 
-ZeroMQ neither counts what an unfinished message holds nor drops one peer of many; the kernel
-does both.  A descriptor is ZeroMQ's and may be closed and given out again at any time, so it
-is only looked at together with the address that it had.
+ZeroMQ neither counts the bytes of an unfinished message nor drops one peer of many; the kernel can
+do both. ZeroMQ owns the descriptor and may close it at any time, after which it may be reused. So
+it is only used together with the remote address that it had.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _TCP_INFO_RECEIVED = 128
 
 @dataclass
 class Connection:
-    """One connection, from its accepting or dialling to its end."""
+    """One connection, from accept or connect to its end."""
 
     fd: int
     remote: tuple[str, int]
     """Address and port of the other end."""
     flood: TokenBucket
-    """Bytes that may arrive."""
+    """Bucket of the bytes that may arrive."""
     curve: str = ""
-    """The key that its latest message came with; empty: none came."""
+    """CURVE key of its latest message; empty: there was none."""
     peer: str = ""
     received: int = 0
-    """Bytes, as counted by the kernel at the last look."""
+    """Bytes received, as the kernel counted at the last look."""
     rtt_s: float | None = field(default=None)
-    """Smoothed round trip, as the kernel has it; None: not yet known."""
+    """The kernel's smoothed round-trip time; None: not known yet."""
 
     def look(self, now: float) -> bool:
-        """Ask the kernel; False when more bytes have come than may."""
+        """Update from the kernel; return False when more bytes arrived than allowed."""
         found = _tcp_info(self.fd)
         if found is None or found[1] < self.received:  # closed, or somebody else's by now
             return True
@@ -49,7 +49,7 @@ class Connection:
         return fits
 
     def cut(self) -> None:
-        """End it, if it is still there; ZeroMQ sees that the other end is gone."""
+        """Shut the connection down if it still exists; ZeroMQ then sees that the peer is gone."""
         try:
             own = socket.socket(fileno=os.dup(self.fd))
         except OSError:
@@ -63,7 +63,7 @@ class Connection:
 
 
 def remote_of(fd: int) -> tuple[str, int] | None:
-    """Address and port of the other end of a TCP socket; None when there is none."""
+    """Return address and port of the other end of a TCP socket; None: not connected."""
     try:
         borrowed = socket.socket(fileno=fd)
     except OSError:
@@ -75,7 +75,7 @@ def remote_of(fd: int) -> tuple[str, int] | None:
 
 
 class Connections:
-    """What a listening socket has accepted, by descriptor."""
+    """Connections that a listening socket has accepted, by descriptor."""
 
     def __init__(self, flood_bytes_per_s: float, flood_burst: float) -> None:
         self._rate, self._burst = flood_bytes_per_s, flood_burst
@@ -89,11 +89,11 @@ class Connections:
         return iter(list(self._by_fd.values()))
 
     def get(self, fd: int) -> Connection | None:
-        """The connection with that descriptor."""
+        """Return the connection on a descriptor."""
         return self._by_fd.get(fd)
 
     def opened(self, fd: int) -> Connection | None:
-        """A connection was accepted; None when it has ended already."""
+        """Register an accepted connection; return None when it has ended already."""
         self.closed(fd)
         remote = remote_of(fd)
         if remote is None:
@@ -104,20 +104,20 @@ class Connections:
         return found
 
     def proven(self, connection: Connection, curve: str, peer: str) -> None:
-        """An authenticated message came over it."""
+        """Record the peer that an authenticated message came from."""
         if not connection.peer:
             self._no_stranger(connection)
         connection.curve, connection.peer = curve, peer
 
     def closed(self, fd: int) -> Connection | None:
-        """It has ended; the connection that it was, if it is known."""
+        """Forget an ended connection; return it if it was known."""
         found = self._by_fd.pop(fd, None)
         if found is not None and not found.peer:
             self._no_stranger(found)
         return found
 
     def strangers_at(self, address: str) -> int:
-        """Connections from there over which no message has come yet."""
+        """Return the number of connections from an address that carried no message yet."""
         return self._strangers[address]
 
     def _no_stranger(self, connection: Connection) -> None:
@@ -136,7 +136,7 @@ def _remote(sock: socket.socket) -> tuple[str, int] | None:
 
 
 def _tcp_info(fd: int) -> tuple[int, int] | None:
-    """(Round trip in us, bytes received) of a TCP socket."""
+    """Return (smoothed RTT in us, bytes received) of a TCP socket; None when it has none."""
     try:
         borrowed = socket.socket(fileno=fd)
     except OSError:

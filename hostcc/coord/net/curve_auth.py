@@ -1,8 +1,7 @@
-"""Whom a ZeroMQ context lets in: answers its authentication requests (ZeroMQ RFC 27).
+"""Answers a ZeroMQ context's authentication requests: who may connect (ZAP, ZeroMQ RFC 27).
 
-The identity given to a connection is its CURVE public key.  Which member that is, and whether
-it still is one, is looked up for each message: so a key taken off the list has no rights left
-on connections that stand.
+A connection's user id is its CURVE public key. The member that belongs to the key is looked up for
+each message, so removing a key from the list also disables open connections.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ CURVE_KEY_BYTES = 32
 _VERSION = b"1.0"
 
 Admit = Callable[[str, str], bool]
-"""(CURVE public key in hexadecimal, address) -> whether it may come in."""
+"""Decides whether (CURVE public key in hexadecimal, address) may connect."""
 
 
 class CurveAuthenticator:
-    """The ZAP handler of one context; start it before any socket binds."""
+    """The ZAP handler of one context; create it before any socket binds."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], admit: Admit) -> None:
         self._admit = admit
         self._socket = context.socket(zmq.ROUTER)
         self._socket.linger = 0
         self._socket.bind(ENDPOINT)
-        self._pump = SocketReader(self._socket, self._take)
+        self._reader = SocketReader(self._socket, self._take)
 
     def close(self) -> None:
-        """Answer no more: nobody gets in from now on."""
-        self._pump.close()
+        """Stop answering: from now on nobody is admitted."""
+        self._reader.close()
         self._socket.close()
 
     def _take(self) -> float:
@@ -46,7 +45,7 @@ class CurveAuthenticator:
             status, text = (b"200", b"OK") if key else (b"400", b"not allowed")
             answer = [_VERSION, request[1], status, text, key.encode(), b""]
             self._socket.send_multipart([*envelope, *answer], zmq.NOBLOCK)
-            self._pump.wake()
+            self._reader.wake()
         return 0.0
 
     def _checked(self, request: list[bytes]) -> str:

@@ -1,8 +1,7 @@
-"""Connections that this host has made to others: a few, each kept while it is of use.
+"""Connections that this host has opened: few, and each kept as long as it is used.
 
-A member that changes its keys is tried with one and then the other.  Failures are followed
-by a wait that doubles and differs from host to host, so that a thousand hosts do not return
-to a restarted one at the same moment.
+A member that is changing its keys is tried with each in turn. The delay after a failure doubles,
+with jitter, so that a thousand hosts do not return to a restarted one at once.
 """
 
 from __future__ import annotations
@@ -17,41 +16,41 @@ import zmq
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.connections import Connection, remote_of
-from hostcc.coord.net.monitor import Failure, Monitor
-from hostcc.coord.net.rate import MAX_KNOWN, TokenBucket
+from hostcc.coord.net.monitor import HandshakeFailure, Monitor
+from hostcc.coord.net.rate import MAX_TRACKED_PEERS, TokenBucket
 from hostcc.coord.net.socket_reader import SocketReader
 from hostcc.coord.net.transport_settings import TransportSettings
 
 CURVE_BYTES = 33
-"""Around an encrypted message: its name, nonce, authenticator and flags (ZeroMQ RFC 26)."""
-YOUNG_S = 1.0
-"""A connection just made does not have to make room: its answer is still to come."""
+"""Overhead of an encrypted message: its name, nonce, authenticator and flags (ZeroMQ RFC 26)."""
+MIN_CONNECTION_AGE_S = 1.0
+"""Younger connections are not closed to make room: an answer may still be on its way."""
 
 Received = Callable[[str, "zmq.Socket[bytes]"], float]
-"""(Peer, its socket with a message) -> seconds to leave the socket alone."""
+"""Handles (peer, its readable socket); returns the seconds for which to pause reading."""
 
 
 @dataclass
-class Wait:
+class DialFailure:
     """What is remembered of a peer that could not be reached."""
 
     delay: float
     until: float
     curve: str
-    """The key that it was tried with; another one has its turn first."""
+    """The key that was tried; the next attempt uses another one, if there is any."""
     address: Address
     at: float
-    """When it was given up last."""
+    """When the connection was given up last."""
     reached: bool
-    """Whether there was a connection."""
-    failure: Failure | None
-    """How the handshake failed; None: there was none."""
+    """Whether the TCP connection was established."""
+    failure: HandshakeFailure | None
+    """Why the handshake failed; None: there was no handshake."""
     count: int = 1
-    """How often in a row."""
+    """Consecutive failures."""
 
 
 class Dealer:
-    """One connection to one peer; ZeroMQ makes it anew when it breaks, for a while."""
+    """One connection to one peer. ZeroMQ reconnects by itself when it breaks, for a while."""
 
     def __init__(
         self,
@@ -65,40 +64,40 @@ class Dealer:
     ) -> None:
         self.peer, self.address, self.curve = peer, address, curve
         self.up = False
-        self.failure: Failure | None = None
-        """How the last handshake failed; None: it did not."""
+        self.failure: HandshakeFailure | None = None
+        """Why the last handshake failed; None: it did not fail."""
         self.reached = False
-        """Whether there was a connection that has not become one of members."""
+        """Whether a TCP connection was established without ever becoming usable."""
         self.connection: Connection | None = None
         self.made_at = self.used_at = self.down_since = now
         self._settings = settings
         self.socket = context.socket(zmq.DEALER)
         self._take = take
         self._monitor = Monitor(context, self.socket, self._opened, self._closed, self._ready)
-        self._pump: SocketReader | None = None
+        self._reader: SocketReader | None = None
 
     def connect(self) -> None:
-        """Once the socket has its options."""
-        self._pump = SocketReader(self.socket, self._take)
+        """Begin to connect; the socket's options must be set."""
+        self._reader = SocketReader(self.socket, self._take)
         self.socket.connect(self.address.endpoint)
 
     def send(self, payload: bytes, now: float) -> bool:
-        """Whether there was room for it."""
+        """Queue a message; return False when the queue is full."""
         self.used_at = now
         try:
             self.socket.send(payload, zmq.NOBLOCK)
         except zmq.Again:
             return False
         finally:
-            if self._pump is not None:
-                self._pump.wake()
+            if self._reader is not None:
+                self._reader.wake()
         return True
 
     def close(self) -> None:
-        """End it; what waits to be sent is lost."""
+        """Close the connection; queued messages are lost."""
         self._monitor.close()
-        if self._pump is not None:
-            self._pump.close()
+        if self._reader is not None:
+            self._reader.close()
         self.socket.close(linger=0)
 
     def _opened(self, fd: int) -> None:
@@ -112,14 +111,14 @@ class Dealer:
     def _ready(self) -> None:
         self.up = True
 
-    def _closed(self, _: int, failure: Failure | None) -> None:
-        self.reached = self.reached and not self.up  # it was a member, and left
+    def _closed(self, _: int, failure: HandshakeFailure | None) -> None:
+        self.reached = self.reached and not self.up  # false after a usable connection has ended
         self.up, self.connection = False, None
         self.failure = failure
 
 
 class Dealers:
-    """The connections to others, by peer; the one that was used last is the last."""
+    """Connections to other members by peer, the most recently used one last."""
 
     def __init__(
         self,
@@ -133,28 +132,28 @@ class Dealers:
         self._context, self._name, self._keyring = context, name, keyring
         self._settings, self._received, self._rng = settings, received, rng
         self._open: OrderedDict[str, Dealer] = OrderedDict()
-        self._waits: OrderedDict[str, Wait] = OrderedDict()
+        self._waits: OrderedDict[str, DialFailure] = OrderedDict()
         self.dialled = 0
-        """Connections made since the start."""
+        """Connections opened since the start."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def get(self, peer: str) -> Dealer | None:
-        """The connection to a peer, which need not be up."""
+        """Return the connection to a peer, which may still be connecting; None: there is none."""
         return self._open.get(peer)
 
     def all(self) -> list[Dealer]:
-        """All connections."""
+        """Return all connections."""
         return list(self._open.values())
 
     def send(self, peer: str, payload: bytes, now: float) -> bool:
-        """Send over the connection that there is; whether there was room."""
+        """Send over the existing connection; return False when its queue is full."""
         self._open.move_to_end(peer)
         return self._open[peer].send(payload, now)
 
     def dial(self, peer: str, address: Address, now: float) -> str:
-        """Make a connection; empty, or why not: "waiting", "not allowed", "busy"."""
+        """Open a connection; return empty, or why not: "waiting", "not allowed", "busy"."""
         wait = self._waits.get(peer)
         if wait is not None and now < wait.until:
             return "waiting"
@@ -179,35 +178,35 @@ class Dealers:
         return ""
 
     def heard(self, peer: str) -> None:
-        """A message came over the connection to a peer: it is well."""
+        """Forget a peer's failures: a message came over its connection."""
         self._waits.pop(peer, None)
 
     def drop(self, peer: str) -> None:
-        """End the connection to a peer, if there is one."""
+        """Close the connection to a peer, if there is one."""
         dealer = self._open.pop(peer, None)
         if dealer is not None:
             dealer.close()
 
     def close(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         for peer in list(self._open):
             self.drop(peer)
 
     def forget_waits(self) -> None:
-        """Keys have changed: who could not be reached may be reached now."""
+        """Allow new attempts at once: keys have changed, so failed peers may work now."""
         for wait in self._waits.values():
             wait.until, wait.delay, wait.curve = 0.0, self._settings.retry_s[0] / 2, ""
 
     def failed(self) -> list[str]:
-        """Peers that could not be reached when they were dialled last."""
+        """Return the peers whose last attempt failed."""
         return list(self._waits)
 
-    def failure(self, peer: str) -> Wait | None:
-        """What is remembered of one of them."""
+    def failure(self, peer: str) -> DialFailure | None:
+        """Return the failure that is remembered of a peer."""
         return self._waits.get(peer)
 
     def tick(self, now: float) -> int:
-        """Give up what failed or is of no use; how many handshakes have failed."""
+        """Close failed and idle connections; return the number of failed handshakes."""
         failed = 0
         for dealer in self.all():
             if dealer.up:
@@ -227,9 +226,9 @@ class Dealers:
         old = self._waits.pop(dealer.peer, None)
         delay = min(most, 2 * old.delay) if old is not None else first
         until = now + delay * self._rng.uniform(0.5, 1.5)
-        if len(self._waits) >= MAX_KNOWN:
+        if len(self._waits) >= MAX_TRACKED_PEERS:
             self._waits.popitem(last=False)
-        self._waits[dealer.peer] = Wait(
+        self._waits[dealer.peer] = DialFailure(
             delay,
             until,
             dealer.curve,
@@ -240,7 +239,7 @@ class Dealers:
             1 if old is None else old.count + 1,
         )
 
-    def _key(self, peer: str, wait: Wait | None) -> str | None:
+    def _key(self, peer: str, wait: DialFailure | None) -> str | None:
         if self._keyring is None:
             return ""
         curves = self._keyring.curves_of(peer)
@@ -253,7 +252,7 @@ class Dealers:
         if len(self._open) < self._settings.max_dialled:
             return True
         oldest = next(iter(self._open.values()))
-        if now < oldest.made_at + YOUNG_S:
+        if now < oldest.made_at + MIN_CONNECTION_AGE_S:
             return False
         self.drop(oldest.peer)
         return True
@@ -275,7 +274,7 @@ class Dealers:
 
 
 def set_common_options(socket: zmq.Socket[bytes], settings: TransportSettings) -> None:
-    """What every socket of the transport has, whichever side it is on."""
+    """Set the options that all sockets of the transport share."""
     # No heartbeats of ZeroMQ's own (ZMQ_HEARTBEAT_IVL): when their timer fires for a connection
     # that has gone while its messages wait, it aborts the process (!_io_error, libzmq 4.3.5).
     # The kernel notices a host or link that is gone, and gossip a member that hangs.

@@ -1,9 +1,9 @@
-"""The listening socket, which can keep new connections out without losing the old ones.
+"""A listening socket that can refuse new connections while the open ones continue.
 
-ZeroMQ accepts whatever comes and spins when descriptors run out, and it ends a listener's
-connections with the listener.  So the socket is ours, ZeroMQ gets a duplicate, and while too
-much comes in, a socket filter that matches nothing lets the kernel drop handshakes
-(SO_ATTACH_FILTER of socket(7); bytes and connections of those who are in do not pass it).
+ZeroMQ accepts without limit, spins when descriptors run out, and closes a listener's connections
+with it. So this module owns the socket and gives ZeroMQ a duplicate. Under overload it attaches a
+socket filter that rejects everything, and the kernel drops new handshakes (SO_ATTACH_FILTER,
+socket(7)). Open connections do not pass that filter.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ BACKLOG = 128
 
 
 class TcpListener:
-    """A TCP socket that listens; closed means that nobody new gets in."""
+    """A listening TCP socket; while `closed`, new connections are dropped."""
 
     def __init__(self, address: Address) -> None:
-        """Raises HostccError when the address cannot be taken."""
+        """Raises HostccError when the address is not available."""
         family = socket.AF_INET6 if address.is_v6 else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
@@ -39,17 +39,17 @@ class TcpListener:
             self._socket.close()
             raise HostccError(f"gossip: listen on {address}: {error.strerror}") from None
         self.address = Address(address.host, self._socket.getsockname()[1])
-        """With the port that it really has."""
+        """Address with the port that the kernel assigned."""
         self.closed = False
 
     def duplicate(self) -> int:
-        """A descriptor of the same socket, for ZeroMQ to accept on and to close."""
+        """Return a duplicate descriptor, for ZeroMQ to accept on and to close."""
         fd = os.dup(self._socket.fileno())
         os.set_blocking(fd, False)
         return fd
 
     def shut(self) -> None:
-        """Let nobody new in."""
+        """Drop new connections from now on."""
         if not self.closed:
             program = ctypes.create_string_buffer(_DROP_ALL, len(_DROP_ALL))
             what = struct.pack("@HP", 1, ctypes.addressof(program))  # struct sock_fprog
@@ -57,11 +57,11 @@ class TcpListener:
             self.closed = True
 
     def open(self) -> None:
-        """Let them in again."""
+        """Accept new connections again."""
         if self.closed:
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
             self.closed = False
 
     def close(self) -> None:
-        """Stop listening."""
+        """Close the socket."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""What happens to a ZeroMQ socket's connections, as calls in the asyncio loop."""
+"""Events of a ZeroMQ socket's connections, as callbacks in the asyncio loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmq.utils.monitor import parse_monitor_message
 from hostcc.coord.net.socket_reader import SocketReader
 
 
-class Failure(Enum):
+class HandshakeFailure(Enum):
     """Why a handshake failed."""
 
     AUTH = "the server's gatekeeper said no"
@@ -22,9 +22,9 @@ class Failure(Enum):
 
 
 _FAILED = {
-    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): Failure.AUTH,
-    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): Failure.PROTOCOL,
-    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): Failure.BROKEN,
+    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): HandshakeFailure.AUTH,
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): HandshakeFailure.PROTOCOL,
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): HandshakeFailure.BROKEN,
 }
 _EVENTS = (
     zmq.EVENT_ACCEPTED
@@ -39,31 +39,31 @@ _numbers = itertools.count()
 
 
 class Monitor:
-    """Calls back for each connection that comes, goes, or (where wanted) becomes ready."""
+    """Calls back for each connection that opens, closes or (if wanted) becomes ready."""
 
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         watched: zmq.Socket[bytes],
         opened: Callable[[int], None],
-        closed: Callable[[int, Failure | None], None],
+        closed: Callable[[int, HandshakeFailure | None], None],
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """`opened(descriptor)`, `closed(descriptor, how the handshake failed if it did)`."""
+        """Callbacks: `opened(descriptor)`, `closed(descriptor, handshake failure or None)`."""
         self._watched = watched
         self._opened, self._closed, self._ready = opened, closed, ready
-        self._failure: Failure | None = None
+        self._failure: HandshakeFailure | None = None
         endpoint = f"inproc://monitor-{next(_numbers)}"
         watched.monitor(endpoint, _EVENTS)
         self._socket = context.socket(zmq.PAIR)
         self._socket.linger = 0
-        # ZeroMQ's own thread writes these events and would wait for us, holding a lock.
+        # Unbounded: ZeroMQ's I/O thread writes these events and would block, holding a lock.
         self._socket.rcvhwm = 0
         self._socket.connect(endpoint)
-        self._pump = SocketReader(self._socket, self._take)
+        self._reader = SocketReader(self._socket, self._take)
 
     def drain(self) -> None:
-        """Take note of everything that has happened by now."""
+        """Process all events that have happened so far."""
         try:
             while True:
                 self._take()
@@ -71,18 +71,18 @@ class Monitor:
             return
 
     def close(self) -> None:
-        """To be called before the watched socket is closed."""
+        """Stop monitoring; call before the watched socket is closed."""
         self._watched.disable_monitor()
-        self._pump.close()
+        self._reader.close()
         self._socket.close()
 
     def _take(self) -> float:
         event = parse_monitor_message(self._socket.recv_multipart(zmq.NOBLOCK))
         kind, value = int(event["event"]), int(event["value"])
         if kind in _FAILED:
-            self._failure = _FAILED[kind]  # the event after it says of which descriptor
+            self._failure = _FAILED[kind]  # the next event names the descriptor
             if value == int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH):
-                self._failure = Failure.MECHANISM
+                self._failure = HandshakeFailure.MECHANISM
         elif kind in {int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED)}:
             self._opened(value)
         elif kind == int(zmq.EVENT_DISCONNECTED):

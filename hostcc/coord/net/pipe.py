@@ -1,7 +1,7 @@
-"""Messages between the agent and the process that carries gossip, over a pair of sockets.
+"""Framed messages between the agent and its transport process, over a socket pair.
 
-Each is a length of four bytes and so many more.  Nothing waits for the other end: what does not
-fit is dropped, and who says what it should not is left.
+Each message is a length of four bytes and its body. Neither end waits for the other: what does not
+fit is dropped, and an invalid message closes the pipe.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ log = get_logger("gossip")
 MAX_FRAME = 1 << 20
 """Bytes of one message."""
 MAX_WAITING = 1 << 20
-"""Bytes that wait for the other end to read, beside what the kernel holds."""
-AT_ONCE = 64
-"""Messages at a turn of the loop."""
+"""Unsent bytes beside those in the kernel's buffer."""
+MAX_FRAMES_PER_TURN = 64
+"""Messages processed in one turn of the event loop."""
 _LENGTH = struct.Struct("=I")
 
 
 class Pipe(asyncio.Protocol):
-    """One end of it."""
+    """One end of the socket pair."""
 
     def __init__(self, take: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
-        """`take` is given each message, and raises msgspec.MsgspecError for what is none; `lost`
-        is called once, with the reason, or empty when the other end has closed."""
+        """`take` receives each message and raises msgspec.MsgspecError for an invalid one. `lost`
+        is called once with the reason, which is empty when the other end closed."""
         self._take, self._lost = take, lost
         self._rest = bytearray()
         self._next: asyncio.Handle | None = None
@@ -39,24 +39,24 @@ class Pipe(asyncio.Protocol):
         self._why = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It may be used."""
+        """Begin: the socket is connected."""
         assert isinstance(transport, asyncio.Transport)
         self._transport, self._open = transport, True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - its end is what counts
-        """It is at its end."""
+        """Report the end of the connection."""
         self._open = False
         if self._next is not None:
             self._next.cancel()
         self._lost(self._why)
 
     def data_received(self, data: bytes) -> None:
-        """Something came."""
+        """Process received bytes."""
         self._rest += data
         self._run()
 
     def send(self, data: bytes) -> bool:
-        """Whether there was room for a message."""
+        """Send a message; return False when there was no room for it."""
         if not self._open or self._transport is None:
             return False
         size = self._transport.get_write_buffer_size() + len(data)
@@ -66,13 +66,13 @@ class Pipe(asyncio.Protocol):
         return True
 
     def close(self) -> None:
-        """End it now; what waits is lost."""
+        """Close at once; unsent messages are lost."""
         if self._transport is not None:
             self._transport.abort()
 
     def _run(self) -> None:
         at, self._next = 0, None
-        for _ in range(AT_ONCE):
+        for _ in range(MAX_FRAMES_PER_TURN):
             frame = self._frame(at)
             if frame is None:
                 break
@@ -87,7 +87,7 @@ class Pipe(asyncio.Protocol):
             self._next = asyncio.get_running_loop().call_soon(self._run)
         del self._rest[:at]
         if self._open and self._transport is not None:
-            # Others have their turn: what comes meanwhile waits in the kernel.
+            # Let other tasks run; what arrives meanwhile stays in the kernel's buffer.
             (self._transport.pause_reading if self._next else self._transport.resume_reading)()
 
     def _frame(self, at: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What the agent and the process that carries its gossip say to each other."""
+"""Messages between the agent and its transport process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from hostcc.coord.core.message import MAX_MESSAGE
-from hostcc.coord.names import MEMBER_NAME
+from hostcc.coord.member_name import MEMBER_NAME
 from hostcc.coord.net.address import Address
-from hostcc.coord.net.dealers import Wait
+from hostcc.coord.net.dealers import DialFailure
 from hostcc.coord.net.transport_settings import TransportSettings
 
 Name = Annotated[str, Meta(pattern=MEMBER_NAME)]
@@ -19,18 +19,18 @@ Count = Annotated[int, Meta(ge=0)]
 Payload = Annotated[bytes, Meta(max_length=MAX_MESSAGE)]
 
 MAX_LINKS = 4096
-"""Peers in one account: more than a host has connections."""
+"""Peers in one status report: more than a host has connections."""
 MAX_FAILURES = 512
 MAX_REFUSED = 64
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """The first thing that the agent says: who this is and where it listens."""
+    """The agent's first message: who this member is and where it listens."""
 
     name: Name
     listen: Address
     keys: str | None
-    """Directory of the keys; None: without keys."""
+    """Directory of the keys; None: run without keys."""
     insecure: bool
     settings: TransportSettings
     log_level: str
@@ -38,7 +38,7 @@ class Begin(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class Send(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A message to a peer."""
+    """The order to send a message to a peer."""
 
     peer: Name
     address: Address | None
@@ -46,7 +46,7 @@ class Send(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Offence(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A peer said what nobody of ours would say."""
+    """A protocol violation of a peer, found by the agent."""
 
     peer: Name
     reason: str
@@ -54,26 +54,26 @@ class Offence(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Started(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """It has begun, on this port."""
+    """Success of the start, with the port in use."""
 
     port: Annotated[int, Meta(ge=1, le=65535)]
 
 
 class StartError(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """It could not begin."""
+    """Failure of the start."""
 
     reason: Text
 
 
 class PeerMessage(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A message of an authenticated peer."""
+    """A message that an authenticated peer sent."""
 
     peer: Name
     payload: Payload
 
 
 class PeerEndpoint(msgspec.Struct, frozen=True, array_like=True):
-    """How a peer is reached: of transport.Link what the agent does not know by itself."""
+    """State of a peer's connections: the part of transport.Link that the agent cannot know."""
 
     dialled: Literal["", "up", "connecting"]
     accepted: bool
@@ -81,21 +81,21 @@ class PeerEndpoint(msgspec.Struct, frozen=True, array_like=True):
     shut_out: bool
 
 
-class Account(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """How everything stands, twice a second: the sign of life, too."""
+class TransportStatus(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """State of all connections, sent twice a second; it also shows that the process is alive."""
 
     counters: dict[Text, Count]
-    """Since the process has begun."""
+    """Counts since the process started."""
     ways: Annotated[dict[Name, PeerEndpoint], Meta(max_length=MAX_LINKS)]
-    failures: Annotated[dict[Name, Wait], Meta(max_length=MAX_FAILURES)]
+    failures: Annotated[dict[Name, DialFailure], Meta(max_length=MAX_FAILURES)]
     refused: Annotated[list[tuple[Text, Text]], Meta(max_length=MAX_REFUSED)]
-    """(Address, key) of those that may not come in."""
+    """(Address, key) of recently refused connections."""
     dialled: Count
     accepted: Count
 
 
 Order = Begin | Send | Offence
-Report = Started | StartError | PeerMessage | Account
+Report = Started | StartError | PeerMessage | TransportStatus
 
 ENCODER = msgspec.msgpack.Encoder()
 ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)

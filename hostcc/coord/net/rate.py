@@ -1,4 +1,4 @@
-"""Limits: how much a peer may send, how often it may misbehave, how often the log says so."""
+"""Rate limits: for a peer's messages, bytes and connections, for offences, and for logging them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.log import Logger
 
-MAX_KNOWN = 4096
-"""Peers, or addresses, remembered at a time; the one not seen for longest is forgotten."""
+MAX_TRACKED_PEERS = 4096
+"""Peers or addresses tracked at a time; the one unseen for longest is dropped."""
 LOG_EVERY_S = 60.0
 LINES_PER_MINUTE = 30.0
-"""Of all offenders together: an attacker may have many addresses."""
-STRIKES = 20.0
-"""So many offences at once, or in a minute, and a peer is shut out."""
-FATAL = STRIKES + 1
-"""For what nobody does by mistake: shut out at once."""
+"""Log lines for all offenders together: an attacker may have many addresses."""
+STRIKES_PER_MINUTE = 20.0
+"""Offences, at once or in a minute, after which a peer is shut out."""
+FATAL_STRIKES = STRIKES_PER_MINUTE + 1
+"""Strikes for what cannot be a mistake: shut out at once."""
 SHUT_OUT_S = 60.0
 
 
 class TokenBucket:
-    """Takes `rate` a second on average and `burst` at once; starts full."""
+    """A bucket of at most `burst` tokens that gains `rate` a second; starts full."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -30,7 +30,7 @@ class TokenBucket:
         self._at: float | None = None
 
     def take(self, amount: float, now: float) -> bool:
-        """Whether `amount` fits at `now` (monotonic seconds); only then it is taken."""
+        """Take `amount` if it is there and return whether it was; `now`: monotonic seconds."""
         self._fill(now)
         if amount > self._level:
             return False
@@ -38,7 +38,7 @@ class TokenBucket:
         return True
 
     def wait(self, now: float) -> float:
-        """Seconds until 1 will fit; 0 when it does."""
+        """Return the seconds until one token is available."""
         self._fill(now)
         return max(0.0, (1.0 - self._level) / self._rate)
 
@@ -48,27 +48,27 @@ class TokenBucket:
         self._at = now if self._at is None else max(now, self._at)
 
 
-class Allowances:
-    """What each peer may still do: messages, bytes, connections."""
+class PeerLimits:
+    """Limits of messages, bytes and connections for each peer."""
 
     def __init__(self, settings: TransportSettings) -> None:
         self._settings = settings
         self._known: OrderedDict[str, tuple[TokenBucket, TokenBucket, TokenBucket]] = OrderedDict()
 
     def take(self, peer: str, size: int, now: float) -> bool:
-        """Whether a message of `size` bytes is within both limits (`now`: monotonic seconds)."""
+        """Return whether a message of `size` bytes is within limits; `now`: monotonic seconds."""
         messages, octets, _ = self._of(peer)
         return messages.take(1, now) and octets.take(size, now)
 
     def connect(self, peer: str, now: float) -> bool:
-        """Whether one more connection is within its limit."""
+        """Return whether one more connection is within its limit."""
         return self._of(peer)[2].take(1, now)
 
     def _of(self, peer: str) -> tuple[TokenBucket, TokenBucket, TokenBucket]:
         found = self._known.get(peer)
         if found is None:
             s = self._settings
-            if len(self._known) >= MAX_KNOWN:
+            if len(self._known) >= MAX_TRACKED_PEERS:
                 self._known.popitem(last=False)
             found = self._known[peer] = (
                 TokenBucket(s.messages_per_s, s.messages_burst),
@@ -81,14 +81,16 @@ class Allowances:
 
 @dataclass
 class _Record:
-    strikes: TokenBucket = field(default_factory=lambda: TokenBucket(STRIKES / 60, STRIKES))
+    strikes: TokenBucket = field(
+        default_factory=lambda: TokenBucket(STRIKES_PER_MINUTE / 60, STRIKES_PER_MINUTE)
+    )
     said_at: float | None = None
     unsaid: int = 0
     out_until: float = 0.0
 
 
 class Offenders:
-    """Counts offences by who did them, says so once a minute, and shuts out who goes on."""
+    """Counts offences by peer or address, logs each once a minute, shuts repeat offenders out."""
 
     def __init__(self, log: Logger) -> None:
         self.total = 0
@@ -97,7 +99,7 @@ class Offenders:
         self._lines = TokenBucket(LINES_PER_MINUTE / 60, LINES_PER_MINUTE)
 
     def note(self, who: str, reason: str, now: float, strikes: float = 1.0) -> bool:
-        """An offence; True when it is the one for which `who` gets shut out."""
+        """Count an offence; return True when it is the one for which `who` is shut out."""
         self.total += 1
         record = self._record(who)
         fresh = now >= record.out_until and not record.strikes.take(strikes, now)
@@ -114,18 +116,18 @@ class Offenders:
         return fresh
 
     def shut_out(self, who: str, now: float) -> bool:
-        """Whether `who` is shut out at `now` (monotonic seconds)."""
+        """Return whether `who` is shut out at `now` (monotonic seconds)."""
         record = self._known.get(who)
         return record is not None and now < record.out_until
 
     def out(self, now: float) -> list[str]:
-        """All who are shut out at `now`."""
+        """Return all who are shut out at `now`."""
         return [who for who, record in self._known.items() if now < record.out_until]
 
     def _record(self, who: str) -> _Record:
         record = self._known.get(who)
         if record is None:
-            if len(self._known) >= MAX_KNOWN:
+            if len(self._known) >= MAX_TRACKED_PEERS:
                 self._known.popitem(last=False)
             record = self._known[who] = _Record()
         self._known.move_to_end(who)

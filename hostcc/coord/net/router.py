@@ -1,4 +1,4 @@
-"""The socket that others connect to, and the way back to those who did."""
+"""The socket that other members connect to, and the routes back to them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,31 @@ from hostcc.coord.net.connections import Connection, Connections
 from hostcc.coord.net.curve_auth import DOMAIN
 from hostcc.coord.net.dealers import set_common_options
 from hostcc.coord.net.listener import TcpListener
-from hostcc.coord.net.monitor import Failure, Monitor
+from hostcc.coord.net.monitor import HandshakeFailure, Monitor
 from hostcc.coord.net.rate import TokenBucket
 from hostcc.coord.net.socket_reader import SocketReader
 from hostcc.coord.net.transport_settings import TransportSettings
 
 SKIPPED_PARTS = 256
-"""Parts of a message that should have one only which are thrown away at a turn."""
-LOOKS = 4
-"""Connections are looked at in so many parts, so many of them a second."""
-REASONS: dict[Failure | None, str] = {
-    Failure.PROTOCOL: "no handshake: it has no key, or not this host's, or repeats an old one",
-    Failure.MECHANISM: "no handshake: it has no keys and this host has, or the other way round",
-    Failure.BROKEN: "it broke the handshake off, or was too slow",
+"""Parts of an invalid multipart message discarded in one turn of the event loop."""
+CHECK_GROUPS = 4
+"""Connections are checked in this many groups, one group after the other, this many a second."""
+REASONS: dict[HandshakeFailure | None, str] = {
+    HandshakeFailure.PROTOCOL: (
+        "no handshake: it has no key, or not this host's, or repeats an old one"
+    ),
+    HandshakeFailure.MECHANISM: (
+        "no handshake: it has no keys and this host has, or the other way round"
+    ),
+    HandshakeFailure.BROKEN: "it broke the handshake off, or was too slow",
 }
 
 Received = Callable[[bytes, zmq.Frame, Connection | None], float]
-"""(Routing id, first part of a message, where it came from) -> seconds to read no more."""
+"""Handles (routing id, first part of a message, connection); returns seconds to pause reading."""
 
 
 class Router:
-    """Listens; knows each connection and, by the peer that is proven to be there, the way back."""
+    """Listens, tracks each connection, and routes by the peer that authenticated on it."""
 
     def __init__(
         self,
@@ -44,7 +48,7 @@ class Router:
         refused: Callable[[str, str], None],
         clock: Callable[[], float],
     ) -> None:
-        """`refused(address, reason)`.  Raises HostccError when it cannot listen."""
+        """`refused(address, reason)` reports a refusal. Raises HostccError if it cannot listen."""
         self._context, self._keyring, self._settings = context, keyring, settings
         self._received, self._refused, self._clock = received, refused, clock
         self._accepts = TokenBucket(settings.accepts_per_s, settings.accepts_burst)
@@ -56,33 +60,33 @@ class Router:
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """Address that it listens on."""
         return self._listener.address
 
     def rekey(self) -> None:
-        """Use the keyring's current key: who was connected connects again.
+        """Switch to the keyring's current key; connected peers have to reconnect.
 
-        The listening socket stays, so nobody's connecting is refused meanwhile.
+        The listening socket stays open, so nobody's connection attempt fails meanwhile.
         """
         self._close_socket()
         self._open()
 
     def close(self) -> None:
-        """End every connection and listen no more."""
+        """Close every connection and stop listening."""
         self._close_socket()
         self._listener.close()
 
     def connection_of(self, peer: str) -> Connection | None:
-        """A peer's connection to us, the one that its latest message came over."""
+        """Return the connection that carried a peer's latest message; None: there is none."""
         route = self._routes.get(peer)
         return route[1] if route is not None else None
 
     def peers(self) -> list[str]:
-        """Those that there is a way to."""
+        """Return the peers that have a route."""
         return list(self._routes)
 
     def send(self, peer: str, payload: bytes) -> str | None:
-        """Empty when sent, "queue full", or None when there is no way to the peer after all."""
+        """Return empty when sent, "queue full", or None when the route turns out to be gone."""
         identity, _ = self._routes[peer]
         try:
             self._socket.send_multipart([identity, payload], zmq.NOBLOCK)
@@ -92,23 +96,23 @@ class Router:
             del self._routes[peer]
             return None
         finally:
-            self._pump.wake()
+            self._reader.wake()
         return ""
 
     def proven(self, peer: str, identity: bytes, connection: Connection, curve: str) -> None:
-        """A message with the key of `peer` came over a connection."""
+        """Record that an authenticated message of `peer` came over a connection."""
         self.connections.proven(connection, curve, peer)
         self._routes[peer] = (identity, connection)
 
     def tick(self, now: float) -> list[Connection]:
-        """Look after the listener; connections over which more came than may."""
+        """Reopen the listener when due; return connections that received more than allowed."""
         few = len(self.connections) < 0.9 * self._settings.max_accepted
         if self._listener.closed and few and self._accepts.wait(now) <= 0:
             self._listener.open()
-        parts = min(LOOKS, max(1, round(LOOKS * (now - self._looked_at))))
-        turns = {(self._turn + part) % LOOKS for part in range(parts)}
+        parts = min(CHECK_GROUPS, max(1, round(CHECK_GROUPS * (now - self._looked_at))))
+        turns = {(self._turn + part) % CHECK_GROUPS for part in range(parts)}
         self._turn, self._looked_at = self._turn + parts, now
-        return [c for c in self.connections if c.fd % LOOKS in turns and not c.look(now)]
+        return [c for c in self.connections if c.fd % CHECK_GROUPS in turns and not c.look(now)]
 
     def _open(self) -> None:
         s = self._settings
@@ -121,22 +125,22 @@ class Router:
         set_common_options(self._socket, s)
         self._socket.router_mandatory = True
         if self._keyring is None:
-            self._socket.router_handover = True  # who connects again is who it says it is
+            self._socket.router_handover = True  # a reconnecting peer replaces its old connection
         else:
             key = self._keyring.current
             self._socket.curve_server = True
             self._socket.curve_secretkey = bytes.fromhex(key.curve)
             self._socket.zap_domain = DOMAIN
-            # Without it, everybody gets in whenever nobody answers.
+            # Without it, ZeroMQ admits everybody when no ZAP handler answers.
             self._socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
         self._monitor = Monitor(self._context, self._socket, self._opened, self._closed)
-        self._pump = SocketReader(self._socket, self._take)
+        self._reader = SocketReader(self._socket, self._take)
         self._socket.setsockopt(zmq.USE_FD, self._listener.duplicate())
         self._socket.bind(self._listener.address.endpoint)
 
     def _close_socket(self) -> None:
         self._monitor.close()
-        self._pump.close()
+        self._reader.close()
         self._socket.close(linger=0)
 
     def _take(self) -> float:
@@ -175,20 +179,20 @@ class Router:
             self._refused(connection.remote[0], "too many connections without a message")
             connection.cut()
 
-    def _closed(self, fd: int, failure: Failure | None) -> None:
+    def _closed(self, fd: int, failure: HandshakeFailure | None) -> None:
         connection = self.connections.closed(fd)
         if connection is not None and connection.peer:
             route = self._routes.get(connection.peer)
             if route is not None and route[1] is connection:
                 del self._routes[connection.peer]
-        if failure is Failure.AUTH or (failure is None and connection and connection.peer):
-            return  # said by the gatekeeper, or in good order
+        if failure is HandshakeFailure.AUTH or (failure is None and connection and connection.peer):
+            return  # already reported by the authenticator, or an orderly end
         address = connection.remote[0] if connection is not None else "unknown"
         self._refused(address, REASONS.get(failure, "it left, or spoke another protocol"))
 
 
 def user_of(frame: zmq.Frame) -> str:
-    """The key (hexadecimal) that a message came with; empty: none."""
+    """Return the CURVE key (hexadecimal) that a message came with; empty: none."""
     try:
         return str(frame.get("User-Id"))
     except zmq.ZMQError:

@@ -1,4 +1,4 @@
-"""What the process that carries messages gives up: it needs its port and the keys, nothing else."""
+"""Drops the privileges of the transport process, which needs only its port and the keys."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h
 
 
 def confine(parent: int) -> None:
-    """Give up all capabilities but KEPT, leave no core dump (it would have the keys in it), and
-    end with `parent`.  Raises HostccError when the kernel refuses, or `parent` is gone."""
+    """Drop all capabilities but KEPT, disable core dumps (they would hold the keys), and die with
+    `parent`.
+
+    Raises HostccError when the kernel refuses, or when `parent` is gone.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     _prctl(libc, _PR_SET_DUMPABLE, 0)
     _prctl(libc, _PR_SET_NO_NEW_PRIVS, 1)
@@ -28,14 +31,14 @@ def confine(parent: int) -> None:
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     if libc.capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)) != 0:
         raise _refused("capset")
-    # After capset, which would have undone it.
+    # After capset, which resets the parent-death signal.
     _prctl(libc, _PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         raise HostccError("the agent is gone")
 
 
 def permitted(pid: int | str = "self") -> int:
-    """Capabilities that a process may have."""
+    """Return the permitted capabilities of a process, as a bit mask."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     lines = dict(line.partition(":")[::2] for line in status.splitlines())
     return int(lines["CapPrm"], 16)

@@ -1,4 +1,4 @@
-"""Where the members named in the configuration are: looked up now and again, never waited for."""
+"""Addresses of the members named in the configuration, resolved periodically in the background."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from hostcc.coord.net.address import Address, parse_numeric
 
-LOOK_UP_EVERY_S = 60.0
+LOOKUP_INTERVAL_S = 60.0
 
 
 class Seeds:
-    """Addresses of the configured members, numeric."""
+    """Configured members with their resolved addresses."""
 
     def __init__(self, seeds: Iterable[tuple[str, Address]]) -> None:
         self._seeds = dict(seeds)
@@ -23,24 +23,24 @@ class Seeds:
         return iter(self._seeds)
 
     def address(self, name: str) -> Address | None:
-        """Of a member; None: not configured, or its name is not resolved."""
+        """Return a member's numeric address; None: not configured, or not resolved."""
         return self._found.get(name)
 
     def configured(self, name: str) -> Address:
-        """As it was given."""
+        """Return the address as configured."""
         return self._seeds[name]
 
     def unresolved(self, name: str) -> str:
-        """Why its name has no address; empty: it has, or it was not looked up yet."""
+        """Return why a name has no address; empty: it has one, or was not looked up yet."""
         return self._unresolved.get(name, "")
 
     async def run(self) -> None:
-        """Resolve host names for ever."""
+        """Resolve host names repeatedly, for ever."""
         names = {name: at for name, at in self._seeds.items() if not at.is_numeric}
         while names:
             for name, at in names.items():
                 await self._resolve(name, at)
-            await asyncio.sleep(LOOK_UP_EVERY_S)
+            await asyncio.sleep(LOOKUP_INTERVAL_S)
 
     async def _resolve(self, name: str, at: Address) -> None:
         loop = asyncio.get_running_loop()
@@ -58,10 +58,10 @@ class Seeds:
 
 
 def advertised(listen: Address, seeds: Iterable[Address]) -> str:
-    """Where others reach a host that listens on `listen`; empty when that cannot be known.
+    """Return the address at which others reach this host; empty when it cannot be determined.
 
-    A host that listens everywhere says the address from which it would talk to a seed; asking
-    the kernel for it sends nothing.
+    A host that listens on all addresses uses the one from which it would connect to a seed. Asking
+    the kernel for that address sends nothing.
     """
     if not listen.is_any:
         return str(listen)

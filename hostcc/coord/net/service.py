@@ -1,4 +1,4 @@
-"""A member at work: the gossip core on the transport, in the asyncio loop of its host."""
+"""Runs a gossip member: the core on a transport, in the host's asyncio loop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from random import Random
 
 from hostcc.coord.core import codec
-from hostcc.coord.core.coordinator import AtOnce, Coordinator, Executor, Planner
-from hostcc.coord.core.intake import Intake
+from hostcc.coord.core.coordinator import Coordinator, Executor, ImmediatePlan, Planner
 from hostcc.coord.core.message import Message, Outgoing
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.notes import Notes
+from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.keys.keyring import Keyring
-from hostcc.coord.keys.none import NoKeys
+from hostcc.coord.keys.no_keys import NoKeys
 from hostcc.coord.net.address import Address, parse_numeric
-from hostcc.coord.net.carrier import MakeCarrier, ProcessStatus
+from hostcc.coord.net.carrier import CarrierFactory, ProcessStatus
 from hostcc.coord.net.seeds import Seeds, advertised
 from hostcc.coord.net.transport import Transport
 from hostcc.coord.net.transport_settings import TransportSettings
@@ -32,28 +32,28 @@ log = get_logger("gossip")
 
 DEFAULT_PORT = 7471
 MAX_PINGS = 256
-"""Pings whose answers are waited for, to measure round trips."""
+"""Pings remembered until their answer arrives, to measure round trips."""
 MAX_PEERS = 20_000
 NEWS = frozenset({"activation", "return"})
-"""Events that are no reason to worry."""
+"""Events that are logged as information, not as warnings."""
 RTT_GAIN = 0.2
-"""Weight of a new round trip in the average."""
+"""Weight of a new round trip in the moving average."""
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """How one host takes part."""
+    """How one host takes part in the gossip."""
 
     name: str
     listen: Address
     keys: Path | None = None
-    """Directory of the host's keys; None: without keys."""
+    """Directory of the host's keys; None: run without keys."""
     insecure: bool = False
-    """Without keys, also listen where others than this host can reach it."""
+    """Without keys, listen on addresses that other hosts can reach."""
     seeds: tuple[tuple[str, Address], ...] = ()
-    """Members to begin with: (name, where)."""
+    """Members to contact first: (name, address)."""
     advertise: str = ""
-    """HOST:PORT to tell the others; empty: worked out from `listen`."""
+    """HOST:PORT to publish; empty: derived from `listen`."""
     software: str = ""
     gossip: Settings = field(default_factory=Settings)
     transport: TransportSettings = field(default_factory=TransportSettings)
@@ -61,60 +61,60 @@ class ServiceSettings:
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """One other member, for `hostcc peers`."""
+    """State of another member, for `hostcc peers`."""
 
     name: str
     address: str
-    """HOST:PORT as it says itself; empty: it does not."""
+    """HOST:PORT that it publishes; empty: none."""
     state: str
     """alive, suspect or dead."""
     link: str
     """dialled, accepted, connecting, or none at the moment."""
     rtt_s: float | None
-    """From a ping to its answer, averaged; else the kernel's figure; None: never measured."""
+    """Average time from ping to answer, else the kernel's figure; None: never measured."""
     version: str
     held: str
-    """Digest of the view that it holds; empty: it has not told us."""
+    """Digest of the view that it holds; empty: not reported."""
     active: str
     """Digest of the view whose plan it follows."""
     heard_s: float | None
-    """Seconds since its last message to us; None: there was none."""
+    """Seconds since its last message to this host; None: there was none."""
     shut_out: bool
-    """It sent what it should not, and is not listened to for now."""
+    """Whether it is ignored for now, because it broke the protocol."""
 
 
 @dataclass(frozen=True)
 class GossipStatus:
-    """The whole of it, for `hostcc status`."""
+    """State of the whole gossip service, for `hostcc status`."""
 
     name: str
     listen: str
     insecure: bool
-    """There are no keys: whoever reaches the port may say anything.  Shown in red."""
+    """There are no keys: whoever reaches the port can claim anything. Shown in red."""
     key: str
     """Fingerprint of the key in use; empty: none."""
     members: dict[str, int]
-    """How many others are alive, suspect, dead."""
+    """Number of other members that are alive, suspect and dead."""
     held: str
     """Digest of the view that this host holds."""
     active: str
     """Digest of the view whose plan it follows; empty: none."""
     agreed: bool
-    """Whether those that matter held the active view, too."""
+    """Whether all members that matter held the active view as well."""
     missing: tuple[str, ...]
-    """Whom it waits for, or has stopped waiting for."""
+    """Members that it waits for, or waited for in vain."""
     troubles: tuple[Trouble, ...]
-    """Why others are not reached, or not let in."""
+    """Reasons why others are not reached, or not let in."""
     dialled: int
     accepted: int
     process: ProcessStatus | None
-    """What has the connections; None: the same process as the gossip."""
+    """The separate process that holds the connections; None: the agent itself."""
     counters: dict[str, int]
-    """Messages and bytes sent and received, what was dropped or refused and why."""
+    """Messages and bytes sent and received; what was dropped or refused, by reason."""
 
 
 class GossipService:
-    """Start it, stop it; in between `node` may be told and asked things in the same loop."""
+    """A member between `start` and `stop`; in between `node` may be used in the same loop."""
 
     def __init__(
         self,
@@ -122,15 +122,15 @@ class GossipService:
         planner: Planner,
         rules: str,
         *,
-        executor: Executor = AtOnce,
-        carry: MakeCarrier = Transport,
+        executor: Executor = ImmediatePlan,
+        carry: CarrierFactory = Transport,
         rng: Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`planner` makes plans of views, `rules` names it and its options, `executor` where it
-        runs (Coordinator), `carry` makes what moves messages.
+        """`planner` makes plans of views, and `rules` names it and its options. `executor` decides
+        where it runs (Coordinator); `carry` makes the transport.
 
-        Raises HostccError (keys that cannot be read, an address that needs keys).
+        Raises HostccError for unreadable keys, or for an address that needs keys.
         """
         self.settings = settings
         self.keyring = Keyring(settings.keys) if settings.keys is not None else None
@@ -141,7 +141,7 @@ class GossipService:
         self._seeds = Seeds(settings.seeds)
         self._pings: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._rtts: OrderedDict[str, float] = OrderedDict()
-        self._met: set[str] = set()
+        self._contacts: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._rounds_on = False
         self._round_at = self._due = 0.0
@@ -159,13 +159,13 @@ class GossipService:
             rng=self._rng,
         )
         self.notes = Notes(self._send_all, clock, self.transport.counters, self.transport.offence)
-        """What hosts tell each other beside gossip; to be used while the service runs."""
+        """Small messages between hosts beside gossip; usable while the service runs."""
         self._troubles = Troubles(self._seeds, self.transport)
         self.node: Node
         self.coordinator: Coordinator
 
     async def start(self) -> None:
-        """Listen and take part.  Raises HostccError when the address cannot be taken."""
+        """Listen and take part. Raises HostccError when the address cannot be taken."""
         await self.transport.start()
         own = self.settings.advertise or advertised(
             self.transport.address,
@@ -175,20 +175,20 @@ class GossipService:
             self.settings.name,
             own,
             signer=self._keys,
-            intake=Intake(self._keys),
+            checker=RecordChecker(self._keys),
             rng=self._rng,
             settings=self.settings.gossip,
             software=self.settings.software,
             # Above any earlier life, even where nobody is left who remembers it.
             incarnation=int(time.time()),
-            stirred=self._arrange,
+            on_pending=self._arrange,
         )
         self.coordinator = Coordinator(
             self.node, self._planner, self._rules, self._rng, self._executor
         )
         self._key_in_use = self._fingerprint()
         for name in self._seeds:
-            self.node.meet(name)
+            self.node.add_contact(name)
         self._tasks = [asyncio.create_task(self._seeds.run())]
         self._rounds_on, self._round_at = True, self._clock()
         self._arrange()
@@ -201,7 +201,7 @@ class GossipService:
         )
 
     async def stop(self) -> None:
-        """Take part no more; the others notice by themselves."""
+        """Stop taking part; the other members notice by themselves."""
         self._rounds_on = False
         if self._timer is not None:
             self._timer.cancel()
@@ -215,13 +215,13 @@ class GossipService:
             await self.transport.stop()
 
     def peers(self) -> list[PeerStatus]:
-        """All other members, by name."""
+        """Return the state of all other members, by name."""
         members = self.node.members
         names = {*members.others, *members.dead()}
         return [self._status(name) for name in sorted(names)[:MAX_PEERS]]
 
     def status(self) -> GossipStatus:
-        """Who this host is among the others, and what they agree on."""
+        """Return this member's state and the agreement."""
         members = self.node.members
         states = Counter(str(members.state(name)) for name in (*members.others, *members.dead()))
         dialled, accepted = self.transport.connections()
@@ -256,7 +256,8 @@ class GossipService:
 
     def _round(self) -> None:
         self._round_at = self._clock()
-        self._wait(self._round_at + self.settings.gossip.round_s)  # whatever fails, there is a next
+        # Schedule the next round first, whatever fails in this one.
+        self._wait(self._round_at + self.settings.gossip.round_s)
         for what in (self.transport.tick, self._tick, self._arrange):
             try:
                 what()
@@ -266,7 +267,7 @@ class GossipService:
                 log.defect("gossip round", error)
 
     def _arrange(self) -> None:
-        """Have the next round when it is due; again whenever it may be due earlier or later."""
+        # Called whenever the next round may be due earlier or later than scheduled.
         if not self._rounds_on:
             return
         due = self._round_at + self.coordinator.rest_s()
@@ -281,7 +282,7 @@ class GossipService:
 
     def _received(self, peer: str, data: bytes) -> None:
         now = self._clock()
-        if not self.node.heard(peer, now):
+        if not self.node.accepts_from(peer, now):
             return
         try:
             message = codec.decode(data)
@@ -289,9 +290,9 @@ class GossipService:
             self.node.offence(peer, str(error), now)
             self.transport.counters["refused"] += 1
             return
-        if peer not in self._met and len(self._met) < MAX_PEERS:
-            self._met.add(peer)
-            self.node.meet(peer)
+        if peer not in self._contacts and len(self._contacts) < MAX_PEERS:
+            self._contacts.add(peer)
+            self.node.add_contact(peer)
         self._time_answers(peer, message, now)
         self.notes.heard(peer, message.notes)
         self._send_all(self.coordinator.receive(peer, message, now), now)
@@ -336,7 +337,7 @@ class GossipService:
             held=report.held if report is not None else "",
             active=report.active if report is not None else "",
             heard_s=link.heard_s,
-            shut_out=link.shut_out or not self.node.heard(name, self._clock()),
+            shut_out=link.shut_out or not self.node.accepts_from(name, self._clock()),
         )
 
     def _fingerprint(self) -> str:

@@ -1,7 +1,7 @@
-"""Reads a ZeroMQ socket from the asyncio loop: a bounded number of messages at a turn.
+"""Reads a ZeroMQ socket from the asyncio loop, a bounded number of messages at a time.
 
-ZeroMQ's descriptor reports changes, not states (zmq_getsockopt(3), ZMQ_FD): a socket has to be
-read until it is empty, and looked at again after each sending.
+ZeroMQ's descriptor is edge-triggered (zmq_getsockopt(3), ZMQ_FD): a socket must be read until it is
+empty, and checked again after each send.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ BATCH = 64
 class SocketReader:
     """Calls `take` for each message while there is one.
 
-    `take` receives without blocking, lets zmq.Again pass when there is nothing, and returns
-    how many seconds to leave the socket alone (0: none), which puts pressure back on senders.
+    `take` receives without blocking and lets zmq.Again pass when there is nothing. It returns the
+    seconds for which to pause reading (0: none), which puts back-pressure on senders.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], take: Callable[[], float]) -> None:
@@ -37,12 +37,12 @@ class SocketReader:
         self.wake()
 
     def wake(self) -> None:
-        """Look at the socket soon; to be called after each sending on it."""
+        """Check the socket soon; call after each send on it."""
         if self._next is None and not self._closed:
             self._next = self._loop.call_soon(self._ready)
 
     def close(self) -> None:
-        """Read no more; the socket is the caller's to close."""
+        """Stop reading; the caller closes the socket."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._fd)
@@ -51,7 +51,7 @@ class SocketReader:
 
     def _readable(self) -> None:
         if self._waiting:
-            self._socket.getsockopt(zmq.EVENTS)  # quiets the descriptor until there is more
+            self._socket.getsockopt(zmq.EVENTS)  # clears the descriptor until more arrives
         else:
             self._run()
 

@@ -1,9 +1,8 @@
 """Moves messages between members over ZeroMQ: one ROUTER, few DEALERs, CURVE.
 
-Who sent a message follows from the key of the connection that it came over, never from what it
-says.  Everything that is not in order, or too much, is dropped and counted; gossip repairs it.
-Without keys a member is who it says it is, which is for one host, or for networks that are
-trusted as a whole.
+The sender of a message follows from the key of its connection, never from its content. Invalid or
+excessive messages are dropped and counted; gossip repairs the loss. Without keys a member is
+believed to be who it claims, which suits a single host or a trusted network.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from typing import Literal
 import zmq
 
 from hostcc.coord.keys.keyring import Keyring
-from hostcc.coord.names import is_member_name
+from hostcc.coord.member_name import is_member_name
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.carrier import ProcessStatus
 from hostcc.coord.net.connections import Connection
 from hostcc.coord.net.curve_auth import CurveAuthenticator
-from hostcc.coord.net.dealers import Dealers, Wait
-from hostcc.coord.net.monitor import Failure
-from hostcc.coord.net.rate import FATAL, Allowances, Offenders, TokenBucket
+from hostcc.coord.net.dealers import Dealers, DialFailure
+from hostcc.coord.net.monitor import HandshakeFailure
+from hostcc.coord.net.rate import FATAL_STRIKES, Offenders, PeerLimits, TokenBucket
 from hostcc.coord.net.router import Router, user_of
 from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.errors import HostccError
@@ -35,31 +34,31 @@ from hostcc.log import get_logger
 log = get_logger("gossip")
 
 MAX_REFUSED = 64
-"""Addresses from which a key came that is not on the list."""
+"""Addresses remembered from which an unknown key came."""
 REFUSED_S = 300.0
-"""For so long after the last time it is shown."""
+"""Seconds for which a refused key is shown after its last attempt."""
 
 OnMessage = Callable[[str, bytes], None]
-"""(Authenticated peer, its message)."""
+"""Handles (authenticated peer, its message)."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """How one peer is reached, for people."""
+    """State of the connections to one peer, for display."""
 
     dialled: Literal["", "up", "connecting"]
-    """"up", "connecting", or empty: we have no connection to it."""
+    """State of this host's connection to the peer; empty: there is none."""
     accepted: bool
-    """Whether it has one to us that messages came over."""
+    """Whether the peer has a connection to this host that carried messages."""
     heard_s: float | None
     """Seconds since its last message; None: there was none."""
     rtt_s: float | None
-    """The kernel's smoothed round trip of the connection."""
+    """The kernel's smoothed round-trip time of the connection."""
     shut_out: bool
 
 
 class Transport:
-    """Sockets of one member.  All of it lives in one asyncio loop."""
+    """Sockets of one member, all in one asyncio loop."""
 
     def __init__(
         self,
@@ -73,22 +72,22 @@ class Transport:
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
     ) -> None:
-        """Raises HostccError when it would listen to strangers without being told to."""
+        """Raises HostccError when it would be open to strangers without `insecure`."""
         check_listen(name, listen, keyring, insecure=insecure)
         self.name, self.keyring = name, keyring
         self.settings = settings or TransportSettings()
         self.counters: Counter[str] = Counter()
-        """sent, received, their bytes; drops and refusals by reason."""
+        """Messages and bytes sent and received; drops and refusals by reason."""
         self.offenders = Offenders(log)
         self._listen, self._on_message = listen, on_message
         self._clock, self._rng = clock, rng or Random()
-        self._allowances = Allowances(self.settings)
+        self._limits = PeerLimits(self.settings)
         self._all = TokenBucket(self.settings.all_per_s, self.settings.all_burst)
         self._heard: dict[str, float] = {}
         self._refused_keys: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        """Address -> CURVE key that came from there last and may not, and when."""
+        """Address -> the unknown CURVE key that came from there last, and when."""
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._gatekeeper: CurveAuthenticator | None = None
+        self._authenticator: CurveAuthenticator | None = None
         self._open = False
         self._router: Router
         self._dealers: Dealers
@@ -100,16 +99,16 @@ class Transport:
 
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that it got."""
+        """Address that it listens on, with the port that it was given."""
         return self._router.address
 
     @property
     def process(self) -> ProcessStatus | None:
-        """Its sockets are in this one."""
+        """None: the sockets are in this process."""
         return None
 
     async def start(self) -> None:
-        """Listen.  Raises HostccError when the address cannot be taken."""
+        """Begin to listen. Raises HostccError when the address cannot be taken."""
         self._context = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 4 * self.settings.max_dialled + 64)
         self._dealers = Dealers(
@@ -117,7 +116,7 @@ class Transport:
         )
         try:
             if self.keyring is not None:
-                self._gatekeeper = CurveAuthenticator(self._context, self._admit)
+                self._authenticator = CurveAuthenticator(self._context, self._admit)
             self._router = Router(
                 self._context,
                 self._listen,
@@ -133,7 +132,7 @@ class Transport:
         self._open = True
 
     async def stop(self) -> None:
-        """End every connection; what waits to be sent is lost."""
+        """Close every connection; queued messages are lost."""
         if self._open:
             self._open = False
             self._dealers.close()
@@ -141,9 +140,10 @@ class Transport:
             self._end()
 
     def send(self, peer: str, address: Address | None, payload: bytes) -> bool:
-        """Send a message to a member, dialling `address` if there is no other way.
+        """Send a message to a member, connecting to `address` if there is no connection yet.
 
-        False when it was dropped: no room, no way, no right.  True promises nothing.
+        Returns False when it was dropped: queue full, no route or not allowed. True does not mean
+        that it will arrive.
         """
         why = self._send(peer, address, payload, self._clock())
         if why:
@@ -154,17 +154,17 @@ class Transport:
         return True
 
     def offence(self, peer: str, reason: str, strikes: float = 1.0) -> None:
-        """A peer did what none of ours would do: counted, logged now and then, shut out at last."""
+        """Count a protocol violation; logged at a limited rate, the peer is finally shut out."""
         self.counters["refused"] += 1
         if self.offenders.note(peer, reason, self._clock(), strikes):
             self._end_connections(peer)
 
     def hang_up(self, peer: str) -> None:
-        """End our connection to a peer; the next message makes a new one."""
+        """Close this host's connection to a peer; the next message opens a new one."""
         self._dealers.drop(peer)
 
     def link(self, peer: str) -> Link:
-        """How a peer is reached."""
+        """Return the state of the connections to a peer."""
         now = self._clock()
         dealer, route = self._dealers.get(peer), self._router.connection_of(peer)
         heard = self._heard.get(peer)
@@ -178,31 +178,32 @@ class Transport:
         )
 
     def known(self) -> list[str]:
-        """Peers of which `link` says something."""
+        """Return the peers about which `link` has something to say."""
         dialled = [dealer.peer for dealer in self._dealers.all()]
         out = self.offenders.out(self._clock())
         return list(dict.fromkeys((*dialled, *self._router.peers(), *out)))
 
     def allowed(self, peer: str) -> bool:
-        """Whether there is a key with which a peer may be dialled."""
+        """Return whether there is a key with which to connect to a peer."""
         return self.keyring is None or bool(self.keyring.curves_of(peer))
 
-    def failure(self, peer: str) -> Wait | None:
-        """How a peer could not be reached, with any of its keys; None: it could, or was heard."""
+    def failure(self, peer: str) -> DialFailure | None:
+        """Return why a peer could not be reached with any of its keys; None: reached or heard
+        since."""
         failed = self._dealers.failure(peer)
         if failed is None or self._heard.get(peer, -math.inf) > failed.at:
             return None
         least = 1 if self.keyring is None else len(self.keyring.curves_of(peer))
-        if failed.failure is Failure.BROKEN:
+        if failed.failure is HandshakeFailure.BROKEN:
             least += 1  # it may just have been stopped
         return failed if failed.count >= least else None
 
     def failures(self) -> list[str]:
-        """Peers that could not be reached; some may have been heard since."""
+        """Return the peers that could not be reached; some may have been heard since."""
         return self._dealers.failed()
 
     def refused_keys(self, now: float) -> list[tuple[str, str]]:
-        """(Address, CURVE key in hexadecimal) of those that came of late and may not come in."""
+        """Return (address, CURVE key in hexadecimal) of recently refused connections."""
         return [
             (address, curve)
             for address, (curve, at) in self._refused_keys.items()
@@ -212,10 +213,10 @@ class Transport:
         ]
 
     def connections(self) -> tuple[int, int]:
-        """(Dialled, accepted) that stand now."""
+        """Return the number of open connections: (dialled, accepted)."""
         return sum(dealer.up for dealer in self._dealers.all()), len(self._router.connections)
 
-    # Out.
+    # Sending.
 
     def _send(self, peer: str, address: Address | None, payload: bytes, now: float) -> str:
         if len(payload) > self.settings.max_message:
@@ -224,7 +225,7 @@ class Transport:
             return "shut out"
         dealer = self._dealers.get(peer)
         accepted = self._may(peer, self._router.connection_of(peer))
-        # Of two connections both ends use the same one, so that the other falls into disuse.
+        # Of two connections both ends choose the same one, so that the other becomes idle.
         if dealer is not None and dealer.up and not (accepted and peer < self.name):
             return "" if self._dealers.send(peer, payload, now) else "queue full"
         if accepted:
@@ -240,12 +241,11 @@ class Transport:
         return "" if self._dealers.send(peer, payload, now) else "queue full"
 
     def _may(self, peer: str, connection: Connection | None) -> bool:
-        """Whether a connection's key is still the peer's."""
         if connection is None:
             return False
         return self.keyring is None or self.keyring.member_of(connection.curve) == peer
 
-    # In.
+    # Receiving.
 
     def _admit(self, curve: str, address: str) -> bool:
         assert self.keyring is not None
@@ -284,7 +284,7 @@ class Transport:
                 return 0.0
             peer = found
         if connection is not None:
-            if not connection.peer and not self._allowances.connect(peer, self._clock()):
+            if not connection.peer and not self._limits.connect(peer, self._clock()):
                 self.offence(peer, "it connects again and again")
             self._router.proven(peer, identity, connection, curve)
         return self._take(peer, frame, connection.cut if connection else _nothing)
@@ -301,7 +301,6 @@ class Transport:
         return self._take(peer, frame, lambda: self._dealers.drop(peer))
 
     def _take(self, peer: str, frame: zmq.Frame, cut: Callable[[], None]) -> float:
-        """One message of an authenticated peer; seconds to wait before the next one."""
         now = self._clock()
         size = len(frame.buffer)
         if self.offenders.shut_out(peer, now):
@@ -310,10 +309,10 @@ class Transport:
             return 0.0
         if frame.more or size > self.settings.max_message:
             expected = f"expected messages of one part and {self.settings.max_message} bytes"
-            self.offence(peer, expected, FATAL)
+            self.offence(peer, expected, FATAL_STRIKES)
             cut()
             return 0.0
-        if not self._allowances.take(peer, size, now):
+        if not self._limits.take(peer, size, now):
             self.counters["dropped: too much"] += 1
             self.offence(peer, "more than its rate limit", 0.05)
             return 0.0
@@ -331,10 +330,10 @@ class Transport:
             connection.cut()
         return 0.0
 
-    # From time to time.
+    # Periodic checks.
 
     def tick(self) -> None:
-        """Look after keys and connections; to be called every second or oftener while open."""
+        """Check keys and connections; to be called at least every second while open."""
         try:
             self._look(self._clock())
         except (OSError, HostccError, zmq.ZMQError) as error:
@@ -351,7 +350,7 @@ class Transport:
         for connection in floods:
             connection.cut()
             if connection.peer:
-                self.offence(connection.peer, "a flood of bytes", FATAL)
+                self.offence(connection.peer, "a flood of bytes", FATAL_STRIKES)
             else:
                 self._refused(connection.remote[0], "a flood of bytes")
         if len(self._heard) > 2 * self.settings.max_accepted:
@@ -380,17 +379,20 @@ class Transport:
                 connection.cut()
 
     def _end(self) -> None:
-        if self._gatekeeper is not None:
-            self._gatekeeper.close()
-            self._gatekeeper = None
+        if self._authenticator is not None:
+            self._authenticator.close()
+            self._authenticator = None
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None
 
 
 def check_listen(name: str, listen: Address, keyring: Keyring | None, *, insecure: bool) -> None:
-    """Raises HostccError for what would listen to strangers without being told to, or has the
-    keys of somebody else."""
+    """Check where to listen, and with whose keys.
+
+    Raises HostccError when that is open to strangers without `insecure`, or when the keys are
+    another member's.
+    """
     if keyring is None and not (listen.is_loopback or insecure):
         raise HostccError(
             f"gossip: {listen}: expected a loopback address without keys: make some "
@@ -401,4 +403,4 @@ def check_listen(name: str, listen: Address, keyring: Keyring | None, *, insecur
 
 
 def _nothing() -> None:
-    """There is no connection to cut."""
+    pass  # in place of a connection's `cut` when there is no connection

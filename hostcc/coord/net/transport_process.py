@@ -1,7 +1,7 @@
-"""The process that carries gossip: `python -m hostcc.coord.net.transport_process SOCKET PARENT`.
+"""The transport process: `python -m hostcc.coord.net.transport_process SOCKET PARENT`.
 
-ZeroMQ ends the process that it is in when it finds itself in a state that it does not expect.
-This one holds nothing but connections: the agent starts it again.
+libzmq aborts its process on unexpected states. This process holds nothing but connections, so the
+agent can simply start another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from hostcc.coord.net.pipe_messages import (
     MAX_LINKS,
     MAX_REFUSED,
     ORDERS,
-    Account,
     Begin,
     Offence,
     PeerEndpoint,
@@ -31,6 +30,7 @@ from hostcc.coord.net.pipe_messages import (
     Send,
     Started,
     StartError,
+    TransportStatus,
 )
 from hostcc.coord.net.sandbox import confine
 from hostcc.coord.net.transport import Transport
@@ -39,12 +39,12 @@ from hostcc.log import configure, get_logger
 
 log = get_logger("gossip")
 
-ACCOUNT_S = 0.5
-"""Between two accounts, and between two looks at keys and connections."""
+STATUS_INTERVAL_S = 0.5
+"""Seconds between status reports, and between checks of keys and connections."""
 
 
 class Server:
-    """Does what the agent says, and tells it what comes."""
+    """Executes the agent's orders and reports messages and status to it."""
 
     def __init__(self) -> None:
         self.begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
@@ -52,18 +52,18 @@ class Server:
         self._transport: Transport | None = None
 
     async def run(self) -> None:
-        """Until the agent is gone, which ends the process."""
+        """Run until the agent is gone, which ends the process."""
         transport = self._made(await self.begin)
         await transport.start()
         self._transport = transport
         self._say(Started(transport.address.port))
         while True:
             transport.tick()
-            self._say(account(transport))
-            await asyncio.sleep(ACCOUNT_S)
+            self._say(transport_status(transport))
+            await asyncio.sleep(STATUS_INTERVAL_S)
 
     def refuse(self, reason: str) -> None:
-        """It cannot begin."""
+        """Report that the start failed."""
         self._say(StartError(reason[:500]))
 
     def _made(self, begin: Begin) -> Transport:
@@ -97,8 +97,8 @@ class Server:
         return self.pipe.send(ENCODER.encode(report))
 
 
-def account(transport: Transport) -> Account:
-    """How everything stands with a transport."""
+def transport_status(transport: Transport) -> TransportStatus:
+    """Return the state of all connections of a transport."""
     ways = {}
     for peer in transport.known()[:MAX_LINKS]:
         link = transport.link(peer)
@@ -106,7 +106,7 @@ def account(transport: Transport) -> Account:
     found = ((peer, transport.failure(peer)) for peer in transport.failures())
     failures = [(peer, failure) for peer, failure in found if failure is not None]
     dialled, accepted = transport.connections()
-    return Account(
+    return TransportStatus(
         dict(transport.counters),
         ways,
         dict(failures[-MAX_FAILURES:]),
@@ -117,24 +117,24 @@ def account(transport: Transport) -> Account:
 
 
 async def serve(sock: socket.socket) -> None:
-    """All of it, until the agent is gone."""
+    """Serve the agent over `sock` until it is gone."""
     server = Server()
     await asyncio.get_running_loop().create_unix_connection(lambda: server.pipe, sock=sock)
     try:
         await server.run()
     except HostccError as error:
         server.refuse(one_line(str(error)))
-        await asyncio.Event().wait()  # the agent has to read it
+        await asyncio.Event().wait()  # until the agent has read the reason and closes
 
 
 def _leave(_why: str) -> None:
-    """The agent is gone, or says what is not understood: every connection ends with the process."""
+    # The agent is gone or sent an invalid message; all connections end with this process.
     os._exit(0)
 
 
 def main() -> NoReturn:
-    """Begin."""
-    # Who is asked to stop is the agent; this process ends with it.
+    """Run the process."""
+    # Signals are for the agent; this process ends with it.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sock = socket.socket(fileno=int(sys.argv[1]))

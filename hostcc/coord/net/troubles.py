@@ -1,7 +1,7 @@
-"""Why this host is not heard or does not hear others, by reason and in words that say what to do.
+"""Why this host and others do not reach each other: a reason, and words that say what to do.
 
-Seeds are looked at whatever the reason.  Of other members that are not dead only keys are: whether
-they answer at all is said by membership.
+Seeds are checked for every reason. Other members that are not dead are checked for key problems
+only: membership covers the rest.
 """
 
 from __future__ import annotations
@@ -15,91 +15,91 @@ from hostcc.coord.core.node import Node
 from hostcc.coord.keys.identity import fingerprint
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.carrier import Carrier
-from hostcc.coord.net.dealers import Wait
-from hostcc.coord.net.knock import ConnectAttempt, words
-from hostcc.coord.net.monitor import Failure
+from hostcc.coord.net.connect_attempt import ConnectAttempt, errno_text
+from hostcc.coord.net.dealers import DialFailure
+from hostcc.coord.net.monitor import HandshakeFailure
 from hostcc.coord.net.rate import LINES_PER_MINUTE, TokenBucket
 from hostcc.coord.net.seeds import Seeds
 from hostcc.log import get_logger
 
 log = get_logger("gossip")
 
-LOOK_S = 1.0
-"""Between looks."""
-SHOWN = 64
+CHECK_INTERVAL_S = 1.0
+"""Seconds between checks."""
+MAX_TROUBLES = 64
 NO_KEY = "its key is not on this host's allow-list, or has ended: run `hostcc keys allow` here"
-STRANGE_KEY = "its key {key} is not on this host's allow-list: run `hostcc keys allow` here, if it "
-STRANGE_KEY += "may take part"
+UNKNOWN_KEY = "its key {key} is not on this host's allow-list: run `hostcc keys allow` here, if it "
+UNKNOWN_KEY += "may take part"
 OTHER_KEY = "no handshake: it has no keys, another one than {known} on this host's allow-list, or "
 OTHER_KEY += "was too slow"
 
 
 class Reason(StrEnum):
-    """What stands between two members."""
+    """What keeps two members apart."""
 
     UNRESOLVED = "unresolved"
     """A seed's host name has no address."""
     UNREACHABLE = "unreachable"
-    """No connection comes about."""
+    """No TCP connection can be established."""
     HANDSHAKE = "handshake"
-    """A connection does, and then no handshake."""
+    """The TCP connection is established, but the handshake fails."""
     NOT_ACCEPTED = "not_accepted"
-    """The other one refuses this host's key."""
+    """The other member refuses this host's key."""
     NOT_ALLOWED = "not_allowed"
-    """This host's allow-list has no key of the other one."""
+    """This host's allow-list has no key of the other member."""
     REFUSED = "refused"
-    """Somebody came with a key that is not on this host's allow-list."""
+    """A connection came with a key that is not on this host's allow-list."""
     AWAY = "away"
-    """The process that has this host's connections has ended, and is to be started again."""
+    """The process that holds this host's connections has ended and will be started again."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """One of them, with whom."""
+    """A reason, with whom it concerns."""
 
     reason: Reason
     who: str
-    """`seed NAME@HOST:PORT`, `member NAME@HOST:PORT`, the address that somebody came from, or
+    """`seed NAME@HOST:PORT`, `member NAME@HOST:PORT`, the address of a refused connection, or
     `gossip process`."""
     text: str
 
 
 class Troubles:
-    """Keeps them in mind, and logs each once when it comes and once when it is over."""
+    """The present troubles; logs each once when it begins and once when it ends."""
 
     def __init__(self, seeds: Seeds, transport: Carrier) -> None:
         self.found: tuple[Trouble, ...] = ()
         self._seeds, self._transport = seeds, transport
         self._due = -math.inf
-        self._knocks: dict[str, tuple[float, ConnectAttempt]] = {}
-        """Seed -> when it was not reached, and what was done to learn why."""
+        self._attempts: dict[str, tuple[float, ConnectAttempt]] = {}
+        """Seed -> time of its failure, and the connection attempt to find out why."""
         self._answers: dict[str, tuple[float, int]] = {}
-        """Seed -> when it was not reached, and with which errno."""
+        """Seed -> time of its failure, and the errno found."""
         self._told: set[tuple[Reason, str]] = set()
         self._lines = TokenBucket(LINES_PER_MINUTE / 60, LINES_PER_MINUTE)
 
     def look(self, node: Node, now: float) -> None:
-        """Look again if it is due; `now`: monotonic seconds."""
+        """Check again if it is due; `now`: monotonic seconds."""
         if now < self._due:
             return
-        self._due = now + LOOK_S
+        self._due = now + CHECK_INTERVAL_S
         found = [*self._of_seeds(node.name, now), *self._of_members(node)]
         found += [
-            Trouble(Reason.REFUSED, address, STRANGE_KEY.format(key=fingerprint(curve)))
+            Trouble(Reason.REFUSED, address, UNKNOWN_KEY.format(key=fingerprint(curve)))
             for address, curve in self._transport.refused_keys(now)
         ]
         process = self._transport.process
         if process is not None and process.pid is None:
             text = f"{process.reason}; it is started again"
             found.insert(0, Trouble(Reason.AWAY, "gossip process", text))
-        self.found = tuple(found[:SHOWN])
+        self.found = tuple(found[:MAX_TROUBLES])
         self._tell(now)
 
     def close(self) -> None:
-        """Knock no more."""
-        for _, knock in self._knocks.values():
-            knock.close()
-        self._knocks.clear()
+        """Abandon connection attempts."""
+        for _, attempt in self._attempts.values():
+            attempt.close()
+        self._attempts.clear()
 
     def _of_seeds(self, own: str, now: float) -> Iterator[Trouble]:
         for name in self._seeds:
@@ -115,10 +115,9 @@ class Troubles:
             elif failed is not None and (failed.reached or failed.failure is not None):
                 yield self._shaken(who, name, failed)
             elif failed is not None and (code := self._answer(name, failed, now)):
-                yield Trouble(Reason.UNREACHABLE, who, f"no answer ({words(code)})")
+                yield Trouble(Reason.UNREACHABLE, who, f"no answer ({errno_text(code)})")
 
     def _of_members(self, node: Node) -> Iterator[Trouble]:
-        """Those that failures are remembered of, which are few."""
         seeds = set(self._seeds)
         for name in self._transport.failures():
             if name in seeds or node.members.is_dead(name) or node.store.incarnation(name) < 0:
@@ -127,10 +126,9 @@ class Troubles:
             if failed is not None and failed.failure is not None:
                 yield self._shaken(f"member {name}@{failed.address}", name, failed)
 
-    def _shaken(self, who: str, name: str, failed: Wait) -> Trouble:
-        """A connection was there."""
+    def _shaken(self, who: str, name: str, failed: DialFailure) -> Trouble:
         keyring = self._transport.keyring
-        if failed.failure is Failure.AUTH:
+        if failed.failure is HandshakeFailure.AUTH:
             key = keyring.current.public.fingerprint if keyring is not None else ""
             text = f"it does not accept this host's key {key}: run `hostcc keys allow` there"
             return Trouble(Reason.NOT_ACCEPTED, who, text)
@@ -138,27 +136,27 @@ class Troubles:
             text = "it takes connections, and does not speak as a member does"
         elif keyring is None:
             text = "no handshake: it has keys and this host has none, or was too slow"
-        elif failed.failure is Failure.MECHANISM:
+        elif failed.failure is HandshakeFailure.MECHANISM:
             text = "no handshake: it has no keys, and this host has"
         else:
             text = OTHER_KEY.format(known=_known(keyring, name))
         return Trouble(Reason.HANDSHAKE, who, text)
 
-    def _answer(self, name: str, failed: Wait, now: float) -> int:
-        """The errno of knocking at a seed that was given up; 0: not known yet, or it opened."""
+    def _answer(self, name: str, failed: DialFailure, now: float) -> int:
+        # The errno of a connection attempt to a failed seed; 0: not known yet, or it succeeded.
         at, code = self._answers.get(name, (-math.inf, 0))
         if at == failed.at:
             return code
         try:
-            if name not in self._knocks:
-                self._knocks[name] = failed.at, ConnectAttempt(failed.address, now)
+            if name not in self._attempts:
+                self._attempts[name] = failed.at, ConnectAttempt(failed.address, now)
         except OSError:  # no descriptors: the next look tries again
             return code
-        began, knock = self._knocks[name]
-        found = knock.outcome(now)
+        began, attempt = self._attempts[name]
+        found = attempt.outcome(now)
         if found is None:
-            return code  # what it was the last time
-        del self._knocks[name]
+            return code  # that of the previous failure
+        del self._attempts[name]
         self._answers[name] = began, found
         return found
 

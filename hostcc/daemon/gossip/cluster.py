@@ -13,8 +13,8 @@ from hostcc.errors import one_line
 from hostcc.model import JobProfile
 
 if TYPE_CHECKING:
-    from hostcc.coord.core.intake import CheckedRecord, Slot
     from hostcc.coord.core.notes import Hear
+    from hostcc.coord.core.record_checker import CheckedRecord, Slot
     from hostcc.daemon.gossip.member import Member
 
 

@@ -109,7 +109,7 @@ class Member:
             missing=at.missing,
             number=at.number,
             made=self.planner.made(coordinator.plan),
-            trouble=coordinator.trouble,
+            trouble=coordinator.plan_error,
             at=coordinator.ticked,
             alone=self.service.node.members.count == 1,
             disagreements=self.unlike.found,

@@ -9,7 +9,7 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.keys.files import HOST_FILE, read_secret
-from hostcc.coord.names import MEMBER_NAME_WORDS, is_member_name
+from hostcc.coord.member_name import MEMBER_NAME_WORDS, is_member_name
 from hostcc.coord.net import address
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.service import DEFAULT_PORT, ServiceSettings

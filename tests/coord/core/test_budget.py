@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.core.budget import Allowances, Budget
+from hostcc.coord.core.budget import Budget, NamedBudgets
 
 pytestmark = pytest.mark.unit
 
@@ -20,7 +20,7 @@ def test_a_burst_then_the_rate() -> None:
 
 
 def test_each_name_has_its_own() -> None:
-    allowances = Allowances(1.0, 3)
+    allowances = NamedBudgets(1.0, 3)
     assert [allowances.take("a", 0.0) for _ in range(4)] == [True, True, True, False]
     assert allowances.take("b", 0.0)
     assert allowances.take("a", 1.0)
@@ -28,7 +28,7 @@ def test_each_name_has_its_own() -> None:
 
 
 def test_names_are_bounded() -> None:
-    allowances = Allowances(1.0, 3, names=10)
+    allowances = NamedBudgets(1.0, 3, names=10)
     for index in range(1000):
         assert allowances.take(f"n{index}", 0.0)
     assert len(allowances._budgets) <= 10

@@ -35,7 +35,7 @@ def world(rules: dict[str, str] | None = None) -> World:
     made = World(1, SETTINGS, make=make)
     for index, name in enumerate(NAMES):
         node, after = made.add(name), NAMES[(index + 1) % 4]
-        node.meet("a")
+        node.add_contact("a")
         node.publish("profile", "j", Profile(1.0, 0.5, 1e12, 8.0, to=((after, 1e9),)))
         node.publish("flows", "j", Flows((FlowEntry("f", after, 1e9),)))
     return made
@@ -197,4 +197,4 @@ def test_what_is_wrong_with_a_view_is_kept() -> None:
     made = World(1, SETTINGS, make=lambda node, rng: Coordinator(node, refuse, "r", rng))
     made.add("a")
     made.run(5)
-    assert of(made, "a").trouble == "view: expected something else"
+    assert of(made, "a").plan_error == "view: expected something else"

@@ -9,7 +9,7 @@ import pytest
 from hostcc.coord.core.membership import Membership, State
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.settings import Settings
-from hostcc.coord.core.store import Fate, Store
+from hostcc.coord.core.store import PutResult, Store
 from tests.coord.records import accusation, held, member
 
 pytestmark = pytest.mark.unit
@@ -28,9 +28,9 @@ class Known:
 
     def put(self, record: Record) -> None:
         new = self.store.get(record.writer, (record.kind, record.key)) is None
-        assert self.store.put(held(record), 0.0) is Fate.NEW
+        assert self.store.put(held(record), 0.0) is PutResult.NEW
         if record.kind == "member":
-            self.members.seen(record.writer, new=new)
+            self.members.update_member(record.writer, new=new)
 
     def died_at(self, subject: str, until: float = 20.0) -> float | None:
         now = 0.0

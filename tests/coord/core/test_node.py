@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from hostcc.coord.core.intake import Intake
 from hostcc.coord.core.message import COUNTER_MAX, MAX_RECORDS, Message, Record
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import Profile
+from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
 from tests.coord.records import accusation, member, node, profile, record, rounds, saying
@@ -22,7 +22,7 @@ WORK = Profile(1.0, 0.5, 1e12, 8.0)
 def cluster(*names: str, settings: Settings | None = None) -> dict[str, Node]:
     nodes = {name: node(name, settings) for name in names}
     for name in names[1:]:
-        nodes[name].meet(names[0])
+        nodes[name].add_contact(names[0])
     return nodes
 
 
@@ -47,7 +47,7 @@ def test_nothing_is_said_until_a_member_has_listened() -> None:
     one.publish("profile", "job", WORK)
     one.publish("profile", "other", WORK)
     one.withdraw("profile", "other")
-    one.meet("b")
+    one.add_contact("b")
     (first,) = one.tick(0.2)
     assert not first.payload.records
     assert first.payload.wanted
@@ -78,7 +78,7 @@ def test_a_restart_with_nothing_takes_a_higher_incarnation() -> None:
     nodes["a"].publish("profile", "old", WORK)
     now = rounds(nodes, 10)
     nodes["a"] = node("a", seed=2)
-    nodes["a"].meet("b")
+    nodes["a"].add_contact("b")
     nodes["a"].publish("profile", "new", WORK)
     rounds(nodes, 40, now)
     assert nodes["a"].incarnation == 2
@@ -96,7 +96,7 @@ def test_a_restart_after_being_forgotten_is_shown_what_it_was() -> None:
     now = rounds(nodes, 30, now)
     assert nodes["b"].store.get("a", ("profile", "job")) is None
     nodes["a"] = node("a", settings, seed=2)
-    nodes["a"].meet("b")
+    nodes["a"].add_contact("b")
     nodes["a"].publish("profile", "job", WORK)
     rounds(nodes, 40, now)
     assert nodes["b"].store.get("a", ("profile", "job")) is not None
@@ -189,23 +189,23 @@ def test_a_forger_is_logged_once_and_not_heard_for_a_while() -> None:
         forged = record("b", "profile", "job", WORK, version=version, signer="c")
         nodes["a"].receive("b", saying(forged), now)
     assert nodes["a"].store.root() == root
-    assert not nodes["a"].heard("b", now)
+    assert not nodes["a"].accepts_from("b", now)
     assert [event.what for event in nodes["a"].take_events()] == ["offender"]
     for _ in range(4 * 61):
         now += 0.25
         nodes["a"].tick(now)
-    assert nodes["a"].heard("b", now)
+    assert nodes["a"].accepts_from("b", now)
 
 
 def test_passing_on_what_only_another_key_explains_is_told_and_costs_the_relay_alone() -> None:
     nodes = {name: node(name, Settings(writer_burst=10)) for name in "abc"}
     for name in "bc":
-        nodes[name].meet("a")
+        nodes[name].add_contact("a")
     now = rounds(nodes, 10) + 60.0
     for version in range(100, 150):
         stolen = record("c", "profile", "job", WORK, version=version, signer="b")
         nodes["a"].receive("b", saying(stolen), now)
-    assert nodes["a"].heard("b", now)
+    assert nodes["a"].accepts_from("b", now)
     assert [(event.what, event.who) for event in nodes["a"].take_events()] == [("refused", "c")]
     # Neither the writer's own allowance is used up, nor does the relay get another word in.
     nodes["a"].receive("b", saying(profile("c", "job", version=200)), now)
@@ -233,12 +233,12 @@ def test_bad_measurements_count_against_their_writer_only() -> None:
     for version in range(50, 60):
         bad = record("c", "profile", "job", wrong, version=version)
         nodes["a"].receive("b", saying(bad), now)
-    assert nodes["a"].heard("b", now)
+    assert nodes["a"].accepts_from("b", now)
     assert [(event.what, event.who) for event in nodes["a"].take_events()] == [("refused", "c")]
     for version in range(60, 70):
         bad = record("c", "profile", "job", wrong, version=version)
         nodes["a"].receive("c", saying(bad), now)
-    assert not nodes["a"].heard("c", now)
+    assert not nodes["a"].accepts_from("c", now)
     assert nodes["a"].store.get("c", ("profile", "job")) is None
 
 
@@ -246,9 +246,9 @@ def test_messages_that_do_not_decode_count_too() -> None:
     one = node("a")
     for _ in range(2):
         one.offence("b", "message: expected less", 1.0)
-        assert one.heard("b", 1.0)
+        assert one.accepts_from("b", 1.0)
     one.offence("b", "message: expected less", 1.0)
-    assert not one.heard("b", 1.0)
+    assert not one.accepts_from("b", 1.0)
     assert len(one.take_events()) == 1
 
 
@@ -265,11 +265,13 @@ def test_a_writer_that_floods_is_slowed_down() -> None:
 
 def test_strangers_are_passed_over() -> None:
     allowed = SimulatedVerifier(frozenset({"a", "b"}))
-    one = Node("a", "a:1", signer=SimulatedSigner("a"), intake=Intake(allowed), rng=Random(1))
+    one = Node(
+        "a", "a:1", signer=SimulatedSigner("a"), checker=RecordChecker(allowed), rng=Random(1)
+    )
     for _ in range(10):
         one.receive("b", saying(member("z")), 1.0)
     assert one.store.member("z") is None
-    assert one.heard("b", 1.0)
+    assert one.accepts_from("b", 1.0)
     assert [event.what for event in one.take_events()] == ["stranger"]
 
 
@@ -289,7 +291,7 @@ def test_much_is_split_into_messages_within_bounds() -> None:
     one.begin()
     for index in range(200):
         one.publish("weather", f"k{index}", _bulk(index))
-    one.meet("b")
+    one.add_contact("b")
     sent = one.tick(1.0)
     assert len(sent) > 1
     assert all(len(outgoing.payload.records) <= MAX_RECORDS for outgoing in sent)

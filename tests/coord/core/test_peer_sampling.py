@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
 OTHERS = [f"h{number}" for number in range(200)]
 
 
-def circle(others: list[str], settings: Settings | None = None) -> tuple[Membership, PeerSample]:
+def sampled(others: list[str], settings: Settings | None = None) -> tuple[Membership, PeerSample]:
     settings = settings or Settings()
     members = Membership("me", Store(settings), settings, Random(1))
     members.adopt(list(others))
@@ -25,20 +25,20 @@ def circle(others: list[str], settings: Settings | None = None) -> tuple[Members
 
 
 def test_few_for_long_and_everybody_in_time() -> None:
-    _, few = circle(OTHERS, Settings(circle_s=1.0))
+    _, few = sampled(OTHERS, Settings(sample_change_s=1.0))
     met: set[str] = set()
     for second in range(5000):
         few.refresh(float(second))
         now = {peer for _ in range(20) for peer in few.pick(3, ())}
-        assert len(now) <= Settings().circle
+        assert len(now) <= Settings().sample_size
         met |= now
         if second < 60:
-            assert len(met) <= Settings().circle + 60
+            assert len(met) <= Settings().sample_size + 60
     assert len(met) == len(OTHERS)
 
 
 def test_all_of_a_small_cluster() -> None:
-    _, few = circle(OTHERS[:10])
+    _, few = sampled(OTHERS[:10])
     few.refresh(0.0)
     assert {peer for _ in range(100) for peer in few.pick(3, ())} == set(OTHERS[:10])
 
@@ -48,7 +48,7 @@ def test_the_dead_leave_it_at_once() -> None:
     members = Membership("me", store, Settings(), Random(1))
     for name in ("a", "b", "c"):
         store.put(held(member(name)), 0.0)
-        members.seen(name, new=True)
+        members.update_member(name, new=True)
     few = PeerSample(members, Settings(), Random(2))
     few.refresh(0.0)
     for accuser in ("b", "c"):
@@ -56,7 +56,7 @@ def test_the_dead_leave_it_at_once() -> None:
     members.tick(0.0)
     members.tick(1000.0)
     assert members.is_dead("a")
-    assert few.anybody(("a",))
+    assert few.has_peers(("a",))
     few.refresh(0.1)
     few.neighbours = ("a", "b")
     assert {peer for _ in range(50) for peer in few.pick(3, ())} == {"b", "c"}
@@ -64,7 +64,7 @@ def test_the_dead_leave_it_at_once() -> None:
 
 
 def test_contacts_until_somebody_is_known() -> None:
-    _, few = circle([])
+    _, few = sampled([])
     few.refresh(0.0)
     assert few.pick(3, ()) == []
     assert few.pick_any(()) == ""
@@ -73,7 +73,7 @@ def test_contacts_until_somebody_is_known() -> None:
 
 
 def test_one_of_those_that_matter_hears_of_news_but_stores_are_compared_with_all() -> None:
-    _, few = circle(OTHERS)
+    _, few = sampled(OTHERS)
     few.refresh(0.0)
     few.neighbours = ("h0", "h1")
     assert all({"h0", "h1"} & set(few.pick(3, ())) for _ in range(50))
@@ -85,6 +85,6 @@ def test_one_of_those_that_matter_hears_of_news_but_stores_are_compared_with_all
 
 def test_somebody_is_picked_when_there_is_anybody() -> None:
     for others, contacts in ((OTHERS[:2], ()), ([], ("c",)), ([], ())):
-        _, one = circle(others)
+        _, one = sampled(others)
         one.refresh(0.0)
-        assert one.anybody(contacts) == bool(one.pick(1, contacts)) == bool(others or contacts)
+        assert one.has_peers(contacts) == bool(one.pick(1, contacts)) == bool(others or contacts)

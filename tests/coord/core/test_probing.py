@@ -40,8 +40,8 @@ def test_an_answer_ends_it() -> None:
     one, health = prober("b")
     health.worse()
     (((_, nonce),), _, _) = one.tick(10.0, ())
-    assert one.answered(nonce + 1) is None
-    assert one.answered(nonce) is None
+    assert one.acknowledge(nonce + 1) is None
+    assert one.acknowledge(nonce) is None
     assert health.patience == 1
     assert one.tick(10.0 + SETTINGS.probe_s, ())[2] == ""
 
@@ -52,7 +52,7 @@ def test_nobody_takes_up_all_probes_for_others() -> None:
     assert sum(nonce is not None for nonce in asked) == MAX_RELAYS_EACH
     nonce = one.relay("honest", Probe("b", 9), 0.0)
     assert nonce is not None
-    assert one.answered(nonce) == ("honest", 9)
+    assert one.acknowledge(nonce) == ("honest", 9)
     for number in range(MAX_RELAYS):
         one.relay(f"h{number}", Probe("b", 7), 0.0)
     assert one.relay("late", Probe("b", 7), 0.0) is None
@@ -64,7 +64,7 @@ def test_what_is_asked_for_others_makes_no_round_due() -> None:
     one, _ = prober("b")
     (((_, nonce),), _, _) = one.tick(10.0, ())
     assert one.due == 0.0  # it waits for an answer
-    one.answered(nonce)
+    one.acknowledge(nonce)
     assert one.due == 10.0 + SETTINGS.probe_s
     assert one.relay("other", Probe("b", 7), 10.0) is not None
     assert one.due == 10.0 + SETTINGS.probe_s

@@ -12,7 +12,7 @@ from hostcc.coord.core.message import HASH_BYTES, MAX_LEAVES
 from hostcc.coord.core.repair import Exchange, Repair
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
-from tests.coord.records import INTAKE, held, member, profile
+from tests.coord.records import CHECKER, held, member, profile
 
 pytestmark = pytest.mark.unit
 
@@ -25,7 +25,7 @@ POOL = [
 class Side:
     def __init__(self, chosen: list[int], seed: int) -> None:
         self.store = Store(Settings())
-        self.repair = Repair(self.store, INTAKE, Random(seed))
+        self.repair = Repair(self.store, CHECKER, Random(seed))
         for index in chosen:
             self.store.put(held(POOL[index]), 0.0)
 

@@ -19,8 +19,8 @@ ROUND_S, REST_S = Settings().round_s, Settings().rest_s
 def calm() -> tuple[dict[str, Node], list[str], float]:
     """Two that have told each other everything; who had something to say since; and when."""
     said: list[str] = []
-    nodes = {name: node(name, stirred=lambda name=name: said.append(name)) for name in "ab"}  # type: ignore[misc]
-    nodes["b"].meet("a")
+    nodes = {name: node(name, on_pending=lambda name=name: said.append(name)) for name in "ab"}  # type: ignore[misc]
+    nodes["b"].add_contact("a")
     now = rounds(nodes, 100)
     while any(one.rest_s() == ROUND_S for one in nodes.values()):
         now = rounds(nodes, 1, now)
@@ -104,25 +104,25 @@ def test_to_rest_is_no_absence_and_to_stay_away_is() -> None:
 def test_deadlines_are_lived_through_while_resting() -> None:
     nodes, _, now = calm()
     one = nodes["a"]
-    began, lived = now, one.experience(now)
+    began, lived = now, one.experienced_s(now)
     for _ in range(30):
         now += one.rest_s()
         deliver(nodes, "a", one.tick(now), now)
-    assert one.experience(now) - lived == pytest.approx(now - began)
-    assert one.experience(now + 1000) - lived < now - began + REST_S + 2 * ROUND_S
+    assert one.experienced_s(now) - lived == pytest.approx(now - began)
+    assert one.experienced_s(now + 1000) - lived < now - began + REST_S + 2 * ROUND_S
     # While there is something to do, no more than two rounds count.
     now += 1000
     one.tick(now)
     one.publish("profile", "job", WORK)
-    began, lived = now, one.experience(now)
+    began, lived = now, one.experienced_s(now)
     assert one.rest_s() == ROUND_S
-    assert one.experience(now + 1000) - lived == pytest.approx(2 * ROUND_S)
+    assert one.experienced_s(now + 1000) - lived == pytest.approx(2 * ROUND_S)
 
 
 def test_few_rounds_where_nothing_happens_and_news_travel_at_once() -> None:
     world = World(1)
     for index in range(8):
-        world.add(f"n{index}").meet("n0")
+        world.add(f"n{index}").add_contact("n0")
     world.run(30)
     rests = [host.due - host.ticked for host in world.hosts.values()]
     assert sum(rests) / len(rests) > 2 * ROUND_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostcc.coord.core.payloads import Links
-from hostcc.coord.core.rumors import SWEPT, Rumors
+from hostcc.coord.core.rumors import SWEEP_MARGIN_RECORDS, Rumors
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
 from tests.coord.records import held, member, record
@@ -41,6 +41,6 @@ def test_what_does_not_fit_waits() -> None:
 
 def test_what_is_held_no_more_is_swept_out() -> None:
     _, told = rumors()
-    for number in range(3 * SWEPT):
+    for number in range(3 * SWEEP_MARGIN_RECORDS):
         told.add(held(record(f"h{number}", "links", "", Links(()))))
-        assert len(told) <= told.most == SWEPT
+        assert len(told) <= told.most == SWEEP_MARGIN_RECORDS

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.settings import Settings
-from hostcc.coord.core.store import Fate, Store
+from hostcc.coord.core.store import PutResult, Store
 from tests.coord.records import accusation, held, member, profile, record
 
 pytestmark = pytest.mark.unit
@@ -29,11 +29,11 @@ def content(store: Store) -> set[Record]:
 
 def test_newer_replaces_older_and_never_the_other_way() -> None:
     store = filled(profile("a", "j", 1.0, version=3))
-    assert store.put(held(profile("a", "j", 2.0, version=2)), 0.0) is Fate.OLD
-    assert store.put(held(profile("a", "j", 1.0, version=3)), 0.0) is Fate.SAME
-    assert store.put(held(profile("a", "j", 3.0, version=4)), 0.0) is Fate.NEW
+    assert store.put(held(profile("a", "j", 2.0, version=2)), 0.0) is PutResult.OLD
+    assert store.put(held(profile("a", "j", 1.0, version=3)), 0.0) is PutResult.SAME
+    assert store.put(held(profile("a", "j", 3.0, version=4)), 0.0) is PutResult.NEW
     higher = record("a", "profile", "j", b"", incarnation=2, version=1)
-    assert store.put(held(higher), 0.0) is Fate.NEW
+    assert store.put(held(higher), 0.0) is PutResult.NEW
 
 
 def test_two_records_of_one_stamp_end_in_the_same_one() -> None:
@@ -76,7 +76,7 @@ def test_hashes_are_equal_when_contents_are(one: list[Record], other: list[Recor
 def test_records_of_an_earlier_life_are_void() -> None:
     store = filled(member("a"), profile("a", "j"), member("a", 5, 1, birth=5))
     assert content(store) == {member("a", 5, 1, birth=5)}
-    assert store.put(held(profile("a", "k")), 0.0) is Fate.VOID
+    assert store.put(held(profile("a", "k")), 0.0) is PutResult.VOID
 
 
 def test_a_refutation_keeps_the_life_and_voids_accusations() -> None:
@@ -85,11 +85,11 @@ def test_a_refutation_keeps_the_life_and_voids_accusations() -> None:
     store.put(held(member("a", 2, 7, birth=1)), 0.0)
     assert not store.accusers("a")
     assert store.get("a", ("profile", "j")) is not None
-    assert store.put(held(accusation("b", "a", version=99)), 0.0) is Fate.VOID
+    assert store.put(held(accusation("b", "a", version=99)), 0.0) is PutResult.VOID
 
 
 def test_accusations_of_strangers_are_void() -> None:
-    assert Store(SETTINGS).put(held(accusation("b", "nobody")), 0.0) is Fate.VOID
+    assert Store(SETTINGS).put(held(accusation("b", "nobody")), 0.0) is PutResult.VOID
 
 
 def test_a_withdrawn_record_expires_and_does_not_come_back() -> None:
@@ -100,12 +100,12 @@ def test_a_withdrawn_record_expires_and_does_not_come_back() -> None:
     assert store.get("a", ("profile", "j")) is gone
     store.expire(10.0)
     assert store.get("a", ("profile", "j")) is None
-    assert store.put(held(profile("a", "j")), 11.0) is Fate.VOID
-    assert store.put(gone, 11.0) is Fate.VOID
-    assert store.noted(gone.slot, gone.stamp) is gone
-    assert store.put(held(profile("a", "j", version=8)), 11.0) is Fate.NEW
-    store.expire(10.0 + SETTINGS.note_s)
-    assert store.notes == 0
+    assert store.put(held(profile("a", "j")), 11.0) is PutResult.VOID
+    assert store.put(gone, 11.0) is PutResult.VOID
+    assert store.dropped(gone.slot, gone.stamp) is gone
+    assert store.put(held(profile("a", "j", version=8)), 11.0) is PutResult.NEW
+    store.expire(10.0 + SETTINGS.dropped_s)
+    assert store.dropped_count == 0
 
 
 def test_withdrawn_and_said_again_stays() -> None:
@@ -121,23 +121,23 @@ def test_a_forgotten_writer_leaves_nothing_but_notes() -> None:
     store.forget("a", 0.0)
     assert content(store) == {member("b")}
     assert store.root() == filled(member("b")).root()
-    assert store.put(held(member("a")), 1.0) is Fate.VOID
-    assert store.put(held(member("a", 2)), 1.0) is Fate.NEW
+    assert store.put(held(member("a")), 1.0) is PutResult.VOID
+    assert store.put(held(member("a", 2)), 1.0) is PutResult.NEW
 
 
 def test_one_writer_cannot_fill_it() -> None:
     store = filled(*(profile("a", f"j{index}") for index in range(20)))
     assert len(store) == SETTINGS.writer_records
-    assert store.put(held(profile("a", "j0", version=9)), 0.0) is Fate.NEW
+    assert store.put(held(profile("a", "j0", version=9)), 0.0) is PutResult.NEW
     large = Store(Settings(writer_bytes=20_000))
     for index in range(4):
         big = record("a", "weather", f"k{index}", bytes(9_000))
-        assert (large.put(held(big), 0.0) is Fate.FULL) == (index >= 2)
+        assert (large.put(held(big), 0.0) is PutResult.FULL) == (index >= 2)
     grown = record("a", "weather", "k0", bytes(16_000), version=2)
-    assert large.put(held(grown), 0.0) is Fate.FULL
+    assert large.put(held(grown), 0.0) is PutResult.FULL
 
 
 def test_neither_can_many() -> None:
     store = Store(Settings(members=3))
     fates = [store.put(held(member(f"m{index}")), 0.0) for index in range(5)]
-    assert fates == [Fate.NEW] * 3 + [Fate.FULL] * 2
+    assert fates == [PutResult.NEW] * 3 + [PutResult.FULL] * 2

@@ -113,7 +113,7 @@ async def test_while_it_is_away_nobody_is_reached_and_that_is_said(
 
 
 async def test_one_that_hangs_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_transport, "HUNG_S", 3.0)
+    monkeypatch.setattr(child_transport, "HANG_TIMEOUT_S", 3.0)
     async with pair(tmp_path) as both:
         one = both[0]
         before = pid(one)
@@ -186,10 +186,10 @@ async def test_it_ends_with_the_agent(stopped: bool) -> None:
         for polite in (signal.SIGTERM, signal.SIGINT):
             os.kill(number, polite)
         agent.kill()
-        await until(lambda: ended(number), PATIENCE_S)
+        await until(lambda: exit_text(number), PATIENCE_S)
 
 
-def ended(number: int) -> bool:
+def exit_text(number: int) -> bool:
     """Gone, or for somebody to reap."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

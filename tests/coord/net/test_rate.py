@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.coord.net import rate
-from hostcc.coord.net.rate import FATAL, Allowances, Offenders, TokenBucket
+from hostcc.coord.net.rate import FATAL_STRIKES, Offenders, PeerLimits, TokenBucket
 from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.log import Logger
 
@@ -44,7 +44,7 @@ def test_a_clock_that_steps_back_gives_nothing() -> None:
 
 
 def test_peers_have_their_own_allowance() -> None:
-    allowances = Allowances(TransportSettings(messages_burst=2, messages_per_s=1))
+    allowances = PeerLimits(TransportSettings(messages_burst=2, messages_per_s=1))
     assert [allowances.take("a", 1, 0.0) for _ in range(3)] == [True, True, False]
     assert allowances.take("b", 1, 0.0)
     assert allowances.take("a", 1, 1.0)
@@ -82,12 +82,12 @@ def test_once_a_minute_with_the_count(offenders: Offenders, lines: Lines) -> Non
 
 def test_who_goes_on_is_shut_out_for_a_while(offenders: Offenders, lines: Lines) -> None:
     outs = [offenders.note("a", "why", 0.0) for _ in range(30)]
-    assert outs.index(True) == rate.STRIKES
+    assert outs.index(True) == rate.STRIKES_PER_MINUTE
     assert outs.count(True) == 1
     assert offenders.shut_out("a", 1.0)
     assert not offenders.shut_out("b", 1.0)
     assert not offenders.shut_out("a", rate.SHUT_OUT_S)
-    assert offenders.note("b", "worse", 0.0, FATAL)
+    assert offenders.note("b", "worse", 0.0, FATAL_STRIKES)
 
 
 def test_slow_offences_are_only_counted(offenders: Offenders) -> None:
@@ -95,7 +95,7 @@ def test_slow_offences_are_only_counted(offenders: Offenders) -> None:
 
 
 def test_many_offenders_bound_memory_and_lines(offenders: Offenders, lines: Lines) -> None:
-    for number in range(3 * rate.MAX_KNOWN):
+    for number in range(3 * rate.MAX_TRACKED_PEERS):
         offenders.note(f"address {number}", "why", number / 1000)
-    assert len(offenders._known) == rate.MAX_KNOWN
+    assert len(offenders._known) == rate.MAX_TRACKED_PEERS
     assert len(lines.fields) <= rate.LINES_PER_MINUTE * 1.5

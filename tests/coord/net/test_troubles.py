@@ -14,7 +14,7 @@ import pytest
 from hostcc.coord.keys import files
 from hostcc.coord.keys.identity import HostKeys
 from hostcc.coord.net.address import Address
-from hostcc.coord.net.knock import ConnectAttempt, words
+from hostcc.coord.net.connect_attempt import ConnectAttempt, errno_text
 from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.coord.net.troubles import Reason, Trouble
 from hostcc.daemon.api.metrics import TROUBLES
@@ -226,7 +226,7 @@ async def test_knocking_says_why() -> None:
         await until(lambda: opened.outcome(0.0) == 0)
     refused = ConnectAttempt(at, 0.0)
     await until(lambda: refused.outcome(0.0) == errno.ECONNREFUSED)
-    assert words(errno.ECONNREFUSED) == "connection refused"
+    assert errno_text(errno.ECONNREFUSED) == "connection refused"
 
 
 async def test_every_reason_has_a_metric() -> None:

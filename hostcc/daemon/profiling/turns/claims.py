@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hostcc.coord.core.intake import CheckedRecord, Slot
 from hostcc.coord.core.payloads import (
     FLOWS,
     PATHS,
@@ -17,6 +16,7 @@ from hostcc.coord.core.payloads import (
     Profile,
     ProfilingClaim,
 )
+from hostcc.coord.core.record_checker import CheckedRecord, Slot
 
 Said = Mapping[str, Mapping[Slot, CheckedRecord]]
 """Member -> its records."""

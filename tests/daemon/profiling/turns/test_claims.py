@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hostcc.coord.core.intake import CheckedRecord, Slot
 from hostcc.coord.core.payloads import (
     Content,
     FlowEntry,
@@ -14,6 +13,7 @@ from hostcc.coord.core.payloads import (
     Profile,
     ProfilingClaim,
 )
+from hostcc.coord.core.record_checker import CheckedRecord, Slot
 from hostcc.daemon.profiling.turns.claims import Claim, ClaimSnapshot, gather, with_own
 from tests.coord.records import held, record
 

@@ -1,4 +1,4 @@
-"""Why a host does not answer: a TCP connection that is only begun, because ZeroMQ does not say."""
+"""Finds out why a host cannot be reached, by a TCP connect: ZeroMQ does not report errors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import socket
 
 from hostcc.coord.net.address import Address
 
-PATIENCE_S = 3.0
+CONNECT_TIMEOUT_S = 3.0
 
 
 class ConnectAttempt:
-    """One attempt; nothing is sent over the connection, should it come about."""
+    """One non-blocking connect; nothing is sent if it succeeds."""
 
     def __init__(self, address: Address, now: float) -> None:
-        self._until = now + PATIENCE_S
+        self._until = now + CONNECT_TIMEOUT_S
         family = socket.AF_INET6 if address.is_v6 else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._socket.setblocking(False)
         self._code = self._socket.connect_ex((address.host, address.port))
 
     def outcome(self, now: float) -> int | None:
-        """An errno, 0 where it was accepted; None: not known yet."""
+        """Return an errno, 0 for success; None: not known yet."""
         if self._code == errno.EINPROGRESS:
             poll = select.poll()
             poll.register(self._socket, select.POLLOUT)
@@ -37,10 +37,10 @@ class ConnectAttempt:
         return self._code
 
     def close(self) -> None:
-        """Wait no more."""
+        """Abandon the attempt."""
         self._socket.close()
 
 
-def words(code: int) -> str:
-    """An errno for people: "connection refused"."""
+def errno_text(code: int) -> str:
+    """Return an errno in words, such as "connection refused"."""
     return os.strerror(code).lower()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.coord.keys import allow, files, identity
-from hostcc.coord.keys.allow import AllowDirectory
+from hostcc.coord.keys import allow_list, files, identity
+from hostcc.coord.keys.allow_list import AllowDirectory
 from hostcc.coord.keys.identity import HostKeys, Member
 from tests.refusals import refusal_of
 
@@ -34,7 +34,7 @@ class Clock:
         self.now = 0.0
 
     def tick(self) -> bool:
-        self.now += allow.LOOK_AT_FILES_EVERY_S
+        self.now += allow_list.FILE_CHECK_INTERVAL_S
         return self.directory.tick(self.now)
 
 
@@ -72,7 +72,9 @@ def test_an_edit_in_place_is_seen(folder: Path) -> None:
     changed = Member("a", (identity.generate(NOW).public,))
     (folder / "a.pub").write_text(identity.public_text(changed))
     assert not directory.tick(0.0) or directory.list.members["a"] == changed
-    assert directory.list.members["a"] == changed or directory.tick(allow.LOOK_AT_FILES_EVERY_S + 1)
+    assert directory.list.members["a"] == changed or directory.tick(
+        allow_list.FILE_CHECK_INTERVAL_S + 1
+    )
     assert directory.list.members["a"] == changed
 
 

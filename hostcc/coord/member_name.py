@@ -1,4 +1,5 @@
-"""What members are called; by itself, so that reading a configuration loads no cryptography."""
+"""Rules for member names, in a module without imports: reading a configuration must load no
+cryptography."""
 
 from __future__ import annotations
 
@@ -11,5 +12,5 @@ _MEMBER_NAME = re.compile(MEMBER_NAME)
 
 
 def is_member_name(text: str) -> bool:
-    """Whether `text` can name a member; it is also a file name."""
+    """Return whether `text` can name a member; the name also serves as a file name."""
     return _MEMBER_NAME.match(text) is not None

@@ -1,4 +1,4 @@
-"""Signer and verifier of members without keys: everybody is believed.
+"""Signer and verifier for members without keys: every name is believed.
 
 For one host (loopback), or a network that is trusted as a whole (`insecure = true`).
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 
 class NoKeys:
-    """Signs nothing, knows everybody, verifies anything."""
+    """Signs nothing, knows every name, accepts any signature."""
 
     def sign(self, _: bytes) -> bytes:
-        """Nothing."""
+        """Return an empty signature."""
         return b""
 
     def knows(self, _: str) -> bool:
-        """Everybody may take part."""
+        """Return True: everybody may take part."""
         return True
 
     def verify(self, _writer: str, _data: bytes, _signature: bytes) -> bool:
-        """Everybody may write under any name."""
+        """Return True: everybody may write under any name."""
         return True

@@ -1,8 +1,7 @@
-"""Who may take part: the members whose public files lie in one directory, read on change.
+"""The allow-list: members whose public files lie in one directory, read again on change.
 
-The directory is looked at, not watched: that also works where it is a network file system.
-A file that cannot be taken is skipped with its reason, and if its member was on the list it
-stays with the keys it had: only a file that is gone takes rights away.
+The directory is polled, which also works on network file systems. An unreadable file is skipped
+with its reason, and its member keeps the keys it had: only removing a file revokes them.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from hostcc.system.ownership import check_directory
 
 log = get_logger("gossip")
 
-LOOK_EVERY_S = 1.0
-"""How often the directory itself is looked at: files that come, go or are renamed into it."""
-LOOK_AT_FILES_EVERY_S = 10.0
-"""How often every file is looked at: those that are written in place."""
+CHECK_INTERVAL_S = 1.0
+"""Seconds between checks of the directory, which show files added, removed or renamed."""
+FILE_CHECK_INTERVAL_S = 10.0
+"""Seconds between checks of every file, which show files written in place."""
 MAX_MEMBERS = 20_000
 MAX_WARNINGS = 8
-"""Of one reading; the rest is counted."""
+"""Warnings logged for one reading; the others are counted."""
 
 Stamp = tuple[int, int, int, int]
 
@@ -37,12 +36,12 @@ class AllowList:
 
     members: Mapping[str, Member] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """File name -> why it was not taken."""
+    """File name -> why it was skipped."""
     by_curve: Mapping[str, str] = field(default_factory=dict)
     """CURVE public key (hexadecimal) -> member."""
 
     def member_of(self, curve: str, now: float) -> str | None:
-        """Whose key it is, if it is valid at `now` (seconds since the epoch)."""
+        """Return the owner of a key valid at `now` (seconds since the epoch); None: nobody."""
         name = self.by_curve.get(curve)
         if name is None:
             return None
@@ -50,25 +49,25 @@ class AllowList:
         return name if key.valid(now) else None
 
     def keys_of(self, name: str, now: float) -> tuple[PublicKey, ...]:
-        """The valid keys of a member, the one that it should be using first; may be none."""
+        """Return a member's valid keys, the one it should be using first; may be empty."""
         member = self.members.get(name)
         return preferred(member, now) if member is not None else ()
 
     def verifies(self, writer: str, message: bytes, signature: bytes, now: float) -> bool:
-        """Whether `writer` is on the list and signed `message` with a key valid at `now`."""
+        """Return whether `writer` signed `message` with a key valid at `now`."""
         return any(key.verifies(message, signature) for key in self.keys_of(writer, now))
 
 
 class AllowDirectory:
-    """Keeps the list in step with its directory."""
+    """Keeps the list up to date with its directory."""
 
     def __init__(self, path: Path, quiet: bool = False) -> None:
-        """`quiet`: log nothing, whoever asks shows AllowList.skipped."""
+        """`quiet`: log nothing; the caller shows AllowList.skipped itself."""
         self.path = path
         self._quiet = quiet
         self.list = AllowList()
         self.changes = 0
-        """How often the list has changed since the start."""
+        """Number of changes of the list since the start."""
         self._files: dict[str, tuple[Stamp, Member | None, str]] = {}
         self._directory: tuple[int, int] | None = None
         self._next_look = 0.0
@@ -76,23 +75,23 @@ class AllowDirectory:
         self._trouble = ""
 
     def load(self) -> AllowList:
-        """Read it now.  Raises InputError when the directory itself is not fit."""
+        """Read the list now. Raises InputError when the directory itself is unsuitable."""
         check_directory(self.path)
         self._directory = self._stamp()
         self._read()
         return self.list
 
     def tick(self, now: float) -> bool:
-        """Look whether anything has changed (`now`: monotonic seconds); True when it has."""
+        """Check for changes if due (`now`: monotonic seconds); True: the list changed."""
         if now < self._next_look:
             return False
-        self._next_look = now + LOOK_EVERY_S
+        self._next_look = now + CHECK_INTERVAL_S
         try:
             check_directory(self.path)
             stamp = self._stamp()
             if stamp == self._directory and now < self._next_files:
                 return False
-            self._next_files = now + LOOK_AT_FILES_EVERY_S
+            self._next_files = now + FILE_CHECK_INTERVAL_S
             before = self.changes
             self._read()
             self._directory = stamp
@@ -109,7 +108,6 @@ class AllowDirectory:
         return found.st_ino, found.st_mtime_ns
 
     def _read(self) -> None:
-        """Take over what the directory holds; unchanged files are not read again."""
         found: dict[str, tuple[Stamp, Member | None, str]] = {}
         changed = False
         for name, stamp in self._entries().items():

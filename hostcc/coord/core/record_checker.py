@@ -1,4 +1,4 @@
-"""A record is checked once, when it comes in: its signature, its bounds, its names in short."""
+"""Checks each incoming record once: its signature, its bounds, and its short hashes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from hostcc.coord.core.payloads import Content
 from hostcc.coord.core.signing import Verifier
 from hostcc.errors import HostccError
 
-CACHED = 512
-"""Records that stay checked; a second generation of as many is kept beside them, which is
-16 MiB of the largest."""
-NAMED = 131_072
-"""Slots whose names are known, likewise."""
+MAX_CHECKED_RECORDS = 512
+"""Checked records in each of two cache generations; 16 MiB when all have the largest size."""
+MAX_SLOT_NAMES = 131_072
+"""Slots in each generation of the cache of names."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,41 +25,41 @@ Slot = tuple[str, str]
 
 
 class CheckedRecord(Struct, frozen=True):
-    """A record that was checked, with what is derived from it."""
+    """A record that passed the checks, with values derived from it."""
 
     record: Record
     slot: int
-    """64 bits that stand for writer, kind and key."""
+    """64-bit hash of writer, kind and key."""
     stamp: int
-    """(incarnation, version) as one number: the greater replaces the smaller."""
+    """Incarnation and version as one number; the higher one replaces the lower."""
     fingerprint: int
-    """64 bits of everything that is signed; decides between two records of one stamp."""
+    """64-bit hash of the signed bytes; breaks ties between records of one stamp."""
     content: Content | None
-    """None: withdrawn, or of a kind that is unknown here."""
+    """None: withdrawn, or of a kind that this version does not know."""
     size: int
-    """Bytes of it in a message, about."""
+    """Approximate bytes in a message."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """The greater replaces the smaller."""
+        """Sort key: of two records in one slot the one with the greater key replaces the other."""
         return self.stamp, self.fingerprint
 
     @property
     def withdrawn(self) -> bool:
-        """Whether it says that there is nothing any more."""
+        """Whether the writer has withdrawn the record, which leaves its payload empty."""
         return not self.record.payload
 
 
 class UnsignedError(HostccError):
-    """The signature is not by a key of the writer that is known here."""
+    """No key of the writer that is known here made the signature."""
 
 
 class StrangerError(HostccError):
-    """The writer is on nobody's list here."""
+    """The writer is not on this host's allow-list."""
 
 
 class RecentCache(Generic[K, V]):
-    """A mapping that forgets what was not used while it was filled once over."""
+    """A mapping of two generations: an entry unused while one generation fills is dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -68,7 +67,7 @@ class RecentCache(Generic[K, V]):
         self._old: dict[K, V] = {}
 
     def get(self, key: K) -> V | None:
-        """None: never seen, or forgotten."""
+        """Return the value; None: never stored, or dropped since."""
         found = self._young.get(key)
         if found is None:
             found = self._old.pop(key, None)
@@ -77,7 +76,7 @@ class RecentCache(Generic[K, V]):
         return found
 
     def put(self, key: K, value: V) -> None:
-        """Remember for a while."""
+        """Store a value as most recently used."""
         if len(self._young) >= self._most:
             self._old, self._young = self._young, {}
         self._young[key] = value
@@ -86,17 +85,17 @@ class RecentCache(Generic[K, V]):
         return len(self._young) + len(self._old)
 
 
-class Intake:
-    """Checks records.  Members of one process may share one: a record is then checked once."""
+class RecordChecker:
+    """Checks records. Members of one process may share it, so that each record is checked once."""
 
-    def __init__(self, verifier: Verifier, cached: int = CACHED) -> None:
-        """`cached`: more where members share it."""
+    def __init__(self, verifier: Verifier, cached: int = MAX_CHECKED_RECORDS) -> None:
+        """`cached`: records in each cache generation; more where members share it."""
         self._verifier = verifier
         self._checked: RecentCache[Record, CheckedRecord] = RecentCache(cached)
-        self._names: RecentCache[int, tuple[str, Slot]] = RecentCache(NAMED)
+        self._names: RecentCache[int, tuple[str, Slot]] = RecentCache(MAX_SLOT_NAMES)
 
-    def admit(self, record: Record) -> CheckedRecord:
-        """The record, checked.  Raises StrangerError, UnsignedError, payloads.PayloadError."""
+    def check(self, record: Record) -> CheckedRecord:
+        """Return the checked record. Raises StrangerError, UnsignedError, payloads.PayloadError."""
         if not self._verifier.knows(record.writer):
             raise StrangerError(f"{record.writer}: expected an allowed member")
         found = self._checked.get(record)
@@ -104,12 +103,13 @@ class Intake:
             data = codec.signed_bytes(record)
             if not self._verifier.verify(record.writer, data, record.signature):
                 raise UnsignedError(f"record of {record.writer}: expected its signature")
-            found = self.trusted(record, data)
+            found = self.check_own(record, data)
             self._checked.put(record, found)
         return found
 
-    def trusted(self, record: Record, data: bytes) -> CheckedRecord:
-        """A record of one's own, whose signed bytes are `data`.  Raises payloads.PayloadError."""
+    def check_own(self, record: Record, data: bytes) -> CheckedRecord:
+        """Return a record of this member as checked; `data`: its signed bytes. Raises
+        payloads.PayloadError."""
         held = CheckedRecord(
             record=record,
             slot=slot_of(record.writer, record.kind, record.key),
@@ -122,17 +122,17 @@ class Intake:
         return held
 
     def name(self, slot: int) -> tuple[str, Slot] | None:
-        """(writer, (kind, key)) of a slot; None: not known, or forgotten."""
+        """Return (writer, (kind, key)) of a slot; None: never seen, or dropped from the cache."""
         return self._names.get(slot)
 
 
 def stamp_of(record: Record) -> int:
-    """(incarnation, version) as one number."""
+    """Return incarnation and version as one number, the incarnation in the upper bits."""
     return record.incarnation << 32 | record.version
 
 
 def slot_of(writer: str, kind: str, key: str) -> int:
-    """64 bits for a writer, a kind and a key; none of them can contain the separator."""
+    """Return a 64-bit hash of writer, kind and key; none of them can contain the separator."""
     return _hash64(f"{writer}/{kind}/{key}".encode())
 
 

@@ -1,38 +1,40 @@
-"""Answers to comparisons of stores, within what may be spent on them, and on each peer.
+"""Answers peers that compare stores with this member, within limits in total and for each peer.
 
-They have a budget of their own: whoever asks for everything again and again must not keep this
-member from saying what is new, nor from answering others.
+The byte limits are separate from those for news. A peer that asks for everything again and again
+can neither delay this member's news nor starve other peers.
 """
 
 from __future__ import annotations
 
-from hostcc.coord.core.budget import Allowances, Budget
+from hostcc.coord.core.budget import Budget, NamedBudgets
 from hostcc.coord.core.message import Message
 from hostcc.coord.core.outbox import Outbox
 from hostcc.coord.core.repair import Exchange, Repair
 from hostcc.coord.core.settings import Settings
 
 REPAIRS_PER_S, REPAIRS_BURST = 20.0, 60.0
-"""Comparisons that are answered: each looks at every writer."""
+"""Comparisons answered per second, and at once: each one visits every writer."""
 PEER_PER_S, PEER_BURST = 5.0, 40.0
-"""Of one peer, which compares every two seconds, or every round while it catches up."""
+"""Comparisons answered for one peer. A peer sends one every two seconds, or one per round while it
+catches up."""
 PEER_SHARE = 0.25
-"""Of the bytes that answers may take, for one peer."""
+"""One peer's largest share of the bytes for answers."""
 
 
-class Answers:
-    """Repair by demand."""
+class RepairResponder:
+    """Answers digests, summaries and requests that a message carries."""
 
     def __init__(self, repair: Repair, settings: Settings) -> None:
         self._repair = repair
         self._repairs = Budget(REPAIRS_PER_S, REPAIRS_BURST)
-        self._peer_repairs = Allowances(PEER_PER_S, PEER_BURST)
+        self._peer_repairs = NamedBudgets(PEER_PER_S, PEER_BURST)
         rate, burst = settings.answer_bytes_per_s, settings.answer_burst_bytes
         self._bytes = Budget(rate, burst)
-        self._peer_bytes = Allowances(PEER_SHARE * rate, PEER_SHARE * burst)
+        self._peer_bytes = NamedBudgets(PEER_SHARE * rate, PEER_SHARE * burst)
 
     def answer(self, out: Outbox, peer: str, message: Message, at: float) -> None:
-        """Whatever of a message is about the store; `at` is experienced time."""
+        """Add answers to everything in `message` that concerns the store; `at`: experienced
+        seconds."""
         if not (message.leaves or message.buckets or message.entries or message.wanted):
             return
         steps = []
@@ -58,7 +60,7 @@ class Answers:
         )
 
     def _affordable(self, peer: str, step: Exchange, at: float) -> Exchange:
-        """As much of an answer as may be sent now; the rest comes with the next comparison."""
+        # What does not fit the budget comes with the peer's next comparison.
         kept = []
         for held in step.records:
             if not (self._bytes.left > 0 and self._peer_bytes.take(peer, at, held.size)):
