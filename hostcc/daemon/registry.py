@@ -1,4 +1,4 @@
-"""The parts of the agent and what they answer, listed in one place: who adds one, adds it here."""
+"""Lists the parts of the agent and what they answer: a new part is added here."""
 
 from __future__ import annotations
 
@@ -11,45 +11,50 @@ from hostcc.daemon.api.credentials import Peer
 from hostcc.daemon.api.messages import Flows, Jobs, Peers, Plan, Profile
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
-from hostcc.daemon.gossip.hysteresis import ProfileHysteresis
+from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.jobs import views
 from hostcc.daemon.marking.level_marks import LevelMarks
 from hostcc.daemon.marking.queues import LevelQueues
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planning_task import Planning
 from hostcc.daemon.profiling.measurement import Measurement
 from hostcc.daemon.rdma.rdma_parts import Rdma
 from hostcc.daemon.steering import flow_rows
 from hostcc.daemon.steering.steering_parts import SteeringParts
-from hostcc.daemon.supervisor import Host, Part, Supervisor
+from hostcc.daemon.supervisor import Host, Supervisor
 from hostcc.errors import NoJobError
-from hostcc.model import JobProfile
 
 Handlers = Mapping[type[Any], Callable[[Any, Peer], Any]]
-"""Kind of request -> what carries it out."""
+"""Kind of request -> what answers it."""
 
 
 class Registry:
-    """Every part, and which of them answers to what."""
+    """Every part, what they share, and which of them answers to what.
+
+    Parts know each other by what they share: the cluster as this host sees it (the gossip writes
+    it), profiles (profiling and RDMA write them) and the plan in force.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._cluster = cluster = Cluster(lambda: self.gossip.member)
-        self.measurement = measured = Measurement(host, cluster=cluster)
-        steady = ProfileHysteresis(measured.profiles, cluster.job)
-        self.gossip = Gossip(host, self._profiles, self._names)
-        self.planning = Planning(host, self.gossip.standing)
-        self.rdma = Rdma(
-            host, measured.owners, steady.profiles, self.planning.made, lambda: cluster.name
-        )
-        made, beside = self.planning.made, self.rdma.shared
-        self.routing = SteeringParts(host, cluster, steady.profiles, made, beside, measured.latest)
-        acting: list[Part] = [
-            self.planning,
-            LevelQueues(host),
-            LevelMarks(host, self.planning.made, lambda: cluster.name),
-        ]
+        cluster = Cluster()
+        self.measurement = Measurement(host, cluster=cluster)
+        profiles = ProfileStore(self.measurement, cluster)
+        self._plans = plans = PlanStore(host, cluster)
+        self.gossip = Gossip(host, cluster, profiles)
+        self.planning = Planning(host, plans)
+        self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
+        self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared)
         self.parts = Supervisor(
-            [*measured.parts, *self.rdma.parts, self.gossip, *acting, *self.routing.parts]
+            [
+                *self.measurement.parts,
+                *self.rdma.parts,
+                self.gossip,
+                self.planning,
+                LevelQueues(host),
+                LevelMarks(host, plans),
+                *self.steering.parts,
+            ]
         )
 
     @property
@@ -63,19 +68,13 @@ class Registry:
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
 
-    def _profiles(self) -> list[JobProfile]:
-        return self.rdma.profiles()
-
-    def _names(self) -> set[str]:
-        return {job.name for job in self.measurement.jobs()}
-
     async def _flows(self, request: Flows) -> dict[str, Any]:
-        if request.job is not None and request.job not in self._names():
+        if request.job is not None and request.job not in self.measurement.weights():
             raise NoJobError(f"no job {request.job} on this host")
         answer = await answers.flows(self._host, request)
-        name, plan = self._cluster.name, self.planning.plan()
+        name, plan = self._plans.member, self._plans.plan()
         by_label = self._host.config.paths.ipv6 == "label"
-        marks, wire = flow_rows.marks(self._host), self.routing.wire
+        marks, wire = flow_rows.marks(self._host), self.steering.wire
 
         def rows() -> list[dict[str, Any]]:
             return flow_rows.described(

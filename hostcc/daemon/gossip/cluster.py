@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hostcc.coord.core.membership import State
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from hostcc.coord.core.notes import Hear
     from hostcc.coord.core.record_checker import CheckedRecord, Slot
     from hostcc.daemon.gossip.member import Member
+    from hostcc.daemon.planning.agreement_status import AgreementStatus
 
 
 class Cluster:
     """The member that this host is now, if it is one; nothing here raises when it is none."""
 
-    def __init__(self, member: Callable[[], Member | None]) -> None:
-        self._member = member
+    def __init__(self) -> None:
+        self.member: Member | None = None
+        """Written by the gossip part; None while this host does not take part."""
         self._told_by: Member | None = None
         self._told: dict[tuple[str, str], Content] = {}
         self.untold: dict[tuple[str, str], str] = {}
@@ -35,12 +37,16 @@ class Cluster:
     @property
     def name(self) -> str:
         """Of this host; empty while it does not take part."""
-        member = self._member()
+        member = self.member
         return member.service.settings.name if member is not None else ""
+
+    def agreement(self) -> AgreementStatus | None:
+        """Return which plan this host is to follow; None while it does not take part."""
+        return self.member.agreement() if self.member is not None else None
 
     def owners(self) -> Mapping[str, str]:
         """Address -> the member that has it; one that several claim is nobody's."""
-        member = self._member()
+        member = self.member
         if member is None:
             return {}
         store = member.service.node.store
@@ -58,7 +64,7 @@ class Cluster:
     def moment(self) -> object:
         """Another one whenever what others say, or who is alive, may be another; None while this
         host does not take part."""
-        member = self._member()
+        member = self.member
         if member is None:
             return None
         node = member.service.node
@@ -67,7 +73,7 @@ class Cluster:
     def said(self) -> Mapping[str, Mapping[Slot, CheckedRecord]]:
         """All records of the members that are alive, this one among them: they never change, so
         that they can be read in another thread."""
-        member = self._member()
+        member = self.member
         if member is None:
             return {}
         node = member.service.node
@@ -80,7 +86,7 @@ class Cluster:
 
     def job(self, name: str) -> JobProfile | None:
         """What the hosts of a job say of it together; None: nothing yet."""
-        member = self._member()
+        member = self.member
         if member is None:
             return None
         view = member.service.coordinator.snapshot.view
@@ -90,7 +96,7 @@ class Cluster:
 
     def gone(self, name: str, silent_s: float) -> bool:
         """Whether a member's agent is dead, or suspect and silent for so long."""
-        member = self._member()
+        member = self.member
         if member is None:
             return True
         state = member.service.node.members.state(name)
@@ -101,7 +107,7 @@ class Cluster:
 
     def tell(self, kind: str, contents: Mapping[str, Content]) -> None:
         """Say of a kind of record exactly this, by key: new ones are told, others withdrawn."""
-        member = self._member()
+        member = self.member
         if member is not self._told_by:
             self._told_by, self._told = member, {}
         if member is None:
@@ -120,9 +126,13 @@ class Cluster:
             node.withdraw(*at)
             del self._told[at]
 
+    def refused(self, kind: str) -> dict[str, str]:
+        """Return key -> why others would not take it, of the records of a kind."""
+        return {key: why for (of, key), why in self.untold.items() if of == kind}
+
     def told(self, kind: str, key: str) -> Content | None:
         """What was told last."""
-        return self._told.get((kind, key)) if self._told_by is self._member() else None
+        return self._told.get((kind, key)) if self._told_by is self.member else None
 
     def listen(self, topic: str, hear: Hear | None) -> None:
         """Have notes of a topic taken; again whenever this host becomes another member."""
@@ -130,13 +140,13 @@ class Cluster:
             self._topics.pop(topic, None)
         else:
             self._topics[topic] = hear
-        member = self._member()
+        member = self.member
         if member is not None:
             member.service.notes.listen(topic, hear)
 
     def refresh(self) -> None:
         """Whenever this host may have become another member."""
-        member = self._member()
+        member = self.member
         if member is not None and member is not self._heard_by:
             for topic, hear in self._topics.items():
                 member.service.notes.listen(topic, hear)
@@ -144,12 +154,12 @@ class Cluster:
 
     def say(self, peer: str, topic: str, data: bytes) -> bool:
         """Send a note to a member; it may get lost."""
-        member = self._member()
+        member = self.member
         return member is not None and member.service.notes.say(peer, topic, data)
 
     def flush(self) -> None:
         """Send what waits, now."""
-        member = self._member()
+        member = self.member
         if member is not None:
             member.service.notes.flush()
 

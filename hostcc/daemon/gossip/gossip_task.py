@@ -1,69 +1,60 @@
-"""The agent's part that gossips, and what it answers about it."""
+"""The agent's part that takes part in the gossip, and what it answers about it."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hostcc.config.schema import Config
+from hostcc.coord.core.payloads import PROFILE
+from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.jobs.views import PEERS
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError
-from hostcc.model import Difference, JobProfile
+from hostcc.model import Difference
 from hostcc.version import version
 
 if TYPE_CHECKING:
     from hostcc.daemon.gossip.member import Member
-    from hostcc.daemon.planning.agreement_status import AgreementStatus
 
 TICK_S = 0.5
 
 
 class Gossip:
-    """Tells the others of this host's jobs, and knows what they say.
-
-    `profiles`: what is measured; `jobs`: names of the jobs that there are.
-    """
+    """Makes this host a member, publishes its profiles, and shows what the others say."""
 
     name = "gossip"
     every_s = TICK_S
 
-    def __init__(
-        self,
-        host: Host,
-        profiles: Callable[[], Sequence[JobProfile]],
-        jobs: Callable[[], Collection[str]],
-    ) -> None:
-        self._host = host
-        self._profiles = profiles
-        self._jobs = jobs
-        self._member: Member | None = None
+    def __init__(self, host: Host, cluster: Cluster, profiles: ProfileStore) -> None:
+        """`cluster`: where the other parts find the member; `profiles`: what is published."""
+        self._host, self._cluster, self._profiles = host, cluster, profiles
         self._ending: asyncio.Task[None] | None = None
         self._basis: tuple[object, ...] = ()
 
     def disabled_reason(self) -> str:
-        """Configured away?"""
+        """Return the key that keeps this host from taking part, if one does."""
         return "" if self._host.config.gossip.enabled else "gossip.enabled is false"
 
     def start(self) -> None:
         """The first tick does it, because it has to wait."""
 
     async def tick(self) -> None:
-        """Take part, as it is configured now, and tell what is new."""
-        if self._member is not None and self._basis != _basis(self._host.config):
+        """Take part, as it is configured now, and publish what is new."""
+        if self._cluster.member is not None and self._basis != _basis(self._host.config):
             await self.stop()
-        if self._member is None:
-            await self._take_part()
-        assert self._member is not None
-        self._member.publish(self._profiles(), self._jobs(), time.monotonic())
+        member = self._cluster.member or await self._take_part()
+        member.look(time.monotonic())
+        self._cluster.tell(PROFILE, self._profiles.records(member.addresses()))
 
     async def stop(self) -> None:
         """Take part no more; returns when the process of the transport has gone."""
-        member, self._member = self._member, None
+        member, self._cluster.member = self._cluster.member, None
         if member is not None:
             self._ending = member.end()
         if self._ending is not None:  # a task of its own: it ends, even if this is cancelled
@@ -74,32 +65,25 @@ class Gossip:
         return []
 
     def view(self) -> Mapping[str, Any]:
-        """Who this host is among the others, and what they agree on."""
-        if self._member is None:
+        """Show who this host is among the others, and what they agree on."""
+        member = self._cluster.member
+        if member is None:
             return {}
         return {
             "gossip": {
-                **asdict(self._member.status()),
-                "unpublished": dict(self._member.unpublished),
-                "disagreements": [asdict(one) for one in self._member.unlike.found],
+                **asdict(member.status()),
+                "unpublished": self._cluster.refused(PROFILE),
+                "disagreements": [asdict(one) for one in member.unlike.found],
             }
         }
 
-    def standing(self) -> AgreementStatus | None:
-        """Which plan this host is to follow; None while it does not take part."""
-        return self._member.standing() if self._member is not None else None
-
-    @property
-    def member(self) -> Member | None:
-        """What this host is among the others; None while it is nothing."""
-        return self._member
-
     def peers(self) -> dict[str, Any]:
-        """All other members.  Raises HostccError while this host does not take part."""
-        if self._member is None:
+        """List all other members.  Raises HostccError while this host does not take part."""
+        member = self._cluster.member
+        if member is None:
             why = self.disabled_reason() or "it is not running: see `hostcc status`"
             raise HostccError(f"no gossip: {why}")
-        status = self._member.status()
+        status = member.status()
         return {
             "schema": PEERS,
             "name": status.name,
@@ -108,11 +92,11 @@ class Gossip:
             "key": status.key,
             "process": asdict(status.process) if status.process is not None else None,
             "troubles": [asdict(one) for one in status.troubles],
-            "disagreements": [asdict(one) for one in self._member.unlike.found],
-            "peers": [asdict(peer) for peer in self._member.peers()],
+            "disagreements": [asdict(one) for one in member.unlike.found],
+            "peers": [asdict(peer) for peer in member.peers()],
         }
 
-    async def _take_part(self) -> None:
+    async def _take_part(self) -> Member:
         await in_thread(_load)
         from hostcc.daemon.gossip.member import Member
         from hostcc.daemon.gossip.member_settings import settings
@@ -127,7 +111,8 @@ class Gossip:
         except BaseException:
             self._ending = member.end()
             raise
-        self._member = member
+        self._cluster.member = member
+        return member
 
 
 def _load() -> None:

@@ -1,41 +1,46 @@
-"""What this host tells of its jobs, held still: each change makes a new view, and a new plan.
+"""Holds what is published of jobs steady: each change makes a new view, and a new plan.  Pure.
 
-A guess counts until the job's iterations are known, what was known outlives a moment of doubt,
-and what says something else has to say so for a while: the longer, the more often it did.  A plan
-changes what is measured of the jobs that it is about, so the two must not chase each other.
+A guess is published until the job's iterations are known; what was known outlives a moment of
+doubt.  Another measurement has to be confirmed for a while before it is published, for longer the
+more often that happened: a plan changes what is measured of its jobs, and the two must not chase
+each other.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from hostcc.coord.core.payloads import Profile
 from hostcc.daemon.gossip.profile_records import KEEP_S
 from hostcc.model import JobProfile
 
-EVERY_S = 0.5
-"""Between looks at what was measured, seconds."""
-AGAIN_S = 3.0
-"""What is told has to be another for so long, before it is told; seconds."""
-CALM_S, DOUBLINGS = 60.0, 3
-"""That is twice as long for a measurement that replaces one of the last so many seconds, up to so
-many times."""
-TURN_S = 6.0
-"""Such a measurement is told when the clock of the day passes a multiple of this, as on every other
-host: of jobs that plans disturb the figures change together, and make one view and not ten."""
-OTHER_GUESS, OTHER = 1.5, 1.15
-"""Guesses, and measurements, that differ by less than this factor are the same."""
-OTHER_SLOWDOWN = 1.5
-"""Likewise slow-downs, which plans change most."""
-SMALL = 0.05
-"""Part of a job's bytes below which a destination does not make a difference."""
+CONFIRM_S = 3.0
+"""A change is published once it has been measured for so long."""
+CALM_S, MAX_DOUBLINGS = 60.0, 3
+"""A change within `CALM_S` of the last one has to be confirmed for twice as long as that one, up to
+`MAX_DOUBLINGS` times."""
+GUESS_FACTOR, MEASURED_FACTOR = 1.5, 1.15
+"""Guesses, and measurements, whose figures differ by less than this factor are the same."""
+SLOWDOWN_FACTOR = 1.5
+"""The same for slow-downs, which plans change most."""
+MINOR_SHARE = 0.05
+"""Destinations with a smaller share of a job's bytes do not make a difference."""
+
+
+class PublishedRecord(NamedTuple):
+    """The record that a profile was published as."""
+
+    profile: JobProfile
+    members: Mapping[str, str]
+    """Address -> member, when it was made."""
+    content: Profile
 
 
 class PublishedProfile(NamedTuple):
-    """What is told of a job."""
+    """What is published of a job, and what speaks for something else."""
 
     profile: JobProfile
     at: float
@@ -43,17 +48,19 @@ class PublishedProfile(NamedTuple):
     other_at: float | None = None
     """Since when something else is measured, seconds; None: it is not."""
     changed_at: float = -math.inf
-    """When another measurement was told last, seconds."""
+    """When the published measurement changed last, seconds."""
     changes: int = 0
-    """How often that was soon after the one before."""
+    """How many changes in a row came within CALM_S of each other."""
     like: JobProfile | None = None
-    """The last measurement that said the same: mostly it is measured again."""
+    """The last measurement that was about the same: mostly the next one is this very object."""
+    record: PublishedRecord | None = None
+    """None: not published as it is now."""
 
     @property
-    def patience_s(self) -> float:
-        """How long something else has to be said."""
+    def confirm_s(self) -> float:
+        """How long something else has to be measured before it is published."""
         known = self.profile.confidence > 0
-        return AGAIN_S * 2 ** min(self.changes, DOUBLINGS) if known else AGAIN_S
+        return CONFIRM_S * 2 ** min(self.changes, MAX_DOUBLINGS) if known else CONFIRM_S
 
 
 def step(
@@ -64,17 +71,17 @@ def step(
     *,
     turn: bool = True,
 ) -> dict[str, PublishedProfile]:
-    """What to tell of the jobs in `measured`, and what is kept in mind of others for a while.
+    """Return what to publish of the jobs in `measured`, and what is kept of others for KEEP_S.
 
-    `elsewhere`: job -> what the cluster knows of it; None: nothing.  `turn`: whether what changed
-    lately may change again now.
+    `elsewhere`: job -> what other hosts measured of it, or None; `now`: seconds; `turn`: whether
+    what changed lately may change again now.
     """
-    told = {job: one for job, one in held.items() if now - one.at <= KEEP_S}
+    published = {job: one for job, one in held.items() if now - one.at <= KEEP_S}
     for one in measured:
         guessed = one.confidence <= 0
         fresh = _fitted(one, elsewhere(one.job)) if guessed else one
-        told[one.job] = _next(told.get(one.job), fresh, now, turn=turn)
-    return told
+        published[one.job] = _next(published.get(one.job), fresh, now, turn=turn)
+    return published
 
 
 def _next(
@@ -88,48 +95,15 @@ def _next(
     guess, was_guess = fresh.confidence <= 0, old.confidence <= 0
     if guess != was_guess:
         return before if guess else PublishedProfile(fresh, now, changed_at=now, like=fresh)
-    if _alike(old, fresh, OTHER_GUESS if guess else OTHER):
+    if _alike(old, fresh, GUESS_FACTOR if guess else MEASURED_FACTOR):
         return before._replace(at=now, other_at=None, like=fresh)
     since = now if before.other_at is None else before.other_at
     better = guess and not old.comm_start_s and fresh.comm_start_s > 0
     restless = now - before.changed_at < CALM_S
-    if better or (now - since >= before.patience_s and (turn or guess or not restless)):
+    if better or (now - since >= before.confirm_s and (turn or guess or not restless)):
         changes = before.changes + 1 if restless else 0
         return PublishedProfile(fresh, now, changed_at=now, changes=changes, like=fresh)
     return before._replace(at=now, other_at=since)
-
-
-class ProfileHysteresis:
-    """Keeps that current."""
-
-    def __init__(
-        self,
-        measured: Callable[[], Sequence[JobProfile]],
-        elsewhere: Callable[[str], JobProfile | None],
-        clock: Callable[[], float] = time.monotonic,
-        day: Callable[[], float] = time.time,
-    ) -> None:
-        """`day`: seconds, about the same on all hosts."""
-        self._measured, self._elsewhere, self._clock = measured, elsewhere, clock
-        self._held: dict[str, PublishedProfile] = {}
-        self._now: list[JobProfile] = []
-        self._due = -math.inf
-        self._day, self._turn = day, 0
-
-    def profiles(self) -> list[JobProfile]:
-        """What is told of the jobs that there are."""
-        self._look()
-        return self._now
-
-    def _look(self) -> None:
-        now = self._clock()
-        if now >= self._due:
-            self._due = now + EVERY_S
-            measured = self._measured()
-            before, self._turn = self._turn, int(self._day() // TURN_S)
-            turn = self._turn != before
-            self._held = step(self._held, measured, self._elsewhere, now, turn=turn)
-            self._now = [self._held[one.job].profile for one in measured]
 
 
 def _fitted(guess: JobProfile, known: JobProfile | None) -> JobProfile:
@@ -157,7 +131,7 @@ def _alike(one: JobProfile, other: JobProfile, factor: float) -> bool:
         and near(one.comm_start_s, other.comm_start_s)
         and near(one.work, other.work)
         and near(_sent(one), _sent(other))
-        and near(one.slowdown, other.slowdown, OTHER_SLOWDOWN)
+        and near(one.slowdown, other.slowdown, SLOWDOWN_FACTOR)
         and one.weight == other.weight
     )
 
@@ -167,5 +141,5 @@ def _sent(of: JobProfile) -> float:
 
 
 def _destinations(of: JobProfile) -> set[str]:
-    least = SMALL * _sent(of)
+    least = MINOR_SHARE * _sent(of)
     return {to for to, size in of.bytes_to if size >= least}

@@ -17,7 +17,7 @@ from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.marking.guard import Guard
 from hostcc.daemon.marking.rate_shares import RateShares, shown
 from hostcc.daemon.planning import levels
-from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.log import get_logger
 from hostcc.model import Change, Difference
@@ -33,7 +33,7 @@ NONE = WalkResult(0, 0, 0, 0)
 
 
 class LevelMarks:
-    """Marks sockets of jobs.  `made`: the plan that holds now; `name`: this host's in it."""
+    """Marks sockets of jobs."""
 
     name = "marking"
     every_s = TICK_S
@@ -41,15 +41,13 @@ class LevelMarks:
     def __init__(
         self,
         host: Host,
-        made: Callable[[], PlanResult | None],
-        name: Callable[[], str] = str,
+        plans: PlanStore,
         make_kernel: Callable[[Any], MarkKernel] = MarkKernel,
         make_guard: Callable[..., Guard] = Guard,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host = host
-        self._made = made
-        self._shares = RateShares(host, made, name)
+        self._host, self._plans = host, plans
+        self._shares = RateShares(host, plans)
         self._make_kernel = make_kernel
         self._make_guard = make_guard
         self._clock = clock
@@ -171,7 +169,7 @@ class LevelMarks:
     async def _wanted(self) -> dict[str, JobMark]:
         config, marks = self._host.config, dict[str, JobMark]()
         if config.marking.enabled:
-            dscp = levels.marks(self._made(), levels.table(config.plan, config.marking))
+            dscp = levels.marks(self._plans.current(), levels.table(config.plan, config.marking))
             force = config.marking.override
             marks = {name: JobMark(value << 2, force) for name, value in dscp.items()}
         return await self._shares.over(marks, self._clock())

@@ -7,7 +7,7 @@ starves.  A flow that meets no other is not held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hostcc.daemon.jobs.sockets import walked
 from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.supervisor import Host
 from hostcc.mltcp.params import Mode
 from hostcc.paths.marking import JobMark
@@ -77,10 +78,10 @@ def shown(mark: JobMark) -> dict[str, float]:
 
 
 class RateShares:
-    """Adds to jobs' marks what the plan that holds gives them; `name`: of this host in it."""
+    """Adds to jobs' marks what the plan in force gives them."""
 
-    def __init__(self, host: Host, made: Callable[[], PlanResult | None], name: Callable[[], str]):
-        self._host, self._made, self._name = host, made, name
+    def __init__(self, host: Host, plans: PlanStore) -> None:
+        self._host, self._plans = host, plans
         self._of: tuple[PlanResult | None, str] = (None, Hold.OFF)
         self._due = 0.0
         self._shares: dict[str, Share] = {}
@@ -89,14 +90,14 @@ class RateShares:
 
     async def over(self, marks: Mapping[str, JobMark], now: float) -> dict[str, JobMark]:
         """Those marks with shares; `now`: seconds, of any clock that rises."""
-        how, made = Hold(self._host.config.paths.shares), self._made()
+        how, made = Hold(self._host.config.paths.shares), self._plans.current()
         table = self._host.engine.table if self._host.engine is not None else None
         if how is Hold.OFF or made is None or table is None:
             self._of = (None, Hold.OFF)
             return dict(marks)
         if (made, how) != self._of or now >= self._due:
             self._of, self._due = (made, how), now + AGAIN_S
-            self._shares = of_jobs(made, self._name())
+            self._shares = of_jobs(made, self._plans.member)
             if how is Hold.WINDOW:
                 await self._look(table)
         found = dict(marks)

@@ -1,4 +1,4 @@
-"""The agent's part that follows plans: which one holds, and the weights that it gives jobs."""
+"""The agent's part that gives jobs the weights of the plan in force, and shows that plan."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ import msgspec
 
 from hostcc.daemon.jobs import views
 from hostcc.daemon.planning import levels
-from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
-from hostcc.daemon.planning.following import FollowedPlan, step
+from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.model import Difference, Plan
 from hostcc.system import malloc
 
 TICK_S = 0.25
-CALM_S = 5.0
-"""Once a plan has been there for so long, memory that it took is given back."""
+RELEASE_AFTER_S = 5.0
+"""A plan's memory is given back to the system once the plan has been there for so long."""
 
 
 class Planning:
-    """Follows the plan that the gossip has agreed on.
-
-    `standing`: which one that is; None while this host does not gossip.
-    """
+    """Gives this host's jobs the weights of the plan in force."""
 
     name = "plan"
     every_s = TICK_S
@@ -36,39 +33,36 @@ class Planning:
     def __init__(
         self,
         host: Host,
-        standing: Callable[[], AgreementStatus | None],
+        plans: PlanStore,
         clock: Callable[[], float] = time.monotonic,
         release: Callable[[], object] = malloc.release,
     ) -> None:
-        self._host = host
-        self._standing = standing
+        self._host, self._plans = host, plans
         self._clock = clock
         self._release = release
         self._released = ""
-        """Digest of the plan after which that was done."""
-        self._following = FollowedPlan()
+        """Digest of the last plan after which memory was given back."""
         self._apart_by: tuple[object, ...] = (None, None, None)
+        """What `_apart` was made from: plan, and the sections of the configuration."""
         self._apart = frozenset[str]()
-        """Jobs that share no queue, by that plan and configuration."""
+        """Jobs that share no queue."""
 
     def disabled_reason(self) -> str:
-        """Configured away?"""
-        if not self._host.config.plan.enabled:
-            return "plan.enabled is false"
-        return "" if self._host.config.gossip.enabled else "gossip.enabled is false"
+        """Return the key that keeps this host from following plans, if one does."""
+        return self._plans.disabled_reason()
 
     def start(self) -> None:
         """The first tick does it."""
 
     async def tick(self) -> None:
-        """Look which plan holds; give jobs its weights."""
-        made = self.made()
+        """Give jobs the weights of the plan in force."""
+        made = self._plans.current()
         self._weigh(made)
         self._give_back(made)
 
     def stop(self) -> None:
-        """Follow none."""
-        self._following = FollowedPlan()
+        """Take the plan's weights back."""
+        self._plans.forget()
         self._weigh(None)
 
     def verify(self) -> list[Difference]:
@@ -76,35 +70,21 @@ class Planning:
         return []
 
     def view(self) -> Mapping[str, Any]:
-        """How the plan stands, and what it says of this host's jobs."""
-        made = self.made()
+        """Show how the plan stands, and what it says of this host's jobs."""
+        made = self._plans.current()
         return {"plan": {**self._state(), "jobs": self._jobs(made)}}
 
     def answer(self, explain: str | None) -> dict[str, Any]:
-        """What `hostcc plan` shows.  Raises HostccError for a job that is in no plan."""
-        made = self.made()
+        """Answer `hostcc plan`.  Raises HostccError for a job that is in no plan."""
+        made = self._plans.current()
         shown = msgspec.to_builtins(made.plan if made is not None else Plan(""))
         answer = {"schema": views.PLAN, **shown, "state": self._state(), "explanation": None}
         if explain is not None:
             answer["explanation"] = self._explain(made, explain)
         return answer
 
-    def plan(self) -> Plan | None:
-        """The plan that holds now; None: defaults."""
-        made = self.made()
-        return made.plan if made is not None else None
-
-    def made(self) -> PlanResult | None:
-        """The same with what it was made from."""
-        if self.disabled_reason():
-            return None
-        config, now = self._host.config.plan, self._clock()
-        self._following = step(self._following, now, self._standing(), config.max_age_s)
-        return self._following.made
-
     def _state(self) -> dict[str, Any]:
-        """As of the last call of `made`."""
-        standing, now, of = self._standing(), self._clock(), self._following
+        standing, now, of = self._plans.agreement(), self._clock(), self._plans.followed
         there = of.made is not None
         return {
             "follows": of.digest if there else None,
@@ -143,13 +123,17 @@ class Planning:
         from hostcc.schedule.explain import explain
 
         if made is None:
-            raise HostccError(f"no plan: {self.disabled_reason() or self._following.why}")
+            raise HostccError(f"no plan: {self.disabled_reason() or self._plans.followed.why}")
         shown: dict[str, Any] = msgspec.to_builtins(explain(made.solution, job))
         return shown
 
     def _give_back(self, made: PlanResult | None) -> None:
-        of = self._following
-        if made is None or of.digest == self._released or self._clock() - of.since < CALM_S:
+        of = self._plans.followed
+        if (
+            made is None
+            or of.digest == self._released
+            or self._clock() - of.since < RELEASE_AFTER_S
+        ):
             return
         self._released = of.digest
         if len(made.plan.jobs) < malloc.MANY:

@@ -87,6 +87,10 @@ class Measurement:
         """What this host tells others of its jobs: measured, or guessed with a confidence of 0."""
         return self.traffic.profiles()
 
+    def weights(self) -> dict[str, float]:
+        """Return job -> weight, of all jobs that there are, measured or not."""
+        return {job.name: job.weight for job in self.jobs()}
+
     def latest(self, name: str) -> JobProfile | None:
         """What was measured of one job, with where in its iterations it is now."""
         return self.traffic.latest(name)

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from hostcc.daemon.gossip.rdma_profiles import assumed, period_s
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 
 UNKNOWN_RATE = 1.25e9
 """Bytes per second of links of which nothing is known: all the same, so that they count alike."""
 OTHERS = 0.5
 """Of a link beyond this host that is left to it, as a guess: other hosts use it, too."""
-ASSUMED_FLOP_PER_S = 1e12
-"""Of a job whose work is unknown: all the same, so that weights and traffic decide."""
 LEAST_RATE = 1e3
 """Bytes per second; who sends less sends nothing."""
 
@@ -59,7 +58,7 @@ def view(
         key = f"{way.job}/{way.device}/{way.source}", way.destination
         paths = tuple(replace(p, links=(*inside.get(way, ()), *p.links)) for p in table.paths)
         whole[key] = PathTable(*key, paths)
-        size = rate * period(profiles.get(way.job))
+        size = rate * period_s(profiles.get(way.job))
         flows.append(
             Flow(way.flow, way.job, *key, bytes=size, protocol="roce",
                  path=on.get(way, ""))
@@ -86,19 +85,3 @@ def _unknown(way: QueuePairRoute) -> PathTable:
 def _once(flows: Iterable[Flow]) -> Iterable[Flow]:
     """Two devices with one address cannot be told apart by the flow's name."""
     return {flow.id: flow for flow in flows}.values()
-
-
-def period(profile: JobProfile | None) -> float:
-    """Seconds of an iteration, as far as that is known."""
-    return profile.period_s if profile is not None and profile.period_s else 1.0
-
-
-def assumed(job: str, measured: JobProfile | None, weight: float) -> JobProfile:
-    """What to plan by: what was measured, and guesses for what was not."""
-    iteration = period(measured)
-    known = measured or JobProfile(job, iteration, 0.0, 0.0, 1.0)
-    work = known.work or ASSUMED_FLOP_PER_S * max(1.0, known.gpus) * iteration
-    return JobProfile(
-        job, known.compute_s, min(known.comm_start_s, known.compute_s), work,
-        max(1.0, known.gpus), weight=weight,
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the other hosts are told of jobs' queue pairs: flows, ways, guessed profiles.  Pure."""
+"""What other hosts are told of jobs' queue pairs: flows and the paths they can take.  Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hostcc.coord.core.payloads import MAX_HOPS
-from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, QueuePairRoute, assumed, period
+from hostcc.daemon.gossip.rdma_profiles import RdmaRates, period_s
+from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, QueuePairRoute
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.model import Flow, JobProfile, Path, PathTable
 from hostcc.paths.packets import ROCE_PORT
@@ -15,8 +16,6 @@ from hostcc.paths.packets import ROCE_PORT
 ROCE = "roce"
 DIRECT = "direct"
 """The way to an end to which no paths are known: over the links of both ends."""
-CLEARLY = 2.0
-"""Times as much is clearly more."""
 
 
 def flow_id(way: QueuePairRoute) -> str:
@@ -48,7 +47,7 @@ def beside(
         flows.append(
             Flow(
                 flow_id(way), way.job, src, way.destination,
-                bytes=rate * period(profiles.get(way.job)), protocol=ROCE, src_port=port,
+                bytes=rate * period_s(profiles.get(way.job)), protocol=ROCE, src_port=port,
                 dst_port=ROCE_PORT, path=path,
             )
         )  # fmt: skip
@@ -60,51 +59,14 @@ def beside(
     return RdmaFlows(tuple(flows), ways, dict(capacities))
 
 
-def known(
-    measured: Iterable[JobProfile], rates: Mapping[QueuePairRoute, float]
-) -> tuple[list[JobProfile], dict[str, dict[str, float]]]:
-    """What says something of jobs' iterations, and job -> destination -> RDMA bytes per second.
-
-    A mere guess from what a job sends by sockets says nothing unless that is clearly more than by
-    RDMA: sockets that only keep processes in step come and go as they like, and software RDMA is
-    seen twice, by its queue pairs and as packets.
-    """
+def rates_by_job(rates: Mapping[QueuePairRoute, float]) -> RdmaRates:
+    """Return job -> destination -> bytes per second, of the ways that something is sent on."""
     to: dict[str, dict[str, float]] = {}
     for way, rate in rates.items():
         if rate >= LEAST_RATE:
             job = to.setdefault(way.job, {})
             job[way.destination] = job.get(way.destination, 0.0) + rate
-
-    def counts(one: JobProfile) -> bool:
-        if one.confidence > 0 or one.work or one.job not in to:
-            return True
-        beside_it = sum(size for _, size in one.bytes_to) / one.period_s if one.period_s else 0.0
-        return beside_it > CLEARLY * sum(to[one.job].values())
-
-    return [one for one in measured if counts(one)], to
-
-
-def profiles(
-    measured: Iterable[JobProfile],
-    rates: Mapping[QueuePairRoute, float],
-    weights: Mapping[str, float],
-) -> list[JobProfile]:
-    """What others are told of jobs: `measured`, and guesses of what is not known of those that
-    send by RDMA.  A job of which nothing was measured has a confidence of 0."""
-    those, to = known(measured, rates)
-    made = []
-    for one in those:
-        unknown = one.job in to and not one.work
-        made.append(replace(one, work=assumed(one.job, one, one.weight).work) if unknown else one)
-    guessed = to.keys() - {one.job for one in made}
-    return made + [
-        replace(
-            assumed(job, None, weights.get(job, 1.0)),
-            period_s=period(None), confidence=0.0,
-            bytes_to=tuple((end, rate * period(None)) for end, rate in sorted(to[job].items())),
-        )
-        for job in sorted(guessed)
-    ]  # fmt: skip
+    return to
 
 
 def planned(

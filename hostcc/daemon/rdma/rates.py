@@ -17,7 +17,7 @@ from hostcc.model import JobProfile
 
 WINDOW_S = 30.0
 """Of the newest counts, seconds, that a rate is the mean of.  What changes is told within this and
-`steady.AGAIN_S`, as far as it differs by more than `steady.OTHER_GUESS`."""
+`hysteresis.CONFIRM_S`, as far as it differs by more than `hysteresis.GUESS_FACTOR`."""
 LATELY_S = 3.0
 """The same of what is shown, not told."""
 

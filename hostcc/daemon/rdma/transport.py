@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hostcc.daemon.changes import kinds
+from hostcc.daemon.gossip import rdma_profiles
+from hostcc.daemon.gossip.profile_store import ProfileStore
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.rdma import queue_pair_records, shim_plan
 from hostcc.daemon.rdma.pacing import Sizes, pacing
 from hostcc.daemon.rdma.pairs import Pair
@@ -22,13 +25,10 @@ from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.measure.rdma import read_ports
-from hostcc.model import ClusterView, Difference, JobProfile, Plan
+from hostcc.model import ClusterView, Difference, Plan
 from hostcc.verbs import plan as shared
 from hostcc.verbs.counts import sweep
 from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
-
-if TYPE_CHECKING:
-    from hostcc.daemon.planning.agreement_status import PlanResult
 
 log = get_logger("rdma")
 
@@ -40,11 +40,7 @@ MBIT = 125_000.0
 
 
 class Transport:
-    """Publishes a plan in shared memory, keeps it alive, and reads what jobs counted.
-
-    `profiles`: what was measured of jobs; `cluster`: the plan that hosts agree on, if one holds;
-    `member`: what this host is called in it.
-    """
+    """Publishes a plan in shared memory, keeps it alive, and reads what jobs counted."""
 
     name = "rdma-plan"
 
@@ -52,14 +48,13 @@ class Transport:
         self,
         host: Host,
         looking: SenderTracker,
-        profiles: Callable[[], Sequence[JobProfile]],
-        cluster: Callable[[], PlanResult | None],
+        profiles: ProfileStore,
+        plans: PlanStore,
         ways: PathTables | None = None,
-        member: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host, self._looking = host, looking
-        self._profiles, self._cluster, self._member = profiles, cluster, member
+        self._profiles, self._plans = profiles, plans
         self._ways = ways or PathTables()
         self._clock = clock
         self._region: PlanRegion | None = None
@@ -100,6 +95,7 @@ class Transport:
         assert self._region is not None
         self._region.beat()
         if self._looking.look():
+            self._profiles.rdma = queue_pair_records.rates_by_job(self._looking.rates)
             self._learned = self._sizes.take(self._looking.senders)
             self._find_ways()
             await self._plan()
@@ -111,6 +107,7 @@ class Transport:
         """Tell nobody anything: the shims go out of the way at once."""
         self._ways.stop()
         self._looking.forget()
+        self._profiles.rdma = {}
         self._view, self._local, self._told, self._told_to = None, None, {}, {}
         self.shared = RdmaFlows()
         if self._region is not None:
@@ -152,10 +149,6 @@ class Transport:
             "HOSTCC_PCIE_SEMAPHORES": config.pcie.semaphores,
         }
 
-    def profiles(self) -> list[JobProfile]:
-        """What the others are told of jobs: measurements, and guesses of those with RDMA."""
-        return queue_pair_records.profiles(self._profiles(), self._looking.rates, self._weights())
-
     # Deciding.
 
     def _find_ways(self) -> None:
@@ -170,7 +163,8 @@ class Transport:
         """This host's own plan, for jobs that the cluster's does not name."""
         weights = self._weights()
         rates, looking = self._looking.rates, self._looking
-        profiles = {one.job: one for one in queue_pair_records.known(self._profiles(), rates)[0]}
+        measured = rdma_profiles.informative(self._profiles.steady(), self._profiles.rdma)
+        profiles = {one.job: one for one in measured}
         inside = {way: looking.inside.get((way.job, way.device), ()) for way in rates}
         known, on = {**looking.capacities, **self._own_links()}, self._paths_now()
         tables = self._ways.tables
@@ -241,10 +235,10 @@ class Transport:
         }
         params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
         rates, senders = self._device_rates, self._looking.senders
-        made = self._cluster()
+        made = self._plans.current()
         known = ShimInputs(
             cluster=made.plan if made is not None else None,
-            member=self._member(),
+            member=self._plans.member,
             stays=made.stays if made is not None else (),
             local=self._local,
             tables=self._ways.tables,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.gossip.cluster import Cluster
-from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.gossip.profile_store import ProfileStore
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.steering.elephants import flow_id
 from hostcc.daemon.steering.kernel_hooks import planned as planned_changes
 from hostcc.daemon.steering.nics import nics
@@ -20,7 +21,7 @@ from hostcc.daemon.steering.steer_task import SteerTask
 from hostcc.daemon.steering.survey_task import SurveyTask
 from hostcc.daemon.steering.telemetry_records import Records, TelemetryListener
 from hostcc.daemon.supervisor import Host, Part
-from hostcc.model import Change, JobProfile
+from hostcc.model import Change
 from hostcc.paths.exchange_types import FlowKey
 
 SHOWN = 1000
@@ -34,20 +35,21 @@ class SteeringParts:
         self,
         host: Host,
         cluster: Cluster,
-        profiles: Callable[[], Sequence[JobProfile]],
-        made: Callable[[], PlanResult | None],
+        profiles: ProfileStore,
+        plans: PlanStore,
         more: Callable[[], RdmaFlows] = RdmaFlows,
-        latest: Callable[[str], JobProfile | None] = lambda _: None,
     ) -> None:
-        """`profiles`: what is told of jobs; `latest`: what was measured of one last."""
+        """`more`: flows of queue pairs."""
         self.picture = SteeringState()
         records = Records()
         self.listening = TelemetryListener(host, records)
         self.finding = SurveyTask(
-            host, cluster, self.picture, profiles, self.shown,
+            host, cluster, self.picture, profiles.steady, self.shown,
             lambda config: explorer(config, records), more,
         )  # fmt: skip
-        self.steer = SteerTask(host, cluster, self.finding, self.picture, made, latest)
+        self.steer = SteerTask(
+            host, cluster, self.finding, self.picture, plans.current, profiles.latest
+        )
 
     @property
     def parts(self) -> list[Part]:

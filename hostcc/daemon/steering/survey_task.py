@@ -15,6 +15,7 @@ from hostcc.coord.core.payloads import (
     LINKS,
     MAX_ADDRESSES,
     PATHS,
+    PROFILE,
     Addresses,
     Flows,
     Paths,
@@ -146,7 +147,11 @@ class SurveyTask:
 
     def view(self) -> Mapping[str, Any]:
         """Where there are how many paths; what could not be told."""
-        untold = {f"{kind} {key}".strip(): why for (kind, key), why in self._cluster.untold.items()}
+        untold = {
+            f"{kind} {key}".strip(): why
+            for (kind, key), why in self._cluster.untold.items()
+            if kind != PROFILE  # shown with the gossip
+        }
         return {"routing": self._shown(), **self._counts, "untold": untold}
 
     def doubt(self, targets: Iterable[Target], reason: str) -> None:

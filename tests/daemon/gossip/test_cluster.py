@@ -33,16 +33,18 @@ class Host:
     """A cluster as one host sees it; `service` may be another one later, or none."""
 
     def __init__(self, service: GossipService | None) -> None:
+        self.cluster = Cluster()
         self.service = service
-        self._last: Any = None
-        self.cluster = Cluster(self._member)
 
-    def _member(self) -> Any:
-        if self.service is None:
-            return None
-        if self._last is None or self._last.service is not self.service:
-            self._last = SimpleNamespace(service=self.service)
-        return self._last
+    @property
+    def service(self) -> GossipService | None:
+        return self._service
+
+    @service.setter
+    def service(self, service: GossipService | None) -> None:
+        self._service = service
+        member: Any = SimpleNamespace(service=service)
+        self.cluster.member = member if service is not None else None
 
 
 @asynccontextmanager

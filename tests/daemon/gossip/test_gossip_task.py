@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,16 +19,24 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.gossip import GossipConfig
 from hostcc.coord.core.payloads import PROFILE, Profile
 from hostcc.daemon.gossip import profile_records
+from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
+from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.supervisor import Supervisor
 from hostcc.errors import HostccError
 from hostcc.model import JobProfile
 from tests.coord.members import make_keys, until
+from tests.daemon.gossip.sources import ToySource
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
 MEASURED = JobProfile("train", compute_s=0.2, comm_start_s=0.1, work=1e12, gpus=1.0, period_s=0.3)
+
+
+def hasty_clock() -> float:
+    """A change is confirmed within a tick."""
+    return 60.0 * time.monotonic()
 
 
 def free_port() -> int:
@@ -52,9 +61,10 @@ class Site:
         )
         self.host = ToyHost(folder, Config(agent=OWN, gossip=gossip))
         self.measured: list[JobProfile] = []
-        self.part = Gossip(
-            self.host, lambda: self.measured, lambda: {one.job for one in self.measured}
-        )
+        self.cluster = Cluster()
+        source = ToySource(lambda: self.measured)
+        profiles = ProfileStore(source, self.cluster, hasty_clock, hasty_clock)
+        self.part = Gossip(self.host, self.cluster, profiles)
         self.part.every_s = 0.05
         self.parts = Supervisor([self.part])
 
@@ -103,10 +113,10 @@ async def test_two_agents_share_profiles_and_agree(pair: tuple[Site, Site]) -> N
     other.measured = [replace(MEASURED, work=3e12)]
     async with running(one, other):
         await until(lambda: one.states() == {"b": "alive"} and other.states() == {"a": "alive"})
-        await until(both(pair, lambda site: len(site.part._member._published) == 1))  # type: ignore[union-attr]
+        await until(both(pair, lambda site: site.cluster.told(PROFILE, "train") is not None))
         await until(both(pair, lambda site: site.gossip["agreed"] and not site.gossip["missing"]))
         await until(lambda: one.gossip["active"] == other.gossip["active"] != "")
-        member = one.part._member
+        member = one.cluster.member
         assert member is not None
         await until(lambda: member.service.coordinator.plan is not None)
         # A plan that was made before the other's profile came has this one's alone.

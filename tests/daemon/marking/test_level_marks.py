@@ -17,9 +17,8 @@ from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
 from hostcc.daemon.marking.level_marks import WALK_S, LevelMarks
-from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.paths.marking import JobMark, WalkResult
-from tests.daemon.planning.made import made
+from tests.daemon.planning.made import ToyPlans, made
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit
@@ -85,14 +84,13 @@ class World:
         config = Config(agent=OWN, marking=MarkingConfig(enabled=True), job=(rule,))
         self.host = ToyHost(folder, config)
         self.table = self.host.act()
-        self.made: PlanResult | None = made()
+        self.plans = ToyPlans(made())
         self.kernels: list[Kernel] = []
         self.guards: list[Guard] = []
         self.now = 0.0
         self.part = LevelMarks(
             self.host,
-            lambda: self.made,
-            str,
+            self.plans,
             self.kernel,  # type: ignore[arg-type]
             self.guard,  # type: ignore[arg-type]
             lambda: self.now,
@@ -150,11 +148,11 @@ def test_jobs_of_the_plan_are_marked_and_walked_over(world: World) -> None:
 def test_a_new_plan_is_brought_to_sockets_at_once(world: World) -> None:
     a = world.job("a")
     kernel = world.start()
-    world.made = made("e", first="b")
+    world.plans.result = made("e", first="b")
     world.tick()
     assert kernel.walks[-1] == {a: LOW}
     assert world.journalled() == {"job-mark:a": {"dscp": 32}}
-    world.made = None
+    world.plans.result = None
     world.tick()
     assert kernel.walks[-1] == {}
     assert kernel.groups == set()
@@ -179,7 +177,7 @@ def test_ports_of_a_job_by_rule(world: World) -> None:
     plan = made()
     (first, *_) = plan.plan.jobs
     renamed = replace(plan.plan, jobs=(replace(first, job="svc"),))
-    world.made = replace(plan, plan=renamed)
+    world.plans.result = replace(plan, plan=renamed)
     world.tick()
     assert (kernel.ports, kernel.root) == ({(7, False): svc}, world.table.tree.root)
     assert kernel.walks[-1] == {svc: HIGH}

@@ -27,6 +27,7 @@ from hostcc.model import Path as Way
 from hostcc.paths.marking import JobMark
 from hostcc.paths.shares import LEAST_WINDOW, Hold
 from hostcc.schedule.problem import build
+from tests.daemon.planning.made import ToyPlans
 from tests.daemon.profiling.hosts import OWN, ToyHost
 from tests.schedule.views import job
 
@@ -96,8 +97,8 @@ class World:
         table = self.host.act()
         for name in ("x", "y"):
             table.register(name, JobRequest(), os.getpid())
-        self.made: PlanResult | None = made({"x": (1e6, ("fast",)), "y": (2e6, ("fast",))})
-        self.shares = RateShares(self.host, lambda: self.made, lambda: "a")
+        self.plans = ToyPlans(made({"x": (1e6, ("fast",)), "y": (2e6, ("fast",))}), "a")
+        self.shares = RateShares(self.host, self.plans)
 
     def over(self, marks: dict[str, JobMark], now: float) -> dict[str, JobMark]:
         return asyncio.run(self.shares.over(marks, now))
@@ -118,7 +119,7 @@ def test_by_pacing_where_nothing_else_paces(tmp_path: Path) -> None:
     assert world.over({"x": mark}, 0.0) == {
         "x": replace(mark, pace_bps=1e6), "y": JobMark(pace_bps=2e6),
     }  # fmt: skip
-    world.made = None  # no plan holds
+    world.plans.result = None  # no plan holds
     assert world.over({"x": mark}, 0.0) == {"x": mark}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planner import Planner
 from tests.schedule.views import job, one_link
 
@@ -27,3 +28,17 @@ def standing(plan: PlanResult | None, now: float = 0.0, **more: Any) -> Agreemen
     digest = plan.plan.digest if plan is not None else ""
     at = AgreementStatus(digest, digest, True, (), 1, plan, at=now)
     return replace(at, **more)
+
+
+class ToyPlans(PlanStore):
+    """A plan that is in force as long as the test says."""
+
+    def __init__(self, result: PlanResult | None = None, member: str = "") -> None:
+        self.result, self.name = result, member
+
+    @property
+    def member(self) -> str:
+        return self.name
+
+    def current(self) -> PlanResult | None:
+        return self.result

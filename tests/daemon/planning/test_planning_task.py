@@ -17,6 +17,7 @@ from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.agreement_status import AgreementStatus
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planning_task import Planning
 from hostcc.errors import HostccError
 from hostcc.mltcp.params import Mode
@@ -31,6 +32,8 @@ CONFIG = Config(agent=OWN, gossip=GossipConfig(enabled=True))
 class World:
     """A host with jobs a (its owner wishes 3) and c, and a member that stands somewhere."""
 
+    name = "here"
+
     def __init__(self, folder: Path) -> None:
         self.host = ToyHost(folder, CONFIG)
         self.table = self.host.act()
@@ -39,10 +42,13 @@ class World:
         self.now = 0.0
         self.standing: AgreementStatus | None = standing(made())
         self.released: list[float] = []
+        self.plans = PlanStore(self.host, self, lambda: self.now)
         self.part = Planning(
-            self.host, lambda: self.standing, lambda: self.now,
-            lambda: self.released.append(self.now),
-        )  # fmt: skip
+            self.host, self.plans, lambda: self.now, lambda: self.released.append(self.now)
+        )
+
+    def agreement(self) -> AgreementStatus | None:
+        return self.standing
 
     def configure(self, **sections: Any) -> None:
         self.host.config = msgspec.structs.replace(self.host.config, **sections)
@@ -127,11 +133,11 @@ def test_a_static_weight_is_left_alone(world: World) -> None:
 
 def test_a_plan_that_is_too_old_is_none(world: World) -> None:
     world.tick()
-    assert world.part.plan() is not None
+    assert world.plans.plan() is not None
     world.now = 29.0
-    assert world.part.plan() is not None
+    assert world.plans.plan() is not None
     world.now = 31.0
-    assert world.part.plan() is None
+    assert world.plans.plan() is None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +149,7 @@ def test_a_plan_that_is_too_old_is_none(world: World) -> None:
 )
 def test_configured_away(world: World, section: dict[str, Any], why: str) -> None:
     world.configure(**section)
-    assert (world.part.disabled_reason(), world.part.plan()) == (why, None)
+    assert (world.part.disabled_reason(), world.plans.plan()) == (why, None)
     with pytest.raises(HostccError, match=why):
         world.part.answer("a")
 

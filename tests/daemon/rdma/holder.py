@@ -12,13 +12,15 @@ from pathlib import Path
 
 from hostcc.daemon.rdma.transport import Transport
 from hostcc.verbs.plan import Pacing, RdmaJob
+from tests.daemon.gossip.sources import no_profiles
+from tests.daemon.planning.made import ToyPlans
 from tests.daemon.rdma.world import World
 
 
 async def live(folder: Path) -> None:
     world = World(folder)
     world.job("job")
-    part = Transport(world.host, world.looking, list, lambda: None)
+    part = Transport(world.host, world.looking, no_profiles(), ToyPlans())
     part.start()
     assert part._region is not None
     slow = RdmaJob("job", pacing=Pacing(1e6, 1 << 40, (1.0,) * 33))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.coord.core.payloads import encode
+from hostcc.daemon.gossip.rdma_profiles import merged
 from hostcc.daemon.rdma import queue_pair_records
 from hostcc.daemon.rdma.pairs import Senders
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
@@ -84,5 +85,5 @@ def test_garbage_in_counters_harms_nobody(tmp_path: Path, seed: int) -> None:
     names = {pair: f"m{number}" for number, pair in enumerate(more.tables)}
     assert all(encode(told) for told in rdma_flows.flows({}, more, names, {}, 1.0).values())
     assert all(encode(told) for told in rdma_flows.paths(more, names).values())
-    assert [one.job for one in queue_pair_records.profiles((), ways, {})] == ["train"]
+    assert [one.job for one in merged((), queue_pair_records.rates_by_job(ways), {})] == ["train"]
     scheduled(view(ways, {}, {}, {}, {}, {}, {}))

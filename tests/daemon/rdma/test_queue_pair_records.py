@@ -14,8 +14,10 @@ from hostcc.coord.core.payloads import MAX_HOPS, Links
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
 from hostcc.coord.view import build
+from hostcc.daemon.gossip.rdma_profiles import informative, merged
 from hostcc.daemon.rdma import queue_pair_records, shim_plan
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
+from hostcc.daemon.rdma.queue_pair_records import rates_by_job
 from hostcc.daemon.rdma.shim_plan import ShimInputs
 from hostcc.daemon.steering import rdma_flows
 from hostcc.daemon.steering.flow_records import FarEnds, links
@@ -73,7 +75,7 @@ def test_without_a_known_path_the_ends_are_told() -> None:
 def test_guesses_are_marked_as_such() -> None:
     rates = {way("a"): 1e9, way("b"): 1e9, way("c"): 1.0}
     measured = JobProfile("b", 0.1, 0.05, 7e12, 8.0, period_s=0.2)
-    own, guess = queue_pair_records.profiles([measured], rates, {"a": 4.0})
+    own, guess = merged([measured], rates_by_job(rates), {"a": 4.0})
     assert own == measured
     assert (guess.job, guess.weight, guess.confidence) == ("a", 4.0, 0.0)
     assert guess.bytes_to == ((DST, 1e9),)
@@ -83,7 +85,7 @@ def test_guesses_are_marked_as_such() -> None:
 def test_work_that_is_unknown_is_guessed() -> None:
     """Else a plan would do nothing for the job; of those that send no RDMA nothing is changed."""
     measured = [JobProfile(job, 0.1, 0.05, 0.0, 8.0, period_s=0.2) for job in "az"]
-    first, second = queue_pair_records.profiles(measured, {way("a"): 1e9}, {})
+    first, second = merged(measured, rates_by_job({way("a"): 1e9}), {})
     assert (first.work, first.period_s, first.confidence) == (1.6e12, 0.2, 1.0)
     assert second.work == 0.0
 
@@ -93,12 +95,12 @@ def test_what_sockets_beside_rdma_seem_to_do_is_no_iteration() -> None:
     aside = JobProfile(
         "a", 0.3, 0.3, 0.0, 1.0, period_s=0.4, bytes_to=((DST, 1e5),), confidence=0.0
     )
-    rates = {way("a"): 1e9}
+    rates = rates_by_job({way("a"): 1e9})
     views = []
     for period, size in ((0.2, 1e5), (0.4, 1e5), (3.0, 4e9)):
         guess = replace(aside, compute_s=period, period_s=period, bytes_to=((DST, size),))
-        (told,) = queue_pair_records.profiles([guess], rates, {})
-        views.append((told, queue_pair_records.known([guess], rates)))
+        (told,) = merged([guess], rates, {})
+        views.append((told, informative([guess], rates)))
         assert (told.period_s, told.bytes_to) == (1.0, ((DST, 1e9),))
     assert all(one == views[0] for one in views)
     for one in (
@@ -107,7 +109,7 @@ def test_what_sockets_beside_rdma_seem_to_do_is_no_iteration() -> None:
         replace(aside, bytes_to=((DST, 1e9),)),  # clearly more than by RDMA
         replace(aside, job="b"),
     ):
-        assert queue_pair_records.known([one], rates)[0] == [one]
+        assert informative([one], rates) == [one]
 
 
 def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], QueuePairRoute]:
@@ -121,7 +123,7 @@ def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Qu
         {own: 1e9}, {(source, TO): PathTable(source, TO, ways)}, {}, {f"{source}>": 12e9}, {},
         {own: (on, 50000)},
     )  # fmt: skip
-    (guess,) = queue_pair_records.profiles((), {own: 1e9}, {})
+    (guess,) = merged((), rates_by_job({own: 1e9}), {})
     ends = FarEnds().update(more.pairs(OWNERS))
     told = rdma_flows.paths(more, ends)
     capacities = dict(

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from hostcc.coord.core.payloads import Flows
-from hostcc.daemon.gossip.hysteresis import AGAIN_S, OTHER_GUESS
+from hostcc.daemon.gossip.hysteresis import CONFIRM_S, GUESS_FACTOR
+from hostcc.daemon.gossip.rdma_profiles import merged
 from hostcc.daemon.rdma import queue_pair_records
 from hostcc.daemon.rdma.pairs import Pair, Sender
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
@@ -80,7 +81,7 @@ def test_a_hundred_readings_that_jitter_are_one_view(seed: int) -> None:
         seen = view(now, {(SRC, DST): TABLE}, {}, {}, {}, {}, {})
         if at > 1:
             views.append(seen)
-            told.append((last, queue_pair_records.profiles((), now, {})))
+            told.append((last, merged((), queue_pair_records.rates_by_job(now), {})))
     assert len(views) == 100
     assert all(one == views[0] for one in views)
     assert all(one == told[0] for one in told)
@@ -98,7 +99,7 @@ def test_iterations_of_seconds_are_one_rate(period: int, length: int) -> None:
     job, sends = Job(), bursts(period, length)
     told = [job.look(sends(at)) for at in range(200)][int(WINDOW_S) :]
     assert len(set(told)) == 1
-    assert GB / OTHER_GUESS < told[0] < GB * OTHER_GUESS
+    assert GB / GUESS_FACTOR < told[0] < GB * GUESS_FACTOR
 
 
 @pytest.mark.parametrize("factor", [0.1, 0.5, 1.6, 2.0, 10.0])
@@ -106,10 +107,10 @@ def test_a_real_change_is_told_within_its_bound(factor: float) -> None:
     job = Job()
     for _ in range(40):
         job.look(GB)
-    told = [job.look(factor * GB) for _ in range(int(WINDOW_S + AGAIN_S) + 60)]
-    late = told[int(WINDOW_S + AGAIN_S) + 1 :]
+    told = [job.look(factor * GB) for _ in range(int(WINDOW_S + CONFIRM_S) + 60)]
+    late = told[int(WINDOW_S + CONFIRM_S) + 1 :]
     assert len(set(late)) == 1  # and stays
-    assert factor * GB / OTHER_GUESS < late[0] < factor * GB * OTHER_GUESS
+    assert factor * GB / GUESS_FACTOR < late[0] < factor * GB * GUESS_FACTOR
     assert len(set(told)) <= 6
 
 
@@ -117,7 +118,7 @@ def test_ten_times_the_traffic_is_seen_soon() -> None:
     job = Job()
     before = [job.look(GB) for _ in range(40)]
     after = [job.look(10 * GB) for _ in range(6)]
-    assert after[-1] > OTHER_GUESS * before[-1]
+    assert after[-1] > GUESS_FACTOR * before[-1]
 
 
 def test_what_is_sent_lately_is_not_held() -> None:
@@ -133,5 +134,5 @@ def test_who_stops_is_forgotten_and_who_begins_is_told_at_once() -> None:
     job = Job()
     assert not any(job.look(0.0) for _ in range(10))
     assert job.look(GB) > 0.0
-    told = [job.look(0.0) for _ in range(int(WINDOW_S + AGAIN_S) + 2)]
+    told = [job.look(0.0) for _ in range(int(WINDOW_S + CONFIRM_S) + 2)]
     assert told[-1] == 0.0

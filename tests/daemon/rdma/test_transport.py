@@ -23,6 +23,8 @@ from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.schedule.plan import Options, solved
 from hostcc.verbs import plan as shared
+from tests.daemon.gossip.sources import no_profiles
+from tests.daemon.planning.made import ToyPlans
 from tests.daemon.rdma.world import HERE, RATE, THERE, Process, World
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -67,14 +69,15 @@ class Stage:
     def __init__(self, folder: Path, **rdma: Any) -> None:
         self.world = World(folder, **rdma)
         self.network = Network()
-        self.made: PlanResult | None = None
+        self.plans = ToyPlans(member="me")
+        self.profiles = no_profiles()
         self.sending: dict[str, tuple[Process, int]] = {}
         """Job -> its process, and bytes per second."""
         self.sent: dict[str, int] = {}
         world = self.world
         self.part = Transport(
-            world.host, world.looking, list, lambda: self.made,
-            PathTables(self.network, lambda: world.now), lambda: "me", lambda: world.now,
+            world.host, world.looking, self.profiles, self.plans,
+            PathTables(self.network, lambda: world.now), lambda: world.now,
         )  # fmt: skip
 
     def run(self, seconds: int) -> None:
@@ -174,16 +177,18 @@ def test_the_clusters_plan_is_followed(stage: Stage) -> None:
     two_jobs(stage)
     stage.network.ways = ["left", "right"]
     flow = f"me/{queue_pair_records.flow_id(RdmaWay('a', 'mlx5_0', HERE, THERE))}"
-    stage.made = made(flow, "right", 2)
+    stage.plans.result = made(flow, "right", 2)
     stage.part.start()
     stage.run(4)
     assert stage.told().ports("a") == PORTS["right"]
     assert stage.told().jobs["a"].level == 2
-    stage.made = replace(made(flow, "left", 3), stays=frozenset({flow}))  # of a view before that
+    stage.plans.result = replace(
+        made(flow, "left", 3), stays=frozenset({flow})
+    )  # of a view before that
     stage.run(1)
     assert stage.told().ports("a") == PORTS["right"]
     assert stage.told().jobs["a"].level == 3
-    stage.made = made(flow, "left", 3)
+    stage.plans.result = made(flow, "left", 3)
     stage.run(1)
     assert stage.told().ports("a") == PORTS["left"]
 
@@ -204,11 +209,11 @@ def test_the_others_are_told(stage: Stage) -> None:
     assert set(flows) == {"a", "b"}
     assert {one.path for one in flows.values()} == {"left", "right"}
     assert flows["a"].dst == THERE
-    assert [one.job for one in stage.part.profiles()] == ["a", "b"]
+    assert [one.job for one in stage.profiles.published()] == ["a", "b"]
     assert stage.part.shared.capacities[f"{HERE}>"] == RATE
     stage.part.stop()
     assert not stage.part.shared.flows
-    assert not stage.part.profiles()
+    assert not stage.profiles.published()
 
 
 def test_classes_are_the_operators(tmp_path: Path) -> None:
@@ -273,7 +278,7 @@ def test_what_a_killed_agent_left_goes(stage: Stage) -> None:
     again = Journal(journal.path.parent)  # as the next agent reads it
     again.open()
     stage.world.host.journal = again
-    other = Transport(stage.world.host, stage.world.looking, list, lambda: None)
+    other = Transport(stage.world.host, stage.world.looking, no_profiles(), ToyPlans())
     other.start()
     assert not old.exists()
     assert f"rdma-plan:{old}" not in again.active
