@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_
-from typing import Any, NamedTuple
+from typing import Any
 
 from hostcc.daemon.profiling.guess import Guess, guess
 from hostcc.daemon.profiling.live_jobs import LiveJob
@@ -22,9 +21,6 @@ from hostcc.model import JobProfile
 
 UNEVEN = 0.03
 """Iterations whose times differ by more (MeasuredProfile.spread) do not lie on each other."""
-
-Parts = dict[Address, tuple[float, float]]
-"""Of what is sent and received, by destination, in hundredths."""
 
 
 @dataclass(frozen=True)
@@ -72,56 +68,6 @@ def known(job: LiveJob, track: Track, beside: JobFacts) -> JobKnowledge:
         flop=work.flop,
     )
     return JobKnowledge(job, track, beside, work, measured)
-
-
-class _CacheEntry(NamedTuple):
-    sources: tuple[object, ...]
-    """Objects that are replaced when they are others, never changed."""
-    to: object
-    parts: Parts
-    known: JobKnowledge
-
-
-class JobKnowledgeCache:
-    """`known` of each job, put together anew when something of it is: many ask twice a second, and
-    most looks at a job's bins find that its figures are what they were."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, _CacheEntry] = {}
-
-    def known(self, job: LiveJob, track: Track, beside: JobFacts) -> JobKnowledge:
-        """Put together what is known of a job; parts of its traffic may be 1 % old."""
-        sources, old = _sources(track, beside), self._made.get(job.name)
-        parts = old.parts if old is not None and old.to is track.to else _parts(track)
-        if old is not None and parts == old.parts and _are(sources, old.sources):
-            one = old.known
-            if one.track is track and one.job == job and one.beside == beside:
-                self._made[job.name] = old._replace(to=track.to)
-                return one
-        one = known(job, track, beside)
-        self._made[job.name] = _CacheEntry(sources, track.to, parts, one)
-        return one
-
-    def keep(self, jobs: Container[str]) -> None:
-        """Forget the others."""
-        for name in [name for name in self._made if name not in jobs]:
-            del self._made[name]
-
-
-def _sources(track: Track, beside: JobFacts) -> tuple[object, ...]:
-    """What `track.pattern` returns is made of these."""
-    watch = track.watch
-    if watch is None or watch.series is None or beside.boundaries_s:
-        return (watch,)
-    return watch.series, watch.found
-
-
-def _are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
-    return len(some) == len(others) and all(map(is_, some, others))
-
-
-def _parts(track: Track) -> Parts:
-    return {to: (round(tx, 2), round(rx, 2)) for to, (tx, rx) in track.shares().items()}
 
 
 def to_share(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:

@@ -19,7 +19,7 @@ from hostcc.daemon.profiling.analysis_schedule import LOOKED_AT, AnalysisRequest
 from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
 from hostcc.daemon.profiling.metering import JobReading, Metering, Reading
 from hostcc.daemon.profiling.profile_cache import ProfileCache
-from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge, JobKnowledgeCache
+from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import LONGEST_S, Track, apart
 from hostcc.daemon.profiling.turns import local
@@ -104,7 +104,7 @@ class Traffic:
         self._live: dict[str, LiveJob] = {}
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Route]] = {}
-        self._latest, self._told = JobKnowledgeCache(), ProfileCache()
+        self._cache = ProfileCache()
         self._looks = AnalysisSchedule()
         self._routes: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -195,7 +195,7 @@ class Traffic:
         found, (job, track, ways, links) = None, counted
         with apart(track):
             beside = replace(self._beside(name), ways=ways, links=links)
-            found = self._latest.known(job, track, beside)
+            found = self._cache.known(job, track, beside)
         return found  # noqa: RET504 - `apart` goes on here after an exception
 
     def looped(self, name: str) -> int:
@@ -231,7 +231,7 @@ class Traffic:
                 job, track, *reaches = counted
                 make = partial(self.latest, name)
                 with apart(track):
-                    told.append(self._told.of(job, track, reaches, now_s, make))
+                    told.append(self._cache.profile(job, track, reaches, now_s, make))
         return [profile for profile in told if profile is not None]
 
     def latest(self, name: str) -> JobProfile | None:
@@ -296,8 +296,7 @@ class Traffic:
         for name in list(self._tracks):
             if name not in self._live:
                 del self._tracks[name]
-        self._latest.keep(self._live)
-        self._told.keep(self._live)
+        self._cache.keep(self._live)
         self._looks.keep(self._live)
         wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
         wanted.sort(key=lambda name: name not in self._tracks)

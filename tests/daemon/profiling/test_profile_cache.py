@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.profile_cache import AGAIN_S, ProfileCache
+from hostcc.daemon.profiling.profile_cache import PROFILE_MAX_AGE_S, ProfileCache
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.model import JobProfile
 from tests.measure.jobs import regular
@@ -33,7 +33,7 @@ class Stage:
     def asks(self, now_s: float, job: LiveJob = JOB, reaches: object = ()) -> int:
         """Which one is told."""
         return int(
-            cast("JobProfile", self.told.of(job, self.track, reaches, now_s, self.make)).work
+            cast("JobProfile", self.told.profile(job, self.track, reaches, now_s, self.make)).work
         )
 
 
@@ -41,8 +41,8 @@ def test_a_known_job_is_asked_seldom() -> None:
     stage = Stage()
     assert stage.track.known
     assert [stage.asks(0.5 * n) for n in range(39)] == [1] * 39
-    assert stage.asks(AGAIN_S) == 2
-    assert stage.asks(AGAIN_S - 1) == 3  # the clock went back
+    assert stage.asks(PROFILE_MAX_AGE_S) == 2
+    assert stage.asks(PROFILE_MAX_AGE_S - 1) == 3  # the clock went back
 
 
 def test_what_is_something_else_is_told_at_once() -> None:

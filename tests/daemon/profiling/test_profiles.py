@@ -10,7 +10,8 @@ import pytest
 
 from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledgeCache, known, summary, to_share
+from hostcc.daemon.profiling.profile_cache import ProfileCache
+from hostcc.daemon.profiling.profiles import JobFacts, known, summary, to_share
 from hostcc.daemon.profiling.routes import Route, used
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.daemon.profiling.turns.local import ENOUGH
@@ -159,7 +160,7 @@ def test_links_have_their_part_of_the_series() -> None:
 
 
 def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: Track) -> None:
-    latest, job, beside = JobKnowledgeCache(), LiveJob("a"), JobFacts(boundaries_s=[1.0, 1.1])
+    latest, job, beside = ProfileCache(), LiveJob("a"), JobFacts(boundaries_s=[1.0, 1.1])
     first = latest.known(job, track, beside)
     assert latest.known(LiveJob("a"), track, JobFacts(boundaries_s=[1.0, 1.1])) is first
     track.alone_s = 0.05
@@ -179,7 +180,7 @@ def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: 
 
 
 def test_looks_that_find_the_same_figures_put_nothing_together_again() -> None:
-    steady, latest, job = learned(regular(100, 40)), JobKnowledgeCache(), LiveJob("a")
+    steady, latest, job = learned(regular(100, 40)), ProfileCache(), LiveJob("a")
     first, watch = latest.known(job, steady, JobFacts()), steady.watch
     assert watch is not None
     who = np.zeros(1, DESTINATION)

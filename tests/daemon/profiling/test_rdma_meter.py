@@ -112,7 +112,7 @@ def test_bytes_of_a_port_are_its_only_jobs(world: World) -> None:
         made.append(1)
 
     for now_s in range(10):
-        told.of(LiveJob("train"), track, world.part.track("train"), float(now_s), make)
+        told.profile(LiveJob("train"), track, world.part.track("train"), float(now_s), make)
     assert len(made) == 1
 
 
