@@ -29,12 +29,12 @@ OF_SCORE, OF_RHYTHM, OF_NOTHING = 6.2, 3.8, -4.6
 """How likely it is that a period is right: the logistic function of this times its score, plus this
 times what the rhythm of silences says of it, plus this; fitted to generated series
 (docs/measure-period.md)."""
-UNHEARD = 0.6
+UNDECIDED = 0.6
 """What too few silences say of a period: they have no rhythm of bursts at random either."""
 LIKELY = 0.4
-"""So likely has a period to be to be told."""
-SURE = 0.8
-"""With a rhythm of silences that is so likely no other period is looked for."""
+"""A period is reported from this probability on."""
+SUFFICIENT = 0.8
+"""With a rhythm of silences of this probability no other period is looked for."""
 AGREES = 0.1
 """A period is that of a rhythm when they differ by at most so much."""
 SAME = 0.93
@@ -106,46 +106,51 @@ def detect(of: ByteSeries) -> Period:
         return _not("no traffic" if not of.total.any() else "traffic at a constant rate")
     if len(values) < FEWEST_ITERATIONS * SHORTEST:
         return _not(f"only {len(values)} bins")
-    told = exchanges(of.total)
-    if told is not None and told.plausible(CERTAIN):
-        return _precise(of, values, told)
-    answer = _searched(of, values, rhythm(of.total))
-    if not answer.periodic and told is not None and told.plausible():
-        return irregular(of, told)
-    return answer
-
-
-def _precise(of: ByteSeries, values: Floats, told: Exchanges) -> Period:
-    """The figures of exchanges that are told apart by silence, exact where they are alike."""
-    interval = median(np.diff(told.starts))
-    heard = rhythm(of.total)
-    one = track(values, interval)
-    if one is not None and abs(one.period - interval) <= max(ALIKE * interval, 1.0):
-        found = judged(of, one, heard)
-        if found.periodic and one.score >= SHAPED:
-            return found
-    found = _heard(of, values, heard, SURE, SHAPED)
-    return found if found.periodic else irregular(of, told)
-
-
-def _heard(
-    of: ByteSeries, values: Floats, heard: Rhythm | None, least: float, score: float = 0.0
-) -> Period:
-    """The figures of a rhythm of silences that is so likely at least, and has such a score."""
-    if heard is None or heard.likely < least:
-        return _not("silences have no rhythm")
-    one = track(values, heard.interval)
-    if one is None or one.score < score or not agree(one.period, heard):
-        return _not("nothing comes again in the rhythm of the silences")
-    return judged(of, one, heard)
-
-
-def _searched(of: ByteSeries, values: Floats, heard: Rhythm | None) -> Period:
-    """The rhythm of the silences, or the shortest lag whose iterations resemble each other about
-    as well as any's."""
-    found = _heard(of, values, heard, SURE)
-    if found.periodic:
+    silences = rhythm(of.total)
+    found = _from_silences(of, values, silences, SUFFICIENT, SHAPED)
+    if found is not None:
         return found
+    equal = exchanges(of.total)
+    if equal is not None and equal.plausible(CERTAIN):
+        return _from_exchanges(of, values, equal, silences) or irregular(of, equal)
+    best = _from_repetition(of, values, silences)
+    if best.periodic:
+        return best
+    found = _from_silences(of, values, silences, LIKELY)
+    if found is None and equal is not None and equal.plausible():
+        found = irregular(of, equal)
+    return found or best
+
+
+def _from_silences(
+    of: ByteSeries, values: Floats, silences: Rhythm | None, likely: float, score: float = 0.0
+) -> Period | None:
+    """The figures of iterations in the rhythm of the silences; None where that is less likely, or
+    what is sent has no shape of such a score that comes again in it."""
+    if silences is None or silences.likely < likely:
+        return None
+    one = track(values, silences.interval)
+    if one is None or one.score < score or not agree(one.period, silences):
+        return None
+    found = judged(of, one, silences)
+    return found if found.periodic else None
+
+
+def _from_exchanges(
+    of: ByteSeries, values: Floats, equal: Exchanges, silences: Rhythm | None
+) -> Period | None:
+    """The figures of exchanges of equal size; None where what is sent has no shape that comes
+    again as they do."""
+    interval = median(np.diff(equal.starts))
+    one = track(values, interval)
+    if one is None or abs(one.period - interval) > max(ALIKE * interval, 1.0):
+        return None
+    found = judged(of, one, silences)
+    return found if found.periodic and one.score >= SHAPED else None
+
+
+def _from_repetition(of: ByteSeries, values: Floats, silences: Rhythm | None) -> Period:
+    """The shortest lag whose iterations resemble each other about as well as any's."""
     tracks: list[Track] = []
     for lag in sorted(repeating_lags(values), key=lambda lag: lag.bins):
         one = track(values, lag.bins)
@@ -155,39 +160,37 @@ def _searched(of: ByteSeries, values: Floats, heard: Rhythm | None) -> Period:
         # No longer period can be so much better that it would be preferred.
         if one.score >= SAME_TURNS and len(one.starts) > FEW:
             break
-    answer = _not("nothing comes again often enough")
+    found = _not("nothing comes again often enough")
     # What was preferred for being shorter may not do: then what scored better may.
-    while not answer.periodic and (best := chosen(tracks)) is not None:
-        answer = judged(of, best, heard)
+    while not found.periodic and (best := chosen(tracks)) is not None:
+        found = judged(of, best, silences)
         tracks = [one for one in tracks if one.score > best.score]
-    if not answer.periodic:
-        found = _heard(of, values, heard, LIKELY)
-    return found if found.periodic else answer
+    return found
 
 
-def irregular(of: ByteSeries, told: Exchanges) -> Period:
+def irregular(of: ByteSeries, equal: Exchanges) -> Period:
     """The figures of iterations that are alike in bytes only."""
-    intervals = told.intervals
+    intervals = equal.intervals
     count, middle = len(intervals), median(intervals)
     # A median is a whole number of bins, more or less.
-    period = regular_interval(told.starts, middle) if told.spread <= REGULAR else middle
-    sent = exchanged(of.total, told.starts, period)
-    if sent.amount < RIPPLE * told.size:
+    period = regular_interval(equal.starts, middle) if equal.spread <= REGULAR else middle
+    sent = exchanged(of.total, equal.starts, period)
+    if sent.amount < RIPPLE * equal.size:
         return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
     certain = (
-        told.share * (1 - told.pauses) * within(NEAR, told.spread / QUARTILE / math.sqrt(count))
+        equal.share * (1 - equal.pauses) * within(NEAR, equal.spread / QUARTILE / math.sqrt(count))
     )
     return Period(
         periodic=True,
-        reason=f"{count} iterations, {told.share:.0%} of the bytes in exchanges of equal size, "
-        f"which take longer or shorter by {told.spread:.0%}",
+        reason=f"{count} iterations, {equal.share:.0%} of the bytes in exchanges of equal size, "
+        f"which take longer or shorter by {equal.spread:.0%}",
         confidence=certain * (1 - math.exp(-count / SETTLED)),
         period_s=period * of.bin_s,
         mean_period_s=float(intervals.mean()) * of.bin_s,
         bytes_per_iteration=sent.amount,
         background_bytes_per_s=sent.background / of.bin_s,
-        spread=told.spread,
-        starts=told.starts,
+        spread=equal.spread,
+        starts=equal.starts,
         irregular=True,
     )
 
@@ -200,15 +203,15 @@ def within(share: float, error: float) -> float:
     return math.erf(share / error / math.sqrt(2)) if error > 0 else 1.0
 
 
-def judged(of: ByteSeries, best: Track, heard: Rhythm | None) -> Period:
+def judged(of: ByteSeries, best: Track, silences: Rhythm | None) -> Period:
     """The figures of iterations that were found, unless they are too little alike.
 
-    `heard`: the rhythm of the series' silences.
+    `silences`: the rhythm of the series' silences.
     """
     count = len(best.starts) - 1
     if count < FEWEST_ITERATIONS:
         return _not(f"only {count} iterations of {best.period * of.bin_s:.3g} s so far")
-    right = likely(best.score, supported(best.period, heard))
+    right = likely(best.score, supported(best.period, silences))
     if right < LIKELY:
         return _not(
             f"what comes every {best.period * of.bin_s:.3g} s is not alike enough in {count} "
@@ -219,11 +222,11 @@ def judged(of: ByteSeries, best: Track, heard: Rhythm | None) -> Period:
     sent = exchanged(of.total, best.starts, best.period)
     period = regular_interval(best.starts, best.period)
     spread = float(high - low) / 2 / period
-    if heard is not None and heard.likely >= LIKELY and agree(best.period, heard):
+    if silences is not None and silences.likely >= LIKELY and agree(best.period, silences):
         # Patterns and silences are measured differently: their errors have little in common.
-        sent = weighted(sent, exchanged(of.total, heard.starts, heard.interval))
+        sent = weighted(sent, exchanged(of.total, silences.starts, silences.interval))
         if spread > STEADY + STEADY_BINS / period:
-            period = (period + heard.interval) / 2
+            period = (period + silences.interval) / 2
     everything = float(np.diff(between(cumulative(of.total), best.starts[[0, -1]]))[0])
     if sent.amount * count < RIPPLE * everything:
         return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
@@ -241,16 +244,16 @@ def judged(of: ByteSeries, best: Track, heard: Rhythm | None) -> Period:
     )
 
 
-def agree(period: float, heard: Rhythm) -> bool:
+def agree(period: float, silences: Rhythm) -> bool:
     """Whether a period, bins, is that of a rhythm."""
-    return abs(period / heard.interval - 1) <= AGREES
+    return abs(period / silences.interval - 1) <= AGREES
 
 
-def supported(period: float, heard: Rhythm | None) -> float:
+def supported(period: float, silences: Rhythm | None) -> float:
     """What the silences say of a period, bins: from -1, they have another rhythm, to 1."""
-    if heard is None:
-        return UNHEARD
-    return heard.likely if agree(period, heard) else -heard.likely
+    if silences is None:
+        return UNDECIDED
+    return silences.likely if agree(period, silences) else -silences.likely
 
 
 def likely(score: float, support: float) -> float:

@@ -193,7 +193,7 @@ def test_how_likely_a_period_is() -> None:
     assert -1 < period.supported(100.0, None) < 0.9
     assert period.likely(1.0, 0.9) > 0.99
     assert period.likely(0.3, 0.9) > period.LIKELY
-    assert period.likely(0.3, period.UNHEARD) < period.LIKELY
+    assert period.likely(0.3, period.UNDECIDED) < period.LIKELY
     assert period.likely(0.6, -0.9) < 0.1
 
 
