@@ -46,7 +46,7 @@ from hostcc.daemon.pieces import IsolatedSteps, Piece, each, outcome, say
 from hostcc.daemon.registry import Handlers, Registry
 from hostcc.daemon.sd_notify import Notifier
 from hostcc.daemon.stalls import Stalls
-from hostcc.daemon.supervisor import Host, in_thread, until_turn
+from hostcc.daemon.supervisor import Host, in_thread, until_tick
 from hostcc.errors import HostccError, InputError, UnrecordedError
 from hostcc.log import configure, get_logger
 from hostcc.mltcp.params import Mode
@@ -317,7 +317,7 @@ class Agent:
             half = self._notifier.watchdog_s / 2
             every = self.config.agent.heartbeat_s
             wait_s = min(every, half) if half else every
-            await asyncio.sleep(until_turn(wait_s, time.monotonic()))
+            await asyncio.sleep(until_tick(wait_s, time.monotonic()))
 
     async def _watch(self) -> None:
         while True:

@@ -1,11 +1,10 @@
-"""The parts of an agent beside its engine: each runs by itself, and fails by itself.
+"""Runs the parts of an agent: each starts, ticks, stops and fails by itself.
 
-A part is started, ticked and stopped by `Supervisor`, which knows nothing else about it.  What
-goes wrong in one is logged once, shown in status and tried again later; it reaches neither
-the other parts nor the engine.
+A failure of a part is logged once, shown in status and tried again later; it reaches neither the
+other parts nor the engine.
 
-They share the agent's loop, which beats: what may take longer than some milliseconds, a walk over
-sockets, a command, anything that waits, goes to a thread (`in_thread`) and is awaited.
+All parts share the loop that sends the heartbeat: what may take longer than some milliseconds (a
+walk over sockets, a command, anything that waits) goes to a thread (`in_thread`) and is awaited.
 """
 
 from __future__ import annotations
@@ -26,40 +25,42 @@ from hostcc.model import Difference
 log = get_logger("parts")
 T = TypeVar("T")
 
-RETRY_S = (2.0, 300.0)
-"""First and longest wait after a failure, seconds; it doubles from one to the other."""
-OFF_S = 3.0
-"""Between two looks whether a part that is off may run, seconds."""
-STEP_S = 0.505
-"""Turns of all parts fall together, where that is near: to wake up costs as much as a short turn.
-A little more than half a second, so that what is due every half second is due each time."""
-NEAR = 0.1
-"""By so much of what is asked for a turn may come earlier or later than asked."""
-_BEGAN_S = time.monotonic()
-"""Agents on one machine do not wake up together."""
+RETRY_MIN_S, RETRY_MAX_S = 2.0, 300.0
+"""Wait after a first failure; it doubles with each further one up to the maximum."""
+RECHECK_S = 3.0
+"""Between two checks whether a part that is disabled may run."""
+WAKE_STEP_S = 0.505
+"""Ticks of all parts fall on multiples of this, where one is near: waking up costs as much as a
+short tick.  A little more than half a second, so that what is due every half second is due each
+time."""
+WAKE_TOLERANCE = 0.1
+"""By which fraction of the interval that a part asks for its tick may come earlier or later."""
+_STARTED_S = time.monotonic()
+"""Where multiples of WAKE_STEP_S are counted from, so that agents on one machine do not wake up
+together."""
 
 
 class Host(Protocol):
-    """What parts see of the agent; all of it may be another object at the next tick."""
+    """The agent as parts see it; each property may be another object at the next tick."""
 
     @property
     def config(self) -> Config:
-        """The configuration now."""
+        """The configuration in force."""
 
     @property
     def engine(self) -> Engine | None:
-        """What is in force here; None while the agent only observes."""
+        """The programs and the job table; None while the agent only observes."""
 
     @property
     def journal(self) -> Journal:
-        """Where every change goes first."""
+        """Where every change of the host is written before it is made."""
 
 
 class Part(Protocol):
-    """One part.  Any method may raise; `start` follows a `stop`, or comes first.
+    """A piece of the agent.  Any method may raise; `start` comes first, or follows a `stop`.
 
-    `start`, `tick` and `stop` of a part have their turns one after another, never within each
-    other; what another of its methods reads may be as it is in the middle of one.
+    `start`, `tick` and `stop` of a part never overlap; its other methods may be called while one of
+    these awaits something.
     """
 
     name: str
@@ -69,28 +70,28 @@ class Part(Protocol):
         """Seconds between ticks."""
 
     def disabled_reason(self) -> str:
-        """Why this part is not to run now, in words; empty when it is."""
+        """Say why this part is not to run now; empty: it is."""
 
     def start(self) -> Awaitable[None] | None:
-        """Begin."""
+        """Begin; the first tick follows."""
 
     async def tick(self) -> None:
-        """One turn."""
+        """Do what is due."""
 
     def stop(self) -> Awaitable[None] | None:
         """End, and undo what has to be undone; also after a `start` that failed."""
 
     def verify(self) -> Awaitable[list[Difference]] | list[Difference]:
-        """What is no longer as this part made it; called only while it runs."""
+        """List what is no longer as this part made it; called only while it runs."""
 
     def view(self) -> Mapping[str, Any]:
-        """What status shows of it beside its state; called only while it runs."""
+        """Return what status shows beside its state; called only while it runs."""
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """What a function returns that would hold up the loop.
+    """Call a function that would hold up the loop in a thread, and return what it returns.
 
-    Ends after the thread has, also when it is cancelled: then what it used is free again.
+    Ends after the function has, also when cancelled: then nothing uses its arguments any more.
     """
     work = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
     try:
@@ -100,18 +101,18 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
         raise
 
 
-def until_turn(wait_s: float, now_s: float) -> float:
-    """Seconds to wait instead of `wait_s`, to wake up when others do; `now_s`: monotonic clock.
+def until_tick(wait_s: float, now_s: float) -> float:
+    """Return seconds to wait instead of `wait_s`, to wake up with others; `now_s`: monotonic clock.
 
-    What asks for about a step or more wakes up at whole steps; what asks for about half a step or
-    more, at half steps, every second time with the others; what asks for less is left alone.
+    Waits of about WAKE_STEP_S or more end at whole steps, those of about half of it at half steps;
+    shorter ones are left alone.
     """
-    step_s = STEP_S if wait_s >= (1 - NEAR) * STEP_S else STEP_S / 2
-    if wait_s < (1 - NEAR) * step_s:
+    step_s = WAKE_STEP_S if wait_s >= (1 - WAKE_TOLERANCE) * WAKE_STEP_S else WAKE_STEP_S / 2
+    if wait_s < (1 - WAKE_TOLERANCE) * step_s:
         return wait_s
-    due_s = now_s + wait_s - _BEGAN_S
+    due_s = now_s + wait_s - _STARTED_S
     late_s = step_s * round(due_s / step_s) - due_s
-    return wait_s + max(-NEAR * wait_s, min(NEAR * wait_s, late_s))
+    return wait_s + max(-WAKE_TOLERANCE * wait_s, min(WAKE_TOLERANCE * wait_s, late_s))
 
 
 class Supervisor:
@@ -121,60 +122,60 @@ class Supervisor:
         self._runs = [_PartRunner(part, clock) for part in parts]
 
     def start(self) -> None:
-        """Begin; needs a running loop."""
+        """Run all parts; needs a running loop."""
         for run in self._runs:
             run.begin()
 
     async def stop(self) -> None:
-        """End all, the last one first, whatever fails of it."""
+        """Stop all parts, the last one first, whatever fails."""
         for run in reversed(self._runs):
             await each(log, "stop", {run.part.name: run.end})
 
     async def stop_disabled(self) -> None:
-        """Stop those that are to be off now, the last one first; does not wait for their turn."""
+        """Stop the parts that are disabled now, the last one first, without awaiting their tick."""
         for run in reversed(self._runs):
             await run.stop_disabled()
 
     def recheck(self) -> None:
-        """Have those that are off look at once whether they may run."""
+        """Check at once whether parts that are disabled may run."""
         for run in self._runs:
             run.recheck()
 
     def wake(self) -> None:
-        """Have all take their turn at once."""
+        """Tick all parts at once."""
         for run in self._runs:
             run.wake()
 
     async def verify(self) -> list[Difference]:
-        """What is no longer as the parts made it."""
+        """List what is no longer as the parts made it."""
         return [one for run in self._runs if run.running for one in await run.verify()]
 
     def status(self) -> list[dict[str, Any]]:
-        """One row per part: name, state (running, off, failed), reason, and its own figures."""
+        """Return a row per part: name, state (running, off, failed), reason, its own figures."""
         return [run.status() for run in self._runs]
 
 
 class _PartRunner:
-    """One part and how it fares."""
+    """Runs one part, and keeps its state."""
 
     def __init__(self, part: Part, clock: Callable[[], float]) -> None:
         self.part = part
         self.running = False
         self._begun = False
-        """Whether there is something to stop."""
+        """Whether `start` was called since the last `stop` that ended."""
         self._task: asyncio.Task[None] | None = None
         self._woken: asyncio.Future[None] | None = None
-        """Done when it has its turn."""
+        """Done when the next tick is due; None before the first."""
         self._clock = clock
-        self._off = "not started yet"
+        self._disabled = "not started yet"
         self._trouble = ""
         self._logged = ""
-        self._retry_s = RETRY_S[0]
+        self._retry_s = RETRY_MIN_S
         self._good_since = 0.0
 
     async def forever(self) -> None:
         while True:
-            wait_s = until_turn(await self.turn(), time.monotonic())
+            wait_s = until_tick(await self.turn(), time.monotonic())
             loop = asyncio.get_running_loop()
             self._woken = loop.create_future()
             timer = loop.call_later(wait_s, self.wake)
@@ -184,11 +185,11 @@ class _PartRunner:
                 timer.cancel()
 
     def begin(self) -> None:
-        """Have it run from now on."""
+        """Tick the part from now on."""
         self._task = asyncio.get_running_loop().create_task(self.forever())
 
     async def end(self) -> None:
-        """Break off its turn, if it has one, and stop the part."""
+        """Cancel its tick, if one goes on, and stop the part."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -196,7 +197,7 @@ class _PartRunner:
         await self.halt()
 
     async def turn(self) -> float:
-        """One turn; seconds until the next."""
+        """Start, tick or stop the part, as is due; return seconds until the next time."""
         try:
             return await self._turn()
         except asyncio.CancelledError as error:
@@ -209,42 +210,42 @@ class _PartRunner:
             return await self._failed(error)
 
     async def _turn(self) -> float:
-        self._off = self.part.disabled_reason()
-        if self._off:
+        self._disabled = self.part.disabled_reason()
+        if self._disabled:
             await self.halt()
             self._trouble = ""
-            return OFF_S
+            return RECHECK_S
         if not self.running:
             self._begun = True
             await outcome(self.part.start())
             self.running, self._good_since = True, self._clock()
         await self.part.tick()
         self._trouble = ""
-        if self._clock() - self._good_since > RETRY_S[1]:
-            self._retry_s, self._logged = RETRY_S[0], ""
+        if self._clock() - self._good_since > RETRY_MAX_S:
+            self._retry_s, self._logged = RETRY_MIN_S, ""
         return self.part.every_s
 
     async def stop_disabled(self) -> None:
-        """Stop the part, if it is to be off."""
-        self._off = self.part.disabled_reason()
-        if self._off:
+        """Stop the part, if it is disabled."""
+        self._disabled = self.part.disabled_reason()
+        if self._disabled:
             runs = self._task is not None
             await self.end()
             if runs:
                 self.begin()
 
     def recheck(self) -> None:
-        """It has its turn now, if it is off."""
-        if self._off:
+        """Have a disabled part checked now."""
+        if self._disabled:
             self.wake()
 
     def wake(self) -> None:
-        """It has its turn now, unless it is having one."""
+        """Have the part ticked now, unless it is being ticked."""
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
     async def halt(self) -> None:
-        """Stop the part, if it has begun."""
+        """Stop the part, if it was started."""
         if self._begun:
             await self._quietly_stop()
 
@@ -262,16 +263,16 @@ class _PartRunner:
             shown = self.part.view() if self.running else {}
         except Exception as error:  # noqa: BLE001 - as above
             state, self._trouble = "failed", reason(error)
-        why = self._trouble or (None if self.running else self._off) or shown.get("reason")
+        why = self._trouble or (None if self.running else self._disabled) or shown.get("reason")
         return {**shown, "name": self.part.name, "state": state, "reason": why}
 
     async def _failed(self, error: Exception) -> float:
         self._trouble = reason(error)
-        if self._trouble != self._logged:  # once, however often it is tried
+        if self._trouble != self._logged:  # once, however often it fails
             self._logged = self._trouble
             say(log, "part failed", error, name=self.part.name)
         await self._quietly_stop()
-        wait, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_S[1])
+        wait, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_MAX_S)
         return wait
 
     async def _quietly_stop(self) -> None:
@@ -280,4 +281,4 @@ class _PartRunner:
             await outcome(self.part.stop())
         except Exception as error:  # noqa: BLE001 - as above
             say(log, "part did not stop well", error, name=self.part.name)
-        self._begun = False  # not when this was broken off: then it is stopped once more
+        self._begun = False  # not when this was cancelled: then it is stopped once more

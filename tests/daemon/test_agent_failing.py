@@ -134,7 +134,7 @@ def test_who_cannot_beat_undoes_everything_and_fails(host: Host, how: str) -> No
 def test_a_loop_that_ends_by_itself_is_an_agent_that_ends(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hostcc.daemon.agent.until_turn", defect)
+    monkeypatch.setattr("hostcc.daemon.agent.until_tick", defect)
     with pytest.raises(HostccError, match="the loop ended: KeyError"):
         live(host.agent())
     assert host.active() == []

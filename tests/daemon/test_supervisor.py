@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.daemon import supervisor as parts_
 from hostcc.daemon.supervisor import (
-    NEAR,
-    OFF_S,
-    RETRY_S,
-    STEP_S,
+    RECHECK_S,
+    RETRY_MAX_S,
+    RETRY_MIN_S,
+    WAKE_STEP_S,
+    WAKE_TOLERANCE,
     Part,
     Supervisor,
     _PartRunner,
     in_thread,
-    until_turn,
+    until_tick,
 )
 from hostcc.model import Difference
 
@@ -86,8 +87,8 @@ def test_a_failure_is_logged_once_shown_and_tried_again(
     assert turn(run) == toy.every_s
     toy.fail = BpfError("no BTF here")
     waits = [turn(run) for _ in range(12)]
-    assert waits[:3] == [RETRY_S[0], 2 * RETRY_S[0], 4 * RETRY_S[0]]
-    assert waits[-1] == RETRY_S[1]
+    assert waits[:3] == [RETRY_MIN_S, 2 * RETRY_MIN_S, 4 * RETRY_MIN_S]
+    assert waits[-1] == RETRY_MAX_S
     assert run.status() == {"name": "toy", "state": "failed", "reason": "no BTF here"}
     records = {id(record): record.getMessage() for record in caplog.records}
     assert list(records.values()) == ["part failed"]
@@ -101,9 +102,9 @@ def test_what_is_off_is_stopped_and_says_why(toy: Toy) -> None:
     run = run_of(toy)
     turn(run)
     toy.why_off = "toy.enabled is false"
-    assert turn(run) == OFF_S
+    assert turn(run) == RECHECK_S
     assert run.status() == {"name": "toy", "state": "off", "reason": "toy.enabled is false"}
-    assert turn(run) == OFF_S
+    assert turn(run) == RECHECK_S
     toy.why_off = ""
     turn(run)
     assert toy.calls == ["start", "tick", "stop", "start", "tick"]
@@ -155,7 +156,7 @@ def test_something_it_waits_for_that_is_given_up_does_not_end_it(toy: Toy) -> No
 
     part = Waiting("waiting")
     run = run_of(part)
-    assert turn(run) == RETRY_S[0]
+    assert turn(run) == RETRY_MIN_S
     assert run.status()["state"] == "failed"
     turn(run)
     assert part.calls == ["start", "tick", "stop", "start", "tick"]
@@ -167,7 +168,7 @@ def test_a_wait_that_cannot_be_had_is_a_failure(toy: Toy) -> None:
         def every_s(self) -> float:  # type: ignore[override]
             raise ZeroDivisionError
 
-    assert turn(run_of(Odd("odd"))) == RETRY_S[0]
+    assert turn(run_of(Odd("odd"))) == RETRY_MIN_S
 
 
 def test_a_turn_that_takes_long_is_broken_off_before_the_part_is_stopped() -> None:
@@ -267,7 +268,7 @@ def test_what_is_to_be_off_stops_at_once(toy: Toy) -> None:
 def test_what_may_run_again_begins_when_it_is_asked(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts_, "OFF_S", 3600.0)
+    monkeypatch.setattr(parts_, "RECHECK_S", 3600.0)
     toy.why_off = "rolled back"
     parts = Supervisor([toy])
 
@@ -309,13 +310,13 @@ def test_all_have_their_turn_when_they_are_woken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wait_s", "step_s"), [(0.25, STEP_S / 2), *((s, STEP_S) for s in (0.5, 1.0, 10.0))]
+    ("wait_s", "step_s"), [(0.25, WAKE_STEP_S / 2), *((s, WAKE_STEP_S) for s in (0.5, 1.0, 10.0))]
 )
 def test_turns_fall_together(wait_s: float, step_s: float) -> None:
     # Whenever they began, and although each turn takes a while.
     at_s = [100.0, 100.04, 100.3]
     for _ in range(200):
-        at_s = [now_s + until_turn(wait_s, now_s + took_s) + took_s
+        at_s = [now_s + until_tick(wait_s, now_s + took_s) + took_s
                 for now_s, took_s in zip(at_s, (0.001, 0.004, 0.002), strict=True)]  # fmt: skip
     phases = [(now_s / step_s) % 1 for now_s in at_s]
     assert max(phases) - min(phases) < 1e-6
@@ -323,4 +324,4 @@ def test_turns_fall_together(wait_s: float, step_s: float) -> None:
 
 @given(st.floats(0.001, 300), st.floats(0, 1e6))
 def test_nobody_waits_much_longer_or_shorter_than_asked(wait_s: float, now_s: float) -> None:
-    assert until_turn(wait_s, now_s) == pytest.approx(wait_s, rel=NEAR + 1e-3, abs=1e-6)
+    assert until_tick(wait_s, now_s) == pytest.approx(wait_s, rel=WAKE_TOLERANCE + 1e-3, abs=1e-6)
