@@ -1,4 +1,4 @@
-"""What other parts of the agent see of the cluster while this host gossips."""
+"""The cluster as other parts of the agent see it: members, their records, own records, notes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Cluster:
-    """The member that this host is now, if it is one; nothing here raises when it is none."""
+    """This host among the others; nothing here raises while it is no member."""
 
     def __init__(self) -> None:
         self.member: Member | None = None
@@ -28,7 +28,7 @@ class Cluster:
         self._told_by: Member | None = None
         self._told: dict[tuple[str, str], Content] = {}
         self.untold: dict[tuple[str, str], str] = {}
-        """(Kind, key) -> why it was not told."""
+        """(Kind, key) of a record -> why it was not published."""
         self._topics: dict[str, Hear] = {}
         self._heard_by: Member | None = None
         self._owners: tuple[tuple[object, int], dict[str, str]] = ((None, -1), {})
@@ -36,7 +36,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """Of this host; empty while it does not take part."""
+        """Name of this host; empty while it does not take part."""
         member = self.member
         return member.service.settings.name if member is not None else ""
 
@@ -45,7 +45,7 @@ class Cluster:
         return self.member.agreement() if self.member is not None else None
 
     def owners(self) -> Mapping[str, str]:
-        """Address -> the member that has it; one that several claim is nobody's."""
+        """Return address -> the member that has it; an address that several claim is left out."""
         member = self.member
         if member is None:
             return {}
@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def moment(self) -> object:
-        """Another one whenever what others say, or who is alive, may be another; None while this
+        """A value that changes with the records of others and with who is alive; None while this
         host does not take part."""
         member = self.member
         if member is None:
@@ -71,8 +71,9 @@ class Cluster:
         return member, node.store.revision, node.members.changes
 
     def said(self) -> Mapping[str, Mapping[Slot, CheckedRecord]]:
-        """All records of the members that are alive, this one among them: they never change, so
-        that they can be read in another thread."""
+        """Return all records of the members that are alive, this one among them.
+
+        Records never change, so that another thread may read them."""
         member = self.member
         if member is None:
             return {}
@@ -85,7 +86,7 @@ class Cluster:
         }
 
     def job(self, name: str) -> JobProfile | None:
-        """What the hosts of a job say of it together; None: nothing yet."""
+        """Return what the hosts of a job publish of it together; None: nothing yet."""
         member = self.member
         if member is None:
             return None
@@ -95,7 +96,7 @@ class Cluster:
         return self._jobs[1].get(name)
 
     def gone(self, name: str, silent_s: float) -> bool:
-        """Whether a member's agent is dead, or suspect and silent for so long."""
+        """Tell whether a member's agent is dead, or suspect and silent for `silent_s` seconds."""
         member = self.member
         if member is None:
             return True
@@ -106,7 +107,8 @@ class Cluster:
         return state is State.DEAD or heard is None or heard > silent_s
 
     def tell(self, kind: str, contents: Mapping[str, Content]) -> None:
-        """Say of a kind of record exactly this, by key: new ones are told, others withdrawn."""
+        """Publish exactly these records of a kind, by key; those that are not among them any more
+        are withdrawn.  Records that are out of bounds are noted in `untold`."""
         member = self.member
         if member is not self._told_by:
             self._told_by, self._told = member, {}
@@ -131,11 +133,11 @@ class Cluster:
         return {key: why for (of, key), why in self.untold.items() if of == kind}
 
     def told(self, kind: str, key: str) -> Content | None:
-        """What was told last."""
+        """Return the record that is published; None: none is."""
         return self._told.get((kind, key)) if self._told_by is self.member else None
 
     def listen(self, topic: str, hear: Hear | None) -> None:
-        """Have notes of a topic taken; again whenever this host becomes another member."""
+        """Have notes of a topic delivered to `hear`, also as another member; None: no more."""
         if hear is None:
             self._topics.pop(topic, None)
         else:
@@ -145,7 +147,7 @@ class Cluster:
             member.service.notes.listen(topic, hear)
 
     def refresh(self) -> None:
-        """Whenever this host may have become another member."""
+        """Deliver notes to a new member's listeners, too; to be called where there may be one."""
         member = self.member
         if member is not None and member is not self._heard_by:
             for topic, hear in self._topics.items():
@@ -153,12 +155,12 @@ class Cluster:
         self._heard_by = member
 
     def say(self, peer: str, topic: str, data: bytes) -> bool:
-        """Send a note to a member; it may get lost."""
+        """Send a note to a member; it may get lost.  Returns whether it was sent."""
         member = self.member
         return member is not None and member.service.notes.say(peer, topic, data)
 
     def flush(self) -> None:
-        """Send what waits, now."""
+        """Send queued notes now."""
         member = self.member
         if member is not None:
             member.service.notes.flush()

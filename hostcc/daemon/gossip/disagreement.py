@@ -1,4 +1,4 @@
-"""Keeps in mind in what other members' plans differ from this host's, and logs it once."""
+"""Finds options in which other members' plans differ from this host's, and logs each once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hostcc.log import get_logger
 
 log = get_logger("gossip")
 
-LOOK_S = 2.0
-"""Between looks at what all members say."""
+CHECK_S = 2.0
+"""Between two comparisons with all members."""
 
 
 class ClusterDifferences:
-    """What is not the same on all members that are alive."""
+    """Options that plans depend on and that are not the same on all members that are alive."""
 
     def __init__(self, own: Rules) -> None:
         self.found: tuple[Disagreement, ...] = ()
@@ -24,15 +24,15 @@ class ClusterDifferences:
         self._due = -math.inf
         self._moment: tuple[int, int] = (-1, -1)
         self._silent: set[str] = set()
-        self._told: dict[str, set[str]] = {}
-        """Option -> the values elsewhere that were logged."""
+        self._logged: dict[str, set[str]] = {}
+        """Option -> values of other members."""
 
-    def look(self, node: Node, now: float) -> None:
-        """Look again, if it is due and something may be another; `now`: seconds."""
+    def check(self, node: Node, now: float) -> None:
+        """Compare again, if that is due and anything may have changed; `now`: seconds."""
         moment = (node.store.revision, node.members.changes)
         if now < self._due or (moment == self._moment and not self._silent):
             return
-        self._due, self._moment = now + LOOK_S, moment
+        self._due, self._moment = now + CHECK_S, moment
         said: dict[str, Rules] = {}
         silent: dict[str, str] = {}
         for member in node.members.others:
@@ -41,17 +41,17 @@ class ClusterDifferences:
                 said[member] = held.content
             elif about is not None:
                 silent[member] = about.software
-        # What a member says may come in two messages: it counts as silent at the second look.
+        # The records of a member may come in two messages: it counts as silent at the second check.
         known, self._silent = self._silent & silent.keys(), set(silent)
         self.found = disagreements(self._own, said, {name: silent[name] for name in known})
-        self._tell()
+        self._log()
 
-    def _tell(self) -> None:
+    def _log(self) -> None:
         now = {one.option: {there.value for there in one.there} for one in self.found}
         for one in self.found:
-            if not now[one.option] <= self._told.get(one.option, set()):
+            if not now[one.option] <= self._logged.get(one.option, set()):
                 there = "; ".join(f"{it.value} on {', '.join(it.members)}" for it in one.there)
                 log.warning("plans differ", option=one.option, here=one.here, there=there)
-        for option in self._told.keys() - now.keys():
+        for option in self._logged.keys() - now.keys():
             log.info("plans differ no more", option=option)
-        self._told = now
+        self._logged = now

@@ -42,14 +42,14 @@ class Gossip:
         return "" if self._host.config.gossip.enabled else "gossip.enabled is false"
 
     def start(self) -> None:
-        """The first tick does it, because it has to wait."""
+        """Do nothing: the first tick takes part, because that has to wait."""
 
     async def tick(self) -> None:
         """Take part, as it is configured now, and publish what is new."""
         if self._cluster.member is not None and self._basis != _basis(self._host.config):
             await self.stop()
         member = self._cluster.member or await self._take_part()
-        member.look(time.monotonic())
+        member.compare(time.monotonic())
         self._cluster.tell(PROFILE, self._profiles.records(member.addresses()))
 
     async def stop(self) -> None:
@@ -61,7 +61,7 @@ class Gossip:
             await asyncio.wait([self._ending])
 
     def verify(self) -> list[Difference]:
-        """Nothing of the host is changed."""
+        """Find nothing: no setting of the host is changed."""
         return []
 
     def view(self) -> Mapping[str, Any]:
@@ -73,7 +73,7 @@ class Gossip:
             "gossip": {
                 **asdict(member.status()),
                 "unpublished": self._cluster.refused(PROFILE),
-                "disagreements": [asdict(one) for one in member.unlike.found],
+                "disagreements": [asdict(one) for one in member.differences.found],
             }
         }
 
@@ -92,7 +92,7 @@ class Gossip:
             "key": status.key,
             "process": asdict(status.process) if status.process is not None else None,
             "troubles": [asdict(one) for one in status.troubles],
-            "disagreements": [asdict(one) for one in member.unlike.found],
+            "disagreements": [asdict(one) for one in member.differences.found],
             "peers": [asdict(peer) for peer in member.peers()],
         }
 
@@ -116,12 +116,12 @@ class Gossip:
 
 
 def _load() -> None:
-    """ZeroMQ, cryptography and the scheduler take a while."""
+    """Load ZeroMQ, cryptography and the scheduler, which takes a while."""
     importlib.import_module("hostcc.daemon.gossip.member")
 
 
 def _basis(config: Config) -> tuple[object, ...]:
-    """What a member is made from: when it is another one, so is the member."""
+    """What a member is made from: when that changes, this host becomes another member."""
     from hostcc.daemon.gossip.member_settings import key_directory
 
     return config.gossip, config.plan, config.agent.instance, key_directory(config)

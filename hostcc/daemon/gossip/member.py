@@ -1,4 +1,4 @@
-"""This host as a member: the gossip service from start to stop, and what it is told.
+"""This host as a member of the gossip: the service with its planner, from start to stop.
 
 Only imported where gossip is enabled: it loads ZeroMQ, cryptography and the scheduler.
 """
@@ -21,7 +21,7 @@ from hostcc.daemon.planning.planner import Planner
 
 
 class Member:
-    """One life of this host among the others."""
+    """One membership: ends when the configuration of the gossip changes."""
 
     def __init__(self, settings: ServiceSettings, plan: PlanConfig) -> None:
         """Raises HostccError (keys that cannot be read, an address that needs keys)."""
@@ -35,8 +35,8 @@ class Member:
             executor=self._thread.submit,
             carry=ChildTransport,
         )
-        self.unlike = ClusterDifferences(self._rules)
-        """In what others' plans differ from this host's."""
+        self.differences = ClusterDifferences(self._rules)
+        """Options in which others' plans differ from this host's."""
         self._members: tuple[int, dict[str, str]] = (-1, {})
         self._ready: asyncio.Future[None]
         self._life: asyncio.Task[None]
@@ -54,9 +54,9 @@ class Member:
         self._life.cancel()
         return self._life
 
-    def look(self, now: float) -> None:
-        """Look whether others' plans differ, if that is due; `now`: seconds."""
-        self.unlike.look(self.service.node, now)
+    def compare(self, now: float) -> None:
+        """Compare the rules of plans with the other members', if that is due; `now`: seconds."""
+        self.differences.check(self.service.node, now)
 
     def agreement(self) -> AgreementStatus:
         """Return which plan this host is to follow."""
@@ -72,15 +72,15 @@ class Member:
             trouble=coordinator.plan_error,
             at=coordinator.ticked,
             alone=self.service.node.members.count == 1,
-            disagreements=self.unlike.found,
+            disagreements=self.differences.found,
         )
 
     def status(self) -> GossipStatus:
-        """As the service says it."""
+        """Return figures of this member."""
         return self.service.status()
 
     def peers(self) -> list[PeerStatus]:
-        """The same of all others."""
+        """Return figures of all others."""
         return self.service.peers()
 
     def addresses(self) -> dict[str, str]:

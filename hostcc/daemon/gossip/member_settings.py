@@ -1,4 +1,4 @@
-"""`[gossip]` as the settings of a member: names, addresses and keys worked out."""
+"""Works out the settings of a member from `[gossip]`: its name, addresses and keys."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from hostcc.coord.net.address import Address
 from hostcc.coord.net.service import DEFAULT_PORT, ServiceSettings
 from hostcc.errors import HostccError
 
-EVERYWHERE, LOOPBACK = "0.0.0.0", "127.0.0.1"
+ANY_ADDRESS, LOOPBACK_ADDRESS = "0.0.0.0", "127.0.0.1"
 SOFTWARE_MAX = 32
+"""Characters of the version in a member's record."""
 VIEW_S = 0.5
-"""Between looks whether there is another view: half of what hosts that look at different moments
-disagree for after each change, and so of what they wait for each other."""
+"""Between two checks whether there is another view.  Hosts check at different moments, so after a
+change they may disagree, and wait for each other, for as long."""
 AGREE_S = 1.5
-"""For the others to hold the same view.  Where jobs come and go all the time views never settle;
-after three times this a plan is made in any case, and a new job has waited for it."""
+"""How long a member waits for the others to hold the same view.  Where jobs come and go all the
+time views never settle: after three times this a plan is made in any case, and a new job has waited
+for it."""
 
 
 def settings(config: Config, software: str) -> ServiceSettings:
-    """How this host takes part; looks whether there are keys.
+    """Return how this host takes part, which depends on whether its keys exist.
 
     Raises HostccError for a name that no member can have, and keys that cannot be read.
     """
     gossip, keys = config.gossip, key_directory(config)
-    host = EVERYWHERE if keys is not None or gossip.insecure else LOOPBACK
+    host = ANY_ADDRESS if keys is not None or gossip.insecure else LOOPBACK_ADDRESS
     return ServiceSettings(
         name=gossip.name or _name(config.agent, keys),
         listen=address.parse(gossip.listen, "gossip.listen")
@@ -47,7 +49,7 @@ def settings(config: Config, software: str) -> ServiceSettings:
 
 
 def key_directory(config: Config) -> Path | None:
-    """Where this host's keys are; None: it has none."""
+    """Return where this host's keys are; None: it has none."""
     keys = Path(config.gossip.keys)
     return keys if config.gossip.keys and (keys / HOST_FILE).exists() else None
 

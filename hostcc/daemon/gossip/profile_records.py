@@ -1,4 +1,4 @@
-"""What to tell the others of this host's jobs: measurements in steps, destinations as members."""
+"""Makes the record of a profile: figures in steps, destinations as members.  Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from hostcc.coord.core.payloads import Profile
 from hostcc.model import JobProfile
 
 KEEP_S = 30.0
-"""A job that lives on, but whose period is lost, is given time to find it again, seconds."""
+"""For how long the record of a job that lives on, but is not measured any more, is kept: its period
+may be found again."""
 
 
 def content(measured: JobProfile, before: Profile | None, members: Mapping[str, str]) -> Profile:
-    """What to publish; `before` is what is published now, `members`: address -> member."""
+    """Return the record to publish; `before`: the published one, `members`: address -> member."""
     to: dict[str, float] = {}
     for address, volume in measured.bytes_to:
         name = members.get(address, address)
@@ -23,12 +24,13 @@ def content(measured: JobProfile, before: Profile | None, members: Mapping[str, 
 
 
 def ended(seen: Mapping[str, float], live: Collection[str], now: float) -> list[str]:
-    """Of the published jobs (job -> when it was measured last, seconds): those to withdraw."""
+    """Return those of the published jobs (`seen`: job -> when it was measured last, seconds) that
+    have ended or were not measured for KEEP_S."""
     return [job for job, at in seen.items() if job not in live or now - at > KEEP_S]
 
 
 def by_address(addresses: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Address -> member, of (member, HOST:PORT); an address that several have is nobody's."""
+    """Return address -> member, of (member, HOST:PORT); addresses of several are left out."""
     found: dict[str, str | None] = {}
     for name, at in addresses:
         host = at.rpartition(":")[0].strip("[]")

@@ -1,4 +1,4 @@
-"""Which plan a host is to follow, as the gossip has it."""
+"""Plans with what they were made from, and what the gossip has agreed on."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ class PlanResult:
     plan: Plan
     solution: Solution
     factors: Mapping[str, float] = field(default_factory=dict)
-    """Job -> what the plan multiplies its owner's weight by."""
+    """Job -> factor of its owner's weight."""
     blind: frozenset[str] = frozenset()
-    """Jobs of whose traffic no path is known: their level means nothing."""
+    """Jobs none of whose paths is known: their level means nothing."""
     alone: frozenset[str] = frozenset()
-    """Jobs whose traffic is known, and shares no link that matters with another's."""
+    """Jobs whose paths are known, and share no link that matters with another job's."""
     stays: frozenset[str] = frozenset()
-    """Flows that it leaves on the path that they were on in its view."""
+    """Flows that the plan leaves on the path that they had in its view."""
     tables: tuple[PathTable, ...] = ()
     """Paths of the view that it was made from."""
 
 
 @dataclass(frozen=True)
 class AgreementStatus:
-    """Where a member of the gossip stands now."""
+    """What a member of the gossip holds, and which plan it is to follow."""
 
     held: str
     """Digest of the view that it holds."""
     active: str
     """Digest of the view whose plan it is to follow; empty: none yet."""
     agreed: bool
-    """Whether the members that matter held that view, too; else it has waited long enough."""
+    """Whether the members that matter held that view, too; else it did not wait any longer."""
     missing: tuple[str, ...]
-    """Whom it waits for, or has stopped waiting for."""
+    """Members that it waits for, or has stopped waiting for."""
     number: int
-    """Counts the activations of this member."""
+    """How many views this member has activated."""
     made: PlanResult | None
     """The latest plan; None: there is none, or none could be made."""
     trouble: str = ""
@@ -52,6 +52,6 @@ class AgreementStatus:
     at: float = 0.0
     """When the gossip had its last round, CLOCK_MONOTONIC, seconds."""
     alone: bool = False
-    """Whether no other member is known to live: agreement is with nobody."""
+    """Whether no other member is known to be alive."""
     disagreements: tuple[Disagreement, ...] = ()
-    """In what others' plans differ from this host's, whatever the view."""
+    """Options in which others' plans differ from this host's, whatever the view."""

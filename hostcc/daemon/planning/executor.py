@@ -1,4 +1,4 @@
-"""Where an agent makes its plans: in a thread of its own, no more often than it may."""
+"""Makes plans in a thread of their own, within a budget of processor time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hostcc.daemon.planning.cpu_budget import CpuBudget
 from hostcc.model import Plan
 
-NICE = 10
-"""Of the thread: where processors are scarce, jobs' data loaders and traffic come first.  More
-would keep the interpreter's lock, and with it the agent's sign of life, from the main thread."""
+THREAD_NICE = 10
+"""Where processors are scarce, jobs' data loaders and traffic come first.  A higher value would
+keep the interpreter's lock, and with it the heartbeat, from the main thread."""
 
 
 class PlanThread:
@@ -28,20 +28,20 @@ class PlanThread:
         clock: Callable[[], float] = time.monotonic,
         processor: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`processor`: the time that the thread which asks has had of one, seconds."""
+        """`processor`: processor time of the calling thread, seconds."""
         self._pool = ThreadPoolExecutor(1, "plan", initializer=_give_way)
         self._clock, self._processor = clock, processor
-        self._pace = CpuBudget(at=clock())
+        self._budget = CpuBudget(at=clock())
         self._costs: deque[float] = deque()
-        """Of plans since the pace was last worked out."""
+        """Seconds of each plan since the budget was last worked out."""
 
     def submit(self, work: Callable[[], Plan]) -> Future[Plan] | None:
-        """Begin a plan; None: not now, ask again."""
-        pace = self._pace.now(self._clock())
+        """Begin a plan; None: the budget is spent, ask again later."""
+        budget = self._budget.now(self._clock())
         while self._costs:
-            pace = pace.spent(self._costs.popleft())
-        self._pace = pace
-        return self._pool.submit(self._timed, work) if pace.free else None
+            budget = budget.spent(self._costs.popleft())
+        self._budget = budget
+        return self._pool.submit(self._timed, work) if budget.free else None
 
     def close(self) -> None:
         """Begin no more; does not wait for the one that is being made."""
@@ -56,4 +56,4 @@ class PlanThread:
 
 
 def _give_way() -> None:
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), THREAD_NICE)

@@ -1,4 +1,4 @@
-"""Which plan holds on this host: pure."""
+"""Decides which plan is in force on this host.  Pure."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from dataclasses import dataclass
 
 from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
 
-STALLED_S = 5.0
-"""Without a round of the gossip for so long, what it says is not news."""
+GOSSIP_STALLED_S = 5.0
+"""An agreement is out of date when the gossip had no round for so long."""
 
 
 @dataclass(frozen=True)
 class FollowedPlan:
-    """What a host follows."""
+    """The latest plan, and whether it is in force."""
 
     made: PlanResult | None = None
-    """The plan that holds; None: defaults."""
+    """The plan in force; None: defaults apply."""
     digest: str = ""
-    """Of the latest plan, whether it holds or not."""
+    """Of the view of the latest plan, in force or not."""
     since: float = 0.0
-    """From when that plan has been there, seconds."""
+    """When that plan came, seconds."""
     current: float = 0.0
-    """When its view was the one held and active for the last time, seconds."""
+    """When its view was held and active for the last time, seconds."""
     why: str = "not started yet"
-    """Why no plan holds."""
+    """Why no plan is in force."""
 
 
 def step(
-    before: FollowedPlan, now: float, standing: AgreementStatus | None, max_age_s: float
+    before: FollowedPlan, now: float, agreement: AgreementStatus | None, max_age_s: float
 ) -> FollowedPlan:
-    """What to follow at `now`, seconds; `standing`: None while this host does not gossip."""
-    if standing is None:
+    """Return what to follow at `now`, seconds; `agreement`: None while there is no gossip."""
+    if agreement is None:
         return FollowedPlan(why="this host does not gossip at the moment")
-    made = standing.made
+    made = agreement.made
     if made is None:
-        return FollowedPlan(why=standing.trouble or _waiting(standing))
+        return FollowedPlan(why=agreement.trouble or _waiting(agreement))
     digest = made.plan.digest
     same = digest == before.digest
     since, current = (before.since, before.current) if same else (now, now)
-    if digest == standing.active == standing.held and now - standing.at < STALLED_S:
+    if digest == agreement.active == agreement.held and now - agreement.at < GOSSIP_STALLED_S:
         current = now
     if now - current > max_age_s:
         why = f"the last plan is older than plan.max_age_s, {max_age_s:g} s"
@@ -46,5 +46,5 @@ def step(
     return FollowedPlan(made, digest, since, current, "")
 
 
-def _waiting(standing: AgreementStatus) -> str:
-    return "the plan is being made" if standing.active else "no view is active yet"
+def _waiting(agreement: AgreementStatus) -> str:
+    return "the plan is being made" if agreement.active else "no view is active yet"

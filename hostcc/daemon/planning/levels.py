@@ -1,4 +1,4 @@
-"""Which mark a plan's levels come to: pure."""
+"""Translates the levels of a plan to DSCP marks.  Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hostcc.daemon.planning.agreement_status import PlanResult
 
 
 def table(plan: PlanConfig, marking: MarkingConfig) -> dict[int, int]:
-    """Level -> DSCP, of the levels that jobs may have, highest first."""
+    """Return level -> DSCP, of the levels that jobs may have, highest first."""
     pairs = enumerate(marking.dscp[: plan.levels])
     return {level: dscp for level, dscp in pairs if level not in plan.reserved}
 
 
 def marks(made: PlanResult | None, dscp: Mapping[int, int]) -> dict[str, int]:
-    """Job -> DSCP, of the jobs of the plan; none without one.
+    """Return job -> DSCP, of the jobs of the plan; none without one.
 
     Jobs of which the plan knows no path have the lowest of the marks that others have: without
     any they would wait behind all of those.
@@ -34,7 +34,7 @@ def marks(made: PlanResult | None, dscp: Mapping[int, int]) -> dict[str, int]:
 
 
 def unrivalled(made: PlanResult, dscp: Mapping[int, int]) -> frozenset[str]:
-    """Jobs that wait in no queue with another job, where switches tell marks apart.
+    """Return jobs that share no queue with another job, where switches tell marks apart.
 
     A job of which the plan knows no path may be anywhere: whoever has its mark may meet it.
     """

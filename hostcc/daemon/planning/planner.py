@@ -1,4 +1,4 @@
-"""The scheduler as the gossip calls it: options from the configuration, every failure named.
+"""Calls the scheduler for the gossip: options from the configuration, every failure with a reason.
 
 Only imported where gossip is enabled: it loads the scheduler.
 """
@@ -17,12 +17,12 @@ from hostcc.schedule.plan import Options, Solution, solved
 from hostcc.schedule.writing import written
 from hostcc.system import malloc
 
-KEPT = 2
-"""Plans: the one in force and the one that was just made."""
+KEPT_PLANS = 2
+"""The plan in force and the one that was just made."""
 
 
 def options(config: PlanConfig) -> Options:
-    """What the operator decides."""
+    """Return what the operator decides."""
     return Options(
         levels=config.levels,
         reserved=tuple(sorted(set(config.reserved))),
@@ -37,19 +37,19 @@ def options(config: PlanConfig) -> Options:
 class Planner:
     """Makes plans, and keeps the latest with what they were made from.
 
-    A plan may be made in another thread than `made` is asked in.  What the latest has in common
-    with the next view is not found again (schedule.reuse).
+    Plans may be made in one thread while another calls `made`.  What the latest view has in common
+    with the next one is reused (schedule.reuse).
     """
 
     def __init__(self, config: PlanConfig) -> None:
         self._options = options(config)
         self._enabled = config.enabled
-        self._latest: deque[PlanResult] = deque(maxlen=KEPT)
+        self._latest: deque[PlanResult] = deque(maxlen=KEPT_PLANS)
         if config.enabled:
             malloc.keep()
 
     def __call__(self, view: ClusterView) -> Plan:
-        """The plan of a view; one without content where planning is not enabled.
+        """Return the plan of a view; an empty one where planning is not enabled.
 
         Raises HostccError, whatever is wrong with the view.
         """
@@ -68,7 +68,7 @@ class Planner:
         return made.plan
 
     def made(self, plan: Plan | None) -> PlanResult | None:
-        """What a plan was made from; None if it is none of the latest."""
+        """Return a plan with what it was made from; None if it is none of the KEPT_PLANS."""
         return next((made for made in list(self._latest) if made.plan is plan), None)
 
 

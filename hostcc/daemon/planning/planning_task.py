@@ -52,7 +52,7 @@ class Planning:
         return self._plans.disabled_reason()
 
     def start(self) -> None:
-        """The first tick does it."""
+        """Do nothing: the first tick applies the plan."""
 
     async def tick(self) -> None:
         """Give jobs the weights of the plan in force."""
@@ -66,7 +66,7 @@ class Planning:
         self._weigh(None)
 
     def verify(self) -> list[Difference]:
-        """Weights are the kernel backend's to check."""
+        """Find nothing: weights are checked by the engine."""
         return []
 
     def view(self) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
-"""What plans depend on beside the view: the scheduler's revision, and options.
+"""Compares what plans depend on beside the view: the scheduler's revision, and options.
 
-Every member says its own; where members differ in them they cannot agree, so it is said in what.
+Each member publishes its own.  Members that differ cannot agree, so their differences are shown.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import Rules
 from hostcc.schedule.revision import REVISION
 
-OWN_BUSINESS = frozenset({"enabled", "max_age_s"})
+LOCAL_KEYS = frozenset({"enabled", "max_age_s"})
 """Keys of `[plan]` that no plan depends on."""
 SCHEDULER = "scheduler"
-"""What the revision is called beside the options."""
-MEMBERS_NAMED = 8
-OPTIONS_NAMED = 16
-"""So many of them: what others say they have is theirs to choose."""
+"""Name of the scheduler's revision among the options."""
+MAX_MEMBERS_SHOWN = 8
+MAX_OPTIONS_SHOWN = 16
+"""Bounds, because other members choose what they publish."""
 
 
 @dataclass(frozen=True)
 class OtherOptions:
-    """What other members have in place of what this host has."""
+    """A value that other members have in place of this host's."""
 
     value: str
     members: tuple[str, ...]
     """The first of them by name."""
     count: int
-    """How many there are in all."""
+    """Of all members with this value."""
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Something that plans depend on and that is not the same on all members."""
+    """An option that plans depend on and that is not the same on all members."""
 
     option: str
     """`plan.KEY`, or SCHEDULER."""
@@ -45,25 +45,25 @@ class Disagreement:
 
 
 def rules(config: PlanConfig, revision: int = REVISION) -> Rules:
-    """What this host's plans depend on.
+    """Return what this host's plans depend on.
 
-    Options at their defaults are not named: one that is new does not part a host that knows it
-    from those that do not.
+    Options at their defaults are left out: so a new option is no difference between a host that
+    knows it and those that do not.
     """
     mine, usual = _values(config), _values(PlanConfig())
     return Rules(revision, tuple((key, mine[key]) for key in mine if mine[key] != usual[key]))
 
 
 def text(of: Rules) -> str:
-    """The same as a part of a view's digest."""
+    """Return the rules as a part of a view's digest."""
     return " ".join(f"{name}={value}" for name, value in _named(of).items())
 
 
 def disagreements(
     own: Rules, others: Mapping[str, Rules], silent: Mapping[str, str]
 ) -> tuple[Disagreement, ...]:
-    """In what other members differ; `silent`: member -> the hostcc version of one that does not say
-    what its plans depend on, because it is of before that was said."""
+    """Return options in which other members differ.  `silent`: member that publishes no rules ->
+    its hostcc version, which is older than the rules."""
     mine, found = _named(own), dict[str, dict[str, list[str]]]()
     usual = _values(PlanConfig())
     for member in sorted(others):
@@ -80,11 +80,11 @@ def disagreements(
             option,
             mine.get(option) or _usual(usual, option),
             tuple(
-                OtherOptions(value, tuple(members[:MEMBERS_NAMED]), len(members))
+                OtherOptions(value, tuple(members[:MAX_MEMBERS_SHOWN]), len(members))
                 for value, members in sorted(found[option].items())
             ),
         )
-        for option in sorted(found)[:OPTIONS_NAMED]
+        for option in sorted(found)[:MAX_OPTIONS_SHOWN]
     )
 
 
@@ -99,7 +99,7 @@ def _values(config: PlanConfig) -> dict[str, str]:
     return {
         f"plan.{key}": msgspec.json.encode(value).decode()
         for key, value in sorted(given.items())
-        if key not in OWN_BUSINESS
+        if key not in LOCAL_KEYS
     }
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.daemon.planning.cpu_budget import BURST_S, LONGEST_S, SHARE, CpuBudget
+from hostcc.daemon.planning.cpu_budget import MAX_CPU_SHARE, MAX_PAUSE_S, MAX_SAVED_S, CpuBudget
 
 COSTS = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=40)
 
@@ -34,10 +34,10 @@ def test_a_plan_of_half_a_second_is_made_every_two() -> None:
 
 
 def test_a_calm_while_is_saved_up_but_not_for_ever() -> None:
-    spent = CpuBudget().spent(BURST_S + 0.1)
+    spent = CpuBudget().spent(MAX_SAVED_S + 0.1)
     assert not spent.free
     assert spent.now(0.5).free
-    assert spent.now(1e6).left_s == BURST_S
+    assert spent.now(1e6).left_s == MAX_SAVED_S
 
 
 def test_a_clock_that_steps_back_gives_and_takes_nothing() -> None:
@@ -47,11 +47,11 @@ def test_a_clock_that_steps_back_gives_and_takes_nothing() -> None:
 @given(COSTS)
 def test_no_plan_waits_longer_than_the_longest(costs: list[float]) -> None:
     moments = begun(costs)
-    assert all(after - before <= LONGEST_S + 0.5 for before, after in pairwise(moments))
+    assert all(after - before <= MAX_PAUSE_S + 0.5 for before, after in pairwise(moments))
 
 
-@given(st.lists(st.floats(0.0, SHARE * LONGEST_S), min_size=1, max_size=40))
+@given(st.lists(st.floats(0.0, MAX_CPU_SHARE * MAX_PAUSE_S), min_size=1, max_size=40))
 def test_plans_take_no_more_than_their_share(costs: list[float]) -> None:
     moments = begun(costs)
     # What the last costs is paid afterwards.
-    assert sum(costs[:-1]) <= BURST_S + SHARE * moments[-1] + 1e-9
+    assert sum(costs[:-1]) <= MAX_SAVED_S + MAX_CPU_SHARE * moments[-1] + 1e-9

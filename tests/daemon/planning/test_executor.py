@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostcc.daemon.planning.executor import NICE, PlanThread
+from hostcc.daemon.planning.executor import THREAD_NICE, PlanThread
 from hostcc.errors import InputError
 from hostcc.model import Plan
 
@@ -87,9 +87,9 @@ def test_jobs_come_first_where_processors_are_scarce(thread: PlanThread) -> None
     pending = thread.submit(work)
     assert pending is not None
     pending.result(timeout=10)
-    assert found[0] >= NICE
+    assert found[0] >= THREAD_NICE
     assert (
-        os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < NICE
+        os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < THREAD_NICE
     )  # this one is as before
 
 

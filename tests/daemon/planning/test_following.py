@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostcc.daemon.planning.following import STALLED_S, FollowedPlan, step
+from hostcc.daemon.planning.following import GOSSIP_STALLED_S, FollowedPlan, step
 from tests.daemon.planning.made import made, standing
 
 pytestmark = pytest.mark.unit
@@ -35,7 +35,7 @@ def test_another_plan_takes_its_place_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "stale", [{"held": "new"}, {"active": "new", "held": "new"}, {"at": -STALLED_S}]
+    "stale", [{"held": "new"}, {"active": "new", "held": "new"}, {"at": -GOSSIP_STALLED_S}]
 )
 def test_a_plan_that_is_not_renewed_grows_old(stale: dict[str, Any]) -> None:
     late: dict[str, Any] = {"at": 9.0, **stale}

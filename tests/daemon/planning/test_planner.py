@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.daemon.planning.planner import KEPT, Planner
+from hostcc.daemon.planning.planner import KEPT_PLANS, Planner
 from hostcc.errors import HostccError
 from hostcc.model import Plan
 from hostcc.schedule import compression, methods
@@ -56,8 +56,8 @@ def test_flows_that_stay_where_they_were_are_known() -> None:
 
 def test_only_the_latest_are_kept() -> None:
     planner = Planner(PlanConfig())
-    plans = [planner(replace(VIEW, digest=str(number))) for number in range(KEPT + 1)]
-    assert [planner.made(one) is not None for one in plans] == [False] + [True] * KEPT
+    plans = [planner(replace(VIEW, digest=str(number))) for number in range(KEPT_PLANS + 1)]
+    assert [planner.made(one) is not None for one in plans] == [False] + [True] * KEPT_PLANS
     assert planner.made(None) is None
 
 

@@ -8,8 +8,8 @@ import pytest
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import MAX_OPTIONS, Rules, decode, encode
 from hostcc.daemon.planning.rules import (
-    MEMBERS_NAMED,
-    OPTIONS_NAMED,
+    MAX_MEMBERS_SHOWN,
+    MAX_OPTIONS_SHOWN,
     Disagreement,
     OtherOptions,
     disagreements,
@@ -81,6 +81,6 @@ def test_what_is_named_is_bounded() -> None:
     options = tuple((f"plan.o{number}", "1") for number in range(MAX_OPTIONS))
     many = {f"m{number:03}": Rules(REVISION, options) for number in range(100)}
     found = disagreements(USUAL, many, {})
-    assert len(found) == OPTIONS_NAMED
+    assert len(found) == MAX_OPTIONS_SHOWN
     (there,) = found[0].there
-    assert (there.members, there.count) == (tuple(sorted(many)[:MEMBERS_NAMED]), 100)
+    assert (there.members, there.count) == (tuple(sorted(many)[:MAX_MEMBERS_SHOWN]), 100)
