@@ -28,24 +28,22 @@ from hostcc.measure.watch import Watch
 
 log = get_logger("traffic")
 
-LOOK_S, LOOK_PERIODS, SELDOM_S = 1.0, 2.0, 5.0
-"""Seconds of bins, and iterations, that are taken in at once, whichever is longer, since each time
-costs about the same; but not more seconds than the last."""
-LONGEST_S = 10.0
-"""Seconds of bins that wait at most."""
-LOOSE = 2
-"""So many readings that wait are packed: ten seconds of a hundred jobs would take 15 MB."""
-WELCOME_S, WELCOME_AGAIN_S = 0.06, 300.0
-"""Processor time for a job's first looks, apart from what all jobs share: some ten of them.  The
-same again when its pattern was lost, but not before so many seconds have passed."""
-SURE, KNOWN_S = 0.7, 0.015
-"""From this confidence on, little of that is left: to measure it again, and whether it is right."""
-LATELY_S = 10.0
-"""A job that has sent nothing for so long is not sending."""
+MIN_BATCH_S, MIN_BATCH_PERIODS, MAX_BATCH_S = 1.0, 2.0, 5.0
+"""An analysis is worth while from so many seconds of bins or iterations on, whichever is longer,
+since each costs about the same; but not more seconds than the last."""
+MAX_WAIT_S = 10.0
+"""Longest wait of bins that are to be analysed, seconds."""
+MAX_UNPACKED_READS = 2
+"""Readings that wait are packed when there are so many: ten seconds of a hundred jobs would take
+15 MB."""
+CONFIDENT = 0.7
+"""A pattern is confident from this confidence on."""
+SENDING_WITHIN_S = 10.0
+"""A job that has sent nothing for so long is not sending, seconds."""
 HALF_LIFE_S = 30.0
-"""What went where counts half after so long."""
-DESTINATIONS = 256
-"""Destinations kept."""
+"""Bytes sent to a destination count half after so long, seconds."""
+MAX_DESTINATIONS = 256
+"""Destinations kept of a job."""
 
 
 @dataclass
@@ -63,15 +61,12 @@ class Track:
     """Destination -> (sent, received), older bytes counting less."""
     alone_s: float = 0.0
     """The period that was measured while it went first; 0: none was."""
-    welcome_s: float = WELCOME_S
-    """What is left of the time for its first looks."""
     sparse: bool = True
     """Whether the bins that wait are mostly empty, so that they take little memory."""
     failure: str = ""
     """Why its traffic could not be looked at; empty again after a look."""
     failures: int = 0
     """How often that was."""
-    _welcomed_ns: int = 0
     _waiting: list[Bins] = field(default_factory=list)
     _since_ns: int = 0
     """Where the first of these begins, or would."""
@@ -97,13 +92,14 @@ class Track:
             return
         if self.watch is None:
             self.watch = watching.begin(new.bin_ns, new.start_ns)
-            self._welcomed_ns = new.start_ns
         if not self._waiting:
             self._since_ns = new.start_ns
         self._waiting.append(new)
         self._loose = 0 if isinstance(new, Cells) and new.few else self._loose + 1
-        if self._loose == LOOSE:
-            self._waiting[-LOOSE:] = [history(together(self._waiting[-LOOSE:]))]
+        if self._loose == MAX_UNPACKED_READS:
+            self._waiting[-MAX_UNPACKED_READS:] = [
+                history(together(self._waiting[-MAX_UNPACKED_READS:]))
+            ]
             self._loose, self.sparse = 0, False
         if tx or rx:
             self.last_ns = _last_ns(new)
@@ -117,14 +113,14 @@ class Track:
         return self.watch is not None and self.watch.found.periodic
 
     @property
-    def sure(self) -> bool:
-        """Whether there is little doubt about it."""
-        return self.watch is not None and self.watch.found.confidence >= SURE
+    def confident(self) -> bool:
+        """Whether it is known with confidence."""
+        return self.watch is not None and self.watch.found.confidence >= CONFIDENT
 
     @property
     def settled(self) -> bool:
         """Whether its figures are of as many iterations as they are taken from."""
-        return self.sure and self.watch is not None and self.watch.settled
+        return self.confident and self.watch is not None and self.watch.settled
 
     @property
     def waiting_s(self) -> float:
@@ -143,7 +139,7 @@ class Track:
     @property
     def wanted_s(self) -> float:
         """So many seconds of bins are worth a look."""
-        return min(max(LOOK_S, LOOK_PERIODS * self.period_s), SELDOM_S)
+        return min(max(MIN_BATCH_S, MIN_BATCH_PERIODS * self.period_s), MAX_BATCH_S)
 
     @property
     def due(self) -> bool:
@@ -162,25 +158,22 @@ class Track:
         new: Bins,
         *,
         thorough: bool = True,
-        sure_ns: float | None = None,
-        passes: bool = False,
+        unchanged_until_ns: float | None = None,
+        skips: bool = False,
     ) -> None:
         """Take in bins: some milliseconds of work, seldom hundreds, and then only if `thorough`.
 
-        Fit for another thread.  `sure_ns`: until then it is known that the pattern goes on; with
-        `passes` nothing that comes after it is compared yet.
+        Fit for another thread.  `unchanged_until_ns`: until then the pattern is known to go on;
+        with `skips` nothing that comes after it is compared yet.
         """
         if self.watch is None:
             return
-        knew = self.known
-        watch = self.watch if sure_ns is None else watching.went_on(self.watch, sure_ns)
-        if passes:
+        watch = self.watch
+        if unchanged_until_ns is not None:
+            watch = watching.went_on(watch, unchanged_until_ns)
+        if skips:
             watch = replace(watch, look_ns=new.end_ns + 1)
         self.watch, self.failure = watching.update(watch, new, thorough=thorough), ""
-        if self.known or not knew:
-            return
-        if new.end_ns - self._welcomed_ns >= WELCOME_AGAIN_S * NS:
-            self.welcome_s, self._welcomed_ns = WELCOME_S, new.end_ns
 
     def begin_again(self, failure: str) -> None:
         """Learn the pattern anew, without the bins that wait: nothing could be made of them."""
@@ -188,17 +181,9 @@ class Track:
         self.watch, self.sparse = None, True
         self._waiting, self._loose, self._went = [], 0, []
 
-    def charged(self, cost_s: float) -> float:
-        """What a look's processor time takes from all jobs' share, seconds."""
-        own_s = min(cost_s, self.welcome_s)
-        self.welcome_s -= own_s
-        if self.sure:
-            self.welcome_s = min(self.welcome_s, KNOWN_S)
-        return cost_s - own_s
-
     def sending(self, now_ns: int) -> bool:
         """Whether it has sent lately."""
-        return self.watch is not None and now_ns - self.last_ns < LATELY_S * NS
+        return self.watch is not None and now_ns - self.last_ns < SENDING_WITHIN_S * NS
 
     def pattern(self, boundaries_s: Sequence[float] = ()) -> tuple[ByteSeries, Period]:
         """The bins that show the pattern best, and the pattern; marks settle it."""
@@ -236,7 +221,7 @@ class Track:
             to = _address(key.tobytes())
             tx, rx = kept.get(to, (0.0, 0.0))
             kept[to] = tx + float(pair[TX]), rx + float(pair[RX])
-        most = sorted(kept, key=lambda to: -sum(kept[to]))[:DESTINATIONS]
+        most = sorted(kept, key=lambda to: -sum(kept[to]))[:MAX_DESTINATIONS]
         self.to = {to: kept[to] for to in most if sum(kept[to]) >= 1}
 
 
@@ -254,7 +239,7 @@ def apart(track: Track) -> Iterator[None]:
         track.begin_again(one_line(f"its traffic could not be looked at: {error!r}"))
 
 
-@lru_cache(maxsize=16 * DESTINATIONS)
+@lru_cache(maxsize=16 * MAX_DESTINATIONS)
 def _address(packed: bytes) -> Address:
     return address(np.frombuffer(packed, np.uint8))
 

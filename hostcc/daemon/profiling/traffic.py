@@ -15,13 +15,14 @@ from hostcc.coord.core.payloads import ProfilingClaim
 from hostcc.daemon.enforcement import Engine
 from hostcc.daemon.jobs.history import Iteration
 from hostcc.daemon.profiling import profiles, routes
-from hostcc.daemon.profiling.analysis_schedule import LOOKED_AT, AnalysisRequest, AnalysisSchedule
+from hostcc.daemon.profiling.analysis_budget import AnalysisRequest
+from hostcc.daemon.profiling.analysis_schedule import ANALYSES_PER_TICK, AnalysisSchedule
 from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
 from hostcc.daemon.profiling.metering import JobReading, Metering, Reading
 from hostcc.daemon.profiling.profile_cache import ProfileCache
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.routes import Question, Route
-from hostcc.daemon.profiling.tracks import LONGEST_S, Track, apart
+from hostcc.daemon.profiling.tracks import MAX_WAIT_S, Track, apart
 from hostcc.daemon.profiling.turns import local
 from hostcc.daemon.profiling.turns.cluster import ClusterTurns
 from hostcc.daemon.profiling.turns.local import ENOUGH, Candidate, Turns
@@ -37,19 +38,23 @@ log = get_logger("traffic")
 
 READ_S = 0.5
 """Between readings, seconds: more than twice per ring of the meter."""
-TOGETHER, SPACED, GATHERED = 2, 0.04, 1 << 16
-"""So many readings are taken together at least, while no other job begins to send and no more are
-not known than can be looked at in one turn; while all are known so many for each job; and not more
-than have so many bins of destinations, which take 2 MB."""
-PART = 0.25
-"""Such a part of the jobs is handed over at a time; when it is more, all are."""
-LOOPED = 0.05
-"""Of what a job sends to others, it may send so much over loopback beside it: to find each other,
-processes exchange a little."""
+MIN_READS_PER_BATCH = 2
+"""Readings of the meter are handed to the jobs by so many at least, while no other job begins to
+send and no more jobs are unknown than can be analysed in one tick."""
+READS_PER_JOB = 0.04
+"""While all jobs are known, by so many more for each job."""
+MAX_PENDING_CELLS = 1 << 16
+"""Bins of destinations that wait to be handed over at most, which take 2 MB."""
+MAX_HANDED_FRACTION = 0.25
+"""Jobs that are due are handed their bins alone up to this fraction of all; beyond it, all are."""
+MAX_LOOPBACK_FRACTION = 0.05
+"""Loopback bytes of a job, over what it sends to others, up to which its iterations count:
+processes exchange a little to find each other."""
 SYNC_S = 5.0
 """Between looks whether cgroups are still the same ones, seconds."""
-ROUTES_S, SAME_S = 10.0, 60.0
-"""Between looks at routes and link speeds, seconds; the second, while all send where they did."""
+ROUTES_S, ROUTES_UNCHANGED_S = 10.0, 60.0
+"""Between reads of routes and link speeds, seconds; the second, while all jobs send where they
+did."""
 MakeMeter = Callable[[Mapping[str, Any]], ByteMeter]
 
 
@@ -215,7 +220,10 @@ class Traffic:
         period_s = got.mean_period_s or got.period_s
         if period_s is None:
             return None
-        own = track is self._tracks.get(name) and self.looped(name) <= LOOPED * track.total[TX]
+        own = (
+            track is self._tracks.get(name)
+            and self.looped(name) <= MAX_LOOPBACK_FRACTION * track.total[TX]
+        )
         return Iteration(period_s, got.tx_bytes if own else None)
 
     def all_known(self) -> dict[str, JobKnowledge]:
@@ -267,22 +275,22 @@ class Traffic:
     def _due(self, metering: Metering) -> list[Track] | None:
         """Jobs to be looked at, none of those that wait for more to be read, when every pattern is
         known, and no turn goes on or is waited for; None: what was read is for all."""
-        if metering.last is None or metering.gap or metering.cells >= GATHERED:
+        if metering.last is None or metering.gap or metering.cells >= MAX_PENDING_CELLS:
             return None
         if metering.begins:
             return None
         tracks = [track for track in self._tracks.values() if track.watch is not None]
         unknown = sum(not track.known for track in tracks)
-        if metering.gathered < TOGETHER and unknown <= LOOKED_AT:
+        if metering.gathered < MIN_READS_PER_BATCH and unknown <= ANALYSES_PER_TICK:
             return []
         if self.turns.job or self._queue or unknown:
             return None
-        if metering.gathered < SPACED * len(tracks):
+        if metering.gathered < READS_PER_JOB * len(tracks):
             return []
-        if metering.gathered_s >= LONGEST_S:
+        if metering.gathered_s >= MAX_WAIT_S:
             return None
         due = self._looks.due(tracks, metering.last.end_ns)
-        return due if len(due) <= PART * len(tracks) else None
+        return due if len(due) <= MAX_HANDED_FRACTION * len(tracks) else None
 
     def _take_of(self, metering: Metering, some: Sequence[Track]) -> None:
         """Hand their bins to some jobs only."""
@@ -378,7 +386,7 @@ class Traffic:
         if not to:
             return
         self._routes_due_s = now_s + ROUTES_S
-        if to != self._asked[1] or now_s - self._asked[0] >= SAME_S:
+        if to != self._asked[1] or now_s - self._asked[0] >= ROUTES_UNCHANGED_S:
             self._asked = now_s, to
             questions = [
                 Question(name, self._netns_of(self._live[name]), tuple(self._tracks[name].to))
@@ -422,7 +430,12 @@ def _look_at_all(batch: Sequence[AnalysisRequest]) -> list[float | Exception]:
 def _look_at_one(look: AnalysisRequest) -> float | Exception:
     began_s = time.thread_time()
     try:
-        look.track.look(look.bins, thorough=look.thorough, sure_ns=look.sure_ns, passes=look.passes)
+        look.track.look(
+            look.bins,
+            thorough=look.thorough,
+            unchanged_until_ns=look.unchanged_until_ns,
+            skips=look.skips,
+        )
     except Exception as error:  # noqa: BLE001 - the other jobs' bins are in this batch only
         return error
     return time.thread_time() - began_s

@@ -6,18 +6,21 @@ import numpy as np
 import pytest
 
 from hostcc.daemon.profiling import analysis_schedule as l
-from hostcc.daemon.profiling.analysis_schedule import (
-    CREDIT_S,
-    LATER_DENSE_S,
-    LATER_S,
-    SURE_S,
-    WITH_LATER,
+from hostcc.daemon.profiling.analysis_budget import (
+    MAX_SAVED_S,
+    Account,
+    AnalysisBudget,
     AnalysisRequest,
+)
+from hostcc.daemon.profiling.analysis_schedule import (
+    COALESCE_UNCHANGED_AT,
+    CONFIDENT_INTERVAL_S,
+    MAX_UNCHANGED_DENSE_WAIT_S,
+    MAX_UNCHANGED_WAIT_S,
     AnalysisSchedule,
-    CpuShare,
 )
 from hostcc.daemon.profiling.expectation import ExpectationTracker
-from hostcc.daemon.profiling.tracks import LONGEST_S, LOOK_S, Track
+from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
 from hostcc.measure.destinations import DESTINATION
@@ -46,10 +49,10 @@ class World:
         self.each = each
         """Of so many bins one is not empty."""
         self.now_ms = 0
-        self.looks = AnalysisSchedule()
-        self.tracks = [Track(name, watching.begin(MS), welcome_s=0.0) for name in names]
+        self.looks = AnalysisSchedule(AnalysisBudget(allowance_s=0.0))
+        self.tracks = [Track(name, watching.begin(MS)) for name in names]
         monkeypatch.setattr(ExpectationTracker, "goes_on", lambda _, name: name not in self.other)
-        for what, value in (("known", True), ("sure", True), ("settled", True)):
+        for what, value in (("known", True), ("confident", True), ("settled", True)):
             monkeypatch.setattr(Track, what, value)
         monkeypatch.setattr(Track, "period_s", PERIOD_S)
 
@@ -70,11 +73,18 @@ class World:
 
 
 def test_who_goes_on_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = World(monkeypatch, "a").run(3 * LATER_S)
-    assert [at_s for at_s, _ in found] == [LATER_S, 2 * LATER_S, 3 * LATER_S]
+    found = World(monkeypatch, "a").run(3 * MAX_UNCHANGED_WAIT_S)
+    assert [at_s for at_s, _ in found] == [
+        MAX_UNCHANGED_WAIT_S,
+        2 * MAX_UNCHANGED_WAIT_S,
+        3 * MAX_UNCHANGED_WAIT_S,
+    ]
     assert all(look.thorough for _, look in found)
-    found = World(monkeypatch, "a", each=1).run(2 * LATER_DENSE_S)
-    assert [at_s for at_s, _ in found] == [LATER_DENSE_S, 2 * LATER_DENSE_S]
+    found = World(monkeypatch, "a", each=1).run(2 * MAX_UNCHANGED_DENSE_WAIT_S)
+    assert [at_s for at_s, _ in found] == [
+        MAX_UNCHANGED_DENSE_WAIT_S,
+        2 * MAX_UNCHANGED_DENSE_WAIT_S,
+    ]
     assert all(look.thorough for _, look in found)
 
 
@@ -93,8 +103,8 @@ def test_those_of_little_doubt_are_looked_at_thoroughly_now_and_then(
     world.other = "abc"
     found = world.run(100, 0.0)
     times_s = [at_s for at_s, look in found if look.thorough]
-    assert len(times_s) >= 100 / (SURE_S + LONGEST_S)
-    assert np.diff(times_s).min() >= SURE_S
+    assert len(times_s) >= 100 / (CONFIDENT_INTERVAL_S + MAX_WAIT_S)
+    assert np.diff(times_s).min() >= CONFIDENT_INTERVAL_S
     assert any(not look.thorough for _, look in found)
 
 
@@ -103,14 +113,14 @@ def test_such_looks_have_a_share_of_their_own(monkeypatch: pytest.MonkeyPatch) -
     world.other = "abc"
     seconds = 600
     found = world.run(seconds, cost_s)
-    early = [at_s for at_s, look in found if look.share is CpuShare.OTHERWISE]
-    spent_s, owed_s = cost_s * len(early), CREDIT_S + CpuShare.OTHERWISE.value * seconds
+    early = [at_s for at_s, look in found if look.account is Account.EARLY]
+    spent_s, owed_s = cost_s * len(early), MAX_SAVED_S + Account.EARLY.value * seconds
     assert owed_s / 2 < spent_s <= owed_s + 3 * cost_s
-    assert not any(look.thorough for _, look in found if look.share is CpuShare.OTHERWISE)
+    assert not any(look.thorough for _, look in found if look.account is Account.EARLY)
     # When it is used up none waits for longer than it may.
     for name in "abc":
         times_s = [at_s for at_s, look in found if look.track.name == name]
-        assert LONGEST_S - 0.5 <= np.diff(times_s).max() <= LONGEST_S
+        assert MAX_WAIT_S - 0.5 <= np.diff(times_s).max() <= MAX_WAIT_S
 
 
 @pytest.mark.parametrize("others", [1, 30])
@@ -119,25 +129,25 @@ def test_the_more_there_are_the_longer_each_waits(
 ) -> None:
     world = World(monkeypatch, "".join(chr(65 + n) for n in range(others)))
     world.other = "".join(track.name for track in world.tracks)
-    first, _ = world.run(LONGEST_S, 0.0)[0]
-    assert first == max(2 * PERIOD_S, LOOK_S, l.EACH_S * others)
+    first, _ = world.run(MAX_WAIT_S, 0.0)[0]
+    assert first == max(2 * PERIOD_S, MIN_BATCH_S, l.WAIT_PER_CHANGED_JOB_S * others)
 
 
 def test_with_one_that_has_to_be_looked_at_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, "ab")
     world.tracks, later = world.tracks[:1], world.tracks[1]
-    world.run((1 - WITH_LATER) * LATER_S)
+    world.run((1 - COALESCE_UNCHANGED_AT) * MAX_UNCHANGED_WAIT_S)
     world.tracks.append(later)
-    found = world.run(LATER_S)
-    assert {look.track.name for at_s, look in found if at_s == LATER_S} == {"a", "b"}
+    found = world.run(MAX_UNCHANGED_WAIT_S)
+    assert {look.track.name for at_s, look in found if at_s == MAX_UNCHANGED_WAIT_S} == {"a", "b"}
 
 
 def test_who_would_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, "ab")
     world.run(4)
     now_ns = world.now_ms * MS
-    assert not world.looks.due(world.tracks, now_ns + int(LATER_S - 4.5) * SECOND)
-    assert len(world.looks.due(world.tracks, now_ns + int(LATER_S - 4) * SECOND)) == 2
+    assert not world.looks.due(world.tracks, now_ns + int(MAX_UNCHANGED_WAIT_S - 4.5) * SECOND)
+    assert len(world.looks.due(world.tracks, now_ns + int(MAX_UNCHANGED_WAIT_S - 4) * SECOND)) == 2
     world.other = "b"
     assert world.looks.due(world.tracks, now_ns) == world.tracks[1:]
 
@@ -149,15 +159,15 @@ def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(
     monkeypatch.setattr(ExpectationTracker, "sure_ns", lambda _, name: {"a": 7.0, "b": 8.0}[name])
     told: list[str] = []
     monkeypatch.setattr(ExpectationTracker, "looked_at", lambda _, name, watch: told.append(name))
-    found = [look for _, look in world.run(LATER_S, 0.0)]
-    assert [(look.track.name, look.thorough, look.passes) for look in found] == [
+    found = [look for _, look in world.run(MAX_UNCHANGED_WAIT_S, 0.0)]
+    assert [(look.track.name, look.thorough, look.skips) for look in found] == [
         ("a", True, False),
         ("b", False, True),
     ]
-    assert [look.sure_ns for look in found] == [None, 8.0]
+    assert [look.unchanged_until_ns for look in found] == [None, 8.0]
     assert told == ["a"]
     world.other = "b"
     (look,) = [look for _, look in world.run(2, 0.0)]
-    assert (look.track.name, look.thorough, look.passes) == ("b", False, False)
-    assert look.sure_ns == 8.0
+    assert (look.track.name, look.thorough, look.skips) == ("b", False, False)
+    assert look.unchanged_until_ns == 8.0
     assert told == ["a", "b"]

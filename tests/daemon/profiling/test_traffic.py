@@ -12,13 +12,18 @@ import pytest
 
 from hostcc.daemon.profiling import routes
 from hostcc.daemon.profiling import traffic as t
-from hostcc.daemon.profiling.analysis_schedule import CREDIT_S, AnalysisRequest, CpuShare
+from hostcc.daemon.profiling.analysis_budget import (
+    ALLOWANCE_S,
+    MAX_SAVED_S,
+    Account,
+    AnalysisRequest,
+)
 from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.metering import Metering
 from hostcc.daemon.profiling.profiles import JobFacts
 from hostcc.daemon.profiling.routes import Question, Route
-from hostcc.daemon.profiling.tracks import LONGEST_S, LOOK_S, WELCOME_S, Track
+from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
 from hostcc.measure.destinations import DESTINATION, Address
 from hostcc.measure.meter import MissingData, Window
 from hostcc.measure.series import Bins, ByteSeries
@@ -114,13 +119,13 @@ async def test_thorough_looks_have_a_share(tmp_path: Path, monkeypatch: pytest.M
     await watched.run(seconds)
     thorough = [at_s for at_s, _, thorough in watched.looks if thorough]
     spent_s = cost_s * len(thorough)
-    owed_s = CREDIT_S + JOBS * (WELCOME_S + cost_s) + CpuShare.LEARNING.value * seconds
+    owed_s = MAX_SAVED_S + JOBS * (ALLOWANCE_S + cost_s) + Account.LEARNING.value * seconds
     assert owed_s / 2 < spent_s <= owed_s + JOBS * cost_s
-    assert thorough[-1] > seconds - 2 * JOBS * cost_s / CpuShare.LEARNING.value
+    assert thorough[-1] > seconds - 2 * JOBS * cost_s / Account.LEARNING.value
     # What is beyond that is only followed, but none waits for longer than its history lasts.
     for name in (f"job-{slot}" for slot in range(1, JOBS + 1)):
         times_s = [at_s for at_s, job, _ in watched.looks if job == name]
-        assert np.diff(times_s).max() <= LONGEST_S + 2 * t.READ_S
+        assert np.diff(times_s).max() <= MAX_WAIT_S + 2 * t.READ_S
 
 
 @pytest.mark.asyncio
@@ -133,7 +138,7 @@ async def test_cheap_looks_are_all_thorough(
     assert len(watched.looks) >= 3 * 50
 
 
-@pytest.mark.parametrize(("cost_s", "waits_s"), [(1e-4, LOOK_S), (1.0, LONGEST_S)])
+@pytest.mark.parametrize(("cost_s", "waits_s"), [(1e-4, MIN_BATCH_S), (1.0, MAX_WAIT_S)])
 @pytest.mark.asyncio
 async def test_readings_wait_for_a_look_while_every_pattern_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost_s: float, waits_s: float
@@ -149,13 +154,13 @@ async def test_readings_wait_for_a_look_while_every_pattern_is_known(
     watched = Watched(tmp_path, monkeypatch, cost_s)
     await watched.run(4 * t.READ_S)
     # Whoever has just begun is taken at once.
-    assert taken == [BINS] * JOBS + [t.TOGETHER * BINS] * JOBS
+    assert taken == [BINS] * JOBS + [t.MIN_READS_PER_BATCH * BINS] * JOBS
     taken.clear()
     monkeypatch.setattr(Track, "known", True)
-    monkeypatch.setattr(Track, "sure", True)
+    monkeypatch.setattr(Track, "confident", True)
     await watched.run(300)
     # Until each job has had its turn nothing waits.
-    assert taken[: 4 * JOBS] == [BINS] * JOBS + [t.TOGETHER * BINS] * 3 * JOBS
+    assert taken[: 4 * JOBS] == [BINS] * JOBS + [t.MIN_READS_PER_BATCH * BINS] * 3 * JOBS
     assert set(taken[-20 * JOBS :]) == {round(waits_s * 1000)}
     # What is lost is not made up for.
     watched.meter.lost = MissingData(bins=3)
@@ -184,18 +189,18 @@ async def test_who_does_not_go_on_is_read_without_the_others(
 
     monkeypatch.setattr(Track, "take", counted)
     monkeypatch.setattr(Metering, "sync", synced)
-    for what in ("known", "sure", "settled"):
+    for what in ("known", "confident", "settled"):
         monkeypatch.setattr(Track, what, True)
     monkeypatch.setattr(ExpectationTracker, "goes_on", lambda _, name: name != "job-2")
-    monkeypatch.setattr(t, "PART", 1 / JOBS)
+    monkeypatch.setattr(t, "MAX_HANDED_FRACTION", 1 / JOBS)
     await Watched(tmp_path, monkeypatch, 1e-4).run(300)
     late = {name: parts[-5:] for name, parts in taken.items()}
-    assert {len(one) for one in late["job-2"]} == {round(1000 * LOOK_S)}
+    assert {len(one) for one in late["job-2"]} == {round(1000 * MIN_BATCH_S)}
     assert {len(one) for name in ("job-1", "job-3") for one in late[name]} == {10_000}
     for parts in taken.values():
         assert all(one.end_ns == later.start_ns for one, later in pairwise(parts))
     # What the meter is told is true of nothing that it was read before.
-    assert len(synced_after) > 300 / (t.SYNC_S + 2 * LONGEST_S)
+    assert len(synced_after) > 300 / (t.SYNC_S + 2 * MAX_WAIT_S)
     assert set(synced_after) == {0}
 
 
@@ -205,7 +210,7 @@ async def test_nothing_waits_for_a_job_that_begins(
 ) -> None:
     watched = Watched(tmp_path, monkeypatch, 0.1)
     monkeypatch.setattr(Track, "known", True)
-    monkeypatch.setattr(Track, "sure", True)
+    monkeypatch.setattr(Track, "confident", True)
     watched.meter.senders = 1
     part, ticks = watched.part, round(60 / t.READ_S)
     await part.start()
@@ -222,10 +227,10 @@ async def test_nothing_waits_for_a_job_that_begins(
 async def test_few_readings_wait_of_jobs_that_never_fall_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(t, "GATHERED", JOBS * BINS // 10 + 1)
+    monkeypatch.setattr(t, "MAX_PENDING_CELLS", JOBS * BINS // 10 + 1)
     watched = Watched(tmp_path, monkeypatch, 0.1)
     monkeypatch.setattr(Track, "known", True)
-    monkeypatch.setattr(Track, "sure", True)
+    monkeypatch.setattr(Track, "confident", True)
     reads: list[float] = []
     take = t.Traffic.__dict__["_take"]
 
@@ -244,7 +249,9 @@ async def test_what_goes_wrong_with_one_job_costs_the_others_nothing(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever it is: the first job of every batch fails for ten seconds."""
-    monkeypatch.setattr(t, "PART", 1.0)  # so that bins are also handed over to some only
+    monkeypatch.setattr(
+        t, "MAX_HANDED_FRACTION", 1.0
+    )  # so that bins are also handed over to some only
     watched, broken = Watched(tmp_path, monkeypatch, 0.0), True
     monkeypatch.undo()
     monkeypatch.setattr(t, "resolve_root", lambda _: tmp_path / "cg")
@@ -270,7 +277,7 @@ async def test_what_goes_wrong_with_one_job_costs_the_others_nothing(
         assert track.watch is not None
         bins = track.watch.levels[0].whole()
         assert bins.start_ns == 0
-        assert bins.end_ns >= watched.meter.now_ns - LONGEST_S * 1e9 / 2
+        assert bins.end_ns >= watched.meter.now_ns - MAX_WAIT_S * 1e9 / 2
         assert int(bins.tx.sum()) == 500 * (len(bins) // 10)
     broken = False
     for _ in range(round(10 / t.READ_S)):
@@ -287,10 +294,10 @@ def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     said: list[bool] = []
 
     def look(
-        _: Track, new: ByteSeries, *, thorough: bool, sure_ns: float | None, passes: bool
+        _: Track, new: ByteSeries, *, thorough: bool, unchanged_until_ns: float | None, skips: bool
     ) -> None:
         said.append(thorough and len(new) == 0)
-        assert (sure_ns, passes) == ((None, False) if thorough else (5.0, True))
+        assert (unchanged_until_ns, skips) == ((None, False) if thorough else (5.0, True))
 
     monkeypatch.setattr(Track, "look", look)
     nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -318,17 +325,19 @@ class Asked:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("answered", "every_s"), [(True, t.SAME_S), (False, t.ROUTES_S)])
+@pytest.mark.parametrize(
+    ("answered", "every_s"), [(True, t.ROUTES_UNCHANGED_S), (False, t.ROUTES_S)]
+)
 async def test_routes_are_asked_for_seldom_while_all_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: bool, every_s: float
 ) -> None:
     watched = Watched(tmp_path, monkeypatch, 0.0)
     asked = Asked(watched, monkeypatch)
     asked.answered = answered
-    await watched.run(4 * t.SAME_S)
+    await watched.run(4 * t.ROUTES_UNCHANGED_S)
     apart_s = np.diff(asked.at_s)[1:]  # not all jobs have been looked at by the first
     assert len(apart_s) >= 2
-    assert apart_s == pytest.approx(every_s, abs=LONGEST_S)
+    assert apart_s == pytest.approx(every_s, abs=MAX_WAIT_S)
 
 
 @pytest.mark.asyncio
@@ -338,9 +347,9 @@ async def test_who_sends_elsewhere_is_asked_about_soon(
     watched = Watched(tmp_path, monkeypatch, 0.0)
     asked = Asked(watched, monkeypatch)
     watched.meter.other_from_ns = int(100e9)
-    await watched.run(100 + 2 * t.ROUTES_S + LONGEST_S)
+    await watched.run(100 + 2 * t.ROUTES_S + MAX_WAIT_S)
     (first, *_) = [at_s for at_s in asked.at_s if at_s > 100]
-    assert first <= 100 + t.ROUTES_S + LONGEST_S + t.READ_S
+    assert first <= 100 + t.ROUTES_S + MAX_WAIT_S + t.READ_S
 
 
 @pytest.mark.asyncio
@@ -352,7 +361,7 @@ async def test_a_group_that_is_another_one_is_attached_again(
     monkeypatch.setattr(CgroupTree, "identity", lambda _, path: number)
     await watched.part.start()
     for number in (1, 2):
-        for _ in range(round((t.SYNC_S + LONGEST_S) / t.READ_S)):
+        for _ in range(round((t.SYNC_S + MAX_WAIT_S) / t.READ_S)):
             await watched.turn()
         assert watched.meter.told == [JOBS] * number  # they share one, which is the last one's
     watched.part.stop()
@@ -364,12 +373,12 @@ async def test_another_meter_is_told_of_the_jobs_at_once(
 ) -> None:
     watched = Watched(tmp_path, monkeypatch, 0.0)
     asked = Asked(watched, monkeypatch)
-    await watched.run(LONGEST_S + t.ROUTES_S)
+    await watched.run(MAX_WAIT_S + t.ROUTES_S)
     before = len(asked.at_s)
     await watched.part.start()
     await watched.turn()
     assert watched.meter.told == [JOBS, JOBS]
-    for _ in range(round((LONGEST_S + t.ROUTES_S) / t.READ_S)):
+    for _ in range(round((MAX_WAIT_S + t.ROUTES_S) / t.READ_S)):
         await watched.turn()
     watched.part.stop()
     assert len(asked.at_s) > before
