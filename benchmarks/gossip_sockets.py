@@ -23,6 +23,7 @@ from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.lab.errors import LabError
 
 WITHIN_S = 120.0
+AT_REST_S = 12.0
 CHURN_EVERY_S = 2.0
 CUT_EVERY_S = 60.0
 CUT_FOR_S = 10.0
@@ -169,9 +170,9 @@ def measure(count: int, churn_s: float, context: Context) -> Outcome:
     return Outcome(events, growth, deaths, cpu)
 
 
-def _at_rest(cluster: Cluster, seconds: float = 12.0) -> float:
+def _at_rest(cluster: Cluster) -> float:
     before = {name: line.taken for name, line in cluster.lines.items()}
-    _listen(cluster, time.monotonic() + seconds)
+    _listen(cluster, time.monotonic() + AT_REST_S)
     used = [
         (after.cpu_s - before[name].cpu_s) / (after.at - before[name].at)
         for name, after in ((name, line.taken) for name, line in cluster.lines.items())

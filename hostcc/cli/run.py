@@ -124,9 +124,9 @@ def prepare_rdma(environ: MutableMapping[str, str], job: str, told: Mapping[str,
 
 def mark_steps(environ: MutableMapping[str, str]) -> None:
     """Have every Python below mark the steps of PyTorch's optimiser (hostcc.injob.torch_hook)."""
-    import hostcc
+    from hostcc.injob.torch_hook import site_directory
 
-    site = str(Path(hostcc.__file__).parent / "injob" / "site")
+    site = str(site_directory())
     before = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = site + (os.pathsep + before if before else "")
     environ["HOSTCC_MARK"] = "1"

@@ -56,10 +56,3 @@ def start(
             family,
         )
     return process
-
-
-def stop(process: subprocess.Popen[bytes]) -> str:
-    """End a delay line and return its report of how late it was."""
-    process.terminate()
-    out, _ = process.communicate(timeout=5)
-    return out.decode().strip()

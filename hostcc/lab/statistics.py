@@ -67,35 +67,31 @@ def summarise(seconds: Sequence[float], alone_s: float, own_alone_s: float) -> T
     )
 
 
-def converged_after(
-    ratios: Sequence[float] | Floats, tolerance: float = TOLERANCE, streak: int = STREAK
-) -> int | None:
+def converged_after(ratios: Sequence[float] | Floats) -> int | None:
     """Iterations before the first streak within the tolerance; None: there is none."""
     good = 0
     for index, ratio in enumerate(ratios):
-        good = good + 1 if ratio <= 1 + tolerance else 0
-        if good == streak:
-            return index + 1 - streak
+        good = good + 1 if ratio <= 1 + TOLERANCE else 0
+        if good == STREAK:
+            return index + 1 - STREAK
     return None
 
 
 def all_converged_after(
     starts: Mapping[str, Sequence[float]],
     ratios: Mapping[str, Sequence[float]],
-    tolerance: float = TOLERANCE,
-    streak: int = STREAK,
 ) -> int | None:
     """Iterations until all jobs are within the tolerance at the same time.
 
-    The moment sought is the first iteration start from which every job's next `streak`
+    The moment sought is the first iteration start from which every job's next STREAK
     iterations are good; counted are the iterations, of the job that has most of them, that
     began before.  None: there is no such moment.
     """
     good_from: dict[str, list[bool]] = {}
     for name, values in ratios.items():
-        within = [value <= 1 + tolerance for value in values]
+        within = [value <= 1 + TOLERANCE for value in values]
         good_from[name] = [
-            len(within) - index >= streak and all(within[index : index + streak])
+            len(within) - index >= STREAK and all(within[index : index + STREAK])
             for index in range(len(within))
         ]
     moments = sorted({start for values in starts.values() for start in values})

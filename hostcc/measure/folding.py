@@ -45,7 +45,7 @@ class Fold:
     """When iterations began, on the clock of the series; shape (iterations found,)."""
 
 
-def fold(of: ByteSeries, found: Period, phases: int = PHASES) -> Fold | None:
+def fold(of: ByteSeries, found: Period) -> Fold | None:
     """Lay a series' iterations over each other; None when it has no period, or none is complete."""
     if found.period_s is None or found.starts is None:
         return None
@@ -54,14 +54,14 @@ def fold(of: ByteSeries, found: Period, phases: int = PHASES) -> Fold | None:
     whole = _regular(found.starts, period, len(of))
     if not len(whole):
         return None
-    pieces = sampled(sums, whole, period, phases)
+    pieces = sampled(sums, whole, period, PHASES)
     # The starts are in the middle of the silence; an iteration begins with the silence.
     middle, silence = longest_silence(mean_of(pieces))
-    begins = found.starts + (middle - silence / 2) * period / phases
+    begins = found.starts + (middle - silence / 2) * period / PHASES
     whole = _regular(begins, period, len(of))
     if not len(whole):
         return None
-    pieces = sampled(sums, whole, period, phases) / of.bin_s
+    pieces = sampled(sums, whole, period, PHASES) / of.bin_s
     low, median, high = np.quantile(pieces, (0.1, 0.5, 0.9), axis=0)
     mean = mean_of(pieces)
     background = float(found.background_bytes_per_s or 0.0)
@@ -74,7 +74,7 @@ def fold(of: ByteSeries, found: Period, phases: int = PHASES) -> Fold | None:
         median=median,
         high=high,
         iterations=len(pieces),
-        communication_start_s=found.period_s * silent / phases,
+        communication_start_s=found.period_s * silent / PHASES,
         communication_s=found.period_s * float(active.mean()),
         background_bytes_per_s=background,
         begins_ns=of.start_ns + begins * of.bin_s * NS,

@@ -118,12 +118,10 @@ class MarkReceiver:
         job_of: Callable[[int], str | None],
         quota: Callable[[], Quota] = lambda: Quota(MAX_SENDERS),
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        proc: Path = Path("/proc"),
     ) -> None:
         self._job_of = job_of
         self._quota = quota
         self._clock_ns = clock_ns
-        self._proc = proc
         self._path = None if path.startswith("@") else Path(path)
         self._senders: dict[int, _Sender] = {}
         self.refused = 0
@@ -227,7 +225,7 @@ class MarkReceiver:
         return of_job < MAX_SENDERS_PER_JOB and not refusal
 
     def _started(self, pid: int) -> int | None:
-        found = procfs.stat(read(f"{self._proc}/{pid}/stat", 4096))
+        found = procfs.stat(read(f"/proc/{pid}/stat", 4096))
         return None if found is None else found.started
 
 

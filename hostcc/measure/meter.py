@@ -129,9 +129,9 @@ class Window:
             words=self.words[kept],
         )
 
-    def totals(self, *, wire: bool = False) -> tuple[Records, Ints]:
+    def totals(self) -> tuple[Records, Ints]:
         """(who, bytes) of each distinct row over the window; bytes have shape (k, 2)."""
-        return sum_by(self.who, self.sums(wire=wire))
+        return sum_by(self.who, self.sums())
 
     def sums(self, *, wire: bool = False) -> Ints:
         """Bytes of each of `who` over the window, shape (m, 2)."""

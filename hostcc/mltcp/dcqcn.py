@@ -9,7 +9,7 @@ a port's, so a port can be steered this way only while one job uses it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -90,18 +90,13 @@ def middle(step: int, steps: int) -> float:
     return (step + 0.5) / steps
 
 
-def changes(
-    port: Port, found: Values, wanted: Values, why: str, active: Collection[str] = ()
-) -> list[Change]:
-    """What has to be edited on a port.  Raises InputError where that would hit another job.
-
-    `active`: ids of changes that are in force: those are replaced, whatever they say.
-    """
+def changes(port: Port, found: Values, wanted: Values, why: str) -> list[Change]:
+    """What has to be edited on a port.  Raises InputError where that would hit another job."""
     _alone(port)
     return [
         _change(port, knob, found[knob], value, why)
         for knob, value in wanted.items()
-        if knob in found and (found[knob] != value or change_id(port.name, knob) in active)
+        if knob in found and found[knob] != value
     ]
 
 

@@ -10,7 +10,6 @@ Friedman, Teixeira: Multipath tracing with Paris traceroute, 2007).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 FIRST_PORT, LAST_PORT = 49152, 65535
 """RoCEv2's source ports, and the upper part of most hosts' range of TCP's."""
@@ -35,7 +34,7 @@ def stop_after(paths: int, risk: float) -> int:
     return math.ceil(math.log(risk / (paths + 1)) / math.log(paths / (paths + 1)))
 
 
-def candidate_ports(first: int = FIRST_PORT, last: int = LAST_PORT) -> Iterator[int]:
+def candidate_ports() -> range:
     """Ports in the order to try them: a good hash does not care, and an XOR sends n = 2^b
     neighbours to n different paths."""
-    yield from range(first, last + 1)
+    return range(FIRST_PORT, LAST_PORT + 1)

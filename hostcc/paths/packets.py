@@ -19,8 +19,6 @@ from enum import Enum
 
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
 ROCE_PORT = 4791
-MAX_TOKEN = 0xFFFFFFFF
-"""Neither half of a token is 0: in the fields that it stands in, that means "none"."""
 MAX_QUOTED_TTL = 1
 """In an answer that says that the TTL ended: 1 as it came, 0 as it was to go on."""
 _V4 = struct.Struct("!BBHHHBBH4s4s")

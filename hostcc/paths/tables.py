@@ -29,12 +29,11 @@ def links_of(
     dst: str,
     hops: Hops,
     names: LinkNames = LinkNames.INTERFACE,
-    aliases: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
     """Directed links along `hops`: "SRC>", then ">ADDRESS" or "A>B", at last ">DST".
 
-    `aliases` renames links, for instance to what a static table calls them.  A link at a
-    router that never answers is known to this pair only, so it is never taken for shared.
+    A link at a router that never answers is known to this pair only, so it is never taken for
+    shared.
     """
     made = [f"{src}>"] if hops else []
     for at in range(1, len(hops)):
@@ -44,8 +43,7 @@ def links_of(
         else:
             made.append(f">{here}" if names is LinkNames.INTERFACE else f"{before}>{here}")
     made.append(f">{dst}")
-    known = aliases or {}
-    return tuple(known.get(link, link) for link in made)
+    return tuple(made)
 
 
 def table_of(
@@ -54,12 +52,11 @@ def table_of(
     ways: Mapping[Hops, tuple[int, ...]],
     at: float,
     names: LinkNames = LinkNames.INTERFACE,
-    aliases: Mapping[str, str] | None = None,
 ) -> PathTable:
     """The table of hops -> source ports, paths in the order of their ids."""
     paths = []
     for hops, ports in ways.items():
-        links = links_of(src, dst, hops, names, aliases)
+        links = links_of(src, dst, hops, names)
         paths.append(Path(path_id(links), links, tuple(sorted(ports))))
     return PathTable(src, dst, tuple(sorted(paths, key=lambda path: path.id)), at)
 

@@ -33,6 +33,7 @@ End = tuple[str, bool]
 """Of a link: where it begins (False) or ends."""
 
 
+# Not called by the agent yet: it waits for the work on plans.
 def prepared(
     view: ClusterView, options: Options | None = None, most: int = MOST
 ) -> Mapping[Links, Plan]:

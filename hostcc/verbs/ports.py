@@ -9,7 +9,6 @@ from __future__ import annotations
 from hostcc.errors import InputError
 
 FIRST, LAST = 0xC000, 0xFFFF
-MAX_LABEL = 0xFFFFF
 
 
 def port_of(label: int) -> int:

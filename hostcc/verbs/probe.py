@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from hostcc.errors import InputError
 from hostcc.paths import prober
 from hostcc.paths.packets import UDP, Target
-from hostcc.paths.search import Hops, SearchSettings
+from hostcc.paths.search import Hops
 from hostcc.verbs.ports import FIRST, LAST
 
 
@@ -28,9 +28,7 @@ def routes(
     src: str,
     dst: str,
     ports: Iterable[int] | None = None,
-    settings: SearchSettings | None = None,
     *,
-    traffic_class: int = 0,
     limit_s: float = 60.0,
 ) -> dict[Hops, tuple[int, ...]]:
     """Path (its routers, in order) -> source ports that take it, the most usual path first.
@@ -42,8 +40,8 @@ def routes(
     for port in chosen:
         if not FIRST <= port <= LAST:
             raise InputError(f"UDP source port {port}: expected {FIRST} to {LAST}")
-    target = Target(src, dst, protocol=UDP, tos=traffic_class)
-    found = prober.search(target, chosen, settings, limit_s=limit_s)
+    target = Target(src, dst, protocol=UDP)
+    found = prober.search(target, chosen, limit_s=limit_s)
     if found.sprayed:
         return {}
     ordered = sorted(found.paths.items(), key=lambda item: (-len(item[1]), item[0]))

@@ -22,6 +22,7 @@ from pyverbs.wr import SGE, SendWR
 from hostcc.errors import HostccError, InputError
 from hostcc.verbs.ports import label_of, port_of
 
+# Nothing here is called by the agent yet: it waits for the work on RDMA.
 DRAIN_S = 2.0
 POLL_S = 0.0005
 RETRIES = 2000

@@ -12,7 +12,7 @@ import pytest
 from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
 from hostcc.paths.packets import ICMP, ICMP6, TCP, UDP, checksum
-from tools.tracing import testrun
+from tests.paths.packet_run import run_packet
 
 pytestmark = pytest.mark.kernel
 
@@ -45,7 +45,7 @@ class Programs:
         self.into.update(key(*ends, WIRE), (used, 0, 1, 0, OWN, 0))
 
     def run(self, hook: str, packet: bytes) -> bytes:
-        after, verdict, _ = testrun.run_packet(self.obj.program_fd(f"steer_{hook}"), packet)
+        after, verdict = run_packet(self.obj.program_fd(f"steer_{hook}"), packet)
         assert verdict == -1  # others' filters still run
         return after
 

@@ -32,11 +32,6 @@ def test_silent_hops_are_never_taken_for_shared() -> None:
     assert one[1] != other[1]
 
 
-def test_aliases() -> None:
-    links = tables.links_of(SRC, DST, ("leaf1", "s"), aliases={">s": "leaf1-spine1"})
-    assert links == (f"{SRC}>", "leaf1-spine1", f">{DST}")
-
-
 def test_ids_do_not_depend_on_ports_or_time() -> None:
     hops: Hops = ("leaf1", "spine1", "leaf2")
     one = tables.table_of(SRC, DST, {hops: (3, 1)}, 1.0)

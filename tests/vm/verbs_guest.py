@@ -44,7 +44,7 @@ def default_label(local: int, remote: int) -> int:
     mixed = local * remote & (1 << 64) - 1
     mixed ^= mixed >> 20
     mixed ^= mixed >> 40
-    return mixed & ports.MAX_LABEL
+    return mixed & 0xFFFFF
 
 
 def at_start(near: Device, far: Device, capture: Capture, rng: random.Random) -> list[Any]:

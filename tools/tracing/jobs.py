@@ -177,10 +177,6 @@ class Jobs:
         """The jobs to be shown, by number."""
         return {self.number(job.name): job for job in self.wanted()}
 
-    def by_name(self) -> dict[str, TracedJob]:
-        """The latest definition of every job."""
-        return {job.name: job for job in self.all}
-
 
 def cgroup_ids(jobs: Iterable[TracedJob]) -> dict[int, str]:
     """cgroup id to job, nested cgroups included, at most MAX_CGROUPS."""

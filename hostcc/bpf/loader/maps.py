@@ -144,7 +144,7 @@ class BpfMap:
                 else:
                     raise
 
-    def update_batch(self, keys: Any, values: Any, flags: int = ANY) -> None:
+    def update_batch(self, keys: Any, values: Any) -> None:
         """Set many entries; `keys` and `values` convert to arrays of the map's dtypes.
 
         Not atomic: when it raises, some entries may have been written.
@@ -155,7 +155,7 @@ class BpfMap:
             return
         stored = self._pack_values(values, count)
         done = ctypes.c_uint32(count)
-        options = BatchOpts(ctypes.sizeof(BatchOpts), flags, 0)
+        options = BatchOpts(ctypes.sizeof(BatchOpts), ANY, 0)
         result = lib().bpf_map_update_batch(
             self.fd, packed.ctypes.data, stored.ctypes.data, done, options
         )
@@ -169,7 +169,7 @@ class BpfMap:
                     self.fd,
                     packed.ctypes.data + row * self.key_dtype.itemsize,
                     stored.ctypes.data + row * width,
-                    flags,
+                    ANY,
                 ),
                 "update",
             )

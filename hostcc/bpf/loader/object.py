@@ -195,13 +195,8 @@ class BpfObject(Closing):
         attach = registration.attach_linked if self._linked else registration.attach_unlinked
         return attach(pointer, map_fd, kernel_name, self.path)
 
-    def attach_cgroup(self, program: str, cgroup_fd: int, *, multi: bool = True) -> BpfLink:
-        """Attach to a cgroup v2 directory (open descriptor), beside others' programs.
-
-        `multi` has to be true: the kernel has no exclusive cgroup links.
-        """
-        if not multi:
-            raise self._error("a cgroup link cannot be exclusive")
+    def attach_cgroup(self, program: str, cgroup_fd: int) -> BpfLink:
+        """Attach to a cgroup v2 directory (open descriptor), beside others' programs."""
         fd = self._program_fd(program)
         kind = int(lib().bpf_program__expected_attach_type(self._program(program)))
         return links.create(fd, cgroup_fd, kind, f"{program} to a cgroup")

@@ -20,7 +20,6 @@ STT_FUNC = 2
 class StructOps:
     """One variable of a struct_ops type."""
 
-    variable: str
     kernel_name: str
     """What the kernel will call it; changed by `rename`."""
     name_at: int
@@ -45,9 +44,8 @@ def find(elf: Elf, btf: Btf) -> dict[str, StructOps]:
             text = elf.data[start + at : start + at + width].split(b"\0")[0]
             span = range(symbol.offset, symbol.offset + symbol.size)
             programs = tuple(who for where, who in references if where in span and who in functions)
-            found[name] = StructOps(
-                name, text.decode("ascii", "replace"), start + at, width, programs
-            )
+            kernel_name = text.decode("ascii", "replace")
+            found[name] = StructOps(kernel_name, start + at, width, programs)
     return found
 
 

@@ -66,7 +66,6 @@ class TransportChild:
     """One child process, from start to end."""
 
     def __init__(self, take: Callable[[PeerMessage | TransportStatus], None]) -> None:
-        self.status = EMPTY_STATUS
         self.reported = True
         """Whether a report came since this was last set to False."""
         loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ from hostcc.daemon.profiling.iteration_marks import MarkListener
 from hostcc.daemon.profiling.live_jobs import DiscoveryResult, LiveJob, live_jobs, owners
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.rdma_meter import Rdma
-from hostcc.daemon.profiling.traffic import MakeMeter, Traffic, kernel_meter
+from hostcc.daemon.profiling.traffic import Traffic
 from hostcc.daemon.profiling.turns.cluster import ClusterTurns
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.errors import NoJobError
@@ -37,9 +37,7 @@ OWNERS_S = 2.0
 class Measurement:
     """The parts, wired to each other."""
 
-    def __init__(
-        self, host: Host, make_meter: MakeMeter = kernel_meter, cluster: Cluster | None = None
-    ) -> None:
+    def __init__(self, host: Host, cluster: Cluster | None = None) -> None:
         self._host = host
         self._seen = DiscoveryResult()
         self._jobs: tuple[int, tuple[object, ...], list[LiveJob]] = -1, (None,) * 3, []
@@ -54,7 +52,6 @@ class Measurement:
             self.jobs,
             self._beside,
             self.rdma.track,
-            make_meter,
             elsewhere=ClusterTurns(cluster),
         )
 

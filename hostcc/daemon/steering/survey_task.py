@@ -25,7 +25,7 @@ from hostcc.daemon.jobs.sockets import walked
 from hostcc.daemon.steering import elephants, flow_records, rdma_flows
 from hostcc.daemon.steering.elephants import Connection, Elephant, Sizes, connections
 from hostcc.daemon.steering.flow_records import FarEnds
-from hostcc.daemon.steering.nics import Nic, nics
+from hostcc.daemon.steering.nics import nics
 from hostcc.daemon.steering.path_discovery import Explorer, ProbeRequest, TargetPaths
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.steering.state import SteeringState, target_of
@@ -69,11 +69,10 @@ class SurveyTask:
         shown: Callable[[], Mapping[str, Any]],
         make_explorer: Callable[[PathsConfig], Explorer],
         more: Callable[[], RdmaFlows] = RdmaFlows,
-        find_nics: Callable[[Sequence[str]], list[Nic]] = nics,
     ) -> None:
         self._host, self._cluster, self._picture = host, cluster, picture
         self._profiles, self._shown, self._more = profiles, shown, more
-        self._make_explorer, self._find_nics = make_explorer, find_nics
+        self._make_explorer = make_explorer
         self._config: PathsConfig | None = None
         self._explorer: Explorer | None = None
         self._events: LinkEvents | None = None
@@ -115,7 +114,7 @@ class SurveyTask:
             self._nics_at = now + NICS_S
             assert self._config is not None
             # How fast a device is only its driver knows, and that waits for whoever configures one.
-            self._picture.nics = tuple(await in_thread(self._find_nics, self._config.devices))
+            self._picture.nics = tuple(await in_thread(nics, self._config.devices))
         if now >= self._survey_at:
             profiles = self._profiles()
             # By its processor time: where others take the processor, it is no less urgent.

@@ -51,7 +51,6 @@ def rank(
     capacities: Mapping[str, float],
     *,
     tolerance: float = circle.TOLERANCE,
-    angles: int = circle.POINTS,
 ) -> tuple[RankedCandidate, ...]:
     """The candidates, best first; equals by worst link, then by name; rejected ones last.
 
@@ -64,7 +63,7 @@ def rank(
     for pattern in jobs.values():
         circle.check(pattern)
     known: dict[tuple[tuple[str, ...], float], Fit | None] = {}
-    ranked = [_judge(one, jobs, capacities, known, tolerance, angles) for one in candidates]
+    ranked = [_judge(one, jobs, capacities, known, tolerance) for one in candidates]
     return tuple(sorted(ranked, key=lambda r: (r.rejected != "", -r.score, -r.worst, r.name)))
 
 
@@ -74,7 +73,6 @@ def _judge(
     capacities: Mapping[str, float],
     known: dict[tuple[tuple[str, ...], float], Fit | None],
     tolerance: float,
-    angles: int,
 ) -> RankedCandidate:
     shared = {}
     for link, crossing in sorted(candidate.jobs_on.items()):
@@ -94,7 +92,7 @@ def _judge(
     for link, present in shared.items():
         key = (present, capacities[link])
         if key not in known:
-            known[key] = _fit([jobs[job] for job in present], capacities[link], tolerance, angles)
+            known[key] = _fit([jobs[job] for job in present], capacities[link], tolerance)
         found = known[key]
         if found is None:
             return RankedCandidate(candidate.name, 0.0, 0.0, {}, {}, PERIODS)
@@ -110,9 +108,9 @@ def _judge(
     return RankedCandidate(candidate.name, mean, min(scores.values(), default=1.0), shifts, scores)
 
 
-def _fit(patterns: Sequence[Pattern], capacity: float, tolerance: float, angles: int) -> Fit | None:
+def _fit(patterns: Sequence[Pattern], capacity: float, tolerance: float) -> Fit | None:
     try:
-        return compatibility.fit(patterns, capacity, tolerance=tolerance, angles=angles)
+        return compatibility.fit(patterns, capacity, tolerance=tolerance)
     except ViewError as error:
         if str(error).startswith("periods:"):
             return None

@@ -54,6 +54,7 @@ class PreparedFailover:
     """The largest load over capacity afterwards."""
 
 
+# Not called by the agent yet: it waits for the work on plans.
 def prepare(clos: Clos, flows: Flows, spine: Ints) -> Iterator[PreparedFailover]:
     """A plan for every failure that would touch a flow of the routing `spine` (F,)."""
     outward = flows.src != flows.dst

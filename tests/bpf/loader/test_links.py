@@ -157,5 +157,3 @@ def test_not_a_cgroup(loaded: BpfObject, tmp_path: Path) -> None:
     with pytest.raises(BpfError, match="cannot attach on_socket to a cgroup"):
         loaded.attach_cgroup("on_socket", fd)
     os.close(fd)
-    with pytest.raises(BpfError, match="cannot be exclusive"):
-        loaded.attach_cgroup("on_socket", fd, multi=False)

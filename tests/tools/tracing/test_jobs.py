@@ -134,7 +134,7 @@ def test_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jobs.is_wanted("b")
     assert not jobs.is_wanted("a")
     assert not jobs.is_wanted(None)
-    assert set(jobs.by_name()) == {"a", "c"}
+    assert {job.name for job in jobs.all} == {"a", "c"}
 
 
 def test_an_agent_that_goes_away_is_mentioned_once(
