@@ -47,6 +47,13 @@ def in_json(document: str) -> str:
     return _ESCAPED.sub(_json_escape, document)
 
 
+def in_html(text: str) -> str:
+    """The same as the content of an element or of a quoted attribute."""
+    import html
+
+    return html.escape(one_line(text))
+
+
 def say(
     text: object = "", *, file: IO[str] | None = None, end: str = "\n", flush: bool = False
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import io
 import json
 import logging
@@ -26,7 +27,7 @@ from hostcc.daemon.api import messages
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs.released import KeptJob
 from hostcc.errors import HostccError, one_line
-from hostcc.foreign import in_json, lines, say, tree
+from hostcc.foreign import in_html, in_json, lines, say, tree
 from hostcc.lab.scenario import Scenario
 from hostcc.limits import VISIBLE
 from hostcc.log import JsonFormatter, TextFormatter
@@ -68,6 +69,13 @@ def test_json_says_the_same(value: object) -> None:
         encoded = in_json(json.dumps(value, indent=indent, ensure_ascii=False))
         assert all(map(harmless, encoded.split("\n")))
         assert json.loads(encoded) == json.loads(json.dumps(value))
+
+
+@given(TEXT)
+def test_html_is_text(text: str) -> None:
+    shown = in_html(text)
+    assert not set(shown) & set("<>\"'")
+    assert html.unescape(shown) == one_line(text)
 
 
 @given(st.dictionaries(TEXT, st.lists(TEXT), max_size=3))
