@@ -26,8 +26,8 @@ PRIORITY = 0xC1C0
 _RTM_NEWQDISC, _RTM_NEWTFILTER, _RTM_DELTFILTER, _RTM_GETTFILTER = 36, 44, 45, 46
 _HANDLE, _ROOT = 0xFFFF0000, 0xFFFFFFF1  # TC_H_CLSACT (linux/pkt_sched.h)
 _BPF_FD, _BPF_NAME, _BPF_FLAGS, _BPF_ID = 6, 7, 8, 11
+# TCA_BPF_FLAG_ACT_DIRECT: what the program returns is what becomes of the packet.
 _DIRECT = 1
-"""TCA_BPF_FLAG_ACT_DIRECT: what the program returns is what becomes of the packet."""
 _ETH_P_ALL = 3
 
 

@@ -94,7 +94,7 @@ def found(device: str) -> Change:
 
 
 def _htb(root: str, device: str, classes: int, rate_mbit: float) -> list[str]:
-    """Class n + 1 may borrow after class n; a guaranteed share keeps the last from starving."""
+    # Class n + 1 may borrow after class n; a guaranteed share keeps the last from starving.
     lines = [f"{root} htb default {classes:x}"]
     lines.append(
         f"class add dev {device} parent {MAJOR:x}: classid {MAJOR:x}:ff htb rate {rate_mbit:g}mbit"

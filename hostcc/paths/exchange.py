@@ -50,8 +50,7 @@ from hostcc.paths.exchange_types import (
 
 @dataclass
 class _PendingRequest:
-    """A message that waits for its answer."""
-
+    # A message that waits for its answer.
     stamp: int
     wire_port: int
     tries: int
@@ -60,8 +59,7 @@ class _PendingRequest:
 
 @dataclass
 class _MovedFlow:
-    """A flow that the sender moves."""
-
+    # A flow that the sender moves.
     host: str
     active: int = 0
     """Port on the wire; 0: its own."""
@@ -71,8 +69,7 @@ class _MovedFlow:
 
 @dataclass
 class _RetiredPort:
-    """A port on the wire that is being given up."""
-
+    # A port on the wire that is being given up.
     host: str
     """Empty: not known yet."""
     own: int
@@ -94,8 +91,8 @@ class Sender:
         self._host_of = host_of
         self._time = timing or Timing()
         self._moved: dict[FlowKey, _MovedFlow] = {}
+        # By flow on the wire.
         self._leaving: dict[FlowKey, _RetiredPort] = {}
-        """By flow on the wire."""
         self.refusals: dict[FlowKey, str] = {}
         """Why a flow was not moved when it last should have been."""
 
@@ -264,7 +261,7 @@ class Sender:
         return effects
 
     def _drop_attempt(self, flow: FlowKey, moved: _MovedFlow, now: float) -> list[Effect]:
-        """Stop asking; what was asked for may have been done, so it is given up."""
+        # Stop asking; what was asked for may have been done, so it is given up.
         ask, moved.ask = moved.ask, None
         if ask is None or ask.wire_port == moved.active:
             return []
@@ -285,8 +282,7 @@ class Sender:
 
 @dataclass
 class _Translation:
-    """One that the receiver has taken on."""
-
+    # One that the receiver has taken on.
     port: int
     stamp: int
     release: tuple[int, str] | None = None

@@ -90,7 +90,7 @@ def read(file: FilePath, ports: range) -> HashFileSource:
 
 
 def _joined(those: Sequence[PathTable | None]) -> PathTable:
-    """One table of the ports of several."""
+    # One table of the ports of several.
     known = [table for table in those if table is not None]
     ports: dict[tuple[str, ...], set[int]] = {}
     for path in itertools.chain.from_iterable(table.paths for table in known):

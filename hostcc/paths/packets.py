@@ -135,7 +135,7 @@ def checksum(data: bytes) -> int:
 
 
 def _udp(target: Target, addresses: bytes, port: int, token: int) -> bytes:
-    """A datagram; over IPv4 its checksum is the lower half of the token, and right."""
+    # A datagram; over IPv4 its checksum is the lower half of the token, and right.
     wanted = 0 if target.ipv6 else token & 0xFFFF
     length = _UDP.size + 8
     blank = _UDP.pack(port, target.dst_port, length, 0) + struct.pack("!IHH", token, 0, 0)
@@ -160,7 +160,7 @@ def _ip(
 
 
 def _quoted4(target: Target, quoted: bytes) -> tuple[int, int, int] | None:
-    """(token, source port, TTL) of a quoted IPv4 packet that was ours."""
+    # (token, source port, TTL) of a quoted IPv4 packet that was ours.
     if len(quoted) < _V4.size + 8:
         return None
     first, _, _, ident, _, ttl, protocol, _, src, dst = _V4.unpack_from(quoted)
@@ -177,7 +177,7 @@ def _quoted4(target: Target, quoted: bytes) -> tuple[int, int, int] | None:
 
 
 def _quoted6(target: Target, quoted: bytes) -> tuple[int, int, int] | None:
-    """The same of IPv6, where more is quoted but there is no identification field."""
+    # The same of IPv6, where more is quoted but there is no identification field.
     if len(quoted) < _V6.size + 8:
         return None
     _, _, protocol, ttl, src, dst = _V6.unpack_from(quoted)
@@ -194,7 +194,7 @@ def _quoted6(target: Target, quoted: bytes) -> tuple[int, int, int] | None:
 
 
 def _asked(body: bytes, ttl: int) -> tuple[int, int, int]:
-    """The same of an echo request."""
+    # The same of an echo request.
     _, _, _, ident, sequence = _ECHO.unpack_from(body)
     return ident << 16 | sequence, 0, ttl
 

@@ -15,11 +15,11 @@ Instruction = tuple[int, int, int, int]
 
 _IP4_BYTES, _IP6_BYTES, _ICMP_BYTES, _UDP_BYTES = 20, 40, 8, 8
 _ECHO_REPLY, _ECHO_REPLY6 = 0, 129
+# Of an echo message, and of a TCP header's sequence number.
 _IDENT_AT = 4
-"""Of an echo message, and of a TCP header's sequence number."""
 _IP4_IDENT_AT = 4
+# LD B IND, LD H IND, and LDX of an IPv4 header's length.
 _LOAD_BYTE, _LOAD_HALF, _LOAD_LENGTH = 0x50, 0x48, 0xB1
-"""LD B IND, LD H IND, and LDX of an IPv4 header's length."""
 _LOAD_X, _IF_EQUAL, _RETURN = 0x01, 0x15, 0x06
 _ALL = 0xFFFF
 

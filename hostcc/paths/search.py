@@ -118,10 +118,10 @@ class Search:
         self._unasked = 0
         self._source = iter(ports)
         self._depths: dict[int, Depth] = {}
+        # (port, ttl, attempt) to be sent.
         self._queue: deque[tuple[int, int, int]] = deque()
-        """(port, ttl, attempt) to be sent."""
+        # token -> the same and when it was sent.
         self._flying: dict[int, tuple[int, int, int, float]] = {}
-        """token -> the same and when it was sent."""
         self._under_way: dict[int, Port] = {}
         self._complete: dict[int, Port] = {}
         self._tried = 0
@@ -254,7 +254,7 @@ class Search:
 
     @property
     def _last_hop(self) -> int:
-        """The last distance to ask at."""
+        # The last distance to ask at.
         return (self._distance or self._set.max_hops + 1) - 1
 
     # Ports
@@ -284,7 +284,7 @@ class Search:
         return len(self._complete) >= counts.stop_after(found, self._set.risk)
 
     def _settle(self, number: int) -> None:
-        """Ask for what is still unknown of a port, or file it as complete."""
+        # Ask for what is still unknown of a port, or file it as complete.
         entry = self._under_way.get(number)
         if entry is None:
             return
@@ -318,7 +318,7 @@ class Search:
         return enough and len(depth.routers) == 1 and not depth.unanswered
 
     def _silent_from(self) -> int:
-        """Where so many hops are silent in a row that the destination must be before them."""
+        # Where so many hops are silent in a row that the destination must be before them.
         row = 0
         for ttl in range(1, self._set.max_hops + 1):
             row = row + 1 if self._depth(ttl).silent else 0
@@ -346,7 +346,7 @@ class Search:
         self._settle(port)
 
     def _reopen(self, ttl: int) -> None:
-        """A hop that seemed shared, or silent, is not: whoever skipped it has to ask."""
+        # A hop that seemed shared, or silent, is not: whoever skipped it has to ask.
         for number in [n for n, e in self._complete.items() if ttl not in e.known]:
             entry = self._complete.pop(number)
             self._under_way[number] = entry
@@ -354,7 +354,7 @@ class Search:
             self._settle(number)
 
     def _verify(self) -> None:
-        """Ask a few ports again where ways part: does a port stay on its way?"""
+        # Ask a few ports again where ways part: does a port stay on its way?
         for number, entry in list(self._complete.items())[:VERIFIED_PORTS]:
             for ttl, hop in entry.known.items():
                 if hop != SILENT and len(self._depth(ttl).routers) > 1:
@@ -375,7 +375,7 @@ class Search:
             self._again(port, ttl, attempt)
 
     def _again(self, port: int, ttl: int, attempt: int) -> None:
-        """Ask once more, or give up."""
+        # Ask once more, or give up.
         if attempt < self._patience(port, self._depth(ttl)):
             self._queue.append((port, ttl, attempt + 1))
         elif port == 0:
@@ -385,7 +385,7 @@ class Search:
             self._gave_up(port, ttl)
 
     def _patience(self, port: int, depth: Depth) -> int:
-        """Attempts: few where nobody has answered yet, many where somebody does."""
+        # Attempts: few where nobody has answered yet, many where somebody does.
         answers = depth.routers or depth.claims if port else depth.said
         return self._set.attempts if answers else min(3, self._set.attempts)
 
@@ -417,7 +417,7 @@ class Search:
         return tuple(self._hop(entry, ttl) for ttl in range(1, end + 1))
 
     def _hop(self, entry: Port, ttl: int) -> str:
-        """Whom the port met, or would have: where all meet the same router most do not ask."""
+        # Whom the port met, or would have: where all meet the same router most do not ask.
         routers = self._depth(ttl).routers
         common = next(iter(routers)) if self._shared(ttl) else SILENT
         return entry.known.get(ttl, common)

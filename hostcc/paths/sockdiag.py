@@ -16,8 +16,8 @@ _ALL_STATES = 0xFFFFFFFF
 _LISTEN = 10
 _TOS, _TCLASS = 5, 6
 _MARKS = 1 << (_TOS - 1) | 1 << (_TCLASS - 1)
+# struct inet_diag_msg; attributes follow.
 _BODY_BYTES = 72
-"""struct inet_diag_msg; attributes follow."""
 
 Ends = tuple[str, int, str, int]
 """Local address and port, remote address and port; IPv4 in IPv6 as IPv4."""

@@ -63,8 +63,7 @@ class IncomingFlow:
 
 @dataclass(frozen=True)
 class _BorrowedMap:
-    """A map by its descriptor: as much of a BpfMap as BpfObject.reuse_map wants."""
-
+    # A map by its descriptor: as much of a BpfMap as BpfObject.reuse_map wants.
     fd: int
 
 
@@ -258,7 +257,7 @@ class SteerKernel:
         return self._object.enums[name]
 
     def _adopt(self) -> None:
-        """Take over the tables that the last agent's programs still work with."""
+        # Take over the tables that the last agent's programs still work with.
         for ifindex in self._devices.values():
             found = self._here(partial(hooks.attached, ifindex, INGRESS, [PROGRAMS[INGRESS]]))
             if not found:
@@ -280,7 +279,7 @@ class SteerKernel:
             return
 
     def _attach(self, ifindex: int, way: Way | None) -> None:
-        """Put ours beside what an earlier agent left, then take that away."""
+        # Put ours beside what an earlier agent left, then take that away.
         for hook, program in PROGRAMS.items():
             old = hooks.attached(ifindex, hook, [program])
             hooks.attach(self._object.program_fd(program), ifindex, hook, program, way)

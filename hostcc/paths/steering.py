@@ -62,10 +62,10 @@ class Steering:
         self._post = post
         self._now = now
         self._by_label = labels
+        # Of IPv6 flows that have one of ours.
         self._labels: dict[FlowKey, int] = {}
-        """Of IPv6 flows that have one of ours."""
+        # Flows that are being moved, and since when.
         self._asked: dict[FlowKey, float] = {}
-        """Flows that are being moved, and since when."""
         self._moves: deque[float] = deque(maxlen=KEPT)
         # Nanoseconds since the epoch exceed every stamp of an earlier agent of this host, unless
         # its clock was set back; peers say so then.
@@ -188,7 +188,7 @@ def decode(data: bytes) -> Message:
 
 
 def _check(flow: FlowKey) -> None:
-    """Tables are looked up by these words, so each address has to have one spelling."""
+    # Tables are looked up by these words, so each address has to have one spelling.
     families = set()
     for text in (flow.src, flow.dst):
         try:

@@ -65,12 +65,12 @@ class TelemetrySource:
     def __init__(self) -> None:
         self._flows: dict[_Key, dict[int, Report]] = {}
         self._held = 0
+        # Of what is held.
         self._lock = Lock()
-        """Of what is held."""
         self.refused = 0
         """Lines that were no records, or for which there was no room."""
+        # Of the file, and how far it was read.
         self._reading = Lock()
-        """Of the file, and how far it was read."""
         self._file: Path | None = None
         self._offset = 0
         self._rest = b""
@@ -167,12 +167,12 @@ class TelemetrySource:
 
 
 def _size(report: Report) -> int:
-    """Bytes that it takes, dictionaries and all: more rather than less."""
+    # Bytes that it takes, dictionaries and all: more rather than less.
     return 700 + sum(72 + len(name) * 4 for name in report.hops)
 
 
 def _packed(address: str) -> bytes:
-    """The same for every spelling of an address.  Raises ValueError."""
+    # The same for every spelling of an address.  Raises ValueError.
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         return socket.inet_pton(family, address.partition("%")[0])

@@ -30,7 +30,7 @@ def read(path: Path) -> Tree:
 def _objects(
     above: Element, parent: str, numa: int | None, bridges: int, depth: int
 ) -> Iterator[Node]:
-    """Nodes below an object; `bridges`: PCI bridges above."""
+    # Nodes below an object; `bridges`: PCI bridges above.
     if depth > MAX_DEPTH:
         raise InputError(f"expected at most {MAX_DEPTH} objects above a device")
     for item in above.iterfind("object"):
@@ -66,7 +66,7 @@ def _device(item: Element, parent: str, numa: int | None, bridges: int) -> Node:
 
 
 def _rate(item: Element, kind: Kind) -> float | None:
-    """hwloc gives GB/s of the link above an endpoint, and of that below a bridge."""
+    # hwloc gives GB/s of the link above an endpoint, and of that below a bridge.
     if kind in (Kind.ROOT_PORT, Kind.DOWNSTREAM):
         return None
     text = item.get("pci_link_speed", "")
@@ -78,7 +78,7 @@ def _rate(item: Element, kind: Kind) -> float | None:
 
 
 def _numa(item: Element, numa: int | None) -> int | None:
-    """The one NUMA node of an object's set, which hwloc writes like 0x00000002."""
+    # The one NUMA node of an object's set, which hwloc writes like 0x00000002.
     text = item.get("nodeset", "").rpartition(",")[2]
     if not re.match(r"^0x[0-9a-f]{1,8}\Z", text) or "," in item.get("nodeset", ""):
         return numa

@@ -91,7 +91,7 @@ class Keeper:
         os.pwrite(self._fd, bytes(header), 0)
 
     def _write_link(self, name: str, settings: Settings) -> None:
-        """Its name and how it is shared; not what is counted and who takes part."""
+        # Its name and how it is shared; not what is counted and who takes part.
         fresh = layout.Link(name=name.encode())
         settings_of(fresh, settings)
         at = _FIRST + self._names.index(name) * _LINK

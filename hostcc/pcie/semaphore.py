@@ -182,7 +182,7 @@ _loaded: list[ctypes.CDLL] = []
 
 
 def _library() -> ctypes.CDLL:
-    """The compiled part, once.  Raises HostccError."""
+    # The compiled part, once.  Raises HostccError.
     if _loaded:
         return _loaded[0]
     try:

@@ -33,7 +33,7 @@ def _nodes(sysfs: Path) -> Iterator[Node]:
 
 
 def _below(folder: Path, parent: str, depth: int, room: int) -> Iterator[Node]:
-    """Devices of a bus; `depth`: bridges above them."""
+    # Devices of a bus; `depth`: bridges above them.
     if depth > 32 or not room:
         return
     try:

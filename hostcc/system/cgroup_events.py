@@ -20,11 +20,11 @@ class GroupEvents:
 
     def __init__(self) -> None:
         self._poll = select.poll()
+        # Group -> (its id, descriptor).
         self._held: dict[Path, tuple[int, int]] = {}
-        """Group -> (its id, descriptor)."""
         self._by_fd: dict[int, Path] = {}
+        # Groups that cannot be watched -> their ids.
         self._blind: dict[Path, int] = {}
-        """Groups that cannot be watched -> their ids."""
 
     def watch(self, groups: Mapping[Path, int]) -> None:
         """Watch these groups, given with their ids, from now on, and no others."""

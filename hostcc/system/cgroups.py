@@ -189,7 +189,7 @@ class CgroupTree:
 
     @cached_property
     def _mount(self) -> Path | None:
-        """Where the tree is mounted: to look it up takes as long as to move a process."""
+        # Where the tree is mounted: to look it up takes as long as to move a process.
         return find_mount()
 
     def _send_home(self, pid: int, origins: Mapping[int, str]) -> bool:
@@ -228,7 +228,7 @@ def _parent(pid: int) -> int:
 
 
 def _move(pid: int, group: Path) -> bool:
-    """Whether the process is in the group now, or gone."""
+    # Whether the process is in the group now, or gone.
     try:
         (group / "cgroup.procs").write_text(str(pid))
     except ProcessLookupError:
@@ -247,7 +247,7 @@ def _members(group: Path) -> list[int]:
 
 
 def _dying(pid: int) -> bool:
-    """Whether a process is exiting, or has a SIGKILL on its way."""
+    # Whether a process is exiting, or has a SIGKILL on its way.
     try:
         flags = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6]
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -259,7 +259,7 @@ def _dying(pid: int) -> bool:
 
 
 def _unnamed(group: Path) -> bool:
-    """Whether a process of another PID namespace is there."""
+    # Whether a process of another PID namespace is there.
     try:
         return "0" in (group / "cgroup.procs").read_text().split()
     except OSError:
@@ -267,7 +267,7 @@ def _unnamed(group: Path) -> bool:
 
 
 def _walk(path: Path) -> Iterator[Path]:
-    """The group and those below it, parents first, at most MAX_CGROUPS."""
+    # The group and those below it, parents first, at most MAX_CGROUPS.
     stack, seen = [str(path)], 0
     while stack and seen < MAX_CGROUPS:
         at = stack.pop()

@@ -54,7 +54,7 @@ def check_path(path: Path) -> None:
 
 
 def _way(path: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
-    """Directories and links on the way to a path, and what is there, the last one."""
+    # Directories and links on the way to a path, and what is there, the last one.
     at, left, links = Path("/"), list(reversed(path.parts[1:])), 0
     try:
         yield at, at.lstat(), not left

@@ -40,8 +40,8 @@ class Scanner:
         self._host = socket.gethostname() if host is None else host
         self._environ = environ
         self._known: dict[int, tuple[Process, int]] = {}
+        # Entries that are no process to us: threads of the kernel, and what has ended.
         self._none: set[int] = set()
-        """Entries that are no process to us: threads of the kernel, and what has ended."""
 
     def snapshot(self, *, full: bool = True) -> Snapshot:
         """The host as it is now.  Raises OSError when /proc cannot be read.
@@ -75,8 +75,8 @@ class Scanner:
             self._known.pop(pid, None)
 
     def _to_read(self, pids: list[int]) -> tuple[set[int], bool]:
-        """Those that are not well known, as far as they are not too many of one user; whether
-        there is none of which nothing is known."""
+        # Those that are not well known, as far as they are not too many of one user; whether
+        # there is none of which nothing is known.
         looks = {pid: self._known[pid][1] if pid in self._known else 0 for pid in pids}
         fresh = [pid for pid in pids if looks[pid] < SETTLING_LOOKS and pid not in self._none]
         by_user = Counter[int]()
@@ -91,7 +91,7 @@ class Scanner:
         return chosen, all_new
 
     def _user(self, pid: int) -> int:
-        """Whose a process is, cheaply; root's if that cannot be seen."""
+        # Whose a process is, cheaply; root's if that cannot be seen.
         if pid in self._known:
             return self._known[pid][0].uid
         try:

@@ -13,8 +13,8 @@ from hostcc.errors import HostccError
 PROBE_S = 1.0
 FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Errors of `accept` that pass when somebody has let go of something."""
+# include/uapi/asm-generic/socket.h, Linux 6.16 and later.
 _SO_PASSRIGHTS = 83
-"""include/uapi/asm-generic/socket.h, Linux 6.16 and later."""
 
 
 def refuse_descriptors(sock: socket.socket) -> bool:
@@ -53,7 +53,7 @@ def bind(
 
 
 def _give(path: Path, group: int, mode: int) -> None:
-    """Through a descriptor: what is at the path may be exchanged for a link meanwhile."""
+    # Through a descriptor: what is at the path may be exchanged for a link meanwhile.
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.chown(f"/proc/self/fd/{fd}", -1, group)

@@ -85,7 +85,7 @@ def _fields(at: Any, value: object) -> Iterable[str]:
 
 
 def _tag_fits(kind: inspect.StructType, value: object) -> bool:
-    """Whether `value` is meant to be this member of a tagged union."""
+    # Whether `value` is meant to be this member of a tagged union.
     if kind.tag_field is None or not isinstance(value, Mapping):
         return True
     return bool(value.get(kind.tag_field) == kind.tag)
@@ -194,7 +194,7 @@ def _shown(value: object) -> str:
 
 
 def _floats(data: object, path: str) -> Iterable[tuple[str, float]]:
-    """Every float in `data` with its path, without recursion (the depth is not ours to choose)."""
+    # Every float in `data` with its path, without recursion (the depth is not ours to choose).
     stack: list[tuple[str, object]] = [(path, data)]
     while stack:
         at, value = stack.pop()

@@ -96,7 +96,7 @@ def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
 
 
 def _files(prefix: Path) -> list[tuple[Path, int]]:
-    """(File, process), by name."""
+    # (File, process), by name.
     found = []
     for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
         pid = path.name.rpartition(".")[2]
@@ -106,7 +106,7 @@ def _files(prefix: Path) -> list[tuple[Path, int]]:
 
 
 def _bytes_of(path: Path, most: int = ctypes.sizeof(CountsEntry) + 1) -> tuple[bytes, int]:
-    """A job's file and whose it is, or nothing: anybody can put a pipe or a link there."""
+    # A job's file and whose it is, or nothing: anybody can put a pipe or a link there.
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -49,5 +49,5 @@ def _is_path(value: object) -> bool:
 
 
 def _words(preload: str) -> list[str]:
-    """The entries of LD_PRELOAD: the loader takes spaces and colons for separators."""
+    # The entries of LD_PRELOAD: the loader takes spaces and colons for separators.
     return preload.replace(":", " ").split()

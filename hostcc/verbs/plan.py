@@ -238,7 +238,7 @@ def _entry(job: RdmaJob) -> JobEntry:
 
 
 def _add_gates(entry: JobEntry, job: RdmaJob) -> None:
-    """Raises InputError."""
+    # Raises InputError.
     if len(job.gates) > GATES or not 0 <= job.level < LEVELS:
         raise InputError(f"{job.name}: gates: expected at most {GATES}, a level below {LEVELS}")
     entry.level, entry.gates = job.level, len(job.gates)

@@ -121,7 +121,7 @@ def nudge(qp: QP) -> None:
 
 
 def _by_call(qp: QP, port: int) -> bool:
-    """mlx5's source-port call, where the queue pair is one of its."""
+    # mlx5's source-port call, where the queue pair is one of its.
     call = getattr(qp, "modify_udp_sport", None)
     if call is None:
         return False

@@ -222,7 +222,7 @@ class Btf:
 
 
 def _signed(entry: BtfType) -> bool:
-    """Whether an enum has negative constants; compilers before LLVM 16 do not say."""
+    # Whether an enum has negative constants; compilers before LLVM 16 do not say.
     if entry.kind == ENUM and not entry.flag:
         return any(value < 0 for _, value in entry.rows("=Ii"))
     return entry.flag

@@ -51,7 +51,7 @@ def _strerror(errno: int) -> str:
 
 
 def _complaint(log: str) -> str:
-    """The one line of a libbpf log that says most: the verifier's last word, or libbpf's first."""
+    # The one line of a libbpf log that says most: the verifier's last word, or libbpf's first.
     lines = [line.strip().removeprefix("libbpf: ") for line in log.splitlines() if line.strip()]
     for position, line in enumerate(lines):
         if line.endswith("END PROG LOAD LOG --"):

@@ -115,7 +115,7 @@ def lib() -> ctypes.CDLL:
 
 
 def _collect(level: int, form: int | None, arguments: int | None) -> int:
-    """libbpf_print_fn_t: keep warnings for whoever is listening in this thread."""
+    # libbpf_print_fn_t: keep warnings for whoever is listening in this thread.
     lines: list[str] | None = getattr(_said, "lines", None)
     if lines is None or level > WARN_AND_INFO or not form or not arguments:
         return 0

@@ -21,8 +21,8 @@ _LINK_INFO = np.dtype(
         "itemsize": 96,
     }
 )
+# Where these are, in words of 64 bits.
 _TYPE_AT, _CGROUP_AT = 0, 2
-"""Where these are, in words of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class BpfMap:
         return np.ndarray((self.max_entries,), self.value_dtype, memory, strides=(stride,))
 
     def _walk(self) -> Iterator[Array]:
-        """Every key in turn, in one buffer that the next step overwrites."""
+        # Every key in turn, in one buffer that the next step overwrites.
         key = np.zeros((), self.key_dtype)
         previous: int | None = None
         fd = self.fd

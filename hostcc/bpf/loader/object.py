@@ -244,7 +244,7 @@ class BpfObject(Closing):
         return found
 
     def _map_dtype(self, type_id: int, size: int) -> np.dtype[Any]:
-        """The BTF type when the map names one, else a number, else bytes."""
+        # The BTF type when the map names one, else a number, else bytes.
         if type_id:
             try:
                 form = self._btf.dtype(type_id)

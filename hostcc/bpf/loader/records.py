@@ -71,7 +71,7 @@ def join(parts: Sequence[Array], dtype: DType) -> Array:
 
 
 def _refuse_guesses(value: Any, dtype: DType) -> None:
-    """Raise ValueError for what numpy would take, but not as it was meant."""
+    # Raise ValueError for what numpy would take, but not as it was meant.
     struct = dtype.names is not None
     if isinstance(value, np.ndarray | np.void):
         if struct and value.dtype.names is None:

@@ -84,7 +84,7 @@ def _libbpf_attach(pointer: int) -> tuple[int | None, int, str]:
 
 
 def _disown(handle: int) -> int:
-    """The descriptor behind libbpf's link, which is ours to close from here on."""
+    # The descriptor behind libbpf's link, which is ours to close from here on.
     fd = int(lib().bpf_link__fd(handle))
     lib().bpf_link__disconnect(handle)
     lib().bpf_link__destroy(handle)
@@ -111,7 +111,7 @@ def forget(kernel_name: str) -> bool:
 
 
 def _struct_ops_maps() -> Iterator[int]:
-    """Descriptors of all maps that hold a struct_ops without a link; the caller closes them."""
+    # Descriptors of all maps that hold a struct_ops without a link; the caller closes them.
     number = ctypes.c_uint32()
     while lib().bpf_map_get_next_id(number.value, number) == 0:
         fd = int(lib().bpf_map_get_fd_by_id(number.value))

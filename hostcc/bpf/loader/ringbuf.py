@@ -65,7 +65,7 @@ class RingBuffer:
         return join(parts, self.dtype)
 
     def _round(self, parts: list[Records]) -> bool:
-        """Take what is there; False when nothing was."""
+        # Take what is there; False when nothing was.
         start = position = int(self._consumer[0])
         end = int(self._producer[0])
         while position < end:
@@ -89,7 +89,7 @@ class RingBuffer:
         return position != start
 
     def _lengths(self, position: int, end: int) -> tuple[npt.NDArray[np.uint32], int]:
-        """Header words from `position` on, supposing that all records are ours."""
+        # Header words from `position` on, supposing that all records are ours.
         at = position % self._size
         count = max(1, (end - position) // self._stride)
         return (
@@ -98,7 +98,7 @@ class RingBuffer:
         )
 
     def _run_of_good(self, lengths: npt.NDArray[np.uint32]) -> int:
-        """How many leading records are complete and of our size."""
+        # How many leading records are complete and of our size.
         wrong = lengths & ~np.uint32(DISCARDED) != self.dtype.itemsize
         return int(wrong.argmax()) if wrong.any() else len(lengths)
 

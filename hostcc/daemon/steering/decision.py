@@ -76,7 +76,7 @@ def _impossible(now: Situation) -> str:
 
 
 def _left_alone(now: Situation) -> str:
-    """Why a flow is not touched; empty: it is."""
+    # Why a flow is not touched; empty: it is.
     if not now.planned:
         # An active flow stays until the plan that moved it is too old: see fallback.py.
         return "the plan does not name it"

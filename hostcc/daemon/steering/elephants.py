@@ -109,11 +109,11 @@ class Sizes:
     """How a job's bytes to a host are divided among its connections to it."""
 
     def __init__(self) -> None:
+        # (Bytes acknowledged, those of lately).
         self._seen: dict[FlowKey, tuple[int, float]] = {}
-        """(Bytes acknowledged, those of lately)."""
         self._large: set[FlowKey] = set()
+        # (Job, address) -> (bytes per iteration, when that was measured).
         self._volumes: dict[tuple[str, str], tuple[float, float]] = {}
-        """(Job, address) -> (bytes per iteration, when that was measured)."""
         self._at: float | None = None
 
     def elephants(

@@ -66,7 +66,7 @@ def answer(prepared: Prepared, dead: frozenset[str], seen: frozenset[str]) -> Ma
 def _failures(
     problem: Problem, routing: Ints, mine: np.ndarray, tables: Iterable[PathTable]
 ) -> list[tuple[int, ...]]:
-    """Single links of the paths of own flows, and all links of the switches on them."""
+    # Single links of the paths of own flows, and all links of the switches on them.
     weight: dict[int, float] = {}
     for flow in np.flatnonzero(mine).tolist():
         for link in _links(problem, int(routing[flow])):
@@ -84,7 +84,7 @@ def _failures(
 
 
 def _switches(problem: Problem, tables: Iterable[PathTable]) -> dict[int, list[tuple[int, ...]]]:
-    """Link -> links of the switch at each of its ends."""
+    # Link -> links of the switch at each of its ends.
     number = {name: index for index, name in enumerate(problem.link_ids)}
     found: dict[int, list[tuple[int, ...]]] = {}
     for names in switches(tables):
@@ -97,7 +97,7 @@ def _switches(problem: Problem, tables: Iterable[PathTable]) -> dict[int, list[t
 def _after(
     problem: Problem, base: Ints, demand: np.ndarray, choice: Ints, dead: Iterable[int]
 ) -> dict[int, int]:
-    """Flow -> its path after a failure, of those that it cuts off and that have one left."""
+    # Flow -> its path after a failure, of those that it cuts off and that have one left.
     capacity = problem.capacity.copy()
     capacity[list(dead)] = 0.0
     left = fabrics.make(capacity, base)

@@ -47,8 +47,8 @@ class WatchedFlow:
     asked: bool = False
     """It was told to move, and has not arrived yet."""
     step: Step = field(default_factory=lambda: Step(ON_ECMP, "new"))
+    # Segments, and those sent again, at the last look that said something about loss.
     _counted: tuple[int, int] | None = None
-    """Segments, and those sent again, at the last look that said something about loss."""
 
     def ended(self, *, active: bool, refusal: str, now: float) -> Outcome:
         """A move that was asked for is not under way any more; `refusal`: why it has failed."""

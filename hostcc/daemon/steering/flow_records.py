@@ -133,7 +133,7 @@ def _told(found: Mapping[str, Sequence[Path]], before: Paths | None) -> Paths:
 
 
 def _examples(same: Sequence[Path], before: Sequence[int]) -> tuple[int, ...]:
-    """Ports of a path, to several destination ports."""
+    # Ports of a path, to several destination ports.
     kept = [port for port in before if any(port in path.ports for path in same)]
     fresh = (port for port in same[0].ports if port not in kept)
     return (*kept, *islice(fresh, max(0, PORTS_TOLD - len(kept))))

@@ -89,7 +89,7 @@ def marks(host: Host) -> Callable[[], dict[Ends, int]]:
 
 
 def _marks_here(found: dict[Ends, int]) -> dict[Ends, int]:
-    """Add those of this namespace; none where the kernel does not say."""
+    # Add those of this namespace; none where the kernel does not say.
     with suppress(HostccError):
         found.update(sockdiag.marks())
     return found

@@ -12,16 +12,16 @@ from hostcc.measure import links
 from hostcc.system.netlink import attributes, dump
 
 _GETLINK, _GETADDR = 18, 22
+# struct ifinfomsg: family, type, index, flags, change; struct ifaddrmsg: family, length of the
+# prefix, flags, scope, index.  Attributes follow.
 _LINK, _ADDRESS = struct.Struct("=BxHiII"), struct.Struct("=BBBBI")
-"""struct ifinfomsg: family, type, index, flags, change; struct ifaddrmsg: family, length of the
-prefix, flags, scope, index.  Attributes follow."""
 _IFNAME, _LINKINFO, _INFO_KIND = 3, 18, 1
+# linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h.
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
-"""linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h."""
+# ARPHRD_ETHER, IFF_UP, RT_SCOPE_UNIVERSE.
 _ETHERNET, _UP, _UNIVERSE = 1, 0x1, 0
-"""ARPHRD_ETHER, IFF_UP, RT_SCOPE_UNIVERSE."""
+# Kinds of devices behind which there are others, or nothing: packets pass the real one, too.
 _NO_ADDRESSES = frozenset({"bridge", "openvswitch", "dummy", "ifb"})
-"""Kinds of devices behind which there are others, or nothing: packets pass the real one, too."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def nics(wanted: Sequence[str] = ()) -> list[Nic]:
 
 
 def _devices() -> dict[int, tuple[str, bool]]:
-    """Index -> (name, whether jobs' traffic may leave there)."""
+    # Index -> (name, whether jobs' traffic may leave there).
     found = {}
     for link in dump(_GETLINK, bytes(_LINK.size)):
         _, hardware, index, flags, _ = _LINK.unpack_from(link)

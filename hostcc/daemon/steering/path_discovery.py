@@ -106,8 +106,7 @@ class Explorer(Protocol):
 
 @dataclass
 class _Target:
-    """What is kept in mind of one target between looks."""
-
+    # What is kept in mind of one target between looks.
     refresh: Refresh
     not_before: float | None = None
     """The last look came to nothing: when to try again."""
@@ -182,16 +181,16 @@ class Probes:
         return self._targets[target]
 
     def _full(self, target: Target, asked: ProbeRequest) -> SearchResult:
-        """All paths, with ports for so many flows: each factor e in the risk is one more port
-        of every path, about."""
+        # All paths, with ports for so many flows: each factor e in the risk is one more port
+        # of every path, about.
         ports = dict.fromkeys((*self._askable(target, asked), *self._candidates))
         risk = RISK * math.exp(-min(asked.flows - 1, 64))
         pace = replace(self._pace, risk=risk)
         return self._search(self._as_sent(target), ports, pace, limit_s=LIMIT_S)
 
     def _spot(self, target: Target, found: SearchResult) -> SearchResult:
-        """A spot check, repeated where nothing but the time has changed: that may be a queue,
-        which a full search would meet as well."""
+        # A spot check, repeated where nothing but the time has changed: that may be a queue,
+        # which a full search would meet as well.
         ports = spot_ports(found)
         looked = self._asked(target, ports)
         for _ in range(DOUBTS):
@@ -211,13 +210,13 @@ class Probes:
         return replace(target, by_label=True) if self._labels and target.ipv6 else target
 
     def _askable(self, target: Target, asked: ProbeRequest) -> tuple[int, ...]:
-        """Sockets' own ports say nothing where switches hash labels."""
+        # Sockets' own ports say nothing where switches hash labels.
         if not (self._labels and target.ipv6):
             return asked.ports
         return tuple(port for port in asked.ports if port in self._wire)
 
     def _unknown(self, known: TargetPaths, found: SearchResult) -> tuple[int, ...]:
-        """Ports that are asked for and unknown, and more where a path has too few."""
+        # Ports that are asked for and unknown, and more where a path has too few.
         now = self._clock()
         silent = {p for p, until in self._of(known.target).silent.items() if until > now}
         ports = self._askable(known.target, known.asked)
@@ -295,7 +294,7 @@ def passable(ways: Mapping[Hops, tuple[int, ...]]) -> dict[Hops, tuple[int, ...]
 
 
 def _merged(found: SearchResult, more: SearchResult) -> SearchResult:
-    """Ways with more ports; a lost answer makes no new way."""
+    # Ways with more ports; a lost answer makes no new way.
     ways = set(found.paths)
     new = {
         port: way

@@ -74,8 +74,8 @@ class SteerTask:
             frozenset(),
         )
         self._aside = ""
+        # Whether what an earlier agent left was undone, where steering is off.
         self._cleaned = False
-        """Whether what an earlier agent left was undone, where steering is off."""
         self._counts = {"moved": 0, "fell_back": 0, "refused": 0, "goodbyes": 0}
 
     # A part.
@@ -199,7 +199,7 @@ class SteerTask:
         self._picture.wire_ports = {}
 
     def _say_goodbye(self) -> None:
-        """Have the senders of what is translated here stop that."""
+        # Have the senders of what is translated here stop that.
         assert self._hooked is not None
         owners = self._cluster.owners()
         peers = {owners.get(one.wire.src, "") for one in self._hooked.kernel.arriving()} - {""}
@@ -208,7 +208,7 @@ class SteerTask:
         self._cluster.flush()
 
     def _look_for_others(self) -> None:
-        """Who undoes what we did has a reason: it is not done again until the next reload."""
+        # Who undoes what we did has a reason: it is not done again until the next reload.
         assert self._hooked is not None
         self._hooked.forget_unused()
         found = self.verify()
@@ -272,7 +272,7 @@ class SteerTask:
             self._bind(paths, frozenset(self._picture.wire_ports.values()), ports)
 
     def _planned(self, made: PlanResult | None) -> tuple[Mapping[str, str], frozenset[str]]:
-        """Own flow -> path, and own flows that stay where they were; gone through once."""
+        # Own flow -> path, and own flows that stay where they were; gone through once.
         if made is None:
             return {}, frozenset()
         if self._mine[0] is not made:
@@ -293,7 +293,7 @@ class SteerTask:
         return flow
 
     def _judge(self, one: Connection, flow: WatchedFlow, now: float) -> None:
-        """Note how a move ended; send a flow back that fares badly."""
+        # Note how a move ended; send a flow back that fares badly.
         assert self._hooked is not None
         sender = self._hooked.steering.sender
         active = bool(self._hooked.steering.active(one.key))
@@ -356,7 +356,7 @@ class SteerTask:
         self._note_ports()
 
     def _pause_s(self, one: Elephant) -> float:
-        """How long a move waits for its job to be silent: what has failed is left at once."""
+        # How long a move waits for its job to be silent: what has failed is left at once.
         if one.key in self._picture.stalled or flow_id(one.key) in self._ahead.now:
             return 0.0
         return pauses.wait_s(self._latest(one.connection.job), time.time())
@@ -375,7 +375,7 @@ class SteerTask:
         return not host or self._cluster.gone(host, self._config.peer_silent_s)
 
     def _end_closed(self) -> None:
-        """Flows that are gone, or no longer large, are nobody's business any more."""
+        # Flows that are gone, or no longer large, are nobody's business any more.
         assert self._hooked is not None
         steering, there = self._hooked.steering, self._picture.elephants
         for key in [key for key in self._flows if key not in there]:
@@ -386,7 +386,7 @@ class SteerTask:
             del steering.sender.refusals[key]
 
     def _note_ports(self) -> None:
-        """Which flows have another port on the wire."""
+        # Which flows have another port on the wire.
         assert self._hooked is not None
         active = self._hooked.steering.active
         self._picture.wire_ports = {key: port for key in self._flows if (port := active(key))}

@@ -79,13 +79,13 @@ class SurveyTask:
         self._sizes, self._ends = Sizes(), FarEnds()
         self._looks: dict[Target, asyncio.Task[None]] = {}
         self._hints: dict[Target, str] = {}
+        # Targets of which links are missed, and when to look for them again.
         self._missed: dict[Target, float] = {}
-        """Targets of which links are missed, and when to look for them again."""
         self._survey_at = self._nics_at = 0.0
+        # When flows were large for the first time.
         self._first: dict[FlowKey, float] = {}
-        """When flows were large for the first time."""
+        # Whether there may be something new to tell.
         self._news = False
-        """Whether there may be something new to tell."""
         self._counts = {"looks": 0, "failed": 0, "hints": 0}
 
     def disabled_reason(self) -> str:
@@ -162,7 +162,7 @@ class SurveyTask:
     # Flows.
 
     async def _survey(self, now: float, profiles: Sequence[JobProfile]) -> float:
-        """Look at all connections; the processor time that it took, seconds."""
+        # Look at all connections; the processor time that it took, seconds.
         engine, config = self._host.engine, self._config
         assert engine is not None
         assert config is not None
@@ -188,7 +188,7 @@ class SurveyTask:
         return sockets.cost_s + cost_s
 
     def _want(self, keys: Sequence[FlowKey], now: float) -> None:
-        """Targets to know the paths of, by their flows."""
+        # Targets to know the paths of, by their flows.
         picture, wanted = self._picture, dict[Target, list[FlowKey]]()
         for key in keys:
             wanted.setdefault(target_of(key), []).append(key)

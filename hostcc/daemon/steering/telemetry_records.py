@@ -67,8 +67,8 @@ class TelemetryListener:
     def __init__(self, host: Host, into: Records) -> None:
         self._host, self._into = host, into
         self._socket: socket.socket | None = None
+        # Path and group that it was made for.
         self._of: tuple[str, str] = "", ""
-        """Path and group that it was made for."""
         self._made: tuple[int, ...] = ()
         self._lines = 0
 
@@ -129,7 +129,7 @@ class TelemetryListener:
         return {"socket": self._of[0], "records": len(source), "refused": source.refused}
 
     def _listen(self) -> None:
-        """Until so many lines have come; the rest waits."""
+        # Until so many lines have come; the rest waits.
         self._lines = 0
         assert self._socket is not None
         asyncio.get_running_loop().add_reader(self._socket, self._receive, self._socket)
@@ -141,7 +141,7 @@ class TelemetryListener:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Inode, permissions, owner, group; empty: nothing is there."""
+    # Inode, permissions, owner, group; empty: nothing is there.
     try:
         found = path.lstat()
     except OSError:
