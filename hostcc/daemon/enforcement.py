@@ -67,7 +67,7 @@ class Engine:
         try:
             self.table.start(lasting)
         except BaseException as error:
-            self.table.end(f"failed: {error}")
+            self.table.removal.remove_base(f"failed: {error}")
             self.drop(f"failed: {error}")
             raise
 
@@ -107,9 +107,9 @@ class Engine:
             steps = self.table.releasing(how)
             try:
                 problems = await in_slices(steps)
-                if (late := self.table.late).groups:
-                    await asyncio.to_thread(late.wait)
-                    problems += late.undo(how) or self.table.end(how)
+                if (removal := self.table.removal).ending:
+                    await asyncio.to_thread(removal.wait)
+                    problems += removal.finish(how) or removal.remove_base(how)
             except asyncio.CancelledError:
                 at_once(steps)  # nobody comes back to it
                 raise

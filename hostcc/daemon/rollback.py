@@ -7,31 +7,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostcc.bpf.loader.errors import BpfError
-from hostcc.daemon.changes import elsewhere, kinds, leftovers
+from hostcc.daemon.changes import elsewhere, kinds, leftovers, mechanisms
 from hostcc.daemon.changes import path_kinds as paths
-from hostcc.daemon.changes import steering_undo as undo
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import MakeBackend, MakeTree, kernel_backend
-from hostcc.daemon.jobs import exiting
+from hostcc.daemon.jobs.group_removal import GroupRemoval
 from hostcc.daemon.jobs.views import rollback
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.errors import HostccError, NoAgentError
-from hostcc.measure.rdma import HostRdma
 from hostcc.mltcp.dcqcn import KIND as DCQCN
-from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.model import Change
-from hostcc.paths import egress, egress_kernel
+from hostcc.paths.egress import QUEUES
 from hostcc.paths.marking import JobMark, MarkKernel
-from hostcc.pcie import keeper
 from hostcc.system.cgroups import CgroupTree
 from hostcc.system.namespaces import all_pids, opened
-from hostcc.verbs import plan
+from hostcc.system.slices import at_once
 from hostcc.version import version
 
+Step = Callable[[], list[str]]
+"""Undoes something; what could not be undone, in words."""
+LASTING = {
+    "counters": (kinds.RDMA,),
+    "RDMA": (*mechanisms.SHARED_MEMORY, DCQCN),
+    "steering": mechanisms.STEERING,
+    "queues": (QUEUES,),
+}
+"""Steps in their order, and the kinds of changes that each undoes."""
 _NAME = re.compile(r"hcc_([0-9a-z]{4})_\w+\Z")
 
 
@@ -85,16 +91,14 @@ def _groups(
 def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> list[str]:
     active = dict(journal.active)
     groups, tree = _groups(active, make_tree)
-    steps: dict[str, Callable[[], list[str]]] = {
-        "sockets": lambda: _restore_sockets(active, groups, tree, make_backend),
-        "counters": lambda: _unbind_counters(journal, active),
-        "RDMA": lambda: _end_rdma(journal),
-        "steering": lambda: _unsteer(journal, active),
-        "marks": lambda: _take_marks(journal, groups, tree),
-        "queues": lambda: _remove_queues(journal),
-        "jobs": lambda: _dissolve(journal, active, groups, tree),
-    }
-    return _each(steps)
+    return _each(
+        {
+            "sockets": lambda: _restore_sockets(active, groups, tree, make_backend),
+            **_lasting(journal),
+            "marks": lambda: _take_marks(journal, groups, tree),
+            "jobs": lambda: _dissolve(journal, groups, tree),
+        }
+    )
 
 
 def rest(journal: Journal) -> list[str]:
@@ -102,18 +106,18 @@ def rest(journal: Journal) -> list[str]:
 
     May run commands, so it takes its time.
     """
-    active = dict(journal.active)
-    return _each(
-        {
-            "counters": lambda: _unbind_counters(journal, active),
-            "RDMA": lambda: _end_rdma(journal),
-            "steering": lambda: _unsteer(journal, active),
-            "queues": lambda: _remove_queues(journal),
-        }
-    )
+    return _each(_lasting(journal))
 
 
-def _each(steps: Mapping[str, Callable[[], list[str]]]) -> list[str]:
+def _lasting(journal: Journal) -> dict[str, Step]:
+    """Changes of the host itself, by mechanism."""
+    return {
+        name: partial(mechanisms.undo_all, journal, those, "rolled back")
+        for name, those in LASTING.items()
+    }
+
+
+def _each(steps: Mapping[str, Step]) -> list[str]:
     problems = []
     for name, step in steps.items():
         try:
@@ -123,68 +127,19 @@ def _each(steps: Mapping[str, Callable[[], list[str]]]) -> list[str]:
     return problems
 
 
-def _dissolve(
-    journal: Journal, active: Mapping[str, Change], groups: Mapping[str, Path], tree: CgroupTree
-) -> list[str]:
+def _dissolve(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
     """Jobs' processes go back, their groups and the directory of the groups go."""
-    problems, how, base = [], "rolled back", active.get(kinds.BASE)
-    journal.undone(kinds.ended_with_agent(active.values()), how)
-    stuck = {
-        path: tree.move_out(path, kinds.origins(active.values(), job))
+    how, removal = "rolled back", GroupRemoval(tree, journal)
+    has_base = kinds.BASE in journal.active
+    journal.undone(kinds.ended_with_agent(journal.active.values()), how)
+    problems = [
+        problem
         for job, path in groups.items()
-        if tree.populated(path)
-    }
-    exiting.wait(tree, groups.values())
-    for job, path in groups.items():
-        if tree.exists(path) and not tree.remove(path):
-            problems.append(f"{path}: processes {stuck.get(path) or 'of others'} are still in it")
-            continue
-        members = kinds.members(active.values(), job)
-        journal.undone([*(one.id for one in members), f"{kinds.GROUP}:{job}"], how)
-    if base is not None:
-        if not tree.exists(tree.base) or tree.remove(tree.base):
-            journal.undone([kinds.BASE], how)
-        else:
-            problems.append(f"{base.target}: somebody else uses it, left in place")
-    return problems
-
-
-def _end_rdma(journal: Journal) -> list[str]:
-    """Shared memory goes; NICs get back the parameters that they had."""
-    those = list(journal.active.values())
-    for change in those:
-        if change.what in (kinds.RDMA_PLAN, kinds.SEMAPHORES):
-            gone = plan.remove if change.what == kinds.RDMA_PLAN else keeper.remove
-            gone(Path(change.target))
-            journal.undone([change.id], "rolled back")
-    left = Knobs().undo([change for change in those if change.what == DCQCN], journal)
-    return [f"{change.target}: {change.before} could not be written back" for change in left]
-
-
-def _unbind_counters(journal: Journal, active: Mapping[str, Change]) -> list[str]:
-    """RDMA ports get back to counting as they did."""
-    problems = []
-    for change in active.values():
-        if change.what == kinds.RDMA:
-            why = HostRdma().unbind(*kinds.port_of(change.id))
-            if why:
-                problems.append(f"{change.target}: counters stay bound by process: {why}")
-            else:
-                journal.undone([change.id], "rolled back")
-    return problems
-
-
-def _unsteer(journal: Journal, active: Mapping[str, Change]) -> list[str]:
-    """Flows leave as their sockets make them, and the kernel gives out all ports again."""
-    problems = []
-    for change in reversed(list(active.values())):
-        if change.what in undo.KINDS:
-            why = undo.undo(change)
-            if why:
-                problems.append(f"{change.target}: {why}")
-            else:
-                journal.undone([change.id], "rolled back")
-    return problems
+        for problem in at_once(removal.remove(job, path, how))
+    ]
+    removal.wait()
+    problems += removal.finish(how)
+    return problems + (removal.remove_base(how) if has_base else [])
 
 
 def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
@@ -212,27 +167,6 @@ def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) 
     unseen = elsewhere.marks_hidden(left)
     journal.undone([change.id for change in left if change not in unseen], "rolled back")
     return [f"{one.target}: its agent's network namespace is not seen here" for one in unseen]
-
-
-def _remove_queues(journal: Journal) -> list[str]:
-    """Devices get the kernel's default queue again."""
-    problems = []
-    for change in [one for one in journal.active.values() if one.what == egress.QUEUES]:
-        why = "" if change.place or _has_queues(change.target) else "nothing says where they are"
-        why = why or egress_kernel.remove(change.target)
-        if why:
-            problems.append(f"{change.target}: queues stay: {why}")
-        else:
-            journal.undone([change.id], "rolled back")
-    return problems
-
-
-def _has_queues(device: str) -> bool:
-    try:
-        found = egress_kernel.root(device)
-    except HostccError:
-        return False
-    return found is not None and found.ours
 
 
 def _restore_sockets(

@@ -21,23 +21,16 @@ from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.daemon.changes import hidden, kinds, netns_search
 from hostcc.daemon.changes import path_kinds as paths
-from hostcc.daemon.changes import steering_undo as undo
 from hostcc.daemon.changes.journal import Journal, is_aside
+from hostcc.daemon.changes.mechanisms import MECHANISMS, STEERING, Scope, undo
 from hostcc.daemon.changes.netns_search import FIRST_PROCESS, Found, State
 from hostcc.daemon.changes.places import folder_of
 from hostcc.errors import HostccError
-from hostcc.measure.rdma import HostRdma
-from hostcc.mltcp.dcqcn import KIND as DCQCN
 from hostcc.mltcp.dcqcn import target_of
 from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.model import Change, Difference, Place
-from hostcc.paths import egress, egress_kernel
-from hostcc.pcie import keeper
-from hostcc.verbs import plan
 
-NETWORK = (egress.QUEUES, *undo.KINDS)
 CGROUPS = (kinds.BASE, kinds.GROUP)
-SHARED = (kinds.RDMA_PLAN, kinds.SEMAPHORES)
 FIRST = FIRST_PROCESS / "ns/net"
 """Where hardware goes when its namespace ends; who may not enter it tries where they are."""
 GONE = "gone with its network namespace"
@@ -86,7 +79,7 @@ def search() -> Iterator[Search]:
 def place_of(change: Change) -> Place | None:
     """Where a change is; None: its record is older than such words, so where its reader is."""
     after = change.after
-    if change.place is None and change.what in undo.KINDS and isinstance(after, dict):
+    if change.place is None and change.what in STEERING and isinstance(after, dict):
         netns = after.get("netns")
         return Place(netns) if isinstance(netns, int) and not isinstance(netns, bool) else None
     return change.place
@@ -124,12 +117,21 @@ def differences(journal: Journal) -> list[Difference]:
 
 
 def _settle(change: Change, journal: Journal, where: Search, outcome: Outcome) -> None:
-    if change.what in CGROUPS or change.what in SHARED:
-        _in_folder(change, journal, outcome)
-    elif change.what == DCQCN:
-        _rates(change, journal, where, outcome)
-    elif change.what in NETWORK or change.what == kinds.RDMA:
-        _in_network(change, journal, where, outcome)
+    match _scope(change):
+        case Scope.DIRECTORY:
+            _in_folder(change, journal, outcome)
+        case Scope.NIC_FILES:
+            _rates(change, journal, where, outcome)
+        case Scope.NETWORK | Scope.NIC:
+            _in_network(change, journal, where, outcome)
+
+
+def _scope(change: Change) -> Scope | None:
+    """None: it ends with the agent, or is undone with a job's sockets."""
+    if change.what in CGROUPS:
+        return Scope.DIRECTORY
+    known = MECHANISMS.get(change.what)
+    return known.scope if known is not None else None
 
 
 def _in_network(change: Change, journal: Journal, where: Search, outcome: Outcome) -> None:
@@ -137,7 +139,7 @@ def _in_network(change: Change, journal: Journal, where: Search, outcome: Outcom
     if found.state is State.HIDDEN:
         _keep(change, _unseen(change), journal, outcome)
         return
-    if found.state is State.GONE and change.what in NETWORK:
+    if found.state is State.GONE and _scope(change) is Scope.NETWORK:
         outcome.gone.append(change.id)
         journal.undone([change.id], GONE)
         return
@@ -146,20 +148,18 @@ def _in_network(change: Change, journal: Journal, where: Search, outcome: Outcom
     fd: int | Path | None = found.fd if found.state is State.OTHER else None
     if found.state is State.GONE and os.access(FIRST, os.R_OK):
         fd = FIRST
-    why = in_netns(fd, partial(_undo, change))
-    if why:
+    _undo(change, journal, outcome, fd)
+
+
+def _undo(
+    change: Change, journal: Journal, outcome: Outcome, netns: int | Path | None = None
+) -> None:
+    """Undo it in a network namespace; None: that of the calling thread."""
+    if why := in_netns(netns, partial(undo, change, journal)):
         _keep(change, why, journal, outcome)
-    else:
-        _undone(change, journal, outcome)
-
-
-def _undo(change: Change) -> str:
-    """In its namespace; why not."""
-    if change.what == egress.QUEUES:
-        return egress_kernel.remove(change.target)
-    if change.what == kinds.RDMA:
-        return HostRdma().unbind(*kinds.port_of(f"{kinds.RDMA}:{change.target}"))
-    return undo.undo(change)
+        return
+    outcome.undone.append(change.id)
+    journal.undone([change.id], "rolled back")
 
 
 def _rates(change: Change, journal: Journal, where: Search, outcome: Outcome) -> None:
@@ -176,10 +176,7 @@ def _rates(change: Change, journal: Journal, where: Search, outcome: Outcome) ->
         )
         _keep(change, why, journal, outcome)
         return
-    if Knobs().undo([change], journal):
-        _keep(change, f"{change.before} could not be written back", journal, outcome)
-    else:
-        outcome.undone.append(change.id)
+    _undo(change, journal, outcome)
 
 
 def _in_folder(change: Change, journal: Journal, outcome: Outcome) -> None:
@@ -189,14 +186,7 @@ def _in_folder(change: Change, journal: Journal, outcome: Outcome) -> None:
     elif is_aside(change) and change.what in CGROUPS:
         journal.take_back(change)  # the steps for cgroups do the rest
     elif is_aside(change):
-        gone = plan.remove if change.what == kinds.RDMA_PLAN else keeper.remove
-        gone(Path(change.target))
-        _undone(change, journal, outcome)
-
-
-def _undone(change: Change, journal: Journal, outcome: Outcome) -> None:
-    outcome.undone.append(change.id)
-    journal.undone([change.id], "rolled back")
+        _undo(change, journal, outcome)
 
 
 def _keep(change: Change, why: str, journal: Journal, outcome: Outcome) -> None:
@@ -216,7 +206,7 @@ def _name(change: Change) -> str:
     place = place_of(change)
     if place is None:
         return "an unknown place"
-    if change.what in CGROUPS or change.what in SHARED:
+    if _scope(change) is Scope.DIRECTORY:
         return f"mount namespace {place.mnt}"
     return f"network namespace {place.net}"
 

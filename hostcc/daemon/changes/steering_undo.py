@@ -11,8 +11,6 @@ from hostcc.errors import HostccError
 from hostcc.model import Change
 from hostcc.paths import reserve, steer_kernel
 
-KINDS = (path_kinds.HOOKS, path_kinds.PORTS)
-
 
 def network_namespace() -> int:
     """The number of the calling thread's network namespace."""
@@ -20,7 +18,7 @@ def network_namespace() -> int:
 
 
 def undo(change: Change) -> str:
-    """Undo a change of KINDS; why not, or empty."""
+    """Undo a change of hooks or reserved ports; why not, or empty."""
     after = change.after if isinstance(change.after, Mapping) else {}
     if after.get("netns") != network_namespace():
         return f"it is in network namespace {after.get('netns')}: run hostcc rollback there"

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hostcc.daemon.changes.journal import Journal
 from hostcc.system.cgroups import CgroupTree
 
 PATIENCE_S = 10.0
@@ -19,30 +18,6 @@ MOST_S = 45.0
 """Altogether, seconds: service managers wait 90."""
 POLL_S = 0.02
 _SOCKETS = Path("/proc/net/sockstat")
-
-
-class ExitingGroups:
-    """Groups that have been let go, and wait only for their processes to end."""
-
-    def __init__(self, tree: CgroupTree, journal: Journal) -> None:
-        self._tree, self._journal = tree, journal
-        self.groups: dict[Path, list[str]] = {}
-        """Group -> ids of the changes that end with it."""
-
-    def wait(self) -> None:
-        """Give them time to; touches nothing."""
-        wait(self._tree, self.groups)
-
-    def undo(self, how: str) -> list[str]:
-        """Remove them; what is still there, in words."""
-        groups, self.groups = self.groups, {}
-        problems = []
-        for group, ids in groups.items():
-            if self._tree.remove(group):
-                self._journal.undone(ids, how)
-            else:
-                problems.append(f"{group}: processes that cannot be moved are still in it")
-        return problems
 
 
 def wait(

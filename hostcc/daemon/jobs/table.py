@@ -22,7 +22,7 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs import released
 from hostcc.daemon.jobs.attention import Attention
 from hostcc.daemon.jobs.claim import Claim, noted
-from hostcc.daemon.jobs.exiting import ExitingGroups
+from hostcc.daemon.jobs.group_removal import GroupRemoval
 from hostcc.daemon.jobs.port_rules import PortRules
 from hostcc.daemon.jobs.process_return import ProcessReturns
 from hostcc.daemon.jobs.slots import Slots
@@ -79,7 +79,7 @@ class JobTable:
         self._walker = walker or InlineWalker()
         self._moves = SocketMoves()
         self._parted = False
-        self.late = ExitingGroups(tree, journal)
+        self.removal = GroupRemoval(tree, journal)
         self.sockets = self._new_sockets()
 
     def start(self, lasting: released.Lasting | None = None) -> None:
@@ -302,16 +302,7 @@ class JobTable:
                 yield
         self._rules.drop()
         self._journal.undone([changes.RULES, changes.MODE], how)
-        return problems or ([] if self.late.groups else self.end(how))
-
-    def end(self, how: str) -> list[str]:
-        """Last of all, remove the directory of the groups, unless a job's stays; why not."""
-        if any(change.what == changes.GROUP for change in self._journal.active.values()):
-            return []
-        if self.tree.exists(self.tree.base) and not self.tree.remove(self.tree.base):
-            return [f"{self.tree.base}: somebody else uses it, left in place"]
-        self._journal.undone([changes.BASE], how)
-        return []
+        return problems or ([] if self.removal.ending else self.removal.remove_base(how))
 
     async def moved(self) -> None:
         """Wait until sockets are where the jobs want them.  Raises what went wrong on the way."""
@@ -452,21 +443,7 @@ class JobTable:
             return []
         group, job.group = job.group, None
         self._backend.detach_cgroup(job.slot, group)
-        origins = changes.origins(self._journal.active.values(), job.name)
-        stuck: list[int] = []
-        if self.tree.populated(group):
-            stuck = yield from self.tree.moving_out(group, origins)
-        if stays and not stuck:
-            members = changes.members(self._journal.active.values(), job.name)
-            self._journal.undone([one.id for one in members], how)
-            return []
-        if not self.tree.remove(group):
-            if not self.tree.living(self.tree.pids(group)):
-                self.late.groups[group] = self._ids_of(job.name)
-                return []
-            return [f"{group}: processes {stuck or 'of others'} are still in it, left in place"]
-        self._journal.undone(self._ids_of(job.name), how)
-        return []
+        return (yield from self.removal.remove(job.name, group, how, stays=stays))
 
     def _forget(self, job: Job) -> None:
         self.jobs.pop(job.name, None)

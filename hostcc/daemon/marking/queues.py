@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hostcc.config.schema import Config
+from hostcc.daemon.changes import mechanisms
 from hostcc.daemon.planning import levels
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError
@@ -121,11 +122,12 @@ class LevelQueues:
 
     async def _remove(self, device: str, how: str) -> None:
         self._made.pop(device, None)
-        why = await in_thread(egress_kernel.remove, device)
-        if why:
+        made = egress.found(device)
+        made = self._host.journal.active.get(made.id, made)
+        if why := await in_thread(mechanisms.remove_queues, made):
             log.warning("not undone", device=device, reason=why)
             return
-        self._host.journal.undone([f"{egress.QUEUES}:{device}"], how)
+        self._host.journal.undone([made.id], how)
 
 
 def basis(config: Config) -> Basis:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hostcc.daemon.changes import kinds
+from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.profiling.tracks import Track, apart
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.limits import is_job_name
@@ -19,7 +19,7 @@ from hostcc.measure.discover.owners import Owners
 from hostcc.measure.profile import Link
 from hostcc.measure.rdma import SYSFS, ByteFiles, HostRdma, Process, RdmaCounters, byte_files
 from hostcc.measure.series import Bins, ByteSeries
-from hostcc.model import Difference
+from hostcc.model import Change, Difference
 
 log = get_logger("rdma")
 
@@ -109,8 +109,8 @@ class Rdma:
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
-        for change_id in [id_ for id_ in self._host.journal.active if _is_ours(id_)]:
-            await self._unbind(change_id)
+        for change in [one for one in self._host.journal.active.values() if one.what == kinds.RDMA]:
+            await self._unbind(change)
         self._counters, self._files, self._whose = None, (), {}
         self._tracks, self._bins, self._ports, self._links = {}, {}, {}, {}
 
@@ -176,14 +176,13 @@ class Rdma:
             self._why[device, port] = why
             log.info("queue pairs are not told apart", device=device, port=port, reason=why)
 
-    async def _unbind(self, change_id: str) -> None:
-        device, port = kinds.port_of(change_id)
+    async def _unbind(self, change: Change) -> None:
         counters = self._counters or self._make()
-        why = await in_thread(counters.unbind, device, port)
-        if why:
+        if why := await in_thread(mechanisms.unbind_counters, change, counters):
+            device, port = kinds.port_of(change.id)
             log.warning("not undone", device=device, port=port, reason=why)
         else:
-            self._host.journal.undone([change_id], "measuring ended")
+            self._host.journal.undone([change.id], "measuring ended")
 
     # Bytes.
 
@@ -225,7 +224,3 @@ async def _look_at(due: Sequence[tuple[Track, Bins]]) -> None:
     for track, new in due:
         with apart(track):
             await asyncio.to_thread(track.look, new)
-
-
-def _is_ours(change_id: str) -> bool:
-    return change_id.startswith(f"{kinds.RDMA}:")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hostcc.config.sections.pcie import PcieConfig
-from hostcc.daemon.changes import kinds
+from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.profiling.live_jobs import host_name
 from hostcc.daemon.rdma import gpu_links, pcie_links
 from hostcc.daemon.rdma.gpu_links import GpuUse
@@ -18,7 +18,7 @@ from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import InputError
 from hostcc.model import Difference
-from hostcc.pcie import contention, hwloc_xml, keeper, nccl_xml, sysfs
+from hostcc.pcie import contention, hwloc_xml, nccl_xml, sysfs
 from hostcc.pcie.keeper import Keeper
 from hostcc.pcie.semaphore import Settings
 from hostcc.pcie.tree import Kind, Tree
@@ -88,7 +88,7 @@ class Turns:
     def start(self) -> None:
         """Semaphores are made when somebody needs them."""
         self._look_at = self._rates_at = 0.0
-        self._remove_left()
+        mechanisms.undo_all(self._host.journal, (kinds.SEMAPHORES,), "left by an earlier agent")
 
     async def tick(self) -> None:
         """Beat; look who shares what."""
@@ -225,13 +225,6 @@ class Turns:
         self._settings = settings(config.pcie)
         with self._host.journal.making(kinds.semaphores(path)):
             return Keeper(path, config.agent.heartbeat_stale_s, config.pcie.group)
-
-    def _remove_left(self) -> None:
-        """What an agent that died has left."""
-        journal = self._host.journal
-        for change in [one for one in journal.active.values() if one.what == kinds.SEMAPHORES]:
-            keeper.remove(Path(change.target))
-            journal.undone([change.id], "left by an earlier agent")
 
 
 def settings(config: PcieConfig) -> Settings:

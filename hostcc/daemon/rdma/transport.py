@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from hostcc.daemon.changes import kinds
+from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.gossip import rdma_profiles
 from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.planning.plan_store import PlanStore
@@ -26,7 +26,6 @@ from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.measure.rdma import read_ports
 from hostcc.model import ClusterView, Difference, Plan
-from hostcc.verbs import plan as shared
 from hostcc.verbs.counts import sweep
 from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
 
@@ -80,8 +79,8 @@ class Transport:
         return self._looking.disabled_reason()
 
     def start(self) -> None:
-        """Make the shared memory."""
-        self._remove_left()
+        """Make the shared memory; jobs that have an earlier agent's open take the new one."""
+        mechanisms.undo_all(self._host.journal, (kinds.RDMA_PLAN,), "left by an earlier agent")
         config = self._host.config
         path, stale_s = Path(config.rdma.plan), config.agent.heartbeat_stale_s
         with self._host.journal.making(kinds.rdma_plan(path)):
@@ -272,13 +271,6 @@ class Transport:
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_S
             sweep(Path(self._host.config.rdma.counts))
-
-    def _remove_left(self) -> None:
-        """What an agent that died has left; jobs that have it open take the new one."""
-        journal = self._host.journal
-        for change in [one for one in journal.active.values() if one.what == kinds.RDMA_PLAN]:
-            shared.remove(Path(change.target))
-            journal.undone([change.id], "left by an earlier agent")
 
     # Showing.
 

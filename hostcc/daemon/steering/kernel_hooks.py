@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.sections.paths import PathsConfig
-from hostcc.daemon.changes import path_kinds
+from hostcc.daemon.changes import mechanisms, path_kinds
 from hostcc.daemon.changes.journal import Journal
-from hostcc.daemon.changes.steering_undo import KINDS, network_namespace, undo
+from hostcc.daemon.changes.steering_undo import network_namespace
 from hostcc.daemon.supervisor import in_thread
 from hostcc.errors import HostccError
 from hostcc.model import Change, Difference
@@ -28,18 +28,12 @@ KEEP_S = Timing().keep_s
 
 def left_behind(journal: Journal) -> list[Change]:
     """What steering has in force, by the journal."""
-    return [change for change in journal.active.values() if change.what in KINDS]
+    return [change for change in journal.active.values() if change.what in mechanisms.STEERING]
 
 
 def clean_up(journal: Journal, how: str) -> list[str]:
     """Undo that; what could not be undone, in words."""
-    problems = []
-    for change in reversed(left_behind(journal)):
-        if why := undo(change):
-            problems.append(f"{change.target}: {why}")
-        else:
-            journal.undone([change.id], how)
-    return problems
+    return mechanisms.undo_all(journal, mechanisms.STEERING, how)
 
 
 def planned(config: PathsConfig, devices: Sequence[str]) -> list[Change]:

@@ -20,7 +20,7 @@ import pytest
 
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.daemon import rollback
-from hostcc.daemon.changes import elsewhere, kinds, places
+from hostcc.daemon.changes import elsewhere, kinds, mechanisms, places
 from hostcc.daemon.changes import path_kinds as paths
 from hostcc.daemon.changes.journal import Journal
 from hostcc.mltcp import dcqcn
@@ -266,7 +266,7 @@ def test_rate_parameters_of_a_nic(
     away = tmp_path / "away"
     away.mkdir()
     shown = [tmp_path / "sys"]
-    for module in (rollback, elsewhere):
+    for module in (mechanisms, elsewhere):
         monkeypatch.setattr(module, "Knobs", lambda: Knobs(shown[0], tmp_path / "none"))
     there, here = made(), made()
 

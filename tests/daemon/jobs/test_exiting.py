@@ -9,7 +9,8 @@ import pytest
 
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs import exiting
-from hostcc.daemon.jobs.exiting import ExitingGroups, wait
+from hostcc.daemon.jobs.exiting import wait
+from hostcc.daemon.jobs.group_removal import GroupRemoval
 from hostcc.model import Change
 from hostcc.system.cgroups import CgroupTree
 
@@ -69,7 +70,7 @@ def test_what_remains_is_said_and_the_rest_is_no_longer_in_force(tmp_path: Path)
     journal.open()
     for name in ("a", "b"):
         journal.begin(Change(name, "test", "t", None, None, "because", "undo it"))
-    late = ExitingGroups(tree, journal)
-    late.groups = {GROUPS[0]: ["a"], GROUPS[1]: ["b"]}
-    assert late.undo("stopped") == ["/b: processes that cannot be moved are still in it"]
-    assert (list(journal.active), late.groups) == (["b"], {})
+    late = GroupRemoval(tree, journal)
+    late.ending = {GROUPS[0]: ["a"], GROUPS[1]: ["b"]}
+    assert late.finish("stopped") == ["/b: processes that cannot be moved are still in it"]
+    assert (list(journal.active), late.ending) == (["b"], {})

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hostcc.daemon import rollback
-from hostcc.daemon.changes import kinds
+from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.profile_cache import ProfileCache
@@ -209,8 +208,8 @@ def test_bindings_of_an_agent_that_was_killed_are_undone(
     journal.open("1")
     for device in ("mlx5_0", "mlx5_1"):
         journal.begin(kinds.rdma_counters(device, 1))
-    monkeypatch.setattr(rollback, "HostRdma", Tool)
-    problems = rollback._unbind_counters(journal, dict(journal.active))
+    monkeypatch.setattr(mechanisms, "HostRdma", Tool)
+    problems = mechanisms.undo_all(journal, (kinds.RDMA,), "rolled back")
     assert undone == [("mlx5_0", 1), ("mlx5_1", 1)]
     # What could not be undone stays in the journal for the next attempt.
     assert list(journal.active) == [kinds.rdma_counters("mlx5_1", 1).id]

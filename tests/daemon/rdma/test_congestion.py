@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.daemon import rollback
+from hostcc.daemon.changes import mechanisms
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.rdma.congestion import Congestion
+from hostcc.mltcp import dcqcn
 from hostcc.mltcp.dcqcn import Knob
 from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.mltcp.params import Mode
@@ -148,8 +149,8 @@ def test_a_killed_agent_is_rolled_back(stage: Stage, monkeypatch: pytest.MonkeyP
     stage.world.host.journal.close()
     journal = Journal(stage.world.folder / "run")
     journal.open()
-    monkeypatch.setattr(rollback, "Knobs", lambda: stage.knobs)
-    assert rollback._end_rdma(journal) == []
+    monkeypatch.setattr(mechanisms, "Knobs", lambda: stage.knobs)
+    assert mechanisms.undo_all(journal, (dcqcn.KIND,), "rolled back") == []
     assert stage.read() == PLAIN
     assert not [key for key in journal.active if key.startswith("dcqcn")]
 
