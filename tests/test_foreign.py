@@ -148,7 +148,7 @@ def test_the_journal_takes_a_name_that_is_no_text(tmp_path: Path) -> None:
 
 def test_only_one_function_prints() -> None:
     """What prints by itself elsewhere prints nothing that comes from others."""
-    own = {"foreign.py", "injob", "build.py", "lab", "sim"}
+    own = {"foreign.py", "injob", "cc.py", "lab", "sim"}
     found = []
     for path in PRODUCT.rglob("*.py"):
         if own & set(path.relative_to(PRODUCT).parts):
