@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from hostcc.cli.common import emit, print_json, table
 from hostcc.config.schema import Config
-from hostcc.daemon import preflight
-from hostcc.daemon.changes.journal import Journal, change_json
-from hostcc.daemon.enforcement import plan
-from hostcc.daemon.marking.planned import by_plans
-from hostcc.daemon.steering.steering_parts import planned as paths
-from hostcc.errors import Exit, HostccError
+from hostcc.daemon.changes.journal import change_json
+from hostcc.daemon.dry_run import planned
+from hostcc.errors import Exit
 from hostcc.foreign import say
 from hostcc.model import Change
-from hostcc.system.cgroups import CgroupTree, resolve_root
 
 SCHEMA = "hostcc.dry-run/1"
 WIDEST = 120
@@ -27,16 +22,8 @@ WIDEST = 120
 
 def show(config: Config, as_json: bool) -> int:
     """Print them; nothing is changed."""
-    problems = preflight.missing(config.agent.cgroup_root)
-    planned: list[Change] = []
-    if not config.agent.observe_only and not any("cgroup" in text for text in problems):
-        tree = CgroupTree(resolve_root(config.agent.cgroup_root))
-        planned = plan(config, tree, left(Path(config.agent.run_dir)))
-        later, trouble = by_plans(config)
-        planned += later
-        problems += trouble
-        planned += paths(config.paths)
-    rows = [without_time(change) for change in planned]
+    changes, problems = planned(config)
+    rows = [without_time(change) for change in changes]
     if as_json:
         print_json({"schema": SCHEMA, "changes": rows, "missing": problems})
         return Exit.OK
@@ -47,14 +34,6 @@ def show(config: Config, as_json: bool) -> int:
         return Exit.OK
     emit(changes_table(rows))
     return Exit.OK
-
-
-def left(run_dir: Path) -> Mapping[str, Change]:
-    """Changes that an earlier agent has left behind; none for whoever may not know them."""
-    try:
-        return Journal(run_dir).active
-    except HostccError:
-        return {}
 
 
 def without_time(change: Change) -> dict[str, Any]:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hostcc.bpf.loader.errors import BpfError
-from hostcc.config.schema import Config, job_params, port_rules, variants
+from hostcc.config.schema import Config, variants
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs import released, verification, views
+from hostcc.daemon.jobs.planned import planned as planned_jobs
 from hostcc.daemon.jobs.sockets import new_walker, walked
 from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.preflight import tag
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
-from hostcc.measure.rdma import read_ports
 from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.names import kernel_names
-from hostcc.mltcp.params import Mode
 from hostcc.model import Change, Difference
 from hostcc.system.cgroups import CgroupTree, resolve_root
 from hostcc.system.slices import at_once, in_slices
@@ -54,13 +52,11 @@ class Engine:
         """`lasting`: what is there of jobs; None: that is found out, and all of it done, here."""
         self._journal = journal
         self._built_for = needs(config)
-        names = planned_names(config)
-        self._ids = [f"{kinds.CA}:{variant}" for variant in names]
         self.default_ca = default_ca()
         tree = make_tree(resolve_root(config.agent.cgroup_root))
         stale = config.agent.heartbeat_stale_s
-        with journal.making(*(kinds.congestion_control(v, n) for v, n in names.items())):
-            self.backend = make_backend(_tag(config), list(names), stale)
+        with journal.making(*controls(config)):
+            self.backend = make_backend(_tag(config), variants(config), stale)
         self.table = JobTable(
             config, self.backend, tree, journal, self.default_ca, walker=new_walker()
         )
@@ -130,10 +126,10 @@ def needs(config: Config) -> tuple[tuple[str, ...], float]:
     return tuple(variants(config)), config.agent.heartbeat_stale_s
 
 
-def planned_names(config: Config) -> dict[str, str]:
-    """Variant -> the name that it will be registered under."""
+def controls(config: Config) -> list[Change]:
+    """The congestion controls to register, one for each variant."""
     names = kernel_names(_tag(config), variants(config))
-    return {str(variant): name for variant, name in names.items()}
+    return [kinds.congestion_control(str(variant), name) for variant, name in names.items()]
 
 
 def _tag(config: Config) -> str:
@@ -148,31 +144,7 @@ def default_ca() -> str:
         return "the host's default"
 
 
-def plan(config: Config, tree: CgroupTree, left: Mapping[str, Change]) -> list[Change]:
-    """The changes that an agent would make when it starts: what `--dry-run` shows.
-
-    `left`: those by the journal of an agent that ended.
-    """
-    names = planned_names(config)
-    planned = [kinds.congestion_control(variant, name) for variant, name in names.items()]
-    if not tree.exists(tree.base):
-        planned.append(kinds.base_group(tree.base))
-    live, processes = [], cache(tree.processes)
-    for group in tree.children():
-        back = released.returning(left.get(f"{kinds.GROUP}:{group.name}"), group, tree, processes)
-        planned += back
-        if back or tree.populated(group):
-            live.append(group.name)
-        else:
-            planned.append(kinds.leftover(group))
-    if config.rdma.enabled and any(read_ports()):
-        planned.append(kinds.rdma_plan(Path(config.rdma.plan)))
-    rules = port_rules(config)
-    if rules:
-        planned.append(kinds.port_rules(rules, tree.root))
-    for name in sorted({*rules.values(), *live}):
-        params = job_params(config, name, config.mltcp.mode)
-        if params.mode is not Mode.OFF:
-            why = "found running" if name in live else "[[job]] in the configuration"
-            planned.append(kinds.job_sockets(params, names[params.variant], default_ca(), why))
-    return planned
+def planned(config: Config, tree: CgroupTree, left: Mapping[str, Change]) -> list[Change]:
+    """The changes that an `Engine` makes; `left`: those in force by an earlier agent's journal."""
+    names = kernel_names(_tag(config), variants(config))
+    return [*controls(config), *planned_jobs(config, tree, left, names, default_ca())]

@@ -111,6 +111,11 @@ def lasting(active: Mapping[str, Change], tree: CgroupTree) -> Lasting:
     }
 
 
+def lives(group: Path, back: Collection[Change], tree: CgroupTree) -> bool:
+    """Whether a group is that of a job which goes on; `back`: the processes that return to it."""
+    return bool(back) or tree.populated(group)
+
+
 def returning(
     change: Change | None,
     group: Path,

@@ -23,6 +23,7 @@ from hostcc.daemon.jobs import released
 from hostcc.daemon.jobs.attention import Attention
 from hostcc.daemon.jobs.claim import Claim, noted
 from hostcc.daemon.jobs.group_removal import GroupRemoval
+from hostcc.daemon.jobs.planned import base_group
 from hostcc.daemon.jobs.port_rules import PortRules
 from hostcc.daemon.jobs.process_return import ProcessReturns
 from hostcc.daemon.jobs.slots import Slots
@@ -86,8 +87,8 @@ class JobTable:
         """Take over what is there: groups of an earlier agent, port rules, open sockets.
         `lasting`: those groups, by somebody who takes the steps of `come_back`, too."""
         self.edition += 1
-        if not self.tree.exists(self.tree.base):
-            with self._journal.making(changes.base_group(self.tree.base)):
+        if base := base_group(self.tree):
+            with self._journal.making(*base):
                 self.tree.create(self.tree.base)
         found = released.lasting(self._journal.active, self.tree) if lasting is None else lasting
         self._journal.begin(*(one for _, back in found.values() for one in back))
@@ -322,8 +323,7 @@ class JobTable:
 
     def _adopt(self, group: Path, known: released.KeptJob, back: list[Change]) -> None:
         """A group that was here before us: dead ones go, live ones become jobs again."""
-        live = back or self.tree.populated(group)
-        if not is_job_name(group.name) or not live:
+        if not is_job_name(group.name) or not released.lives(group, back, self.tree):
             if self.tree.remove(group):
                 log.info("removed an empty cgroup of an earlier agent", path=group)
                 self._journal.undone(self._ids_of(group.name), "left behind, removed")

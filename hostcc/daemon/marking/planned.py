@@ -30,10 +30,7 @@ def by_plans(config: Config) -> tuple[list[Change], list[str]]:
         )
     for device in config.egress.devices if config.egress.queues != "off" else ():
         try:
-            there = egress_kernel.root(device)
-            if there is None:
-                raise HostccError("there is no such device")
-            found.append(queues.planned(config, device, there)[0])
+            found.append(queues.planned(config, device, egress_kernel.root(device))[0])
         except HostccError as error:
             trouble.append(f"another queue on {device}: {error}")
     return found, trouble

@@ -93,8 +93,6 @@ class LevelQueues:
                 await self._remove(device, "made anew")
                 self._made[device] = basis(config)  # or they would be made anew at every turn
                 there = await in_thread(egress_kernel.root, device)
-            if there is None:
-                raise HostccError("there is no such device")
             change, lines = await in_thread(planned, config, device, there)
             self._host.journal.begin(change)
             # Not undone when this is cancelled: the queues may be there.
@@ -136,8 +134,15 @@ def basis(config: Config) -> Basis:
     return config.egress.queues, config.egress.rate_mbit, tuple(table.values())
 
 
-def planned(config: Config, device: str, there: egress_kernel.Root) -> tuple[Change, list[str]]:
-    """The change of a device, and how it is made.  Raises HostccError."""
+def planned(
+    config: Config, device: str, there: egress_kernel.Root | None
+) -> tuple[Change, list[str]]:
+    """The change of a device with that root queue, and the `tc -batch` lines that make it.
+
+    Raises HostccError for a device that is to be left alone, and InputError.
+    """
+    if there is None:
+        raise HostccError("there is no such device")
     if not there.default:
         raise HostccError(f"its root queue is {there.kind} {there.handle}, which somebody chose")
     kind, rate, dscp = basis(config)

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from hostcc.config.schema import Config
 from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.gossip import rdma_profiles
 from hostcc.daemon.gossip.profile_store import ProfileStore
@@ -25,7 +26,7 @@ from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.measure.rdma import read_ports
-from hostcc.model import ClusterView, Difference, Plan
+from hostcc.model import Change, ClusterView, Difference, Plan
 from hostcc.verbs.counts import sweep
 from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
 
@@ -317,6 +318,12 @@ class Transport:
             "moves": pair.moves,
             "failed": pair.failed,
         }
+
+
+def planned(config: Config) -> list[Change]:
+    """The shared memory that `start` makes, where there is an RDMA device."""
+    wanted = config.rdma.enabled and any(read_ports())
+    return [kinds.rdma_plan(Path(config.rdma.plan))] if wanted else []
 
 
 def _planned(now: ClusterView, config: Any) -> Plan | None:
