@@ -1,1 +1,1 @@
-"""RDMA in the agent: what jobs with the transport shim are told, turns at PCIe links, DCQCN."""
+"""RDMA in the agent: plans for jobs with the transport shim, turns at PCIe links, DCQCN."""

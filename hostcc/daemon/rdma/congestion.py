@@ -1,4 +1,4 @@
-"""The part that sets NICs' DCQCN parameters, for ports that one job sends through.
+"""The part that sets DCQCN parameters of NICs, for ports that one job sends through.
 
 In static mode the timer is divided by the job's weight; in mode mltcp the increase follows
 F(bytes_ratio) in steps, where the configuration asks for it.
@@ -30,24 +30,24 @@ from hostcc.verbs.counts import read_iteration
 
 log = get_logger("dcqcn")
 
-TICK_S, STEP_S = 0.5, 0.05
-"""Between looks; while parameters follow a job's progress."""
-PORTS_S = 30.0
+TICK_S, FOLLOW_TICK_S = 0.5, 0.05
+"""The second while parameters follow a job's progress."""
+FIND_PORTS_S = 30.0
 
 
 class Congestion:
-    """Keeps parameters as the mode wants them; stands aside where somebody else sets them."""
+    """Sets parameters as the mode asks for; stands aside where somebody else sets them."""
 
     name = "dcqcn"
 
     def __init__(
         self,
         host: Host,
-        looking: SenderTracker,
+        tracker: SenderTracker,
         knobs: Knobs | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host, self._looking = host, looking
+        self._host, self._tracker = host, tracker
         self._knobs = knobs or Knobs()
         self._clock = clock
         self._ports: tuple[str, ...] = ()
@@ -61,32 +61,32 @@ class Congestion:
 
     @property
     def every_s(self) -> float:
-        """Often while parameters follow a job."""
-        return STEP_S if self._steps else TICK_S
+        """Seconds between ticks: fewer while parameters follow a job."""
+        return FOLLOW_TICK_S if self._steps else TICK_S
 
     def disabled_reason(self) -> str:
-        """Configured away, or nothing to set?"""
+        """Return why nothing may be set, or there is nothing to set."""
         if self._host.config.rdma.dcqcn == "off":
             return "rdma.dcqcn is off"
-        if why := self._looking.disabled_reason():
+        if why := self._tracker.disabled_reason():
             return why
         now = self._clock()
         if now >= self._ports_at:
-            self._ports, self._ports_at = self._knobs.ports(), now + PORTS_S
+            self._ports, self._ports_at = self._knobs.ports(), now + FIND_PORTS_S
         return "" if self._ports else "no NIC shows DCQCN parameters"
 
     def start(self) -> None:
-        """What an agent that died has left is undone first."""
+        """Undo what an agent that died has left."""
         self._aside, self._steps = {}, {}
         self._undo(self._active())
 
     async def tick(self) -> None:
-        """Have every port as it should be."""
+        """Set what is not as it should be."""
         engine = self._host.engine
         if engine is not None and engine.table.mode != self._mode:
             self._mode, self._aside = engine.table.mode, {}
         self._reason = dict(self._aside)
-        senders = self._looking.senders
+        senders = self._tracker.senders
         sizes = self._sizes.take(senders)
         jobs = self._jobs(senders)
         for port in self._ports:
@@ -96,18 +96,18 @@ class Congestion:
             self._undo([change])
 
     def stop(self) -> None:
-        """Write back what was there."""
+        """Write back the values that were there before."""
         self._steps = {}
         self._undo(self._active())
 
     def verify(self) -> list[Difference]:
-        """Are they what they were set to?"""
+        """Check that parameters are as they were set."""
         active = self._active()
         ports = {dcqcn.target_of(change)[0] for change in active}
         return dcqcn.differences(active, {port: self._knobs.read(port) for port in ports})
 
     def view(self) -> Mapping[str, Any]:
-        """What is set where, and why not."""
+        """Show what is set where, and why not."""
         return {
             "ports": len(self._ports),
             "set": {
@@ -207,7 +207,7 @@ class Congestion:
 
     def _jobs(self, senders: Iterable[Sender]) -> dict[str, set[str]]:
         """Interface -> jobs that send through it."""
-        nets = {(one.device, one.port): one.netdev for one in read_ports(self._looking.sysfs)}
+        nets = {(one.device, one.port): one.netdev for one in read_ports(self._tracker.sysfs)}
         found: dict[str, set[str]] = {}
         for one in senders:
             for pair in one.pairs:

@@ -1,4 +1,4 @@
-"""Which processes use which GPUs, by bus id, and what goes over the GPUs' PCIe links.
+"""Asks which processes use which GPUs, by bus id, and what goes over the GPUs' PCIe links.
 
 The driver can take long, so this is asked in a thread; without one there is nothing to know.
 """
@@ -17,7 +17,7 @@ from hostcc.pcie.tree import Tree
 
 @dataclass(frozen=True)
 class GpuUse:
-    """One look."""
+    """What the driver answered; empty without one."""
 
     of: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Process -> GPUs."""

@@ -1,4 +1,4 @@
-"""Jobs that share a NIC are held back to F(bytes_ratio) times a fair share of it.  Pure.
+"""Paces jobs that share a NIC: F(bytes_ratio) times a fair share of it for each.  Pure.
 
 For NICs where neither a queue pair's rate nor DCQCN's parameters can be set.
 """
@@ -14,12 +14,12 @@ from hostcc.mltcp.params import JobParams, Mode
 from hostcc.mltcp.shape import f_of
 from hostcc.verbs.plan import F_POINTS, Pacing
 
-KEEP = 0.5
-"""Of what was learned before, when an iteration has ended."""
+OLD_WEIGHT = 0.5
+"""Weight of the former mean when an iteration has ended."""
 
 
 class Sizes:
-    """Bytes of an iteration of one process, job by job."""
+    """Learns how many bytes an iteration of one process has, for each job."""
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[int, int]] = {}
@@ -27,14 +27,14 @@ class Sizes:
         self._jobs: dict[int, str] = {}
 
     def take(self, senders: Iterable[Sender]) -> dict[str, int]:
-        """Job -> bytes, the most of any of its processes; jobs of unknown iterations are absent."""
+        """Return job -> bytes, the most of any of its processes; absent where none is known yet."""
         those = list(senders)
         for one in those:
             total, iterations = self._last.get(one.pid, (one.bytes, one.iterations))
             ended, sent = one.iterations - iterations, one.bytes - total
             if ended > 0 and sent > 0:
                 before = self._sizes.get(one.pid, sent / ended)
-                self._sizes[one.pid] = KEEP * before + (1 - KEEP) * sent / ended
+                self._sizes[one.pid] = OLD_WEIGHT * before + (1 - OLD_WEIGHT) * sent / ended
             if ended or one.pid not in self._last:
                 self._last[one.pid] = one.bytes, one.iterations
             self._jobs[one.pid] = one.job
@@ -55,7 +55,7 @@ def pacing(
     params: Mapping[str, JobParams],
     sizes: Mapping[str, int],
 ) -> dict[str, Pacing]:
-    """Job -> what its processes may send; `rates`: RDMA device -> bytes per second it carries.
+    """Return job -> pacing of its processes; `rates`: RDMA device -> bytes per second it carries.
 
     Jobs that have a device for themselves, and those of unknown size, are not paced.
     """
@@ -79,7 +79,7 @@ def pacing(
 
 
 def factors(params: JobParams) -> tuple[float, ...]:
-    """F at the points that a plan has."""
+    """Return F at the points that the shim's plan has."""
     if params.mode is Mode.STATIC:
         return (params.static_weight,) * F_POINTS
     curve = f_of(params.shape, np.linspace(0.0, 1.0, F_POINTS)) * params.weight

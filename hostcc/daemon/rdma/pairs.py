@@ -1,4 +1,4 @@
-"""Whose queue pairs there are, and where they go: what the shims count, checked.
+"""Reads the counters of shims: whose queue pairs there are, and where they go.
 
 Any user can put files where processes put their counters.  A file counts only when the process
 that it is named after is one of the job's, and the file is of that process's owner.
@@ -16,8 +16,8 @@ from hostcc.measure.rdma import SYSFS
 from hostcc.verbs.counts import ProcessCount, QpCount, address_of, read_counts
 from hostcc.verbs.plan import gid_of
 
-PAIRS = 1024
-"""Queue pairs of one process that are looked at."""
+MAX_PAIRS = 1024
+"""Queue pairs of one process that are read."""
 _DEVICE = re.compile(r"^[A-Za-z0-9_.:-]{1,27}\Z")
 
 
@@ -54,12 +54,12 @@ class Sender:
 
     @property
     def bytes(self) -> int:
-        """Sent by the queue pairs that there are."""
+        """Bytes sent by the queue pairs that are open."""
         return sum(pair.bytes for pair in self.pairs)
 
 
 class Senders:
-    """Reads them."""
+    """Reads the counters of all processes of jobs."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Senders:
         self._own: dict[tuple[str, int, int], str] = {}
 
     def read(self) -> tuple[Sender, ...]:
-        """All processes that are believed, by job and process."""
+        """Return the processes whose files are genuine, by job and process."""
         counted = read_counts(self._counts)
         whose = self._owners().of_all(one.pid for one in counted) if counted else {}
         found = [
@@ -86,7 +86,7 @@ class Senders:
         return tuple(sorted(found, key=lambda one: (one.job, one.pid)))
 
     def _sender(self, one: ProcessCount) -> Sender:
-        pairs = tuple(pair for qp in one.qps[:PAIRS] if (pair := self._pair(qp)) is not None)
+        pairs = tuple(pair for qp in one.qps[:MAX_PAIRS] if (pair := self._pair(qp)) is not None)
         return Sender(one.job, one.pid, one.iterations, one.iteration, pairs, one.left_alone)
 
     def _pair(self, qp: QpCount) -> Pair | None:
@@ -102,7 +102,7 @@ class Senders:
         """The device's own address; empty where it has none."""
         at = (device, port, index)
         if at not in self._own:
-            if len(self._own) > PAIRS:
+            if len(self._own) > MAX_PAIRS:
                 self._own.clear()
             self._own[at] = _gid(self._sysfs / device / "ports" / str(port) / "gids" / str(index))
         return self._own[at]

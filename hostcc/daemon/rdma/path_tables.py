@@ -1,4 +1,4 @@
-"""Which source ports take which path between two addresses of RoCE: asked again and again."""
+"""Probes which source ports take which path between two addresses of RoCE, again and again."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from hostcc.verbs import probe
 
 log = get_logger("rdma-paths")
 
-LIMIT_S = 60.0
-AT_ONCE = 3
-MOST = 256
+PROBE_LIMIT_S = 60.0
+MAX_CONCURRENT_PROBES = 3
+MAX_ENDS = 256
 """Pairs of addresses."""
 RETRY_S = 5.0
-"""After a look that came to nothing, at least, seconds."""
+"""At least, after probes that found nothing."""
 Ends = tuple[str, str]
 """Own address, destination."""
 Ask = Callable[[str, str], PathTable]
 
 
 def ask_network(src: str, dst: str) -> PathTable:
-    """By probes; blocks.  Raises HostccError."""
-    return table_of(src, dst, probe.routes(src, dst, limit_s=LIMIT_S), time.time())
+    """Probe the network, which blocks.  Raises HostccError."""
+    return table_of(src, dst, probe.routes(src, dst, limit_s=PROBE_LIMIT_S), time.time())
 
 
 class PathTables:
-    """Keeps `tables`; a few looks at a time, each in a thread."""
+    """Keeps `tables` current; a few probes at a time, each in a thread."""
 
     def __init__(self, ask: Ask = ask_network, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
         self._due: dict[Ends, float] = {}
-        self._looks: dict[Ends, asyncio.Task[None]] = {}
+        self._probes: dict[Ends, asyncio.Task[None]] = {}
         self.tables: dict[Ends, PathTable] = {}
         self.why: dict[Ends, str] = {}
-        """Why nothing is known of the way between two ends."""
+        """Why no path is known between two ends."""
 
     def want(self, ends: Collection[Ends], every_s: float) -> None:
-        """Know these, and forget others; look at what is due."""
+        """Probe between these ends every `every_s` seconds, and forget all others."""
         now = self._clock()
-        wanted = [one for one in sorted(ends) if all(one) and one[0] != one[1]][:MOST]
+        wanted = [one for one in sorted(ends) if all(one) and one[0] != one[1]][:MAX_ENDS]
         for known in (self._due, self.tables, self.why):
             for gone in known.keys() - set(wanted):
                 del known[gone]
-        self._looks = {one: look for one, look in self._looks.items() if not look.done()}
-        due = [one for one in wanted if self._due.get(one, 0.0) <= now and one not in self._looks]
+        self._probes = {one: task for one, task in self._probes.items() if not task.done()}
+        due = [one for one in wanted if self._due.get(one, 0.0) <= now and one not in self._probes]
         due.sort(key=lambda one: self._due.get(one, 0.0))
-        for one in due[: AT_ONCE - len(self._looks)]:
+        for one in due[: MAX_CONCURRENT_PROBES - len(self._probes)]:
             self._due[one] = now + every_s
-            self._looks[one] = asyncio.get_running_loop().create_task(self._find(one))
+            self._probes[one] = asyncio.get_running_loop().create_task(self._find(one))
 
     def stop(self) -> None:
-        """Look no more; a thread that looks ends by itself."""
-        for look in self._looks.values():
-            look.cancel()
-        self._looks, self._due, self.tables, self.why = {}, {}, {}, {}
+        """Probe no more; a thread that probes ends by itself."""
+        for task in self._probes.values():
+            task.cancel()
+        self._probes, self._due, self.tables, self.why = {}, {}, {}, {}
 
     async def _find(self, ends: Ends) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Which PCIe links jobs share on this host, and what they are called among hosts.  Pure."""
+"""Finds PCIe links that jobs share on this host, and names them for other hosts.  Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hostcc.errors import InputError
 from hostcc.pcie.tree import Kind, Tree, Uses, host_of, nearest, path, shared, to_host
 
 _ODD = re.compile(r"[^A-Za-z0-9._:-]")
-NAME_MAX = 96
+MAX_NAME_CHARS = 96
 """Characters of a link's name in gossip (coord.payloads.LinkName)."""
 
 
 @dataclass(frozen=True)
 class SharedLinks:
-    """What jobs share."""
+    """Links that several jobs use."""
 
     links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Link -> jobs."""
@@ -26,13 +26,13 @@ class SharedLinks:
 
 
 def link_name(host: str, node: str, *, up: bool) -> str:
-    """One direction of the link above a node: `HOST/pci/0000:3b:00.0/up` is towards the host."""
+    """Name one direction of the link above a node; `HOST/pci/0000:3b:00.0/up`: towards the host."""
     tail = f"/pci/{_ODD.sub('_', node)}/{'up' if up else 'down'}"
-    return _ODD.sub("_", host)[: NAME_MAX - len(tail)] + tail
+    return _ODD.sub("_", host)[: MAX_NAME_CHARS - len(tail)] + tail
 
 
 def crossed(tree: Tree, host: str, source: str, target: str) -> tuple[str, ...]:
-    """Links, by name, that what a job sends crosses: from a GPU to a NIC, or, where `target` is
+    """Return names of the links that a job's bytes cross from a GPU to a NIC, or, where `target` is
     empty, from the memory to the NIC `source`."""
     above = {*to_host(tree, source), host_of(tree, source)} if target else set()
     way = path(tree, source, target) if target else reversed(to_host(tree, source))
@@ -46,7 +46,7 @@ def crossed(tree: Tree, host: str, source: str, target: str) -> tuple[str, ...]:
 def pairs_of(
     tree: Tree, senders: Iterable[Sender], gpus: Mapping[int, Sequence[str]]
 ) -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """Job -> RDMA device -> (source device, NIC) of what is sent by it.
+    """Return job -> RDMA device -> (source device, NIC) of what is sent by it.
 
     `gpus`: process -> its GPUs.  A GPU is taken to use the nearest of its process's NICs; a NIC
     that no GPU uses reads the memory.
@@ -70,7 +70,7 @@ def pairs_of(
 
 
 def uses(pairs: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]) -> Uses:
-    """What hostcc.pcie.tree calls uses."""
+    """Return the same without devices, as hostcc.pcie.tree takes it."""
     return {
         job: [pair for those in devices.values() for pair in those]
         for job, devices in pairs.items()
@@ -78,7 +78,7 @@ def uses(pairs: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]) -> Uses:
 
 
 def turns(tree: Tree, pairs: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]) -> SharedLinks:
-    """Where jobs have to take turns: for each device the slowest shared link on its way."""
+    """Choose where jobs take turns: for each device the slowest shared link on its way."""
     links = shared(tree, uses(pairs))
     gates: dict[str, tuple[tuple[str, str], ...]] = {}
     for job, devices in pairs.items():

@@ -23,18 +23,19 @@ from hostcc.pcie.keeper import Keeper
 from hostcc.pcie.semaphore import Settings
 from hostcc.pcie.tree import Kind, Tree
 
-LOOK_S = 2.0
-"""Between looks who shares what, seconds."""
+SHARING_S = 2.0
+"""Between two checks which jobs share which links."""
 RATES_S = 10.0
-"""Between looks how full the shared links are: NVML takes 40 ms for each GPU."""
+"""Between two measurements of the shared links' load: NVML takes 40 ms for each GPU."""
 TREE_S = 60.0
+"""Between two readings of the PCIe tree."""
 
 Look = Callable[[Tree, bool], GpuUse]
 ReadTree = Callable[[str], Tree]
 
 
 def read_tree(file: str) -> Tree:
-    """The tree of this host.  Raises InputError for a file that is none."""
+    """Read the tree of this host.  Raises InputError for a file that holds none."""
     if not file:
         return sysfs.read()
     try:
@@ -44,7 +45,7 @@ def read_tree(file: str) -> Tree:
 
 
 def ask_gpus(tree: Tree, rates: bool) -> GpuUse:
-    """By NVML."""
+    """Ask NVML which processes use which GPUs."""
     return gpu_links.look(tree, rates=rates)
 
 
@@ -56,12 +57,12 @@ class Turns:
     def __init__(
         self,
         host: Host,
-        looking: SenderTracker,
+        tracker: SenderTracker,
         tree: ReadTree = read_tree,
         look: Look = ask_gpus,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host, self._looking = host, looking
+        self._host, self._tracker = host, tracker
         self._read_tree, self._look = tree, look
         self._clock = clock
         self._keeper: Keeper | None = None
@@ -76,34 +77,34 @@ class Turns:
 
     @property
     def every_s(self) -> float:
-        """As often as the agent's heartbeat."""
+        """Seconds between ticks: the agent's heartbeat."""
         return self._host.config.agent.heartbeat_s
 
     def disabled_reason(self) -> str:
-        """Configured away, or nobody to take turns?"""
+        """Return why there are no turns to take, if so."""
         if not self._host.config.pcie.enabled:
             return "pcie.enabled is false"
-        return self._looking.disabled_reason()
+        return self._tracker.disabled_reason()
 
     def start(self) -> None:
-        """Semaphores are made when somebody needs them."""
+        """Remove what is left; semaphores are made when a job needs one."""
         self._look_at = self._rates_at = 0.0
         mechanisms.undo_all(self._host.journal, (kinds.SEMAPHORES,), "left by an earlier agent")
 
     async def tick(self) -> None:
-        """Beat; look who shares what."""
+        """Send the heartbeat; check which jobs share which links."""
         if self._keeper is not None:
             self._keeper.beat()
         now = self._clock()
         if now < self._look_at:
             return
-        self._look_at = now + LOOK_S
+        self._look_at = now + SHARING_S
         await self._ask(now)
         self._sort_out()
 
     def stop(self) -> None:
-        """Nobody waits any more."""
-        self._looking.gates, self._looking.inside = {}, {}
+        """Remove the semaphores: no job waits any more."""
+        self._tracker.gates, self._tracker.inside = {}, {}
         self._shared, self._loads, self._tree, self._use = SharedLinks(), (), None, GpuUse()
         if self._asked is not None:
             self._asked.cancel()
@@ -116,7 +117,7 @@ class Turns:
             self._keeper = None
 
     def verify(self) -> list[Difference]:
-        """Is the file there that jobs open?"""
+        """Check that the file which jobs open is there."""
         if self._keeper is None or not (problem := self._keeper.problem()):
             return []
         path = self._keeper.path
@@ -127,7 +128,7 @@ class Turns:
         ]
 
     def view(self) -> Mapping[str, Any]:
-        """Links that jobs share, and what came of it."""
+        """Show the links that jobs share, with handovers and load."""
         states = {one.name: one for one in self._keeper.states()} if self._keeper else {}
         loads = {one.link: one for one in self._loads}
         rows = []
@@ -155,7 +156,7 @@ class Turns:
         if self._tree is None or now - self._tree[0] > TREE_S:
             self._tree = now, await asyncio.to_thread(self._read_tree, config.topology)
         tree = self._tree[1]
-        wanted = self._looking.senders and self._host.config.gpu.enabled
+        wanted = self._tracker.senders and self._host.config.gpu.enabled
         if not wanted or not tree.of_kind(Kind.GPU):
             return  # nobody to look for, or the driver is not to be touched
         if self._asked is not None and self._asked.done():
@@ -171,9 +172,9 @@ class Turns:
     def _sort_out(self) -> None:
         assert self._tree is not None
         tree, host = self._tree[1], host_name(self._host.config)
-        pairs = pcie_links.pairs_of(tree, self._looking.senders, self._use.of)
+        pairs = pcie_links.pairs_of(tree, self._tracker.senders, self._use.of)
         self._shared = pcie_links.turns(tree, pairs)
-        speed = self._looking.speeds()
+        speed = self._tracker.speeds()
         nics = {
             nic: speed.get(device, 0.0)
             for devices in pairs.values()
@@ -181,7 +182,7 @@ class Turns:
             for nic in (those[0][1] or those[0][0],)
         }
         self._loads = contention.loads(tree, pcie_links.uses(pairs), self._use.rates, nics)
-        self._looking.inside = {
+        self._tracker.inside = {
             (job, device): tuple(
                 dict.fromkeys(
                     link for pair in those for link in pcie_links.crossed(tree, host, *pair)
@@ -190,13 +191,13 @@ class Turns:
             for job, devices in pairs.items()
             for device, those in devices.items()
         }
-        self._looking.capacities = {
+        self._tracker.capacities = {
             pcie_links.link_name(host, node.id, up=up): node.rate
             for node in tree.nodes.values()
             if node.rate
             for up in (True, False)
         }
-        self._looking.gates = self._gates()
+        self._tracker.gates = self._gates()
 
     def _gates(self) -> dict[str, tuple[tuple[str, int], ...]]:
         """Job -> (RDMA device, number of the semaphore)."""
@@ -228,7 +229,7 @@ class Turns:
 
 
 def settings(config: PcieConfig) -> Settings:
-    """How links are shared."""
+    """Return how links are shared, from `[pcie]`."""
     return Settings(
         config.linger_us * 1e-6,
         config.aging_ms * 1e-3,

@@ -1,4 +1,4 @@
-"""What jobs' queue pairs send, as flows, and a view of this host to plan by.  Pure.
+"""Makes flows of what jobs' queue pairs send, and a view of this host to plan by.  Pure.
 
 The view is for hosts that follow no plan of the cluster: it holds this host's RDMA flows only,
 with its PCIe links as links (Crux, SIGCOMM 2024, treats them alike), and says of a job that was
@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from hostcc.daemon.gossip.rdma_profiles import assumed, period_s
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 
-UNKNOWN_RATE = 1.25e9
-"""Bytes per second of links of which nothing is known: all the same, so that they count alike."""
-OTHERS = 0.5
-"""Of a link beyond this host that is left to it, as a guess: other hosts use it, too."""
-LEAST_RATE = 1e3
-"""Bytes per second; who sends less sends nothing."""
+UNKNOWN_BYTES_PER_S = 1.25e9
+"""Of links of which nothing is known: the same for all, so that they count alike."""
+OWN_SHARE = 0.5
+"""A guess: the share of a link beyond this host that other hosts leave to it."""
+LEAST_BYTES_PER_S = 1e3
+"""Slower routes count as silent."""
 
 
 @dataclass(frozen=True, order=True)
 class QueuePairRoute:
-    """What a job's queue pairs have in common: from where to where."""
+    """From where to where queue pairs of a job send."""
 
     job: str
     device: str
@@ -32,7 +32,7 @@ class QueuePairRoute:
 
     @property
     def flow(self) -> str:
-        """The flow's name."""
+        """Name of the flow in this host's own view."""
         return f"{self.job}/{self.source}>{self.destination}"
 
 
@@ -45,13 +45,13 @@ def view(
     on: Mapping[QueuePairRoute, str],
     weights: Mapping[str, float],
 ) -> ClusterView:
-    """This host's RDMA traffic.
+    """Return a view of this host's RDMA traffic alone.
 
     `tables`: (source, destination) -> paths through the fabric; `inside`: PCIe links that a way
     takes first; `capacities`: bytes per second of links, where known; `on`: the path that a way
     is on now.
     """
-    sending = {way: rate for way, rate in sorted(rates.items()) if rate >= LEAST_RATE}
+    sending = {way: rate for way, rate in sorted(rates.items()) if rate >= LEAST_BYTES_PER_S}
     flows, whole = [], {}
     for way, rate in sending.items():
         table = tables.get((way.source, way.destination)) or _unknown(way)
@@ -66,8 +66,8 @@ def view(
     links = {link for table in whole.values() for path in table.paths for link in path.links}
     jobs = sorted({way.job for way in sending})
     own = {link for way in sending for link in (f"{way.source}>", f">{way.destination}")}
-    known = {**dict.fromkeys(own, UNKNOWN_RATE), **capacities}
-    guess = OTHERS * min((known[link] for link in own), default=UNKNOWN_RATE)
+    known = {**dict.fromkeys(own, UNKNOWN_BYTES_PER_S), **capacities}
+    guess = OWN_SHARE * min((known[link] for link in own), default=UNKNOWN_BYTES_PER_S)
     return ClusterView(
         jobs=tuple(assumed(job, profiles.get(job), weights.get(job, 1.0)) for job in jobs),
         flows=tuple(_once(flows)),

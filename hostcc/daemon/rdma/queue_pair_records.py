@@ -8,18 +8,18 @@ from dataclasses import replace
 
 from hostcc.coord.core.payloads import MAX_HOPS
 from hostcc.daemon.gossip.rdma_profiles import RdmaRates, period_s
-from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, QueuePairRoute
+from hostcc.daemon.rdma.queue_pair_flows import LEAST_BYTES_PER_S, QueuePairRoute
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.model import Flow, JobProfile, Path, PathTable
 from hostcc.paths.packets import ROCE_PORT
 
 ROCE = "roce"
 DIRECT = "direct"
-"""The way to an end to which no paths are known: over the links of both ends."""
+"""Path to a destination to which none is known: over the links of both ends."""
 
 
 def flow_id(way: QueuePairRoute) -> str:
-    """A way's name among this host's flows."""
+    """Name a route's flow among this host's flows."""
     raw = "\0".join((way.job, way.device, way.source, way.destination))
     return f"{ROCE}-{hashlib.blake2s(raw.encode(), digest_size=6).hexdigest()}"
 
@@ -32,14 +32,14 @@ def beside(
     profiles: Mapping[str, JobProfile],
     on: Mapping[QueuePairRoute, tuple[str, int]],
 ) -> RdmaFlows:
-    """Flows of all ways that something is sent on; parameters as of `flows.view`.
+    """Return flows of all routes that something is sent on; parameters as `queue_pair_flows.view`.
 
-    `on`: path and source port that a way is on now, where that is known.
+    `on`: path and source port that a route has now, where that is known.
     """
     flows: list[Flow] = []
     ways: dict[tuple[str, str], PathTable] = {}
     for way, rate in sorted(rates.items()):
-        if rate < LEAST_RATE or not way.source:
+        if rate < LEAST_BYTES_PER_S or not way.source:
             continue
         first = inside.get(way, ())
         src = "/".join((ROCE, way.source, *first))
@@ -60,10 +60,10 @@ def beside(
 
 
 def rates_by_job(rates: Mapping[QueuePairRoute, float]) -> RdmaRates:
-    """Return job -> destination -> bytes per second, of the ways that something is sent on."""
+    """Return job -> destination -> bytes per second, of the routes that something is sent on."""
     to: dict[str, dict[str, float]] = {}
     for way, rate in rates.items():
-        if rate >= LEAST_RATE:
+        if rate >= LEAST_BYTES_PER_S:
             job = to.setdefault(way.job, {})
             job[way.destination] = job.get(way.destination, 0.0) + rate
     return to
@@ -72,14 +72,14 @@ def rates_by_job(rates: Mapping[QueuePairRoute, float]) -> RdmaRates:
 def planned(
     paths: Iterable[tuple[str, str]], member: str, ways: Iterable[QueuePairRoute]
 ) -> dict[QueuePairRoute, str]:
-    """Way -> path, of what a plan says of flows (name, path); `member`: this host in it."""
+    """Return route -> path, from the flows of a plan (name, path); `member`: this host in it."""
     of = dict(paths)
     found = {way: of.get(named(member, way), "") for way in ways}
     return {way: path for way, path in found.items() if path}
 
 
 def named(member: str, way: QueuePairRoute) -> str:
-    """The name of a way's flow in plans."""
+    """Name a route's flow in plans."""
     return f"{member}/{flow_id(way)}"
 
 

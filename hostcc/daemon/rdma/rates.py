@@ -1,8 +1,7 @@
-"""How fast jobs' queue pairs send, out of counters that grow; told as steadily as other guesses.
+"""Measures how fast jobs' queue pairs send, out of counters that grow.
 
-Each change of what is told makes another view, and another plan.  So a rate is a mean over many
-iterations, and what is told of it stays until it is clearly another
-(hostcc.daemon.gossip.hysteresis).
+Each change of a published rate makes another view, and another plan.  So a rate is a mean over many
+iterations, and held until it is clearly another (hostcc.daemon.gossip.hysteresis).
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from collections.abc import Iterable, Mapping
 
 from hostcc.daemon.gossip.hysteresis import PublishedProfile, step
 from hostcc.daemon.rdma.pairs import Sender
-from hostcc.daemon.rdma.queue_pair_flows import LEAST_RATE, QueuePairRoute
+from hostcc.daemon.rdma.queue_pair_flows import LEAST_BYTES_PER_S, QueuePairRoute
 from hostcc.model import JobProfile
 
 WINDOW_S = 30.0
-"""Of the newest counts, seconds, that a rate is the mean of.  What changes is told within this and
-`hysteresis.CONFIRM_S`, as far as it differs by more than `hysteresis.GUESS_FACTOR`."""
+"""A published rate is the mean of so long.  A change by more than `hysteresis.GUESS_FACTOR` is
+published after this and `hysteresis.CONFIRM_S`."""
 LATELY_S = 3.0
-"""The same of what is shown, not told."""
+"""The same of rates that are only shown."""
 
 
 class Rates:
-    """How fast each way is."""
+    """Rates of all routes of queue pairs."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[QueuePairRoute, int, int], int] = {}
@@ -31,10 +30,11 @@ class Rates:
         """(When, bytes since the count before), the oldest first."""
         self._held: dict[str, PublishedProfile] = {}
         self.lately: Mapping[QueuePairRoute, float] = {}
-        """Way -> mean bytes per second of the last LATELY_S, as measured."""
+        """Route -> mean bytes per second of the last LATELY_S, as measured."""
 
     def take(self, senders: Iterable[Sender], now: float) -> dict[QueuePairRoute, float]:
-        """Way -> bytes per second to tell, after a look at `now`, seconds; 0: not known yet."""
+        """Return route -> bytes per second to publish, from counters read at `now`, seconds; 0: not
+        known yet."""
         sums: dict[QueuePairRoute, int] = {}
         last: dict[tuple[QueuePairRoute, int, int], int] = {}
         for sender in senders:
@@ -51,19 +51,19 @@ class Rates:
             while now - counts[0][0] > WINDOW_S:
                 counts.popleft()
         self.lately = {way: _mean(counts, LATELY_S) for way, counts in self._counts.items()}
-        return self._told(now)
+        return self._steady(now)
 
-    def _told(self, now: float) -> dict[QueuePairRoute, float]:
+    def _steady(self, now: float) -> dict[QueuePairRoute, float]:
         means = {way: _mean(counts, WINDOW_S) for way, counts in self._counts.items()}
         guesses = {
             way: _guess(way, rate)
             for way, rate in means.items()
-            if rate or _name(way) in self._held  # who begins to send is told at once
+            if rate or _name(way) in self._held  # a job that begins to send is published at once
         }
         self._held = step(self._held, list(guesses.values()), lambda _: None, now)
-        return {way: self._told_of(way) if way in guesses else 0.0 for way in means}
+        return {way: self._rate(way) if way in guesses else 0.0 for way in means}
 
-    def _told_of(self, way: QueuePairRoute) -> float:
+    def _rate(self, way: QueuePairRoute) -> float:
         return sum(size for _, size in self._held[_name(way)].profile.bytes_to)
 
 
@@ -71,7 +71,7 @@ def _mean(counts: deque[tuple[float, int]], window_s: float) -> float:
     those = [one for one in counts if counts[-1][0] - one[0] <= window_s]
     passed = those[-1][0] - those[0][0]
     rate = sum(size for _, size in those[1:]) / passed if passed > 0 else 0.0
-    return rate if rate >= LEAST_RATE else 0.0
+    return rate if rate >= LEAST_BYTES_PER_S else 0.0
 
 
 def _name(way: QueuePairRoute) -> str:
@@ -79,6 +79,6 @@ def _name(way: QueuePairRoute) -> str:
 
 
 def _guess(way: QueuePairRoute, rate: float) -> JobProfile:
-    """A way as what is told of a job of which only a rate is known."""
+    """A route in the form of a job of which only a rate is known."""
     to = ((way.destination, rate),) if rate else ()
     return JobProfile(_name(way), 1.0, 0.0, 0.0, 1.0, period_s=1.0, bytes_to=to, confidence=0.0)

@@ -1,4 +1,4 @@
-"""All of this package as the agent's parts, wired to each other."""
+"""Lists the parts of this package, and what the agent asks of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Rdma:
         profiles: ProfileStore,
         plans: PlanStore,
     ) -> None:
-        self.looking = SenderTracker(host, owners)
-        self.transport = Transport(host, self.looking, profiles, plans)
-        self.turns = Turns(host, self.looking)
-        self.congestion = Congestion(host, self.looking)
+        self.tracker = SenderTracker(host, owners)
+        self.transport = Transport(host, self.tracker, profiles, plans)
+        self.turns = Turns(host, self.tracker)
+        self.congestion = Congestion(host, self.tracker)
 
     @property
     def parts(self) -> list[Part]:
@@ -36,9 +36,9 @@ class Rdma:
         return [self.transport, self.turns, self.congestion]
 
     def shared(self) -> RdmaFlows:
-        """What the other hosts are to know of queue pairs here."""
+        """Return flows of queue pairs and their paths, for other hosts."""
         return self.transport.shared
 
     def joined(self) -> dict[str, str]:
-        """What the environment of a job that starts now needs, beside the libraries."""
+        """Return what the environment of a job that starts now needs, beside the libraries."""
         return self.transport.joined()

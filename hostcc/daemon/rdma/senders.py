@@ -1,4 +1,4 @@
-"""What the parts of this package know together: who sends what over RDMA on this host."""
+"""What jobs send over RDMA on this host: read by `Transport`, used by all parts of this package."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from hostcc.daemon.supervisor import Host
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma import SYSFS
 
-LOOK_S = 1.0
-"""Between looks at the counters, seconds."""
+READ_S = 1.0
+"""Between two readings of the counters."""
 
 
 class SenderTracker:
-    """Kept by `Transport`; the others look at it."""
+    """Processes of jobs that send, their rates, and the PCIe links that they cross.
+
+    `Transport` has counters read, `Turns` writes gates, links and capacities.
+    """
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class SenderTracker:
         self._due = 0.0
         self.senders: tuple[Sender, ...] = ()
         self.rates: Mapping[QueuePairRoute, float] = {}
-        """Bytes per second, as they are planned by and told."""
+        """Bytes per second, steady: for plans and other hosts."""
         self.gates: Mapping[str, tuple[tuple[str, int], ...]] = {}
         """Job -> (RDMA device, number of the PCIe link's semaphore)."""
         self.inside: Mapping[tuple[str, str], tuple[str, ...]] = {}
@@ -42,7 +45,7 @@ class SenderTracker:
         """PCIe link -> bytes per second."""
 
     def disabled_reason(self) -> str:
-        """Is there anything to look at, and anybody who may act on it?"""
+        """Return why there are no counters to read, or nothing may act on them."""
         if not self._host.config.rdma.enabled:
             return "rdma.enabled is false"
         if self._host.engine is None:
@@ -50,24 +53,24 @@ class SenderTracker:
         return "" if self.sysfs.is_dir() and any(self.sysfs.iterdir()) else "no RDMA device"
 
     def look(self) -> bool:
-        """Read the counters if that is due; whether it was."""
+        """Read the counters if that is due, and return whether it was."""
         now = self._clock()
         if now < self._due:
             return False
-        self._due = now + LOOK_S
+        self._due = now + READ_S
         counts = Path(self._host.config.rdma.counts)
         self.senders = Senders(counts, self._owners, self.sysfs).read()
         self.rates = self._rates.take(self.senders, now)
         return True
 
     def speeds(self) -> dict[str, float]:
-        """RDMA device -> bytes per second that jobs send by it lately."""
+        """Return RDMA device -> bytes per second that jobs sent by it lately."""
         found: dict[str, float] = {}
         for way, rate in self._rates.lately.items():
             found[way.device] = found.get(way.device, 0.0) + rate
         return found
 
     def forget(self) -> None:
-        """Know nothing."""
+        """Start anew, without rates."""
         self._rates, self._due = Rates(), 0.0
         self.senders, self.rates = (), {}

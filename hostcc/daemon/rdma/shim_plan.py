@@ -1,4 +1,4 @@
-"""What jobs are told, from plans and from what is known of paths and PCIe links.  Pure."""
+"""Makes jobs' entries for the shim, from plans, path tables and PCIe links.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hostcc.verbs.plan import GATES, PATHS, PORTS, Pacing, RdmaJob
 
 @dataclass(frozen=True)
 class ShimRoute:
-    """Where a job was told to send, to one destination."""
+    """The path to one destination in a job's entry."""
 
     path: str
     """Id; empty: no path was known then for these ports."""
@@ -28,16 +28,16 @@ Before = Mapping[tuple[str, str], ShimRoute]
 
 @dataclass(frozen=True)
 class ShimInputs:
-    """Everything that decides about jobs, beside their names."""
+    """All that entries are made from, beside jobs' names."""
 
     cluster: Plan | None = None
     """The plan that the hosts agree on."""
     member: str = ""
     """What this host is called in it."""
     stays: Collection[str] = ()
-    """Flows, by their names in it, that it leaves on the path that they were on in its view."""
+    """Names of flows that it leaves on the path that they had in its view."""
     local: Plan | None = None
-    """This host's own, for whom that one does not name."""
+    """This host's own plan, for jobs that are not in the other."""
     tables: Mapping[tuple[str, str], PathTable] = field(default_factory=dict)
     ways: Collection[QueuePairRoute] = ()
     dscp: Sequence[int] = ()
@@ -47,11 +47,11 @@ class ShimInputs:
     pacing: Mapping[str, Pacing] = field(default_factory=dict)
     silence_s: Mapping[str, float] = field(default_factory=dict)
     lowest: int = LEVELS - 1
-    """Level of whom no plan names."""
+    """Level of jobs that are in no plan."""
 
 
 def jobs(names: Iterable[str], known: ShimInputs, before: Before) -> list[RdmaJob]:
-    """One for each job; `before`: what they were told last."""
+    """Return an entry for each job; `before`: routes of the entries before."""
     levels = levels_of(known)
     made = []
     for name in sorted(names):
@@ -71,13 +71,13 @@ def jobs(names: Iterable[str], known: ShimInputs, before: Before) -> list[RdmaJo
 
 
 def levels_of(known: ShimInputs) -> dict[str, int]:
-    """Job -> level, of the cluster's plan before this host's own."""
+    """Return job -> level: the cluster's plan goes before this host's own."""
     plans = [plan for plan in (known.local, known.cluster) if plan is not None]
     return {one.job: one.level for plan in plans for one in plan.jobs}
 
 
-def told(jobs: Iterable[RdmaJob], known: ShimInputs) -> dict[tuple[str, str], ShimRoute]:
-    """What is to be remembered of what jobs are told now."""
+def routes(jobs: Iterable[RdmaJob], known: ShimInputs) -> dict[tuple[str, str], ShimRoute]:
+    """Return the routes of entries, which the next entries keep to where they can."""
     tables = {(way.job, way.destination): known.tables.get((way.source, way.destination))
               for way in sorted(known.ways, reverse=True)}  # fmt: skip
     return {
@@ -88,7 +88,7 @@ def told(jobs: Iterable[RdmaJob], known: ShimInputs) -> dict[tuple[str, str], Sh
 
 
 def ports_of(job: str, known: ShimInputs, before: Before) -> dict[str, tuple[int, ...]]:
-    """Destination -> source ports of the path to take: those told before, where they lead there."""
+    """Return destination -> source ports of the path to take: those before, if they lead there."""
     own = {one.flow: one.path for one in known.local.flows} if known.local is not None else {}
     agreed = known.cluster.flows if known.cluster is not None else ()
     paths = queue_pair_records.planned(
@@ -110,17 +110,17 @@ def ports_of(job: str, known: ShimInputs, before: Before) -> dict[str, tuple[int
 
 
 def _moved_since(table: PathTable, last: ShimRoute) -> str:
-    """The path that a plan has moved a way to, where its ports still lead there; else empty.
+    """The path that a plan has moved a route to, where its ports still lead there; else empty.
 
-    A plan that leaves the way where it was in its view knows nothing of that move: it must not
-    take it back.  What switches hash elsewhere is no move.
+    A plan that leaves the route where it was in its view does not know of that move, and must not
+    take it back.  A port that switches hash elsewhere was not moved.
     """
     there = {path_of(table, port) for port in last.ports}
     return last.path if there == {last.path} else ""
 
 
 def kept(before: Sequence[int], ports: Sequence[int]) -> tuple[int, ...]:
-    """Ports of a path: first those of `before` that lead there, so that who is there stays."""
+    """Return ports of a path, first those of `before` that lead there: their queue pairs stay."""
     those = set(ports)
     stay = [port for port in before if port in those]
     more = [port for port in spread(ports) if port not in stay] if len(stay) < len(before) else []
@@ -128,13 +128,13 @@ def kept(before: Sequence[int], ports: Sequence[int]) -> tuple[int, ...]:
 
 
 def spread(ports: Sequence[int]) -> tuple[int, ...]:
-    """As many as a job can be given, evenly out of all."""
+    """Return as many ports as an entry has room for, evenly out of all."""
     step = max(1, len(ports) // PORTS)
     return tuple(ports[::step][:PORTS])
 
 
 def path_of(table: PathTable | None, port: int) -> str:
-    """Id of the path that a port takes; empty: unknown."""
+    """Return the id of the path that a port takes; empty: unknown."""
     if table is None or not port:
         return ""
     return next((path.id for path in table.paths if port in path.ports), "")

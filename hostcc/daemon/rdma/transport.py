@@ -1,4 +1,4 @@
-"""The part that tells jobs with the transport shim which path, class, rate and turns are theirs."""
+"""The part that gives jobs with the transport shim their paths, class, rate and turns."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
 
 log = get_logger("rdma")
 
-SHOWN = 64
+MAX_PAIRS_SHOWN = 64
 """Queue pairs of a job in status."""
 SWEEP_S = 30.0
-MBIT = 125_000.0
-"""Bytes per second."""
+"""Between two removals of files of processes that are gone."""
+BYTES_PER_S_PER_MBIT = 125_000.0
 
 
 class Transport:
-    """Publishes a plan in shared memory, keeps it alive, and reads what jobs counted."""
+    """Publishes jobs' entries in shared memory with a heartbeat, and reads jobs' counters."""
 
     name = "rdma-plan"
 
     def __init__(
         self,
         host: Host,
-        looking: SenderTracker,
+        tracker: SenderTracker,
         profiles: ProfileStore,
         plans: PlanStore,
         ways: PathTables | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host, self._looking = host, looking
+        self._host, self._tracker = host, tracker
         self._profiles, self._plans = profiles, plans
         self._ways = ways or PathTables()
         self._clock = clock
@@ -61,54 +61,54 @@ class Transport:
         self._view: ClusterView | None = None
         self._local: Plan | None = None
         self.shared = RdmaFlows()
-        """What the others are told of queue pairs."""
-        self._told: dict[str, RdmaJob] = {}
-        self._told_to: shim_plan.Before = {}
+        """Flows of queue pairs and their paths, which steering publishes."""
+        self._published: dict[str, RdmaJob] = {}
+        self._routes: shim_plan.Before = {}
         self._sizes = Sizes()
-        self._learned: dict[str, int] = {}
+        self._iteration_bytes: dict[str, int] = {}
         self._device_rates: dict[str, float] = {}
         self._sweep_at = 0.0
         self._crowded: set[str] = set()
 
     @property
     def every_s(self) -> float:
-        """As often as the agent's heartbeat."""
+        """Seconds between ticks: the agent's heartbeat."""
         return self._host.config.agent.heartbeat_s
 
     def disabled_reason(self) -> str:
-        """Is there anybody to tell anything?"""
-        return self._looking.disabled_reason()
+        """Return why there is nobody to give a plan to, if so."""
+        return self._tracker.disabled_reason()
 
     def start(self) -> None:
-        """Make the shared memory; jobs that have an earlier agent's open take the new one."""
+        """Create the shared memory; jobs that have an earlier agent's open take the new one."""
         mechanisms.undo_all(self._host.journal, (kinds.RDMA_PLAN,), "left by an earlier agent")
         config = self._host.config
         path, stale_s = Path(config.rdma.plan), config.agent.heartbeat_stale_s
         with self._host.journal.making(kinds.rdma_plan(path)):
             self._region = PlanRegion.create(path, MAX_JOBS, min(stale_s, 60.0))
-        ports = read_ports(self._looking.sysfs)
+        ports = read_ports(self._tracker.sysfs)
         self._device_rates = {one.device: one.rate_bps / 8 for one in ports if one.rate_bps}
-        self._tell()
+        self._publish_new()
 
     async def tick(self) -> None:
-        """Beat; look at jobs; tell them what is new."""
+        """Send the heartbeat, read jobs' counters, publish what is new."""
         assert self._region is not None
         self._region.beat()
-        if self._looking.look():
-            self._profiles.rdma = queue_pair_records.rates_by_job(self._looking.rates)
-            self._learned = self._sizes.take(self._looking.senders)
+        if self._tracker.look():
+            self._profiles.rdma = queue_pair_records.rates_by_job(self._tracker.rates)
+            self._iteration_bytes = self._sizes.take(self._tracker.senders)
             self._find_ways()
             await self._plan()
             self._sweep()
             self._warn()
-        self._tell()
+        self._publish_new()
 
     def stop(self) -> None:
-        """Tell nobody anything: the shims go out of the way at once."""
+        """Close the shared memory: shims see that at once, and act no more."""
         self._ways.stop()
-        self._looking.forget()
+        self._tracker.forget()
         self._profiles.rdma = {}
-        self._view, self._local, self._told, self._told_to = None, None, {}, {}
+        self._view, self._local, self._published, self._routes = None, None, {}, {}
         self.shared = RdmaFlows()
         if self._region is not None:
             path = self._region.path
@@ -119,7 +119,7 @@ class Transport:
             self._host.journal.undone(done, "undone")
 
     def verify(self) -> list[Difference]:
-        """Is the file there that jobs open, and what it says ours?"""
+        """Check that the file which jobs open is there, and says what was published."""
         if self._region is None:
             return []
         path = self._region.path
@@ -133,16 +133,16 @@ class Transport:
         return found
 
     def view(self) -> Mapping[str, Any]:
-        """What jobs are told, and what they counted."""
+        """Show the entries of jobs, and what they counted."""
         unknown = {f"{src} > {dst}": why for (src, dst), why in self._ways.why.items()}
         return {"rdma": [self._shown(name) for name in self._senders_of()], "unknown": unknown}
 
     def joined(self) -> dict[str, str]:
-        """A job starts: its entry is there before it looks.  What its environment needs."""
+        """Publish the entry of a job that starts; return what its environment needs."""
         config = self._host.config
         if self._region is None:
             return {}
-        self._tell()
+        self._publish_new()
         return {
             "HOSTCC_RDMA_PLAN": config.rdma.plan,
             "HOSTCC_RDMA_COUNTS": config.rdma.counts,
@@ -154,7 +154,7 @@ class Transport:
     def _find_ways(self) -> None:
         config = self._host.config.rdma
         if config.steer:
-            ends = {(way.source, way.destination) for way in self._looking.rates}
+            ends = {(way.source, way.destination) for way in self._tracker.rates}
             self._ways.want(ends, config.probe_s)
         else:
             self._ways.stop()
@@ -162,11 +162,11 @@ class Transport:
     async def _plan(self) -> None:
         """This host's own plan, for jobs that the cluster's does not name."""
         weights = self._weights()
-        rates, looking = self._looking.rates, self._looking
+        rates, tracker = self._tracker.rates, self._tracker
         measured = rdma_profiles.informative(self._profiles.steady(), self._profiles.rdma)
         profiles = {one.job: one for one in measured}
-        inside = {way: looking.inside.get((way.job, way.device), ()) for way in rates}
-        known, on = {**looking.capacities, **self._own_links()}, self._paths_now()
+        inside = {way: tracker.inside.get((way.job, way.device), ()) for way in rates}
+        known, on = {**tracker.capacities, **self._own_links()}, self._paths_now()
         tables = self._ways.tables
         own = {link: rate for link, rate in known.items() if not link.startswith(">")}
         self.shared = queue_pair_records.beside(rates, tables, inside, own, profiles, on)
@@ -188,7 +188,7 @@ class Transport:
 
     def _own_links(self) -> dict[str, float]:
         found = {}
-        for way in self._looking.rates:
+        for way in self._tracker.rates:
             rate = self._device_rates.get(way.device)
             if rate:
                 found[f"{way.source}>"] = found[f">{way.destination}"] = rate
@@ -197,8 +197,8 @@ class Transport:
     def _configured(self) -> dict[str, float]:
         """What the configuration says of links (`[paths]`), before anything else."""
         config = self._host.config.paths
-        own = {f"{way.source}>" for way in self._looking.rates}
-        own |= {f">{way.destination}" for way in self._looking.rates}
+        own = {f"{way.source}>" for way in self._tracker.rates}
+        own |= {f">{way.destination}" for way in self._tracker.rates}
         names = {link for table in self._ways.tables.values()
                  for path in table.paths for link in path.links}  # fmt: skip
         found = {}
@@ -206,14 +206,14 @@ class Transport:
             other = config.fabric_mbit_per_s if link not in own else 0.0
             given = next((x.mbit_per_s for x in config.link if fnmatchcase(link, x.link)), other)
             if given:
-                found[link] = given * MBIT
+                found[link] = given * BYTES_PER_S_PER_MBIT
         return found
 
     def _paths_now(self) -> dict[QueuePairRoute, tuple[str, int]]:
         """Path and a source port of each way's queue pairs, where all are on one path."""
         found: dict[QueuePairRoute, set[str]] = {}
         ports: dict[QueuePairRoute, int] = {}
-        for sender in self._looking.senders:
+        for sender in self._tracker.senders:
             for pair in sender.pairs:
                 way = QueuePairRoute(sender.job, pair.device, pair.source, pair.destination)
                 table = self._ways.tables.get((way.source, way.destination))
@@ -221,9 +221,9 @@ class Transport:
                 ports[way] = min(pair.port, ports.get(way, pair.port))
         return {way: (min(paths), ports[way]) for way, paths in found.items() if len(paths) == 1}
 
-    # Telling.
+    # Publishing.
 
-    def _tell(self) -> None:
+    def _publish_new(self) -> None:
         engine, config = self._host.engine, self._host.config
         if self._region is None or engine is None:
             return
@@ -234,7 +234,7 @@ class Transport:
             if job.params is not None and job.params.silence_us
         }
         params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
-        rates, senders = self._device_rates, self._looking.senders
+        rates, senders, sizes = self._device_rates, self._tracker.senders, self._iteration_bytes
         made = self._plans.current()
         known = ShimInputs(
             cluster=made.plan if made is not None else None,
@@ -242,32 +242,32 @@ class Transport:
             stays=made.stays if made is not None else (),
             local=self._local,
             tables=self._ways.tables,
-            ways=tuple(self._looking.rates),
+            ways=tuple(self._tracker.rates),
             dscp=config.rdma.dscp,
-            gates=self._looking.gates,
-            pacing=pacing(senders, rates, params, self._learned) if config.rdma.pace else {},
+            gates=self._tracker.gates,
+            pacing=pacing(senders, rates, params, sizes) if config.rdma.pace else {},
             silence_s=silence,
         )
         names = sorted(table.jobs)[:MAX_JOBS]
-        jobs = {one.name: one for one in shim_plan.jobs(names, known, self._told_to)}
-        if jobs == self._told:
+        jobs = {one.name: one for one in shim_plan.jobs(names, known, self._routes)}
+        if jobs == self._published:
             return
         self._publish(jobs, known)
 
     def _publish(self, jobs: dict[str, RdmaJob], known: ShimInputs) -> None:
         assert self._region is not None
         journal = self._host.journal
-        gone = [f"{kinds.RDMA_JOB}:{name}" for name in self._told if name not in jobs]
+        gone = [f"{kinds.RDMA_JOB}:{name}" for name in self._published if name not in jobs]
         why = known.cluster.reason if known.cluster is not None else "this host's own plan"
-        new = [one for name, one in jobs.items() if one != self._told.get(name)]
+        new = [one for name, one in jobs.items() if one != self._published.get(name)]
         journal.begin(*(kinds.rdma_job(one.name, _words(one), why) for one in new))
         self._region.publish(list(jobs.values()))
         journal.undone(gone, "the job ended")
-        self._told = jobs
-        self._told_to = shim_plan.told(jobs.values(), known)
+        self._published = jobs
+        self._routes = shim_plan.routes(jobs.values(), known)
 
     def _sweep(self) -> None:
-        """Files of processes that were killed go."""
+        """Remove files of processes that were killed."""
         now = self._clock()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_S
@@ -276,12 +276,13 @@ class Transport:
     # Showing.
 
     def _senders_of(self) -> list[str]:
-        return sorted({*self._told, *(one.job for one in self._looking.senders)})
+        return sorted({*self._published, *(one.job for one in self._tracker.senders)})
 
     def _shown(self, name: str) -> dict[str, Any]:
-        those = [one for one in self._looking.senders if one.job == name]
+        those = [one for one in self._tracker.senders if one.job == name]
         pairs = [pair for one in those for pair in one.pairs]
-        told = self._told.get(name)
+        largest = sorted(pairs, key=lambda one: -one.bytes)[:MAX_PAIRS_SHOWN]
+        told = self._published.get(name)
         return {
             "job": name,
             "told": _words(told) if told is not None else None,
@@ -292,14 +293,12 @@ class Transport:
             "failed": sum(pair.failed for pair in pairs),
             "left_alone": sum(one.left_alone for one in those),
             "queue_pairs": len(pairs),
-            "largest": [
-                self._row(pair) for pair in sorted(pairs, key=lambda one: -one.bytes)[:SHOWN]
-            ],
+            "largest": [self._row(pair) for pair in largest],
         }
 
     def _warn(self) -> None:
-        """Of jobs that have more queue pairs or devices than the shim has room for."""
-        crowded = {one.job for one in self._looking.senders if one.left_alone}
+        """Log jobs that have more queue pairs or devices than the shim has room for."""
+        crowded = {one.job for one in self._tracker.senders if one.left_alone}
         for job in sorted(crowded - self._crowded):
             log.warning("no room for all of its queue pairs: some are left alone", job=job)
         self._crowded = crowded
@@ -327,7 +326,7 @@ def planned(config: Config) -> list[Change]:
 
 
 def _planned(now: ClusterView, config: Any) -> Plan | None:
-    """The scheduler's answer; it is loaded when the first job sends by RDMA."""
+    """This host's own plan.  The scheduler is loaded when the first job sends by RDMA."""
     from hostcc.daemon.planning.planner import options
     from hostcc.schedule.plan import solved
     from hostcc.schedule.writing import written

@@ -20,13 +20,13 @@ from tests.daemon.rdma.world import World
 async def live(folder: Path) -> None:
     world = World(folder)
     world.job("job")
-    part = Transport(world.host, world.looking, no_profiles(), ToyPlans())
+    part = Transport(world.host, world.tracker, no_profiles(), ToyPlans())
     part.start()
     assert part._region is not None
     slow = RdmaJob("job", pacing=Pacing(1e6, 1 << 40, (1.0,) * 33))
     part._region.publish([slow])
-    part._told = {"job": slow}
-    part._tell = lambda: None  # type: ignore[method-assign]
+    part._published = {"job": slow}
+    part._publish_new = lambda: None  # type: ignore[method-assign]
     print("ready", flush=True)
     for _ in range(600):
         await part.tick()

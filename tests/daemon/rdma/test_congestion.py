@@ -38,7 +38,7 @@ class Stage:
 
     def make(self) -> Congestion:
         world = self.world
-        return Congestion(world.host, world.looking, self.knobs, lambda: world.now)
+        return Congestion(world.host, world.tracker, self.knobs, lambda: world.now)
 
     def unfair(self, mode: Mode, **weights: float) -> None:
         self.world.host.engine.table.share(mode, weights, "test")
@@ -50,7 +50,7 @@ class Stage:
     def tick(self, look: bool = True) -> None:
         if look:
             self.world.now += 2.0
-            self.world.looking.look()
+            self.world.tracker.look()
         asyncio.run(self.part.tick())
 
     def read(self) -> dict[Knob, int]:

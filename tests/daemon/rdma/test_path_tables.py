@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from hostcc.daemon.rdma.path_tables import AT_ONCE, RETRY_S, Ends, PathTables
+from hostcc.daemon.rdma.path_tables import MAX_CONCURRENT_PROBES, RETRY_S, Ends, PathTables
 from hostcc.errors import HostccError
 from hostcc.model import Path, PathTable
 
@@ -37,7 +37,7 @@ def ends(*numbers: int) -> set[Ends]:
 
 
 async def settle(ways: PathTables) -> None:
-    await asyncio.gather(*ways._looks.values())
+    await asyncio.gather(*ways._probes.values())
 
 
 def test_a_few_at_a_time_the_longest_due_first() -> None:
@@ -48,7 +48,7 @@ def test_a_few_at_a_time_the_longest_due_first() -> None:
         wanted = ends(*range(5))
         ways.want(wanted, EVERY_S)
         ways.want(wanted, EVERY_S)
-        assert len(ways._looks) == AT_ONCE
+        assert len(ways._probes) == MAX_CONCURRENT_PROBES
         network.ready.set()
         await settle(ways)
         ways.want(wanted, EVERY_S)

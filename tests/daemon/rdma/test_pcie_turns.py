@@ -36,7 +36,7 @@ class Stage:
             world.job(job)
             self.processes.append(world.process(job, pid, NIC))
         self.part = Turns(
-            world.host, world.looking, lambda _: self.tree, self.look, lambda: world.now
+            world.host, world.tracker, lambda _: self.tree, self.look, lambda: world.now
         )
 
     def look(self, tree: Tree, rates: bool) -> GpuUse:
@@ -48,7 +48,7 @@ class Stage:
         async def scene() -> None:
             for _ in range(times):
                 self.world.now += 11.0
-                self.world.looking.look()
+                self.world.tracker.look()
                 await self.part.tick()
                 await asyncio.sleep(0.05)
 
@@ -65,7 +65,7 @@ def test_who_shares_a_link_gets_a_semaphore(stage: Stage) -> None:
     stage.part.start()
     assert not place.exists()  # nobody shares anything yet
     stage.run()
-    assert stage.world.looking.gates == {"a": ((NIC, 0),), "b": ((NIC, 0),)}
+    assert stage.world.tracker.gates == {"a": ((NIC, 0),), "b": ((NIC, 0),)}
     assert f"pcie-semaphores:{place}" in stage.world.host.journal.active
     with Semaphores.open(place) as region, region.join(0, 3) as mine:
         assert region.states()[0].name == NIC
@@ -75,12 +75,12 @@ def test_who_shares_a_link_gets_a_semaphore(stage: Stage) -> None:
         assert (row["link"], row["jobs"], row["participants"]) == (NIC, ["a", "b"], 1)
     assert stage.rates[0] is False
     assert any(stage.rates)  # asked for once a link is shared
-    inside = stage.world.looking.inside["a", NIC]
+    inside = stage.world.tracker.inside["a", NIC]
     assert inside[0].endswith(f"/pci/{GPU}/up")
-    assert stage.world.looking.capacities[inside[0]] > 1e9
+    assert stage.world.tracker.capacities[inside[0]] > 1e9
     stage.part.stop()
     assert not place.exists()
-    assert stage.world.looking.gates == {}
+    assert stage.world.tracker.gates == {}
     assert not [key for key in stage.world.host.journal.active if key.startswith("pcie")]
 
 
@@ -89,7 +89,7 @@ def test_when_nobody_shares_any_more(stage: Stage) -> None:
     stage.run()
     del stage.world.owners[os.getppid()]
     stage.run()
-    assert stage.world.looking.gates == {}
+    assert stage.world.tracker.gates == {}
     stage.part.stop()
 
 
@@ -142,7 +142,7 @@ def test_what_a_killed_agent_left_goes(stage: Stage) -> None:
     stage.part.start()
     stage.run()
     place = Path(stage.world.host.config.pcie.semaphores)
-    other = Turns(stage.world.host, stage.world.looking)
+    other = Turns(stage.world.host, stage.world.tracker)
     other.start()  # of the next agent, on the same journal
     assert not place.exists()
     assert not [key for key in stage.world.host.journal.active if key.startswith("pcie")]

@@ -72,7 +72,7 @@ def ports(known: ShimInputs, before: ShimRoute) -> tuple[int, ...]:
 def test_what_a_plan_has_moved_is_not_taken_back_by_one_that_did_not_know() -> None:
     known = replace(KNOWN, cluster=the_clusters({"a": 3}, {"a": "right"}), member="me")
     (one,) = shim_plan.jobs(["a"], known, {})
-    moved = shim_plan.told([one], known)
+    moved = shim_plan.routes([one], known)
     assert moved == {("a", DST): ShimRoute("right", (50001, 50003))}
     name = f"me/{queue_pair_records.flow_id(way('a'))}"
     stays = replace(known, cluster=the_clusters({"a": 3}, {"a": "left"}), stays={name})

@@ -76,7 +76,7 @@ class Stage:
         self.sent: dict[str, int] = {}
         world = self.world
         self.part = Transport(
-            world.host, world.looking, self.profiles, self.plans,
+            world.host, world.tracker, self.profiles, self.plans,
             PathTables(self.network, lambda: world.now), lambda: world.now,
         )  # fmt: skip
 
@@ -125,7 +125,7 @@ def test_when_it_runs(tmp_path: Path) -> None:
     assert stage.part.disabled_reason() == "rdma.enabled is false"
     stage = Stage(tmp_path / "third")
     stage.world.job("a")
-    stage.world.looking.sysfs = tmp_path / "nowhere"
+    stage.world.tracker.sysfs = tmp_path / "nowhere"
     assert stage.part.disabled_reason() == "no RDMA device"
 
 
@@ -278,7 +278,7 @@ def test_what_a_killed_agent_left_goes(stage: Stage) -> None:
     again = Journal(journal.path.parent)  # as the next agent reads it
     again.open()
     stage.world.host.journal = again
-    other = Transport(stage.world.host, stage.world.looking, no_profiles(), ToyPlans())
+    other = Transport(stage.world.host, stage.world.tracker, no_profiles(), ToyPlans())
     other.start()
     assert not old.exists()
     assert f"rdma-plan:{old}" not in again.active

@@ -63,7 +63,7 @@ class World:
             (port / "gid_attrs/ndevs/0").write_text("eth0\n")
         self.owners: dict[int, str] = {}
         self.now = 100.0
-        self.looking = SenderTracker(
+        self.tracker = SenderTracker(
             self.host, lambda: Fixed(self.owners), self.sysfs, lambda: self.now
         )
         self.pids: list[int] = []
