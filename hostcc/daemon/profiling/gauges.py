@@ -1,4 +1,4 @@
-"""What was measured of jobs, as Prometheus metrics: labels per job, never per connection."""
+"""Exports what was measured of jobs as Prometheus metrics: labels per job, never per flow."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ FAMILIES = {
     "intensity": "GPU intensity W/t, FLOP per second of communication",
     "pattern_changes_total": "Changes of the pattern that were noticed",
 }
-"""Metric, after `hostcc_profile_` -> help.  What is not known has no sample."""
+"""Name of the metric after `hostcc_profile_` -> help.  What is not known has no sample."""
 
 
 def gauges(core: Any, jobs: Mapping[str, JobKnowledge]) -> Iterator[Any]:
-    """The families; `core`: module prometheus_client.core.  As many series a family as jobs are
-    profiled, which `measure.jobs_max` bounds."""
+    """Make the families; `core`: module prometheus_client.core.
+
+    Each has as many series as jobs are profiled, at most `measure.jobs_max`.
+    """
     values = {name: _values(known) for name, known in jobs.items()}
     for key, words in FAMILIES.items():
         counted = key.endswith("_total")

@@ -1,4 +1,4 @@
-"""The jobs that are measured here, whoever found them, and whose each process is."""
+"""Lists the jobs that are measured here, managed or found, and which job each process is of."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from hostcc.system.processes import FoundJob, ProcessRef
 
 
 class LiveJob(NamedTuple):
-    """A job as the measuring parts see it; a tuple, as all are made and compared at each turn."""
+    """A job as the measuring parts see it; a tuple, as all are made and compared at each tick."""
 
     name: str
     slot: int = 0
-    """The flow tracker's number of it; 0: it is not managed."""
+    """Its number in the flow tracker; 0: it is not managed."""
     groups: tuple[Path, ...] = ()
     """cgroup v2 directories that hold its processes only."""
     how: str = "hostcc run"
-    """What it was recognised by."""
+    """How it was found: `hostcc run`, a port rule or a kind of group."""
     weight: float = 1.0
     flops: float | None = None
-    """FLOP of one iteration, as its owner declared."""
+    """FLOP of one iteration, as its owner declared; None: not declared."""
 
 
 @dataclass
 class DiscoveryResult:
-    """What discovery has found; empty where it does not run."""
+    """What discovery found last; empty where it does not run."""
 
     found: tuple[FoundJob, ...] = ()
     mount: Path | None = None
     """Where cgroup v2 is mounted."""
     unmanaged: Mapping[str, str] = field(default_factory=dict)
-    """Job -> why it, or a part of it, is not managed."""
+    """Job -> why it, or some of its processes, is not managed."""
 
 
 def live_jobs(host: Host, seen: DiscoveryResult) -> list[LiveJob]:
-    """All jobs of this host that can be measured, by name."""
+    """Return all jobs of this host that can be measured, by name."""
     config, engine = host.config, host.engine
     jobs = of_table(engine.table) if engine is not None else observed(config)
     for found in seen.found:
@@ -58,7 +58,7 @@ def live_jobs(host: Host, seen: DiscoveryResult) -> list[LiveJob]:
 
 
 def of_table(table: JobTable) -> dict[str, LiveJob]:
-    """The jobs that are managed."""
+    """Return name -> job, of the jobs that are managed."""
     return {
         job.name: LiveJob(
             job.name,
@@ -73,7 +73,8 @@ def of_table(table: JobTable) -> dict[str, LiveJob]:
 
 
 def observed(config: Config) -> dict[str, LiveJob]:
-    """For an agent that only observes: jobs of rules, and of groups that an earlier one left."""
+    """Return name -> job for an agent that only observes: of port rules, and of cgroups that an
+    earlier agent left."""
     try:
         tree = CgroupTree(resolve_root(config.agent.cgroup_root))
         live = filter(tree.populated, tree.children())
@@ -93,19 +94,19 @@ def observed(config: Config) -> dict[str, LiveJob]:
 
 
 def host_name(config: Config) -> str:
-    """What this host is called among hosts; agents on one machine have names of their own."""
+    """Return the name of this host; agents on one machine have names of their own."""
     own = config.agent.instance
     return socket.gethostname() if own == AgentConfig().instance else own
 
 
 def declared(config: Config, name: str) -> float | None:
-    """FLOP of one iteration, as the configuration says."""
+    """Return FLOP of one iteration from the configuration; None: not declared."""
     job = config.job_named(name)
     return job.flops if job is not None else None
 
 
 def owners(jobs: Iterable[LiveJob], found: Iterable[FoundJob]) -> Owners:
-    """Which job a process belongs to, by cgroup first."""
+    """Return which job each process belongs to, by cgroup first."""
     mount = find_mount()
     groups = {
         f"/{group.relative_to(mount)}": job.name

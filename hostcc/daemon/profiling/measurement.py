@@ -1,4 +1,4 @@
-"""All that measures on this host, as the agent's parts, and what it answers about jobs."""
+"""Lists the parts that measure jobs on this host, and answers what they know of them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from hostcc.measure.plain import circle
 from hostcc.measure.work import activity
 from hostcc.model import JobProfile
 
-OWNERS_S = 2.0
-"""What process belongs to which job is worked out so seldom, seconds."""
+OWNERS_MAX_AGE_S = 2.0
+"""Of the answer to which job each process belongs."""
 
 
 class Measurement:
-    """The parts, wired to each other."""
+    """The parts that measure, and one place to ask them: the source of `ProfileStore`."""
 
     def __init__(self, host: Host, cluster: Cluster | None = None) -> None:
         self._host = host
         self._seen = DiscoveryResult()
         self._jobs: tuple[int, tuple[object, ...], list[LiveJob]] = -1, (None,) * 3, []
-        """The last ones, after the edition of the table and the other things they depend on."""
+        """Edition of the table, other objects that jobs depend on, and the jobs made of them."""
         self._owners: tuple[float, Owners] | None = None
         self.discovery = Discovery(host, self._seen)
         self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
@@ -50,18 +50,18 @@ class Measurement:
         self.traffic = Traffic(
             host,
             self.jobs,
-            self._beside,
+            self._facts,
             self.rdma.track,
             elsewhere=ClusterTurns(cluster),
         )
 
     @property
     def parts(self) -> list[Part]:
-        """In the order in which they begin."""
+        """All parts, in the order in which they start."""
         return [self.discovery, self.gpus, self.marking, self.rdma, self.traffic]
 
     def jobs(self) -> list[LiveJob]:
-        """Every job of this host; the same list while nothing is new."""
+        """Return every job of this host; the same list while nothing is new."""
         engine = self._host.engine
         if engine is None:
             return live_jobs(self._host, self._seen)
@@ -74,34 +74,34 @@ class Measurement:
         return jobs
 
     def owners(self) -> Owners:
-        """Whose each process is."""
+        """Return which job each process belongs to."""
         now = time.monotonic()
-        if self._owners is None or now - self._owners[0] > OWNERS_S:
+        if self._owners is None or now - self._owners[0] > OWNERS_MAX_AGE_S:
             self._owners = now, owners(self.jobs(), self._seen.found)
         return self._owners[1]
 
     def profiles(self) -> list[JobProfile]:
-        """What this host tells others of its jobs: measured, or guessed with a confidence of 0."""
+        """Return what was measured of each job, or guessed with a confidence of 0."""
         return self.traffic.profiles()
+
+    def latest(self, name: str) -> JobProfile | None:
+        """Return the same of one job, with where in its iterations it is now."""
+        return self.traffic.latest(name)
 
     def weights(self) -> dict[str, float]:
         """Return job -> weight, of all jobs that there are, measured or not."""
         return {job.name: job.weight for job in self.jobs()}
 
-    def latest(self, name: str) -> JobProfile | None:
-        """What was measured of one job, with where in its iterations it is now."""
-        return self.traffic.latest(name)
-
     def iteration(self, name: str) -> Iteration | None:
-        """What an iteration of a job is like; None: that is not known well enough."""
+        """Return what an iteration of a job is like; None: that is not known well enough."""
         return self.traffic.iteration(name)
 
     def gauges(self, core: Any) -> Iterator[Any]:
-        """What was measured, as metrics; `core`: module prometheus_client.core."""
+        """Export what was measured as metrics; `core`: module prometheus_client.core."""
         return gauges(core, self.traffic.all_known())
 
     def details(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of jobs with what was measured of each, and rows for jobs that have none."""
+        """Add to rows of jobs what was measured of each, and rows for jobs that have none."""
         live = {job.name: job for job in self.jobs()}
         listed = {row["name"] for row in rows}
         more = [_row(job) for name, job in live.items() if name not in listed]
@@ -110,7 +110,7 @@ class Measurement:
         ]
 
     def profile(self, name: str, series: bool) -> dict[str, Any]:
-        """What is known of one job; with `series` also the bins that it comes from."""
+        """Answer what is known of one job; with `series` also the bins that it comes from."""
         job = next((job for job in self.jobs() if job.name == name), None)
         if job is None:
             raise NoJobError(f"no job {name} on this host")
@@ -149,7 +149,7 @@ class Measurement:
 
     def _recording(self, known: JobKnowledge) -> dict[str, Any]:
         of = known.track.history()
-        busy = activity(known.beside.intervals)
+        busy = activity(known.facts.intervals)
         return {
             "bin_ns": of.bin_ns,
             "start_ns": of.start_ns,
@@ -162,7 +162,7 @@ class Measurement:
             "busy": _packed(busy.busy.astype("<f8")),
         }
 
-    def _beside(self, name: str) -> JobFacts:
+    def _facts(self, name: str) -> JobFacts:
         return JobFacts(self.gpus.intervals(name), self.gpus.why, self.marking.boundaries(name))
 
 

@@ -52,14 +52,14 @@ class ProfileCache:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
-    def known(self, job: LiveJob, track: Track, beside: JobFacts) -> JobKnowledge:
+    def known(self, job: LiveJob, track: Track, facts: JobFacts) -> JobKnowledge:
         """Return all that is known of a job; shares of its destinations may be 1 % old."""
-        entry, sources = self._entry(job, track), _sources(track, beside)
+        entry, sources = self._entry(job, track), _sources(track, facts)
         known = entry.known
         shares = entry.shares if known is not None and entry.to is track.to else _shares(track)
         same = shares == entry.shares and _are(sources, entry.sources)
-        if known is None or not same or known.job != job or known.beside != beside:
-            known = entry.known = profiles.known(job, track, beside)
+        if known is None or not same or known.job != job or known.facts != facts:
+            known = entry.known = profiles.known(job, track, facts)
         entry.sources, entry.to, entry.shares = sources, track.to, shares
         return known
 
@@ -99,10 +99,10 @@ class ProfileCache:
         return entry
 
 
-def _sources(track: Track, beside: JobFacts) -> tuple[object, ...]:
+def _sources(track: Track, facts: JobFacts) -> tuple[object, ...]:
     """What `track.pattern` returns is made of these."""
     watch = track.watch
-    if watch is None or watch.series is None or beside.boundaries_s:
+    if watch is None or watch.series is None or facts.boundaries_s:
         return (watch,)
     return watch.series, watch.found
 

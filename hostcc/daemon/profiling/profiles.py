@@ -1,4 +1,4 @@
-"""A job's profile out of what is known of it, as the nouns and as plain data for people.  Pure."""
+"""Makes a job's profile of all that is known of it, for plans and for people.  Pure."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from hostcc.measure.series import NS
 from hostcc.measure.work import Interval, Work, activity, work_per_iteration
 from hostcc.model import JobProfile
 
-UNEVEN = 0.03
-"""Iterations whose times differ by more (MeasuredProfile.spread) do not lie on each other."""
+UNEVEN_SPREAD = 0.03
+"""Iterations whose times differ by a larger fraction (MeasuredProfile.spread) cannot be folded."""
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What is known of a job beside its traffic."""
+    """What is known of a job besides its traffic."""
 
     intervals: Sequence[Interval] = ()
-    """What it did on GPUs."""
+    """Its work on GPUs."""
     why: str = ""
     """Why that is not known."""
     boundaries_s: Sequence[float] = ()
-    """When its iterations ended, by its marks; CLOCK_MONOTONIC."""
+    """When its iterations ended, by its iteration marks; CLOCK_MONOTONIC."""
     ways: Mapping[Address, Route] = field(default_factory=dict)
     links: Sequence[Link] = ()
-    """Where its traffic has no addresses (RDMA): the links that it is on."""
+    """The links that its traffic is on, where that has no addresses (RDMA)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,38 +44,38 @@ class JobKnowledge:
 
     job: LiveJob
     track: Track
-    beside: JobFacts
+    facts: JobFacts
     work: Work
     measured: MeasuredProfile
 
 
-def known(job: LiveJob, track: Track, beside: JobFacts) -> JobKnowledge:
-    """Put together what is known of a job."""
-    of, found = track.pattern(beside.boundaries_s)
+def known(job: LiveJob, track: Track, facts: JobFacts) -> JobKnowledge:
+    """Put together what is known of a job: folds its iterations, which takes some milliseconds."""
+    of, found = track.pattern(facts.boundaries_s)
     work = work_per_iteration(
-        beside.intervals,
+        facts.intervals,
         period_s=found.period_s,
-        boundaries_s=beside.boundaries_s,
+        boundaries_s=facts.boundaries_s,
         declared=job.flops,
-        why=beside.why,
+        why=facts.why,
     )
     measured = assemble(
         job.name,
         of,
         found,
-        links=beside.links or used(of, track.shares(), beside.ways),
-        activity=activity(beside.intervals) if beside.intervals else None,
+        links=facts.links or used(of, track.shares(), facts.ways),
+        activity=activity(facts.intervals) if facts.intervals else None,
         flop=work.flop,
     )
-    return JobKnowledge(job, track, beside, work, measured)
+    return JobKnowledge(job, track, facts, work, measured)
 
 
 def to_share(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
-    """What this host tells others of a job; None before it has sent enough for a guess.
+    """Return the profile to publish of a job; None before it has sent enough for a guess.
 
-    A guess has a confidence of 0: what was found is one, too, until the job counts as known.
-    The period of an irregular job is its mean one, so that bytes over time are right.  `work` is 0
-    while it is unknown.
+    A guess has a confidence of 0; so has a measurement until the job counts as known.  The period
+    of an irregular job is its mean one, so that bytes over time are right.  `work` is 0 while it
+    is unknown.
     """
     measured = _measured(of, host, wall_minus_monotonic_s)
     sure = measured is not None and measured.confidence >= ENOUGH
@@ -84,7 +84,7 @@ def to_share(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobP
     watch = of.track.watch
     found = guess(watch.levels) if watch is not None else None
     if measured is not None and sure:
-        # Laid over each other, such iterations have no silence that all share.
+        # Folded, such iterations have no silence that all share.
         silent_s = found.silent_s if found is not None else 0.0
         if not 0 < silent_s < measured.period_s:
             return measured
@@ -99,7 +99,7 @@ def to_share(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobP
 
 
 def _uneven(of: MeasuredProfile) -> bool:
-    return of.irregular or (of.spread or 0.0) > UNEVEN
+    return of.irregular or (of.spread or 0.0) > UNEVEN_SPREAD
 
 
 def _measured(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> JobProfile | None:
@@ -128,9 +128,9 @@ def _measured(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> Job
 
 
 def _guessed(of: JobKnowledge, host: str, found: Guess, at: float) -> JobProfile:
-    beside = of.beside
+    facts = of.facts
     work = work_per_iteration(
-        beside.intervals, period_s=found.period_s, declared=of.job.flops, why=beside.why
+        facts.intervals, period_s=found.period_s, declared=of.job.flops, why=facts.why
     )
     return JobProfile(
         job=of.job.name,
@@ -149,16 +149,16 @@ def _guessed(of: JobKnowledge, host: str, found: Guess, at: float) -> JobProfile
 
 
 def slowdown(of: JobKnowledge) -> float:
-    """Iteration time over that while the job went first; 1 where that is not known."""
+    """Return iteration time over that in its profiling turn; 1 where that is not known."""
     mean, alone = of.measured.mean_period_s, of.track.alone_s
     return max(1.0, mean / alone) if mean and alone else 1.0
 
 
 def summary(of: JobKnowledge) -> dict[str, Any]:
-    """The profile as `hostcc jobs --detail --json` shows it (docs/control.md)."""
+    """Return the profile as `hostcc jobs --detail --json` shows it (docs/control.md)."""
     shown = plain(of.measured)
     for link in shown["links"]:
-        ways = of.beside.ways.values()
+        ways = of.facts.ways.values()
         link["nominal"] = any(way.nominal for way in ways if way.link == link["name"])
     watch = of.track.watch
     return {
@@ -168,7 +168,7 @@ def summary(of: JobKnowledge) -> dict[str, Any]:
         "flop_reason": of.work.why or None,
         "gpus": list(of.work.gpus),
         "slowdown": slowdown(of),
-        "marks": len(of.beside.boundaries_s),
+        "marks": len(of.facts.boundaries_s),
         "changes": watch.changes if watch else 0,
         "total_tx_bytes": of.track.total[0],
         "total_rx_bytes": of.track.total[1],

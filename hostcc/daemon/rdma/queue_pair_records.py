@@ -24,7 +24,7 @@ def flow_id(way: QueuePairRoute) -> str:
     return f"{ROCE}-{hashlib.blake2s(raw.encode(), digest_size=6).hexdigest()}"
 
 
-def beside(
+def shared_flows(
     rates: Mapping[QueuePairRoute, float],
     tables: Mapping[tuple[str, str], PathTable],
     inside: Mapping[QueuePairRoute, tuple[str, ...]],

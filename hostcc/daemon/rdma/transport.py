@@ -169,7 +169,7 @@ class Transport:
         known, on = {**tracker.capacities, **self._own_links()}, self._paths_now()
         tables = self._ways.tables
         own = {link: rate for link, rate in known.items() if not link.startswith(">")}
-        self.shared = queue_pair_records.beside(rates, tables, inside, own, profiles, on)
+        self.shared = queue_pair_records.shared_flows(rates, tables, inside, own, profiles, on)
         capacities = {**known, **self._configured()}
         paths = {way: path for way, (path, _) in on.items()}
         now = view(rates, tables, inside, capacities, profiles, paths, weights)

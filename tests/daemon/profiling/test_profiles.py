@@ -167,7 +167,7 @@ def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: 
     assert profiles.slowdown(first) == pytest.approx(2, rel=0.01)
     heavier = latest.known(job._replace(weight=2.0), track, beside)
     assert heavier.job.weight == 2.0
-    assert latest.known(job, track, JobFacts(why="no driver")).beside.why == "no driver"
+    assert latest.known(job, track, JobFacts(why="no driver")).facts.why == "no driver"
     before = latest.known(job, track, beside)
     track.take(part(regular(100, 50), 4000, 5000))
     assert latest.known(job, track, beside) is before

@@ -80,7 +80,7 @@ def test_garbage_in_counters_harms_nobody(tmp_path: Path, seed: int) -> None:
             pair.dgid[:] = plan.gid_of(end)
         (tmp_path / f"qp.{os.getpid()}").write_bytes(bytes(raw))
         ways = rates.take(senders.read(), float(look))
-    more = queue_pair_records.beside(ways, {}, {}, {}, {}, {})
+    more = queue_pair_records.shared_flows(ways, {}, {}, {}, {}, {})
     assert more.flows  # something of it looks real
     names = {pair: f"m{number}" for number, pair in enumerate(more.tables)}
     assert all(encode(told) for told in rdma_flows.flows({}, more, names, {}, 1.0).values())

@@ -36,7 +36,7 @@ OWNERS = {TO: "far"}
 def shared(rates: Mapping[QueuePairRoute, float], **more: object) -> RdmaFlows:
     known = {"tables": {(SRC, DST): TABLE}, "inside": {}, "capacities": {}, "profiles": {},
              "on": {}, **more}  # fmt: skip
-    return queue_pair_records.beside(rates, **known)  # type: ignore[arg-type]
+    return queue_pair_records.shared_flows(rates, **known)  # type: ignore[arg-type]
 
 
 def test_a_flow_for_each_way() -> None:
@@ -119,7 +119,7 @@ def records(name: str, source: str, job: str, on: str) -> tuple[list[Record], Qu
         Path(side, (f"{source}>", f">{side}", f">{TO}"), (port,))
         for side, port in (("left", 50000), ("right", 50001))
     )
-    more = queue_pair_records.beside(
+    more = queue_pair_records.shared_flows(
         {own: 1e9}, {(source, TO): PathTable(source, TO, ways)}, {}, {f"{source}>": 12e9}, {},
         {own: (on, 50000)},
     )  # fmt: skip

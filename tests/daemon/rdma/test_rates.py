@@ -63,7 +63,7 @@ def test_another_queue_pair_of_a_way_is_counted_from_then_on() -> None:
 def told_to_others(
     rates: dict[QueuePairRoute, float], before: dict[str, Flows]
 ) -> dict[str, Flows]:
-    more = queue_pair_records.beside(rates, {(SRC, DST): TABLE}, {}, {}, {}, {})
+    more = queue_pair_records.shared_flows(rates, {(SRC, DST): TABLE}, {}, {}, {}, {})
     ends = dict.fromkeys(more.tables, "far")
     return rdma_flows.flows({}, more, ends, before, 1.0)
 
