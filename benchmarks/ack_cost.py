@@ -19,8 +19,8 @@ from benchmarks.cost import Cost, without
 from benchmarks.record import Cell, Column, Record, spread
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.lab import override, scenario
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.errors import LabError
-from hostcc.lab.fabric import Fabric
 from hostcc.lab.scenario import Scenario
 from hostcc.mltcp.params import Variant
 
@@ -139,7 +139,7 @@ def _measure_all(
 
 def measure(wanted: Scenario, control: str) -> Cost:
     """One control in one run; raises LabError or BpfError."""
-    with Fabric(wanted.fabric, ack_load.hosts(wanted)) as fabric:
+    with Dumbbell(wanted.fabric, ack_load.hosts(wanted)) as fabric:
         if control in ("null", "pass"):
             name = ack_load.NULL if control == "null" else ack_load.PASS
             with ack_load.trivial(name) as (variant, counts):

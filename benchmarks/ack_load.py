@@ -12,7 +12,7 @@ from hostcc.bpf.loader import stats
 from hostcc.bpf.loader.object import BpfObject
 from hostcc.lab import netns, phase, plan
 from hostcc.lab.compile import bpf_object
-from hostcc.lab.fabric import Fabric
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.scenario import Scenario
 from hostcc.lab.variants import FALL_BACK, Variant, by_socket
 from hostcc.mltcp.kernel import MltcpKernel
@@ -42,7 +42,7 @@ def trivial(name: str) -> Iterator[tuple[Variant, Counts]]:
 
 
 @contextmanager
-def managed(control: Control, fabric: Fabric, scenario: Scenario) -> Iterator[Counts]:
+def managed(control: Control, fabric: Dumbbell, scenario: Scenario) -> Iterator[Counts]:
     """One of hostcc's controls on the jobs' hosts, as an agent would put it there."""
     kernel = MltcpKernel(secrets.token_hex(2), [control], STALE_S)
     try:
@@ -62,7 +62,7 @@ def managed(control: Control, fabric: Fabric, scenario: Scenario) -> Iterator[Co
 
 
 def measure(
-    fabric: Fabric, scenario: Scenario, variant: Variant, counts: Counts, tell: phase.Progress
+    fabric: Dumbbell, scenario: Scenario, variant: Variant, counts: Counts, tell: phase.Progress
 ) -> Cost:
     """Run the jobs and count; raises LabError."""
     senders = [fabric.namespace(host.name) for host in fabric.hosts if host.rank == 0]

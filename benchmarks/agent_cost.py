@@ -25,8 +25,8 @@ from benchmarks.record import Column, Record, spread
 from hostcc.client import ask
 from hostcc.errors import NoAgentError
 from hostcc.lab import agents, cgroup, netns
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.errors import LabError
-from hostcc.lab.fabric import Fabric
 from hostcc.lab.plan import Host
 from hostcc.lab.scenario import FabricSpec
 
@@ -40,7 +40,7 @@ AT_ONCE = 4
 """Jobs that are started at the same time: all would keep a small machine from its jobs."""
 
 
-class Secured(Fabric):
+class Secured(Dumbbell):
     """Agents gossip as they would between real hosts."""
 
     secured = True
@@ -228,7 +228,7 @@ def measure(
 
 
 def _exchanging(
-    fabric: Fabric,
+    fabric: Dumbbell,
     hosts: Sequence[Host],
     agent: agents.Agent,
     numbers: Iterable[int],
@@ -306,7 +306,7 @@ def _wrapped(agent: agents.Agent, job: str) -> list[str]:
 
 
 def _start(
-    fabric: Fabric, host: Host, wrapper: list[str], module: str, *words: object
+    fabric: Dumbbell, host: Host, wrapper: list[str], module: str, *words: object
 ) -> subprocess.Popen[bytes]:
     return netns.spawn(
         [*wrapper, sys.executable, "-m", module, *map(str, words)],

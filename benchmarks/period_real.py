@@ -20,8 +20,8 @@ from benchmarks.context import Context
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.lab import phase, plan, scenario
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.errors import LabError
-from hostcc.lab.fabric import Fabric
 from hostcc.lab.launch import Iteration
 from hostcc.lab.scenario import JobSpec, Scenario
 from hostcc.lab.variants import resolve
@@ -169,7 +169,7 @@ def measure(
 ) -> list[Found]:
     """One run; series are kept below `keep`.  Raises LabError, BpfError or OSError."""
     control = resolve((variant,), wanted)[0]
-    with Fabric(wanted.fabric, plan.hosts_of(wanted)) as fabric:
+    with Dumbbell(wanted.fabric, plan.hosts_of(wanted)) as fabric:
         groups = {
             host.owner: fabric.cgroup_of(host)
             for host in fabric.hosts

@@ -18,10 +18,11 @@ from hostcc.errors import HostccError
 from hostcc.lab import gossip, netns
 from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine_scenario import PlacedJobSpec
-from hostcc.lab.network import LabHost, Network
+from hostcc.lab.network import Network
 from hostcc.lab.plan import bytes_per_iteration
 from hostcc.lab.scenario import JobSpec
 from hostcc.lab.toml import dump
+from hostcc.lab.topology import LabHost
 from hostcc.lab.variants import merge
 
 HOSTCC = (sys.executable, "-m", "hostcc")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hostcc.coord.keys import files, identity
-from hostcc.lab.network import LabHost, Network
+from hostcc.lab.network import Network
+from hostcc.lab.topology import LabHost
 
 PORT = 7471
 SEEDS = 4

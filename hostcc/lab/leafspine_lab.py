@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hostcc.lab import delay, netns, shaping
-from hostcc.lab.errors import LabError
+from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_flows import FlowTable
 from hostcc.lab.leafspine_plan import (
     FabricHost,
     LeafSpineSpec,
-    Queueing,
     leaf_name,
     prefix,
 )
@@ -22,10 +19,10 @@ from hostcc.lab.leafspine_scenario import (
     PlacedBackgroundSpec,
     PlacedJobSpec,
 )
-from hostcc.lab.network import Network
-from hostcc.lab.plan import MAX_SOCKET_RTT_US
+from hostcc.lab.network import Network, settings_of
 from hostcc.lab.scenario import BackgroundSpec, JobSpec
 from hostcc.lab.segments import Segment
+from hostcc.lab.topology import LabHost, Queueing
 
 ELEPHANT_BYTES = 100_000.0
 """Per iteration: rates are a hundredth of a real network's, and so are bytes."""
@@ -40,20 +37,15 @@ Pin = tuple[str, str, int]
 def spec_of(fabric: LeafSpineFabric) -> LeafSpineSpec:
     """The fabric that a scenario asks for."""
     return LeafSpineSpec(
+        **settings_of(fabric),
         leaves=fabric.leaves,
         spines=fabric.spines,
         hosts_per_leaf=fabric.hosts_per_leaf,
-        mtu=fabric.mtu,
-        rate_mbit=fabric.rate_mbit,
-        buffer_packets=fabric.buffer_packets,
         host_mbit=fabric.host_mbit,
         queues=Queueing(fabric.queues),
         levels=fabric.levels,
         hash_seed=fabric.hash_seed,
         management=fabric.management,
-        single_packets=fabric.gso_max_segs,
-        rto_min_us=fabric.rto_min_us,
-        base_rtt_us=fabric.base_rtt_us,
     )
 
 
@@ -70,7 +62,6 @@ class LeafSpineLab(LeafSpine, Network):
         self._slow: set[tuple[str, int]] = set()
         self._cut: list[tuple[str, str]] = []
         self._pinned: list[tuple[str, str]] = []
-        self._delays: list[subprocess.Popen[bytes]] = []
 
     @property
     def wire(self) -> LeafSpineFabric:
@@ -83,9 +74,6 @@ class LeafSpineLab(LeafSpine, Network):
             self._flows.close()
             self._flows = None
         super().close()
-        for process in self._delays:
-            process.communicate()
-        self._delays.clear()
 
     def members(self, job: JobSpec) -> tuple[FabricHost, ...]:
         """Hosts of a job, by rank."""
@@ -108,21 +96,6 @@ class LeafSpineLab(LeafSpine, Network):
     def named(self, name: str) -> FabricHost:
         """A host by its name."""
         return self.host(int(name[1:]))
-
-    def counters(self) -> dict[str, shaping.QueueCounters]:
-        """Counters of every direction of every link between leaf and spine."""
-        found = {}
-        for link in self.links:
-            leaf, spine = link.leaf_name, link.spine_name
-            ends = ((leaf, spine), (spine, leaf))
-            for sender, receiver in ends:
-                where = self.namespace(sender)
-                found[f"{sender}>{receiver}"] = shaping.read_counters(where, receiver)
-        return found
-
-    def sampled(self) -> tuple[str, ...]:
-        """The leaves."""
-        return tuple(leaf_name(leaf) for leaf in range(self.spec.leaves))
 
     def segments(self) -> tuple[Segment, ...]:
         """Which flow has gone which way since `forget`."""
@@ -148,7 +121,7 @@ class LeafSpineLab(LeafSpine, Network):
             }
         }
 
-    def gossip_address(self, host: object) -> str:
+    def gossip_address(self, host: LabHost) -> str:
         """On the network of the agents, where there is one."""
         assert isinstance(host, FabricHost)
         return host.management if self.spec.management else host.address
@@ -227,13 +200,11 @@ class LeafSpineLab(LeafSpine, Network):
         super()._build()
         self._reroute()
         self._flows = FlowTable(self.spine_ports())
-        if self.spec.base_rtt_us > MAX_SOCKET_RTT_US:
-            self._add_delay((self.spec.base_rtt_us - MAX_SOCKET_RTT_US) // 2)
 
     def _reroute(self) -> None:
         """ECMP over the spines that live, and the tables of pinned flows."""
         for leaf in range(self.spec.leaves):
-            lines = self._leaf_routes(leaf, "replace")
+            lines = self._leaf_routes(leaf)
             for link in (link for link in self.links if link.leaf == leaf):
                 table, hop = PIN_TABLE + link.spine + 1, link.address(of_spine=True)
                 lines += [
@@ -244,22 +215,6 @@ class LeafSpineLab(LeafSpine, Network):
                     if other != leaf
                 ]
             netns.batch("ip", lines, self.namespace(leaf_name(leaf)))
-
-    def _add_delay(self, each_us: int) -> None:
-        """What arrives at a leaf from a spine waits, so that both directions do."""
-        for leaf in range(self.spec.leaves):
-            name = leaf_name(leaf)
-            where = self.namespace(name)
-            hosts = [host.name for host in self.hosts if host.leaf == leaf]
-            uplinks = [link.spine_name for link in self.links if link.leaf == leaf]
-            try:
-                if self.spec.host_mbit:
-                    raise LabError("the port has a queue already")
-                netns.batch("tc", delay.netem_commands(hosts, each_us), where)
-            except LabError:
-                group = self.state.host_cgroup(name)
-                mtu, run_dir = self.spec.mtu, self.run_dir
-                self._delays.append(delay.start(where, group, uplinks, mtu, each_us, run_dir))
 
 
 def _by_namespace(made: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

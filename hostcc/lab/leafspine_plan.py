@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from enum import StrEnum
 
 from hostcc.lab.errors import LabError
+from hostcc.lab.topology import FabricSettings, Link, Port, Topology
 
 MAX_LEAVES, MAX_SPINES, MAX_HOSTS = 32, 60, 60
 MANAGEMENT = 128
@@ -24,55 +24,15 @@ MANAGEMENT = 128
 MANAGEMENT_NETWORK = f"198.19.{MANAGEMENT}.0/17"
 
 
-class Ipv6Hash(StrEnum):
-    """What the switches choose a path of IPv6 by; of IPv4 it is always addresses and ports."""
-
-    PORTS = "ports"
-    LABEL = "label"
-    """Addresses and flow label."""
-
-
-class Queueing(StrEnum):
-    """What waits in front of a link between leaf and spine."""
-
-    FIFO = "fifo"
-    STRICT = "strict"
-    """A queue for each level, the higher first."""
-    SHARES = "shares"
-    """A queue for each level, each with its share."""
-
-
-@dataclass(frozen=True)
-class LeafSpineSpec:
+@dataclass(frozen=True, kw_only=True)
+class LeafSpineSpec(FabricSettings):
     """Size and behaviour of a fabric."""
 
     leaves: int = 2
     spines: int = 4
     hosts_per_leaf: int = 1
-    mtu: int = 1500
-    rate_mbit: float = 0.0
-    """Of each direction of each link between leaf and spine; 0: not shaped."""
-    buffer_packets: int = 100
-    """Queue in front of a shaped link."""
-    icmp_interval_ms: int = 10
-    """A switch sends errors to one host this far apart, after a burst of six; 0: no limit."""
-    ipv6_hash: Ipv6Hash = Ipv6Hash.PORTS
-    host_mbit: float = 0.0
-    """Of each direction of each host's link; 0: not shaped."""
-    queues: Queueing = Queueing.FIFO
-    levels: tuple[int, ...] = ()
-    """DSCP of each queue, the highest first; what is not marked has one more."""
-    hash_seed: int = 0
-    """Of the switches' ECMP, where the kernel lets it be chosen (Linux 6.11); 0: by chance."""
     management: bool = False
     """Whether hosts have a second interface, `mgmt0`, to a network of their own."""
-    single_packets: int = 0
-    """Segmentation offload is off and a host sends at most so many packets at once; 0: as the
-    kernel likes, which is faster but makes queues move in steps of 64 kB."""
-    rto_min_us: int = 0
-    """Minimum retransmission timeout of hosts; 0: the kernel's."""
-    base_rtt_us: int = 0
-    """Round-trip time without queueing; up to 50: what the namespaces have by themselves."""
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -91,6 +51,16 @@ class FabricHost:
     name: str
     leaf: int
     port: int
+
+    @property
+    def switch(self) -> str:
+        """Name of its leaf."""
+        return leaf_name(self.leaf)
+
+    @property
+    def prefix_bits(self) -> int:
+        """Of the IPv4 network that it shares with its leaf."""
+        return 30
 
     @property
     def address(self) -> str:
@@ -140,6 +110,11 @@ class FabricLink:
         """Name of the spine, and of the leaf's interface to it."""
         return f"spine{self.spine + 1}"
 
+    @property
+    def ports(self) -> Link:
+        """The leaf's end and the spine's."""
+        return self._port(of_spine=False), self._port(of_spine=True)
+
     def address(self, *, of_spine: bool) -> str:
         """IPv4 of one end, in a /30."""
         return f"198.19.{self.leaf}.{4 * self.spine + 1 + of_spine}"
@@ -147,6 +122,12 @@ class FabricLink:
     def address6(self, *, of_spine: bool) -> str:
         """IPv6 of one end, in a /64."""
         return _plain(f"fd00:4843:{0x200 + self.leaf:x}:{self.spine:x}::{1 + of_spine}")
+
+    def _port(self, *, of_spine: bool) -> Port:
+        ends = self.leaf_name, self.spine_name
+        switch, device = reversed(ends) if of_spine else ends
+        address, address6 = self.address(of_spine=of_spine), self.address6(of_spine=of_spine)
+        return Port(switch, device, address, address6, queue=f"{switch}>{device}")
 
 
 def leaf_name(leaf: int) -> str:
@@ -178,6 +159,18 @@ def hosts_of(spec: LeafSpineSpec) -> tuple[FabricHost, ...]:
 def links_of(spec: LeafSpineSpec) -> tuple[FabricLink, ...]:
     """All links between leaves and spines."""
     return tuple(FabricLink(x, y) for x in range(spec.leaves) for y in range(spec.spines))
+
+
+def topology_of(spec: LeafSpineSpec) -> Topology:
+    """Leaves, then spines; half of the delay is at the leaf of either end of a flow."""
+    leaves = tuple(leaf_name(leaf) for leaf in range(spec.leaves))
+    spines = tuple(FabricLink(0, spine).spine_name for spine in range(spec.spines))
+    return Topology(
+        leaves + spines,
+        tuple(link.ports for link in links_of(spec)),
+        hosts_of(spec),
+        dict.fromkeys(leaves, spec.delay_us // 2),
+    )
 
 
 def _plain(address: str) -> str:

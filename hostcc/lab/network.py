@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from hostcc.lab import netns
+from hostcc.lab import ecn, netns, shaping
 from hostcc.lab.allowed import allowing
-from hostcc.lab.built import BuiltNetwork
+from hostcc.lab.fabric import Fabric
 from hostcc.lab.plan import Wire
-from hostcc.lab.scenario import BackgroundSpec, JobSpec
+from hostcc.lab.scenario import BackgroundSpec, FabricSpec, JobSpec
 from hostcc.lab.segments import Segment
-from hostcc.lab.shaping import QueueCounters
+from hostcc.lab.topology import LabHost
 
 
-@runtime_checkable
-class LabHost(Protocol):
-    """A host: one namespace with an interface `eth0`."""
+def settings_of(fabric: FabricSpec) -> dict[str, Any]:
+    """Fields of FabricSettings that every `[fabric]` has."""
+    return {
+        "mtu": fabric.mtu,
+        "rate_mbit": fabric.rate_mbit,
+        "buffer_packets": fabric.buffer_packets,
+        "ecn_threshold_packets": fabric.ecn_threshold_packets,
+        "single_packets": fabric.gso_max_segs,
+        "rto_min_us": fabric.rto_min_us,
+        "base_rtt_us": fabric.base_rtt_us,
+    }
 
-    @property
-    def name(self) -> str:
-        """What actions and logs call it."""
 
-    @property
-    def address(self) -> str:
-        """Its IPv4 address."""
-
-
-class Network(BuiltNetwork):
+class Network(Fabric):
     """A lab network that jobs run on."""
 
     secured = False
     """Whether agents gossip with keys of their own; without, they trust the network."""
     fixed_ports = False
     """Whether connections have the same source ports in every run with the same seed."""
-
-    @property
-    def run_dir(self) -> Path:
-        """Where logs, sockets and configurations are."""
-        return Path(self.state.run_dir)
 
     @property
     @abstractmethod
@@ -58,18 +52,25 @@ class Network(BuiltNetwork):
     def job_hosts(self) -> tuple[LabHost, ...]:
         """All hosts that may run jobs."""
 
-    @abstractmethod
-    def counters(self) -> dict[str, QueueCounters]:
-        """Counters of the queues that jobs meet at, by name."""
+    def counters(self) -> dict[str, shaping.QueueCounters]:
+        """Counters of the queues between switches, by name."""
+        return {
+            port.queue: shaping.read_counters(self.namespace(port.switch), port.device)
+            for link in self.topology.links
+            for port in link
+        }
 
-    @abstractmethod
     def sampled(self) -> tuple[str, ...]:
-        """Switches whose ports to hosts are worth recording over time; the recorder runs
-        beside the last."""
+        """Switches with hosts, whose ports to them are worth recording over time; the recorder
+        runs beside the last."""
+        behind = {host.switch for host in self.hosts}
+        return tuple(switch for switch in self.topology.switches if switch in behind)
 
     def marked(self) -> int:
         """Packets that arrived with CE so far."""
-        return 0
+        if not self.spec.ecn_threshold_packets:
+            return 0
+        return sum(ecn.marked_packets(self.namespace(host.name)) for host in self.hosts)
 
     def restore(self) -> None:
         """Undo what events did to the network, before the next phase."""
@@ -92,10 +93,6 @@ class Network(BuiltNetwork):
     def gossip_address(self, host: LabHost) -> str:
         """Where a host's agent listens for the others."""
         return host.address
-
-    def cgroup_of(self, host: LabHost) -> Path:
-        """The group that all processes of a host live in."""
-        return self.state.host_cgroup(host.name)
 
     def set_congestion_control(self, name: str) -> None:
         """Set the default congestion control of every host that may run jobs."""

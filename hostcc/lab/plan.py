@@ -10,8 +10,8 @@ from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 ETHERNET_BYTES = 14
 TCP_OVERHEAD_BYTES = 52
 """IPv4 header, TCP header, time stamps."""
-MAX_SOCKET_RTT_US = 50
-"""Base RTT that the bare namespaces have about, microseconds."""
+LEFT, RIGHT = "left", "right"
+"""Names of a dumbbell's switches."""
 
 
 class Wire(Protocol):
@@ -44,6 +44,11 @@ class Host:
         return f"h{self.index}"
 
     @property
+    def switch(self) -> str:
+        """Name of its switch."""
+        return LEFT if self.left else RIGHT
+
+    @property
     def address(self) -> str:
         """Its IPv4 address."""
         return f"198.18.{self.index}.2"
@@ -52,6 +57,11 @@ class Host:
     def gateway(self) -> str:
         """Its switch's IPv4 address."""
         return f"198.18.{self.index}.1"
+
+    @property
+    def prefix_bits(self) -> int:
+        """Of the IPv4 network that it shares with its switch."""
+        return 24
 
     @property
     def address6(self) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 
 from hostcc.lab import phase, plan, results, statistics
 from hostcc.lab.assignment import best
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.errors import LabError
 from hostcc.lab.events import started_later
-from hostcc.lab.fabric import Fabric
 from hostcc.lab.flowreport import flow_results, settled_results
 from hostcc.lab.launch import port_of
 from hostcc.lab.leafspine_lab import LeafSpineLab
@@ -111,7 +111,7 @@ def network_of(scenario: Scenario) -> Network:
     """The network that a scenario describes, not built yet."""
     if isinstance(scenario, LeafSpineScenario):
         return LeafSpineLab(scenario.fabric)
-    return Fabric(scenario.fabric, plan.hosts_of(scenario))
+    return Dumbbell(scenario.fabric, plan.hosts_of(scenario))
 
 
 def _pin(network: Network, scenario: Scenario) -> None:

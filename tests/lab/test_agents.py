@@ -9,7 +9,7 @@ from hostcc.config.load import check
 from hostcc.config.schema import Config
 from hostcc.errors import HostccError
 from hostcc.lab import agents, gossip
-from hostcc.lab.fabric import Fabric
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.plan import hosts_of
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 from hostcc.system.validate import convert
@@ -20,7 +20,7 @@ HOSTS = hosts_of(Scenario(job=(JobSpec(name="a", comm_ms=1, hosts=4),)))
 
 @pytest.mark.unit
 def test_members_know_some_others_by_the_labs_addresses() -> None:
-    section = gossip.section(Fabric(FabricSpec(), HOSTS), HOSTS[1], HOSTS)
+    section = gossip.section(Dumbbell(FabricSpec(), HOSTS), HOSTS[1], HOSTS)
     config = convert({"gossip": section}, Config, "h2")
     assert list(check(config)) == []
     assert config.gossip.listen == "198.18.2.2:7471"
@@ -42,7 +42,7 @@ def test_agents_gossip_over_the_labs_network() -> None:
         block = ask(agent.socket, "status")["gossip"]
         return str(block["active"]) if block and block["agreed"] else ""
 
-    with Fabric(FabricSpec(), HOSTS) as fabric:
+    with Dumbbell(FabricSpec(), HOSTS) as fabric:
         running = agents.start(fabric, HOSTS[:2], {}, gossiping=True)
         try:
             one, two = running

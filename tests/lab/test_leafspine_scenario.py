@@ -9,8 +9,8 @@ import pytest
 
 from hostcc.errors import InputError
 from hostcc.lab import override, results, runner
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.events import started_later
-from hostcc.lab.fabric import Fabric
 from hostcc.lab.leafspine_lab import LeafSpineLab
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
 from hostcc.lab.scenario import Scenario, from_document
@@ -44,7 +44,7 @@ def test_the_kind_decides_the_network() -> None:
     assert isinstance(runner.network_of(from_document(document(), "x")), LeafSpineLab)
     plain = from_document({"job": [{"name": "a", "comm_ms": 1}]}, "x")
     assert type(plain) is Scenario
-    assert isinstance(runner.network_of(plain), Fabric)
+    assert isinstance(runner.network_of(plain), Dumbbell)
 
 
 def test_results_come_back_as_they_were() -> None:

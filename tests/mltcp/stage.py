@@ -19,7 +19,7 @@ import numpy as np
 from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
 from hostcc.lab import netns
-from hostcc.lab.fabric import Fabric
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.plan import Host, hosts_of
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 from hostcc.mltcp.kernel import MltcpKernel
@@ -92,7 +92,7 @@ class Stage:
 
     def __init__(self, fabric: FabricSpec, jobs: int = 1) -> None:
         specs = tuple(JobSpec(name=f"job{n}", comm_ms=1) for n in range(jobs))
-        self.fabric = Fabric(fabric, hosts_of(Scenario(job=specs)))
+        self.fabric = Dumbbell(fabric, hosts_of(Scenario(job=specs)))
         self._peers: list[Peer] = []
 
     def __enter__(self) -> Stage:

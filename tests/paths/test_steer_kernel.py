@@ -10,7 +10,8 @@ import pytest
 
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
-from hostcc.lab.leafspine_plan import Ipv6Hash, LeafSpineSpec
+from hostcc.lab.leafspine_plan import LeafSpineSpec
+from hostcc.lab.topology import Ipv6Hash
 from hostcc.paths.exchange_types import Broken
 from hostcc.paths.hooks import Way
 from hostcc.paths.steer_kernel import OutgoingFlow

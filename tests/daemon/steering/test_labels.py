@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hostcc.lab.leafspine_plan import Ipv6Hash, LeafSpineSpec
+from hostcc.lab.leafspine_plan import LeafSpineSpec
+from hostcc.lab.topology import Ipv6Hash
 from tests.daemon.steering.agents_stage import AgentsStage
 from tests.daemon.steering.test_agents import HOW, OVER, dump, part, shares, wait
 

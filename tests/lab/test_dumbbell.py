@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from hostcc.lab import netns, state
+from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.ecn import marked_packets
-from hostcc.lab.fabric import LEFT, Fabric
-from hostcc.lab.plan import hosts_of, packet_bytes
+from hostcc.lab.plan import LEFT, hosts_of, packet_bytes
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
+from hostcc.lab.topology import Link
 from hostcc.system.cgroups import resolve_root
 
 pytestmark = pytest.mark.kernel
@@ -22,13 +23,13 @@ SCENARIO = Scenario(job=(JobSpec(name="a", comm_ms=1), JobSpec(name="b", comm_ms
 HOSTS = hosts_of(SCENARIO)
 
 
-def leftovers(lab: Fabric) -> list[str]:
+def leftovers(lab: Dumbbell) -> list[str]:
     names = [name for name in lab.state.namespaces if netns.exists(name)]
     groups = [str(path) for path in resolve_root("auto").glob(f"hostcc-lab-{lab.state.id}*")]
     return [*names, *groups, *map(str, state.STATE_DIRECTORY.glob(f"{lab.state.id}*"))]
 
 
-def serve(fabric: Fabric, host: str, address: str, body: Callable[[socket.socket], None]) -> int:
+def serve(fabric: Dumbbell, host: str, address: str, body: Callable[[socket.socket], None]) -> int:
     """Accept one connection on a host in the background; returns the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = netns.inside(
@@ -54,7 +55,7 @@ def swallow(link: socket.socket) -> None:
         pass
 
 
-def dial(fabric: Fabric, host: str, address: str, port: int) -> socket.socket:
+def dial(fabric: Dumbbell, host: str, address: str, port: int) -> socket.socket:
     return netns.inside(
         fabric.namespace(host), lambda: socket.create_connection((address, port), 10)
     )
@@ -70,7 +71,7 @@ def rtt_us(link: socket.socket) -> int:
 
 
 def test_hosts_reach_each_other_and_nothing_is_left() -> None:
-    with Fabric(FabricSpec(), HOSTS) as fabric:
+    with Dumbbell(FabricSpec(), HOSTS) as fabric:
         assert set(fabric.state.namespaces) <= {path.name for path in Path("/run/netns").iterdir()}
         for source, target in ((0, 1), (0, 3), (1, 2)):
             for address in (HOSTS[target].address, HOSTS[target].address6):
@@ -85,12 +86,12 @@ def test_hosts_reach_each_other_and_nothing_is_left() -> None:
 
 
 def test_a_failure_while_building_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    fabric = Fabric(FabricSpec(), HOSTS)
+    fabric = Dumbbell(FabricSpec(), HOSTS)
 
-    def fail() -> None:
+    def fail(link: Link) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fabric, "_wire_middle", fail)
+    monkeypatch.setattr(fabric, "_wire_link", fail)
     with pytest.raises(KeyboardInterrupt):
         fabric.__enter__()
     assert leftovers(fabric) == []
@@ -99,7 +100,7 @@ def test_a_failure_while_building_leaves_nothing(monkeypatch: pytest.MonkeyPatch
 def test_the_default_control_of_a_namespace_can_be_a_restricted_one() -> None:
     allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
     before = allowed.read_text()
-    with Fabric(FabricSpec(), HOSTS) as fabric:
+    with Dumbbell(FabricSpec(), HOSTS) as fabric:
         for control in ("cubic", "reno"):
             fabric.set_congestion_control(control)
             assert allowed.read_text() == before
@@ -111,7 +112,7 @@ def test_the_default_control_of_a_namespace_can_be_a_restricted_one() -> None:
 
 def test_a_full_queue_drops_single_packets() -> None:
     spec = FabricSpec(rate_mbit=50, buffer_packets=10)
-    with Fabric(spec, HOSTS) as fabric:
+    with Dumbbell(spec, HOSTS) as fabric:
         port = serve(fabric, "h2", HOSTS[1].address, swallow)
         with dial(fabric, "h1", HOSTS[1].address, port) as link:
             link.sendall(bytes(2_000_000))
@@ -126,7 +127,7 @@ def test_a_full_queue_drops_single_packets() -> None:
 
 @pytest.mark.parametrize("base_rtt_us", [2000, 10_000])
 def test_base_round_trip_time(base_rtt_us: int) -> None:
-    with Fabric(FabricSpec(base_rtt_us=base_rtt_us), HOSTS) as fabric:
+    with Dumbbell(FabricSpec(base_rtt_us=base_rtt_us), HOSTS) as fabric:
         for address in (HOSTS[1].address, HOSTS[1].address6):
             port = serve(fabric, "h2", address, echo)
             with dial(fabric, "h1", address, port) as link:
@@ -137,7 +138,7 @@ def test_base_round_trip_time(base_rtt_us: int) -> None:
 @pytest.mark.parametrize("threshold", [0, 3])
 def test_packets_are_marked_above_the_threshold_only_when_asked(threshold: int) -> None:
     spec = FabricSpec(rate_mbit=50, ecn_threshold_packets=threshold)
-    with Fabric(spec, HOSTS) as fabric:
+    with Dumbbell(spec, HOSTS) as fabric:
         fabric.set_congestion_control("reno")
         for host in ("h1", "h2"):
             netns.set_sysctls(fabric.namespace(host), {"net/ipv4/tcp_ecn": "1"})
@@ -151,7 +152,7 @@ def test_packets_are_marked_above_the_threshold_only_when_asked(threshold: int) 
 
 
 def test_switches_have_no_way_out() -> None:
-    with Fabric(FabricSpec(), HOSTS) as fabric:
+    with Dumbbell(FabricSpec(), HOSTS) as fabric:
         links = netns.inside(
             fabric.namespace(LEFT), lambda: [name for _, name in socket.if_nameindex()]
         )
