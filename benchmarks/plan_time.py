@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     rows: list[dict[str, Cell]] = []
     goals: list[Verdict] = []
     usual = Options()
-    malloc.keep()
+    malloc.set_trim_threshold()
     for number, size in enumerate(SIZES):
         name = f"{size.jobs} jobs, {size.flows} flows, {size.tors} x {size.spines}"
         context.tell(name, number, len(SIZES))

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from hostcc.system import descriptors, malloc
 
     descriptors.allow_all()
-    malloc.share()
+    malloc.share_heap()
     stalls = Stalls()
     try:
         agent = Agent(config, path if path.exists() else None, stalls=stalls)

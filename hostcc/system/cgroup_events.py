@@ -1,7 +1,7 @@
-"""Which cgroups have gained or lost their processes, or are gone: one call for all of them.
+"""Watches cgroups for processes that come or go: one poll(2) for all of them.
 
-The kernel marks `cgroup.events` of a v2 group as changed for poll(2) until it is read again, also
-when the group is removed (kernfs_generic_poll).
+The kernel marks `cgroup.events` of a v2 group as changed until it is read again, also when the
+group is removed (kernfs_generic_poll).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hostcc.system.cgroups import EVENTS_BYTES
 
 
 class GroupEvents:
-    """Holds a descriptor for each group that it was asked of."""
+    """Watches cgroups, with one descriptor for each."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -27,15 +27,15 @@ class GroupEvents:
         self._blind: dict[Path, int] = {}
 
     def watch(self, groups: Mapping[Path, int]) -> None:
-        """Watch these groups, given with their ids, from now on, and no others."""
+        """Watch these groups (path -> id) from now on, and no others."""
         for path, (number, _) in list(self._held.items()):
             if groups.get(path) != number:
                 self._drop(path)
         self._blind = {path: number for path, number in groups.items() if path not in self._held}
 
     def stirred(self) -> set[Path]:
-        """Groups that are new here, of which something has happened since the last call, that are
-        gone, or that cannot be watched."""
+        """Return the groups that are new here, changed since the last call, gone, or cannot be
+        watched."""
         if self._blind:
             self._blind = {
                 path: number for path, number in self._blind.items() if not self._hold(path, number)
@@ -47,7 +47,7 @@ class GroupEvents:
         return self._blind.keys() | happened.keys()
 
     def close(self) -> None:
-        """Let go of all of them."""
+        """Close all descriptors."""
         self.watch({})
 
     def _hold(self, path: Path, number: int) -> bool:

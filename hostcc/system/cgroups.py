@@ -21,16 +21,16 @@ from hostcc.system.slices import at_once
 
 BASE = "hostcc"
 EVENTS_BYTES = 4096
-"""More than a group's events take."""
+"""Bytes read of `cgroup.events`; it is shorter."""
 PF_EXITING = 0x4
-"""Of the flags in /proc/PID/stat (linux/sched.h)."""
+"""Flag in /proc/PID/stat (linux/sched.h)."""
 SIGKILL = 1 << 8
-"""In the masks of /proc/PID/status."""
+"""Its bit in the masks of /proc/PID/status."""
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def find_mount(mountinfo: Path = Path("/proc/self/mountinfo")) -> Path | None:
-    """The cgroup2 mount point that shows most of the tree; None when there is none."""
+    """Find the cgroup2 mount point that shows most of the tree; None: there is none."""
     found: list[tuple[str, Path]] = []
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
@@ -42,7 +42,7 @@ def find_mount(mountinfo: Path = Path("/proc/self/mountinfo")) -> Path | None:
 
 
 def how_to_mount() -> str:
-    """The remedy for a missing cgroup2 mount, which may only be hidden."""
+    """Say how to mount cgroup2, which may only be hidden."""
     try:
         hidden = Path("/proc/1/ns/mnt").readlink() != Path("/proc/self/ns/mnt").readlink()
     except OSError:
@@ -56,7 +56,7 @@ def how_to_mount() -> str:
 
 
 def resolve_root(setting: str) -> Path:
-    """The directory below which jobs' groups go.  Raises HostccError when it is not cgroup v2."""
+    """Find the directory for jobs' groups.  Raises HostccError when it is not cgroup v2."""
     if setting == "auto":
         mount = find_mount()
         if mount is None:
@@ -70,26 +70,26 @@ def resolve_root(setting: str) -> Path:
 
 
 class CgroupTree:
-    """The groups below one root.  Every method may raise OSError."""
+    """Jobs' groups below one root.  Every method may raise OSError."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.base = root / BASE
 
     def path(self, job: str) -> Path:
-        """Where a job's group is, or would be."""
+        """Return where a job's group is, or would be."""
         return self.base / job
 
     def create(self, path: Path) -> None:
-        """Make a group; fine when it is there."""
+        """Make a group, unless it is there."""
         path.mkdir(exist_ok=True, mode=0o755)
 
     def exists(self, path: Path) -> bool:
-        """Whether the group is there."""
+        """Check whether the group is there."""
         return path.is_dir()
 
     def identity(self, path: Path) -> int:
-        """The group's id, the number that sockets and BPF know it by; 0 when it is gone."""
+        """Return the group's id, by which sockets and BPF know it; 0 when it is gone."""
         try:
             return path.stat().st_ino
         except OSError:
@@ -107,7 +107,7 @@ class CgroupTree:
         return True
 
     def populated(self, path: Path) -> bool:
-        """Whether a live process is in the group or below."""
+        """Check for a live process in the group or below."""
         # Asked of every job twice a second: without a buffer and an encoding for it.
         try:
             file = os.open(f"{path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
@@ -121,40 +121,40 @@ class CgroupTree:
             os.close(file)
 
     def ending(self, path: Path) -> bool:
-        """Whether those who are in the group can no longer be moved, since they are exiting."""
+        """Check whether all processes of the group are exiting, so that none can be moved."""
         if not self.populated(path) or any(map(_unnamed, _walk(path))):
             return False
         return not self.living(self.pids(path))
 
     def pids(self, path: Path) -> list[int]:
-        """The processes in the group and below."""
+        """List the processes in the group and below."""
         return [pid for group in _walk(path) for pid in _members(group)]
 
     def processes(self, pids: Iterable[int] | None = None) -> dict[int, Stat]:
-        """Those of these processes that live; of all that there are."""
+        """Return the live processes among `pids`; None: of the whole host."""
         if pids is None:
             pids = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
         stats = ((pid, procfs.stat(read(f"/proc/{pid}/stat", 4096))) for pid in pids)
         return {pid: stat for pid, stat in stats if stat is not None}
 
     def living(self, pids: Iterable[int]) -> dict[int, Stat]:
-        """The same without those that have been killed and are about to end."""
+        """List live processes, without those that have been killed and are about to end."""
         there = self.processes(pids)
         return {pid: stat for pid, stat in there.items() if not _dying(pid)}
 
     def ids(self, path: Path) -> list[int]:
-        """The ids of the group and of those below it."""
+        """List the ids of the group and of those below it."""
         return [number for group in _walk(path) if (number := self.identity(group))]
 
     def children(self) -> list[Path]:
-        """Every job's group."""
+        """List every job's group."""
         try:
             return sorted(entry for entry in self.base.iterdir() if entry.is_dir())
         except OSError:
             return []
 
     def home_of(self, pid: int) -> str:
-        """The group that a process is in, as an absolute path; empty when that cannot be seen."""
+        """Return the absolute path of a process's group; empty when that cannot be seen."""
         mount = self._mount
         inside = cgroup_of(pid)
         if mount is None or not inside or inside.startswith("/.."):
@@ -162,7 +162,7 @@ class CgroupTree:
         return str(mount / inside.lstrip("/"))
 
     def enter(self, path: Path, pid: int) -> bool:
-        """Move a process into a group; whether it is there now."""
+        """Move a process into a group; returns whether it is there now."""
         return pid > 0 and _move(pid, path)
 
     def move_out(self, path: Path, origins: Mapping[int, str]) -> list[int]:
@@ -175,7 +175,7 @@ class CgroupTree:
     def moving_out(
         self, path: Path, origins: Mapping[int, str]
     ) -> Generator[None, None, list[int]]:
-        """The same, one process at each step."""
+        """Move them like `move_out`, one process at each step."""
         stuck: list[int] = []
         for _ in range(8):  # processes fork while we look
             pids, stuck = self.pids(path), []
@@ -200,7 +200,7 @@ class CgroupTree:
 
 
 def cgroup_of(pid: int) -> str:
-    """The v2 path of a process as its /proc entry has it; empty when it is gone."""
+    """Return the v2 path of a process as its /proc entry has it; empty when it is gone."""
     try:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     except OSError:
@@ -209,7 +209,7 @@ def cgroup_of(pid: int) -> str:
 
 
 def origin_of(pid: int, origins: Mapping[int, str]) -> str:
-    """Where a process came from: its own entry, its nearest ancestor's, or the latest one."""
+    """Return where a process came from: its own entry, its nearest ancestor's, or the latest."""
     at = pid
     for _ in range(64):
         if at in origins:

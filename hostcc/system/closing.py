@@ -1,4 +1,4 @@
-"""What has to be closed, as a context manager."""
+"""A context manager that ends in `close`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Self
 
 
 class Closing(ABC):
-    """A `with` block ends in `close`, whatever happened in it."""
+    """Calls `close` at the end of a `with` block, whatever happened in it."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held.  May be called again."""
+        """Release what is held.  May be called again."""
 
     def __enter__(self) -> Self:
         return self

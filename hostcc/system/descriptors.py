@@ -1,16 +1,16 @@
-"""How many descriptors this process may have: without one left it can still undo what it did."""
+"""Limits of open descriptors: without one left, an agent must still undo its changes."""
 
 from __future__ import annotations
 
 import resource
 from contextlib import suppress
 
-MORE = 4096
-"""Undoing takes one for each network namespace with jobs, pipes of commands, files of /proc."""
+UNDO_DESCRIPTORS = 4096
+"""Descriptors for undoing: one for each network namespace with jobs, pipes, files of /proc."""
 
 
-def allow_more(count: int = MORE) -> None:
-    """So many more than now; past the hard limit, where that may be (CAP_SYS_RESOURCE)."""
+def allow_more(count: int = UNDO_DESCRIPTORS) -> None:
+    """Raise the soft limit by `count`, past the hard one where allowed (CAP_SYS_RESOURCE)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for limits in ((soft + count, max(hard, soft + count)), (min(soft + count, hard), hard)):
         with suppress(OSError, ValueError):
@@ -19,7 +19,7 @@ def allow_more(count: int = MORE) -> None:
 
 
 def allow_all() -> None:
-    """As many as the hard limit says: the soft one is for programs that use select(2)."""
+    """Raise the soft limit to the hard one: the low default is for programs that use select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Reads a file that somebody else wrote: never more of it than is expected."""
+"""Reads files that others wrote, up to a limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hostcc.errors import InputError
 
 
 def read(path: Path, most: int) -> bytes:
-    """A whole file of at most `most` bytes.  Raises InputError, which names it."""
+    """Read a whole file of at most `most` bytes.  Raises InputError, which names it."""
     try:
         with open_now(path) as file:
             return read_from(file, str(path), most)
@@ -22,10 +22,9 @@ def read(path: Path, most: int) -> bytes:
 
 
 def open_now(path: Path) -> BinaryIO:
-    """Open for reading, without waiting for somebody to write where nobody does.
+    """Open a file for reading; does not block on a pipe without a writer, which reads as empty.
 
-    A pipe that has a writer, as a shell's `<(COMMAND)`, can be read; one without is empty.
-    Raises OSError.
+    A pipe that has a writer, as a shell's `<(COMMAND)`, can be read.  Raises OSError.
     """
 
     def without_waiting(name: str, flags: int) -> int:
@@ -37,7 +36,7 @@ def open_now(path: Path) -> BinaryIO:
 
 
 def read_argument(name: str, most: int) -> bytes:
-    """A file named on the command line, `-` for standard input; as `read`."""
+    """Read a file named on the command line, `-` for standard input; errors as of `read`."""
     if name != "-":
         return read(Path(name), most)
     if sys.stdin is None:  # the caller closed it
@@ -49,7 +48,7 @@ def read_argument(name: str, most: int) -> bytes:
 
 
 def read_from(file: BinaryIO, name: str, most: int) -> bytes:
-    """What is left of an open file, at most `most` bytes.  Raises InputError and OSError."""
+    """Read the rest of an open file, at most `most` bytes.  Raises InputError and OSError."""
     data = file.read(most + 1)
     if len(data) > most:
         raise too_long(name, most)
@@ -57,7 +56,7 @@ def read_from(file: BinaryIO, name: str, most: int) -> bytes:
 
 
 def too_long(name: str, most: int) -> InputError:
-    """That there are more bytes than `most`."""
+    """Make the error for more than `most` bytes."""
     return InputError(f"{name}: expected at most {most} bytes, got more")
 
 

@@ -1,4 +1,4 @@
-"""Memory while a plan is made: what the last one freed is used again, and nobody looks for cycles.
+"""Settings of glibc's allocator and Python's collector for making plans.
 
 glibc gives free memory at the top of its heap back to the kernel, which hands it out again page by
 page: a plan for 5,000 jobs has 10,000 page faults, or 40,000 from nothing, a tenth of its time.
@@ -12,34 +12,34 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-TRIM, MMAP, ARENAS = -1, -3, -8
-"""M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX (malloc.h)."""
-KEPT = 64 << 20
-"""Bytes that may be free at the top of the heap."""
-MANY = 1000
-"""Jobs from which it stays free for the next plan."""
-LARGE = 32 << 20
-"""Bytes from which a block is the kernel's: the most that glibc comes to by itself."""
+# M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX (malloc.h).
+_TRIM, _MMAP, _ARENAS = -1, -3, -8
+TRIM_THRESHOLD_BYTES = 64 << 20
+"""Free bytes at the top of the heap above which glibc returns them to the kernel."""
+KEEP_FROM_JOBS = 1000
+"""Jobs of a plan from which its memory is kept for the next one."""
+MMAP_THRESHOLD_BYTES = 32 << 20
+"""Size of a block, bytes, from which glibc maps it: the most that it comes to by itself."""
 
 
-def keep() -> bool:
-    """Ask for it, once in a process; False where the C library knows no such setting."""
-    return _set(MMAP, LARGE) and _set(TRIM, KEPT)
+def set_trim_threshold() -> bool:
+    """Keep freed memory for reuse, once in a process; False where the C library has no mallopt."""
+    return _set(_MMAP, MMAP_THRESHOLD_BYTES) and _set(_TRIM, TRIM_THRESHOLD_BYTES)
 
 
-def share() -> bool:
-    """Have all threads share one heap; before the first thread.
+def share_heap() -> bool:
+    """Have all threads share one heap; call it before the first thread starts.
 
-    glibc gives each thread one of its own, and what one freed is of no use to another.  They take
+    By default each thread gets one, and memory that one freed is of no use to another.  They take
     turns at the interpreter anyway.
     """
-    return _set(ARENAS, 1)
+    return _set(_ARENAS, 1)
 
 
 def release() -> bool:
-    """Give the kernel back what is free now, wherever it lies; False where the C library cannot.
+    """Return all free memory to the kernel; False where the C library cannot.
 
-    Takes about a millisecond; what is needed again comes page by page.
+    Takes about a millisecond; memory that is needed again comes page by page.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return trim is not None and bool(trim(0))
@@ -52,7 +52,7 @@ def _set(what: int, value: int) -> bool:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No cycles are collected meanwhile, in the whole process."""
+    """Pause the collection of cycles in the whole process."""
     was = gc.isenabled()
     gc.disable()
     try:

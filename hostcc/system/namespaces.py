@@ -11,7 +11,7 @@ MAX_NAMESPACES = 1024
 
 
 def all_pids() -> Iterator[int]:
-    """Every process that /proc shows."""
+    """List the processes that /proc shows."""
     with os.scandir("/proc") as entries:
         for entry in entries:
             if entry.name.isdigit():
@@ -20,9 +20,9 @@ def all_pids() -> Iterator[int]:
 
 @contextmanager
 def opened(pids: Iterable[int]) -> Iterator[list[Path | None]]:
-    """The distinct namespaces of `pids` as paths, and None for our own, which is always first.
+    """Open the distinct network namespaces of `pids`: paths, and None for our own, always first.
 
-    A process that is gone, or may not be looked at, counts for nothing.
+    A process that is gone, or may not be looked at, is skipped.
     """
     seen = {Path("/proc/self/ns/net").stat().st_ino}
     fds: list[int] = []

@@ -1,4 +1,4 @@
-"""Whose a file or directory is, and who else may touch it."""
+"""Checks who owns a file or directory, and who else may change it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from hostcc.errors import InputError
 
-MOST_LINKS = 40
-"""On the way to one file; as many as the kernel follows."""
+MAX_LINKS = 40
+"""Symbolic links on the way to one file; as many as the kernel follows."""
 
 
 def check_directory(path: Path) -> None:
-    """Raises InputError unless only root or we may put files into a directory."""
+    """Raise InputError unless only root or we may put files into a directory."""
     try:
         found = path.stat()
     except (OSError, ValueError) as error:
@@ -26,7 +26,7 @@ def check_directory(path: Path) -> None:
 
 
 def check_owner(path: Path, found: os.stat_result, forbidden: int) -> None:
-    """Raises InputError unless a file is root's or ours and has no mode bit of `forbidden`."""
+    """Raise InputError unless a file is root's or ours and has no mode bit of `forbidden`."""
     if found.st_uid not in {0, os.geteuid()}:
         raise InputError(f"{path}: expected it to be root's or ours, got uid {found.st_uid}")
     mode = stat.S_IMODE(found.st_mode)
@@ -39,8 +39,10 @@ def check_owner(path: Path, found: os.stat_result, forbidden: int) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Raises InputError, which says what to do, unless only root and we can change what is at a
-    path, or put something else there.  What is not there is nobody's."""
+    """Raise InputError unless only root and we can change or replace the file at a path.
+
+    The error says what to do.  A path where nothing is passes.
+    """
     for at, found, last in _way(path.absolute()):
         # In a sticky directory nobody can exchange what is another's: its owner is looked at next.
         sticky = not last and found.st_mode & stat.S_ISVTX
@@ -70,8 +72,8 @@ def _way(path: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
                 at /= part
                 continue
             links += 1
-            if links > MOST_LINKS:
-                raise InputError(f"{path}: expected at most {MOST_LINKS} symbolic links")
+            if links > MAX_LINKS:
+                raise InputError(f"{path}: expected at most {MAX_LINKS} symbolic links")
             target = (at / part).readlink()
             at = Path("/") if target.is_absolute() else at
             left += reversed(target.parts[1:] if target.is_absolute() else target.parts)

@@ -1,9 +1,9 @@
-"""The snapshot that discovery works on: /proc and the tops of the cgroup trees.
+"""Takes the snapshot that discovery works on: /proc and the tops of the cgroup trees.
 
-Bounded in number and size.  Processes come and go while we look: what is gone counts for
-nothing.  A process stuck in the kernel can hold up reading its command line, so this
-belongs in a thread.  A second look reads two short files per process that it knows, and one that
-is not full only the list of processes: it is not for one user's crowd to say how often we look.
+Bounded in number and size.  Processes that end meanwhile are skipped.  A process stuck in the
+kernel can hold up reading its command line, so this belongs in a thread.  A second scan reads two
+short files per known process; one that is not full reads only the list of processes, so that one
+user's crowd of processes cannot make scans expensive.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ MAX_PROCESSES = 65536
 MAX_GROUPS = 16384
 """cgroups listed near the tops of all trees together."""
 TOP_LEVELS = 2
-"""Levels listed: enough for where Slurm keeps its jobs."""
-SETTLING_LOOKS = 3
-"""A new process is read in full so often; it may still become another program."""
-NEW_MOST = 256
-"""At a look that is not full so many processes of one user are read that are new, or that few."""
+"""Levels of cgroups listed: enough for where Slurm keeps its jobs."""
+SETTLING_SCANS = 3
+"""Scans that read a new process in full: it may still become another program."""
+MAX_NEW_PER_USER = 256
+"""New processes of one user, at most, that a scan reads which is not full."""
 _STAT, _STATUS, _CGROUP, _ENVIRON = 4096, 8192, 65536, 131072
 
 
 class Scanner:
-    """Takes snapshots.  For one thread at a time."""
+    """Takes snapshots; for one thread at a time."""
 
     def __init__(
         self, proc: Path = Path("/proc"), host: str | None = None, environ: bool = True
@@ -44,9 +44,9 @@ class Scanner:
         self._none: set[int] = set()
 
     def snapshot(self, *, full: bool = True) -> Snapshot:
-        """The host as it is now.  Raises OSError when /proc cannot be read.
+        """Return the processes and groups of this host.  Raises OSError when /proc cannot be read.
 
-        Not `full`: of processes that it knows well only whether they are there.
+        Not `full`: of processes that are known well, only whether they are there.
         """
         with os.scandir(self._proc) as entries:
             pids = sorted(int(entry.name) for entry in entries if entry.name.isdigit())
@@ -70,7 +70,7 @@ class Scanner:
         )
 
     def forget(self, pids: Iterable[int]) -> None:
-        """Something about these processes is other than it was."""
+        """Read these processes anew at the next scan."""
         for pid in pids:
             self._known.pop(pid, None)
 
@@ -78,13 +78,13 @@ class Scanner:
         # Those that are not well known, as far as they are not too many of one user; whether
         # there is none of which nothing is known.
         looks = {pid: self._known[pid][1] if pid in self._known else 0 for pid in pids}
-        fresh = [pid for pid in pids if looks[pid] < SETTLING_LOOKS and pid not in self._none]
+        fresh = [pid for pid in pids if looks[pid] < SETTLING_SCANS and pid not in self._none]
         by_user = Counter[int]()
         chosen, all_new = set[int](), True
         for pid in sorted(fresh, key=lambda pid: (looks[pid], pid)):
             uid = self._user(pid)
             by_user[uid] += 1
-            if by_user[uid] <= NEW_MOST:
+            if by_user[uid] <= MAX_NEW_PER_USER:
                 chosen.add(pid)
             elif not looks[pid]:
                 all_new = False
@@ -107,7 +107,7 @@ class Scanner:
         old, looks = self._known.get(pid, (None, 0))
         if (
             old is not None
-            and looks >= SETTLING_LOOKS
+            and looks >= SETTLING_SCANS
             and (old.started, old.comm) == (stat.started, stat.comm)
             and (old.group, old.v1_groups) == (group, v1_groups)
         ):
@@ -150,7 +150,7 @@ class Scanner:
 
 
 def read(path: str, limit: int) -> bytes:
-    """The first `limit` bytes of a file; empty when it is gone or may not be read."""
+    """Read the first `limit` bytes of a file; empty when it is gone or may not be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

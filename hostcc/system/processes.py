@@ -1,4 +1,4 @@
-"""What discovery looks at, what it is told to look for, and what it finds."""
+"""Values of discovery: processes and groups, rules, and the jobs that were found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENVIRON = (
     "MASTER_PORT",
     "HOSTNAME",
 )
-"""Variables that are looked at; nothing else of an environment is kept."""
+"""Variables of an environment that discovery reads; it keeps nothing else."""
 MAX_VALUE = 256
 """Characters of a variable's value; a longer one counts as absent."""
 MAX_CMDLINE = 4096
@@ -70,11 +70,11 @@ class Process:
     v1_groups: tuple[str, ...] = ()
     """The different v1 paths."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Those of ENVIRON that it started with."""
+    """Variables of ENVIRON that it started with."""
 
     @property
     def ref(self) -> ProcessRef:
-        """Number and start."""
+        """Its number and start time."""
         return ProcessRef(self.pid, self.started)
 
 
@@ -112,16 +112,16 @@ class ProcessRule:
     command: str
     """Glob over the command line, like "*python* train.py*"."""
     uid: int | None = None
-    """Whose processes; None: anybody's, so anybody can join."""
+    """User of the processes; None: anybody, so anybody can join."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What to look for."""
+    """Which kinds of jobs discovery looks for."""
 
     slurm: bool = True
     slurm_cluster: str = ""
-    """Put into the ids of Slurm jobs; for networks that several Slurm clusters share."""
+    """Prefix for the ids of Slurm jobs, where several Slurm clusters share a network."""
     kubernetes: Pods = Pods.TRAINING
     environ: bool = True
     """Whether environments may name jobs (the fall-back)."""
@@ -141,8 +141,8 @@ class FoundJob:
     v1_groups: tuple[str, ...] = ()
     pids: tuple[int, ...] = ()
     loose: tuple[ProcessRef, ...] = ()
-    """Those of its processes that are in none of `groups`."""
+    """Its processes that are in none of `groups`."""
     evidence: tuple[str, ...] = ()
-    """In words."""
+    """Why it was taken for a job, in words."""
     owner: Owner = None
-    """In whose quota it counts; None: root's, whose rule names it."""
+    """User in whose quota it counts; None: root, whose rule names it."""

@@ -1,4 +1,4 @@
-"""Files of /proc to values: pure, and ready for anything that a process can put there."""
+"""Parses files of /proc.  Pure, and ready for anything that a process can put there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PATH = 4096
 
 
 class Stat(NamedTuple):
-    """Of /proc/PID/stat."""
+    """Fields of /proc/PID/stat."""
 
     comm: str
     parent: int
@@ -29,8 +29,10 @@ class Mount(NamedTuple):
 
 
 def stat(raw: bytes) -> Stat | None:
-    """Name, parent and start; None for what does not look like it, a kernel thread, or a
-    process that has ended and whose parent has not asked for its status yet."""
+    """Parse /proc/PID/stat: name, parent and start.
+
+    None for malformed text, a kernel thread, and a process that has ended but was not waited for.
+    """
     before, _, after = raw.rpartition(b")")
     fields = after.split()
     try:
@@ -44,17 +46,17 @@ def stat(raw: bytes) -> Stat | None:
 
 
 def real_uid(raw: bytes) -> int | None:
-    """The real user id of /proc/PID/status."""
+    """Parse the real user id out of /proc/PID/status."""
     at = raw.find(b"\nUid:")
     fields = raw[at + 5 : at + 80].split() if at >= 0 else []
     return int(fields[0]) if fields and fields[0].isdigit() else None
 
 
 def cgroups(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """(v2 path, the different v1 paths) of /proc/PID/cgroup.
+    """Parse /proc/PID/cgroup: (v2 path, the different v1 paths).
 
-    A path that leads out of our cgroup namespace ("/../x"), or of a group that was
-    removed, tells nothing and is left out.
+    A path that leads out of our cgroup namespace ("/../x"), or of a group that was removed, is
+    left out.
     """
     second, first = "", dict[str, None]()
     for line in raw.split(b"\n"):
@@ -73,12 +75,12 @@ def cgroups(raw: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def cmdline(raw: bytes) -> str:
-    """Arguments separated by spaces."""
+    """Join the arguments of a command line with spaces."""
     return _text(raw[:MAX_CMDLINE].rstrip(b"\0").replace(b"\0", b" "))
 
 
 def environ(raw: bytes) -> dict[str, str]:
-    """Those variables of ENVIRON that are there; the first of a name counts, as for getenv."""
+    """Pick the variables of ENVIRON; the first of a name counts, as for getenv."""
     found: dict[str, str] = {}
     for item in raw.split(b"\0"):
         at = item.find(b"=") + 1
@@ -89,7 +91,7 @@ def environ(raw: bytes) -> dict[str, str]:
 
 
 def mounts(mountinfo: str) -> list[Mount]:
-    """The cgroup hierarchies in /proc/self/mountinfo that are shown from their root on."""
+    """List the cgroup hierarchies in /proc/self/mountinfo that are shown from their root on."""
     found = []
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""Files of an agent by which jobs get shared memory: whether one is still there, taking it away."""
+"""Files that give jobs shared memory: check and remove them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANOTHER = "another file"
 
 @dataclass(frozen=True)
 class RegionFile:
-    """One file, whatever has been put in its place since."""
+    """One file by its inode, whatever has been put in its place since."""
 
     path: Path
     device: int
@@ -21,18 +21,18 @@ class RegionFile:
 
     @classmethod
     def opened(cls, path: Path, fd: int) -> RegionFile:
-        """The one that `fd` is open on.  Raises OSError."""
+        """Identify the file that `fd` is open on.  Raises OSError."""
         facts = os.fstat(fd)
         return cls(path, facts.st_dev, facts.st_ino)
 
     @classmethod
     def there(cls, path: Path) -> RegionFile:
-        """The one that is at `path` now.  Raises OSError."""
+        """Identify the file that is at `path` now.  Raises OSError."""
         facts = path.lstat()
         return cls(path, facts.st_dev, facts.st_ino)
 
     def problem(self, flaw: Callable[[os.stat_result], str] = lambda _: "") -> str:
-        """What is wrong with the file that jobs would open now, `flaw` of it included; or empty."""
+        """Say what is wrong with the file that jobs would open now, by `flaw` too; or empty."""
         try:
             facts = self.path.lstat()
         except OSError as error:
@@ -40,14 +40,16 @@ class RegionFile:
         return flaw(facts) if (facts.st_dev, facts.st_ino) == (self.device, self.inode) else ANOTHER
 
     def unlink(self) -> None:
-        """Take it away, unless another one has its place."""
+        """Remove the file, unless another one has its place."""
         if self.problem() != ANOTHER:
             self.path.unlink(missing_ok=True)
 
 
 def remove(path: Path, magic: int) -> bool:
-    """Take away what an agent that died has left; whether it begins with `magic`, as ours do, or
-    is a socket of ours."""
+    """Remove the file that a dead agent left: one that begins with `magic`, or our socket.
+
+    Returns whether there was one.
+    """
     try:
         facts = path.lstat()
     except OSError:

@@ -1,6 +1,6 @@
-"""Work that takes long, in slices between which the loop goes on.
+"""Runs long work in slices, so that the event loop goes on.
 
-The work is a generator: after each step it yields, and whatever it knows may be another then.
+The work is a generator that yields after each step; what it knows may have changed then.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SLICE_S = 0.02
-"""No step begins after so much of a turn of the loop, seconds."""
+"""No step begins later than this in a turn of the loop."""
 
 
 async def in_slices(
     steps: Generator[None, None, T], clock: Callable[[], float] = time.monotonic
 ) -> T:
-    """Take all steps, some in each turn of the loop; what they came to.
+    """Run all steps, some in each turn of the loop, and return the generator's value.
 
-    When it is cancelled the steps that are left are the caller's to take or to close.
+    On cancellation the remaining steps are the caller's to run or to close.
     """
     until = clock() + SLICE_S
     while True:
@@ -35,7 +35,7 @@ async def in_slices(
 
 
 def at_once(steps: Generator[None, None, T]) -> T:
-    """The same without a pause."""
+    """Run all steps without a pause, and return the generator's value."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Reads TOML that somebody else wrote: bounded, and refused as a whole in one line."""
+"""Reads TOML that others wrote: bounded, and refused in one line."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from hostcc.errors import InputError
 from hostcc.system import input_file, validate
 
 MAX_BYTES = 16 << 20
-"""Of files that list paths of a whole fabric; others set less."""
+"""For files that list paths of a whole fabric; others set less."""
 
 Content = TypeVar("Content")
 
 
 def read(file: Path, kind: type[Content], most: int = MAX_BYTES) -> Content:
-    """A file of at most `most` bytes as `kind`.  Raises InputError, which names file and key."""
+    """Read a file of at most `most` bytes as `kind`.  Raises InputError with file and key."""
     return validate.convert(load(file, most), kind, str(file))
 
 
 def load(file: Path, most: int) -> dict[str, Any]:
-    """A file of at most `most` bytes, untyped.  Raises InputError."""
+    """Read a file of at most `most` bytes, untyped.  Raises InputError."""
     return parse(input_file.read(file, most), str(file), most)
 
 
 def parse(raw: bytes, where: str, most: int) -> dict[str, Any]:
-    """At most `most` bytes of TOML to untyped data.  Raises InputError, led by `where`."""
+    """Parse at most `most` bytes of TOML, untyped.  Raises InputError, led by `where`."""
     if len(raw) > most:
         raise input_file.too_long(where, most)
     try:

@@ -1,4 +1,4 @@
-"""A UNIX socket at a path: for whom it is meant from the first moment, and over nothing else."""
+"""Binds UNIX sockets at paths: permissions from the first moment, nothing else overwritten."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hostcc.errors import HostccError
 
 PROBE_S = 1.0
 FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""Errors of `accept` that pass when somebody has let go of something."""
+"""Errors of `accept` that pass when somebody releases something."""
 # include/uapi/asm-generic/socket.h, Linux 6.16 and later.
 _SO_PASSRIGHTS = 83
 
 
 def refuse_descriptors(sock: socket.socket) -> bool:
-    """Have the kernel refuse messages with descriptors, also to sockets that are accepted from it.
+    """Have the kernel refuse messages with descriptors, also on sockets accepted from this one.
 
     Whoever closes the last descriptor of a TCP socket waits as long as its SO_LINGER says, and a
-    descriptor in a message that nobody takes is closed by whoever reads or closes the socket.
-    False where the kernel cannot: the reader has to be a thread that nobody waits for.
+    descriptor in an unread message is closed by whoever reads or closes the socket.  False where
+    the kernel cannot: the reader has to be a thread that nobody waits for.
     """
     try:
         sock.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)
@@ -34,7 +34,7 @@ def refuse_descriptors(sock: socket.socket) -> bool:
 def bind(
     path: Path, kind: int, what: str, *, group: int | None = None, everybody: bool = False
 ) -> socket.socket:
-    """A bound socket that does not block: for everybody, for a group (mode 0660), or for us alone.
+    """Bind a non-blocking socket: for everybody, for a group (mode 0660), or for us alone.
 
     `kind`: SOCK_STREAM or SOCK_DGRAM.  Replaces a socket that nobody has open, and refuses to
     touch anything else.  Raises HostccError, which begins with `what` the socket is.

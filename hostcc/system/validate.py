@@ -1,4 +1,4 @@
-"""Untyped data in, typed data out, or one line that says what was expected.
+"""Converts untyped data to typed data, or says in one line what was expected.
 
 `convert` is msgspec's, with errors rewritten for people: `WHERE: key.path:
 expected X, got Y`.  X is worked out from the type and its bounds, so it names
@@ -26,7 +26,7 @@ _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[(\d+)\]|\[\.\.\.\]")
 
 
 def convert(data: object, kind: type[T], where: str) -> T:
-    """`data` as `kind`.
+    """Convert `data` to `kind`.
 
     Raises InputError, one line that starts with `where`.  NaN and infinity are
     refused everywhere: no bound of ours would hold for them.
@@ -43,7 +43,7 @@ def convert(data: object, kind: type[T], where: str) -> T:
 
 
 def refusal(where: str, path: str, expected: str, got: object) -> InputError:
-    """The error for one wrong value."""
+    """Make the error for one wrong value."""
     key = f"{path}: " if path else ""
     return InputError(f"{where}: {key}expected {expected}, got {_shown(got)}")
 
@@ -134,7 +134,7 @@ def _members(at: Any) -> list[Any]:
 
 
 def describe(at: Any) -> str:
-    """The type in words, bounds included: "a number from 0.01 to 100"."""
+    """Describe a type in words, bounds included: "a number from 0.01 to 100"."""
     if isinstance(at, inspect.Metadata):
         words = (at.extra_json_schema or {}).get("description")
         return str(words) if words else describe(at.type)

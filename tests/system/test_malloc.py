@@ -23,7 +23,7 @@ def faults():
         np.ones(2 << 20)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-kept = heap.keep()
+kept = heap.set_trim_threshold()
 faults()
 print(int(kept), faults())
 """
@@ -43,7 +43,7 @@ from hostcc.system import malloc as heap
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
-heap.keep()
+heap.set_trim_threshold()
 before = resident()
 held = np.ones(2 << 20)
 del held
@@ -83,7 +83,7 @@ import threading
 import numpy as np
 from hostcc.system import malloc as heap
 
-shared = heap.share()
+shared = heap.share_heap()
 kept = []
 thread = threading.Thread(target=lambda: kept.append(np.ones(1000)))
 thread.start()

@@ -54,7 +54,7 @@ def test_the_tops_of_the_trees(tmp_path: Path) -> None:
 
 def test_a_known_process_is_not_read_again(tmp_path: Path) -> None:
     scanner = lay_out("torchrun", tmp_path)
-    for _ in range(process_scan.SETTLING_LOOKS):
+    for _ in range(process_scan.SETTLING_SCANS):
         by_pid(scanner)
     before = by_pid(scanner)[800]
     at = tmp_path / "proc/800"
@@ -67,7 +67,7 @@ def test_a_known_process_is_not_read_again(tmp_path: Path) -> None:
 
 def test_a_process_that_becomes_another_program(tmp_path: Path) -> None:
     scanner = lay_out("torchrun", tmp_path)
-    for _ in range(process_scan.SETTLING_LOOKS):
+    for _ in range(process_scan.SETTLING_SCANS):
         by_pid(scanner)
     at = tmp_path / "proc/800"
     (at / "stat").write_text((at / "stat").read_text().replace("(python)", "(other) S) (x)"))
@@ -76,7 +76,7 @@ def test_a_process_that_becomes_another_program(tmp_path: Path) -> None:
     assert by_pid(scanner)[800].environ == {}
     (at / "cgroup").write_text("0::/moved\n")
     assert by_pid(scanner)[800].group == "/moved"
-    for _ in range(process_scan.SETTLING_LOOKS):
+    for _ in range(process_scan.SETTLING_SCANS):
         by_pid(scanner)
     (at / "stat").write_text((at / "stat").read_text().replace(" S 1 ", " S 7 "))
     assert by_pid(scanner)[800].parent == 7
@@ -114,9 +114,9 @@ def test_a_look_that_is_not_full_reads_what_is_new_and_of_each_user_so_much(
 ) -> None:
     scanner = lay_out("torchrun", tmp_path)
     write_process(tmp_path / "proc/2", 0, 0, "kthread")
-    for _ in range(process_scan.SETTLING_LOOKS):
+    for _ in range(process_scan.SETTLING_SCANS):
         by_pid(scanner)
-    monkeypatch.setattr(process_scan, "NEW_MOST", 2)
+    monkeypatch.setattr(process_scan, "MAX_NEW_PER_USER", 2)
     read: list[int] = []
     look = scanner._look
 

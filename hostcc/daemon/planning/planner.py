@@ -46,7 +46,7 @@ class Planner:
         self._enabled = config.enabled
         self._latest: deque[PlanResult] = deque(maxlen=KEPT_PLANS)
         if config.enabled:
-            malloc.keep()
+            malloc.set_trim_threshold()
 
     def __call__(self, view: ClusterView) -> Plan:
         """Return the plan of a view; an empty one where planning is not enabled.

@@ -136,7 +136,7 @@ class Planning:
         ):
             return
         self._released = of.digest
-        if len(made.plan.jobs) < malloc.MANY:
+        if len(made.plan.jobs) < malloc.KEEP_FROM_JOBS:
             self._release()
 
     def _weigh(self, made: PlanResult | None) -> None:
