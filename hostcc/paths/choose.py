@@ -1,4 +1,4 @@
-"""Which source port a flow is given.  Pure."""
+"""Chooses the source port of a flow.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def port_for(
     table: PathTable, path: str, free: Callable[[int], bool], first: int = FIRST_WIRE_PORT,
     last: int = LAST_WIRE_PORT,
 ) -> int:  # fmt: skip
-    """A source port of the reserved range that reaches the path and is free; 0: there is none.
+    """Find a free source port of the reserved range that reaches the path; 0: there is none.
 
     0 leaves the flow on ECMP: running out of ports never stops anything.
     """
@@ -29,7 +29,7 @@ def new_ports(
     table: PathTable, path: str, taken: frozenset[int], most: int, first: int = FIRST_WIRE_PORT,
     last: int = LAST_WIRE_PORT,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Ports for new connections to the table's destination, at most `most`."""
+    """List at most `most` ports for new connections to the table's destination."""
     for one in table.paths:
         if one.id == path:
             good = (p for p in one.ports if first <= p <= last and p not in taken)
@@ -38,7 +38,7 @@ def new_ports(
 
 
 def reserved(text: str, first: int, last: int) -> str:
-    """net.ipv4.ip_local_reserved_ports with a range added: the kernel never gives it out by itself.
+    """Add a range to net.ipv4.ip_local_reserved_ports: the kernel never gives it out by itself.
 
     `text` is the value as it is ("8080,9000-9010", or empty).  Raises InputError when it is
     something else.

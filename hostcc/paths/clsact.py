@@ -22,7 +22,7 @@ from hostcc.system.netlink import (
 INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3
 """Parents of filters at the two hooks (TC_H_MIN_INGRESS, TC_H_MIN_EGRESS)."""
 PRIORITY = 0xC1C0
-"""Of our filters: late and odd, so that it is nobody else's."""
+"""Priority of our filters: late and odd, so that nobody else has it."""
 _RTM_NEWQDISC, _RTM_NEWTFILTER, _RTM_DELTFILTER, _RTM_GETTFILTER = 36, 44, 45, 46
 _HANDLE, _ROOT = 0xFFFF0000, 0xFFFFFFF1  # TC_H_CLSACT (linux/pkt_sched.h)
 _BPF_FD, _BPF_NAME, _BPF_FLAGS, _BPF_ID = 6, 7, 8, 11

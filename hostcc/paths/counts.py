@@ -16,25 +16,28 @@ FIRST_PORT, LAST_PORT = 49152, 65535
 
 
 def expected_ports(paths: int) -> float:
-    """Mean number of ports until each of `paths` equal paths was seen: n H_n."""
+    """Compute the mean number of ports until each of `paths` equal paths was seen: n H_n."""
     return paths * math.fsum(1 / k for k in range(1, paths + 1))
 
 
 def missed_risk(paths: int, ports: int) -> float:
-    """Bound on the probability that `ports` ports which showed `paths` paths missed one."""
+    """Bound the probability that `ports` ports which showed `paths` paths missed one."""
     if paths <= 0:
         return 1.0
     return min(1.0, (paths + 1) * (paths / (paths + 1)) ** ports)
 
 
 def stop_after(paths: int, risk: float) -> int:
-    """Ports after which `paths` paths are taken for all, up to a probability of `risk`."""
+    """Compute the ports after which the risk that there are more than `paths` paths is below
+    `risk`."""
     if paths <= 0:
         return 1
     return math.ceil(math.log(risk / (paths + 1)) / math.log(paths / (paths + 1)))
 
 
 def candidate_ports() -> range:
-    """Ports in the order to try them: a good hash does not care, and an XOR sends n = 2^b
-    neighbours to n different paths."""
+    """Return ports in the order to try them.
+
+    In order: a good hash does not care, and an XOR sends n = 2^b neighbours to n different paths.
+    """
     return range(FIRST_PORT, LAST_PORT + 1)

@@ -1,4 +1,4 @@
-"""A path table as a drawing of characters.  Pure."""
+"""Draws a path table in characters.  Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hostcc.paths.search import Hops
 
 
 def drawing(src: str, dst: str, paths: Mapping[Hops, str]) -> str:
-    """Paths from left to right, one a line; what two lines share at both ends is drawn once.
+    """Draw paths from left to right, one a line; common hops at both ends are drawn once.
 
     `paths` maps hops to a path's label.
     """

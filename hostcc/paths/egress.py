@@ -1,7 +1,7 @@
-"""This host's own egress queues, a class for every level: the tc commands, made and undone.  Pure.
+"""This host's egress queues, a class for each level: tc commands that make and undo them.  Pure.
 
-The host's queue is where its own jobs meet first.  Only a device whose root qdisc is the kernel's
-default is touched: another one is an administrator's.
+The host's queue is the first in which its own jobs meet.  Only a device whose root qdisc is the
+kernel's default is changed: another one is an administrator's.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from hostcc.model import Change
 
 QUEUES = "egress-queues"
 MAJOR = 0xC1C
-"""Handle of our root qdisc: c1c:, so that it is known again."""
+"""Handle of our root qdisc, c1c:, by which a later agent recognises it."""
 DEFAULT_KINDS = frozenset({"noqueue", "pfifo_fast", "mq", "fq_codel", "fq"})
 MAX_CLASSES = 15
 _DEVICE = re.compile(r"[A-Za-z0-9._-]{1,15}\Z")
 
 
 class Queues(StrEnum):
-    """Which classes."""
+    """Queueing disciplines that serve levels."""
 
     HTB = "htb"
-    """Shares by weight, each may use what the others leave."""
+    """Shares by weight; each class may use what the others leave."""
     PRIO = "prio"
     ETS = "ets"
-    """Both: strictly one before the other."""
+    """Strict priority, like PRIO."""
 
 
 def commands(kind: Queues, device: str, tos: Sequence[int], rate_mbit: float = 0.0) -> list[str]:
-    """Lines for `tc -batch`.  `tos`: the ToS byte of each level, highest level first.
+    """Return lines for `tc -batch`.  `tos`: the ToS byte of each level, highest level first.
 
-    The last class is for whatever is not marked; HTB needs the device's rate.  Raises InputError.
+    The last class is for unmarked packets; HTB needs the device's rate.  Raises InputError.
     """
     if not _DEVICE.match(device):
         raise InputError(f"egress device: expected an interface name, got {device!r:.40}")
@@ -61,12 +61,12 @@ def commands(kind: Queues, device: str, tos: Sequence[int], rate_mbit: float = 0
 
 
 def undo(device: str) -> list[str]:
-    """Back to the kernel's default."""
+    """Return lines for `tc -batch` that restore the kernel's default."""
     return [f"qdisc del dev {device} root handle {MAJOR:x}:"]
 
 
 def change(kind: Queues, device: str, found: str, levels: int) -> Change:
-    """The change to journal; `found` is the kind of the root qdisc.  Raises InputError."""
+    """Make the change to journal; `found`: kind of the present root qdisc.  Raises InputError."""
     if found not in DEFAULT_KINDS:
         raise InputError(f"egress {device}: its root qdisc is {found}, which somebody chose")
     return Change(
@@ -81,7 +81,7 @@ def change(kind: Queues, device: str, found: str, levels: int) -> Change:
 
 
 def found(device: str) -> Change:
-    """Queues of an agent that is gone, which only their handle tells of."""
+    """Make the change for queues of an earlier agent, which are known by their handle only."""
     return Change(
         id=f"{QUEUES}:{device}",
         what=QUEUES,

@@ -75,7 +75,7 @@ class _RetiredPort:
     own: int
     ask: _PendingRequest | None
     until_s: float
-    """When nothing of it can be left, whoever answers or does not."""
+    """When it is retired whoever answers or does not."""
 
 
 class Sender:
@@ -97,17 +97,17 @@ class Sender:
         """Why a flow was not moved when it last should have been."""
 
     def active(self, flow: FlowKey) -> int:
-        """The port that a flow has on the wire; 0: its own."""
+        """Return the port that a flow has on the wire; 0: its own."""
         moved = self._moved.get(flow)
         return moved.active if moved else 0
 
     def moving(self, flow: FlowKey) -> bool:
-        """Whether a flow waits for a new port."""
+        """Check whether a flow waits for a new port."""
         moved = self._moved.get(flow)
         return moved is not None and moved.ask is not None and moved.ask.wire_port != moved.active
 
     def free(self, flow: FlowKey, wire_port: int) -> bool:
-        """Whether a flow may take a port: no other flow has it, or had it lately."""
+        """Check whether a flow may take a port: no other flow has it, or had it lately."""
         wire = flow.on_wire(wire_port)
         leaving = self._leaving.get(wire)
         if leaving is not None and leaving.own != flow.sport:
@@ -119,7 +119,7 @@ class Sender:
         )
 
     def move(self, flow: FlowKey, host: str, wire_port: int, now: float) -> list[Effect]:
-        """Begin to move a flow to a port that is `free`; nothing happens when it is there."""
+        """Begin to move a flow to a port that is `free`; does nothing when it has that port."""
         if self.active(flow) == wire_port or wire_port == flow.sport:
             return []
         full = len(self._moved) >= MAX_FLOWS and flow not in self._moved
@@ -134,7 +134,7 @@ class Sender:
         return effects + self._prepare(flow, moved, wire_port, now)
 
     def revert(self, flow: FlowKey, now: float) -> list[Effect]:
-        """Back to the socket's own port, at once: that needs nobody's consent."""
+        """Give a flow its socket's own port at once: that needs nobody's consent."""
         moved = self._moved.pop(flow, None)
         if moved is None:
             return []
@@ -145,12 +145,12 @@ class Sender:
         return effects
 
     def broken(self, flow: FlowKey, why: Broken, now: float) -> list[Effect]:
-        """The kernel has stopped rewriting a flow."""
+        """Record that the kernel has stopped rewriting a flow, and revert it."""
         self.refusals[flow] = f"stopped by the kernel: {why.name.lower()}"
         return self.revert(flow, now) or [Plain(flow)]
 
     def peer_gone(self, host: str, now: float) -> list[Effect]:
-        """The receiver's agent is gone: its flows go back to their own ports."""
+        """Give the flows to a host whose agent is gone their own ports."""
         effects: list[Effect] = []
         for flow in [flow for flow, moved in self._moved.items() if moved.host == host]:
             self.refusals[flow] = "the peer's agent is gone"
@@ -160,7 +160,7 @@ class Sender:
     def recover(
         self, flows: Iterable[FlowKey], guards: Iterable[tuple[FlowKey, int]], now: float
     ) -> list[Effect]:
-        """Begin anew after a crash, with what the kernel still holds: everything goes plain.
+        """Revert all flows that the kernel still rewrites, after a crash.
 
         `guards` are flows on the wire with their own ports.
         """
@@ -171,7 +171,7 @@ class Sender:
         return effects
 
     def heard(self, host: str, message: Message, now: float) -> list[Effect]:
-        """Take an answer; what answers nothing that waits is ignored."""
+        """Take an answer; one that answers nothing pending is ignored."""
         if isinstance(message, Ready | Refusal):
             for flow, moved in self._moved.items():
                 if moved.ask and moved.ask.stamp == message.stamp and moved.host == host:
@@ -188,7 +188,7 @@ class Sender:
         return []
 
     def tick(self, now: float) -> list[Effect]:
-        """Repeat what was not answered, renew what is active, let go what is over."""
+        """Repeat unanswered messages, renew active flows, finish retired ports."""
         effects: list[Effect] = []
         for flow, moved in list(self._moved.items()):
             effects += self._tick_moved(flow, moved, now)
@@ -312,7 +312,7 @@ class Receiver:
         self._known = {wire: _Translation(port, stamp) for wire, port, stamp in translations}
 
     def heard(self, host: str, message: Message) -> list[Effect]:
-        """Take a Prepare or a Release."""
+        """Take a Prepare or a Release; returns the effects."""
         if isinstance(message, Prepare):
             return self._prepare(host, message)
         if isinstance(message, Release):
@@ -320,7 +320,7 @@ class Receiver:
         return []
 
     def tick(self, idle_s: Mapping[FlowKey, float]) -> list[Effect]:
-        """Finish releases.  `idle_s`: what the kernel translates, and since when unused."""
+        """Finish releases.  `idle_s`: translated flow -> seconds since its last packet."""
         effects: list[Effect] = []
         for wire in [wire for wire in self._known if wire not in idle_s]:
             waiting = self._known.pop(wire).release
@@ -338,7 +338,7 @@ class Receiver:
         known = self._known.get(wire)
         why = ""
         if not self._allowed(host, flow):
-            why = "not a flow of yours to me"
+            why = "the flow is not between the requesting host and this one"
         elif known is not None and message.stamp < known.stamp:
             return [Send(host, StaleStamp(message.stamp, known.stamp))]
         elif known is not None and known.port != flow.sport:

@@ -1,4 +1,4 @@
-"""What senders and receivers of moved flows say, and what they want done.  Pure."""
+"""Messages between sender and receiver of a moved flow, and their effects.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stamp = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f:.]{0,45}\Z")]
 
 MAX_FLOWS = 4096
-"""Flows that a sender moves, and translations that a receiver takes on from one peer."""
+"""Flows that a sender moves, and translations that a receiver accepts from one peer."""
 
 
 class Broken(IntEnum):
@@ -34,7 +34,7 @@ class FlowKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     dport: Port
 
     def on_wire(self, port: int) -> FlowKey:
-        """The same with the source port that switches see."""
+        """Return the flow with the source port that switches see."""
         return FlowKey(self.src, self.dst, port, self.dport)
 
 
@@ -42,7 +42,7 @@ class FlowKey(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Prepare(msgspec.Struct, frozen=True, array_like=True, tag="p"):
-    """Give `flow` its port back when it arrives with `wire_port`."""
+    """Asks to give `flow` its port back when it arrives with `wire_port`."""
 
     stamp: Stamp
     flow: FlowKey
@@ -50,20 +50,20 @@ class Prepare(msgspec.Struct, frozen=True, array_like=True, tag="p"):
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True, tag="r"):
-    """Answers the Prepare of that stamp."""
+    """Answers the Prepare of that stamp: the translation is in force."""
 
     stamp: Stamp
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="n"):
-    """Answers the Prepare of that stamp."""
+    """Refuses the Prepare of that stamp."""
 
     stamp: Stamp
     why: Annotated[str, msgspec.Meta(pattern=r"^[ -~]{0,128}\Z")]
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag="x"):
-    """`wire` is no longer sent."""
+    """Says that `wire` is no longer sent."""
 
     stamp: Stamp
     wire: FlowKey
@@ -93,7 +93,7 @@ Message = Prepare | Ready | Refusal | Release | ReleaseDone | StaleStamp
 
 @dataclass(frozen=True)
 class Send:
-    """Tell a host."""
+    """Send a message to a host."""
 
     host: str
     message: Message
@@ -116,7 +116,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Unguard:
-    """Sender: nothing about this flow on the wire can come back any more."""
+    """Sender: no packet of this flow on the wire can return any more."""
 
     wire: FlowKey
 
@@ -142,18 +142,18 @@ Effect = Send | Rewrite | Plain | Unguard | Accept | Forget
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds."""
+    """Intervals of the exchange, seconds."""
 
     retry_s: float = 0.2
-    """Until a message is sent again; doubles each time, up to `renew_s`."""
+    """Time until a message is repeated; doubles each time, up to `renew_s`."""
     tries: int = 6
-    """Of a Prepare.  A Release is repeated until it is answered, or needs no answer any more."""
+    """Attempts of a Prepare.  A Release is repeated until it is answered, or has expired."""
     renew_s: float = 60.0
     lease_s: float = 200.0
-    """An active flow of which the receiver has not confirmed anything for so long is reverted."""
+    """An active flow is reverted when the receiver has confirmed nothing for this long."""
     drain_s: float = 1.0
     """Longer than a packet can be on its way."""
     quarantine_s: float = 2.0
-    """After a release, until its port may serve another flow."""
+    """Time after a release until its port may serve another flow."""
     keep_s: float = 900.0
-    """An unused translation lives as long as this, without any agent."""
+    """Life of an unused translation without any agent."""

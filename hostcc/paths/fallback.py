@@ -1,7 +1,7 @@
-"""When a moved flow goes back to ECMP.  Pure.
+"""Decides when a moved flow goes back to ECMP.  Pure.
 
-A path was chosen on what was known then.  It is left when the flow fares badly on it, when the
-plan is older than allowed, or when the peer's agent is gone; and not tried again at once.
+A flow leaves its path when its RTT or loss grows there, when the plan is older than allowed, or
+when the peer's agent is gone.  It is not moved again at once.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FallbackSettings:
-    """Thresholds."""
+    """Thresholds of the fall-back."""
 
     rtt_factor: float = 4.0
-    """Smoothed RTT over what is usual for the flow, for `bad_s` seconds."""
+    """Smoothed RTT over the flow's usual RTT, lasting `bad_s` seconds."""
     rtt_floor_s: float = 0.0
-    """And at least so much more: a queue that the flow fills by itself is no fault of its path."""
+    """Least excess of the RTT: a queue that the flow fills by itself is no fault of its path."""
     loss_share: float = 0.02
-    """Segments sent again, over those sent, more than usual."""
+    """Retransmitted segments over those sent, above the usual part."""
     bad_s: float = 1.0
     plan_age_s: float = 30.0
     again_s: float = 30.0
-    """After a fall back, until the flow may move again."""
+    """Time after a fall-back until the flow may move again."""
     least_segments: int = 100
-    """Between two looks; fewer say nothing about loss."""
+    """Segments between two samples; fewer say nothing about loss."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A moved flow as its host sees it; counters since the connection began."""
+    """A moved flow as its host measures it; counters since the connection began."""
 
     at_s: float
     srtt_s: float
     usual_rtt_s: float
-    """Its least RTT, or more where it was slower before it was moved; 0: unknown."""
+    """The flow's least RTT, or more where it was slower before the move; 0: unknown."""
     segments: int
     retransmitted: int
     usual_loss: float = 0.0
-    """Part of its segments that were sent again before it was moved."""
+    """Part of its segments that were retransmitted before it was moved."""
 
 
 class FlowWatch:
-    """One moved flow."""
+    """Fall-back state of one moved flow."""
 
     def __init__(self, settings: FallbackSettings | None = None) -> None:
         self._set = settings or FallbackSettings()
@@ -51,11 +51,11 @@ class FlowWatch:
         self._not_before = 0.0
 
     def may_move(self, now: float) -> bool:
-        """Whether it has stayed on ECMP for long enough."""
+        """Check whether it has stayed on ECMP for long enough."""
         return now >= self._not_before
 
     def judge(self, sample: Sample, plan_at_s: float, peer_alive: bool) -> str:
-        """Why the flow has to go back to ECMP, in words; empty: it need not."""
+        """Say why the flow has to go back to ECMP; empty: it need not."""
         why = self._reason(sample, plan_at_s, peer_alive)
         self._last = sample
         if why:

@@ -30,7 +30,7 @@ _Way = Annotated[tuple[Name, ...], msgspec.Meta(max_length=12)]
 
 
 class StageFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One choice on the way."""
+    """One choice on the way, [[fabric.stage]]."""
 
     function: Name
     ways: Annotated[tuple[_Way, ...], msgspec.Meta(min_length=1, max_length=256)]
@@ -38,7 +38,7 @@ class StageFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FabricFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The choices between two networks."""
+    """The choices between two networks, [[fabric]]."""
 
     src: Net
     dst: Net
@@ -46,13 +46,13 @@ class FabricFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HashFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of them; the first that fits counts."""
+    """All fabrics of the file; the first that fits counts."""
 
     fabric: Annotated[tuple[FabricFile, ...], msgspec.Meta(max_length=1024)] = ()
 
 
 class HashFileSource:
-    """A PathSource; the ends of a path are links of the hosts themselves."""
+    """A PathSource out of a file; a path begins and ends with links of the hosts."""
 
     def __init__(self, content: HashFile, ports: range, where: str = "hash file") -> None:
         self._rows = []
@@ -81,7 +81,7 @@ class HashFileSource:
 
 
 EPHEMERAL = range(32768, 61000)
-"""The kernel's usual ports of sockets: those that flows have before they are moved."""
+"""The kernel's usual source ports: those that flows have before they are moved."""
 
 
 def read(file: FilePath, ports: range) -> HashFileSource:

@@ -1,7 +1,7 @@
-"""Paths computed from the function that the switches hash by, where it is known.  Pure.
+"""Computes paths from the hash function of the switches, where it is known.  Pure.
 
-A fabric is a row of stages; each has a number of ways that its hash chooses among.  What a
-packet meets is the row of its choices, so the number of paths is the product.
+A fabric is a row of stages; in each the hash chooses one of several links.  A packet's path is
+the row of these choices, so the number of paths is the product.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _MAP_INFO = np.dtype(
 
 
 class Way(StrEnum):
-    """How programs are attached."""
+    """Mechanisms of attachment."""
 
     TCX = "tcx"
     CLSACT = "clsact"
@@ -54,11 +54,11 @@ class Attached:
     prog_id: int
     name: str
     handle: int = 0
-    """Of a clsact filter."""
+    """Handle of a clsact filter."""
 
 
 def attach(fd: int, ifindex: int, hook: str, name: str, way: Way | None = None) -> Way:
-    """Attach a loaded program in front of the others; None: tcx if possible, else clsact."""
+    """Attach a loaded program in front of the others; `way` None: tcx if possible, else clsact."""
     if way is not Way.CLSACT:
         try:
             what = f"cannot attach {name} to {hook} of device {ifindex}"
@@ -74,7 +74,7 @@ def attach(fd: int, ifindex: int, hook: str, name: str, way: Way | None = None) 
 
 
 def detach(ifindex: int, found: Attached) -> None:
-    """Detach one program; nothing happens when it is gone.  Raises BpfError."""
+    """Detach one program; does nothing when it is gone.  Raises BpfError."""
     try:
         if found.way is Way.TCX:
             fd = _prog_fd(found.prog_id)
@@ -90,7 +90,7 @@ def detach(ifindex: int, found: Attached) -> None:
 
 
 def attached(ifindex: int, hook: str, names: Sequence[str]) -> list[Attached]:
-    """Programs of these names at a hook, whoever attached them, in the order in which they run."""
+    """List programs of these names at a hook, whoever attached them, in the order of running."""
     found = [
         Attached(Way.TCX, hook, number, _prog_name(number)) for number in _query(ifindex, hook)
     ]
@@ -99,7 +99,7 @@ def attached(ifindex: int, hook: str, names: Sequence[str]) -> list[Attached]:
 
 
 def map_fds(prog_id: int) -> dict[str, tuple[int, tuple[int, int, int]]]:
-    """Maps of a program: name -> (descriptor, (key bytes, value bytes, entries)).
+    """Open the maps of a program: name -> (descriptor, (key bytes, value bytes, entries)).
 
     The caller closes the descriptors.
     """

@@ -1,4 +1,4 @@
-"""Hear of this host's own links going up and down (rtnetlink), without polling."""
+"""Reports changes of this host's links and routes (rtnetlink), without polling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LinkEvents:
         return self._sock.fileno()
 
     def read(self) -> tuple[str, ...]:
-        """Take what has happened since, each kind once: hints for refresh.Refresh."""
+        """Return the changes since the last call, each kind once: hints for refresh.Refresh."""
         kinds: dict[str, None] = {}
         while True:
             try:

@@ -1,7 +1,7 @@
-"""The kernel side of marking: programs of mark.bpf.c on jobs' cgroups, and walks over sockets.
+"""Marks sockets in the kernel: programs of mark.bpf.c on jobs' cgroups, and walks over sockets.
 
-Links are held by descriptors of this process: when it dies nothing new is marked.  What is
-marked already keeps its mark until `clear`, or until whoever was given `remains` takes it away.
+Links are held by descriptors of this process: after its death nothing new is marked.  A marked
+socket keeps its mark until `clear`, or until the holder of `remains` removes it.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ CGROUP_PROGRAMS = (
 
 @dataclass(frozen=True)
 class JobMark:
-    """What a job's sockets get."""
+    """What sockets of a job get."""
 
     tos: int | None = None
-    """DSCP << 2; None: as it is."""
+    """DSCP << 2; None: unchanged."""
     force: bool = False
-    """Also where the application has set one."""
+    """Mark also where the application has set a mark."""
     pace_bps: float | None = None
-    """Bytes per second of each connection."""
+    """Pace of each connection, bytes per second."""
     clamp_packets: int | None = None
     """Upper bound of each connection's window."""
     stray: int = 0
-    """DSCP << 2 that an agent which died has left on sockets; 0: none.  Those are ours."""
+    """DSCP << 2 that a dead agent has left on sockets, which count as ours; 0: none."""
 
 
 @dataclass(frozen=True)
 class WalkResult:
-    """What a walk over existing sockets came to."""
+    """Counts of a walk over existing sockets."""
 
     seen: int
     set: int
     foreign: int
-    """Left alone: marked by their application."""
+    """Sockets left alone: their application has marked them."""
     failed: int
 
 
@@ -76,7 +76,7 @@ class MarkKernel(Closing):
             stack.pop_all()
 
     def set_job(self, slot: int, mark: JobMark | None) -> None:
-        """What new sockets of a job get from now on; `walk` brings it to existing ones."""
+        """Set what new sockets of a job get; `walk` applies it to existing ones."""
         conf = np.zeros((), self._confs.value_dtype)
         if mark is not None:
             flags = {
@@ -109,19 +109,22 @@ class MarkKernel(Closing):
         self._links[slot, cgroup] = links
 
     def detach(self, slot: int, cgroup: Path) -> None:
-        """Mark no more new sockets of one of a job's directories."""
+        """Stop marking new sockets of one of a job's directories."""
         for link in self._links.pop((slot, cgroup), []):
             link.close()
 
     def attached(self, slot: int, cgroup: Path) -> bool:
-        """Whether the programs are still there."""
+        """Check whether the programs are still attached."""
         links = self._links.get((slot, cgroup), [])
         return bool(links) and all(link.alive for link in links)
 
     @property
     def remains(self) -> tuple[int, int, int, int]:
-        """What another process needs to take all marks away: the descriptors of the table of
-        jobs and of the walk over sockets; the table's length and the bytes of an entry."""
+        """Return what another process needs to remove all marks.
+
+        Descriptors of the table of jobs and of the walk over sockets, the table's length, the bytes
+        of an entry.
+        """
         size = self._confs.value_dtype.itemsize
         return self._confs.fd, self._iterator.link.fd, self._confs.max_entries, size
 
@@ -148,7 +151,7 @@ class MarkKernel(Closing):
             self._cgroups.update(key, slot)
 
     def walk(self, netns: Sequence[Path | None]) -> WalkResult:
-        """Bring the jobs' marks, paces and bounds to existing TCP sockets of namespaces."""
+        """Apply jobs' marks, paces and bounds to existing TCP sockets of namespaces."""
         self._walks.update(0, (0, 0, 0, 0))
         for where in netns:
             in_netns(where, self._iterator.read)
@@ -156,7 +159,7 @@ class MarkKernel(Closing):
         return WalkResult(*(int(done[name]) for name in ("seen", "set", "foreign", "failed")))
 
     def clear(self, netns: Sequence[Path | None]) -> WalkResult:
-        """Give every TCP socket back what it had before."""
+        """Give every TCP socket back the mark that it had before."""
         for slot in range(1, self._confs.max_entries):
             value = self._confs.lookup(slot)
             if int(value["flags"]):

@@ -20,7 +20,7 @@ from enum import Enum
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
 ROCE_PORT = 4791
 MAX_QUOTED_TTL = 1
-"""In an answer that says that the TTL ended: 1 as it came, 0 as it was to go on."""
+"""Quoted TTL of an answer that says that it ended: 1 as it came, or 0 after the decrement."""
 _V4 = struct.Struct("!BBHHHBBH4s4s")
 _V6 = struct.Struct("!IHBB16s16s")
 _TCP = struct.Struct("!HHIIBBHHH")
@@ -45,23 +45,23 @@ class Target:
     flow_label: int = 0
     """IPv6 only."""
     by_label: bool = False
-    """IPv6 only: a probe's source port is its flow label, too, for switches that hash that."""
+    """IPv6 only: a probe's source port is also its flow label, for switches that hash that."""
 
     @property
     def ipv6(self) -> bool:
-        """The family."""
+        """Whether the addresses are IPv6."""
         return ":" in self.dst
 
 
 class Kind(Enum):
-    """What an answer says."""
+    """Kinds of answers."""
 
     HOP = "hop"
     """The probe's TTL ended at the answering router."""
     REACHED = "reached"
-    """It arrived."""
+    """The probe reached the destination."""
     REFUSED = "refused"
-    """A router will not pass it on."""
+    """A router refused to forward the probe."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class Reply:
     port: int
     """Source port of the probe; 0: it was an echo request."""
     ttl: int = 0
-    """Left of the probe's, as quoted; 0 where nothing is quoted."""
+    """TTL of the probe as quoted; 0 where nothing is quoted."""
 
 
 def probe(target: Target, port: int, ttl: int, token: int) -> bytes:
-    """A whole packet; `token` (at most MAX_TOKEN) comes back in the answer."""
+    """Make a whole packet; `token` (32 bits, neither half 0) comes back in the answer."""
     src, dst = _packed(target.src), _packed(target.dst)
     if target.protocol == TCP:
         head = (port, target.dst_port, token, 0, 5 << 4, 0, 0)
@@ -91,7 +91,7 @@ def probe(target: Target, port: int, ttl: int, token: int) -> bytes:
 
 
 def echo(target: Target, ttl: int, token: int) -> bytes:
-    """An echo request to the target: a host answers it, so it tells how far away it is."""
+    """Make an echo request to the target: its answer tells how far away the host is."""
     src, dst = _packed(target.src), _packed(target.dst)
     kind, protocol = (_ECHO_REQUEST6, ICMP6) if target.ipv6 else (_ECHO_REQUEST, ICMP)
     own = token >> 16, token & 0xFFFF
@@ -102,7 +102,7 @@ def echo(target: Target, ttl: int, token: int) -> bytes:
 
 
 def parse_reply(target: Target, responder: str, message: bytes) -> Reply | None:
-    """An ICMP message (without the IP header that carried it); None: not about our probes."""
+    """Parse an ICMP message (without IP header); None: it does not answer our probes."""
     if len(message) < 8:
         return None
     kind, code, _, ident, sequence = _ECHO.unpack_from(message)
@@ -125,7 +125,7 @@ def parse_reply(target: Target, responder: str, message: bytes) -> Reply | None:
 
 
 def checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """Compute the Internet checksum (RFC 1071)."""
     if len(data) % 2:
         data += b"\0"
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))

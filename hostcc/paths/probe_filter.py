@@ -1,7 +1,7 @@
-"""A classic BPF program that lets through only what may answer the probes of one search.  Pure.
+"""Makes a classic BPF program that passes only possible answers to one search's probes.  Pure.
 
-Whoever floods a host with ICMP messages would fill the socket, and take the processor, before any
-of them is looked at; so the kernel compares the upper half of the token (hostcc.paths.packets).
+Somebody who floods a host with ICMP messages would fill the socket, and take the processor, before
+any of them is parsed; so the kernel compares the upper half of the token (hostcc.paths.packets).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ALL = 0xFFFF
 
 
 def program(target: Target, prefix: int) -> list[Instruction]:
-    """Accepts echo replies and quoted packets with these 16 bits.
+    """Make a filter that accepts echo replies and quoted packets with these 16 bits.
 
     It sees IPv4 packets from their header on, ICMPv6 messages without one.
     """
@@ -55,5 +55,5 @@ def program(target: Target, prefix: int) -> list[Instruction]:
 
 
 def encoded(instructions: list[Instruction]) -> bytes:
-    """As the kernel takes them: an array of struct sock_filter."""
+    """Encode a filter for the kernel: an array of struct sock_filter."""
     return b"".join(struct.pack("=HBBI", *one) for one in instructions)

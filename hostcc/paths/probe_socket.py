@@ -1,4 +1,4 @@
-"""Raw sockets that send probes and hear the answers; needs CAP_NET_RAW."""
+"""Raw sockets that send probes and receive the answers; needs CAP_NET_RAW."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BURST = 512
 
 
 class ProbeSocket(Closing):
-    """Sends to one target and hears about it.  A context manager.
+    """Sends to one target and receives its answers.  A context manager.
 
     It belongs to the network namespace of the thread that makes it.  Raises HostccError.
     """
@@ -64,11 +64,11 @@ class ProbeSocket(Closing):
             raise HostccError(f"probing {self.target.dst}: {error.strerror}") from None
 
     def wait(self, seconds: float) -> None:
-        """Until something arrives, or for so long."""
+        """Wait until an answer arrives, at most so many seconds."""
         select.select([self._in], [], [], max(0.0, seconds))
 
     def replies(self) -> list[Reply]:
-        """All answers that have arrived."""
+        """Return all answers that have arrived."""
         found = []
         for _ in range(_BURST):
             try:
@@ -110,7 +110,7 @@ class ProbeSocket(Closing):
 
 
 def source_address(dst: str) -> str:
-    """The address that this host sends to `dst` from.  Raises InputError, HostccError."""
+    """Find the address that this host sends to `dst` from.  Raises InputError, HostccError."""
     try:
         wanted = ipaddress.ip_address(dst)
     except ValueError:
@@ -127,5 +127,5 @@ def source_address(dst: str) -> str:
 
 
 def now() -> float:
-    """The clock of searches."""
+    """Read the clock of searches, seconds."""
     return time.monotonic()

@@ -1,4 +1,4 @@
-"""Run a search against the network."""
+"""Runs a search against the network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def search(
     *,
     limit_s: float = 60.0,
 ) -> SearchResult:
-    """All paths to the target, for at most `limit_s` seconds.
+    """Search all paths to the target, for at most `limit_s` seconds.
 
     Blocks; runs in the network namespace of the calling thread.  Raises HostccError.
     """

@@ -1,8 +1,8 @@
-"""Keeping a path table fresh: when to look again, and how closely.  Pure.
+"""Decides when to probe a destination again, and in which detail.  Pure.
 
-In the background one port of every path is asked again from time to time (a spot check, a
-few packets).  A full search follows when that shows a change, when the host says that
-something changed (a link of its own went down), or when the table is old.
+From time to time a spot check probes one port of every path, a few packets.  A full search follows
+when that shows a change, when the host reports one (a link of its own went down), or when the
+table is old.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hostcc.paths.search import SearchResult, SearchSettings, differ
 
 
 class ProbeDetail(Enum):
-    """How closely."""
+    """How much a probe covers."""
 
     NOT = "not yet"
     SPOT = "spot check"
@@ -24,25 +24,25 @@ class ProbeDetail(Enum):
 
 @dataclass(frozen=True)
 class RefreshSettings:
-    """How fresh."""
+    """Intervals and thresholds of refreshing."""
 
     spot_s: float = 10.0
     full_s: float = 600.0
     again_s: float = 2.0
-    """At least so long between two full searches, however much changes."""
+    """Least time between two full searches, however much changes."""
     rtt_factor: float = 5.0
-    """A jump of the latency: so many times the least seen of the path ..."""
+    """A jump of the latency: this many times the least seen of the path ..."""
     rtt_floor_s: float = 0.002
-    """... and at least so much more."""
+    """... and at least this much more."""
 
 
 def spot_ports(found: SearchResult) -> tuple[int, ...]:
-    """One port of every path."""
+    """Pick one port of every path."""
     return tuple(ports[0] for ports in found.paths.values())
 
 
 def spot_settings(base: SearchSettings, paths: int) -> SearchSettings:
-    """Settings for a search that asks exactly the given ports at every hop."""
+    """Make settings for a search that probes exactly the given ports at every hop."""
     return SearchSettings(
         risk=0.0,
         max_ports=max(1, paths),
@@ -50,14 +50,14 @@ def spot_settings(base: SearchSettings, paths: int) -> SearchSettings:
         per_hop_pps=base.per_hop_pps,
         timeout_s=base.timeout_s,
         attempts=base.attempts,
-        recheck=base.recheck,
+        full_probe_every=base.full_probe_every,
         parallel=base.parallel,
         silent_end=base.silent_end,
     )
 
 
 def changes(before: SearchResult, spot: SearchResult, settings: RefreshSettings) -> tuple[str, ...]:
-    """What a spot check found different, in words; empty: nothing."""
+    """Say what a spot check found different; empty: nothing."""
     seen = []
     for hops, ports in before.paths.items():
         port = ports[0]
@@ -78,7 +78,7 @@ def changes(before: SearchResult, spot: SearchResult, settings: RefreshSettings)
 
 
 class Refresh:
-    """When to look at one destination again; times in seconds of one clock."""
+    """Refresh state of one destination; times in seconds of one clock."""
 
     def __init__(self, settings: RefreshSettings | None = None) -> None:
         self._set = settings or RefreshSettings()
@@ -89,7 +89,7 @@ class Refresh:
         """Why a full search is due; empty: none is."""
 
     def due(self, now: float) -> ProbeDetail:
-        """What to do now."""
+        """Say what to do now."""
         if self.found is None:
             return ProbeDetail.FULL
         if now - self._full_at >= self._set.full_s:
@@ -99,15 +99,15 @@ class Refresh:
         return ProbeDetail.SPOT if now - self._spot_at >= self._set.spot_s else ProbeDetail.NOT
 
     def searched(self, found: SearchResult, now: float) -> None:
-        """A full search has ended."""
+        """Record that a full search has ended."""
         self.found, self._full_at, self._spot_at, self.reasons = found, now, now, ()
 
     def spotted(self, spot: SearchResult, now: float) -> None:
-        """A spot check has ended."""
+        """Record that a spot check has ended."""
         self._spot_at = now
         if self.found is not None:
             self.reasons = self.reasons or changes(self.found, spot, self._set)
 
     def hint(self, reasons: Iterable[str]) -> None:
-        """Something that makes the table doubtful: a link down, flows that lose packets."""
+        """Record a reason to doubt the table: a link down, flows that lose packets."""
         self.reasons = (*self.reasons, *reasons)[:16]

@@ -15,7 +15,7 @@ SYSCTL = Path("/proc/sys/net/ipv4/ip_local_reserved_ports")
 
 
 def read() -> str:
-    """The value as it is.  Raises HostccError."""
+    """Read the present value.  Raises HostccError."""
     try:
         return SYSCTL.read_text().strip()
     except OSError as error:
@@ -23,7 +23,7 @@ def read() -> str:
 
 
 def write(text: str) -> None:
-    """Set it.  Raises HostccError."""
+    """Set the value.  Raises HostccError."""
     try:
         SYSCTL.write_text(text + "\n")
     except OSError as error:
@@ -31,11 +31,11 @@ def write(text: str) -> None:
 
 
 def planned(first: int, last: int) -> tuple[str, str]:
-    """(As it is, as it should be) for a Change; nothing is written.  Raises HostccError."""
+    """Return (present value, wanted value) for a Change; writes nothing.  Raises HostccError."""
     now = read()
     return now, choose.reserved(now, first, last)
 
 
 def in_use(first: int, last: int) -> set[int]:
-    """Ports of the range that sockets have already: not to be used on the wire."""
+    """List ports of the range that sockets have already: they must not be used on the wire."""
     return sockdiag.local_ports(first, last)

@@ -28,12 +28,12 @@ Hops = tuple[str, ...]
 SILENT = "*"
 VERIFIED_PORTS = 4
 SLOWEST_S = 1.3
-"""Routers that answer at all answer once a second (Linux's default)."""
+"""Longest interval between two answers of a router: Linux's default is one a second."""
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How to search."""
+    """Limits and rates of a search."""
 
     risk: float = 0.01
     """Accepted probability of missing a path, all being equally likely; 0: try every port."""
@@ -43,9 +43,9 @@ class SearchSettings:
     """Probes per second that end at one hop, until answers fail to come."""
     timeout_s: float = 0.5
     attempts: int = 5
-    """Of one probe, the first one included."""
-    recheck: int = 8
-    """Every so manieth port is asked at every hop, too."""
+    """Attempts of one probe, the first one included."""
+    full_probe_every: int = 8
+    """Probe every n-th port at every hop, to find differences at hops that seem shared."""
     parallel: int = 4
     """Ports under way at a time."""
     silent_end: int = 3
@@ -59,7 +59,7 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class Probe:
-    """Something to send."""
+    """One probe to send."""
 
     token: int
     ttl: int
@@ -69,16 +69,16 @@ class Probe:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search came to."""
+    """Outcome of a search."""
 
     ports: dict[int, Hops]
-    """Source port -> the way that it takes, by order of probing."""
+    """Source port -> its path, in the order of probing."""
     distance: int
     """Hops to the destination, itself included; 0: unknown."""
     probes: int
     """Packets sent."""
     lost: int
-    """Of which remained without an answer."""
+    """Packets that remained without an answer."""
     missed_risk: float
     """Bound on the probability that there is another path."""
     answered: float
@@ -88,7 +88,7 @@ class SearchResult:
     rtt_s: dict[Hops, float]
     """Least time to the last answering hop of a path."""
     unconfirmed: int = 0
-    """Answers to nothing that was asked, and routers that no second answer bore out."""
+    """Unsolicited answers, and routers that no second answer confirmed."""
 
     @property
     def paths(self) -> dict[Hops, tuple[int, ...]]:
@@ -105,7 +105,7 @@ class SearchResult:
 
 
 class Search:
-    """See the module's text.  `ports` is what may be tried, in order."""
+    """One search (see the module).  `ports`: source ports to try, in order."""
 
     def __init__(
         self, ports: Iterable[int], settings: SearchSettings | None = None, *, rng: Random
@@ -138,11 +138,11 @@ class Search:
 
     @property
     def done(self) -> bool:
-        """Nothing is left to send or to wait for."""
+        """Whether nothing is left to send or to wait for."""
         return self._verified and not (self._queue or self._flying or self._under_way)
 
     def due(self, now: float) -> list[Probe]:
-        """What to send now, `now` in seconds of any clock that only grows."""
+        """Return the probes to send at `now`, seconds of any clock that only grows."""
         self._expire(now)
         self._fill()
         out: list[Probe] = []
@@ -161,13 +161,13 @@ class Search:
         return out
 
     def wake(self, now: float) -> float:
-        """When to call `due` again, if nothing is heard before."""
+        """Return when to call `due` again if no answer arrives before."""
         times = [self._depth(ttl).next_s for _, ttl, _ in self._queue]
         times += [sent + self._set.timeout_s for *_, sent in self._flying.values()]
         return max(now, min(times, default=now))
 
     def heard(self, reply: Reply, now: float) -> None:
-        """Take an answer.  What nobody asked for is ignored."""
+        """Take an answer; unsolicited ones are ignored."""
         flying = self._flying.get(reply.token)
         if flying is None or flying[0] != reply.port or reply.ttl > flying[1]:
             self._unasked += 1
@@ -203,7 +203,7 @@ class Search:
         self._met(port, ttl, reply.responder, now - sent)
 
     def result(self) -> SearchResult:
-        """What is known so far."""
+        """Return what is known so far."""
         told = {port: self._hops(entry) for port, entry in self._complete.items()}
         ways = told_apart(Counter(told.values()))
         known = sum(hop != SILENT for hops in told.values() for hop in hops)
@@ -268,7 +268,9 @@ class Search:
                 self._exhausted = True
                 break
             self._tried += 1
-            whole = self._tried <= self._set.whole_ports or not self._tried % self._set.recheck
+            whole = (
+                self._tried <= self._set.whole_ports or not self._tried % self._set.full_probe_every
+            )
             self._under_way[number] = Port(number, whole)
             self._settle(number)
         if not (self._under_way or self._verified):
@@ -430,7 +432,7 @@ class Search:
 
 
 def differ(one: Hops, other: Hops) -> bool:
-    """Whether two ways are certainly not the same: different routers answered at one distance."""
+    """Check whether two paths certainly differ: different routers answered at one distance."""
     return any(
         here != there and SILENT not in (here, there)
         for here, there in zip(one, other, strict=False)
@@ -438,9 +440,9 @@ def differ(one: Hops, other: Hops) -> bool:
 
 
 def told_apart(ports: Mapping[Hops, int]) -> set[Hops]:
-    """Ways that certainly differ from each other, of those that so many ports showed.
+    """Return the paths that certainly differ; `ports`: path -> how many ports showed it.
 
-    One on which hops are silent may be another's, whose answers were lost: that one counts.
+    A path with silent hops may be another one whose answers were lost: that one counts.
     """
     apart: list[Hops] = []
     for hops in sorted(ports, key=lambda hops: (hops.count(SILENT), -ports[hops], hops)):

@@ -1,4 +1,4 @@
-"""What a search remembers of a distance and of a source port."""
+"""State of a search for each distance and each source port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hostcc.paths.packets import Kind
 
 MIN_ANSWERS = 2
-"""Until a router, a distance or an end is believed."""
+"""Answers until a router, a distance or an end is believed."""
 
 
 @dataclass
@@ -22,21 +22,21 @@ class Depth:
     silent: bool = False
     """Nobody has ever answered there."""
     unanswered: int = 0
-    """Ports that gave up there although others get answers."""
+    """Ports given up there although others get answers."""
     claims: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    """Router of a single answer -> the port that met it and the time that it took."""
+    """Router of a single answer -> (port that met it, round-trip time)."""
     said: Counter[tuple[bool, Kind]] = field(default_factory=Counter)
-    """(Asked by echo?, what the answer says) -> how often."""
+    """(Asked by echo?, kind of answer) -> how often."""
 
     def agreed(self, *, echo: bool, kind: Kind) -> bool:
-        """Count an answer; whether as many say so as are needed to believe it."""
+        """Count an answer; returns whether it was given often enough to be believed."""
         self.said[echo, kind] += 1
         return self.said[echo, kind] >= MIN_ANSWERS
 
 
 @dataclass
 class Port:
-    """One source port under way."""
+    """One source port whose path is being probed."""
 
     number: int
     whole: bool

@@ -1,8 +1,8 @@
-"""What holding a flow to its share of a link comes to: a pace or a bound of its window.  Pure.
+"""Holds a flow to its share of a link, by a pace or by a bound of its window.  Pure.
 
 A window of rate times RTT carries the rate; a pace spreads it evenly.  Both only hold back: they
-never give a flow more than congestion control would.  Which share:
-hostcc.daemon.marking.rate_shares.
+never give a flow more than congestion control would.  hostcc.daemon.marking.rate_shares chooses
+the shares.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from hostcc.paths.marking import JobMark
 
 MAX_PACE_BPS = (1 << 32) - 2
 """bpf_setsockopt takes 32 bits: 4.29 GB/s a connection."""
-LEAST_WINDOW = 4
+MIN_WINDOW_PACKETS = 4
 
 
 class Hold(StrEnum):
-    """How a flow is held to its share."""
+    """Means of holding a flow to its share."""
 
     OFF = "off"
     PACE = "pace"
@@ -40,5 +40,5 @@ def held(mark: JobMark, how: Hold, job_bps: float, flows: int, rtt_s: float, mss
         return JobMark(mark.tos, mark.force, share, None)
     if rtt_s <= 0 or mss <= 0:
         return mark
-    window = max(LEAST_WINDOW, math.ceil(share * rtt_s / mss))
+    window = max(MIN_WINDOW_PACKETS, math.ceil(share * rtt_s / mss))
     return JobMark(mark.tos, mark.force, None, window)

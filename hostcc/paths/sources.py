@@ -1,7 +1,7 @@
-"""Where path tables come from that are not probed: one interface, three sources.
+"""Sources of path tables other than probing: one interface, three sources.
 
-`StaticSource` asks a file, `hash_model.HashSource` the switches' hash function,
-`telemetry.TelemetrySource` records of in-band telemetry.  Probing is search.Search.
+`StaticSource` reads a file, `hash_model.HashSource` computes the switches' hash function,
+`telemetry.TelemetrySource` has records of in-band telemetry.  search.Search probes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ PROTOCOLS = {"tcp": packets.TCP, "udp": packets.UDP}
 
 
 class PathSource(Protocol):
-    """Something that knows paths."""
+    """A source of path tables."""
 
     def table(self, target: Target) -> PathTable | None:
-        """The paths of a target's flows; None when this source knows nothing of it."""
+        """Return the paths of a target's flows; None when this source does not know them."""
 
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
@@ -102,7 +102,7 @@ class StaticSource:
 
 
 def network(text: str, where: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """An address or network.  Raises InputError."""
+    """Parse an address or network.  Raises InputError."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The kernel side of moving flows: maps and programs of steer.bpf.c on this host's devices.
+"""Moves flows in the kernel: maps and programs of steer.bpf.c on this host's devices.
 
-Everything here is idempotent and says nothing about when: that is exchange.py's business.
+All of it is idempotent; exchange.py decides when.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class OutgoingFlow:
 
 @dataclass(frozen=True)
 class IncomingFlow:
-    """What arrives with a port on the wire, and the port that it is given back."""
+    """A flow that arrives with a port on the wire, and the port that it is given back."""
 
     wire: FlowKey
     port: int
     packets: int
     stamp: int
-    """Of the message that asked for it."""
+    """Stamp of the message that asked for it."""
     idle_s: float
 
 
@@ -71,8 +71,8 @@ class SteerKernel:
     """Programs on the devices of one network namespace; raises BpfError.
 
     `stale_s`: without `beat` for so long nothing leaves rewritten.  `keep_s`: what arrives is
-    translated until it has been unused for so long.  Programs and tables outlive this object
-    unless `remove` is called; `close` lets go of them only.
+    translated until it has been unused for so long.  Programs and tables outlive this object unless
+    `remove` is called; `close` releases descriptors only.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SteerKernel:
         self._conf.update(0, (time.monotonic_ns(), *self._times))
 
     def check(self) -> list[str]:
-        """Hooks that somebody else has emptied, in words."""
+        """Name the hooks that somebody else has emptied."""
         missing = []
         for name, ifindex in self._devices.items():
             for hook, program in PROGRAMS.items():
@@ -120,13 +120,13 @@ class SteerKernel:
         return missing
 
     def remove(self) -> None:
-        """Detach from all devices and let go: flows are as their sockets make them."""
+        """Detach from all devices and close: flows leave as their sockets make them."""
         for ifindex in self._devices.values():
             self._here(partial(_detach_all, ifindex))
         self.close()
 
     def close(self) -> None:
-        """Let go; programs on devices stay, those on cgroups do not."""
+        """Close; programs on devices stay, those on cgroups do not."""
         for cgroup in list(self._links):
             self.detach_connect(cgroup)
         self._object.close()
@@ -163,7 +163,7 @@ class SteerKernel:
         self._out.delete(_key(wire))
 
     def leaving(self) -> list[OutgoingFlow]:
-        """All flows that leave rewritten, or would."""
+        """List all flows that leave rewritten, or would."""
         keys, values = self._out.lookup_batch()
         wanted = (self._enum("STEER_REWRITE"), self._enum("STEER_LABEL"))
         return [
@@ -176,7 +176,7 @@ class SteerKernel:
         ]  # fmt: skip
 
     def guards(self) -> list[tuple[FlowKey, int]]:
-        """Flows on the wire that are guarded, with their own ports."""
+        """List the guarded flows on the wire, with their own ports."""
         keys, values = self._out.lookup_batch()
         guard = self._enum("STEER_GUARD")
         return [
@@ -188,15 +188,15 @@ class SteerKernel:
     # Receiver
 
     def accept(self, wire: FlowKey, port: int, stamp: int) -> None:
-        """Give back its own port to what arrives with `wire`; again: it is still wanted."""
+        """Translate what arrives with `wire` to its own port; again: renew that."""
         self._in.update(_key(wire), (time.monotonic_ns(), 0, stamp, 0, port, 0))
 
     def forget(self, wire: FlowKey) -> None:
-        """Stop translating."""
+        """Stop translating a flow."""
         self._in.delete(_key(wire))
 
     def arriving(self) -> list[IncomingFlow]:
-        """All translations in force."""
+        """List all translations in force."""
         keys, values = self._in.lookup_batch()
         now = time.monotonic_ns()
         return [
@@ -218,12 +218,13 @@ class SteerKernel:
             os.close(fd)
 
     def detach_connect(self, cgroup: Path) -> None:
-        """Choose ports there no longer."""
+        """Stop choosing source ports there."""
         for link in self._links.pop(cgroup, ()):
             link.close()
 
     def set_ports(self, dst: str, dst_port: int, ports: Iterable[int]) -> None:
-        """Source ports for new connections to a destination (port 0: any); none: the kernel's."""
+        """Set the source ports of new connections to a destination (port 0: any); none: the
+        kernel's."""
         key = (_packed(dst), dst_port, 0)
         most = self._binds.value_dtype["port"].shape[0]
         chosen = list(ports)[:most]
@@ -234,18 +235,21 @@ class SteerKernel:
         self._binds.update(key, (len(chosen), 0, 0, 0, padded))
 
     def bound(self, dst: str, dst_port: int = 0) -> tuple[int, int]:
-        """(Connections that got a port of the list, those that did not) since set_ports."""
+        """Count connections since set_ports: (with a port of the list, without)."""
         value = self._binds.lookup((_packed(dst), dst_port, 0))
         return (0, 0) if value is None else (int(value["bound"]), int(value["failed"]))
 
     def strays(self) -> dict[str, int]:
-        """Packets of strangers that ended nothing: resets and SYNs that fit no flow, and
-        fitting resets above the limit of STEER_RESETS a second."""
+        """Count packets of strangers that ended nothing.
+
+        Resets and SYNs that fit no flow, and fitting resets above the limit of STEER_RESETS a
+        second.
+        """
         value = self._strays.lookup(0)
         return {name: int(value[name]) for name in ("resets", "syns", "over")}
 
     def program_stats(self) -> Any:
-        """Runs and time of the programs; see bpf.stats."""
+        """Read runs and time of the programs; see bpf.loader.stats."""
         return self._object.program_stats()
 
     # Inside
@@ -288,7 +292,7 @@ class SteerKernel:
 
 
 def remove_all(devices: Sequence[str], netns: Path | None = None) -> None:
-    """What `hostcc rollback` does: detach whatever any agent left on these devices."""
+    """Detach what any agent left on these devices, as `hostcc rollback` does."""
     for name in devices:
         in_netns(netns, partial(_detach_named, name))
 

@@ -1,4 +1,4 @@
-"""Carries out what the exchange decides, on this host's kernel: the adapter between them."""
+"""Carries out the effects of the exchange on this host's kernel."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from hostcc.paths.exchange_types import (
 from hostcc.paths.steer_kernel import SteerKernel
 
 MAX_MESSAGE_BYTES = 512
-KEPT = 1000
-"""Moves whose times are kept."""
+KEPT_MOVE_TIMES = 1000
+"""Latest moves of which the duration is kept."""
 Post = Callable[[str, bytes], None]
-"""Hand a message to the transport: host, bytes."""
+"""Hands a message to the transport: host, bytes."""
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class Steering:
-    """Both ends of this host.  Begins with every flow on its own port.
+    """Sender and receiver of this host.  Begins with every flow on its own port.
 
     `host_of` names the host that has an address, "" for none; `mine` says which are ours.
     Methods raise BpfError when the kernel refuses; what was under way is then reverted.
@@ -66,7 +66,7 @@ class Steering:
         self._labels: dict[FlowKey, int] = {}
         # Flows that are being moved, and since when.
         self._asked: dict[FlowKey, float] = {}
-        self._moves: deque[float] = deque(maxlen=KEPT)
+        self._moves: deque[float] = deque(maxlen=KEPT_MOVE_TIMES)
         # Nanoseconds since the epoch exceed every stamp of an earlier agent of this host, unless
         # its clock was set back; peers say so then.
         self.sender = Sender(time.time_ns(), host_of, timing)
@@ -82,7 +82,7 @@ class Steering:
         self._do(left)
 
     def move(self, flow: FlowKey, host: str, wire_port: int) -> None:
-        """Begin to move a flow of ours; `sender.refusals` says why when it does not move."""
+        """Begin to move a flow of ours; `sender.refusals` says why one does not move."""
         if self.by_label(flow):
             self.relabel(flow, wire_port)
             return
@@ -95,35 +95,35 @@ class Steering:
         self._labels[flow] = label
 
     def revert(self, flow: FlowKey) -> None:
-        """Back to the socket's own port or label; also when a connection has ended."""
+        """Give a flow its socket's own port or label; also when its connection has ended."""
         self._asked.pop(flow, None)
         self._labels.pop(flow, None)
         self._do(self.sender.revert(flow, self._now()) or [Plain(flow)])
 
     def by_label(self, flow: FlowKey) -> bool:
-        """Whether a flow is moved by its flow label."""
+        """Check whether a flow is moved by its flow label."""
         return self._by_label and ":" in flow.src
 
     def active(self, flow: FlowKey) -> int:
-        """The port or label that a flow of ours leaves with; 0: its own."""
+        """Return the port or label that a flow of ours leaves with; 0: its own."""
         return self._labels.get(flow, 0) or self.sender.active(flow)
 
     def free(self, flow: FlowKey, port: int) -> bool:
-        """Whether a flow may leave with this port; labels are nobody's own."""
+        """Check whether a flow may leave with this port; labels are always free."""
         return self.by_label(flow) or self.sender.free(flow, port)
 
     def peer_gone(self, host: str) -> None:
-        """The agent of a host has died or left."""
+        """Revert the flows to a host whose agent has died or left."""
         self._do(self.sender.peer_gone(host, self._now()))
 
     def heard(self, host: str, data: bytes) -> None:
-        """Take a message of a host.  Raises InputError for what is none."""
+        """Take a message of a host.  Raises InputError for an invalid one."""
         message = decode(data)
         self._do(self.receiver.heard(host, message))
         self._do(self.sender.heard(host, message, self._now()))
 
     def tick(self) -> None:
-        """Some times a second: heartbeat, repetitions, what the kernel has stopped."""
+        """Write the heartbeat, repeat messages, revert flows that the kernel has stopped."""
         self._kernel.beat()
         now = self._now()
         for one in self._kernel.leaving():
@@ -135,13 +135,15 @@ class Steering:
         self._do(self.receiver.tick({one.wire: one.idle_s for one in self._kernel.arriving()}))
 
     def revert_all(self) -> None:
-        """Before a stop in good order: every flow on its own port, every release asked for."""
+        """Revert every flow and ask for every release, before an orderly stop."""
         for one in self._kernel.leaving():
             self.revert(one.flow)
 
     def move_times(self) -> dict[str, float]:
-        """p50 and p99 of the seconds from `move` until a flow was rewritten, of the latest
-        moves; empty before the first."""
+        """Return p50 and p99 of the seconds from `move` to rewriting, of the latest moves.
+
+        Empty before the first.
+        """
         ordered, count = sorted(self._moves), len(self._moves)
         if not count:
             return {}
@@ -175,7 +177,7 @@ class Steering:
 
 
 def decode(data: bytes) -> Message:
-    """A message of a peer.  Raises InputError."""
+    """Decode a message of a peer.  Raises InputError."""
     try:
         if len(data) > MAX_MESSAGE_BYTES:
             raise InputError(f"steering message: expected at most {MAX_MESSAGE_BYTES} bytes")

@@ -1,4 +1,4 @@
-"""From what a probe found to a PathTable, whose links have the same names on every host.  Pure."""
+"""Makes a PathTable of a probe's result; links have the same names on every host.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hostcc.paths.search import SILENT, Hops, SearchResult
 
 
 class LinkNames(StrEnum):
-    """What a router's answers are sent from, and so what they tell."""
+    """Source addresses of a router's answers, by which links are named."""
 
     INTERFACE = "interface"
     """The interface that the probe came in by: its address names the link."""
@@ -20,7 +20,7 @@ class LinkNames(StrEnum):
 
 
 def path_id(links: tuple[str, ...]) -> str:
-    """A short name that depends on the way only, so it survives the next probe."""
+    """Name a path by its links only, so that the name survives the next probe."""
     return hashlib.blake2s("\0".join(links).encode(), digest_size=4).hexdigest()
 
 
@@ -30,7 +30,7 @@ def links_of(
     hops: Hops,
     names: LinkNames = LinkNames.INTERFACE,
 ) -> tuple[str, ...]:
-    """Directed links along `hops`: "SRC>", then ">ADDRESS" or "A>B", at last ">DST".
+    """Name the directed links along `hops`: "SRC>", then ">ADDRESS" or "A>B", at last ">DST".
 
     A link at a router that never answers is known to this pair only, so it is never taken for
     shared.
@@ -53,7 +53,7 @@ def table_of(
     at: float,
     names: LinkNames = LinkNames.INTERFACE,
 ) -> PathTable:
-    """The table of hops -> source ports, paths in the order of their ids."""
+    """Make the table of hops -> source ports, paths in the order of their ids."""
     paths = []
     for hops, ports in ways.items():
         links = links_of(src, dst, hops, names)
@@ -62,5 +62,5 @@ def table_of(
 
 
 def probed_table(src: str, dst: str, found: SearchResult, at: float) -> PathTable:
-    """The table of a search; empty where packets of one port take several ways."""
+    """Make the table of a search; empty where packets of one port take several paths."""
     return table_of(src, dst, {} if found.sprayed else found.paths, at)

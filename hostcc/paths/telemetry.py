@@ -1,4 +1,4 @@
-"""Paths from in-band network telemetry, as a collector writes it down.
+"""Reads paths from in-band network telemetry, as a collector writes it down.
 
 One JSON object a line, in a file that grows or in datagrams to a UNIX socket (at most 64 KiB and
 1,000 lines each):
@@ -32,11 +32,11 @@ MAX_LINE_BYTES = 8192
 MAX_DATAGRAM_BYTES = 1 << 16
 MAX_DATAGRAM_LINES = 1000
 MAX_HELD_BYTES = 64 << 20
-"""Of all records that are kept, as they lie in memory: some 50,000 of six hops."""
+"""Memory of all records that are kept: some 50,000 of six hops."""
 MAX_READ_BYTES = 4 << 20
-"""Of a file at one visit: the rest is for the next."""
-AHEAD_S = 60.0
-"""A record may be so much newer than the host's clock."""
+"""Bytes of a file read at once: the rest is for the next time."""
+MAX_AHEAD_S = 60.0
+"""A record may be this much newer than the host's clock."""
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Name = Annotated[str, msgspec.Meta(pattern=rf"^{VISIBLE}{{1,64}}\Z")]
@@ -60,7 +60,7 @@ _Key = tuple[bytes, bytes, int, int]
 
 
 class TelemetrySource:
-    """A PathSource fed with records.  Any thread may call; nobody waits for more than a record."""
+    """A PathSource of records.  Any thread may call; nobody waits for more than a record."""
 
     def __init__(self) -> None:
         self._flows: dict[_Key, dict[int, Report]] = {}
@@ -76,12 +76,14 @@ class TelemetrySource:
         self._rest = b""
 
     def __len__(self) -> int:
-        """Records that are kept."""
+        """Count the records that are kept."""
         return sum(map(len, list(self._flows.values())))
 
     def feed(self, data: bytes, most: int | None = None) -> int:
-        """Take whole lines, at most so many, and how many there were; what is no record is counted
-        and passed over."""
+        """Take whole lines, at most `most`; returns how many there were.
+
+        Invalid records are counted and skipped.
+        """
         lines = data.splitlines()
         for line in lines[:most]:
             if not line.strip():
@@ -97,7 +99,7 @@ class TelemetrySource:
         return min(len(lines), most or len(lines))
 
     def read_file(self, path: Path) -> None:
-        """Take what was added to a file since the last visit.  Raises HostccError."""
+        """Take what was added to a file since the last call.  Raises HostccError."""
         with self._reading:
             try:
                 data = self._added(path)
@@ -120,7 +122,7 @@ class TelemetrySource:
         return data
 
     def read_socket(self, sock: socket.socket) -> int:
-        """Take a datagram that waits in a socket that does not block; its lines, 0: none waits."""
+        """Take a datagram of a non-blocking socket; returns its lines, 0: none waits."""
         try:
             data = sock.recv(MAX_DATAGRAM_BYTES)
         except OSError:
@@ -128,8 +130,8 @@ class TelemetrySource:
         return max(1, self.feed(data, MAX_DATAGRAM_LINES))
 
     def forget(self, now: float, max_age_s: float = 600.0) -> None:
-        """Drop what is too old or from the future, `now` in seconds since the epoch."""
-        first, last = now - max_age_s, now + AHEAD_S
+        """Drop records that are too old or from the future; `now`: seconds since the epoch."""
+        first, last = now - max_age_s, now + MAX_AHEAD_S
         for key in list(self._flows):
             with self._lock:
                 ports = self._flows.get(key, {})
@@ -139,7 +141,7 @@ class TelemetrySource:
                     self._flows.pop(key, None)
 
     def table(self, target: Target) -> PathTable | None:
-        """See sources.PathSource."""
+        """Return the paths of a target; see sources.PathSource."""
         key = (_packed(target.src), _packed(target.dst), target.protocol, target.dst_port)
         with self._lock:
             reports = dict(self._flows.get(key, {}))

@@ -25,7 +25,7 @@ from hostcc.mltcp.params import Mode
 from hostcc.model import ClusterView, Flow, PathTable
 from hostcc.model import Path as Way
 from hostcc.paths.marking import JobMark
-from hostcc.paths.shares import LEAST_WINDOW, Hold
+from hostcc.paths.shares import MIN_WINDOW_PACKETS, Hold
 from hostcc.schedule.problem import build
 from tests.daemon.planning.made import ToyPlans
 from tests.daemon.profiling.hosts import OWN, ToyHost
@@ -137,7 +137,7 @@ def test_by_a_window_of_the_least_round_trip(tmp_path: Path) -> None:
     world.rtt(80_000)  # a queue has built up: the bound stays
     assert world.over({}, 2 * AGAIN_S)["x"] == JobMark(clamp_packets=20)
     world.rtt(10)
-    assert world.over({}, 3 * AGAIN_S)["x"] == JobMark(clamp_packets=LEAST_WINDOW)
+    assert world.over({}, 3 * AGAIN_S)["x"] == JobMark(clamp_packets=MIN_WINDOW_PACKETS)
     assert shown(JobMark(clamp_packets=4)) == {"window_packets": 4}
 
 
