@@ -1,7 +1,7 @@
-"""Jobs that nobody started with `hostcc run`: looked for now and then, and managed like others.
+"""Discovery of jobs that were not started with `hostcc run`; the agent manages them like others.
 
-Anybody can say that a process is a job's: so nobody has more of what there is little of than the
-quota lets them have, nobody waits for a crowd of somebody else's, and nor does the loop.
+Any user can claim that a process belongs to a job.  So each user's claims are bounded by a quota,
+claims of different users are served in turn, and the loop handles a few at a time.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from hostcc.system.slices import at_once, in_slices
 
 log = get_logger("discovery")
 
-SHARE, SHARE_FULL = 100.0, 500.0
-"""A look takes at most the first-manieth part of the time, full ones the second-manieth."""
-SELDOM_S = 60.0
-"""But there is one so often, seconds."""
-MOVED_MOST = 64
-"""Processes of a job that are moved at one look."""
-TOGETHER = 16
+MAX_TIME_FRACTION, MAX_TIME_FRACTION_FULL = 1 / 100, 1 / 500
+"""Scans take at most this share of wall time, and full ones the second: after a long scan the next
+comes later..."""
+MAX_INTERVAL_S = 60.0
+"""...but after so many seconds at the latest."""
+MAX_MOVED_PER_SCAN = 64
+"""Processes of one job that are moved after one scan, at most."""
+REGISTRATIONS_PER_WRITE = 16
 """Registrations that are put on disk together."""
-SHOWN = 16
-"""Users whose claims were refused that status names."""
+MAX_SHOWN_USERS = 16
+"""Users with refused claims that `status` names, at most."""
 BUSY_GROUP = "its processes share a cgroup with others', whose limits they would leave"
 
 
@@ -69,7 +70,7 @@ class Discovery:
         self._told: dict[str, str] = {}
         self._clock = clock
         self._cost_s = self._look_s = 0.0
-        """Processor time of the last look that was not full, and of the last one."""
+        """Processor time of the last scan that was not full, and of the last one, seconds."""
         self._full_due_s = 0.0
         self._complete = True
         self._refused: tuple[Refused, ...] = ()
@@ -78,9 +79,9 @@ class Discovery:
 
     @property
     def every_s(self) -> float:
-        """As configured, and more where a look is expensive."""
+        """Seconds between scans: as configured, and more where a scan is expensive."""
         asked = self._host.config.discover.every_s
-        return max(asked, min(SHARE * self._cost_s, SELDOM_S))
+        return max(asked, min(self._cost_s / MAX_TIME_FRACTION, MAX_INTERVAL_S))
 
     def disabled_reason(self) -> str:
         """Configured away?"""
@@ -128,7 +129,7 @@ class Discovery:
             "complete": self._complete,
             "look_s": self._look_s,
             "unmanaged": dict(self._seen.unmanaged),
-            "refused": [asdict(one) for one in self._refused[:SHOWN]],
+            "refused": [asdict(one) for one in self._refused[:MAX_SHOWN_USERS]],
             "claims_refused": claims,
             "waiting": self._waiting,
         }
@@ -142,7 +143,8 @@ class Discovery:
         found = find(within(snapshot, inside), rules)
         cost_s = self._look_s = time.thread_time() - began
         if full:
-            self._full_due_s = self._clock() + min(SHARE_FULL * cost_s, SELDOM_S)
+            wait_s = min(cost_s / MAX_TIME_FRACTION_FULL, MAX_INTERVAL_S)
+            self._full_due_s = self._clock() + wait_s
         else:
             self._cost_s = cost_s
         return found
@@ -156,7 +158,7 @@ class Discovery:
         fresh.sort(key=lambda claim: claim[0] not in before)
         admission = admit(fresh, held, self._host.config.quota())
         self._refused = admission.refused
-        for one in admission.refused[:SHOWN]:
+        for one in admission.refused[:MAX_SHOWN_USERS]:
             if self._rarely.due(one.uid):
                 log.warning("claims refused", uid=one.uid, claims=one.claims, reason=one.why)
         names = {*admission.admitted, *there}
@@ -220,17 +222,19 @@ class Discovery:
         """Move processes without a cgroup of their own into one for their job: of each user so
         many, the first of every job first."""
         ranked = [
-            (rank, one, ref) for one in those for rank, ref in enumerate(one.loose[:MOVED_MOST])
+            (rank, one, ref)
+            for one in those
+            for rank, ref in enumerate(one.loose[:MAX_MOVED_PER_SCAN])
         ]
         ranked.sort(key=lambda entry: entry[0])
         quota = Quota(sys.maxsize, self._host.config.agent.per_uid, 0)
         claims = (((one, ref), one.owner) for _, one, ref in ranked)
         admitted = admit(claims, {}, quota).admitted
         self._waiting = sum(len(one.loose) for one in those) - len(admitted)
-        for at in range(0, len(admitted), TOGETHER):
+        for at in range(0, len(admitted), REGISTRATIONS_PER_WRITE):
             batch = [
                 Claim(one.id, ref.pid, _why(one), owner=one.owner)
-                for one, ref in admitted[at : at + TOGETHER]
+                for one, ref in admitted[at : at + REGISTRATIONS_PER_WRITE]
                 if self._is_loose(ref)
             ]
             try:

@@ -14,7 +14,7 @@ from hostcc.measure.gpu.poller import Driver, Poller
 from hostcc.measure.work import Interval, attribute
 from hostcc.model import Difference
 
-KEPT = 1200
+MAX_INTERVALS = 1200
 """Intervals kept per job: two minutes in steps of 0.1 s."""
 TICK_S = 1.0
 STALLED = "the NVIDIA driver does not answer"
@@ -69,8 +69,8 @@ class Gpus:
         for sample in samples:
             self._gpus = len(sample.readings)
             for job, interval in attribute(sample.readings, whose).items():
-                self._kept.setdefault(job, deque(maxlen=KEPT)).append(interval)
-        oldest = time.monotonic() - KEPT * self._interval_s
+                self._kept.setdefault(job, deque(maxlen=MAX_INTERVALS)).append(interval)
+        oldest = time.monotonic() - MAX_INTERVALS * self._interval_s
         for job in [job for job, kept in self._kept.items() if kept[-1].end_s < oldest]:
             del self._kept[job]
 

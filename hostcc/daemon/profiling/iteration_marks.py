@@ -1,4 +1,4 @@
-"""Iteration boundaries that jobs tell of their own accord; nothing depends on them."""
+"""Iteration marks: boundaries that jobs report themselves; nothing depends on them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hostcc.model import Difference
 log = get_logger("marks")
 
 TICK_S = 1.0
-MOST = 512
-"""Messages that are looked at in a turn: each costs some files of /proc, and anybody may send."""
+MESSAGES_PER_TICK = 512
+"""Messages that are handled in a tick: each costs some files of /proc, and any user may send."""
 
 
 class MarkListener:
@@ -51,7 +51,7 @@ class MarkListener:
         )
         self._receiver, self._over = receiver, 0
         self._inode = self._found()
-        self._thread = MarkThread(receiver, MOST)
+        self._thread = MarkThread(receiver, MESSAGES_PER_TICK)
 
     async def tick(self) -> None:
         """Read what was written."""

@@ -1,4 +1,4 @@
-"""Takes messages off the marks socket, where nobody waits for it."""
+"""A thread that takes messages off the marks socket, because that may block."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hostcc.log import get_logger
 from hostcc.measure.marks import MarkReceiver, MarkRequest
 
 log = get_logger("marks")
-END_S = 1.0
-"""For the thread to end in; one that a sender holds up ends when he lets it."""
+THREAD_END_S = 1.0
+"""Seconds that the thread has to end; one that a sender holds up ends when the sender lets it."""
 
 
 class MarkThread:
@@ -44,7 +44,7 @@ class MarkThread:
             self._ended = True
             self._changed.notify()
         os.eventfd_write(self._wake, 1)
-        self._thread.join(END_S)
+        self._thread.join(THREAD_END_S)
         if self._thread.is_alive():
             log.warning("a sender of marks holds up their thread: left behind")
         else:

@@ -22,9 +22,8 @@ Identify = Callable[[Path], int]
 """The id of a cgroup, 0 when it is gone."""
 
 
-LINGER = 8
-"""Calls of `sync`, at most one for each reading, after which the slot of a job that ended is
-forgotten."""
+SLOT_LINGER_SYNCS = 8
+"""Calls of `sync`, at most one for each reading, after which the slot of an ended job is free."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +242,7 @@ class Metering:
         gone = {slot for slot, name in self._jobs.items() if name not in live}
         self._ended = {slot: self._ended.get(slot, 0) + 1 for slot in gone}
         for slot, calls in list(self._ended.items()):
-            if calls > LINGER:
+            if calls > SLOT_LINGER_SYNCS:
                 del self._jobs[slot], self._ended[slot]
 
     def _attach(self, group: Path, job: LiveJob) -> None:

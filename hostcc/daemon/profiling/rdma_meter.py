@@ -26,8 +26,8 @@ log = get_logger("rdma")
 TICK_S = 0.05
 BIN_NS = 1 << 26
 """67 ms: the kernel keeps counters for some milliseconds, and reading them costs."""
-WHOSE_S = 10.0
-"""Between looks whose queue pairs there are, seconds."""
+OWNER_SCAN_S = 10.0
+"""Between scans for the owners of queue pairs, seconds."""
 Key = tuple[str, int]
 """Device, port."""
 
@@ -91,7 +91,7 @@ class Rdma:
         """Read; close bins that are over; now and then ask whose they are."""
         now_ns = self._clock_ns()
         if now_ns >= self._whose_due_ns:
-            self._whose_due_ns = now_ns + int(WHOSE_S * 1e9)
+            self._whose_due_ns = now_ns + int(OWNER_SCAN_S * 1e9)
             await self._ask_whose()
         read = {(one.device, one.port): one.read() for one in self._files}
         self._close_bins(now_ns // BIN_NS)

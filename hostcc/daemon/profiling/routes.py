@@ -16,8 +16,8 @@ from hostcc.measure.meter import RX, TX
 from hostcc.measure.profile import Link
 from hostcc.measure.series import ByteSeries
 
-ASKED = 64
-"""Destinations of a job whose way is looked up, those with most bytes."""
+MAX_DESTINATIONS = 64
+"""Destinations of a job whose routes are looked up at most, those with most bytes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def answers(questions: Sequence[Question]) -> dict[str, dict[Address, Route]]:
             found.update(_each(several))
             continue
         for one in several:
-            found[one.job] = {to: ways[to] for to in one.to[:ASKED] if to in ways}
+            found[one.job] = {to: ways[to] for to in one.to[:MAX_DESTINATIONS] if to in ways}
     return found
 
 
@@ -76,7 +76,7 @@ def _ways(questions: Sequence[Question]) -> dict[Address, Route]:
     """Of all that are sent from one network namespace."""
     netns = questions[0].netns
     by_index = {link.index: link for link in links.links(netns)}
-    wanted = dict.fromkeys(to for one in questions for to in one.to[:ASKED])
+    wanted = dict.fromkeys(to for one in questions for to in one.to[:MAX_DESTINATIONS])
     ways = {}
     for to, index in links.carriers(wanted, netns).items():
         link = by_index.get(index) if index is not None else None

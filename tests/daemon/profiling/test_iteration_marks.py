@@ -10,7 +10,7 @@ import pytest
 
 from hostcc.config.schema import Config
 from hostcc.config.sections.measure import MarksConfig
-from hostcc.daemon.profiling.iteration_marks import MOST, MarkListener
+from hostcc.daemon.profiling.iteration_marks import MESSAGES_PER_TICK, MarkListener
 from hostcc.errors import HostccError
 from hostcc.mark import HELLO
 from hostcc.measure.discover.owners import Owners
@@ -48,9 +48,9 @@ def test_a_flood_is_looked_at_in_parts(tmp_path: Path) -> None:
         part = MarkListener(host, Owners)
         part.start()
         try:
-            await until_refused(part, address, MOST)
+            await until_refused(part, address, MESSAGES_PER_TICK)
             await part.tick()
-            await until_refused(part, address, 2 * MOST)
+            await until_refused(part, address, 2 * MESSAGES_PER_TICK)
             assert part.verify() == []
         finally:
             part.stop()

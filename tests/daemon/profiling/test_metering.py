@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.daemon.profiling.live_jobs import LiveJob
-from hostcc.daemon.profiling.metering import LINGER, JobReading, Metering
+from hostcc.daemon.profiling.metering import SLOT_LINGER_SYNCS, JobReading, Metering
 from hostcc.limits import MAX_JOBS
 from hostcc.measure.cells import chained
 from hostcc.measure.destinations import DESTINATION
@@ -130,7 +130,7 @@ def test_a_slot_keeps_its_name_until_its_bytes_are_read(world: World) -> None:
     world.sync()
     assert world.meter.attached == {}
     assert "a" in world.metering.read().jobs
-    for _ in range(LINGER + 1):
+    for _ in range(SLOT_LINGER_SYNCS + 1):
         world.sync()
     assert world.metering.read().jobs == {}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.daemon.profiling.routes import ASKED, Question, Route, answers
+from hostcc.daemon.profiling.routes import MAX_DESTINATIONS, Question, Route, answers
 from hostcc.measure import links
 from hostcc.measure.destinations import Address
 
@@ -70,6 +70,6 @@ def test_one_that_goes_takes_none_of_the_others_with_it(
 
 def test_of_many_destinations_some_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel(monkeypatch)
-    many = tuple(ip_address(f"198.18.1.{number}") for number in range(ASKED + 9))
-    assert len(answers([Question("a", None, many)])["a"]) == ASKED
-    assert kernel.asked == [(None, ASKED)]
+    many = tuple(ip_address(f"198.18.1.{number}") for number in range(MAX_DESTINATIONS + 9))
+    assert len(answers([Question("a", None, many)])["a"]) == MAX_DESTINATIONS
+    assert kernel.asked == [(None, MAX_DESTINATIONS)]

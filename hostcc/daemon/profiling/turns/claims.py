@@ -1,4 +1,7 @@
-"""What live hosts say of jobs that wait to be profiled: which, and what each shares.  Pure."""
+"""Which jobs wait to be profiled, and which hosts and links they share, from gossiped records.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from hostcc.coord.core.payloads import (
 )
 from hostcc.coord.core.record_checker import CheckedRecord, Slot
 
-Said = Mapping[str, Mapping[Slot, CheckedRecord]]
+MemberRecords = Mapping[str, Mapping[Slot, CheckedRecord]]
 """Member -> its records."""
 
 
@@ -29,34 +32,34 @@ class Claim:
     turn: bool = False
     """Whether it is being profiled."""
     again: bool = False
-    """Whether it was before."""
+    """Whether it has been before."""
     places: frozenset[str] = frozenset()
-    """Hosts that it is on, and links (after a `/`) that it uses; those who share one wait."""
+    """Hosts that it is on, and links (after a `/`) that it uses: jobs that share one take turns."""
 
 
 @dataclass(frozen=True)
 class ClaimSnapshot:
-    """Everything of this at one moment."""
+    """All claims at one moment."""
 
     claims: Mapping[str, Claim] = field(default_factory=dict)
-    """Job -> what others say of it."""
+    """Job -> its claim, from the other hosts' records."""
     places: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Of each job that waits here (Claim.places)."""
     crowded: frozenset[str] = frozenset()
     """Those that share a host or a link with any other job."""
 
 
-def gather(said: Said, own: str, waiting: Collection[str]) -> ClaimSnapshot:
-    """What others than `own` say of turns, and where those jobs are and the ones that are
+def gather(records_of: MemberRecords, own: str, waiting: Collection[str]) -> ClaimSnapshot:
+    """The claims of other hosts than `own`, and the places of their jobs and of those that are
     `waiting` here."""
     claims: dict[str, Claim] = {}
-    for job, told in _waiting(said, own):
+    for job, told in _waiting(records_of, own):
         before = claims.get(job, Claim())
         claims[job] = Claim(before.turn or told.turn, before.again or told.again)
     if not claims and not waiting:
         return ClaimSnapshot()
     places: dict[str, set[str]] = {job: {own} for job in waiting}
-    for writer, records in said.items():
+    for writer, records in records_of.items():
         for (kind, job), held in records.items():
             content = held.content
             if kind == WAITING or (kind == PROFILE and isinstance(content, Profile)):
@@ -73,24 +76,24 @@ def gather(said: Said, own: str, waiting: Collection[str]) -> ClaimSnapshot:
 
 
 def with_own(
-    heard: ClaimSnapshot, own: str, said: Mapping[str, ProfilingClaim], live: Collection[str]
+    snapshot: ClaimSnapshot, own: str, claimed: Mapping[str, ProfilingClaim], live: Collection[str]
 ) -> dict[str, Claim]:
-    """The claims of everybody, with those of this host (`own`) as it says them now.
+    """The claims of all hosts, with those of this host (`own`) as they are now.
 
     `live`: the jobs that are here, whether they wait or not.
     """
-    claims = dict(heard.claims)
+    claims = dict(snapshot.claims)
     for job in live:
-        mine = said.get(job)
+        mine = claimed.get(job)
         if mine is not None or job in claims:
             theirs, mine = claims.get(job, Claim()), mine or ProfilingClaim(turn=False)
-            places = heard.places.get(job, frozenset()) | theirs.places | {own}
+            places = snapshot.places.get(job, frozenset()) | theirs.places | {own}
             claims[job] = Claim(theirs.turn or mine.turn, theirs.again or mine.again, places)
     return claims
 
 
-def _waiting(said: Said, own: str) -> Iterator[tuple[str, ProfilingClaim]]:
-    for writer, records in said.items():
+def _waiting(records_of: MemberRecords, own: str) -> Iterator[tuple[str, ProfilingClaim]]:
+    for writer, records in records_of.items():
         if writer != own:
             for (kind, job), held in records.items():
                 if kind == WAITING and isinstance(held.content, ProfilingClaim):
@@ -98,7 +101,8 @@ def _waiting(said: Said, own: str) -> Iterator[tuple[str, ProfilingClaim]]:
 
 
 def _used(records: Mapping[Slot, CheckedRecord], flows: Flows) -> Iterator[str]:
-    """Where flows go, and the links of their paths; of all they could take where none is said."""
+    """Destinations of flows, and the links of their paths: of all that are possible
+    where none is known."""
     for flow in flows.flows:
         yield flow.dst
         held = records.get((PATHS, flow.dst))

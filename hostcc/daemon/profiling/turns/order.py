@@ -1,9 +1,9 @@
-"""Who may be profiled, of jobs on many hosts: never two at once that share a host or a link.  Pure.
+"""The order in which jobs on many hosts are profiled: never two at once that share a host or a
+link.  Pure.
 
-Every host works this out of the same records, so they come to the same without asking.  Of the
-jobs that share something those that are being profiled go on, then those that have never been,
-and between equals a lot decides that is the same everywhere.  Nobody is waited for who does not
-do what it is waited for.
+Every host works it out from the same records, so all come to the same order.  Of jobs that share
+something, one that is being profiled goes on, then one that never was goes first; between equals a
+hash of the name decides.  A job that misses its deadline forfeits its turn.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from hostcc.daemon.profiling.turns.claims import Claim
 from hostcc.daemon.profiling.turns.local import RemoteTurns, tie_break_hash
 
 SETTLE_S = 4.0
-"""A job that is next waits for so long, so that a record that is on its way is heard first."""
+"""The next job waits for so long, seconds, so that records on their way arrive first."""
 GRACE_S = 10.0
-"""A turn that has lasted so much longer than the longest, and one that does not begin for so long,
-hold back nobody: whoever said so does not act."""
+"""A turn is forfeited when it lasts longer than the longest, or begins later than it could, by so
+many seconds: its host does not act."""
 
 
 class Stage(Enum):
     """How far a job has come."""
 
     BEHIND = "behind"
-    """Another one that it shares something with comes first."""
+    """A job that it shares a host or a link with goes first."""
     NEXT = "next"
     TURN = "turn"
 
@@ -40,17 +40,17 @@ class Place:
     since_s: float
     """By this host's clock."""
     seen: bool = True
-    """Whether this host was listening when that began."""
+    """Whether this host read the records when that began."""
 
 
 def follow(
     last: Mapping[str, Place] | None, claims: Mapping[str, Claim], now_s: float, longest_s: float
 ) -> dict[str, Place]:
-    """Where every job is now; `last`: where they were, None when nobody has listened yet."""
+    """Where every job is now; `last`: where they were, None before the first read."""
     before = {} if last is None else last
     firsts: dict[str, tuple[bool, bool, bytes, str]] = {}
     for job, claim in claims.items():
-        if not _stuck(before.get(job), claim, now_s, longest_s):
+        if not _forfeited(before.get(job), claim, now_s, longest_s):
             for place in claim.places:
                 firsts[place] = min(firsts.get(place, _rank(job, claim)), _rank(job, claim))
     found = {}
@@ -66,7 +66,7 @@ def follow(
 
 
 def others(places: Mapping[str, Place], now_s: float, longest_s: float) -> RemoteTurns:
-    """What the hosts' jobs have to heed."""
+    """Which jobs have to wait, and whose turn it is elsewhere."""
     return RemoteTurns(
         behind=frozenset(
             job
@@ -82,15 +82,15 @@ def others(places: Mapping[str, Place], now_s: float, longest_s: float) -> Remot
     )
 
 
-def _stuck(place: Place | None, claim: Claim, now_s: float, longest_s: float) -> bool:
-    """Whether nobody is to wait for a job as long as this is all that is said of it."""
+def _forfeited(place: Place | None, claim: Claim, now_s: float, longest_s: float) -> bool:
+    """Whether a job has forfeited its turn, and its claim is still the same."""
     if place is None or (place.stage is Stage.TURN) != claim.turn:
         return False
     return _over(place, now_s, longest_s)
 
 
 def _over(place: Place, now_s: float, longest_s: float) -> bool:
-    """Whether something should have happened to it long ago."""
+    """Whether its deadline has passed."""
     if place.stage is Stage.BEHIND:
         return False
     due_s = longest_s if place.stage is Stage.TURN else SETTLE_S

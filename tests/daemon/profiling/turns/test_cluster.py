@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from hostcc.coord.core.payloads import WAITING, ProfilingClaim
-from hostcc.daemon.profiling.turns.cluster import SELDOM_S, ClusterTurns
+from hostcc.daemon.profiling.turns import cluster
+from hostcc.daemon.profiling.turns.cluster import READ_IDLE_S, ClusterTurns
 from hostcc.daemon.profiling.turns.local import RemoteTurns, tie_break_hash
 from hostcc.daemon.profiling.turns.order import SETTLE_S
 from tests.coord.members import until
@@ -28,11 +28,15 @@ class Agent:
         self.host, self.now_s = host, 100.0
         self.elsewhere = ClusterTurns(host.cluster)
 
-    async def heed(self, own: dict[str, ProfilingClaim], after_s: float = SELDOM_S) -> RemoteTurns:
+    async def heed(
+        self, own: dict[str, ProfilingClaim], after_s: float = READ_IDLE_S
+    ) -> RemoteTurns:
         self.now_s += after_s
         self.elsewhere.tell(own)
         self.elsewhere.heed(own, own, self.now_s, LONGEST)
-        await asyncio.sleep(0.02)
+        reading = self.elsewhere.__dict__["_reading"]
+        if reading is not None:
+            await reading
         return self.elsewhere.heed(own, own, self.now_s, LONGEST)
 
 
@@ -40,6 +44,11 @@ def says(host: Host, writer: str, job: str) -> bool:
     assert host.service is not None
     held = host.service.node.store.get(writer, (WAITING, job))
     return held is not None and not held.withdrawn
+
+
+@pytest.fixture(autouse=True)
+def _however_long_a_read_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "MAX_TIME_FRACTION", float("inf"))
 
 
 async def test_a_job_elsewhere_is_waited_for_until_it_is_known(tmp_path: Path) -> None:
