@@ -22,10 +22,10 @@ from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
 from hostcc.model import ClusterView, Flow, JobProfile, PathTable
 from hostcc.model import Path as Route
-from hostcc.schedule import checked, kcut
-from hostcc.schedule.components import Small
+from hostcc.schedule import kcut, simulated_search
+from hostcc.schedule.components import SmallProblem
+from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.fluid import Cycle, Group, simulate
-from hostcc.schedule.graph import Contention
 from hostcc.schedule.oracle import Oracle
 from hostcc.schedule.paths import clos, two_layer
 from hostcc.schedule.problem import Floats, build
@@ -179,7 +179,7 @@ def judge(raw: msgspec.Raw, where: str) -> dict[str, Cell]:
 def schedule(case: ScheduleCase) -> dict[str, Cell]:
     """All stored assignments simulated, and the order that hostcc chooses."""
     problem = build(_view(case))
-    small = Small(problem)
+    small = SmallProblem(problem)
     start = np.array([job.start for job in case.jobs])
     cycle = Cycle(problem.compute, problem.comm_start, start)
     gpus = np.array([job.gpus for job in case.jobs])
@@ -188,7 +188,7 @@ def schedule(case: ScheduleCase) -> dict[str, Cell]:
     begun = time.perf_counter()
     oracle = Oracle(small, cycle, gpus / gpus.sum(), window)
     worth = gpus * np.maximum(problem.compute, 1e-9)
-    chosen = checked.search(small, oracle, worth, len(case.jobs), BUDGET)
+    chosen = simulated_search.search(small, oracle, worth, len(case.jobs), BUDGET)
     seconds = time.perf_counter() - begun
     layout = small.layout(tuple(chosen.routing.tolist()))
     found = sum(
@@ -199,7 +199,7 @@ def schedule(case: ScheduleCase) -> dict[str, Cell]:
     return _row(case.name, found, best, error, seconds, good)
 
 
-def _simulation_error(case: ScheduleCase, small: Small, cycle: Cycle, gpus: Floats) -> float:
+def _simulation_error(case: ScheduleCase, small: SmallProblem, cycle: Cycle, gpus: Floats) -> float:
     named = [case.optimal_over_unique_orders, case.by_intensity, case.all_equal_level]
     stored = [one for one in (*named, case.worst_order, *case.named.values()) if one]
     orders = [[int(level) for level in key.split(",")] for key in case.all_orders]
@@ -237,7 +237,7 @@ def cut(case: CutCase) -> dict[str, Cell]:
     if edges.size and not (min(first.min(), second.min()) >= 0 and edges[:, :2].max() < case.n):
         raise KeyError("an edge of a job that does not exist")
     begun = time.perf_counter()
-    levels = kcut.exact(Contention.of(case.n, first, second, edges[:, 2]), case.K)
+    levels = kcut.exact(ContentionGraph.of(case.n, first, second, edges[:, 2]), case.K)
     seconds = time.perf_counter() - begun
     found = float(edges[levels[first] < levels[second], 2].sum())
     error = 0.0

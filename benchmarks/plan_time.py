@@ -19,8 +19,8 @@ from benchmarks.context import Context
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
-from hostcc.schedule.plan import Options, solved
-from hostcc.schedule.writing import written
+from hostcc.schedule.plan import Options, solve_for_agents
+from hostcc.schedule.plan_writer import write_plan
 from hostcc.system import malloc
 
 NOTE = "the goal counts the median; others on the machine make a run slower, never faster"
@@ -71,12 +71,12 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         name = f"{size.jobs} jobs, {size.flows} flows, {size.tors} x {size.spines}"
         context.tell(name, number, len(SIZES))
         fresh = clos_view(size.jobs, size.flows, size.tors, size.spines, args.seed)
-        on = {one.flow: one.path for one in written("", solved(fresh, usual)).flows}
+        on = {one.flow: one.path for one in write_plan("", solve_for_agents(fresh, usual)).flows}
         newest = fresh.jobs[-1].job
         arrived = with_paths(fresh, on, newest)
         earlier = without(with_paths(fresh, on), newest)
-        before = solved(earlier, usual)
-        last = written(earlier.digest, before)
+        before = solve_for_agents(earlier, usual)
+        last = write_plan(earlier.digest, before)
         for what, view, past, limit in (
             ("no path is known", fresh, (None, None), size.limit),
             ("all paths are known", with_paths(fresh, on), (None, None), size.limit),
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             for _ in range(context.runs):
                 begun = time.perf_counter()
                 with malloc.gc_paused():
-                    written(view.digest, solved(view, usual, past[0]), *past)
+                    write_plan(view.digest, solve_for_agents(view, usual, past[0]), *past)
                 times.append(time.perf_counter() - begun)
             measured = spread(times)
             passing = sum(value is not None and value <= limit for value in times)

@@ -21,7 +21,7 @@ from benchmarks.context import Context
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from benchmarks.routing_cases import EQUAL, UNEQUAL, Case
 from hostcc.errors import InputError
-from hostcc.schedule.paths import baselines, disturbance, greedy, pair_search, two_layer
+from hostcc.schedule.paths import baselines, greedy, pair_search, replanning, two_layer
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Ints
@@ -169,7 +169,7 @@ def planning(seed: int, runs: int) -> list[Verdict]:
     problem = routing_cases.arrival(jobs, seed)
     works: tuple[tuple[str, float, Callable[[Problem], object]], ...] = (
         (f"{jobs} jobs, all paths", 1.0, pair_search.choose),
-        (f"a job arrives in {jobs}", 0.1, disturbance.replan),
+        (f"a job arrives in {jobs}", 0.1, replanning.replan),
     )
     made = []
     for scope, limit, work in works:

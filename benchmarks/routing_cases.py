@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from hostcc.errors import InputError
-from hostcc.schedule.names import Names
+from hostcc.schedule.name_list import NameList
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths.clos import Clos, Flows
 from hostcc.schedule.paths.fabric import Ints
@@ -174,7 +174,7 @@ def arrival(jobs: int, seed: int, each: int = 4) -> Problem:
         job_ids=tuple(f"job{index}" for index in range(jobs)),
         flow_ids=tuple(f"flow{index}" for index in range(flows)),
         link_ids=tuple(map(str, range(2 * tors * spines))),
-        path_ids=Names.of(tuple(map(str, range(len(src) * spines)))),
+        path_ids=NameList.of(tuple(map(str, range(len(src) * spines)))),
         capacity=np.ones(2 * tors * spines),
         compute=compute,
         comm_start=compute * generator.choice([0.25, 0.5, 0.75, 1.0], jobs),

@@ -29,8 +29,8 @@ from hostcc.model import JobPlan, Plan
 from hostcc.schedule import compression, methods
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.explain import Explanation, explain
-from hostcc.schedule.plan import Options, Solution, solved
-from hostcc.schedule.writing import written
+from hostcc.schedule.plan import Options, Solution, solve_for_agents
+from hostcc.schedule.plan_writer import write_plan
 from hostcc.system import input_file
 
 COLUMNS = [
@@ -161,7 +161,7 @@ def _of_view(args: argparse.Namespace) -> int:
     )
     view = view_of(input_file.read_argument(args.file, MAX_BYTES), args.file)
     try:
-        found = solved(view, options)
+        found = solve_for_agents(view, options)
         why = None if args.explain is None else explain(found, args.explain)
     except OptionsError as error:
         name, _, words = str(error).partition(":")
@@ -176,7 +176,7 @@ def _of_view(args: argparse.Namespace) -> int:
 
 
 def _show_plan(digest: str, found: Solution, *, as_json: bool) -> None:
-    made = written(digest, found)
+    made = write_plan(digest, found)
     if as_json:
         print_json({"schema": PLAN, **msgspec.to_builtins(made)})
     else:

@@ -71,7 +71,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--tolerance",
         type=float,
-        default=circle.TOLERANCE,
+        default=circle.PERIOD_TOLERANCE,
         metavar="X",
         help="relative difference up to which periods are commensurate (default: %(default)g)",
     )

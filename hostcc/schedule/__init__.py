@@ -1,1 +1,1 @@
-"""From a ClusterView to a Plan: pure and deterministic, the same result on every host."""
+"""Makes a Plan of a ClusterView: pure and deterministic, the same result on every host."""

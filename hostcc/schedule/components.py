@@ -1,8 +1,8 @@
-"""Small problems taken apart: what the ways to route them have in common.
+"""Splits the routings of a small problem into components that can be simulated independently.
 
-Jobs that share no link, directly or through others, do not notice each other, and which of
-two equal links jobs share makes no difference.  So all routings of a small problem are made
-of few different components, and each needs to be simulated only once.
+Jobs that share no link, directly or through others, do not affect each other. Which of two equal
+links jobs share makes no difference. So all routings consist of few distinct components, each of
+which is simulated once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from hostcc.schedule.intensity import FULL
 from hostcc.schedule.problem import Ints, Problem
-from hostcc.schedule.rows import Rows, reduce
+from hostcc.schedule.simulation_rows import SimulationRows, reduce_flows
 
 Sharing = tuple[tuple[float, tuple[int, ...]], ...]
 Shape = tuple[Sharing, tuple[float, ...]]
@@ -24,28 +24,28 @@ Shape = tuple[Sharing, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Component:
-    """Jobs that belong together under a routing; equal components behave the same."""
+    """Jobs that affect each other under a routing; equal components behave the same."""
 
     members: tuple[int, ...]
     sharing: Sharing
     """(Capacity, flows) of every link that two flows of the members cross and can fill."""
     caps: tuple[float, ...]
-    """Of the members' flows, in order: the least capacity on their way."""
+    """The least capacity on the path of each of the members' flows, in order."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to route everything, as components."""
+    """One way to route all flows, as a set of components."""
 
     routing: tuple[int, ...]
-    """(F,) path indices: of the routings that look like this the first, or the nearest."""
+    """(F,) path indices: of equivalent routings the one that moves the fewest flows."""
     components: tuple[Component, ...]
     moved: tuple[int, ...] = ()
-    """Flows that would leave the path that they are on."""
+    """Flows that would leave their present path."""
 
 
-class Small:
-    """A problem with its routings at hand."""
+class SmallProblem:
+    """A problem few enough in routings to enumerate all of them."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -67,11 +67,11 @@ class Small:
 
     @property
     def routings(self) -> int:
-        """How many there are."""
+        """Number of routings."""
         return prod(len(choice) for choice in self.choices)
 
     def layouts(self) -> Iterator[Layout]:
-        """Every routing that behaves differently, once: that which moves the fewest flows."""
+        """Yield one routing of each behaviour: the one that moves the fewest flows."""
         known = [flow for flow, path in enumerate(self.flow_path) if path >= 0]
         nearest: dict[Shape, tuple[int, tuple[int, ...]]] = {}
         for routing in product(*self.choices):
@@ -84,7 +84,7 @@ class Small:
             yield Layout(routing, self._parts(*key), moves)
 
     def layout(self, routing: tuple[int, ...]) -> Layout:
-        """One routing taken apart."""
+        """Return the layout of a routing."""
         return Layout(routing, self._parts(*self._key(routing)))
 
     def _key(self, routing: tuple[int, ...]) -> Shape:
@@ -93,7 +93,7 @@ class Small:
             for link in self.path_links[path]:
                 on.setdefault(link, []).append(flow)
         caps = tuple(self.path_caps[path] for path in routing)
-        # A link that its flows cannot fill, all at their fastest, keeps none of them waiting.
+        # A link that its flows cannot fill, all at their fastest, delays none of them.
         shared = sorted(
             (self.capacity[link], tuple(flows))
             for link, flows in on.items()
@@ -124,8 +124,8 @@ class Small:
             for members in groups.values()
         )
 
-    def rows(self, component: Component) -> Rows:
-        """The component's flows for a simulation; jobs are numbered by their place in it."""
+    def rows(self, component: Component) -> SimulationRows:
+        """Return a component's flows for the simulation; jobs are numbered by their place in it."""
         place = {job: index for index, job in enumerate(component.members)}
         flows = [flow for flow, job in enumerate(self.flow_job) if job in place]
         # Every shared link, and one link of its own for each flow that caps it.
@@ -136,7 +136,7 @@ class Small:
             for index, flow in enumerate(flows)
         ]
         usable = [[link for link in own if capacity[link] < np.inf] for own in links]
-        return reduce(
+        return reduce_flows(
             len(place),
             [place[self.flow_job[flow]] for flow in flows],
             [self.flow_bytes[flow] for flow in flows],
@@ -145,7 +145,7 @@ class Small:
         )
 
     def pairs(self, component: Component) -> set[tuple[int, int]]:
-        """Places (lower first) in the component of jobs that share a link."""
+        """Return the pairs of members that share a link, as places, the lower one first."""
         place = {job: index for index, job in enumerate(component.members)}
         found = set()
         for _, flows in component.sharing:
@@ -154,8 +154,8 @@ class Small:
         return found
 
     def orders(self, component: Component) -> Ints:
-        """(N, members) rank vectors, one of each set that only differ between jobs that do not
-        meet."""
+        """Return (N, members) ranks: one order of each set that differs only between jobs that do
+        not meet."""
         pairs = sorted(self.pairs(component))
         found: dict[tuple[bool, ...], tuple[int, ...]] = {}
         for rank in permutations(range(len(component.members))):

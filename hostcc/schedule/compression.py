@@ -1,8 +1,8 @@
-"""More jobs than priority levels: the ways to let jobs share one.
+"""Maps an order of many jobs to few priority levels.
 
-Crux's Algorithm 1 (SIGCOMM'24, section 4.3), balanced levels as of Varys, and Sincronia's:
-the first jobs get a level each and the rest share the last.  The exact K-cut is in kcut.py.
-All take the contention graph and a number of levels, and give levels that respect it.
+Crux's Algorithm 1 (SIGCOMM'24, section 4.3), balanced levels as in Varys, and Sincronia's: a level
+each for the first jobs, and the last one for the rest. The exact K-cut is in kcut.py. All take the
+contention graph and a number of levels, and return levels that respect the graph.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ from collections.abc import Callable
 import numpy as np
 
 from hostcc.schedule import kcut
+from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.errors import OptionsError
-from hostcc.schedule.graph import Contention
 from hostcc.schedule.problem import Floats, Ints
 
-Compress = Callable[[Contention, Ints, int], Ints]
+Compress = Callable[[ContentionGraph, Ints, int], Ints]
 """(graph, rank (J,), levels) -> levels (J,)."""
 
-ORDERS = 10
-"""m of Algorithm 1: topological orders tried."""
+TRIED_ORDERS = 10
+"""Topological orders tried: m of Algorithm 1."""
 
 
-def exact(graph: Contention, rank: Ints, levels: int) -> Ints:  # noqa: ARG001
-    """The maximum cut."""
+def exact(graph: ContentionGraph, rank: Ints, levels: int) -> Ints:  # noqa: ARG001
+    """Return the levels of the maximum K-cut."""
     return kcut.exact(graph, levels)
 
 
-def algorithm1(graph: Contention, rank: Ints, levels: int, orders: int = ORDERS) -> Ints:
-    """Crux's Algorithm 1: the best cut along any of `orders` topological orders.
+def algorithm1(graph: ContentionGraph, rank: Ints, levels: int, orders: int = TRIED_ORDERS) -> Ints:
+    """Return the best cut along any of `orders` topological orders (Crux's Algorithm 1).
 
-    As corrected: prefix sums to n, empty blocks allowed, and Kahn's order with a random ready
-    job instead of layered BFS, which cannot make every order.  The "random" choice is a fixed
-    sequence, the same on every host; the first order is the ranks'.
+    Corrected: prefix sums up to n, empty blocks allowed, and Kahn's order with a random ready job.
+    The paper's layered BFS cannot produce every order. The "random" choice is a fixed sequence, the
+    same on every host; the first order is that of the ranks.
     """
     best, cut = np.zeros(graph.jobs, np.int64), -1
     for index in range(orders):
         order = np.argsort(rank, kind="stable") if index == 0 else _kahn(graph, index)
-        found = along(graph, order, levels)
+        found = cut_along(graph, order, levels)
         value = graph.cut(found)
         if value > cut:
             best, cut = found, value
     return best
 
 
-def along(graph: Contention, order: Ints, levels: int) -> Ints:
-    """The best levels (J,) that do not fall along `order` (J,), by dynamic programming.
+def cut_along(graph: ContentionGraph, order: Ints, levels: int) -> Ints:
+    """Return the best levels (J,) that do not fall along `order` (J,), by dynamic programming.
 
-    inner(i, j): weight of the edges within order[i:j]; the blocks of the K levels lose the sum
-    of theirs.  O(K n^2) time, in vectors.
+    inner(i, j) is the weight of the edges within order[i:j]; each of the K blocks loses its own.
+    O(K n^2) time, in vectors.
     """
     jobs = graph.jobs
     place = np.empty(jobs, np.int64)
@@ -70,8 +70,8 @@ def along(graph: Contention, order: Ints, levels: int) -> Ints:
     return found
 
 
-def _inner(graph: Contention, place: Ints) -> Floats:
-    """(n + 1, n + 1): weight of edges with both ends in places i .. j - 1; inf where j < i."""
+def _inner(graph: ContentionGraph, place: Ints) -> Floats:
+    """Return (n + 1, n + 1) weights of the edges within places i .. j - 1; inf where j < i."""
     jobs = graph.jobs
     grid = np.zeros((jobs + 1, jobs + 1))
     np.add.at(grid, (place[graph.first], place[graph.second] + 1), graph.weight)
@@ -80,13 +80,13 @@ def _inner(graph: Contention, place: Ints) -> Floats:
     return inner
 
 
-def balanced(graph: Contention, rank: Ints, levels: int) -> Ints:
-    """As many jobs on every level as on any other, by rank (how Varys uses its queues)."""
+def balanced(graph: ContentionGraph, rank: Ints, levels: int) -> Ints:
+    """Return levels with equally many jobs each, by rank (as Varys uses its queues)."""
     return rank * min(levels, max(1, graph.jobs)) // max(1, graph.jobs)
 
 
-def sincronia(graph: Contention, rank: Ints, levels: int) -> Ints:  # noqa: ARG001
-    """A level each for the first, and the last for all the rest (Sincronia, section 4)."""
+def sincronia(graph: ContentionGraph, rank: Ints, levels: int) -> Ints:  # noqa: ARG001
+    """Return a level each for the first jobs, the last for all others (Sincronia, section 4)."""
     return np.minimum(rank, levels - 1)
 
 
@@ -99,7 +99,7 @@ METHODS: dict[str, Compress] = {
 
 
 def usable_levels(levels: int, reserved: tuple[int, ...]) -> Ints:
-    """The network's levels that jobs may have, the highest first.  Raises OptionsError."""
+    """Return the network's levels that jobs may use, the highest first. Raises OptionsError."""
     if levels < 1:
         raise OptionsError(f"levels: expected at least 1, got {levels}")
     for level in reserved:
@@ -111,8 +111,8 @@ def usable_levels(levels: int, reserved: tuple[int, ...]) -> Ints:
     return np.array(left, np.int64)
 
 
-def _kahn(graph: Contention, seed: int) -> Ints:
-    """A topological order; of the ready jobs, the one that a fixed sequence picks."""
+def _kahn(graph: ContentionGraph, seed: int) -> Ints:
+    """Return a topological order; a fixed pseudo-random sequence picks among the ready jobs."""
     after: list[list[int]] = [[] for _ in range(graph.jobs)]
     for first, second in zip(graph.first.tolist(), graph.second.tolist(), strict=True):
         after[first].append(second)

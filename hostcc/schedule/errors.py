@@ -1,4 +1,4 @@
-"""What scheduling refuses, in one line."""
+"""Errors of the scheduler, each with a message of one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class ViewError(InputError):
-    """A ClusterView that makes no sense: `what: which: expected X, got Y`."""
+    """An inconsistent ClusterView: `what: which: expected X, got Y`."""
 
 
 class CycleError(InputError):
@@ -19,10 +19,10 @@ class CycleError(InputError):
 
 
 class OptionsError(InputError):
-    """A setting of the scheduler that cannot be met."""
+    """A scheduler option that cannot be satisfied."""
 
 
-def twice(names: Iterable[Item]) -> Item:
-    """The first of `names` that is there a second time."""
+def first_duplicate(names: Iterable[Item]) -> Item:
+    """Return the first of `names` that occurs a second time."""
     seen: set[Item] = set()
     return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -1,4 +1,4 @@
-"""Why a plan treats one job as it does, in words and with the figures behind them."""
+"""Explains how a plan treats one job, in words and with the figures behind them."""
 
 from __future__ import annotations
 
@@ -14,49 +14,48 @@ from hostcc.schedule.intensity import intensity, link_seconds
 from hostcc.schedule.plan import Solution
 from hostcc.schedule.problem import Floats, Ints
 
-MOST_CONTENDERS = 100
-"""That are listed, the most important first."""
-LEAST_PERIOD = 1e-9
+MAX_CONTENDERS = 100
+"""Contenders that are listed, the highest ranks first."""
+MIN_PERIOD_S = 1e-9
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A job that shares a link with the one explained."""
+    """A job that shares a link with the explained one."""
 
     job: str
     rank: int
     level: int
     before: bool
-    """Whether it goes first."""
+    """Whether it has priority over the explained job."""
     loses: float
-    """What whichever goes second is predicted to lose to the other: iteration time over the
-    one alone, less 1."""
+    """Predicted slow-down of whichever goes second: iteration time over that alone, less 1."""
 
 
 @dataclass(frozen=True)
 class FlowReason:
-    """Where one flow goes."""
+    """The path of one flow, and why."""
 
     flow: str
     path: str
     before: str
-    """The path that it was on; empty: unknown, or gone."""
+    """Its previous path; empty: unknown, or no longer usable."""
     busiest: str
-    """The link of its path that is offered most."""
+    """The link of its path with the highest load."""
     load: float
-    """Of that link: seconds of traffic per second, as if nobody waited."""
+    """Load of that link in seconds of traffic per second, as if no job waited."""
     reason: str
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One job of a plan."""
+    """The explanation of one job of a plan."""
 
     job: str
     rank: int
     level: int
     speed: float
-    """Predicted iterations per second over those alone."""
+    """Predicted iterations per second, relative to the job alone."""
     order: str
     levels: str
     parameters: str
@@ -66,13 +65,13 @@ class Explanation:
 
 
 def explain(found: Solution, name: str) -> Explanation:
-    """Explain one job.  Raises NoJobError for a job that is not in the view."""
+    """Explain one job. Raises NoJobError for a job that is not in the view."""
     problem = found.problem
     if name not in problem.job_ids:
         raise NoJobError(f"no job {name!r:.70} among the {problem.job_count} that are planned")
     job = problem.job_ids.index(name)
     rank = found.decision.rank
-    losses = orders.losses(methods.alone(problem, found.decision.routing), found.met)
+    losses = orders.losses(methods.isolated_times(problem, found.decision.routing), found.met)
     contenders = _contenders(found, losses, job)
     return Explanation(
         name,
@@ -83,7 +82,7 @@ def explain(found: Solution, name: str) -> Explanation:
         _levels(found, job, contenders),
         _parameters(found, job, bool(contenders)),
         found.shifts.reason[job] or "no time-shift: its links have room for all at once",
-        tuple(contenders[:MOST_CONTENDERS]),
+        tuple(contenders[:MAX_CONTENDERS]),
         tuple(_flows(found, job)),
     )
 
@@ -155,7 +154,7 @@ def _flows(found: Solution, job: int) -> list[FlowReason]:
     load = _load(found)
     gains = {flow: one.gain for one in found.decision.moved for flow in one.flows}
     together = {flow: len(one.flows) for one in found.decision.moved for flow in one.flows}
-    apart = set(found.decision.apart)
+    apart = set(found.decision.on_free_paths)
     reasons = []
     for flow in np.flatnonzero(problem.flow_job == job).tolist():
         path, before = int(routing[flow]), int(problem.flow_path[flow])
@@ -186,11 +185,11 @@ def _flows(found: Solution, job: int) -> list[FlowReason]:
 
 
 def _load(found: Solution) -> Floats:
-    """(L,) seconds of traffic per second on each link."""
+    """Return (L,) seconds of traffic per second on each link."""
     problem = found.problem
     job, link, seconds = link_seconds(problem, found.decision.routing)
     period = np.maximum(problem.compute, problem.comm_start + found.times)
-    return _summed(link, seconds / np.maximum(period[job], LEAST_PERIOD), problem.link_count)
+    return _summed(link, seconds / np.maximum(period[job], MIN_PERIOD_S), problem.link_count)
 
 
 def _summed(where: Ints, much: Floats, count: int) -> Floats:

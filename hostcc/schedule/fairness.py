@@ -1,4 +1,4 @@
-"""Between the cluster's throughput and what a single job may lose (Crux, section 7.2)."""
+"""Trades the cluster's throughput against the loss of single jobs (Crux, section 7.2)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from hostcc.schedule.problem import Floats, Ints
 
 
 def worth(work: Floats, weight: Floats, slowdown: Floats, fairness: float) -> Floats:
-    """(J,) what a job's iteration counts: W, times its owner's weight, times its recent
-    slow-down to the power of `fairness` (0: throughput alone).  Raises OptionsError."""
+    """Return the value (J,) of an iteration: W * weight * slowdown^fairness. Raises OptionsError.
+
+    `fairness` 0: throughput alone counts. `slowdown`: the recent iteration time over that alone.
+    """
     if not 0 <= fairness <= 10:
         raise OptionsError(f"fairness: expected a number from 0 to 10, got {fairness}")
     return np.asarray(work * weight * slowdown**fairness)
 
 
 def speeds(rank: Ints, found: Losses, rounds: int = 24) -> Floats:
-    """(J,) predicted iterations per second over those alone, by the pairwise model."""
+    """Return (J,) predicted iterations per second relative to alone, by the pairwise model."""
     one = np.concatenate([found.one, found.other])
     other = np.concatenate([found.other, found.one])
     loss = np.concatenate([found.one_below, found.other_below])
@@ -30,10 +32,12 @@ def speeds(rank: Ints, found: Losses, rounds: int = 24) -> Floats:
     return speed
 
 
-def bounded(rank: Ints, found: Losses, most_loss: float) -> Ints:
-    """Ranks under which, as predicted, no job loses more than `most_loss` (a fraction of its
-    speed alone), or as few as can be: the job that is worst off rises above one contender at
-    a time.  Raises OptionsError."""
+def limit_loss(rank: Ints, found: Losses, most_loss: float) -> Ints:
+    """Return ranks under which no job is predicted to lose more than `most_loss` of its speed.
+
+    If that is impossible, as few jobs as can be lose more. The job that loses most repeatedly moves
+    above one contender. Raises OptionsError.
+    """
     if not 0 <= most_loss <= 1:
         raise OptionsError(f"most_loss: expected a fraction from 0 to 1, got {most_loss}")
     position = rank.astype(np.float64)

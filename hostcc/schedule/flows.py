@@ -1,7 +1,7 @@
-"""The flows of a view as arrays; those that say what they said before are not looked at again.
+"""A view's flows as arrays; flows that have not changed since the last view are not read again.
 
-What they say is compared by columns, in runs of flows that stood next to each other before too:
-of tens of thousands of flows mostly a few have changed.
+They are compared column by column, in runs of flows that were neighbours in the last view too: of
+tens of thousands of flows usually a few have changed.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.model import Flow, SizeClass
-from hostcc.schedule.errors import ViewError, twice
-from hostcc.schedule.names import places
+from hostcc.schedule.errors import ViewError, first_duplicate
+from hostcc.schedule.name_list import places
 from hostcc.schedule.tables import Tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_BYTES = 1e30
-"""No flow has more."""
-CHUNK = 256
-"""Flows of which all is read before the next: what a cache holds."""
-SCATTERED = 16
-"""Flows in a run, on average, below which runs are not worth it."""
+"""Largest number of bytes accepted for a flow."""
+READ_AT_ONCE = 256
+"""Flows whose attributes are read together, so that they stay in the processor's cache."""
+MIN_MEAN_RUN = 16
+"""Mean number of flows in a run below which comparing by runs does not pay."""
 
 
 @dataclass(frozen=True)
 class FlowColumns:
-    """What a plan depends on in the flows of a view, in its order."""
+    """What a plan depends on in a view's flows, in the view's order."""
 
     id: list[str]
     job: list[str]
@@ -46,10 +46,10 @@ class FlowColumns:
 
     @staticmethod
     def of(flows: Sequence[Flow]) -> FlowColumns:
-        """Raises ViewError for two flows of one name."""
+        """Read the flows. Raises ViewError for two flows of one name."""
         said = FlowColumns([], [], [], [], [], [], [])
-        for first in range(0, len(flows), CHUNK):
-            some = flows[first : first + CHUNK]
+        for first in range(0, len(flows), READ_AT_ONCE):
+            some = flows[first : first + READ_AT_ONCE]
             said.id.extend([flow.id for flow in some])
             said.job.extend([flow.job for flow in some])
             said.src.extend([flow.src for flow in some])
@@ -58,15 +58,15 @@ class FlowColumns:
             said.size.extend([flow.size for flow in some])
             said.path.extend([flow.path for flow in some])
         if len(set(said.id)) != len(flows):
-            raise ViewError(f"flow: {twice(said.id)}: expected once, got it twice")
+            raise ViewError(f"flow: {first_duplicate(said.id)}: expected once, got it twice")
         return said
 
     def ends(self, which: Ints) -> set[tuple[str, str]]:
-        """Source and destination of some."""
+        """Return (source, destination) of the flows `which`."""
         return set(zip(_some(self.src, which), _some(self.dst, which), strict=True))
 
     def where(self, before: FlowColumns) -> Ints:
-        """(Flows,) where the flow is among those of `before` that says the same; -1: nowhere."""
+        """Return (flows,) the index of each flow in `before` if it is unchanged; -1: it is not."""
         at = places(self.id, before.id)
         here = np.flatnonzero(at >= 0)
         there = at[here]
@@ -79,7 +79,7 @@ class FlowColumns:
             (self.size, before.size),
             (self.path, before.path),
         ]
-        if len(starts) * SCATTERED > len(here):
+        if len(starts) * MIN_MEAN_RUN > len(here):
             columns = [(_some(new, here), _some(old, there)) for new, old in columns]
             runs = [(here, 0, 0)]
         else:
@@ -94,11 +94,11 @@ class FlowColumns:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """F flows with a usable path, by (job, name); job, table and path by number."""
+class FlowRows:
+    """F flows with a usable path, by (job, name); job, table and path are indices."""
 
     at: Ints
-    """(F,) which flow of the view each is."""
+    """(F,) index of the flow in the view."""
     job: Ints
     bytes: Floats
     table: Ints
@@ -108,29 +108,34 @@ class Rows:
 
 @dataclass(frozen=True)
 class Flows:
-    """The flows of a view as they were read."""
+    """A view's flows, as columns and as the rows made of them."""
 
     said: FlowColumns
-    rows: Rows
+    rows: FlowRows
 
 
 def unchanged(said: FlowColumns, before: Flows, job: Ints) -> Ints:
-    """(Flows,) rows that flows had before, if they say the same and their job is still there:
-    job of before -> `job`, -1: gone.  -1: none."""
+    """Return (flows,) the previous row of each unchanged flow whose job still exists; -1: none.
+
+    `job` maps the jobs of `before` to present ones; -1: gone.
+    """
     row = np.full(len(before.said.id) + 1, -1)
     row[before.rows.at] = np.arange(len(before.rows.at))
     row[:-1][before.rows.at[job[before.rows.job] < 0]] = -1
     return np.asarray(row[said.where(before.said)])
 
 
-def carried(before: Rows, row: Ints, job: Ints, table: Ints, shift: Ints) -> Rows:
-    """The flows of the view that have a `row` before; jobs and tables of before are `job` and
-    `table` now, and paths of a table of before stand `shift` farther on."""
+def carried(before: FlowRows, row: Ints, job: Ints, table: Ints, shift: Ints) -> FlowRows:
+    """Return the rows of flows that had a `row` before, renumbered.
+
+    `job` and `table` give the present index of previous jobs and tables; paths of a previous table
+    have moved by `shift`.
+    """
     at = np.flatnonzero(row >= 0)
     at = at[np.argsort(row[at], kind="stable")]
     rows = row[at]
     old, path = before.table[rows], before.path[rows]
-    return Rows(
+    return FlowRows(
         at,
         job[before.job[rows]],
         before.bytes[rows],
@@ -141,10 +146,11 @@ def carried(before: Rows, row: Ints, job: Ints, table: Ints, shift: Ints) -> Row
 
 def fresh(
     said: FlowColumns, which: Ints, jobs: Mapping[str, int], tables: Tables
-) -> tuple[Rows, NDArray[np.bool_]]:
-    """The elephants of the flows `which`, and (J,) jobs with some that have no usable path.
+) -> tuple[FlowRows, NDArray[np.bool_]]:
+    """Read the elephants among the flows `which`.
 
-    Raises ViewError for flows of unknown jobs, and bytes that cannot be.
+    Also returns (J,) jobs that have flows without a usable path. Raises ViewError for flows of
+    unknown jobs, and for impossible sizes.
     """
     job = _numbers(jobs, _some(said.job, which))
     size = np.array(_some(said.bytes, which), np.float64)
@@ -163,17 +169,17 @@ def fresh(
     kept = kept[np.array(sorted(range(len(kept)), key=names.__getitem__), np.int64)]
     kept = kept[np.argsort(job[kept], kind="stable")]
     at, table = which[kept], table[kept]
-    return Rows(at, job[kept], size[kept], table, tables.on(table, _some(said.path, at))), lost
+    return FlowRows(at, job[kept], size[kept], table, tables.on(table, _some(said.path, at))), lost
 
 
-def merged(said: FlowColumns, old: Rows, new: Rows) -> Rows:
-    """Both together."""
+def merged(said: FlowColumns, old: FlowRows, new: FlowRows) -> FlowRows:
+    """Return both sets of rows in one, in order."""
     if not len(old.at) or not len(new.at):
         return new if len(new.at) else old
     first, past = (np.searchsorted(old.job, new.job, side).tolist() for side in ("left", "right"))
     names = _some(said.id, old.at)
     place = list(map(bisect_left, repeat(names), _some(said.id, new.at), first, past))
-    return Rows(
+    return FlowRows(
         np.insert(old.at, place, new.at),
         np.insert(old.job, place, new.job),
         np.insert(old.bytes, place, new.bytes),
@@ -194,7 +200,7 @@ def _some(values: list[Any], which: Ints) -> list[Any]:
 
 
 def _numbers(numbers: Mapping[Any, int], names: Iterable[Any]) -> Ints:
-    """The number of each name, -1: none."""
+    """Return the number of each name; -1: unknown."""
     return np.fromiter(map(numbers.get, names, repeat(-1)), np.int64)
 
 

@@ -1,13 +1,13 @@
-"""What a schedule does to the jobs: the fluid model, for many schedules at a time.
+"""Fluid simulation: what schedules do to the jobs, for many schedules at a time.
 
-Computation and communication alternate as in Crux (SIGCOMM'24, section 4.2): an iteration
-starts, computes for `compute` seconds, sends its flows from `comm_start` seconds on, and ends
-when both have ended; the next starts at once.  Links serve priority levels strictly, 0 first;
-within a level flows share max-min (per flow, water-filling).
+Computation and communication alternate as in Crux (SIGCOMM'24, section 4.2). An iteration computes
+for `compute` seconds, sends its flows from `comm_start` seconds on, and ends when both have ended;
+the next starts at once. Links serve priority levels strictly, 0 first; within a level flows share
+max-min fairly (per flow, by water-filling).
 
-Every variant of a batch has a clock of its own; one step takes each to its next event, so that
-the arithmetic is on arrays (rows, B).  hostcc.sim has a scalar implementation of the same;
-tests compare the two with each other and with exact results.
+Every variant of a batch has its own clock. One step takes each variant to its next event, so that
+arithmetic is on arrays (rows, B). hostcc.sim has an independent scalar implementation; tests
+compare the two with each other and with exact results.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.schedule.memory import MOST_ROWS, Memory
 from hostcc.schedule.problem import Floats, Ints
-from hostcc.schedule.rows import Rows
+from hostcc.schedule.rate_cache import MAX_ROWS, RateCache
+from hostcc.schedule.simulation_rows import SimulationRows
 from hostcc.schedule.waterfill import Sharing
 
-TIME_EPS = 1e-9
-"""Events so many seconds apart are one."""
-COMPACT_STEPS = 64
-"""Variants that have ended are dropped so often."""
-TOGETHER = 4
-"""Rates are computed as soon as one of so many variants waits for some."""
+TIME_EPS_S = 1e-9
+"""Events closer than this many seconds are simultaneous."""
+COMPACT_EVERY_STEPS = 64
+"""Steps between removals of the variants that have ended."""
+RATES_IF_ONE_IN = 4
+"""New rates are computed once one in this many running variants waits for them."""
 
 
 @dataclass(frozen=True)
 class Cycle:
-    """How J jobs alternate; all arrays (J,), in seconds."""
+    """How J jobs alternate between computing and sending; all arrays (J,), in seconds."""
 
     compute: Floats
     comm_start: Floats
     start: Floats
-    """Of the first iteration; may be negative.  Nothing is sent before 0."""
+    """Start of the first iteration; may be negative. Nothing is sent before 0."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Variants that share their routing."""
+    """Variants that share a routing."""
 
-    rows: Rows
-    """Of the members."""
+    rows: SimulationRows
+    """Flows of the members."""
     levels: Ints
     """(variants, members), 0 the highest priority."""
     members: Ints | None = None
-    """Indices of the jobs that take part, the others do nothing; None: all J."""
+    """Indices of the jobs that take part; None: all J. The others stay idle."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a batch, variants in the order of its groups."""
+    """Results of a batch, variants in the order of its groups."""
 
     compute_seconds: Floats
-    """(B, J): computing time within the window."""
+    """(B, J) computing time within the window."""
     iterations: Ints
-    """(B, J): iterations that ended in the window."""
+    """(B, J) iterations that ended in the window."""
 
 
 def simulate(cycle: Cycle, groups: Sequence[Group], t0: float, t1: float) -> Outcome:
-    """Run every variant from time 0 to t1, counting from t0.
+    """Run every variant from time 0 to t1, measuring from t0 on.
 
-    A job whose iteration takes no time at all is left out: it gets 0.
+    A job whose iteration takes no time at all is left out: its results are 0.
     """
     jobs = len(cycle.compute)
     groups = [group for group in groups if len(group.levels)]
@@ -77,7 +77,7 @@ def simulate(cycle: Cycle, groups: Sequence[Group], t0: float, t1: float) -> Out
 
 
 class _Batch:
-    """The state: every variant's jobs stand in the order of their levels, W rows each."""
+    """State of the simulation: each variant's jobs in the order of their levels, W rows each."""
 
     def __init__(self, cycle: Cycle, groups: Sequence[Group], t0: float, t1: float) -> None:
         self.t0, self.t1 = t0, t1
@@ -98,7 +98,7 @@ class _Batch:
         self.comm_start = np.append(cycle.comm_start, 0.0)[self.order]
         begun = np.append(cycle.start, np.inf)[self.order]
         empty = size.reshape(self.jobs, self.width, -1).max(axis=1) <= 0
-        begun[empty & (self.compute <= TIME_EPS)] = np.inf
+        begun[empty & (self.compute <= TIME_EPS_S)] = np.inf
         self.compute_end = begun + self.compute
         self.comm_at = np.maximum(begun + self.comm_start, 0.0)
         self.sending = np.zeros(begun.shape, np.bool_)
@@ -111,16 +111,16 @@ class _Batch:
         self.ended = np.zeros(begun.shape, np.int64)
         self.place = np.arange(begun.shape[1])
         rows, count = size.shape
-        self.memory = Memory(rows, count) if rows <= MOST_ROWS else None
+        self.memory = RateCache(rows, count) if rows <= MAX_ROWS else None
 
     def _names(self, group: Group) -> Ints:
-        """The jobs by their place in a group; places that nobody has: job J, which never runs."""
+        """Return a group's jobs by place; unused places hold job J, which never runs."""
         everybody = np.arange(self.all_jobs)
         members = everybody if group.members is None else group.members
         return np.append(members, np.full(self.jobs - len(members), self.all_jobs))
 
     def _within(self, begun: Floats) -> Floats:
-        """Seconds of the window that the computation of an iteration begun then takes."""
+        """Return seconds of the window that the computation of an iteration begun then takes."""
         last = np.minimum(self.t1, begun + self.compute)
         seconds: Floats = np.maximum(last - np.maximum(self.t0, begun), 0.0)
         return seconds
@@ -134,9 +134,9 @@ class _Batch:
             with np.errstate(divide="ignore", invalid="ignore"):
                 self._step()
             step += 1
-            if step % COMPACT_STEPS == 0 or len(self.now) < 8:
+            if step % COMPACT_EVERY_STEPS == 0 or len(self.now) < 8:
                 over = self.now >= self.t1
-                if over.all() or (over.mean() > 0.1 and step % COMPACT_STEPS == 0):
+                if over.all() or (over.mean() > 0.1 and step % COMPACT_EVERY_STEPS == 0):
                     where = self.place[over, None], self.order[:, over].T
                     seconds[where] = self.seconds[:, over].T
                     ended[where] = self.ended[:, over].T
@@ -162,28 +162,26 @@ class _Batch:
         self.now = self.now + ahead
         rates *= ahead
         self.left -= rates
-        np.copyto(self.left, np.inf, where=need <= ahead + TIME_EPS)
-        self._look()
-        self._turn()
+        np.copyto(self.left, np.inf, where=need <= ahead + TIME_EPS_S)
+        self._update_active()
+        self._start_and_end_phases()
 
-    def _look(self) -> None:
-        """Which rows and jobs are sending."""
+    def _update_active(self) -> None:
         self.active = self.left < np.inf
         self.busy = np.any(self.active.reshape(self.jobs, self.width, -1), axis=1)
 
     def _rates(self) -> tuple[Floats, Ints | None]:
-        """(R, B) bytes/s, and the variants that have to wait: rates that are not known yet are
-        computed for many at once."""
+        """Return (R, B) bytes/s, and variants that wait because rates are computed in bulk."""
         if self.memory is None:
             return self.sharing.rates(self.active), None
         place, code = self.memory.place(self.active, self.place)
         running = self.now < self.t1
-        fresh = np.flatnonzero(~self.memory.knows(place, code) & running)
+        fresh = np.flatnonzero(~self.memory.contains(place, code) & running)
         late = None
-        if len(fresh) * TOGETHER >= np.count_nonzero(running):
+        if len(fresh) * RATES_IF_ONE_IN >= np.count_nonzero(running):
             if len(fresh):
                 rates = self.sharing.kept(fresh).rates(self.active[:, fresh])
-                self.memory.learn(place[fresh], code[fresh], rates)
+                self.memory.store(place[fresh], code[fresh], rates)
         elif len(fresh):
             late = fresh
         rates = self.memory.at(place)
@@ -191,9 +189,8 @@ class _Batch:
             rates[:, late] = 0.0
         return rates, late
 
-    def _turn(self) -> None:
-        """Iterations that end here, communications that start here."""
-        reached = self.now + TIME_EPS
+    def _start_and_end_phases(self) -> None:
+        reached = self.now + TIME_EPS_S
         ends = self.sending & ~self.busy & (self.compute_end <= reached)
         if ends.any():
             np.copyto(self.compute_end, self.now + self.compute, where=ends)
@@ -207,11 +204,11 @@ class _Batch:
             shape = (self.jobs, self.width, -1)
             left, bytes_ = self.left.reshape(shape), self.bytes.reshape(shape)
             np.copyto(left, bytes_, where=starts[:, None, :])
-            self._look()
+            self._update_active()
 
 
 def _filled(levels: Ints, jobs: int) -> Ints:
-    """Levels (variants, jobs): the places that are added come after all others."""
+    """Return levels (variants, jobs), with added places after all others."""
     count, there = levels.shape
     last = int(levels.max(initial=0)) + 1
     added = np.broadcast_to(last + np.arange(jobs - there), (count, jobs - there))

@@ -1,8 +1,8 @@
-"""Orders improved by re-insertion: jobs move to the best place among those they contend with.
+"""Improves an order by re-insertion: jobs move to the best place among their contenders.
 
-A move is judged with the rates of the others as they are: below i, j loses about
-worth_j v_j^2 d_ij v_i.  One job moves at a time; of very many all move at once, each as if the
-others stayed, which finds nearly as much in a few vectors.
+A move is judged at the others' present rates: below i, j loses about worth_j v_j^2 d_ij v_i. Jobs
+move one at a time. Of very many jobs all move at once, each as if the others stayed, which finds
+nearly as much in a few vector operations.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ import numpy as np
 from hostcc.schedule import sorting
 from hostcc.schedule.problem import Floats, Ints
 
-TOGETHER = 2
+MAX_JOINT_MOVES = 2
 """Times that all jobs move at once."""
-SWEEPS = 4
-"""Times that every job is looked at by itself."""
-MOST_JOBS = 1500
-"""With more, all move at once."""
-GAIN = 1e-9
-"""Relative gain below which a move is none."""
-ROUNDS = 24
-"""Of rates: exact after the longest chain's length, near it long before."""
-STILL = 1e-6
+MAX_SWEEPS = 4
+"""Times that every job is considered by itself."""
+MAX_SWEEP_JOBS = 1500
+"""Jobs above which all move at once."""
+MIN_RELATIVE_GAIN = 1e-9
+"""Relative gain that a move must exceed."""
+RATE_ROUNDS = 24
+"""Iterations of the rates: exact after the length of the longest chain, and close much earlier."""
+RATE_TOLERANCE = 1e-6
+"""Change of rates at which their iteration stops."""
 
 
-class Search:
-    """From one order of J jobs to a better one.
+class InsertionSearch:
+    """Improves an order of J jobs.
 
-    Pair n of jobs `one[n]`, `other[n]`: the first loses `one_below[n]` below the second, the
-    second `other_below[n]` below the first.
+    Pair n consists of jobs `one[n]` and `other[n]`: the first loses `one_below[n]` below the
+    second, the second `other_below[n]` below the first.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Search:
         worth: Floats,
         start: Ints,
     ) -> None:
-        """`losses`: (one_below, other_below); `worth`, `start`: (J,) FLOP/s, ranks."""
+        """`losses`: (one_below, other_below); `worth` (J,) FLOP/s; `start` (J,) ranks."""
         self.jobs, self.worth = jobs, worth
         lossy = np.flatnonzero((losses[0] > 0) | (losses[1] > 0))
         self.one, self.other = pairs[0][lossy], pairs[1][lossy]
@@ -56,15 +57,15 @@ class Search:
         self.position = start.astype(np.float64)
 
     def run(self) -> Ints:
-        """Ranks (J,) of the best order on the way."""
-        if self.jobs <= MOST_JOBS:
-            self._repeat(self._one_by_one, SWEEPS)
+        """Return the ranks (J,) of the best order found."""
+        if self.jobs <= MAX_SWEEP_JOBS:
+            self._repeat(self._one_by_one, MAX_SWEEPS)
         else:
-            self._repeat(self._together, TOGETHER)
+            self._repeat(self._together, MAX_JOINT_MOVES)
         return self.position.astype(np.int64)
 
     def _repeat(self, improve: Callable[[Floats], bool], times: int) -> None:
-        """Improve while that helps; `position` are ranks before and after."""
+        """Repeat `improve` while it helps; `position` holds ranks before and after."""
         speed = self._speeds()
         value = float((speed * self.worth).sum())
         for _ in range(times):
@@ -76,12 +77,12 @@ class Search:
             self.position[by_place] = np.arange(self.jobs)
             speed, last = self._speeds(), value
             value = float((speed * self.worth).sum())
-            if value <= last * (1 + GAIN):
+            if value <= last * (1 + MIN_RELATIVE_GAIN):
                 self.position = before
                 break
 
     def _speeds(self) -> Floats:
-        """v (J,) under the present order."""
+        """Return v (J,) under the present order."""
         under = self.position[self.other] < self.position[self.one]
         loss = np.where(under, self.one_below, self.other_below)
         loses = np.flatnonzero(loss > 0)
@@ -89,26 +90,26 @@ class Search:
         one, other = self.one[loses], self.other[loses]
         lower, upper = np.where(under, one, other), np.where(under, other, one)
         speed = np.ones(self.jobs)
-        for _ in range(ROUNDS):
+        for _ in range(RATE_ROUNDS):
             fresh = 1 / (1 + np.bincount(lower, loss * speed[upper], self.jobs))
-            if np.abs(fresh - speed).max(initial=0.0) < STILL:
+            if np.abs(fresh - speed).max(initial=0.0) < RATE_TOLERANCE:
                 break
             speed = fresh
         return speed
 
     def _changes(self, speed: Floats) -> Floats:
-        """(N,) what is lost more when `one` goes below `other`."""
+        """Return (N,) the additional loss if `one` goes below `other`."""
         v, u = speed[self.one], speed[self.other]
         down = self.worth[self.one] * v * v * self.one_below * u
         up = self.worth[self.other] * u * u * self.other_below * v
         return np.asarray(down - up)
 
     def _either(self, change: Floats) -> Floats:
-        """The same for `owner` and `faced`."""
+        """Return the same by `owner` and `faced`."""
         return np.concatenate([change, -change])[self.by]
 
     def _together(self, speed: Floats) -> bool:
-        """Every job to where it would go if it were the only one to move."""
+        """Move every job to where it would go if it were the only one to move."""
         if not len(self.owner):
             return False
         place = self.position.astype(np.int64)[self.faced]
@@ -128,13 +129,12 @@ class Search:
         cut = np.minimum.reduceat(first, starts)
         behind = place[np.minimum(cut, len(by) - 1)] + 0.5
         goal = np.where(least < 0, behind, place[starts] - 0.5)
-        better = least < now - GAIN * np.maximum(np.abs(now), np.abs(least))
+        better = least < now - MIN_RELATIVE_GAIN * np.maximum(np.abs(now), np.abs(least))
         self.position[own[better]] = goal[better]
         return bool(better.any())
 
     def _one_by_one(self, speed: Floats) -> bool:
-        """One look at every job that would gain by changing places with somebody, the most
-        promising first."""
+        """Re-insert every job that would gain by passing a contender, the most promising first."""
         change = self._changes(speed)
         under = self.position[self.other] < self.position[self.one]
         wrong = np.maximum(np.where(under, change, -change), 0.0)
@@ -149,7 +149,7 @@ class Search:
 
 
 def _insert(job: int, others: Ints, worse: Floats, position: Floats) -> bool:
-    """Move `job` to its best place; `worse[k]`: what it costs to go below others[k]."""
+    """Move `job` to its best place; `worse[k]`: additional loss of going below others[k]."""
     line = position[others]
     by = line.argsort(kind="stable")
     line = line[by]
@@ -158,7 +158,7 @@ def _insert(job: int, others: Ints, worse: Floats, position: Floats) -> bool:
     np.cumsum(worse[by], out=passed[1:])
     cut = int(passed.argmin())
     least, now = float(passed[cut]), float(passed[line.searchsorted(position[job])])
-    if least >= now - GAIN * max(abs(now), abs(least)):
+    if least >= now - MIN_RELATIVE_GAIN * max(abs(now), abs(least)):
         return False
     before = line[cut - 1] if cut else line[0] - 2.0
     after = line[cut] if cut < len(line) else line[-1] + 2.0

@@ -1,4 +1,4 @@
-"""The named alternatives: ways to choose paths and to order jobs, each behind one interface."""
+"""Named methods to choose paths and to order jobs, each behind one interface."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.schedule import baselines_order, order
-from hostcc.schedule.contention import Pairs, pairs
+from hostcc.schedule import baseline_orders, order
 from hostcc.schedule.intensity import Crossings, communication_time, crossings, intensity
-from hostcc.schedule.pairloss import Alone
+from hostcc.schedule.job_pairs import Pairs, pairs
+from hostcc.schedule.pair_loss import IsolatedTimes
 from hostcc.schedule.paths import baselines, crux, pair_search
 from hostcc.schedule.paths.fabric import from_problem
 from hostcc.schedule.problem import Floats, Ints, Problem
 
 Route = Callable[[Problem], Ints]
-"""A routing (F,) as path indices."""
+"""Returns a routing (F,) as path indices."""
 Order = Callable[[Problem, Ints], Ints]
 """(problem, routing) -> ranks (J,)."""
 
 
 def ecmp(problem: Problem) -> Ints:
-    """Where a hash of its name sends each flow."""
+    """Return the routing by a hash of each flow's name."""
     names = [hashlib.sha256(flow.encode()).digest()[:8] for flow in problem.flow_ids]
     key = np.array([int.from_bytes(name) >> 1 for name in names], np.int64)
     choice = baselines.ecmp(from_problem(problem), problem.flow_table, key)
@@ -31,8 +31,11 @@ def ecmp(problem: Problem) -> Ints:
 
 
 def annealing(problem: Problem) -> Ints:
-    """Simulated annealing as in Hedera, from ECMP's paths: no link above what its largest flow
-    needs alone, in seconds of traffic; 200 steps a flow, 10,000 at most."""
+    """Return the routing of Hedera's simulated annealing, starting from ECMP's.
+
+    The target load of a link is what its largest flow needs alone, in seconds of traffic; 200 steps
+    per flow, at most 10,000.
+    """
     fabric = from_problem(problem)
     if not problem.flow_count:
         return np.zeros(0, np.int64)
@@ -46,17 +49,17 @@ def annealing(problem: Problem) -> Ints:
 
 
 def stay(problem: Problem) -> Ints:
-    """Where the flows are already; those that are nowhere, by hash."""
+    """Return the present paths of the flows; those without one are placed by hash."""
     return np.where(problem.flow_path >= 0, problem.flow_path, ecmp(problem))
 
 
-def alone(problem: Problem, routing: Ints) -> Alone:
-    """Every job without the others."""
-    return Alone(problem.compute, problem.comm_start, communication_time(problem, routing))
+def isolated_times(problem: Problem, routing: Ints) -> IsolatedTimes:
+    """Return every job's times without the other jobs."""
+    return IsolatedTimes(problem.compute, problem.comm_start, communication_time(problem, routing))
 
 
-def overloaded(problem: Problem, found: Crossings, jobs: Alone) -> bool:
-    """Whether the links that jobs wait for are offered far more than they can carry."""
+def overloaded(problem: Problem, found: Crossings, jobs: IsolatedTimes) -> bool:
+    """Return whether contended links are offered far more than they can carry."""
     job, link = found.job, found.link
     if not len(job):
         return False
@@ -64,19 +67,19 @@ def overloaded(problem: Problem, found: Crossings, jobs: Alone) -> bool:
     load = np.bincount(link, duty, problem.link_count)
     worst = np.zeros(problem.job_count)
     np.maximum.at(worst, job, load[link])
-    return bool(worst[worst > 0].mean() > order.OVERLOAD)
+    return bool(worst[worst > 0].mean() > order.MAX_MEAN_LOAD)
 
 
 @dataclass(frozen=True)
 class OrderResult:
-    """hostcc's order."""
+    """The order found, and how."""
 
     rank: Ints
     """(J,)"""
     how: str
-    """For a person."""
+    """Explanation for the operator."""
     losses: order.Losses | None = None
-    """None: not asked."""
+    """None: losses were not computed."""
 
 
 def by_losses(
@@ -86,10 +89,12 @@ def by_losses(
     met: Pairs,
     followed: order.KnownLosses | None = None,
 ) -> OrderResult:
-    """From the losses of the pairs that meet (order.py); under overload, by intensity.
-    `followed`: what is known of them."""
-    jobs = Alone(problem.compute, problem.comm_start, found.times(problem.job_count))
-    start = baselines_order.ranks(intensity(worth, jobs.comm))
+    """Return the order of least predicted loss (order.py); under overload, that by intensity.
+
+    `followed`: losses that are known from an earlier view.
+    """
+    jobs = IsolatedTimes(problem.compute, problem.comm_start, found.times(problem.job_count))
+    start = baseline_orders.ranks(intensity(worth, jobs.comm))
     if overloaded(problem, found, jobs):
         how = "order: by intensity, links are offered far more than they carry"
         return OrderResult(start, how)
@@ -114,9 +119,9 @@ ROUTES: dict[str, Route] = {
 }
 ORDERS: dict[str, Order] = {
     "hostcc": _by_losses,
-    "crux": baselines_order.crux,
-    "intensity": baselines_order.by_intensity,
-    "sincronia": baselines_order.sincronia,
-    "varys": baselines_order.varys,
-    "hash": baselines_order.by_hash,
+    "crux": baseline_orders.crux,
+    "intensity": baseline_orders.by_intensity,
+    "sincronia": baseline_orders.sincronia,
+    "varys": baseline_orders.varys,
+    "hash": baseline_orders.by_hash,
 }

@@ -1,8 +1,8 @@
-"""ClusterView -> Plan: pure, deterministic, whatever the order of the view's parts.
+"""Makes a Plan of a ClusterView: pure, deterministic, independent of the order of the view's parts.
 
-A flow whose path is known stays on it unless a gain is stated (paths/disturbance.py).  Where
-links are offered far more than they carry the pairwise model is not asked: Crux's paths, or
-those that the flows are on, and the order by intensity stay.
+A flow whose path is known stays on it unless a move gains enough (paths/replanning.py). Where links
+are offered far more than they carry, the pairwise model is not used: flows keep Crux's paths or
+their present ones, and jobs the order by intensity.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ import numpy as np
 
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule import (
-    baselines_order,
-    checked,
+    approximate_cut,
+    baseline_orders,
     compression,
     fairness,
-    fastcut,
     kcut,
     methods,
     parameters,
+    simulated_search,
 )
 from hostcc.schedule import order as orders
-from hostcc.schedule.components import Small
-from hostcc.schedule.contention import Pairs, graph, nearest, on_links, pairs
+from hostcc.schedule.components import SmallProblem
+from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.errors import OptionsError
-from hostcc.schedule.graph import Contention
 from hostcc.schedule.intensity import Crossings, crossings, intensity
-from hostcc.schedule.paths import disturbance
-from hostcc.schedule.paths.apart import apart
-from hostcc.schedule.problem import Floats, Ints, Problem, Reading, read
-from hostcc.schedule.reuse import ReusedWork, Work
+from hostcc.schedule.job_pairs import Pairs, graph, nearest, pairs, pairs_on_links
+from hostcc.schedule.paths import replanning
+from hostcc.schedule.paths.free_paths import move_to_free_paths
+from hostcc.schedule.plan_writer import write_plan
+from hostcc.schedule.problem import Floats, Ints, ParsedView, Problem, read
+from hostcc.schedule.reuse import IntermediateResults, ReusedWork
 from hostcc.schedule.shifts import Shifts, shifts
-from hostcc.schedule.writing import written
 
-DEFAULT = "hostcc"
-MOST_EDGES = 40_000
-"""Pairs up to which the maximum cut is found (kcut.py); of more one near it (fastcut.py).  The
-named alternatives get those next to each other in rank on their links."""
+DEFAULT_METHOD = "hostcc"
+MAX_EXACT_CUT_PAIRS = 40_000
+"""Pairs up to which the maximum cut is computed (kcut.py); beyond, approximate_cut.py. The named
+alternatives then get only pairs next to each other in rank."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the operator decides; the same on every host."""
+    """Scheduler options that the operator sets, the same on every host."""
 
     levels: int = 8
     """Priority levels of the network, 0 the highest."""
     reserved: tuple[int, ...] = ()
     """Levels that jobs must not use."""
-    paths: str = DEFAULT
-    """methods.ROUTES."""
-    order: str = DEFAULT
-    """methods.ORDERS."""
+    paths: str = DEFAULT_METHOD
+    """A key of methods.ROUTES."""
+    order: str = DEFAULT_METHOD
+    """A key of methods.ORDERS."""
     compression: str = "exact"
-    """compression.METHODS."""
+    """A key of compression.METHODS."""
     fairness: float = 0.0
-    """Power of recent slow-downs in what a job counts; 0: throughput alone."""
+    """Exponent of the recent slow-down in a job's worth; 0: throughput alone counts."""
     most_loss: float = math.inf
-    """No job shall lose more of its speed than this fraction, as predicted; inf: no bound."""
+    """Predicted fraction of its speed that no job may lose; inf: no bound."""
     simulations: int = 400
-    """Schedules simulated to check small views; 0: never."""
+    """Schedules simulated to plan small views; 0: never."""
 
 
 @dataclass(frozen=True)
@@ -71,37 +71,37 @@ class MovedFlows:
 
     flows: tuple[int, ...]
     gain: str
-    """What that gains, for a person."""
+    """The gain, in words."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A schedule in arrays."""
+    """A schedule as arrays."""
 
     routing: Ints
     """(F,)"""
     rank: Ints
     """(J,)"""
     level: Ints
-    """(J,) of the usable levels, counted from 0."""
+    """(J,) index into the usable levels."""
     how: str
-    """For a person."""
+    """How it was found, in words."""
     moved: tuple[MovedFlows, ...] = ()
-    apart: tuple[int, ...] = ()
-    """Flows that were last given a path that nobody else is on."""
-    work: Work | None = None
-    """What was found on the way."""
+    on_free_paths: tuple[int, ...] = ()
+    """Flows that were finally given a path that nobody else uses."""
+    work: IntermediateResults | None = None
+    """Intermediate results, for the next plan to reuse."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Everything that a plan says, in arrays."""
+    """Everything that a plan says, as arrays."""
 
-    reading: Reading
+    reading: ParsedView
     options: Options
     decision: Decision
     level: Ints
-    """(J,) of the network's levels."""
+    """(J,) level of the network."""
     times: Floats
     """(J,) t, seconds."""
     priority: Floats
@@ -109,30 +109,33 @@ class Solution:
     met: Pairs
     shifts: Shifts
     weight: Floats
-    """(J,) of the congestion control."""
+    """(J,) weight of the congestion control."""
 
     @property
     def problem(self) -> Problem:
-        """What it solves."""
+        """The problem that it solves."""
         return self.reading.problem
 
     @cached_property
     def contenders(self) -> Ints:
-        """(J,) with how many jobs each shares links."""
+        """(J,) number of jobs that each shares links with."""
         count = np.bincount(self.met.one, minlength=self.problem.job_count)
         return count + np.bincount(self.met.other, minlength=self.problem.job_count)
 
 
 def plan(view: ClusterView, options: Options | None = None) -> Plan:
-    """The plan of a view.  Raises ViewError and OptionsError, in one line."""
-    return written(view.digest, solve(view, options))
+    """Return the plan of a view. Raises ViewError and OptionsError with one line."""
+    return write_plan(view.digest, solve(view, options))
 
 
 def solve(
     view: ClusterView, options: Options | None = None, before: Solution | None = None
 ) -> Solution:
-    """What plan() writes down.  `before`: the solution of any other view; what the two have in
-    common is taken from it, and the result is the same.  Raises ViewError and OptionsError."""
+    """Solve a view, without writing the plan.
+
+    `before`: the solution of any other view. Common parts are taken from it; the result is the
+    same. Raises ViewError and OptionsError.
+    """
     options = Options() if options is None else options
     reading = read(view, None if before is None else before.reading)
     problem = reading.problem
@@ -143,7 +146,7 @@ def solve(
     found = crossings(problem, decision.routing) if work is None else work.crossings
     times = found.times(problem.job_count)
     level = usable[decision.level]
-    # What a job contends with is unknown: doubt means best effort.
+    # Contenders of these jobs are unknown: they get best effort.
     level[problem.blind] = usable[-1]
     met = pairs(problem, decision.routing) if work is None else work.met
     competing = np.zeros(problem.job_count, np.bool_)
@@ -161,14 +164,19 @@ def solve(
     )
 
 
-def solved(view: ClusterView, options: Options, before: Solution | None = None) -> Solution:
-    """What agents follow: the schedule of a view where flows share links only if they have to
-    (paths/apart.py).  `before`: as for solve().  Raises ViewError and OptionsError."""
+def solve_for_agents(
+    view: ClusterView, options: Options, before: Solution | None = None
+) -> Solution:
+    """Solve a view as agents follow it: flows share links only if they have to.
+
+    After the schedule, flows move to free paths (paths/free_paths.py) and order and levels are
+    solved again. `before`: as for solve(). Raises ViewError and OptionsError.
+    """
     found = solve(view, options, before)
-    if options.paths != DEFAULT:
+    if options.paths != DEFAULT_METHOD:
         return found
     problem, first = found.problem, found.decision
-    moved = apart(problem, first.routing)
+    moved = move_to_free_paths(problem, first.routing)
     if not moved:
         return found
     routing = first.routing.copy()
@@ -185,31 +193,39 @@ def solved(view: ClusterView, options: Options, before: Solution | None = None) 
         again.decision,
         how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
         moved=(*kept, *(MovedFlows((flow,), "a path of its own") for flow in leaving)),
-        apart=tuple(moved),
+        on_free_paths=tuple(moved),
     )
     return replace(again, reading=found.reading, options=options, decision=decision)
 
 
-def decide(problem: Problem, options: Options, levels: int, past: Work | None = None) -> Decision:
-    """Paths, order and levels of a problem, on `levels` levels; `past`: of another problem, to
-    take over what is the same.  Raises OptionsError."""
+def decide(
+    problem: Problem, options: Options, levels: int, past: IntermediateResults | None = None
+) -> Decision:
+    """Choose paths, order and levels of a problem, on `levels` levels.
+
+    `past`: intermediate results of another problem, to reuse what is the same. Raises OptionsError.
+    """
     _check(options)
     worth = fairness.worth(problem.work, problem.weight, problem.slowdown, options.fairness)
-    default = (options.paths, options.order, options.compression) == (DEFAULT, DEFAULT, "exact")
+    default = (options.paths, options.order, options.compression) == (
+        DEFAULT_METHOD,
+        DEFAULT_METHOD,
+        "exact",
+    )
     bound = options.most_loss != math.inf
-    if default and not bound and options.simulations and checked.fits(problem):
+    if default and not bound and options.simulations and simulated_search.fits(problem):
         return _simulated(problem, options, levels, worth)
     routing, moved, words = _paths(problem, options)
     found = crossings(problem, routing)
-    waiting = found.waiting(problem.job_count)
+    waiting = found.contended(problem.job_count)
     carried = None if past is None else ReusedWork(past, problem, found, waiting)
     followed = None
     if carried is None:
-        met = on_links(waiting.job, waiting.link, waiting.seconds, problem.job_count)
+        met = pairs_on_links(waiting.job, waiting.link, waiting.seconds, problem.job_count)
     else:
         met, source = carried.pairs()
         followed = carried.followed(source)
-    if options.order == DEFAULT:
+    if options.order == DEFAULT_METHOD:
         ordered = methods.by_losses(problem, found, worth, met, followed)
         rank, lost = ordered.rank, ordered.losses
         words.append(ordered.how)
@@ -217,13 +233,15 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
         rank, lost = methods.ORDERS[options.order](problem, routing), None
         words.append(f"order: {options.order}")
     if bound:
-        lost = orders.losses(methods.alone(problem, routing), met) if lost is None else lost
-        rank = fairness.bounded(rank, lost, options.most_loss)
+        lost = (
+            orders.losses(methods.isolated_times(problem, routing), met) if lost is None else lost
+        )
+        rank = fairness.limit_loss(rank, lost, options.most_loss)
         words.append(f"no job to lose more than {options.most_loss:.0%}")
     value = intensity(worth, found.times(problem.job_count))
     contention, cut = None, None
-    if options.compression == "exact" and len(met.one) > MOST_EDGES:
-        level = fastcut.near(waiting, met, rank, value, levels)
+    if options.compression == "exact" and len(met.one) > MAX_EXACT_CUT_PAIRS:
+        level = approximate_cut.approximate_levels(waiting, met, rank, value, levels)
         words.append("levels: near the maximum cut")
     else:
         contention = _contention(waiting, met, rank, value)
@@ -235,25 +253,25 @@ def decide(problem: Problem, options: Options, levels: int, past: Work | None = 
             level = compression.METHODS[options.compression](contention, rank, levels)
         words.append(f"levels: {options.compression}")
     followed = None if lost is None else lost.followed
-    work = Work(problem, found, waiting, met, followed, contention, cut)
+    work = IntermediateResults(problem, found, waiting, met, followed, contention, cut)
     return Decision(routing, rank, level, "; ".join(words), moved, work=work)
 
 
 def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -> Decision:
-    """Few jobs with few paths: the best candidates, simulated."""
-    small = Small(problem)
-    judge = checked.oracle(small, worth)
-    found = checked.search(small, judge, worth, levels, options.simulations)
+    """Decide few jobs with few paths by simulating the best candidates."""
+    small = SmallProblem(problem)
+    judge = simulated_search.make_oracle(small, worth)
+    found = simulated_search.search(small, judge, worth, levels, options.simulations)
     how = f"paths, order and levels: the best of {found.simulated} simulated schedules"
     moved = (MovedFlows(found.moved, f"{found.gain:.2%} of all work"),) if found.moved else ()
     return Decision(found.routing, found.rank, found.level, how, moved)
 
 
 def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, ...], list[str]]:
-    """Routing, moves, and how they came about."""
-    if options.paths != DEFAULT or not (problem.flow_path >= 0).any():
+    """Return the routing, its moves, and words on how it was found."""
+    if options.paths != DEFAULT_METHOD or not (problem.flow_path >= 0).any():
         return methods.ROUTES[options.paths](problem), (), [f"paths: {options.paths}"]
-    next_one = disturbance.replan(problem)
+    next_one = replanning.replan(problem)
     moved = tuple(MovedFlows((move.flow,), f"{move.gain:.4g} FLOP/s") for move in next_one.moves)
     stay = problem.flow_count - len(next_one.placed) - len(moved)
     words = f"paths: {stay} flows stay, {len(moved)} move for a gain"
@@ -262,11 +280,10 @@ def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, 
     return next_one.routing, moved, [words]
 
 
-def _contention(waiting: Crossings, met: Pairs, rank: Ints, value: Floats) -> Contention:
-    """The contention graph."""
-    if len(met.one) <= MOST_EDGES:
+def _contention(waiting: Crossings, met: Pairs, rank: Ints, value: Floats) -> ContentionGraph:
+    if len(met.one) <= MAX_EXACT_CUT_PAIRS:
         return graph(met, rank, value)
-    return nearest(waiting, rank, value, MOST_EDGES)
+    return nearest(waiting, rank, value, MAX_EXACT_CUT_PAIRS)
 
 
 def _check(options: Options) -> None:
@@ -283,5 +300,5 @@ def _check(options: Options) -> None:
 
 def _priority(problem: Problem, decision: Decision, times: Floats, options: Options) -> Floats:
     if options.order == "crux":
-        return baselines_order.crux_priority(problem, decision.routing)
+        return baseline_orders.crux_priority(problem, decision.routing)
     return intensity(problem.work, times)

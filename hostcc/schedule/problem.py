@@ -1,7 +1,7 @@
-"""A ClusterView as arrays, in an order that does not depend on how the view was put together.
+"""A ClusterView as arrays, in an order that does not depend on how the view was built.
 
-All algorithms work on a Problem.  Jobs, links, tables and paths are sorted by their names,
-flows by (job, name); only elephants with at least one usable path are in it.
+All algorithms work on a Problem. Jobs, links, tables and paths are sorted by name, flows by (job,
+name). Only elephants with at least one usable path are included.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.model import ClusterView, JobProfile, PathTable
-from hostcc.schedule.errors import ViewError, twice
-from hostcc.schedule.flows import FlowColumns, Flows, Rows, carried, fresh, merged, unchanged
-from hostcc.schedule.names import Names, places
+from hostcc.schedule.errors import ViewError, first_duplicate
+from hostcc.schedule.flows import FlowColumns, FlowRows, Flows, carried, fresh, merged, unchanged
+from hostcc.schedule.name_list import NameList, places
 from hostcc.schedule.tables import Tables
 from hostcc.schedule.tables import read as read_tables
 
@@ -26,11 +26,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_VALUE = 1e30
-"""No measurement is greater (FLOP, bytes, seconds)."""
+"""Largest measurement accepted (FLOP, bytes, seconds)."""
 LEAST_CAPACITY = 1e-6
-"""A link of fewer bytes/s has failed."""
+"""Capacity in bytes/s below which a link counts as failed."""
 TINY_S = 1e-9
-"""A job whose iteration is shorter has none."""
+"""Iteration time in seconds below which a job counts as having none."""
 
 # Called for thousands of jobs.
 _job_name: Callable[[JobProfile], str] = attrgetter("job")
@@ -40,15 +40,15 @@ _job_name: Callable[[JobProfile], str] = attrgetter("job")
 class Problem:
     """J jobs, F flows, L links, T tables with P paths in all.
 
-    Paths of table t are `table_start[t] .. table_start[t + 1]`; links of path p are
-    `path_links[path_start[p] : path_start[p + 1]]`.  A routing is an integer array (F,)
-    of path indices, entry f within the range of table `flow_table[f]`.
+    Table t has the paths `table_start[t] .. table_start[t + 1]`; path p has the links
+    `path_links[path_start[p] : path_start[p + 1]]`. A routing is an integer array (F,) of path
+    indices, entry f within the range of table `flow_table[f]`.
     """
 
     job_ids: tuple[str, ...]
     flow_ids: tuple[str, ...]
     link_ids: tuple[str, ...]
-    path_ids: Names
+    path_ids: NameList
     capacity: Floats
     """(L,) bytes/s, positive."""
     compute: Floats
@@ -60,30 +60,30 @@ class Problem:
     gpus: Floats
     """(J,)"""
     weight: Floats
-    """(J,) the owners' wishes."""
+    """(J,) weights that the owners gave."""
     slowdown: Floats
-    """(J,) recent iteration time over the time alone."""
+    """(J,) recent iteration time over that alone."""
     phase: Floats
-    """(J,) when an iteration started, seconds; NaN: unknown."""
+    """(J,) start of an iteration, seconds; NaN: unknown."""
     period: Floats
-    """(J,) seconds from one iteration to the next, as measured; 0: unknown."""
+    """(J,) measured seconds from one iteration to the next; 0: unknown."""
     confidence: Floats
     """(J,) 0: a guess, 1: measured over many iterations."""
     flow_job: Ints
-    """(F,) not decreasing."""
+    """(F,) non-decreasing."""
     flow_bytes: Floats
     """(F,) bytes per iteration, positive."""
     flow_table: Ints
     """(F,)"""
     flow_path: Ints
-    """(F,) the path that the flow is on, -1: unknown."""
+    """(F,) present path of the flow; -1: unknown."""
     table_start: Ints
     """(T + 1,)"""
     path_start: Ints
     """(P + 1,)"""
     path_links: Ints
     blind: NDArray[np.bool_]
-    """(J,) jobs with traffic of which no path is usable: what they contend with is unknown."""
+    """(J,) jobs with traffic but no usable path: their contenders are unknown."""
 
     @property
     def job_count(self) -> int:
@@ -102,26 +102,31 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A view as it was read, for the next one to be read from."""
+class ParsedView:
+    """A view as arrays, with what speeds up parsing the next one."""
 
     problem: Problem
     tables: Tables
     links: tuple[tuple[str, float], ...]
-    """Of the view."""
+    """The view's links."""
     flows: Flows
 
 
 def build(view: ClusterView) -> Problem:
-    """The arrays of a view.  Raises ViewError for what cannot be: NaN, negative measurements,
-    names twice, flows of unknown jobs, paths over unknown links.  A link of no capacity has
-    failed: paths over it are left out."""
+    """Return the arrays of a view; paths over failed links (capacity 0) are left out.
+
+    Raises ViewError for NaN, negative measurements, duplicate names, flows of unknown jobs and
+    paths over unknown links.
+    """
     return read(view).problem
 
 
-def read(view: ClusterView, before: Reading | None = None) -> Reading:
-    """The same, with what helps to read the next view.  What the view has in common with the
-    one of `before`, any other, is taken from there; the result is the same.  Raises ViewError."""
+def read(view: ClusterView, before: ParsedView | None = None) -> ParsedView:
+    """Parse a view.
+
+    What it has in common with the view of `before`, any other, is taken from there; the result is
+    the same. Raises ViewError.
+    """
     jobs = _by_name(view.jobs)
     numbers = _job_numbers(jobs)
     job_ids = tuple(map(_job_name, jobs))
@@ -145,7 +150,7 @@ def read(view: ClusterView, before: Reading | None = None) -> Reading:
         path_links=tables.path_links,
         blind=blind,
     )
-    return Reading(problem, tables, view.links, Flows(said, found))
+    return ParsedView(problem, tables, view.links, Flows(said, found))
 
 
 def _flows(
@@ -153,9 +158,9 @@ def _flows(
     given: Sequence[PathTable],
     links: Mapping[str, float],
     job_ids: tuple[str, ...],
-    before: Reading | None,
-) -> tuple[Tables, Rows, NDArray[np.bool_]]:
-    """Path tables in use, the flows, and (J,) jobs of which no path is usable."""
+    before: ParsedView | None,
+) -> tuple[Tables, FlowRows, NDArray[np.bool_]]:
+    """Return the path tables in use, the flows, and (J,) jobs without any usable path."""
     everything = np.arange(len(said.id))
     jobs = dict(zip(job_ids, range(len(job_ids)), strict=True))
     if before is None:
@@ -200,7 +205,7 @@ def _job_numbers(jobs: Sequence[JobProfile]) -> dict[str, Floats]:
         "period": "period_s",
         "confidence": "confidence",
     }
-    # Job by job, since what a job says lies together in memory.
+    # Job by job, because the attributes of a job are close together in memory.
     get = attrgetter(*named.values())
     rows = np.fromiter(chain.from_iterable(map(get, jobs)), np.float64, len(jobs) * len(named))
     columns = np.ascontiguousarray(rows.reshape(-1, len(named)).T)
@@ -227,5 +232,5 @@ def _phases(jobs: Sequence[JobProfile]) -> Floats:
 def _by_name(jobs: Sequence[JobProfile]) -> list[JobProfile]:
     names = list(map(_job_name, jobs))
     if len(set(names)) != len(names):
-        raise ViewError(f"job: {twice(names)}: expected once, got it twice")
+        raise ViewError(f"job: {first_duplicate(names)}: expected once, got it twice")
     return sorted(jobs, key=_job_name)

@@ -1,7 +1,7 @@
-"""What a solution leaves to the next one: who meets whom, what that costs, and the cut.
+"""Carries intermediate results of one solution over to the next: pairs, their losses, the cut.
 
-All of it is a function of what it is about, jobs, pairs or a graph, so what is taken over is
-what would be found again; the cut, whose search begins from the one before, is unique.
+Each is a function of the jobs, pairs or graph that it concerns, so a reused value equals a
+recomputed one. The cut is unique, wherever its search starts.
 """
 
 from __future__ import annotations
@@ -10,51 +10,55 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.schedule.contention import MOST_PAIRS, Pairs, on_links
-from hostcc.schedule.graph import Contention
+from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.intensity import Crossings
+from hostcc.schedule.job_pairs import MAX_PAIRS, Pairs, pairs_on_links
 from hostcc.schedule.kcut import Cut
-from hostcc.schedule.names import places
+from hostcc.schedule.name_list import places
 from hostcc.schedule.order import KnownLosses
 from hostcc.schedule.problem import Ints, Problem
 
-MOST_CHANGED = 8
-"""Of so many jobs one may have changed; beyond that all is found anew."""
+MIN_JOBS_PER_CHANGE = 8
+"""Reuse pays while fewer than one in this many jobs have changed."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """What was found on the way to a solution."""
+class IntermediateResults:
+    """Intermediate results of a solution."""
 
     problem: Problem
     crossings: Crossings
     waiting: Crossings
-    """Of them those on links that can be filled."""
+    """The crossings on links that can be filled."""
     met: Pairs
     followed: KnownLosses | None
-    contention: Contention | None
+    contention: ContentionGraph | None
     cut: Cut | None
 
 
 class ReusedWork:
-    """What of `before` holds for a problem with these crossings, some of which are `waiting`."""
+    """Results of `before` that hold for a problem with these crossings; `waiting` are contended."""
 
     def __init__(
-        self, before: Work, problem: Problem, crossings: Crossings, waiting: Crossings
+        self,
+        before: IntermediateResults,
+        problem: Problem,
+        crossings: Crossings,
+        waiting: Crossings,
     ) -> None:
         self.before, self.crossings, self.waiting = before, crossings, waiting
         self.jobs = problem.job_count
         self.now = places(before.problem.job_ids, problem.job_ids)
-        """(Jobs before,) -1: gone."""
+        """(Previous jobs,) present index; -1: gone."""
         self.changed = self._changed(problem)
-        """(J,) jobs that are new, or put something else on links, or take other times."""
+        """(J,) jobs that are new, load links differently, or have other times."""
 
     def pairs(self) -> tuple[Pairs, Ints]:
-        """The pairs that meet, and where each stood before, -1: nowhere."""
+        """Return the pairs that meet, and the previous index of each; -1: new."""
         found = self.waiting
-        few = int(self.changed.sum()) * MOST_CHANGED < self.jobs
+        few = int(self.changed.sum()) * MIN_JOBS_PER_CHANGE < self.jobs
         if not few or _thinned(found) or _thinned(self.before.waiting):
-            every = on_links(found.job, found.link, found.seconds, self.jobs)
+            every = pairs_on_links(found.job, found.link, found.seconds, self.jobs)
             return every, np.full(len(every.one), -1)
         met = self.before.met
         one, other = self.now[met.one], self.now[met.other]
@@ -66,7 +70,7 @@ class ReusedWork:
         links = np.zeros(int(found.link.max(initial=0)) + 1, np.bool_)
         links[found.link[self.changed[found.job]]] = True
         on = links[found.link]
-        new = on_links(found.job[on], found.link[on], found.seconds[on], self.jobs)
+        new = pairs_on_links(found.job[on], found.link[on], found.seconds[on], self.jobs)
         fresh = np.flatnonzero(self.changed[new.one] | self.changed[new.other])
         at = np.searchsorted(one * self.jobs + other, new.one[fresh] * self.jobs + new.other[fresh])
         pairs = Pairs(
@@ -78,7 +82,7 @@ class ReusedWork:
         return pairs, np.insert(still, at, -1)
 
     def followed(self, source: Ints) -> KnownLosses | None:
-        """What is known of the losses of pairs that stood at `source` before; NaN: nothing."""
+        """Return known losses of pairs by their previous index `source`; NaN: unknown."""
         known = self.before.followed
         if known is None:
             return None
@@ -91,8 +95,8 @@ class ReusedWork:
         )
         return KnownLosses(rough, exact)
 
-    def cut(self, graph: Contention) -> Cut | None:
-        """The cut before, as one of `graph`: where to begin."""
+    def cut(self, graph: ContentionGraph) -> Cut | None:
+        """Return the previous cut as one of `graph`, to start the search from."""
         old, cut = self.before.contention, self.before.cut
         if old is None or cut is None or not len(old.first):
             return None
@@ -139,6 +143,6 @@ class ReusedWork:
 
 
 def _thinned(found: Crossings) -> bool:
-    """Whether links have so many jobs that not all pairs are looked at."""
+    """Return whether links have so many jobs that not all pairs were considered."""
     jobs = np.bincount(found.link)
-    return int((jobs * (jobs - 1) // 2).sum()) > MOST_PAIRS
+    return int((jobs * (jobs - 1) // 2).sum()) > MAX_PAIRS

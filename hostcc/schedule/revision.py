@@ -1,7 +1,10 @@
-"""Which scheduler this is: hosts agree on plans only where it is the same one."""
+"""The scheduler's revision: hosts can agree on plans only if theirs is the same."""
 
 REVISION = 1
-"""Raise it by one with a change after which the same records can give another view, another digest
-or another plan: in hostcc/schedule, or where hostcc/coord makes views.  Not for words, speed, or an
-option that is new and off.  Hosts whose revisions differ follow plans of their own and say so; a
-release that leaves it alone is brought to one host after the other while all of them agree."""
+"""Revision of the scheduler.
+
+Raise it by one with every change after which the same records can give another view, digest or
+plan: in hostcc/schedule, or where hostcc/coord builds views. Not for wording, speed, or a new
+option that is off by default. Hosts with different revisions follow plans of their own and say so.
+A release with an unchanged revision can be rolled out host by host while all of them agree.
+"""

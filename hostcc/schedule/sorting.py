@@ -1,6 +1,6 @@
-"""Stable orders of whole numbers, several times faster than numpy's argsort of 64 bits.
+"""Stable sorting of non-negative integers, several times faster than numpy's 64-bit argsort.
 
-numpy sorts 16 bits by radix; so two or three passes sort what keys of pairs and links need.
+numpy sorts 16-bit keys by radix; two or three passes sort the keys of pairs and links.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ import numpy as np
 
 from hostcc.schedule.problem import Ints
 
-FEW = 1500
-"""Keys up to which one comparing sort is faster."""
-DIGIT = 16
+MAX_COMPARISON_KEYS = 1500
+"""Keys up to which one comparison sort is faster."""
+DIGIT_BITS = 16
 
 
 def order(key: Ints) -> Ints:
-    """What np.argsort(key, kind="stable") gives, for numbers of at least 0."""
-    if len(key) <= FEW:
+    """Return np.argsort(key, kind="stable") of non-negative integers."""
+    if len(key) <= MAX_COMPARISON_KEYS:
         return np.argsort(key, kind="stable")
     by = np.argsort(key.astype(np.uint16), kind="stable")
-    top = int(key.max()) >> DIGIT
+    top = int(key.max()) >> DIGIT_BITS
     while top:
-        key = key >> DIGIT
+        key = key >> DIGIT_BITS
         by = by[np.argsort(key.astype(np.uint16)[by], kind="stable")]
-        top >>= DIGIT
+        top >>= DIGIT_BITS
     return by
 
 
 def unique(key: Ints) -> tuple[Ints, Ints]:
-    """What np.unique(key, return_inverse=True) gives, for numbers of at least 0."""
+    """Return np.unique(key, return_inverse=True) of non-negative integers."""
     by = order(key)
     ordered = key[by]
     first = np.empty(len(key), np.bool_)

@@ -1,7 +1,6 @@
-"""The path tables of a view as arrays, the largest part of it; what did not change is not read
-again.
+"""A view's path tables as arrays, its largest part; unchanged tables are not read again.
 
-Tables that are the same object, or say the same, as in the view before are taken over in runs.
+Tables that are the same object as in the view before, or equal, are taken over in runs.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.model import Path, PathTable
-from hostcc.schedule.errors import ViewError, twice
-from hostcc.schedule.names import Names
+from hostcc.schedule.errors import ViewError, first_duplicate
+from hostcc.schedule.name_list import NameList
 
 Ints = NDArray[np.int64]
 Ends = tuple[str, str]
-"""Source and destination."""
-FEW = 16
-"""Of so many tables the number of one is searched for; of more they are put in a dictionary."""
+"""(Source, destination)."""
+TABLES_PER_SEARCH = 16
+"""Lookups are by bisection if there are this many tables for each, else by a dictionary."""
 
 # Called for hundreds of thousands of paths.
 _path_id: Callable[[Path], str] = attrgetter("id")
@@ -32,47 +31,47 @@ _path_links: Callable[[Path], tuple[str, ...]] = attrgetter("links")
 
 @dataclass(frozen=True)
 class _ParsedTables:
-    """Tables as they are, links that failed included, each path's links in order and once."""
+    """Tables including failed links; the links of each path are sorted and occur once."""
 
     ids: list[list[str]]
-    """(T,) of the paths of each table, by name; by table, since in one list of hundreds of
-    thousands all would be touched whenever a table is added."""
+    """(T,) names of each table's paths, sorted. Kept by table: one list of hundreds of thousands
+    would be rewritten whenever a table is added."""
     ways: list[list[tuple[str, ...]]]
-    """(T,) their links as the view has them."""
+    """(T,) links of each path as in the view."""
     hops: Ints
-    """Numbers of links in the order of their names."""
+    """Link numbers, in the order of link names."""
     path_ends: Ints
-    """(T + 1,) where the paths of each table begin."""
+    """(T + 1,) index at which each table's paths begin."""
     hop_ends: Ints
-    """(P + 1,) where the links of each path begin."""
+    """(P + 1,) index at which each path's links begin."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Usable paths of the pairs that are used, by (source, destination), then by name."""
+    """Usable paths of the pairs in use, by (source, destination), then by name."""
 
     given: Sequence[PathTable]
-    """All that the view has."""
+    """All tables of the view."""
     by_ends: Mapping[Ends, PathTable]
-    """The same."""
+    """The same by (source, destination)."""
     links: Mapping[str, float]
     """Capacities of all links, by name."""
     keys: list[Ends]
-    """(T,) the pairs, in order."""
+    """(T,) the pairs in use, sorted."""
     alive: list[str]
-    """Links of some capacity."""
+    """Links that have not failed."""
     starts: Ints
-    """(T + 1,) of the usable paths."""
-    path_ids: Names
+    """(T + 1,) index at which each table's usable paths begin."""
+    path_ids: NameList
     path_starts: Ints
     path_links: Ints
     whole: bool
-    """No path is left out."""
+    """Whether no path was left out."""
     read: _ParsedTables
 
     def numbers(self, ends: Sequence[Ends]) -> Ints:
-        """The tables of pairs, -1: none.  A dictionary of all is worth it for many only."""
-        if len(ends) * FEW > len(self.keys):
+        """Return the table index of each pair; -1: none."""
+        if len(ends) * TABLES_PER_SEARCH > len(self.keys):
             number = dict(zip(self.keys, range(len(self.keys)), strict=True))
             return np.array([number.get(one, -1) for one in ends], np.int64)
         at = [bisect_left(self.keys, one) for one in ends]
@@ -83,7 +82,7 @@ class Tables:
         )
 
     def on(self, table: Ints, names: Sequence[str]) -> Ints:
-        """Paths of such names in these tables; -1: no name, or none that is usable."""
+        """Return the path of each name in its table; -1: empty name, or not usable."""
         if not any(names):
             return np.full(len(names), -1)
         first, past = self.starts[table], self.starts[table + 1]
@@ -102,16 +101,17 @@ def read(
     before: Tables | None = None,
     still: NDArray[np.bool_] | None = None,
 ) -> tuple[Tables, Ints]:
-    """The tables of the pairs in `used`, and of the tables `still` (T before,) of `before`;
-    `links` by name.  With them where each table of before is now, -1: gone, or not the same.
+    """Return the tables of the pairs in `used`, and those marked in `still` (T of `before`,).
 
-    Raises ViewError for paths over unknown links, two tables of a pair, two paths of a name.
+    Also returns the present index of each table of `before`; -1: gone, or changed. `links` maps
+    names to capacities. Raises ViewError for paths over unknown links, two tables of a pair, and
+    two paths of one name.
     """
     same = before is not None and len(tables) == len(before.given)
     same = same and before is not None and all(map(is_, tables, before.given))
     by_ends = before.by_ends if same and before else {(one.src, one.dst): one for one in tables}
     if len(by_ends) != len(tables):
-        src, dst = twice([(table.src, table.dst) for table in tables])
+        src, dst = first_duplicate([(table.src, table.dst) for table in tables])
         raise ViewError(f"path table: {src} to {dst}: expected one, got two")
     if before is None or still is None or not _same_names(links, before.links):
         more = [] if before is None or still is None else compress(before.keys, still)
@@ -164,7 +164,9 @@ def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _ParsedTab
             paths = sorted(paths, key=_path_id)
             names = list(map(_path_id, paths))
             if len(set(names)) != len(names):
-                raise ViewError(f"path: {twice(names)}: expected once in its table, got it twice")
+                raise ViewError(
+                    f"path: {first_duplicate(names)}: expected once in its table, got it twice"
+                )
         own = list(map(_path_links, paths))
         counts.append(len(own))
         ids.append(names)
@@ -189,7 +191,7 @@ def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _ParsedTab
 
 
 def _joined(old: _ParsedTables, new: _ParsedTables, source: Ints) -> _ParsedTables:
-    """Tables of both, by number; those of `new` are counted from behind those of `old`."""
+    """Return the tables `source` of both; indices of `new` continue after those of `old`."""
     count = len(old.ids)
     breaks = np.flatnonzero((np.diff(source) != 1) | (source[1:] == count)) + 1
     ids: list[list[str]] = []
@@ -215,8 +217,8 @@ def _joined(old: _ParsedTables, new: _ParsedTables, source: Ints) -> _ParsedTabl
 
 
 def _alike(before: Tables, row: int, now: PathTable | None) -> bool:
-    """Whether a table says what that of `row` said before; one whose paths are in another order
-    than by name is read again."""
+    """Return whether a table equals that of `row` before; paths not sorted by name count as
+    changed."""
     if now is None or now is before.by_ends[before.keys[row]]:
         return now is not None
     return (
@@ -240,7 +242,7 @@ def _usable(
     found: _ParsedTables,
     links: Mapping[str, float],
 ) -> Tables:
-    """Leave out paths over failed links, and number the others without the failed ones."""
+    """Leave out paths over failed links, and renumber the links that work."""
     capacity = np.fromiter(links.values(), np.float64, len(links))
     works = capacity > 0
     whole = bool(works.all() or works[found.hops].all())
@@ -267,7 +269,7 @@ def _usable(
         keys,
         alive,
         starts,
-        Names(ids, starts),
+        NameList(ids, starts),
         ends,
         hops,
         whole,

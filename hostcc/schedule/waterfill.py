@@ -1,7 +1,7 @@
-"""Who gets what on the links: strict priority between levels, max-min within one.
+"""Bandwidth sharing on links: strict priority between levels, max-min fair within one.
 
-For many variants at a time: arrays (rows, B), where every variant's rows stand in the order
-of their levels.  Max-min by progressive filling (Bertsekas and Gallager, Data Networks, 6.5).
+For many variants at a time: arrays (rows, B), each variant's rows in the order of its levels.
+Max-min by progressive filling (Bertsekas and Gallager, Data Networks, 6.5).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.schedule.problem import Floats, Ints
-from hostcc.schedule.rows import Rows
+from hostcc.schedule.simulation_rows import SimulationRows
 
 Number = TypeVar("Number", np.float64, np.int64)
 
-NARROW = 256
-"""Variants up to which all rows of a block are served at once, their padding included."""
-SAME = 1 + 1e-12
-"""Shares closer than this are one."""
+MAX_BLOCK_VARIANTS = 256
+"""Variants up to which all rows of a block are served at once, padding included."""
+SHARE_TOLERANCE = 1 + 1e-12
+"""Shares within this ratio count as equal."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class Block:
 
     rows: tuple[int, ...]
     hops: tuple[tuple[int, ...], ...]
-    """Per row: which of its H links any variant has."""
+    """Per row: which of its H links occur in any variant."""
     simple: bool
-    """In no variant do two of its rows meet: every row just takes what is left."""
+    """No two rows meet in any variant, so each row just takes what is left."""
     levels: tuple[int, ...]
-    """Of its rows, where some variant has several in it."""
+    """Levels of its rows, if some variant has several in it."""
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """The rows of B variants; J jobs by level, W rows each, R = J W."""
+    """Rows of B variants: J jobs by level, W rows each, R = J W."""
 
     size: Floats
     """(R, B) bytes."""
@@ -48,15 +48,18 @@ class Sharing:
     level: Ints
     """(R, B)."""
     link: Ints
-    """(R, H, B): into the first axis of `capacity`."""
+    """(R, H, B) index into the first axis of `capacity`."""
     place: Ints
-    """(R, H, B): flat index into the link capacities (C + 1, B); the last link is endless."""
+    """(R, H, B) flat index into `capacity` (C + 1, B); the last link is unlimited."""
     capacity: Floats
     blocks: tuple[Block, ...]
 
     @staticmethod
-    def build(rows: Sequence[Rows], orders: Sequence[Ints], level: Ints) -> Sharing:
-        """rows[g] for the variants orders[g] (variants, J); level (J, B) after ordering."""
+    def build(rows: Sequence[SimulationRows], orders: Sequence[Ints], level: Ints) -> Sharing:
+        """Return the sharing of rows[g] for the variants orders[g] (variants, J).
+
+        `level` (J, B) is by place in the order.
+        """
         width = max(one.size.shape[1] for one in rows)
         hops = max(one.links.shape[2] for one in rows)
         most = max(len(one.capacity) for one in rows)
@@ -88,7 +91,7 @@ class Sharing:
         )
 
     def kept(self, which: Ints) -> Sharing:
-        """Only some of the variants, by their indices."""
+        """Return only some of the variants, by index."""
         links = self.link[:, :, which]
         left = len(which)
         return Sharing(
@@ -103,7 +106,7 @@ class Sharing:
         )
 
     def rates(self, active: NDArray[np.bool_]) -> Floats:
-        """(R, B) bytes/s for the rows that are active.  Divides by 0: see fluid.py."""
+        """Return (R, B) bytes/s of the active rows. The caller must allow division by 0."""
         rates = np.zeros(active.shape)
         left = self.capacity.copy().reshape(-1)
         for block in self.blocks:
@@ -114,14 +117,14 @@ class Sharing:
         return rates
 
     def _take(self, block: Block, active: NDArray[np.bool_], left: Floats, rates: Floats) -> None:
-        if active.shape[1] <= NARROW:
+        if active.shape[1] <= MAX_BLOCK_VARIANTS:
             rows = slice(block.rows[0], block.rows[-1] + 1)
             place = self.place[rows]
             free = left.take(place, mode="clip")
             rate = rates[rows]
             np.multiply(self.cap[rows], active[rows], out=rate)
             np.minimum(rate, free.min(axis=1), out=rate)
-            # Rows that do not meet have only the endless link in common.
+            # Rows that do not meet have only the unlimited link in common.
             left[place] = free - rate[:, None]
             return
         for row, hops in zip(block.rows, block.hops, strict=True):
@@ -148,14 +151,14 @@ class Sharing:
     def _round(
         self, rows: slice, open_rows: NDArray[np.bool_], left: Floats, rates: Floats
     ) -> None:
-        """Settle the rows whose share is the least, and those that reach their own limit."""
+        """Settle the rows with the least share, and those that reach their own limit."""
         place = self.place[rows]
         weight = np.where(open_rows, self.weight[rows], 0.0)
         share = left / self._on_links(place, weight, len(left))
         limit = self.cap[rows] / self.weight[rows]
         most = np.minimum(limit, share.take(place, mode="clip").min(axis=1))
         most[~open_rows] = np.inf
-        settled = open_rows & ((most <= most.min(axis=0) * SAME) | (most >= limit))
+        settled = open_rows & ((most <= most.min(axis=0) * SHARE_TOLERANCE) | (most >= limit))
         given = np.where(settled, most, 0.0) * weight
         rates[rows] += given
         left -= self._on_links(place, given, len(left))
@@ -164,7 +167,7 @@ class Sharing:
 
     @staticmethod
     def _on_links(place: Ints, each: Floats, links: int) -> Floats:
-        """(links,) the sums of what the rows (R, B) bring to each link."""
+        """Return (links,) the sums of what the rows (R, B) put on each link."""
         spread = np.broadcast_to(each[:, None, :], place.shape).ravel()
         return np.asarray(np.bincount(place.ravel(), spread, links))
 
@@ -176,7 +179,7 @@ def _padded(array: Floats, jobs: int, width: int, fill: float) -> Floats:
 
 
 def _stack(parts: Sequence[NDArray[Number]], orders: Sequence[Ints]) -> NDArray[Number]:
-    """Per group (J, W, ...) -> (J W ..., B), every variant's jobs in its order."""
+    """Turn per-group arrays (J, W, ...) into (J W ..., B), each variant's jobs in its order."""
     whole = np.concatenate([part[order] for part, order in zip(parts, orders, strict=True)])
     whole = np.moveaxis(whole, 0, -1)
     return np.ascontiguousarray(whole.reshape(whole.shape[0] * whole.shape[1], *whole.shape[2:]))
@@ -208,7 +211,7 @@ def _blocks(
 
 
 def _meet(links: Ints, dummy: int) -> bool:
-    """Whether two of these rows (R, H, B) share a link in some variant."""
+    """Return whether two of these rows (R, H, B) share a link in some variant."""
     for row in range(1, len(links)):
         for other in range(row):
             same = links[row][:, None] == links[other][None, :]

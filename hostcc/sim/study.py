@@ -18,10 +18,10 @@ from typing import TypeVar
 import numpy as np
 
 from hostcc.model import ClusterView
-from hostcc.schedule import checked, compression, methods
-from hostcc.schedule.components import Component, Layout, Small
-from hostcc.schedule.contention import graph, pairs
+from hostcc.schedule import compression, methods, simulated_search
+from hostcc.schedule.components import Component, Layout, SmallProblem
 from hostcc.schedule.intensity import communication_time, intensity
+from hostcc.schedule.job_pairs import graph, pairs
 from hostcc.schedule.plan import Options, decide
 from hostcc.schedule.problem import Floats, Ints, Problem, build
 from hostcc.sim.small import WINDOW, measured, small_case
@@ -66,8 +66,8 @@ class Truth:
 
     def __init__(self, view: ClusterView) -> None:
         self.problem = build(view)
-        self.small = Small(self.problem)
-        self.oracle = checked.oracle(self.small, self.problem.work, WINDOW)
+        self.small = SmallProblem(self.problem)
+        self.oracle = simulated_search.make_oracle(self.small, self.problem.work, WINDOW)
         layouts = list(self.small.layouts())
         parts = list(dict.fromkeys(part for layout in layouts for part in layout.components))
         orders = {part: self.small.orders(part) for part in parts}
@@ -212,10 +212,12 @@ def _bound(route: methods.Route, seen: Problem) -> Callable[[], Ints]:
 
 def _ordered(truth: Truth, seen: Problem) -> Ints:
     """hostcc's order where the routing is given."""
-    small = Small(seen)
-    judge = checked.oracle(small, seen.work)
+    small = SmallProblem(seen)
+    judge = simulated_search.make_oracle(small, seen.work)
     layout = small.layout(truth.layout.routing)
-    return checked.search(small, judge, seen.work, None, Options().simulations, [layout]).rank
+    return simulated_search.search(
+        small, judge, seen.work, None, Options().simulations, [layout]
+    ).rank
 
 
 def _orders(judged: _Judged, seen: Problem, error: float) -> None:
@@ -251,14 +253,14 @@ def _levels(judged: _Judged, seen: Problem, error: float, best: float) -> None:
 
 def _compressed(truth: Truth, seen: Problem) -> Ints:
     """hostcc's levels where routing and order are given."""
-    small = Small(seen)
-    judge = checked.oracle(small, seen.work)
+    small = SmallProblem(seen)
+    judge = simulated_search.make_oracle(small, seen.work)
     level = np.zeros(seen.job_count, np.int64)
     ranks = {
         part: [np.argsort(np.argsort(truth.order[list(part.members)])).tolist()]
         for part in small.layout(truth.layout.routing).components
     }
-    found = checked.compress(judge, ranks, LEVELS)
+    found = simulated_search.compress(judge, ranks, LEVELS)
     for part, (_, fitted) in zip(ranks, found, strict=True):
         level[list(part.members)] = fitted
     return level

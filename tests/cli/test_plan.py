@@ -19,7 +19,7 @@ from hostcc.model import ClusterView
 from hostcc.sim.small import small_case
 from tests.refusals import is_one_line
 from tests.schedule.paths import problems
-from tests.schedule.paths.test_apart import fabric
+from tests.schedule.paths.test_free_paths import fabric
 from tests.schedule.views import job, one_link
 
 pytestmark = pytest.mark.unit

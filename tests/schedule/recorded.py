@@ -21,9 +21,9 @@ from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
 from hostcc.coord.keys.no_keys import NoKeys
 from hostcc.model import ClusterView, Plan
-from hostcc.schedule.plan import Options, solved
+from hostcc.schedule.plan import Options, solve_for_agents
+from hostcc.schedule.plan_writer import write_plan
 from hostcc.schedule.revision import REVISION
-from hostcc.schedule.writing import written
 
 FILE = Path(__file__).with_name("plans.json")
 
@@ -39,7 +39,7 @@ def decided(case: dict[str, Any]) -> str:
     """Hash of what is decided for a case, whatever the words."""
     given = {key: _tuple(value) for key, value in case["options"].items()}
     seen = _seen(case)
-    plan = written(seen.digest, solved(seen, Options(**given)))
+    plan = write_plan(seen.digest, solve_for_agents(seen, Options(**given)))
     return blake2b(msgspec.json.encode(_without_words(plan)), digest_size=16).hexdigest()
 
 

@@ -13,7 +13,7 @@ from hostcc.model import ClusterView
 from hostcc.schedule.explain import explain
 from hostcc.schedule.parameters import weights
 from hostcc.schedule.plan import Options, plan, solve
-from hostcc.schedule.writing import written
+from hostcc.schedule.plan_writer import write_plan
 from hostcc.sim.small import small_case
 from tests.schedule.paths import problems
 from tests.schedule.views import job, one_link
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.unit, pytest.mark.slow]
 @settings(max_examples=40, deadline=None)
 def test_every_job_of_any_view(view: ClusterView) -> None:
     found = solve(view, Options(simulations=20))
-    made = written(view.digest, found)
+    made = write_plan(view.digest, found)
     paths = {one.flow: one.path for one in made.flows}
     before = {flow.id: flow.path for flow in view.flows}
     for one in made.jobs:

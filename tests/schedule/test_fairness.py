@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.schedule.contention import on_links
 from hostcc.schedule.errors import OptionsError
-from hostcc.schedule.fairness import bounded, speeds, worth
+from hostcc.schedule.fairness import limit_loss, speeds, worth
+from hostcc.schedule.job_pairs import pairs_on_links
 from hostcc.schedule.order import losses, matrix, rates
-from hostcc.schedule.pairloss import Alone
+from hostcc.schedule.pair_loss import IsolatedTimes
 
 pytestmark = pytest.mark.unit
 
@@ -29,9 +29,9 @@ def test_worth() -> None:
 @settings(max_examples=30, deadline=None)
 def test_bound(jobs: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    alone = Alone(*(rng.uniform(0.2, 2.0, jobs) for _ in range(3)))
+    alone = IsolatedTimes(*(rng.uniform(0.2, 2.0, jobs) for _ in range(3)))
     links = rng.integers(0, 2, jobs)
-    found = losses(alone, on_links(np.arange(jobs), links, alone.comm, jobs))
+    found = losses(alone, pairs_on_links(np.arange(jobs), links, alone.comm, jobs))
     rank = rng.permutation(jobs)
     exact = rates(matrix(jobs, found), np.argsort(rank)[None])[0]
     assert speeds(rank, found) == pytest.approx(exact, abs=1e-6)
@@ -39,7 +39,7 @@ def test_bound(jobs: int, seed: int) -> None:
     def beyond(ranks: np.typing.NDArray[np.int64]) -> float:
         return float(np.maximum(1 - speeds(ranks, found) - 0.3, 0).sum())
 
-    fair = bounded(rank, found, 0.3)
+    fair = limit_loss(rank, found, 0.3)
     assert sorted(fair.tolist()) == list(range(jobs))
     assert beyond(fair) <= beyond(rank) + 1e-12
     if beyond(rank) == 0:
@@ -48,7 +48,8 @@ def test_bound(jobs: int, seed: int) -> None:
 
 def test_bad_bound() -> None:
     nothing = losses(
-        Alone(*(np.ones(1),) * 3), on_links(*(np.zeros(0, np.int64),) * 2, np.ones(0), 1)
+        IsolatedTimes(*(np.ones(1),) * 3),
+        pairs_on_links(*(np.zeros(0, np.int64),) * 2, np.ones(0), 1),
     )
     with pytest.raises(OptionsError, match="most_loss"):
-        bounded(np.zeros(1, np.int64), nothing, 2.0)
+        limit_loss(np.zeros(1, np.int64), nothing, 2.0)

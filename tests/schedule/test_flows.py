@@ -29,7 +29,7 @@ def some(count: int) -> list[Flow]:
 def test_found_where_it_says_the_same(
     monkeypatch: pytest.MonkeyPatch, seed: int, scattered: int
 ) -> None:
-    monkeypatch.setattr(reading, "SCATTERED", scattered)
+    monkeypatch.setattr(reading, "MIN_MEAN_RUN", scattered)
     chance = Random(seed)
     before = some(chance.randrange(60))
     changes = [

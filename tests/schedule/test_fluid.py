@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hostcc.schedule.fluid import Cycle, Group, simulate
-from hostcc.schedule.rows import reduce
+from hostcc.schedule.simulation_rows import reduce_flows
 from tests.schedule.exact import cases
 
 pytestmark = pytest.mark.unit
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unit
 def of(case: Any) -> tuple[Cycle, Any]:
     jobs = case["jobs"]
     names = list(case["links"])
-    rows = reduce(
+    rows = reduce_flows(
         len(jobs),
         [flow["job"] for flow in case["flows"]],
         [flow["bytes"] for flow in case["flows"]],

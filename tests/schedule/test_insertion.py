@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.schedule import insertion
-from hostcc.schedule.insertion import Search
+from hostcc.schedule.insertion import InsertionSearch
 
 pytestmark = pytest.mark.unit
 
 
-def search(jobs: int, pairs: int, seed: int) -> Search:
+def search(jobs: int, pairs: int, seed: int) -> InsertionSearch:
     rng = np.random.default_rng(seed)
     one, other = rng.integers(0, jobs, (2, pairs))
     key = np.unique(
@@ -22,10 +22,10 @@ def search(jobs: int, pairs: int, seed: int) -> Search:
     low, high = np.divmod(key, jobs)
     losses = (rng.choice([0.0, 0.1, 0.5], len(key)), rng.random(len(key)))
     start = rng.permutation(jobs)
-    return Search(jobs, (low, high), losses, rng.uniform(1, 9, jobs), start)
+    return InsertionSearch(jobs, (low, high), losses, rng.uniform(1, 9, jobs), start)
 
 
-def value(found: Search, rank: np.ndarray) -> float:
+def value(found: InsertionSearch, rank: np.ndarray) -> float:
     """Rates by definition, in the order of ranks."""
     speed = np.ones(found.jobs)
     for job in np.argsort(rank):
@@ -48,14 +48,14 @@ def test_a_permutation_that_is_no_worse(jobs: int, pairs: int, seed: int, alone:
     start = found.position.astype(np.int64)
     with pytest.MonkeyPatch.context() as patch:
         if not alone:
-            patch.setattr(insertion, "MOST_JOBS", 0)
+            patch.setattr(insertion, "MAX_SWEEP_JOBS", 0)
         rank = found.run()
     assert sorted(rank.tolist()) == list(range(jobs))
     assert value(found, rank) >= value(found, start) * (1 - 1e-5)
 
 
 def test_all_at_once_finds_what_two_jobs_gain() -> None:
-    found = Search(
+    found = InsertionSearch(
         3,
         (np.array([0]), np.array([2])),
         (np.array([0.5]), np.array([0.1])),

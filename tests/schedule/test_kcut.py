@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.schedule import compression, kcut
+from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.errors import CycleError, OptionsError
-from hostcc.schedule.graph import Contention
 from hostcc.schedule.problem import Ints
 from tests.schedule.exact import cases
 
 pytestmark = pytest.mark.unit
 
 
-def of(jobs: int, edges: list[Any]) -> Contention:
+def of(jobs: int, edges: list[Any]) -> ContentionGraph:
     array = np.array(edges, float).reshape(-1, 3)
-    return Contention.of(jobs, array[:, 0].astype(int), array[:, 1].astype(int), array[:, 2])
+    return ContentionGraph.of(jobs, array[:, 0].astype(int), array[:, 1].astype(int), array[:, 2])
 
 
-def respects(graph: Contention, levels: Ints) -> bool:
+def respects(graph: ContentionGraph, levels: Ints) -> bool:
     """Whether no edge leads to a higher priority."""
     return bool((levels[graph.first] <= levels[graph.second]).all())
 
@@ -42,7 +42,7 @@ def test_stored_optimum(case: Any) -> None:
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[Contention, int]:
+def graphs(draw: st.DrawFn) -> tuple[ContentionGraph, int]:
     jobs = draw(st.integers(1, 6))
     names = draw(st.permutations(range(jobs)))
     pairs = [(a, b) for a in range(jobs) for b in range(a + 1, jobs)]
@@ -51,7 +51,7 @@ def graphs(draw: st.DrawFn) -> tuple[Contention, int]:
     return of(jobs, edges), draw(st.integers(1, 3))
 
 
-def brute(graph: Contention, levels: int) -> tuple[int, list[int]]:
+def brute(graph: ContentionGraph, levels: int) -> tuple[int, list[int]]:
     """The optimum and the componentwise smallest levels that reach it."""
     all_levels = [np.array(each) for each in product(range(levels), repeat=graph.jobs)]
     valid = [each for each in all_levels if respects(graph, each)]
@@ -61,7 +61,7 @@ def brute(graph: Contention, levels: int) -> tuple[int, list[int]]:
 
 @settings(max_examples=150, deadline=None)
 @given(graphs())
-def test_equals_brute_force(made: tuple[Contention, int]) -> None:
+def test_equals_brute_force(made: tuple[ContentionGraph, int]) -> None:
     graph, levels = made
     best, smallest = brute(graph, levels)
     assert graph.cut(kcut.exact(graph, levels)) == best
@@ -70,7 +70,7 @@ def test_equals_brute_force(made: tuple[Contention, int]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(graphs())
-def test_every_method_is_valid_and_none_beats_the_exact(made: tuple[Contention, int]) -> None:
+def test_every_method_is_valid_and_none_beats_the_exact(made: tuple[ContentionGraph, int]) -> None:
     graph, levels = made
     rank = np.empty(graph.jobs, np.int64)
     rank[graph.topological()] = np.arange(graph.jobs)
@@ -92,7 +92,7 @@ def test_algorithm1(case: Any) -> None:
     assert graph.cut(found) >= 0.9 * graph.cut(kcut.exact(graph, case["K"]))
 
 
-def random_graph(jobs: int, edges: int, seed: int) -> Contention:
+def random_graph(jobs: int, edges: int, seed: int) -> ContentionGraph:
     rng = np.random.default_rng(seed)
     one, other = rng.integers(0, jobs, (2, edges))
     keep = one != other
@@ -100,7 +100,7 @@ def random_graph(jobs: int, edges: int, seed: int) -> Contention:
     first = np.where(rank[one] < rank[other], one, other)[keep]
     second = np.where(rank[one] < rank[other], other, one)[keep]
     value = rng.integers(1, 2**20, jobs).astype(float)
-    return Contention.of(jobs, first, second, value[first])
+    return ContentionGraph.of(jobs, first, second, value[first])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -147,7 +147,7 @@ def test_reserved_levels() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(graphs(), st.integers(0, 10**6))
-def test_wherever_the_search_begins(made: tuple[Contention, int], seed: int) -> None:
+def test_wherever_the_search_begins(made: tuple[ContentionGraph, int], seed: int) -> None:
     graph, levels = made
     rng = np.random.default_rng(seed)
     like = kcut.Cut(

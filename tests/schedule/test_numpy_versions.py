@@ -23,16 +23,16 @@ pytestmark = [
 
 SCRIPT = """
 import sys, msgspec, numpy
-from hostcc.schedule.plan import Options, plan, solve, solved
-from hostcc.schedule.writing import written
+from hostcc.schedule.plan import Options, plan, solve, solve_for_agents
+from hostcc.schedule.plan_writer import write_plan
 from hostcc.sim.small import small_case
 from tests.schedule.test_plan import many
 
 options = Options(simulations=0)
 plans = [plan(small_case(1, 0)), plan(many(100, 600)), plan(many(40, 300), Options(fairness=1.0))]
 before = solve(many(300, 900), options)
-plans.append(written("after", solve(many(301, 900), options, before)))
-plans.append(written("apart", solved(many(60, 200), options)))
+plans.append(write_plan("after", solve(many(301, 900), options, before)))
+plans.append(write_plan("apart", solve_for_agents(many(60, 200), options)))
 print(numpy.__version__, file=sys.stderr)
 sys.stdout.buffer.write(b"".join(msgspec.json.encode(one) for one in plans))
 """

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.schedule.contention import graph, on_links
 from hostcc.schedule.fluid import Cycle, Group, simulate
-from hostcc.schedule.insertion import Search
+from hostcc.schedule.insertion import InsertionSearch
+from hostcc.schedule.job_pairs import graph, pairs_on_links
 from hostcc.schedule.order import all_orders, best, losses, matrix, rates
-from hostcc.schedule.pairloss import Alone, slowdown
+from hostcc.schedule.pair_loss import IsolatedTimes, slowdown
 from hostcc.schedule.problem import Ints
-from hostcc.schedule.rows import reduce
+from hostcc.schedule.simulation_rows import reduce_flows
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -24,9 +24,9 @@ def test_pair_as_simulated(seed: int) -> None:
     compute = np.exp(rng.uniform(np.log(0.4), np.log(2), 2))
     start = compute * rng.choice([0.25, 0.5, 0.75, 1.0], 2)
     comm = compute * np.exp(rng.uniform(np.log(0.25), np.log(1.5), 2))
-    jobs = Alone(compute, start, comm)
+    jobs = IsolatedTimes(compute, start, comm)
     loss = slowdown(jobs, np.array([0]), np.array([1]), comm[:1], comm[1:], phases=64)
-    rows = reduce(2, [0, 1], comm.tolist(), [[0], [0]], [1.0])
+    rows = reduce_flows(2, [0, 1], comm.tolist(), [[0], [0]], [1.0])
     took = []
     for phase in np.arange(8) / 8:
         cycle = Cycle(compute, start, np.array([-phase * jobs.period[0], -start[1]]))
@@ -36,14 +36,14 @@ def test_pair_as_simulated(seed: int) -> None:
 
 
 def test_a_job_that_leaves_nothing() -> None:
-    jobs = Alone(np.array([0.5, 1.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+    jobs = IsolatedTimes(np.array([0.5, 1.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0]))
     loss = slowdown(jobs, np.array([0]), np.array([1]), np.ones(1), np.ones(1))
     assert loss[0] > 1000
 
 
 def test_pairs_and_graph() -> None:
     job, link = np.array([0, 1, 2, 0, 2]), np.array([0, 0, 0, 1, 1])
-    found = on_links(job, link, np.array([1.0, 2.0, 3.0, 9.0, 8.0]), 3)
+    found = pairs_on_links(job, link, np.array([1.0, 2.0, 3.0, 9.0, 8.0]), 3)
     assert found.one.tolist() == [0, 0, 1]
     assert found.other.tolist() == [1, 2, 2]
     assert found.one_seconds.tolist() == [1.0, 9.0, 2.0]
@@ -58,7 +58,7 @@ def test_pairs_and_graph() -> None:
 
 def test_ten_thousand_on_one_link_are_few_pairs() -> None:
     count = 10_000
-    found = on_links(np.arange(count), np.zeros(count, np.int64), np.ones(count), count)
+    found = pairs_on_links(np.arange(count), np.zeros(count, np.int64), np.ones(count), count)
     assert len(found.one) <= 400_000
     assert np.isin(np.arange(count - 1), found.one).all()
 
@@ -67,9 +67,9 @@ def test_ten_thousand_on_one_link_are_few_pairs() -> None:
 @settings(max_examples=30, deadline=None)
 def test_search_gives_ranks_and_never_loses(jobs: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    alone = Alone(*(rng.uniform(0.2, 2.0, jobs) for _ in range(3)))
+    alone = IsolatedTimes(*(rng.uniform(0.2, 2.0, jobs) for _ in range(3)))
     link = rng.integers(0, 4, jobs)
-    found = losses(alone, on_links(np.arange(jobs), link, alone.comm, jobs))
+    found = losses(alone, pairs_on_links(np.arange(jobs), link, alone.comm, jobs))
     worth = rng.uniform(1, 10, jobs)
     start = rng.permutation(jobs)
     rank = best(jobs, found, worth, start)
@@ -85,9 +85,9 @@ def test_search_gives_ranks_and_never_loses(jobs: int, seed: int) -> None:
 def test_search_comes_near_the_best_of_all_orders(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs = 6
-    alone = Alone(*(rng.uniform(0.2, 2.0, jobs) for _ in range(3)))
+    alone = IsolatedTimes(*(rng.uniform(0.2, 2.0, jobs) for _ in range(3)))
     link = rng.integers(0, 2, jobs)
-    found = losses(alone, on_links(np.arange(jobs), link, alone.comm, jobs))
+    found = losses(alone, pairs_on_links(np.arange(jobs), link, alone.comm, jobs))
     worth = rng.uniform(1, 10, jobs)
     values = rates(matrix(jobs, found), all_orders(jobs)) @ worth
     rank = best(jobs, found, worth, np.arange(jobs))
@@ -95,6 +95,6 @@ def test_search_comes_near_the_best_of_all_orders(seed: int) -> None:
         values.max()
     )
     pairs, lost = (found.one, found.other), (found.one_below, found.other_below)
-    searched = Search(jobs, pairs, lost, worth, np.argsort(np.argsort(-worth))).run()
+    searched = InsertionSearch(jobs, pairs, lost, worth, np.argsort(np.argsort(-worth))).run()
     own = values[np.all(all_orders(jobs) == np.argsort(searched), axis=1)][0]
     assert own >= 0.9 * values.max()

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from hostcc.model import ClusterView, Flow, Path, PathTable, Plan
 from hostcc.schedule.compression import METHODS
-from hostcc.schedule.contention import pairs
 from hostcc.schedule.errors import OptionsError
+from hostcc.schedule.job_pairs import pairs
 from hostcc.schedule.methods import ORDERS, ROUTES
 from hostcc.schedule.plan import Options, decide, plan
 from hostcc.schedule.problem import build

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.model import ClusterView, Flow, Path, PathTable, Plan
-from hostcc.schedule import contention, order, reuse
+from hostcc.schedule import job_pairs, order, reuse
 from hostcc.schedule import plan as plans
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.plan import Options, Solution, solve
+from hostcc.schedule.plan_writer import write_plan
 from hostcc.schedule.problem import build, read
-from hostcc.schedule.writing import written
 from tests.schedule.test_plan import many, shuffled
 from tests.schedule.views import job, one_link
 
@@ -104,20 +104,20 @@ def test_any_sequence_of_changes(seed: int, jobs: int, threshold: int) -> None:
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         # Thresholds of large clusters, so that what is done there is done here.
-        patch.setattr(order, "FOLLOWED", threshold)
-        patch.setattr(plans, "MOST_EDGES", threshold)
-        patch.setattr(reuse, "MOST_CHANGED", rng.choice((0, 2, 8)))
-        patch.setattr(reuse, "MOST_PAIRS", most := rng.choice((40, 10**6)))
-        patch.setattr(contention, "MOST_PAIRS", most)
-        patch.setattr(contention.on_links, "__defaults__", (most,))
+        patch.setattr(order, "MAX_EXACT_LOSSES", threshold)
+        patch.setattr(plans, "MAX_EXACT_CUT_PAIRS", threshold)
+        patch.setattr(reuse, "MIN_JOBS_PER_CHANGE", rng.choice((0, 2, 8)))
+        patch.setattr(reuse, "MAX_PAIRS", most := rng.choice((40, 10**6)))
+        patch.setattr(job_pairs, "MAX_PAIRS", most)
+        patch.setattr(job_pairs.pairs_on_links, "__defaults__", (most,))
         view = many(jobs, 3 * jobs, seed)
         before, last = None, None
         for _ in range(5):
             cold = solve(view, OPTIONS)
             found = solve(view, OPTIONS, before)
             same(cold, found)
-            made = written("d", found, before, last)
-            assert msgspec.json.encode(made) == msgspec.json.encode(written("d", cold))
+            made = write_plan("d", found, before, last)
+            assert msgspec.json.encode(made) == msgspec.json.encode(write_plan("d", cold))
             before, last = found, made
             view = changed(view if rng.random() < 0.3 else placed(view, made), rng)
             if rng.random() < 0.2:
@@ -138,7 +138,7 @@ def test_small_views_and_other_options() -> None:
     ):
         found = solve(view, options, before)
         same(solve(view, options), found)
-        assert written("d", found) == written("d", solve(view, options))
+        assert write_plan("d", found) == write_plan("d", solve(view, options))
         before = found
 
 

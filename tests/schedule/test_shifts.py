@@ -11,7 +11,7 @@ import pytest
 from hostcc.model import ClusterView, JobProfile
 from hostcc.schedule.intensity import crossings
 from hostcc.schedule.problem import build
-from hostcc.schedule.shifts import MOST_JOBS, Shifts, shifts
+from hostcc.schedule.shifts import MAX_PART_JOBS, Shifts, shifts
 from hostcc.sim.cluster import SimFlow, SimJob, constant, simulate
 from tests.schedule.paths import problems
 from tests.schedule.views import job, one_link
@@ -94,7 +94,10 @@ def test_nobody_is_told_to_wait_where_it_is_not_known_when_iterations_begin(
         (pair(0.0, confidence=0.1), 0.4, "a was not measured long enough"),
         (pair(0.0), 0.9, "at best"),
         (
-            [job(f"j{n}", compute=0.6, period_s=0.7, phase_s=0.0) for n in range(MOST_JOBS + 1)],
+            [
+                job(f"j{n}", compute=0.6, period_s=0.7, phase_s=0.0)
+                for n in range(MAX_PART_JOBS + 1)
+            ],
             0.1,
             "more than 8 jobs",
         ),

@@ -70,7 +70,7 @@ def test_a_table_that_says_something_else_is_read_again() -> None:
 
 @pytest.mark.parametrize("few", [0, 10**6])
 def test_tables_by_number(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "FEW", few)
+    monkeypatch.setattr(tables, "TABLES_PER_SEARCH", few)
     found, _ = read((OTHER, FIRST), LINKS, ENDS)
     wanted = [("a", "c"), ("a", "a"), ("z", "z"), ("a", "b")]
     assert found.numbers(wanted).tolist() == [1, -1, -1, 0]

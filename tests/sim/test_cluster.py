@@ -11,7 +11,7 @@ import pytest
 from hostcc.schedule.fluid import Cycle, Group
 from hostcc.schedule.fluid import simulate as batch
 from hostcc.schedule.problem import build
-from hostcc.schedule.rows import reduce
+from hostcc.schedule.simulation_rows import reduce_flows
 from hostcc.sim.cluster import Orders, SimFlow, SimJob, constant, simulate
 from hostcc.sim.small import small_case
 from tests.schedule.exact import cases
@@ -58,7 +58,7 @@ def test_as_the_batch_simulation(index: int) -> None:
     ]
     flow_job, sizes = problem.flow_job.tolist(), problem.flow_bytes.tolist()
     capacity = rng.choice([0.5, 1.0, 1.5], problem.link_count).tolist()
-    rows = reduce(5, flow_job, sizes, links, capacity)
+    rows = reduce_flows(5, flow_job, sizes, links, capacity)
     levels = np.array([rng.permutation(5), rng.integers(0, 3, 5), np.zeros(5)], np.int64)
     cycle = Cycle(problem.compute, problem.comm_start, -problem.phase)
     found = batch(cycle, [Group(rows, levels)], 2.0, 20.0)

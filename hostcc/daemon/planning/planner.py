@@ -13,8 +13,8 @@ from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.errors import HostccError, one_line
 from hostcc.model import ClusterView, Plan
 from hostcc.schedule.parameters import WEIGHT
-from hostcc.schedule.plan import Options, Solution, solved
-from hostcc.schedule.writing import written
+from hostcc.schedule.plan import Options, Solution, solve_for_agents
+from hostcc.schedule.plan_writer import write_plan
 from hostcc.system import malloc
 
 KEPT_PLANS = 2
@@ -58,7 +58,8 @@ class Planner:
         try:
             last = self._latest[-1] if self._latest else None
             with malloc.gc_paused():
-                found = solved(view, self._options, None if last is None else last.solution)
+                before = None if last is None else last.solution
+                found = solve_for_agents(view, self._options, before)
                 made = _made(view, found, last)
         except HostccError:
             raise
@@ -74,9 +75,9 @@ class Planner:
 
 def _made(view: ClusterView, found: Solution, last: PlanResult | None) -> PlanResult:
     if last is None:
-        plan = written(view.digest, found)
+        plan = write_plan(view.digest, found)
     else:
-        plan = written(view.digest, found, last.solution, last.plan)
+        plan = write_plan(view.digest, found, last.solution, last.plan)
     problem = found.problem
     owners = dict(zip(problem.job_ids, problem.weight.tolist(), strict=True))
     weights = {one.job: dict(one.parameters).get(WEIGHT) for one in plan.jobs}

@@ -328,11 +328,11 @@ def planned(config: Config) -> list[Change]:
 def _planned(now: ClusterView, config: Any) -> Plan | None:
     """This host's own plan.  The scheduler is loaded when the first job sends by RDMA."""
     from hostcc.daemon.planning.planner import options
-    from hostcc.schedule.plan import solved
-    from hostcc.schedule.writing import written
+    from hostcc.schedule.plan import solve_for_agents
+    from hostcc.schedule.plan_writer import write_plan
 
     try:
-        return written(now.digest, solved(now, options(config.plan)))
+        return write_plan(now.digest, solve_for_agents(now, options(config.plan)))
     except HostccError as error:
         log.failure("no plan of this host's own", reason=str(error))
         return None

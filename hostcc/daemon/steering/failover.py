@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from hostcc.model import PathTable
+from hostcc.schedule.failure_plans import switches
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import failover
-from hostcc.schedule.prepared import switches
 from hostcc.schedule.problem import Ints, Problem
 
 MOST = 256
@@ -37,7 +37,7 @@ def prepare(problem: Problem, routing: Ints, host: str, tables: Iterable[PathTab
     """
     mine = np.array([flow.startswith(f"{host}/") for flow in problem.flow_ids], np.bool_)
     base = fabrics.from_problem(problem).table
-    demand = fabrics.whole(problem.flow_bytes)
+    demand = fabrics.integer_demands(problem.flow_bytes)
     choice = routing - problem.table_start[problem.flow_table]
     made = {}
     for links in _failures(problem, routing, mine, tables)[:MOST]:
@@ -101,7 +101,7 @@ def _after(
     capacity = problem.capacity.copy()
     capacity[list(dead)] = 0.0
     left = fabrics.make(capacity, base)
-    stranded, placed = failover.rescue(left, problem.flow_table, demand, choice)
+    stranded, placed = failover.reroute_stranded(left, problem.flow_table, demand, choice)
     start = problem.table_start[problem.flow_table]
     return {int(f): int(start[f] + placed[f]) for f in stranded if placed[f] >= 0}
 

@@ -1,13 +1,13 @@
-"""The Affinity graph and Algorithm 1: one time-shift for each job from those of its links.
+"""The Affinity graph and Algorithm 1: one time-shift per job from its shifts on each link.
 
-Jobs and links are the nodes; a job that shares a link is joined to it by an edge that carries
-its shift on that link.  Only differences of shifts on a link matter, so a connected graph
-without loops fixes all jobs once one is fixed (Theorem 1): t_k = t_j - t_j^l + t_k^l.  With a
-loop two ways to the same job may disagree, so loops are refused.
+Nodes are jobs and links; an edge joins a job to a link that it shares, and carries its shift there.
+Only differences of shifts on a link matter. So a connected graph without loops fixes all jobs once
+one is fixed (Theorem 1): t_k = t_j - t_j^l + t_k^l. In a loop two ways to the same job may
+disagree, so loops are refused.
 
-Theorem 1 takes differences modulo the link's perimeter and shifts modulo the iteration time.
-What is preserved in fact is each pair's difference modulo the common divisor of their iteration
-times, and with it the demand on the link, rotated as a whole.
+Theorem 1 takes differences modulo the link's perimeter, and shifts modulo the iteration time. What
+is preserved in fact is each pair's difference modulo the common divisor of their iteration times.
+With it the demand on the link is preserved, rotated as a whole.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hostcc.errors import InputError
 
 
 class LoopError(InputError):
-    """An Affinity graph with a loop has no unique time-shifts."""
+    """An Affinity graph with a loop, which has no unique time-shifts."""
 
 
 @dataclass(frozen=True)
 class Affinity:
-    """A link that two or more jobs share, and each one's shift on it."""
+    """A link that two or more jobs share, with each one's shift on it."""
 
     link: str
     shifts: Mapping[str, float]
@@ -33,7 +33,7 @@ class Affinity:
 
 
 def has_loop(groups: Sequence[Sequence[str]]) -> bool:
-    """Whether the graph of links (the jobs of each) has a loop; links of one job are none."""
+    """Return whether the graph of links (given the jobs of each) has a loop."""
     parent: dict[str, str] = {}
 
     def root(job: str) -> str:
@@ -52,9 +52,9 @@ def has_loop(groups: Sequence[Sequence[str]]) -> bool:
 
 
 def time_shifts(links: Sequence[Affinity], periods: Mapping[str, float]) -> dict[str, float]:
-    """Algorithm 1: (job, seconds) for every job of `periods`, 0 for those that share nothing.
+    """Return the shift in seconds of every job in `periods` (Algorithm 1); 0 if it shares nothing.
 
-    The first job by name of each connected part has 0.  Raises LoopError.
+    The first job by name in each connected part has 0. Raises LoopError.
     """
     shared = sorted((link for link in links if len(link.shifts) > 1), key=lambda one: one.link)
     if has_loop([sorted(link.shifts) for link in shared]):

@@ -1,7 +1,7 @@
-"""The unified circle: one length of time in which every job fits a whole number of iterations.
+"""The unified circle: a length of time into which every job fits a whole number of iterations.
 
-For exact periods it is their least common multiple.  Measured periods never are exact, so each
-may be off by a tolerance: the circle is the shortest perimeter p with whole r_j such that p/r_j
+For exact periods it is their least common multiple. Measured periods are never exact, so each may
+deviate by a tolerance. The circle is the shortest perimeter p with integers r_j such that p / r_j
 is within the tolerance of each period.
 """
 
@@ -16,35 +16,35 @@ import numpy as np
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.problem import Floats, Ints
 
-TOLERANCE = 0.01
-"""Of a period, relative."""
+PERIOD_TOLERANCE = 0.01
+"""Relative deviation of a period that is accepted."""
 MAX_ROUNDS = 1000
 """Iterations of the slowest job in the circle."""
 MAX_SECONDS = 1e9
 MIN_TOLERANCE = 1e-9
-"""What arithmetic itself loses."""
-POINTS = 72
+"""Relative rounding error of the arithmetic itself."""
+MIN_POINTS = 72
 """Angles on the circle, at least: 5 degrees apart (thesis, section 4.5)."""
 MAX_POINTS = 4096
 
 
 @dataclass(frozen=True)
 class Circle:
-    """Perimeter and turns."""
+    """The perimeter, and how often each job iterates in it."""
 
     perimeter: float
     """Seconds."""
     turns: tuple[int, ...]
     """r_j: iterations of job j in the perimeter."""
     error: float
-    """The largest relative difference between perimeter / r_j and a period."""
+    """Largest relative difference between perimeter / r_j and a period."""
 
 
-def unified(periods: Sequence[float], tolerance: float = TOLERANCE) -> Circle:
-    """The shortest circle of `periods` (seconds), each within `tolerance` (relative).
+def unified_circle(periods: Sequence[float], tolerance: float = PERIOD_TOLERANCE) -> Circle:
+    """Return the shortest circle of `periods` (seconds), each within `tolerance` (relative).
 
-    Raises ViewError for periods that are not positive numbers, and when MAX_ROUNDS iterations
-    of the slowest job are not enough.
+    Raises ViewError for periods that are not positive numbers, and if MAX_ROUNDS iterations of the
+    slowest job are not enough.
     """
     if not periods or not all(0 < p <= MAX_SECONDS and math.isfinite(p) for p in periods):
         raise ViewError(f"period: expected seconds above 0 and at most {MAX_SECONDS:g}")
@@ -65,13 +65,13 @@ def unified(periods: Sequence[float], tolerance: float = TOLERANCE) -> Circle:
 
 
 def _next(perimeter: float, period: float, slack: float) -> float:
-    """The least perimeter from here on that some number of turns of `period` makes."""
+    """Return the least perimeter from here on that `period` divides within the tolerance."""
     turns = max(1, math.ceil(perimeter / (period * (1 + slack)) * (1 - 1e-12)))
     return max(perimeter, turns * period * (1 - slack))
 
 
 def _fitted(perimeter: float, periods: Sequence[float], slack: float) -> Circle:
-    """Turns for this perimeter, and the perimeter that fits them best."""
+    """Return the circle with the turns for this perimeter, at the perimeter that fits them best."""
     turns = tuple(max(1, round(perimeter / period)) for period in periods)
     turns = tuple(
         t if abs(perimeter / (t * p) - 1) <= slack * (1 + 1e-6) else _other(perimeter, p, t)
@@ -85,13 +85,13 @@ def _fitted(perimeter: float, periods: Sequence[float], slack: float) -> Circle:
 
 
 def _other(perimeter: float, period: float, turns: int) -> int:
-    """The neighbouring number of turns, when it fits better in relative terms."""
+    """Return the neighbouring number of turns if its relative error is smaller."""
     near = (max(1, turns - 1), turns, turns + 1)
     return min(near, key=lambda turn: abs(perimeter / (turn * period) - 1))
 
 
-def points(turns: Sequence[int], least: int = POINTS) -> int:
-    """How many angles to look at: a multiple of all turns where that is at most MAX_POINTS."""
+def angle_count(turns: Sequence[int], least: int = MIN_POINTS) -> int:
+    """Return how many angles to use: a multiple of all turns if that is at most MAX_POINTS."""
     common = math.lcm(*turns)
     if common > MAX_POINTS:
         return MAX_POINTS
@@ -100,17 +100,17 @@ def points(turns: Sequence[int], least: int = POINTS) -> int:
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a job asks of one link during an iteration."""
+    """The demand of a job on one link during an iteration."""
 
     job: str
     period: float
     """Seconds."""
     phases: tuple[tuple[float, float, float], ...]
-    """(start, end, bytes/s) within the iteration, not overlapping; elsewhere nothing."""
+    """(start, end, bytes/s) within the iteration, not overlapping; 0 elsewhere."""
 
 
 def check(pattern: Pattern) -> None:
-    """Raises ViewError for a pattern that cannot be."""
+    """Check a pattern. Raises ViewError."""
     if not 0 < pattern.period <= MAX_SECONDS:
         raise ViewError(f"job: {pattern.job}: period: expected seconds above 0")
     last = 0.0
@@ -123,9 +123,9 @@ def check(pattern: Pattern) -> None:
 
 
 def demand(pattern: Pattern, turns: int, count: int) -> Floats:
-    """(count,) mean bytes/s in each of `count` equal parts of the circle (equation 4.2).
+    """Return (count,) mean bytes/s in each of `count` equal parts of the circle (equation 4.2).
 
-    Means, not samples: what the parts add up to is what the job sends.
+    Means instead of samples, so that the sum over all parts is what the job sends.
     """
     edges = np.arange(count + 1) * (turns / count)
     whole = np.floor(edges + 1e-12)
@@ -140,11 +140,11 @@ def demand(pattern: Pattern, turns: int, count: int) -> Floats:
 
 
 def excess(total: Floats, capacity: float) -> float:
-    """How far demand is above the capacity, mean over angles and part of it (equation 4.4)."""
+    """Return the demand above the capacity, averaged over angles, as a fraction (equation 4.4)."""
     over = np.maximum(total - capacity, 0.0).sum()
     return float(over / (len(total) * capacity))
 
 
-def steps_of(turns: Sequence[int], count: int) -> Ints:
-    """How many different shifts each job has on `count` angles (equation 4.3)."""
+def rotation_counts(turns: Sequence[int], count: int) -> Ints:
+    """Return the number of distinct shifts of each job on `count` angles (equation 4.3)."""
     return np.array([max(1, -(-count // turn)) for turn in turns], np.int64)

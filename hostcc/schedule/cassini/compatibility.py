@@ -1,10 +1,10 @@
-"""How well jobs fit on one link, and the rotation at which they do (equations 4.1 to 4.4).
+"""How well jobs fit on one link, and the rotation at which they fit best (equations 4.1 to 4.4).
 
-score = 1 - mean over angles of max(0, demand - capacity) / capacity, 1 at best; negative when
-the jobs cannot fit.  Few combinations: branch and bound, exact on the angles looked at, because
-adding a job never lowers the excess.  Many: one job after the other to its best angle, from
-several starting orders, until nothing changes.  Long circles are searched at some of their
-angles first and then around what was found.
+score = 1 - mean over angles of max(0, demand - capacity) / capacity; 1 at best, negative when the
+jobs cannot fit. Few combinations: branch and bound, exact on these angles, because adding a job
+never lowers the excess. Many: each job in turn moves to its best angle, from several starting
+orders, until nothing changes. Long circles are first searched at some of their angles, and then
+around the result.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from hostcc.schedule.errors import ViewError
 from hostcc.schedule.problem import Floats
 
 EXACT_NODES = 3000
-"""Partial rotations that branch and bound looks at before it is given up."""
+"""Partial rotations after which branch and bound gives up."""
 EXACT_CELLS = 1 << 25
-"""The same, times the rotations and angles that each look is over."""
-ROTATIONS = 144
-"""Of a job that are looked at first, evenly spread."""
-STARTS = 4
-SWEEPS = 20
-SAME = 1e-12
-TOGETHER = 1 << 15
-"""Angles that are looked at in one go."""
+"""The same bound, multiplied by the rotations and angles that each step covers."""
+FIRST_ROTATIONS = 144
+"""Rotations of a job that are tried first, evenly spaced."""
+START_ORDERS = 4
+MAX_SWEEPS = 20
+SCORE_TOLERANCE = 1e-12
+ANGLES_AT_ONCE = 1 << 15
+"""Angles that are computed in one go."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The best rotation that was found for the jobs of a link."""
+    """The best rotation found for the jobs of a link."""
 
     score: float
     shifts: tuple[float, ...]
-    """Seconds that each job starts later, within its period (equation 4.5)."""
+    """Seconds by which each job starts later, within its period (equation 4.5)."""
     circle: Circle
     exact: bool
-    """Whether no other rotation, on the angles looked at, has a better score."""
+    """Whether no other rotation, on these angles, has a better score."""
 
 
 def fit(
     patterns: Sequence[Pattern],
     capacity: float,
     *,
-    tolerance: float = circles.TOLERANCE,
-    angles: int = circles.POINTS,
+    tolerance: float = circles.PERIOD_TOLERANCE,
+    angles: int = circles.MIN_POINTS,
     nodes: int = EXACT_NODES,
 ) -> Fit:
     """Rotate the jobs of a link of `capacity` bytes/s against each other.
 
-    The first job in order of names stays where it is.  `nodes`: partial rotations looked at
-    for the sake of exactness, at most.  Raises ViewError for patterns and
-    capacities that cannot be, and for periods without a common multiple.
+    The first job by name stays where it is. `nodes` bounds the partial rotations tried for an exact
+    result. Raises ViewError for impossible patterns and capacities, and for periods without a
+    common multiple.
     """
     if not 0 < capacity <= 1e30:
         raise ViewError(f"link: capacity: expected bytes/s above 0, got {capacity}")
@@ -67,13 +67,13 @@ def fit(
         circles.check(pattern)
     order = sorted(range(len(patterns)), key=lambda index: patterns[index].job)
     ordered = [patterns[index] for index in order]
-    circle = circles.unified([pattern.period for pattern in ordered], tolerance)
-    count = circles.points(circle.turns, angles)
+    circle = circles.unified_circle([pattern.period for pattern in ordered], tolerance)
+    count = circles.angle_count(circle.turns, angles)
     curves = [
         circles.demand(pattern, turns, count)
         for pattern, turns in zip(ordered, circle.turns, strict=True)
     ]
-    spans = circles.steps_of(circle.turns, count).tolist()
+    spans = circles.rotation_counts(circle.turns, count).tolist()
     steps, least, exact = _search(curves, spans, capacity, nodes)
     shifts = [0.0] * len(patterns)
     for place, step in enumerate(steps):
@@ -86,8 +86,8 @@ def fit(
 
 
 def score(patterns: Sequence[Pattern], capacity: float, circle: Circle) -> float:
-    """The score of jobs that stay where they are, on the circle that fit() found for them."""
-    count = circles.points(circle.turns)
+    """Return the score of unrotated jobs, on the circle that fit() found for them."""
+    count = circles.angle_count(circle.turns)
     total: Floats = np.zeros(count)
     for pattern, turns in zip(patterns, circle.turns, strict=True):
         total = total + circles.demand(pattern, turns, count)
@@ -101,26 +101,26 @@ def _search(
     unit = count * capacity
     # Whatever the rotation, what is asked for in all is above what fits by this much.
     floor = max(0.0, (float(sum(curve.sum() for curve in curves)) - unit) / unit)
-    strides = [-(-span // ROTATIONS) for span in spans]
+    strides = [-(-span // FIRST_ROTATIONS) for span in spans]
     tables = [
         _table(curve, range(0, span, stride))
         for curve, span, stride in zip(curves, spans, strides, strict=True)
     ]
     rows, least = _descend(tables, capacity, floor)
     whole = max(strides) == 1
-    if whole and least > floor + SAME:
+    if whole and least > floor + SCORE_TOLERANCE:
         most = min(nodes, EXACT_CELLS // max(table.size for table in tables))
         rows, least, whole = _Branch(tables, capacity, rows, least, most).run()
     steps = [row * stride for row, stride in zip(rows, strides, strict=True)]
-    if max(strides) > 1 and least > floor + SAME:
+    if max(strides) > 1 and least > floor + SCORE_TOLERANCE:
         steps, least = _refine(curves, strides, steps, capacity, least)
-    return steps, least, least <= floor + SAME or whole
+    return steps, least, least <= floor + SCORE_TOLERANCE or whole
 
 
 def _table(curve: Floats, steps: range) -> Floats:
-    """(N, count) a job's curve after each of N rotations of less than the whole circle, either way.
+    """Return (N, count) a job's curve after each of N rotations, all less than a full circle.
 
-    Rows overlap in memory: nothing may be written to them.
+    Rows overlap in memory: do not write to them.
     """
     count = len(curve)
     every = sliding_window_view(np.concatenate([curve, curve, curve]), count)
@@ -128,30 +128,30 @@ def _table(curve: Floats, steps: range) -> Floats:
 
 
 def _descend(tables: list[Floats], capacity: float, floor: float) -> tuple[list[int], float]:
-    """Coordinate descent from several orders of insertion: a row of each table."""
+    """Return a row of each table: coordinate descent from several orders of insertion."""
     count = len(tables)
     busiest = sorted(range(1, count), key=lambda job: (-float(tables[job][0].sum()), job))
     orders = [busiest, list(range(1, count)), busiest[::-1], list(range(count - 1, 0, -1))]
     best, least = [0] * count, np.inf
-    for order in orders[:STARTS]:
+    for order in orders[:START_ORDERS]:
         rows, total = [0] * count, tables[0][0].copy()
         for job in order:
             rows[job], _ = _place(total, tables[job], capacity)
             total = total + tables[job][rows[job]]
         value = circles.excess(total, capacity)
-        for _ in range(SWEEPS):
+        for _ in range(MAX_SWEEPS):
             before = value
             for job in order:
                 rest = total - tables[job][rows[job]]
                 row, found = _place(rest, tables[job], capacity)
-                if found < value - SAME:
+                if found < value - SCORE_TOLERANCE:
                     rows[job], value = row, found
                     total = rest + tables[job][row]
-            if value >= before - SAME:
+            if value >= before - SCORE_TOLERANCE:
                 break
-        if value < least - SAME:
+        if value < least - SCORE_TOLERANCE:
             best, least = rows, value
-        if least <= floor + SAME:
+        if least <= floor + SCORE_TOLERANCE:
             break
     return best, float(least)
 
@@ -159,30 +159,30 @@ def _descend(tables: list[Floats], capacity: float, floor: float) -> tuple[list[
 def _refine(
     curves: list[Floats], strides: list[int], steps: list[int], capacity: float, least: float
 ) -> tuple[list[int], float]:
-    """The angles between those that were looked at, near what was found."""
+    """Search the angles in between, near the result so far."""
     steps = list(steps)
     turned = [np.roll(curve, step) for curve, step in zip(curves, steps, strict=True)]
     for job in range(1, len(curves)):
         near = range(1 - strides[job], strides[job])
         rest = np.asarray(sum(turned[:job] + turned[job + 1 :]))
         row, found = _place(rest, _table(turned[job], near), capacity)
-        if found < least - SAME:
+        if found < least - SCORE_TOLERANCE:
             turned[job] = np.roll(turned[job], near[row])
             steps[job], least = (steps[job] + near[row]) % len(curves[job]), found
     return steps, least
 
 
 def _place(rest: Floats, table: Floats, capacity: float) -> tuple[int, float]:
-    """The first best rotation of a job beside the others, and the excess then."""
+    """Return the first best rotation of a job beside the others, and the excess then."""
     over = _excesses(table, rest - capacity)
-    step = int(np.flatnonzero(over <= over.min() * (1 + SAME))[0])
+    step = int(np.flatnonzero(over <= over.min() * (1 + SCORE_TOLERANCE))[0])
     return step, float(over[step] / (table.shape[1] * capacity))
 
 
 def _excesses(table: Floats, above: Floats) -> Floats:
-    """(N,) what each row and `above` come to above 0 together, some rows at a time: all of them
-    would not fit into a cache."""
-    rows = max(1, TOGETHER // table.shape[1])
+    """Return (N,) the sum of each row plus `above` where positive; some rows at a time, to fit a
+    cache."""
+    rows = max(1, ANGLES_AT_ONCE // table.shape[1])
     found = np.empty(len(table))
     space = np.empty((min(rows, len(table)), table.shape[1]))
     for first in range(0, len(table), rows):
@@ -193,7 +193,7 @@ def _excesses(table: Floats, above: Floats) -> Floats:
 
 
 class _Branch:
-    """Depth first over the jobs, rotations in order of the excess so far."""
+    """Branch and bound: depth first over the jobs, rotations in order of the excess so far."""
 
     def __init__(
         self,
@@ -226,11 +226,11 @@ class _Branch:
         size = table.shape[1] * self.capacity
         sums = table + total
         over = np.maximum(sums - self.capacity, 0.0).sum(axis=1) / size
-        # What the later jobs send, beyond the room that is left, is above capacity too.
+        # Traffic of later jobs beyond the remaining room is above capacity too.
         room = np.maximum(self.capacity - sums, 0.0).sum(axis=1)
         bound = over + np.maximum(self.later[depth] - room, 0.0) / size
         for step in np.argsort(bound, kind="stable").tolist():
-            if bound[step] >= self.least - SAME or self.nodes <= 0:
+            if bound[step] >= self.least - SCORE_TOLERANCE or self.nodes <= 0:
                 return
             self.rows[job] = step
             if depth == len(self.order) - 1:

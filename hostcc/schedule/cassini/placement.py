@@ -1,8 +1,8 @@
-"""Algorithm 2: which of several placements of jobs has the most compatible ones on its links.
+"""Algorithm 2: finds the placement of jobs with the most compatible ones on its links.
 
-A candidate says which jobs cross which links.  Each shared link is scored (compatibility.py),
-a candidate has the mean of its links' scores; candidates whose Affinity graph has a loop have
-no unique time-shifts and are rejected.  The best candidate's shifts come from Algorithm 1.
+A candidate says which jobs cross which links. Each shared link is scored (compatibility.py), and a
+candidate's score is the mean over its links. A candidate whose Affinity graph has a loop has no
+unique time-shifts and is rejected. The best candidate's shifts come from Algorithm 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PERIODS = "periods"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A placement: for every link the jobs that cross it."""
+    """A placement: for every link, the jobs that cross it."""
 
     name: str
     jobs_on: Mapping[str, Sequence[str]]
@@ -30,19 +30,19 @@ class Candidate:
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """What Algorithm 2 says of a candidate."""
+    """A candidate with its score and time-shifts."""
 
     name: str
     score: float
-    """Mean over shared links; 1 when no link is shared; 0 when rejected."""
+    """Mean over shared links; 1 if no link is shared; 0 if rejected."""
     worst: float
-    """The least score of its links."""
+    """The lowest score of its links."""
     shifts: Mapping[str, float]
-    """Job -> seconds; empty when rejected."""
+    """Job -> seconds; empty if rejected."""
     links: Mapping[str, float]
     """Shared link -> score."""
     rejected: str = ""
-    """Why, or empty: "loop", "periods" (no common multiple)."""
+    """Why: "loop", "periods" (no common multiple); empty: accepted."""
 
 
 def rank(
@@ -50,12 +50,12 @@ def rank(
     jobs: Mapping[str, Pattern],
     capacities: Mapping[str, float],
     *,
-    tolerance: float = circle.TOLERANCE,
+    tolerance: float = circle.PERIOD_TOLERANCE,
 ) -> tuple[RankedCandidate, ...]:
-    """The candidates, best first; equals by worst link, then by name; rejected ones last.
+    """Return the candidates, best first; ties by worst link, then by name; rejected ones last.
 
-    `jobs`: what each asks of any link that it crosses; `capacities`: bytes/s of each link.
-    Raises ViewError for jobs and links that are not known, and for candidates named twice.
+    `jobs`: the demand of each on any link that it crosses; `capacities`: bytes/s of each link.
+    Raises ViewError for unknown jobs and links, and for duplicate candidate names.
     """
     names = [candidate.name for candidate in candidates]
     if len(set(names)) != len(names):

@@ -1,1 +1,1 @@
-"""Which path every flow takes: exact where that is known, by local search elsewhere."""
+"""Chooses a path for every flow: exactly where possible, by local search elsewhere."""

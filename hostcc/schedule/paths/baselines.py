@@ -1,4 +1,4 @@
-"""What others do, to compare with: ECMP's hash and simulated annealing as in Hedera."""
+"""Path choice of other systems, for comparison: ECMP's hash and Hedera's annealing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ UNPLACED = -1
 
 
 def ecmp(fabric: Fabric, table: Ints, key: Ints, seed: int = 0) -> Ints:
-    """(F,) candidates by a hash of each flow's `key` (its addresses and ports as a number).
+    """Return (F,) candidates by a hash of each flow's `key` (its addresses and ports as a number).
 
-    The hash is that of SplitMix64; the usable candidates of a table are numbered in order.
-    Flows without usable candidates get -1.
+    The hash is SplitMix64's; the usable candidates of a table are numbered in order. Flows without
+    usable candidates get UNPLACED.
     """
     usable = fabric.usable
     count = usable.sum(axis=1)
@@ -46,12 +46,12 @@ def anneal(
     iterations: int = 10_000,
     seed: int = 0,
 ) -> Ints:
-    """(F,) candidates by simulated annealing (Hedera, NSDI'10, section 4.3).
+    """Return (F,) candidates found by simulated annealing (Hedera, NSDI'10, section 4.3).
 
-    Energy is what all links together are loaded above `target` (load over capacity), a
-    neighbour has one flow on another candidate, the temperature falls linearly to zero, and the
-    best state seen is returned.  Hedera chooses a core switch per destination; one flow per
-    destination makes that the same.  Random numbers come from `seed`.
+    Energy is the load over capacity of all links above `target`. A neighbour state has one flow on
+    another candidate, the temperature falls linearly to zero, and the best state seen is returned.
+    Hedera chooses a core switch per destination, which is equivalent for one flow per destination.
+    Random numbers come from `seed`.
     """
     if not len(table):
         return start.copy()
@@ -96,7 +96,7 @@ def _shift(
     slot: int,
     target: float,
 ) -> float:
-    """How much the energy changes when a flow moves."""
+    """Return the change in energy if a flow moves."""
     rows, size = fabric.table[table[flow]], float(demand[flow])
     old = _touched(fabric, rows[state[flow]], fabric.capacity, -size)
     new = _touched(fabric, rows[slot], fabric.capacity, size)

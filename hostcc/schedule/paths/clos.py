@@ -1,4 +1,4 @@
-"""Two-layer Clos networks (leaf and spine) as two matrices, with bounds on what is possible."""
+"""Two-layer Clos networks (leaf and spine) as two matrices, with lower bounds on the load."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ MAX_SPINES = 4096
 
 @dataclass(frozen=True)
 class Clos:
-    """T ToRs and S spines.  Link ToR t -> spine s has index t S + s, the one back T S + t S + s."""
+    """T ToRs and S spines.
+
+    Link ToR t -> spine s has index t S + s, the one back T S + t S + s.
+    """
 
     up: Floats
-    """(T, S) capacity from ToR to spine; 0: no link, or it has failed."""
+    """(T, S) capacity from ToR to spine; 0: no link, or a failed one."""
     down: Floats
     """(T, S) capacity from spine to ToR."""
 
     @property
     def tors(self) -> int:
-        """T."""
+        """Number of ToRs, T."""
         return int(self.up.shape[0])
 
     @property
     def spines(self) -> int:
-        """S."""
+        """Number of spines, S."""
         return int(self.up.shape[1])
 
 
@@ -44,13 +47,13 @@ class Flows:
     dst: Ints
     """(F,) receiving ToR; a flow within a ToR uses no spine."""
     demand: Floats
-    """(F,) bytes, bytes/s or any unit; not negative."""
+    """(F,) bytes, bytes/s or any other unit; not negative."""
     key: Ints | None = None
-    """(F,) rank of the flow's name: decides between flows that are equal otherwise."""
+    """(F,) rank of the flow's name, which breaks ties."""
 
 
 def make(up: Floats, down: Floats) -> Clos:
-    """A checked Clos.  Raises ViewError."""
+    """Return a checked Clos. Raises ViewError."""
     up, down = np.array(up, np.float64), np.array(down, np.float64)
     if up.ndim != 2 or up.shape != down.shape:
         raise ViewError("Clos: expected two matrices of ToRs times spines")
@@ -63,13 +66,13 @@ def make(up: Floats, down: Floats) -> Clos:
 
 
 def uniform(tors: int, spines: int, capacity: float = 1.0) -> Clos:
-    """Every ToR linked to every spine, all links alike."""
+    """Return a Clos with every ToR linked to every spine by equal links."""
     matrix = np.full((tors, spines), float(capacity))
     return make(matrix, matrix)
 
 
 def without_spines(clos: Clos, spines: Iterable[int]) -> Clos:
-    """The same after spines have failed."""
+    """Return the Clos after spines have failed."""
     failed = list(spines)
     up, down = clos.up.copy(), clos.down.copy()
     up[:, failed] = down[:, failed] = 0.0
@@ -77,7 +80,7 @@ def without_spines(clos: Clos, spines: Iterable[int]) -> Clos:
 
 
 def without_links(clos: Clos, links: Iterable[tuple[int, int]]) -> Clos:
-    """The same after links (ToR, spine) have failed, in both directions."""
+    """Return the Clos after links (ToR, spine) have failed, in both directions."""
     up, down = clos.up.copy(), clos.down.copy()
     for tor, spine in links:
         up[tor, spine] = down[tor, spine] = 0.0
@@ -85,7 +88,7 @@ def without_links(clos: Clos, links: Iterable[tuple[int, int]]) -> Clos:
 
 
 def check(clos: Clos, flows: Flows) -> None:
-    """Raises ViewError for flows that cannot be: unknown ToRs, pairs without a path, NaN."""
+    """Check flows. Raises ViewError for unknown ToRs, pairs without a path, and NaN."""
     sizes = {len(flows.src), len(flows.dst), len(flows.demand)}
     if flows.key is not None:
         sizes.add(len(flows.key))
@@ -108,15 +111,15 @@ def check(clos: Clos, flows: Flows) -> None:
 
 
 def pairs_of(clos: Clos, flows: Flows) -> tuple[Ints, Ints]:
-    """The different (src, dst) as src T + dst, and (F,) which of them each flow has."""
+    """Return the distinct pairs as src T + dst, and (F,) which of them each flow has."""
     pairs, at = np.unique(flows.src * max(1, clos.tors) + flows.dst, return_inverse=True)
     return pairs, at.reshape(-1)
 
 
 def fabric(clos: Clos, flows: Flows) -> tuple[Fabric, Ints]:
-    """Candidate paths of the pairs that occur, and each flow's pair.
+    """Return the candidate paths of the pairs that occur, and each flow's pair.
 
-    Candidate s is spine s.  A pair within a ToR has only candidate 0, without links.
+    Candidate s is spine s. A pair within a ToR has only candidate 0, without links.
     """
     pairs, at = pairs_of(clos, flows)
     src, dst = np.divmod(pairs, max(1, clos.tors))
@@ -132,12 +135,12 @@ def fabric(clos: Clos, flows: Flows) -> tuple[Fabric, Ints]:
 
 
 def bound(clos: Clos, flows: Flows) -> float:
-    """No routing has a smaller largest load over capacity.
+    """Return a lower bound of the largest load over capacity of any routing.
 
-    The largest of: each ToR's traffic over its capacity; each flow over its widest path; flows
-    whose far ends share few spines with a ToR over the links to those; and, where a ToR has m
-    equal links, every sum of k + 1 flows that must share one of them because there are more
-    than k m at least as large.  Whole demands: rounded up to what can occur.
+    The maximum of: each ToR's traffic over its capacity; each flow over its widest path; and flows
+    whose far ends share few spines with a ToR, over the links to those. Where a ToR has m equal
+    links, more than k m flows put at least k + 1 of them on one link. Integer demands are rounded
+    up to loads that can occur.
     """
     sent = flows.src != flows.dst
     src, dst, demand = flows.src[sent], flows.dst[sent], flows.demand[sent]
@@ -154,8 +157,10 @@ def bound(clos: Clos, flows: Flows) -> float:
 
 
 def attainable(clos: Clos, flows: Flows, least: float) -> float:
-    """The least load over capacity from `least` on that a link can have: whole demands make
-    whole multiples of their common divisor, over the capacity of one of the links."""
+    """Return the least load over capacity, from `least` on, that a link can have.
+
+    Integer demands make multiples of their common divisor, over the capacity of a link.
+    """
     sent = flows.src != flows.dst
     demand = flows.demand[sent]
     if not len(demand) or not np.all(demand % 1 == 0) or float(demand.sum()) >= fabrics.EXACT:
@@ -184,7 +189,7 @@ def _side(ends: Ints, far: Ints, demand: Floats, capacity: Floats, other: Floats
 
 
 def _pigeonhole(sizes: Floats, links: int) -> float:
-    """Of the k m + 1 largest, k + 1 share a link: at least the k + 1 smallest of them."""
+    """Return a bound: of the k m + 1 largest flows, k + 1 share a link."""
     best = 0.0
     for k in range(1, (len(sizes) - 1) // links + 1):
         best = max(best, float(sizes[k * links - k : k * links + 1].sum()))
@@ -192,7 +197,7 @@ def _pigeonhole(sizes: Floats, links: int) -> float:
 
 
 def _reachable(far: Ints, demand: Floats, capacity: Floats, other: Floats) -> float:
-    """Flows whose far ends share few spines with this ToR: their sum over those spines."""
+    """Return a bound: flows whose far ends share few spines with this ToR, over those spines."""
     reach = (capacity > 0) & (other[far] > 0)
     if reach.all(axis=1).all() or np.array_equal(reach, np.broadcast_to(reach[0], reach.shape)):
         return 0.0

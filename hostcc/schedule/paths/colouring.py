@@ -1,8 +1,8 @@
 """Edge colouring of bipartite multigraphs: exact path choice for equal demands.
 
-ToRs that send are the left vertices, ToRs that receive the right ones, flows the edges and
-spines the colours: no two flows of one colour share a link.  By König's theorem as many
-colours as the largest degree are enough; Kempe chains find them (Diestel, Graph Theory, 5.3).
+Sending ToRs are the left vertices, receiving ToRs the right ones, flows the edges and spines the
+colours: no two flows of one colour share a link. By König's theorem as many colours as the largest
+degree suffice; Kempe chains find them (Diestel, Graph Theory, 5.3).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Ints = NDArray[np.int64]
 
 
 def split(vertex: Ints, size: int) -> Ints:
-    """Vertices split into copies of at most `size` edges each.
+    """Split vertices into copies of at most `size` edges each.
 
-    `vertex` (E,) is each edge's end; the result (E,) numbers the copies from 0.  Edges fill
-    the copies of a vertex in the order in which they come.
+    `vertex` (E,) is each edge's end. The result (E,) numbers the copies from 0; edges fill the
+    copies of a vertex in their order.
     """
     by_vertex = np.argsort(vertex, kind="stable")
     ordered = vertex[by_vertex]
@@ -30,11 +30,11 @@ def split(vertex: Ints, size: int) -> Ints:
 
 
 def colour(left: Ints, right: Ints, colours: int) -> Ints:
-    """(E,) a colour from 0 for each edge, such that no two edges of a colour share an end.
+    """Return (E,) a colour from 0 for each edge, so that no two edges of a colour share an end.
 
-    `left`, `right` (E,) are the edges' ends; no vertex may have more than `colours` edges.
-    Edges are coloured in order, each with the lowest colour that is free at both ends; where
-    there is none, a chain of two alternating colours changes places.  O(E V) at worst.
+    `left`, `right` (E,) are the edges' ends; no vertex may have more than `colours` edges. Each
+    edge in order takes the lowest colour that is free at both ends; if there is none, a chain of
+    two alternating colours is swapped. O(E V) at worst.
     """
     lefts, rights = left.tolist(), right.tolist()
     full = (1 << colours) - 1
@@ -71,10 +71,10 @@ def _flip(
     found: list[int],
     colours: int,
 ) -> None:
-    """Exchange two colours on the chain that leaves right vertex `start` by colour `taken`.
+    """Swap two colours on the chain that leaves right vertex `start` by colour `taken`.
 
-    Afterwards `taken` is free there.  The chain cannot reach the left vertex at which `taken`
-    is free: it enters left vertices by that colour only.
+    Afterwards `taken` is free there. The chain cannot reach the left vertex at which `taken` is
+    free, because it enters left vertices by that colour only.
     """
     chain: list[int] = []
     side, vertex, shade = 1, start, taken

@@ -1,9 +1,9 @@
-"""Crux's path selection, and TACCL* (Crux, SIGCOMM'24, sections 4.1 and 6): jobs one by one.
+"""Path selection of Crux and of TACCL* (Crux, SIGCOMM'24, sections 4.1 and 6), job by job.
 
-What the paper leaves open is settled so: the congestion of a path is the largest share of time
-that any of its links is in use (bytes over capacity and iteration time), the flow included;
-the first path in order of names wins a tie; t, which intensity needs before there are paths,
-is what it is on each job's own best paths.
+Choices that the paper leaves open: the congestion of a path is the largest share of time that any
+of its links is in use (bytes over capacity and iteration time), the flow included. The first path
+by name wins a tie. The t that intensity needs before there are paths is that on each job's own best
+paths.
 """
 
 from __future__ import annotations
@@ -12,33 +12,35 @@ import numpy as np
 
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import greedy
-from hostcc.schedule.paths.alone import Alone, alone
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
+from hostcc.schedule.paths.isolated import IsolatedJobs, isolated_jobs
 from hostcc.schedule.problem import TINY_S, Problem
 
 
-def crux(problem: Problem, reference: Alone | None = None, *, by_bytes: bool = False) -> Ints:
-    """Routing (F,): jobs by intensity, each flow on its least congested path.
+def crux(
+    problem: Problem, reference: IsolatedJobs | None = None, *, by_bytes: bool = False
+) -> Ints:
+    """Return a routing (F,): jobs by intensity, each flow on its least congested path.
 
-    `reference`: what alone() returns, where it is known.  `by_bytes`: congestion in bytes,
-    whatever the iteration time.
+    `reference`: the result of isolated_jobs(), if known. `by_bytes`: measure congestion in bytes,
+    regardless of the iteration time.
     """
-    reference = alone(problem) if reference is None else reference
+    reference = isolated_jobs(problem) if reference is None else reference
     fabric = reference.fabric or fabrics.from_problem(problem)
     # I = W / t; a job without traffic has no flows to place.
     worth = problem.work * problem.weight / np.maximum(reference.comm, TINY_S)
     demand = problem.flow_bytes
     if not by_bytes:
         demand = demand / reference.period[problem.flow_job]
-    demand = fabrics.whole(demand)
+    demand = fabrics.integer_demands(demand)
     order = np.lexsort((-demand, problem.flow_job, -worth[problem.flow_job]))
     return _place(problem, fabric, demand, order)
 
 
 def taccl(problem: Problem) -> Ints:
-    """Routing (F,): the jobs with most traffic first, congestion in bytes."""
+    """Return a routing (F,): jobs with most traffic first, congestion in bytes."""
     fabric = fabrics.from_problem(problem)
-    demand = fabrics.whole(problem.flow_bytes)
+    demand = fabrics.integer_demands(problem.flow_bytes)
     total = np.bincount(problem.flow_job, demand, problem.job_count)
     order = np.lexsort((-demand, problem.flow_job, -total[problem.flow_job]))
     return _place(problem, fabric, demand, order)

@@ -1,8 +1,8 @@
 """Candidate paths as one padded array, so that path choice needs no loop over links.
 
-A flow belongs to a table (its source and destination), a table has K candidates at most, a
-candidate at most P links.  Two links are added to the L real ones: PAD (index L), which is
-never loaded, and BARRED (index L + 1), which is never usable.
+A flow belongs to a table (source and destination), a table has at most K candidates, a candidate at
+most P links. Two links are added to the L real ones: PAD (index L), which is never loaded, and
+BARRED (index L + 1), which is never usable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 MAX_DEMAND = 1e30
 EXACT = 2.0**53
-"""Whole numbers up to here are exact in a float."""
+"""Integers up to here are exact in a float."""
 MAX_CELLS = 1 << 26
 """Links of all candidates of all tables, padding included: half a gigabyte."""
 
@@ -30,13 +30,13 @@ class Fabric:
     """T tables of K candidate paths with P links each, over L links."""
 
     capacity: Floats
-    """(L + 2,) bytes/s or any unit; the two last are for PAD and BARRED."""
+    """(L + 2,) bytes/s or any other unit; the last two are for PAD and BARRED."""
     table: Ints
-    """(T, K, P) link indices; PAD fills short paths, BARRED all of a candidate not to be used."""
+    """(T, K, P) link indices; PAD fills short paths, BARRED fills unusable candidates."""
 
     @property
     def link_count(self) -> int:
-        """L."""
+        """Number of real links, L."""
         return len(self.capacity) - 2
 
     @property
@@ -46,10 +46,10 @@ class Fabric:
 
 
 def make(capacity: Floats, table: Ints) -> Fabric:
-    """A Fabric over `capacity` (L,); `table` (T, K, P) has PAD = L and BARRED = L + 1.
+    """Return a Fabric over `capacity` (L,); `table` (T, K, P) has PAD = L and BARRED = L + 1.
 
-    Candidates over links of no capacity are barred.  Raises ViewError for capacities that are
-    NaN, negative or infinite.
+    Candidates over links of no capacity are barred. Raises ViewError for capacities that are NaN,
+    negative or infinite.
     """
     capacity = np.asarray(capacity, np.float64)
     if not np.all((capacity >= 0) & (capacity <= MAX_DEMAND)):
@@ -67,7 +67,7 @@ def make(capacity: Floats, table: Ints) -> Fabric:
 
 
 def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:
-    """The Fabric of a Problem, or of some of its tables (all by default).
+    """Return the Fabric of a Problem, or of some of its tables (all by default).
 
     Candidate k of table t is its path `table_start[t] + k`.
     """
@@ -93,7 +93,7 @@ def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:
 
 
 def links_of(problem: Problem, path: Ints) -> Ints:
-    """(N, H) links of some paths, of the longest H; -1: no more."""
+    """Return (N, H) links of some paths, the longest of which has H; -1: no more."""
     if not len(problem.path_links):
         return np.full((len(path), 0), -1)
     first, past = problem.path_start[path], problem.path_start[path + 1]
@@ -103,11 +103,11 @@ def links_of(problem: Problem, path: Ints) -> Ints:
     return np.where(at < past[:, None], problem.path_links[there], -1)
 
 
-def whole(demand: Floats) -> Floats:
-    """Demands as whole numbers, so that sums do not depend on the order of their parts.
+def integer_demands(demand: Floats) -> Floats:
+    """Return demands as integers, so that sums do not depend on the order of their terms.
 
-    Multiplied by the power of two that makes the sum as large as is exact; whole demands stay
-    in proportion.  Raises ViewError for NaN, negative or infinite demands.
+    They are scaled by the power of two that makes the sum as large as is exact; integers keep their
+    ratios. Raises ViewError for NaN, negative or infinite demands.
     """
     demand = np.asarray(demand, np.float64)
     if not np.all((demand >= 0) & (demand <= MAX_DEMAND)):
@@ -120,7 +120,7 @@ def whole(demand: Floats) -> Floats:
 
 
 def loads(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> Floats:
-    """(L + 2,) demand on each link when flow f takes candidate `choice[f]` of `table[f]`.
+    """Return (L + 2,) the demand on each link if flow f takes candidate `choice[f]` of `table[f]`.
 
     A flow with choice -1 is on no link.
     """
@@ -133,11 +133,11 @@ def loads(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> Floats:
 
 
 def peak(fabric: Fabric, load: Floats) -> float:
-    """The largest load over capacity of any link."""
+    """Return the largest load over capacity of any link."""
     return float((load[:-2] / fabric.capacity[:-2]).max(initial=0.0))
 
 
 def order(demand: Floats, table: Ints, key: Ints | None = None) -> Ints:
-    """Flow indices, largest demand first; then by table, then by `key` (a rank of its name)."""
+    """Return flow indices, largest demand first; then by table, then by `key` (a name's rank)."""
     last = np.arange(len(demand)) if key is None else key
     return np.lexsort((last, table, -demand))

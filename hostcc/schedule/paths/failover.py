@@ -1,9 +1,9 @@
-"""After a failure only the flows that it has cut off move; the others keep their paths.
+"""Failover: after a failure only the stranded flows move; the others keep their paths.
 
-`rescue` does that in any fabric (what a host prepares for its own flows, routing.ahead, is made
-with it).  `prepare` answers for whole Clos fabrics that know of no jobs, one plan for each single
-spine and link that carries traffic (routing paper, 3.4).  Where there are jobs, what follows for
-their order and levels is in schedule.prepared.
+`reroute_stranded` does that in any fabric; daemon/steering/failover.py uses it for a host's own
+flows. `prepare` plans for whole Clos fabrics without jobs, one plan for each spine and link that
+carries traffic (routing paper, 3.4). For order and levels of jobs after a failure, see
+schedule/failure_plans.py.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CUT_OFF = -1
 
 @dataclass(frozen=True)
 class Failure:
-    """One thing that can fail: a spine, or the link of a ToR and a spine."""
+    """A spine, or the link between a ToR and a spine, that can fail."""
 
     kind: str
     spine: int
     tor: int = -1
 
     def after(self, clos: Clos) -> Clos:
-        """The fabric when it has failed."""
+        """Return the fabric after the failure."""
         if self.kind == SPINE:
             return closes.without_spines(clos, [self.spine])
         return closes.without_links(clos, [(self.tor, self.spine)])
@@ -41,38 +41,41 @@ class Failure:
 
 @dataclass(frozen=True)
 class PreparedFailover:
-    """What to do when it fails."""
+    """The routing to use after a failure."""
 
     failure: Failure
     spine: Ints
-    """(F,) for all flows; -1: within a ToR, or cut off."""
+    """(F,) for all flows; -1: within a ToR, or without any path."""
     moved: Ints
     """Flows that change their spine."""
     cut_off: Ints
-    """Flows that no path is left for."""
+    """Flows without any remaining path."""
     peak: float
-    """The largest load over capacity afterwards."""
+    """Largest load over capacity after the failure."""
 
 
 # Not called by the agent yet: it waits for the work on plans.
 def prepare(clos: Clos, flows: Flows, spine: Ints) -> Iterator[PreparedFailover]:
-    """A plan for every failure that would touch a flow of the routing `spine` (F,)."""
+    """Yield a plan for every failure that would affect a flow of the routing `spine` (F,)."""
     outward = flows.src != flows.dst
     used = np.unique(spine[outward])
     for index in used.tolist():
-        yield answer(clos, flows, spine, Failure(SPINE, index))
+        yield prepare_one(clos, flows, spine, Failure(SPINE, index))
     ends = np.concatenate([flows.src[outward], flows.dst[outward]])
     cells = np.unique(ends * clos.spines + np.tile(spine[outward], 2))
     for cell in cells.tolist():
         tor, index = divmod(cell, clos.spines)
-        yield answer(clos, flows, spine, Failure(LINK, index, tor))
+        yield prepare_one(clos, flows, spine, Failure(LINK, index, tor))
 
 
-def rescue(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> tuple[Ints, Ints]:
-    """Flows whose candidate in `choice` (F,) is barred, and the choice after these were placed
-    anew, longest first; -1: no path is left.
+def reroute_stranded(
+    fabric: Fabric, table: Ints, demand: Floats, choice: Ints
+) -> tuple[Ints, Ints]:
+    """Return the flows whose candidate in `choice` (F,) is barred, and the choice after re-placing
+    them.
 
-    `table`, `demand` (F,): as in fabric.loads.
+    The largest are placed first; CUT_OFF: no path is left. `table`, `demand` (F,): as in
+    fabric.loads.
     """
     stranded = np.flatnonzero(~fabric.usable[table, choice])
     placed = choice.copy()
@@ -81,13 +84,13 @@ def rescue(fabric: Fabric, table: Ints, demand: Floats, choice: Ints) -> tuple[I
     return stranded, greedy.place(fabric, table, demand, order.tolist(), placed)
 
 
-def answer(clos: Clos, flows: Flows, spine: Ints, failure: Failure) -> PreparedFailover:
-    """What to do when `failure` happens to the routing `spine`."""
+def prepare_one(clos: Clos, flows: Flows, spine: Ints, failure: Failure) -> PreparedFailover:
+    """Return the plan for `failure` of the routing `spine`."""
     left = failure.after(clos)
     outward = flows.src != flows.dst
     fabric, table = closes.fabric(left, flows)
-    demand = fabrics.whole(flows.demand)
-    hit, choice = rescue(fabric, table, demand, np.where(outward, spine, 0))
+    demand = fabrics.integer_demands(flows.demand)
+    hit, choice = reroute_stranded(fabric, table, demand, np.where(outward, spine, 0))
     stranded, cut = hit[choice[hit] >= 0], hit[choice[hit] < 0]
     on = np.flatnonzero(choice >= 0)
     movable = np.zeros(len(on), np.bool_)

@@ -1,8 +1,7 @@
-"""One flow after the other on its least congested path: the routing paper's greedy, LPT.
+"""Greedy path choice: one flow after the other on its least congested path (LPT).
 
-For max-min fairness on a two-layer Clos the routing paper (Cohen et al., Routing for Large ML
-Models, 2025) takes flows in turn, each on the path whose busiest link is least loaded.  That
-is within a factor 2 of the best for equal demands, 3 - 2/m for m spines otherwise.
+For max-min fairness on a two-layer Clos (Cohen et al., Routing for Large ML Models, 2025). The
+result is within a factor 2 of the best for equal demands, 3 - 2/m for m spines otherwise.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ def place(
     choice: Ints,
     load: Floats | None = None,
 ) -> Ints:
-    """(F,) `choice` with `flows` placed in their order; entries of -1 are not placed yet.
+    """Return (F,) `choice` with `flows` placed in their order; entries of -1 are not placed yet.
 
-    A flow takes the candidate whose largest load over capacity, with it, is least; the first
-    of equals.  A flow without usable candidates stays at -1.  `load` (L + 2,): what the links
-    carry before, if that is not what `choice` says.
+    A flow takes the first candidate with the least peak load over capacity, its own included. A
+    flow without usable candidates stays at -1. `load` (L + 2,): present load of the links, if it is
+    not that of `choice`.
     """
     choice = choice.copy()
     load = fabrics.loads(fabric, table, demand, choice) if load is None else load.astype(np.float64)
@@ -52,12 +51,12 @@ def place(
 
 
 def longest_first(fabric: Fabric, table: Ints, demand: Floats, key: Ints | None = None) -> Ints:
-    """(F,) candidates by `place`, the largest demands first (LPT)."""
+    """Return (F,) candidates by `place`, the largest demands first (LPT)."""
     empty = np.full(len(demand), -1, np.int64)
     return place(fabric, table, demand, fabrics.order(demand, table, key).tolist(), empty)
 
 
 def listed_order(fabric: Fabric, table: Ints, demand: Floats) -> Ints:
-    """(F,) candidates by `place`, in the order given: the routing paper's greedy."""
+    """Return (F,) candidates by `place`, in the given order: the routing paper's greedy."""
     empty = np.full(len(demand), -1, np.int64)
     return place(fabric, table, demand, range(len(demand)), empty)

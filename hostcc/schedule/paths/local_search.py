@@ -1,10 +1,9 @@
 """Local search that lowers the most loaded link, then the next: for unequal demands and links.
 
-The loads of all links, largest first, are compared as words are: only changes that lower the
-first load that differs are made.  A step takes one flow from the most loaded link that it can
-be taken from; where no single flow can go, two change places; where no two can, one goes and
-pushes another on (an ejection chain).  A sum of squares would be simpler, and can raise the
-maximum.
+The loads of all links, sorted in falling order, are compared lexicographically, and only changes
+that lower this order are made. A step moves one flow off the most loaded link that allows it. If no
+single flow can move, two are swapped; if no two can, a chain of flows push each other on (an
+ejection chain). A sum of squares would be a simpler objective, but can raise the maximum.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
 
 EPSILON = 1e-9
-"""Relative difference below which two loads are the same."""
-WIDTH = 6
-"""Pushes that are tried at each level of a chain."""
-DEPTH = 3
+"""Relative difference below which two loads count as equal."""
+CHAIN_WIDTH = 6
+"""Pushes tried at each step of a chain."""
+CHAIN_DEPTH = 3
 """Flows in a chain."""
-MANY = 2000
-"""Flows above which chains are not worth their time."""
+MAX_CHAIN_FLOWS = 2000
+"""Flows above which chains do not pay."""
 
 
 @dataclass
@@ -37,9 +36,9 @@ class _State:
     """(P, F) links in use."""
     load: Floats
     steps: int
-    """Looks at a link that are left."""
+    """Remaining inspections of a link."""
     moved: list[tuple[int, int]] = field(default_factory=list)
-    """(Flow, its candidate before) of the chain under way."""
+    """(Flow, its previous candidate) of the present chain."""
 
     def move(self, flow: int, candidate: int) -> None:
         self.moved.append((flow, int(self.choice[flow])))
@@ -59,7 +58,7 @@ class _State:
         self.choice[flow] = candidate
 
     def on(self, link: int) -> Ints:
-        """Flows on a link."""
+        """Return the flows on a link."""
         hit = self.links[0] == link
         for row in self.links[1:]:
             hit |= row == link
@@ -76,18 +75,18 @@ def improve(
     steps: int = 400,
     movable: NDArray[np.bool_] | None = None,
 ) -> Ints:
-    """(F,) candidates that are no worse than `choice`.
+    """Return (F,) candidates that are no worse than `choice`.
 
-    `table`, `demand` (whole numbers, see `fabric.whole`) and `choice` are (F,).  It ends when
-    no link is above `floor` (load over capacity), when nothing helps, or after `steps` looks
-    at a link.  Only flows in `movable` change.
+    `table`, `demand` (integers, see fabric.integer_demands) and `choice` are (F,). Ends when no
+    link is above `floor` (load over capacity), when nothing helps, or after `steps` inspections of
+    a link. Only flows in `movable` change.
     """
     load = fabrics.loads(fabric, table, demand, choice)
     links = np.ascontiguousarray(fabric.table[table, choice].T)
     if movable is not None:
         links[:, ~movable] = len(load) - 2  # on no link, as far as a search can see
     state = _State(fabric, table, demand, choice.copy(), links, load, steps)
-    depth = DEPTH if len(table) <= MANY else 1
+    depth = CHAIN_DEPTH if len(table) <= MAX_CHAIN_FLOWS else 1
     real = fabric.link_count
     if real == 0:
         return state.choice
@@ -111,7 +110,7 @@ def improve(
 
 
 def _relieve(state: _State, hot: int, limit: float, depth: int) -> bool:
-    """Take one flow from link `hot` such that every link it touches ends below `limit`."""
+    """Move one flow off link `hot` so that every link it touches ends below `limit`."""
     state.steps -= 1
     flows = state.on(hot)
     flows = flows[state.demand[flows] > 0]
@@ -141,9 +140,9 @@ def _push(
     depth: int,
     left: Floats,
 ) -> bool:
-    """Move a flow on to a link that is then too full, and relieve that one."""
+    """Move a flow to a link that is then too full, and relieve that one."""
     possible = np.where((over == 1) & (left < limit)[:, None], worst, np.inf)
-    ranked = np.argsort(possible, axis=None, kind="stable")[:WIDTH]
+    ranked = np.argsort(possible, axis=None, kind="stable")[:CHAIN_WIDTH]
     for spot in ranked:
         if not np.isfinite(possible.flat[spot]) or state.steps <= 0:
             return False
@@ -160,8 +159,11 @@ def _push(
 
 
 def _outcomes(state: _State, flows: Ints, hot: int, limit: float) -> tuple[Floats, Ints]:
-    """(N, K) the largest load over capacity on each candidate once the flow is on it, and
-    how many of its links are then at `limit` or above; infinite for those that keep `hot`."""
+    """Return (N, K) the peak load over capacity on each candidate with the flow on it.
+
+    Also how many of its links are then at `limit` or above; infinite for candidates that keep
+    `hot`.
+    """
     paths = state.fabric.table[state.table[flows]]
     own = _among(paths, state.links[:, flows].T[:, None, None, :])
     extra = np.where(own, 0.0, state.demand[flows][:, None, None])
@@ -172,10 +174,10 @@ def _outcomes(state: _State, flows: Ints, hot: int, limit: float) -> tuple[Float
 
 
 def _swap(state: _State, flows: Ints, hot: int, limit: float) -> bool:
-    """Let a flow on `hot` and a smaller one change places, by the number of the candidate.
+    """Swap a flow on `hot` with a smaller one, by the number of the candidate.
 
-    In a Clos the number is the spine, for every table: so both stay within what one move
-    changes at their own ToRs.
+    In a Clos the number is the spine, for every table, so both flows stay within the links that one
+    move changes at their own ToRs.
     """
     state.steps -= 1
     slots = state.choice[flows]
@@ -200,8 +202,10 @@ def _swap(state: _State, flows: Ints, hot: int, limit: float) -> bool:
 
 
 def _exchanged(state: _State, mine: Ints, others: Ints, slot: int, hot: int) -> Floats:
-    """(N, M) the largest load over capacity of the links that mine[n] and others[m] are on
-    after they have changed places; infinite where a path is barred."""
+    """Return (N, M) the peak load of the links concerned after swapping mine[n] and others[m].
+
+    Load over capacity; infinite where a path is barred.
+    """
     table, load, capacity = state.fabric.table, state.load, state.fabric.capacity
     old = state.links[:, mine].T[:, None, :]
     there = state.links[:, others].T[None, :, :]
@@ -225,7 +229,7 @@ def _exchanged(state: _State, mine: Ints, others: Ints, slot: int, hot: int) -> 
 
 
 def _among(link: Ints, path: Ints) -> NDArray[np.bool_]:
-    """Whether each link is one of its path's; `path` has one axis more, its last."""
+    """Return whether each link is on its path; `path` has one more axis, the last."""
     found = link == path[..., 0]
     for hop in range(1, path.shape[-1]):
         found |= link == path[..., hop]

@@ -1,7 +1,7 @@
 """Moves of flows between paths, judged by what their jobs would lose to those they then meet.
 
-All moves are judged at once against the routing as it is, so that only moves which touch
-different links may be made together.
+All moves are judged together against the present routing. So only moves that touch different links
+may be made together.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.schedule import contention, sorting
+from hostcc.schedule import job_pairs, sorting
 from hostcc.schedule.intensity import fillable, link_seconds
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import prediction
-from hostcc.schedule.paths.alone import Alone
 from hostcc.schedule.paths.fabric import Floats, Ints
+from hostcc.schedule.paths.isolated import IsolatedJobs
 from hostcc.schedule.problem import TINY_S, Problem
 
-CANDIDATES = 6
+MAX_TRIED_PATHS = 6
 """Paths that a flow is tried on, the least loaded ones."""
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Who is on which link under a routing."""
+    """The jobs on each link under a routing."""
 
     routing: Ints
     """(F,)"""
     job: Ints
-    """Jobs of link l: entries `starts[l] .. starts[l + 1]`."""
+    """Link l has the jobs in entries `starts[l] .. starts[l + 1]`."""
     starts: Ints
     seconds: Floats
-    """Per iteration, of each entry."""
+    """Seconds of traffic per iteration, of each entry."""
     load: Floats
     """(L,) seconds of traffic per second."""
     comm: Floats
@@ -40,7 +40,7 @@ class Occupancy:
 
 
 def occupancy(problem: Problem, period: Floats | None, routing: Ints) -> Occupancy:
-    """Who is where; `period` (J,) seconds, by default what the jobs take alone, so routed."""
+    """Return the occupancy; `period` (J,) seconds, by default that of each job alone, so routed."""
     job, link, seconds = link_seconds(problem, routing)
     comm = np.zeros(problem.job_count)
     np.maximum.at(comm, job, seconds)
@@ -52,8 +52,9 @@ def occupancy(problem: Problem, period: Floats | None, routing: Ints) -> Occupan
     return Occupancy(routing, job[by], starts, seconds[by], load, comm)
 
 
-def offered(problem: Problem, now: Occupancy) -> float:
-    """Mean over jobs of the most loaded link each crosses, seconds of traffic per second."""
+def mean_peak_load(problem: Problem, now: Occupancy) -> float:
+    """Return the mean over jobs of the most loaded link each crosses, seconds of traffic per
+    second."""
     if not len(now.job):
         return 0.0
     highest = np.zeros(problem.job_count)
@@ -64,7 +65,7 @@ def offered(problem: Problem, now: Occupancy) -> float:
 
 @dataclass(frozen=True)
 class Trials:
-    """Paths that flows are tried on, (M,); each flow's first is the one that it is on."""
+    """Paths that flows are tried on, (M,); each flow's first is its present one."""
 
     flow: Ints
     path: Ints
@@ -72,14 +73,14 @@ class Trials:
     """FLOP/s that the flow's job loses to the jobs on that path, and to its own flows."""
 
     def gain(self) -> Floats:
-        """(M,) what moving there saves."""
+        """Return (M,) what moving there saves."""
         first = np.flatnonzero(np.r_[True, self.flow[1:] != self.flow[:-1]])
         present = np.repeat(self.cost[first], np.diff(np.r_[first, len(self.flow)]))
         return np.asarray(present - self.cost)
 
 
 def trials(
-    problem: Problem, reference: Alone, now: Occupancy, flows: Ints, *, rough: bool
+    problem: Problem, reference: IsolatedJobs, now: Occupancy, flows: Ints, *, rough: bool
 ) -> Trials:
     """Judge the moves of `flows` to their least loaded paths."""
     flow, path = candidates(problem, now, flows)
@@ -87,8 +88,11 @@ def trials(
 
 
 def independent(problem: Problem, routing: Ints, tried: Trials, floor: float | Floats) -> list[int]:
-    """Entries of `tried` that gain more than `floor` (one for all, or (M,)), best first, no two
-    of which change the same link, none of a flow twice."""
+    """Return entries of `tried` that gain more than `floor`, best first, which can be made
+    together.
+
+    No two change the same link, and none is of a flow twice. `floor`: one for all, or (M,).
+    """
     gain = tried.gain()
     worthy = np.flatnonzero(gain > floor)
     busy: set[int] = set()
@@ -109,18 +113,18 @@ def independent(problem: Problem, routing: Ints, tried: Trials, floor: float | F
 
 
 def _spans(problem: Problem, paths: Ints) -> list[slice]:
-    """Where the links of each path stand."""
+    """Return where the links of each path are stored."""
     first, last = problem.path_start[paths].tolist(), problem.path_start[paths + 1].tolist()
     return list(map(slice, first, last))
 
 
 def candidates(problem: Problem, now: Occupancy, flows: Ints) -> tuple[Ints, Ints]:
-    """(M,) flows and paths to try: the present path of each flow, then the least loaded."""
+    """Return (M,) flows and paths to try: each flow's present path, then the least loaded ones."""
     tables, at = np.unique(problem.flow_table[flows], return_inverse=True)
     fabric = fabrics.from_problem(problem, tables)
     load = np.append(now.load, [0.0, np.inf])
     busiest = load[fabric.table].max(axis=2, initial=0.0)
-    slots = np.argsort(busiest, axis=1, kind="stable")[:, :CANDIDATES][at.reshape(-1)]
+    slots = np.argsort(busiest, axis=1, kind="stable")[:, :MAX_TRIED_PATHS][at.reshape(-1)]
     present = now.routing[flows, None] if len(flows) else np.zeros((0, 1), np.int64)
     start = problem.table_start[problem.flow_table[flows]]
     count = problem.table_start[problem.flow_table[flows] + 1] - start
@@ -132,11 +136,19 @@ def candidates(problem: Problem, now: Occupancy, flows: Ints) -> tuple[Ints, Int
 
 
 def costs(
-    problem: Problem, reference: Alone, now: Occupancy, flow: Ints, path: Ints, *, rough: bool
+    problem: Problem,
+    reference: IsolatedJobs,
+    now: Occupancy,
+    flow: Ints,
+    path: Ints,
+    *,
+    rough: bool,
 ) -> Floats:
-    """(M,) what the job of each flow loses to the jobs on each path, itself apart, on links that
-    they can then fill; a second flow of the same job on a link counts as what it makes the job
-    slower."""
+    """Return (M,) what each flow's job loses to other jobs on each path, on links that they can
+    fill.
+
+    A second flow of the same job on a link counts by how much it slows the job down.
+    """
     crossing, at = _crossings(problem, path)
     link_job, starts, amount = now.job, now.starts, now.seconds
     count = starts[at + 1] - starts[at]
@@ -171,13 +183,13 @@ def costs(
     pairs, where = sorting.unique(low * problem.job_count + high)
     one, two = np.divmod(pairs, max(1, problem.job_count))
     usual = np.maximum(now.comm, TINY_S)
-    met = contention.Pairs(one, two, usual[one], usual[two])
+    met = job_pairs.Pairs(one, two, usual[one], usual[two])
     lost = prediction.pair_losses(problem, reference, now.comm, met, rough=rough)
     return np.asarray(cost + np.bincount(tried, lost[where], len(flow)))
 
 
 def _crossings(problem: Problem, path: Ints) -> tuple[Ints, Ints]:
-    """Every (row of `path`, link on it)."""
+    """Return every (row of `path`, link on it)."""
     first = problem.path_start[path]
     count = problem.path_start[path + 1] - first
     row = np.repeat(np.arange(len(path)), count)

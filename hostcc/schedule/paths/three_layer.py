@@ -1,9 +1,9 @@
 """Path choice on three-layer Clos: ToRs and aggregation switches in pods, planes of cores.
 
-Aggregation switch a of every pod is linked to the cores of plane a, C of them: a path between
-pods is a plane and a core of it, one within a pod is a plane.  Starts: two colourings, ToRs by
-planes and then, in each plane, pods by cores; and longest first.  Local search improves them.
-Equal demands on equal links end at the bound nearly always; it says so when they do.
+Aggregation switch a of every pod is linked to the C cores of plane a. A path between pods is a
+plane and a core of it; one within a pod is a plane. Starting points: two colourings (ToRs by
+planes, then in each plane pods by cores), and largest first. Local search improves them. Equal
+demands on equal links nearly always end at the bound; the result says whether they do.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BOUND_REACHED = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Clos3:
-    """P pods with T ToRs and A aggregation switches each, A planes of C cores."""
+    """P pods with T ToRs and A aggregation switches each, and A planes of C cores."""
 
     low: Floats
-    """(2, P, T, A) capacity between ToR and aggregation: [0] up, [1] down; 0: none, failed."""
+    """(2, P, T, A) capacity between ToR and aggregation: [0] up, [1] down; 0: none, or failed."""
     high: Floats
     """(2, P, A, C) capacity between aggregation and the cores of its plane."""
 
@@ -41,7 +41,7 @@ class Clos3:
 
 @dataclass(frozen=True)
 class Routing3:
-    """Candidate a C + c is core c of plane a; within a pod, candidate a C is plane a."""
+    """A routing; candidate a C + c is core c of plane a; within a pod, candidate a C is plane a."""
 
     choice: Ints
     """(F,) 0 for flows within a ToR."""
@@ -50,18 +50,18 @@ class Routing3:
 
     @property
     def optimal(self) -> bool:
-        """Whether it is known that nothing is better."""
+        """Whether no better routing can exist."""
         return self.peak <= self.bound * BOUND_REACHED
 
 
 def uniform(pods: int, tors: int, planes: int, cores: int, capacity: float = 1.0) -> Clos3:
-    """All links alike."""
+    """Return a Clos3 with equal links."""
     low = np.full((2, pods, tors, planes), float(capacity))
     return Clos3(low, np.full((2, pods, planes, cores), float(capacity)))
 
 
 def fabric(clos: Clos3, src: Ints, dst: Ints) -> tuple[Fabric, Ints]:
-    """Candidates of the pairs that occur; ToR t of pod p is p T + t.  Raises ViewError."""
+    """Return the candidates of pairs that occur; ToR t of pod p is p T + t. Raises ViewError."""
     pods, tors, planes, cores = clos.shape
     count = pods * tors
     if len(src) and not (min(src.min(), dst.min()) >= 0 and max(src.max(), dst.max()) < count):
@@ -95,17 +95,17 @@ def fabric(clos: Clos3, src: Ints, dst: Ints) -> tuple[Fabric, Ints]:
 
 
 def route(clos: Clos3, src: Ints, dst: Ints, demand: Floats, key: Ints | None = None) -> Routing3:
-    """Choose a path for every flow; `key` (F,) ranks of names decide between equal flows.
+    """Choose a path for every flow; `key` (F,) ranks of names break ties between equal flows.
 
-    Raises ViewError for flows that cannot be, and for pairs without a path.
+    Raises ViewError for impossible flows, and for pairs without a path.
     """
     made, table = fabric(clos, src, dst)
-    whole = fabrics.whole(demand)
+    integer_demands = fabrics.integer_demands(demand)
     if not np.all(made.usable[table].any(axis=1)):
         raise ViewError("flow: expected a path between its ToRs, got none")
-    order = fabrics.order(whole, src * (clos.shape[0] * clos.shape[1]) + dst, key)
-    at, sizes = table[order], whole[order]
-    least = bound(clos, src, dst, whole)
+    order = fabrics.order(integer_demands, src * (clos.shape[0] * clos.shape[1]) + dst, key)
+    at, sizes = table[order], integer_demands[order]
+    least = bound(clos, src, dst, integer_demands)
     best, lowest = np.zeros(len(order), np.int64), np.inf
     empty = np.full(len(order), -1, np.int64)
     for start in (_coloured(clos, made, at, src[order], dst[order]), empty):
@@ -124,9 +124,11 @@ def route(clos: Clos3, src: Ints, dst: Ints, demand: Floats, key: Ints | None = 
 
 
 def bound(clos: Clos3, src: Ints, dst: Ints, demand: Floats) -> float:
-    """No routing has a smaller largest load over capacity: each ToR's and each pod's traffic
-    over its capacity, each flow over the widest link of its ToRs; equal demands on equal links
-    rounded up."""
+    """Return a lower bound of the largest load over capacity of any routing.
+
+    The maximum of each ToR's and each pod's traffic over its capacity, and each flow over the
+    widest link of its ToRs. Equal demands on equal links are rounded up.
+    """
     tors = clos.shape[1]
     best = 0.0
     units = np.unique(demand[src != dst])
@@ -158,7 +160,7 @@ def _over(sent: float, links: Floats, units: Floats) -> float:
 
 
 def _coloured(clos: Clos3, made: Fabric, table: Ints, src: Ints, dst: Ints) -> Ints:
-    """(F,) candidates by two colourings; -1 where a failed link is in the way."""
+    """Return (F,) candidates by two colourings; -1 where a failed link is in the way."""
     _, tors, planes, cores = clos.shape
     choice = np.zeros(len(src), np.int64)
     out = np.flatnonzero(src != dst)

@@ -1,8 +1,8 @@
 """Path choice on a two-layer Clos: exact for equal demands, near the bound for others.
 
-Flows that share no ToR (as a sender or as a receiver) share no link.  Such groups, the
-connected components of the traffic, are routed independently, in parallel if the caller wants,
-and a group that has not changed need not be routed again.
+Flows that share no ToR (as a sender or as a receiver) share no link. Such groups, the connected
+components of the traffic, are routed independently, in parallel if the caller wants. A group that
+has not changed need not be routed again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostcc.schedule.paths import clos as closes
-from hostcc.schedule.paths import equal, greedy, local_search
+from hostcc.schedule.paths import equal_demand, greedy, local_search
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.clos import Clos, Flows
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
 
 STEPS = 300
-"""Looks of the local search from each start, for groups of a few hundred flows."""
+"""Inspections by the local search from each start, for groups of a few hundred flows."""
 BOUND_REACHED = 1 + 1e-9
 
 Part = tuple[Clos, Flows]
@@ -29,28 +29,28 @@ Mapper = Callable[[Callable[[Part], Ints], Iterable[Part]], Iterable[Ints]]
 
 @dataclass(frozen=True)
 class Routing:
-    """Where the flows go, and how good that is."""
+    """Spines of the flows, and how good the routing is."""
 
     spine: Ints
     """(F,) -1 for flows within a ToR."""
     peak: float
-    """The largest load over capacity of any link."""
+    """Largest load over capacity of any link."""
     bound: float
-    """No routing has less."""
+    """Lower bound of that for any routing."""
 
     @property
     def optimal(self) -> bool:
-        """Whether it is known that nothing is better."""
+        """Whether no better routing can exist."""
         return self.peak <= self.bound * BOUND_REACHED
 
 
 # Not called by the agent yet: it waits for the work on plans.
 def route(clos: Clos, flows: Flows, mapper: Mapper = map) -> Routing:
-    """Choose a spine for every flow such that the most loaded link has as little as possible.
+    """Choose a spine for every flow so that the most loaded link has as little load as possible.
 
-    Equal demands over equal links: optimal.  The result does not depend on the order of the
-    flows, except between flows with the same ends, demand and key.  `mapper` may be the map()
-    of an executor.  Raises ViewError for flows that cannot be.
+    Optimal for equal demands over equal links. The result does not depend on the order of the
+    flows, except between flows with the same ends, demand and key. `mapper` may be the map() of an
+    executor. Raises ViewError for impossible flows.
     """
     closes.check(clos, flows)
     spine = np.full(len(flows.src), -1, np.int64)
@@ -62,7 +62,7 @@ def route(clos: Clos, flows: Flows, mapper: Mapper = map) -> Routing:
 
 
 def peak(clos: Clos, flows: Flows, spine: Ints) -> float:
-    """The largest load over capacity; infinite when a flow is on a link that does not exist."""
+    """Return the largest load over capacity; infinite if a flow uses a link that does not exist."""
     on = flows.src != flows.dst
     src, dst, demand, spine = flows.src[on], flows.dst[on], flows.demand[on], spine[on]
     highest = 0.0
@@ -76,10 +76,9 @@ def peak(clos: Clos, flows: Flows, spine: Ints) -> float:
 
 
 def components(flows: Flows) -> list[Ints]:
-    """Flow indices, group by group, in the canonical order (longest first) within a group.
+    """Return flow indices by group, in canonical order (largest first) within a group.
 
-    Flows within a ToR, and those without demand, are in groups as well; groups come in the
-    order of their lowest sender.
+    Flows within a ToR are in no group; groups come in the order of their lowest sender.
     """
     outward = np.flatnonzero(flows.src != flows.dst)
     if not len(outward):
@@ -93,13 +92,13 @@ def components(flows: Flows) -> list[Ints]:
 
 
 def route_component(part: Part) -> Ints:
-    """(F,) spines for one group of flows, which come in the canonical order."""
+    """Return (F,) spines for one group of flows, which must be in canonical order."""
     clos, flows = part
     unit = float(flows.demand[0])
     if unit == float(flows.demand[-1]):
-        return equal.route(clos, flows.src, flows.dst, unit or 1.0)
+        return equal_demand.route(clos, flows.src, flows.dst, unit or 1.0)
     fabric, table = closes.fabric(clos, flows)
-    demand = fabrics.whole(flows.demand)
+    demand = fabrics.integer_demands(flows.demand)
     scale = float(demand[0]) / unit
     floor = closes.bound(clos, flows) * scale
     steps = STEPS if len(demand) <= STEPS else STEPS // 3 + len(demand) // 20
@@ -119,12 +118,12 @@ def _starts(
     clos: Clos, flows: Flows, fabric: Fabric, table: Ints, demand: Floats
 ) -> Iterable[Ints]:
     yield greedy.place(fabric, table, demand, range(len(table)), np.full(len(table), -1, np.int64))
-    counted = equal.route(clos, flows.src, flows.dst, 1.0)
+    counted = equal_demand.route(clos, flows.src, flows.dst, 1.0)
     yield counted
 
 
 def _labels(src: Ints, dst: Ints) -> Ints:
-    """(F,) a number for each flow's connected component: its lowest sender."""
+    """Return (F,) the number of each flow's connected component: its lowest sender."""
     size = int(max(src.max(), dst.max())) + 1
     pairs = np.unique(src * size + dst)
     senders, receivers = np.divmod(pairs, size)

@@ -13,7 +13,7 @@ from hostcc.daemon.planning.planner import KEPT_PLANS, Planner
 from hostcc.errors import HostccError
 from hostcc.model import Plan
 from hostcc.schedule import compression, methods
-from hostcc.schedule.plan import Solution, solved
+from hostcc.schedule.plan import Solution, solve_for_agents
 from tests.daemon.planning.made import made
 from tests.refusals import is_one_line
 from tests.schedule.test_plan import many
@@ -66,9 +66,9 @@ def test_the_plan_before_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def watched(*args: Any) -> Solution:
         taken.append(args[2])
-        return solved(*args)
+        return solve_for_agents(*args)
 
-    monkeypatch.setattr("hostcc.daemon.planning.planner.solved", watched)
+    monkeypatch.setattr("hostcc.daemon.planning.planner.solve_for_agents", watched)
     planner = Planner(PlanConfig())
     first, second = many(20, 60, 1), many(21, 60, 1)
     planner(first)

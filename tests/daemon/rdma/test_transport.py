@@ -21,7 +21,7 @@ from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute as RdmaWay
 from hostcc.daemon.rdma.transport import Transport
 from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
-from hostcc.schedule.plan import Options, solved
+from hostcc.schedule.plan import Options, solve_for_agents
 from hostcc.verbs import plan as shared
 from tests.daemon.gossip.sources import no_profiles
 from tests.daemon.planning.made import ToyPlans
@@ -196,7 +196,7 @@ def test_the_clusters_plan_is_followed(stage: Stage) -> None:
 def made(flow: str, path: str, level: int) -> PlanResult:
     """One job's plan; what else it was made from is of no interest here."""
     plan = Plan("d", (JobPlan("a", 0, level, 1.0),), (FlowPlan(flow, path),))
-    return PlanResult(plan, solved(ClusterView(), Options()))
+    return PlanResult(plan, solve_for_agents(ClusterView(), Options()))
 
 
 def test_the_others_are_told(stage: Stage) -> None:

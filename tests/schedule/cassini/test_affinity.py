@@ -55,7 +55,7 @@ def test_shifts_keep_the_demand_of_every_link(
     fits = {}
     for link, names in links.items():
         patterns = [jobs[name] for name in names]
-        turns = circle.unified([p.period for p in patterns], 0.0)
+        turns = circle.unified_circle([p.period for p in patterns], 0.0)
         fits[link] = compatibility.fit(
             patterns, 1.0, tolerance=0.0, angles=round(24 * turns.perimeter)
         )

@@ -21,7 +21,7 @@ def test_whole_periods_have_their_least_common_multiple(periods: list[int]) -> N
     common = math.lcm(*periods)
     if common > circle.MAX_ROUNDS * max(periods):
         return
-    found = circle.unified([float(period) for period in periods], 0.0)
+    found = circle.unified_circle([float(period) for period in periods], 0.0)
     assert found.perimeter == pytest.approx(common, rel=1e-8)
     assert found.turns == tuple(common // period for period in periods)
 
@@ -29,7 +29,7 @@ def test_whole_periods_have_their_least_common_multiple(periods: list[int]) -> N
 @given(st.lists(st.floats(0.01, 10), min_size=1, max_size=4), st.floats(0.005, 0.2))
 def test_every_period_fits_within_the_tolerance(periods: list[float], tolerance: float) -> None:
     try:
-        found = circle.unified(periods, tolerance)
+        found = circle.unified_circle(periods, tolerance)
     except ViewError:
         assert len(periods) > 2 or max(periods) > 100 * min(periods)
         return
@@ -40,7 +40,7 @@ def test_every_period_fits_within_the_tolerance(periods: list[float], tolerance:
 
 @given(st.lists(st.floats(0.5, 2), min_size=2, max_size=3), st.floats(0.01, 0.1))
 def test_no_shorter_circle_fits(periods: list[float], tolerance: float) -> None:
-    found = circle.unified(periods, tolerance)
+    found = circle.unified_circle(periods, tolerance)
     longest = max(periods)
     grid = np.arange(
         longest * (1 - tolerance), found.perimeter * (1 - tolerance) / (1 + tolerance), 1e-3
@@ -52,20 +52,20 @@ def test_no_shorter_circle_fits(periods: list[float], tolerance: float) -> None:
 
 
 def test_nearly_equal_periods_are_equal() -> None:
-    found = circle.unified([0.100, 0.1005, 0.2003])
+    found = circle.unified_circle([0.100, 0.1005, 0.2003])
     assert found.turns == (2, 2, 1)
     assert found.error < 0.005
 
 
 def test_what_has_no_common_multiple_is_refused() -> None:
     with pytest.raises(ViewError, match="common multiple"):
-        circle.unified([1.0, math.pi, math.e], 0.0)
+        circle.unified_circle([1.0, math.pi, math.e], 0.0)
 
 
 @pytest.mark.parametrize("period", [0.0, -1.0, math.nan, math.inf])
 def test_periods_that_cannot_be_are_refused(period: float) -> None:
     with pytest.raises(ViewError, match="period"):
-        circle.unified([1.0, period])
+        circle.unified_circle([1.0, period])
     with pytest.raises(ViewError, match="period"):
         circle.check(Pattern("j", period, ()))
 

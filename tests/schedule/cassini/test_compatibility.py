@@ -23,8 +23,8 @@ def half(job: str, period: float = 1.0, share: float = 0.5, rate: float = 1.0) -
 
 def brute(patterns: list[Pattern], capacity: float, angles: int) -> float:
     """The best score over all rotations on the same angles."""
-    found = circle.unified([p.period for p in patterns], circle.TOLERANCE)
-    count = circle.points(found.turns, angles)
+    found = circle.unified_circle([p.period for p in patterns], circle.PERIOD_TOLERANCE)
+    count = circle.angle_count(found.turns, angles)
     curves = [circle.demand(p, t, count) for p, t in zip(patterns, found.turns, strict=True)]
     spans = [range(-(-count // turn)) for turn in found.turns[1:]]
     best = -math.inf
@@ -56,7 +56,7 @@ def test_small_cases_are_exact() -> None:
     patterns = [half("a", 1.0, 0.4), half("b", 1.5, 0.5), half("c", 1.0, 0.3)]
     found = compatibility.fit(patterns, 1.0)
     assert found.exact
-    assert found.score == pytest.approx(brute(patterns, 1.0, circle.POINTS), abs=1e-9)
+    assert found.score == pytest.approx(brute(patterns, 1.0, circle.MIN_POINTS), abs=1e-9)
 
 
 def test_two_halves_fit_and_are_half_a_period_apart() -> None:

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.model import ClusterView
-from hostcc.schedule import contention, fluid, rows
+from hostcc.schedule import fluid, job_pairs, simulation_rows
 from hostcc.schedule.paths import crux, moves, pair_search, prediction
-from hostcc.schedule.paths.alone import alone
 from hostcc.schedule.paths.fabric import Ints
+from hostcc.schedule.paths.isolated import isolated_jobs
 from hostcc.schedule.problem import Problem, build
 from hostcc.sim import small
 from tests.schedule.paths import problems
@@ -104,14 +104,14 @@ def test_rounds_never_raise_the_prediction_and_gain_somewhere() -> None:
     gained = 0
     for index in range(30):
         made = build(small.small_case(3, index))
-        reference = alone(made)
+        reference = isolated_jobs(made)
         start = crux.taccl(made)
         found = pair_search.improve(made, reference, start)
-        before, after = (prediction.loss(made, reference, r) for r in (start, found))
+        before, after = (prediction.routing_loss(made, reference, r) for r in (start, found))
         assert after <= before * (1 + 1e-9)
         gained += after < before * (1 - 1e-6)
         best = pair_search.choose(made)
-        assert prediction.loss(made, reference, best) <= prediction.loss(
+        assert prediction.routing_loss(made, reference, best) <= prediction.routing_loss(
             made, reference, crux.crux(made)
         ) * (1 + 1e-9)
     assert gained > 0
@@ -124,7 +124,7 @@ def test_under_overload_cruxs_paths_stay() -> None:
     ]
     made = problems.problem(jobs)
     now = moves.occupancy(made, None, crux.crux(made))
-    assert moves.offered(made, now) > pair_search.OVERLOAD
+    assert moves.mean_peak_load(made, now) > pair_search.MAX_MEAN_LOAD
     assert np.array_equal(pair_search.choose(made), crux.crux(made))
 
 
@@ -132,9 +132,9 @@ def test_the_estimate_is_near_the_followed_map_on_average() -> None:
     ratios = []
     for index in range(40):
         made = build(small.small_case(5, index))
-        reference = alone(made)
+        reference = isolated_jobs(made)
         one, other = np.triu_indices(made.job_count, 1)
-        met = contention.Pairs(one, other, reference.comm[one], reference.comm[other])
+        met = job_pairs.Pairs(one, other, reference.comm[one], reference.comm[other])
         exact, rough = (
             prediction.pair_losses(made, reference, reference.comm, met, rough=way).sum()
             for way in (False, True)
@@ -147,7 +147,7 @@ def test_the_estimate_is_near_the_followed_map_on_average() -> None:
 def simulated(made: Problem, routing: Ints) -> float:
     """The utilisation of the best of all orders, simulated."""
     hops = [made.path_links[made.path_start[p] : made.path_start[p + 1]].tolist() for p in routing]
-    lines = rows.reduce(
+    lines = simulation_rows.reduce_flows(
         made.job_count,
         made.flow_job.tolist(),
         made.flow_bytes.tolist(),
@@ -157,7 +157,7 @@ def simulated(made: Problem, routing: Ints) -> float:
     from hostcc.schedule.order import all_orders
 
     levels = np.argsort(all_orders(made.job_count), axis=1)
-    longest = float(alone(made).period.max())
+    longest = float(isolated_jobs(made).period.max())
     cycle = fluid.Cycle(made.compute, made.comm_start, -made.phase)
     outcome = fluid.simulate(cycle, [fluid.Group(lines, levels)], 5 * longest, 25 * longest)
     return float((outcome.compute_seconds @ made.gpus).max())

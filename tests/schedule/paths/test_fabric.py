@@ -33,7 +33,7 @@ def test_capacities_and_demands_are_checked(value: float) -> None:
     with pytest.raises(ViewError, match="capacity"):
         cases.ragged([value], [[[0]]])
     with pytest.raises(ViewError, match="demand"):
-        fabrics.whole(np.array([1.0, value]))
+        fabrics.integer_demands(np.array([1.0, value]))
 
 
 def test_unknown_links_are_refused() -> None:
@@ -43,17 +43,21 @@ def test_unknown_links_are_refused() -> None:
 
 @given(st.lists(st.floats(0, 1e30), min_size=1, max_size=50), st.randoms())
 def test_whole_demands_add_up_to_the_same_in_any_order(values: list[float], random: object) -> None:
-    whole = fabrics.whole(np.array(values))
-    assert np.all(whole % 1 == 0)
-    assert whole.sum() < 2**53
-    assert sum(sorted(whole.tolist())) == sum(whole.tolist()) == sum(whole.tolist()[::-1])
+    integer_demands = fabrics.integer_demands(np.array(values))
+    assert np.all(integer_demands % 1 == 0)
+    assert integer_demands.sum() < 2**53
+    assert (
+        sum(sorted(integer_demands.tolist()))
+        == sum(integer_demands.tolist())
+        == sum(integer_demands.tolist()[::-1])
+    )
 
 
 def test_whole_demands_keep_their_proportions() -> None:
-    whole = fabrics.whole(np.array([3.0, 6.0, 0.0]))
-    assert whole[1] == 2 * whole[0] > 0
-    assert whole[2] == 0
-    assert fabrics.whole(np.empty(0)).tolist() == []
+    integer_demands = fabrics.integer_demands(np.array([3.0, 6.0, 0.0]))
+    assert integer_demands[1] == 2 * integer_demands[0] > 0
+    assert integer_demands[2] == 0
+    assert fabrics.integer_demands(np.empty(0)).tolist() == []
 
 
 def test_a_problem_becomes_a_fabric_with_the_same_candidates() -> None:

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hostcc.model import ClusterView, Flow, Path, PathTable
-from hostcc.schedule.paths import disturbance, moves, pair_search, prediction
-from hostcc.schedule.paths.alone import alone
+from hostcc.schedule.paths import moves, pair_search, prediction, replanning
+from hostcc.schedule.paths.isolated import isolated_jobs
 from hostcc.schedule.problem import Problem, build
 from tests.schedule.views import job
 
@@ -40,7 +40,7 @@ def behind_nics(nic: float, spine: float, jobs: int, spines: int = 2) -> Cluster
 def tried(made: Problem) -> tuple[moves.Trials, NDArray[np.bool_]]:
     """All flows on all paths, and which of these they are on."""
     now = moves.occupancy(made, None, made.flow_path)
-    found = moves.trials(made, alone(made), now, np.arange(made.flow_count), rough=False)
+    found = moves.trials(made, isolated_jobs(made), now, np.arange(made.flow_count), rough=False)
     return found, found.path == made.flow_path[found.flow]
 
 
@@ -58,10 +58,10 @@ def tried(made: Problem) -> tuple[moves.Trials, NDArray[np.bool_]]:
 def test_nothing_is_lost_where_all_find_room(
     spine: float, jobs: int, meet: bool, rough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prediction, "ROUGH", 0 if rough else 2000)
+    monkeypatch.setattr(prediction, "MAX_EXACT_PAIRS", 0 if rough else 2000)
     made = build(behind_nics(1.0, spine, jobs))
     now = moves.occupancy(made, None, made.flow_path)
-    lost = prediction.assess(made, alone(made), now.comm, now.job, now.starts, now.seconds)
+    lost = prediction.assess(made, isolated_jobs(made), now.comm, now.job, now.starts, now.seconds)
     assert lost.total == 0 or meet
     found, stays = tried(made)
     assert (found.cost[stays] > 0.01).tolist() == [meet] * jobs
@@ -73,7 +73,7 @@ def test_who_arrives_makes_nobody_move_where_all_find_room(spine: float, moves_o
     view = behind_nics(1.0, spine, 3)
     only = replace(view.tables[2], paths=view.tables[2].paths[:1])
     newest = replace(view.flows[2], path="")
-    found = disturbance.replan(
+    found = replanning.replan(
         build(replace(view, flows=(*view.flows[:2], newest), tables=(*view.tables[:2], only)))
     )
     assert found.placed.tolist() == [2]
@@ -93,7 +93,7 @@ def test_a_link_that_one_more_fills_is_not_better() -> None:
 def test_all_routings_at_once_cost_what_each_loses(spine: float) -> None:
     made = build(behind_nics(1.0, spine, 2))
     routings = np.array([[0, 2], [0, 3]])  # together, and apart
-    lost = pair_search._nominal(made, alone(made), routings)
+    lost = pair_search._usual_losses(made, isolated_jobs(made), routings)
     assert (lost[0] > 0.01) == (spine < 2)
     assert lost[1] == 0
 
@@ -104,4 +104,4 @@ def test_a_link_that_all_paths_have_is_taken_once() -> None:
     found, stays = tried(made)
     assert (found.cost[stays] > 0.01).all()
     assert found.cost[~stays].tolist() == [0.0, 0.0]
-    assert len(disturbance.replan(made).moves) == 1
+    assert len(replanning.replan(made).moves) == 1

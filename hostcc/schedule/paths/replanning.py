@@ -1,9 +1,8 @@
-"""Plans that follow one another: nothing moves without a gain that is stated.
+"""Updates a routing: no flow moves without a stated gain.
 
-A flow that is on a usable path stays there unless moving it lowers the predicted loss by more
-than a part of what its own job is worth.  New flows, and those whose path has gone, are placed
-among the others.  What has not changed is not looked at again: one job that arrives among
-thousands costs little.
+A flow on a usable path moves only if that lowers the predicted loss by more than a fraction of its
+own job's worth. New flows, and those whose path is gone, are placed among the others. What has not
+changed is not considered again, so one job that arrives among thousands costs little.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ import numpy as np
 from hostcc.schedule.intensity import crossed, incidence
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import greedy, moves, pair_search, prediction
-from hostcc.schedule.paths.alone import Alone
 from hostcc.schedule.paths.fabric import Floats, Ints
+from hostcc.schedule.paths.isolated import IsolatedJobs
 from hostcc.schedule.problem import TINY_S, Problem
 
-WORTHWHILE = 0.01
-"""Part of its job's worth (FLOP/s without contention) below which no flow is moved."""
-ROUNDS = 3
-"""Of moves, when all flows are looked at; what new flows touch is looked at once."""
+MIN_GAIN_FRACTION = 0.01
+"""Fraction of its job's worth (FLOP/s without contention) that a move must gain."""
+MAX_ROUNDS = 3
+"""Rounds of moves when all flows are considered; those near new flows get one round."""
 MAX_MOVES = 256
-"""Of flows that could stay, in one plan."""
+"""Moves, in one plan, of flows that could stay."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Move:
     before: int
     after: int
     gain: float
-    """FLOP/s that the prediction gains by this move."""
+    """Predicted gain of this move in FLOP/s."""
 
 
 @dataclass(frozen=True)
@@ -45,37 +44,37 @@ class Replan:
     routing: Ints
     """(F,)"""
     placed: Ints
-    """Flows that had no usable path before: new ones, and those whose path has failed."""
+    """Flows that had no usable path: new ones, and those whose path has failed."""
     moves: tuple[Move, ...]
 
 
-def replan(problem: Problem, *, worthwhile: float = WORTHWHILE) -> Replan:
-    """The next routing of a Problem whose `flow_path` says where the flows are (-1: nowhere).
+def replan(problem: Problem, *, min_gain_fraction: float = MIN_GAIN_FRACTION) -> Replan:
+    """Return the next routing of a Problem whose `flow_path` has the present paths (-1: none).
 
-    `worthwhile`: part of its job's worth that a flow's move has to gain.  When flows were
-    placed, only those that share links with them are looked at; else all.
+    `min_gain_fraction`: fraction of its job's worth that a flow's move has to gain. If flows were
+    placed, only those that share links with them are considered, else all.
     """
-    routing, placed = keep(problem)
+    routing, placed = keep_paths(problem)
     if len(placed):
-        return Replan(*_settle(problem, routing, placed, worthwhile))
+        return Replan(*_improve_placed(problem, routing, placed, min_gain_fraction))
     made: dict[int, Move] = {}
     best: tuple[Ints, tuple[Move, ...]] = (routing, ())
     least = np.inf
-    for _ in range(ROUNDS + 1):
+    for _ in range(MAX_ROUNDS + 1):
         now = moves.occupancy(problem, None, routing)
-        reference = _as_it_is(problem, now.comm)
+        reference = _jobs_as_routed(problem, now.comm)
         loss = prediction.assess(problem, reference, now.comm, now.job, now.starts, now.seconds)
-        if loss.total >= least or moves.offered(problem, now) > pair_search.OVERLOAD:
+        if loss.total >= least or moves.mean_peak_load(problem, now) > pair_search.MAX_MEAN_LOAD:
             break
         best, least = (routing, tuple(made.values())), loss.total
-        flows = pair_search.suffering(problem, loss.pain)
+        flows = pair_search.losing_flows(problem, loss.job_loss)
         if not len(flows):
             break
         tried = moves.trials(problem, reference, now, flows, rough=loss.rough)
-        toll = worthwhile * reference.worth[problem.flow_job[tried.flow]]
-        toll[np.isin(tried.flow, list(made))] = np.inf  # once in a plan
+        min_gain = min_gain_fraction * reference.worth[problem.flow_job[tried.flow]]
+        min_gain[np.isin(tried.flow, list(made))] = np.inf  # a flow moves once in a plan
         gain = tried.gain()
-        rows = moves.independent(problem, routing, tried, toll)[: MAX_MOVES - len(made)]
+        rows = moves.independent(problem, routing, tried, min_gain)[: MAX_MOVES - len(made)]
         if not rows:
             break
         routing = routing.copy()
@@ -86,22 +85,26 @@ def replan(problem: Problem, *, worthwhile: float = WORTHWHILE) -> Replan:
     return Replan(best[0], placed, best[1])
 
 
-def _settle(
-    problem: Problem, routing: Ints, placed: Ints, worthwhile: float
+def _improve_placed(
+    problem: Problem, routing: Ints, placed: Ints, min_gain_fraction: float
 ) -> tuple[Ints, Ints, tuple[Move, ...]]:
-    """Better places for flows that were just placed, and for those that they meet."""
+    """Find better paths for flows that were just placed, and for those that they meet."""
     now = moves.occupancy(problem, None, routing)
     flows = _affected(problem, now, placed)
-    if not len(flows) or moves.offered(problem, now) > pair_search.OVERLOAD:
+    if not len(flows) or moves.mean_peak_load(problem, now) > pair_search.MAX_MEAN_LOAD:
         return routing, placed, ()
-    reference = _as_it_is(problem, now.comm)
-    rough = len(flows) > pair_search.FLOWS // 4
-    tried = moves.trials(problem, reference, now, flows[: pair_search.FLOWS], rough=rough)
+    reference = _jobs_as_routed(problem, now.comm)
+    rough = len(flows) > pair_search.MAX_FLOWS_PER_ROUND // 4
+    tried = moves.trials(
+        problem, reference, now, flows[: pair_search.MAX_FLOWS_PER_ROUND], rough=rough
+    )
     gain = tried.gain()
     fresh = np.isin(tried.flow, placed)
-    toll = np.where(fresh, 0.0, worthwhile * reference.worth[problem.flow_job[tried.flow]])
+    min_gain = np.where(
+        fresh, 0.0, min_gain_fraction * reference.worth[problem.flow_job[tried.flow]]
+    )
     made = []
-    for row in moves.independent(problem, routing, tried, toll)[:MAX_MOVES]:
+    for row in moves.independent(problem, routing, tried, min_gain)[:MAX_MOVES]:
         flow, path = int(tried.flow[row]), int(tried.path[row])
         if not fresh[row]:
             made.append(Move(flow, int(routing[flow]), path, float(gain[row])))
@@ -109,9 +112,9 @@ def _settle(
     return routing, placed, tuple(made)
 
 
-def keep(problem: Problem) -> tuple[Ints, Ints]:
-    """Routing (F,) in which flows that are on a path stay and the others are placed, and
-    those others."""
+def keep_paths(problem: Problem) -> tuple[Ints, Ints]:
+    """Return a routing (F,) in which flows keep their paths and the others are placed; and those
+    others."""
     placed = np.flatnonzero(problem.flow_path < 0)
     routing = problem.flow_path.copy()
     routing[placed] = problem.table_start[problem.flow_table[placed]]
@@ -119,8 +122,8 @@ def keep(problem: Problem) -> tuple[Ints, Ints]:
         return routing, placed
     flow, link = incidence(problem, routing)
     comm = crossed(problem, flow, link).times(problem.job_count)
-    period = _as_it_is(problem, comm).period
-    duty = fabrics.whole(problem.flow_bytes / period[problem.flow_job])
+    period = _jobs_as_routed(problem, comm).period
+    duty = fabrics.integer_demands(problem.flow_bytes / period[problem.flow_job])
     on = (problem.flow_path >= 0)[flow]
     load = np.bincount(link[on], duty[flow[on]], problem.link_count + 2).astype(np.float64)
     tables, at = np.unique(problem.flow_table[placed], return_inverse=True)
@@ -132,14 +135,14 @@ def keep(problem: Problem) -> tuple[Ints, Ints]:
     return routing, placed
 
 
-def _as_it_is(problem: Problem, comm: Floats) -> Alone:
-    """Each job on the paths that it has, without the others; `comm` (J,) its t."""
+def _jobs_as_routed(problem: Problem, comm: Floats) -> IsolatedJobs:
+    """Return each job on its present paths, without the others; `comm` (J,) is its t."""
     period = np.maximum(np.maximum(problem.compute, problem.comm_start + comm), TINY_S)
-    return Alone(None, period, comm, problem.work * problem.weight / period)
+    return IsolatedJobs(None, period, comm, problem.work * problem.weight / period)
 
 
 def _affected(problem: Problem, now: moves.Occupancy, placed: Ints) -> Ints:
-    """Flows with a choice: the placed ones, then those of jobs that share a link with theirs."""
+    """Return flows with a choice: the placed ones, then those of jobs that meet them."""
     options = np.diff(problem.table_start)[problem.flow_table]
     jobs = np.zeros(problem.job_count, np.bool_)
     jobs[problem.flow_job[placed]] = True

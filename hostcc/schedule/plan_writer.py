@@ -1,6 +1,6 @@
-"""Solution -> Plan: what is decided, in words and names.
+"""Writes a Solution as a Plan, in words and names.
 
-Of a plan that follows another most flows and reasons are as they were, and are taken from it.
+Most flows and reasons of a plan equal those of the plan before, and are taken from it.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from numpy.typing import NDArray
 
 from hostcc.model import FlowPlan, JobPlan, Plan
 from hostcc.schedule import parameters
-from hostcc.schedule.names import places
+from hostcc.schedule.name_list import places
 from hostcc.schedule.problem import Ints
 
 if TYPE_CHECKING:
     from hostcc.schedule.plan import Solution
 
-FEW = 16
-"""Of so many flows one may have changed; beyond that they are put in order anew."""
+MIN_FLOWS_PER_CHANGE = 16
+"""Flows are updated in place if fewer than one in this many changed; else all are sorted again."""
 
 _flow: Callable[[FlowPlan], str] = attrgetter("flow")
 _reason_of: Callable[[JobPlan], str] = attrgetter("reason")
 
 
-def written(
+def write_plan(
     digest: str, found: Solution, before: Solution | None = None, last: Plan | None = None
 ) -> Plan:
-    """The plan of a solution; `digest`: of its view.  `last`: what was written of the solution
-    `before`; what is the same is taken from it."""
+    """Return the plan of a solution; `digest` is that of its view.
+
+    `last`: the plan that was written of the solution `before`, from which equal parts are taken.
+    """
     if before is None or last is None:
         reasons, flows = [""] * found.problem.job_count, _all_flows(found)
     else:
@@ -62,7 +64,7 @@ def _all_flows(found: Solution) -> list[FlowPlan]:
 
 
 def _flows(found: Solution, before: Solution, last: Plan) -> list[FlowPlan]:
-    """By name; those that have changed are put in their places."""
+    """Return the flows by name, with changed ones put in their places."""
     names, old = found.problem.flow_ids, before.problem.flow_ids
     at = places(names, old)
     here = np.flatnonzero(at >= 0)
@@ -70,7 +72,7 @@ def _flows(found: Solution, before: Solution, last: Plan) -> list[FlowPlan]:
     gone[at[here]] = False
     at[here[~_same_ways(found, before, here, at[here])]] = -1
     changed = np.flatnonzero(at < 0)
-    if (len(changed) + int(gone.sum())) * FEW > len(names):
+    if (len(changed) + int(gone.sum())) * MIN_FLOWS_PER_CHANGE > len(names):
         return _all_flows(found)
     flows = list(last.flows)
     for flow in np.flatnonzero(gone).tolist():
@@ -87,8 +89,10 @@ def _flows(found: Solution, before: Solution, last: Plan) -> list[FlowPlan]:
 
 
 def _same_ways(found: Solution, before: Solution, here: Ints, there: Ints) -> NDArray[np.bool_]:
-    """Whether flows `here` have paths of the names that flows `there` had, as far as numbers
-    tell: of tables that were taken over."""
+    """Return whether flows `here` have the same paths as flows `there` before.
+
+    Only recognises paths of tables that were taken over unchanged.
+    """
     table = _same_tables(found, before)[before.problem.flow_table[there]]
     its, was = (
         solution.decision.routing[flow] - problem.table_start[problem.flow_table[flow]]
@@ -101,7 +105,7 @@ def _same_ways(found: Solution, before: Solution, here: Ints, there: Ints) -> ND
 
 
 def _same_tables(found: Solution, before: Solution) -> Ints:
-    """(Tables before,) where tables are that are still held; -1: no longer, or not the same."""
+    """Return (previous tables,) the present index of each that is unchanged; -1: it is not."""
     new, old = found.problem.path_ids, before.problem.path_ids
     at = places(before.reading.tables.keys, found.reading.tables.keys)
     if new is not old:
@@ -113,7 +117,7 @@ def _same_tables(found: Solution, before: Solution) -> Ints:
 
 
 def _same_reasons(found: Solution, before: Solution, last: Plan) -> list[str]:
-    """(J,) those that are as before; others empty."""
+    """Return (J,) reasons that are as before; the others are empty."""
     at = places(found.problem.job_ids, before.problem.job_ids)
     here = np.flatnonzero(at >= 0)
     old = at[here]
@@ -139,7 +143,6 @@ def _same_reasons(found: Solution, before: Solution, last: Plan) -> list[str]:
 
 
 def _fill(reasons: list[str], found: Solution) -> None:
-    """Write those that are empty."""
     others = np.array([job for job, said in enumerate(reasons) if not said], np.int64)
     rows = zip(
         others.tolist(),

@@ -1,7 +1,7 @@
-"""A routing as few rows as a fluid simulation needs.
+"""Reduces a routing to as few rows as a fluid simulation needs.
 
-Only links that several jobs' flows cross matter: any other link is a cap on its flows.  Equal
-flows of a job that cross the same such links stay equal for ever, so they become one row.
+Only links shared by several jobs' flows matter: any other link is a cap on its flows. Equal flows
+of a job that cross the same shared links stay equal for ever, so they become one row.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Key = tuple[int, tuple[int, ...], float, float]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """J jobs with up to W rows each, on C contended links; absent rows have no bytes."""
+class SimulationRows:
+    """J jobs with up to W rows each, on C contended links; missing rows have no bytes."""
 
     size: Floats
     """(J, W) bytes."""
     cap: Floats
-    """(J, W) bytes/s, the most that a row can have."""
+    """(J, W) bytes/s, the highest rate of a row."""
     weight: Floats
-    """(J, W) flows in the row."""
+    """(J, W) number of flows in the row."""
     links: Ints
     """(J, W, H) indices into capacity, -1: none."""
     capacity: Floats
@@ -42,14 +42,14 @@ class _Row:
     links: list[int]
 
 
-def reduce(
+def reduce_flows(
     jobs: int,
     flow_job: Sequence[int],
     flow_bytes: Sequence[float],
     flow_links: Sequence[Iterable[int]],
     capacity: Sequence[float],
-) -> Rows:
-    """Rows of the flows (bytes > 0) on their links; flows without links take no time."""
+) -> SimulationRows:
+    """Return the rows of flows (bytes > 0) on their links; flows without links take no time."""
     crossing = Counter(link for links in flow_links for link in links)
     merged: dict[Key, int] = Counter()
     for job, size, links in zip(flow_job, flow_bytes, flow_links, strict=True):
@@ -78,7 +78,7 @@ def _without_private_links(rows: list[_Row], capacity: Sequence[float]) -> list[
     return [*(_Row(job, time, 1.0, 1.0, []) for job, time in sorted(alone.items())), *shared]
 
 
-def _arrays(jobs: int, rows: Sequence[_Row], capacity: Sequence[float]) -> Rows:
+def _arrays(jobs: int, rows: Sequence[_Row], capacity: Sequence[float]) -> SimulationRows:
     used = sorted({link for row in rows for link in row.links})
     place = {link: index for index, link in enumerate(used)}
     per_job: list[list[_Row]] = [[] for _ in range(jobs)]
@@ -92,4 +92,6 @@ def _arrays(jobs: int, rows: Sequence[_Row], capacity: Sequence[float]) -> Rows:
         for index, row in enumerate(own):
             size[job, index], cap[job, index], weight[job, index] = row.size, row.cap, row.weight
             links[job, index, : len(row.links)] = [place[link] for link in row.links]
-    return Rows(size, cap, weight, links, np.array([capacity[link] for link in used], np.float64))
+    return SimulationRows(
+        size, cap, weight, links, np.array([capacity[link] for link in used], np.float64)
+    )

@@ -1,11 +1,11 @@
-"""No flow shares a link while one of its paths is free: a last look at a routing.  Pure.
+"""Final step of a routing: no flow shares a link while one of its paths is free. Pure.
 
-The scheduler predicts losses from averages and from an order of service.  By those, two jobs
-that send half of the time can share a link for nothing, and flows stay where they are when links
-are offered more than they carry.  A path that nobody else uses is better than any prediction.
+The scheduler predicts losses from averages and from an order of service. By those, two jobs that
+each send half of the time can share a link for nothing, and flows stay where they are when links
+are overloaded. A path that nobody else uses is better than any prediction.
 
-Flows are looked at one by one, since each that moves makes room and takes some; but only those
-that can find a free path at all, which among very many flows are few or none.
+Flows are considered one by one, since each move frees links and takes others. Only flows that can
+find a free path at all are considered; among very many flows these are few or none.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.schedule.graph import spans
+from hostcc.schedule.contention_graph import spans
 from hostcc.schedule.paths.fabric import links_of
 from hostcc.schedule.problem import Floats, Ints, Problem
 
-MOST = 4096
-"""Flows that are looked at in one plan."""
-FEW = 16
-"""Moves of which is found out for whom they make room; after more all flows are looked at."""
+MAX_FLOWS = 4096
+"""Flows that are considered in one plan."""
+MAX_TRACKED_MOVES = 16
+"""Moves after which it is tracked who benefits; after more, all flows are considered."""
 
 
-def apart(problem: Problem, routing: Ints) -> dict[int, int]:
-    """Flow -> the free path that it takes, of those that share a link under `routing` (F,).
+def move_to_free_paths(problem: Problem, routing: Ints) -> dict[int, int]:
+    """Return flow -> free path, for flows that share a link under `routing` (F,).
 
-    A path is free when no other flow is on a link of it that the flow could avoid, and none of
-    its links is slower than the slowest that the flow has.  Of two that meet the one moves that
-    moves anyhow, else the later by name: by importance it would be another one in the next plan,
-    while the first is still on its way.
+    A path is free if no other flow uses any of its avoidable links, and none of its links is slower
+    than the slowest on the flow's present path. Of two flows that meet, the one moves that changes
+    its path anyway, else the later by name. Choosing by importance would pick another flow in the
+    next plan, while this one is still moving.
     """
     if not len(routing):
         return {}
-    ways = _ways(problem)
+    ways = _avoidable_links(problem)
     load, shared, own = ways.on(routing)
     crowded = np.flatnonzero(shared)
-    crowded = crowded[np.lexsort((-crowded, (problem.flow_path == routing)[crowded]))][:MOST]
-    # On a path that is free for a flow no link is in use but by the flow itself.
+    crowded = crowded[np.lexsort((-crowded, (problem.flow_path == routing)[crowded]))][:MAX_FLOWS]
+    # A path is free for a flow only if the flow alone uses its links.
     tables = np.zeros(len(problem.table_start) - 1, np.bool_)
     tables[problem.flow_table[crowded]] = True
     hopeful = ways.least(load, np.flatnonzero(tables))[problem.flow_table] <= own
@@ -59,7 +59,7 @@ def apart(problem: Problem, routing: Ints) -> dict[int, int]:
         found = int(routing[flow])
         if free.any():
             found = moved[flow] = first + int(np.flatnonzero(free)[0])
-            if len(moved) > FEW:
+            if len(moved) > MAX_TRACKED_MOVES:
                 hopeful[:] = True
             else:
                 hopeful |= ways.having(here)[problem.flow_table]
@@ -68,23 +68,23 @@ def apart(problem: Problem, routing: Ints) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """Links of every path that its flows could avoid: not those that all paths of its table have,
-    as the host's own."""
+class _AvoidableLinks:
+    """Links of every path that its flows could avoid: not all paths of the table share them."""
 
     start: Ints
     """(P + 1,)"""
     link: Ints
     tables: Ints
-    """(T + 1,) where the paths of each table begin."""
+    """(T + 1,) index at which each table's paths begin."""
     links: int
 
     def of(self, path: int) -> Ints:
-        """The links of a path."""
+        """Return the links of a path."""
         return self.link[self.start[path] : self.start[path + 1]]
 
     def on(self, routing: Ints) -> tuple[Ints, Ints, Ints]:
-        """(L,) flows on each link; on how many links each flow (F,) is with others, and alone."""
+        """Return flows on each link (L,), and for each flow (F,) its number of shared and unshared
+        links."""
         first, last = self.start[routing], self.start[routing + 1]
         link = self.link[spans(first, last)]
         flow = np.arange(len(routing)).repeat(last - first)
@@ -93,7 +93,7 @@ class _Ways:
         return load, shared, last - first - shared
 
     def least(self, load: Ints, tables: Ints) -> Ints:
-        """(T,) the fewest links with flows on them of any path of each of some tables."""
+        """Return (T,) the fewest occupied links of any path, for each of some tables."""
         first, past = self.tables[tables], self.tables[tables + 1]
         paths = spans(first, past)
         busy = (load > 0)[self.link[spans(self.start[first], self.start[past])]]
@@ -110,7 +110,7 @@ class _Ways:
         return least
 
     def having(self, links: Ints) -> NDArray[np.bool_]:
-        """(T,) tables with one of some links."""
+        """Return (T,) whether each table contains one of these links."""
         wanted = np.zeros(self.links, np.bool_)
         wanted[links] = True
         total = np.zeros(len(self.link) + 1, np.int64)
@@ -118,31 +118,31 @@ class _Ways:
         return np.asarray(np.diff(total[self.start[self.tables]]) > 0)
 
     def others(self, first: int, last: int, load: Ints) -> Ints:
-        """Links with flows on them, of each path from `first` to `last`."""
+        """Return the number of occupied links of each path from `first` to `last`."""
         span = slice(self.start[first], self.start[last])
         path = np.repeat(np.arange(last - first), np.diff(self.start[first : last + 1]))
         return np.bincount(path[load[self.link[span]] > 0], minlength=last - first)
 
 
-def _ways(problem: Problem) -> _Ways:
+def _avoidable_links(problem: Problem) -> _AvoidableLinks:
     begun = problem.path_start[problem.table_start]
     some = np.flatnonzero(_maybe_common(problem))
     if not len(some):
-        return _Ways(
+        return _AvoidableLinks(
             problem.path_start, problem.path_links, problem.table_start, problem.link_count
         )
     where = spans(begun[some], begun[some + 1])
     links, paths = problem.path_links[where], np.diff(problem.table_start)[some]
     table = np.repeat(np.arange(len(some)), np.diff(begun)[some])
     avoidable = np.ones(len(problem.path_links), np.bool_)
-    # What all paths of a table have the first one has.
+    # A link that all paths of a table share is on the first one.
     for link in links_of(problem, problem.table_start[some]).T:
         same = np.flatnonzero(links == link[table])
         every = np.bincount(table[same], minlength=len(some)) == paths
         avoidable[where[same[every[table[same]]]]] = False
     kept = np.zeros(len(avoidable) + 1, np.int64)
     np.cumsum(avoidable, out=kept[1:])
-    return _Ways(
+    return _AvoidableLinks(
         kept[problem.path_start],
         problem.path_links[avoidable],
         problem.table_start,
@@ -151,7 +151,7 @@ def _ways(problem: Problem) -> _Ways:
 
 
 def _maybe_common(problem: Problem) -> NDArray[np.bool_]:
-    """(T,) tables whose first two paths have a link in common, or that have but one path."""
+    """Return (T,) whether a table's first two paths share a link, or it has only one path."""
     paths = np.diff(problem.table_start)
     most = max(0, len(problem.path_ids) - 1)
     first, second = (
@@ -164,7 +164,7 @@ def _maybe_common(problem: Problem) -> NDArray[np.bool_]:
 
 
 def _slowest(problem: Problem) -> Floats:
-    """(P,) capacity of the slowest link of a path, bytes/s."""
+    """Return (P,) the capacity of the slowest link of each path, bytes/s."""
     slowest = np.full(len(problem.path_ids), np.inf)
     some = np.flatnonzero(np.diff(problem.path_start))
     if len(some):

@@ -1,4 +1,4 @@
-"""The contention graph: who stands before whom on a shared link, and what that is worth."""
+"""The contention graph: which job precedes which on a shared link, and with what weight."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hostcc.schedule.errors import CycleError, OptionsError
 from hostcc.schedule.problem import Floats, Ints
 
 WEIGHT_BITS = 30
-"""Weights become whole numbers of so many bits: hosts that agree on them agree on the result."""
+"""Bits of integer weights: hosts that agree on the weights agree exactly on the result."""
 
 
 @dataclass(frozen=True)
-class Contention:
-    """Edges from the job that goes first to the one that waits; no cycles, no pair twice."""
+class ContentionGraph:
+    """Edges from the job that goes first to the one that waits; no cycles, no parallel edges."""
 
     jobs: int
     first: Ints
@@ -24,36 +24,42 @@ class Contention:
     second: Ints
     """(E,)"""
     weight: Ints
-    """(E,) what it is worth that the two are on different levels; at least 0."""
+    """(E,) value of having the two on different levels; at least 0."""
 
     @staticmethod
-    def of(jobs: int, first: Ints, second: Ints, weight: Floats) -> Contention:
-        """Parallel edges add.  Raises CycleError, and OptionsError for weights that are negative
-        or no numbers.  Scaling is by a power of two, so whole weights keep their ratios."""
-        graph = Contention._summed(jobs, first, second, weight)
+    def of(jobs: int, first: Ints, second: Ints, weight: Floats) -> ContentionGraph:
+        """Return the graph of these edges; weights of parallel edges add.
+
+        Weights are scaled by a power of two, so integers keep their ratios. Raises CycleError, and
+        OptionsError for weights that are negative or not finite.
+        """
+        graph = ContentionGraph._summed(jobs, first, second, weight)
         graph.topological()
         return graph
 
     @staticmethod
-    def ranked(rank: Ints, first: Ints, second: Ints, weight: Floats) -> Contention:
-        """The same for edges that lead down a ranking (J,) of the jobs: no cycle is possible."""
+    def ranked(rank: Ints, first: Ints, second: Ints, weight: Floats) -> ContentionGraph:
+        """Return the graph of edges that all lead down a ranking (J,), so that no cycle is
+        possible."""
         if not (rank[first] < rank[second]).all():
             raise CycleError("contention graph: expected edges from lower to higher ranks")
-        return Contention._summed(len(rank), first, second, weight)
+        return ContentionGraph._summed(len(rank), first, second, weight)
 
     @staticmethod
-    def _summed(jobs: int, first: Ints, second: Ints, weight: Floats) -> Contention:
+    def _summed(jobs: int, first: Ints, second: Ints, weight: Floats) -> ContentionGraph:
         first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)
         weight = np.asarray(weight, np.float64)
         _check(weight)
         pairs, where = sorting.unique(first * max(1, jobs) + second)
         summed = np.asarray(np.bincount(where, weight, len(pairs)), np.float64)
         first, second = np.divmod(pairs, max(1, jobs))
-        return Contention(jobs, first, second, whole(summed))
+        return ContentionGraph(jobs, first, second, integer_weights(summed))
 
     def topological(self) -> Ints:
-        """The jobs in an order that respects every edge: Kahn's, layer by layer, each layer by
-        index.  Raises CycleError."""
+        """Return the jobs in a topological order: Kahn's, in layers, each layer by index.
+
+        Raises CycleError.
+        """
         order = np.argsort(self.first, kind="stable")
         second = self.second[order]
         starts = np.searchsorted(self.first[order], np.arange(self.jobs + 1))
@@ -72,13 +78,15 @@ class Contention:
         return done
 
     def cut(self, levels: Ints) -> int:
-        """Weight of the edges whose ends are on different levels."""
+        """Return the weight of the edges whose ends are on different levels."""
         return int(self.weight[levels[self.first] < levels[self.second]].sum())
 
 
-def whole(weight: Floats) -> Ints:
-    """Weights as whole numbers of WEIGHT_BITS: multiplied by a power of two, so those that are
-    whole keep their ratios.  Raises OptionsError for weights that are negative or no numbers."""
+def integer_weights(weight: Floats) -> Ints:
+    """Return weights as integers of WEIGHT_BITS bits, scaled by a power of two.
+
+    Integers keep their ratios. Raises OptionsError for weights that are negative or not finite.
+    """
     _check(weight)
     most = weight.max(initial=0.0)
     scale = 2.0 ** (WEIGHT_BITS - np.frexp(most)[1]) if most > 0 else 1.0
@@ -91,7 +99,7 @@ def _check(weight: Floats) -> None:
 
 
 def spans(first: Ints, last: Ints) -> Ints:
-    """The numbers first[i] .. last[i] - 1 of every i, one after the other."""
+    """Return the numbers first[i] .. last[i] - 1 of every i, concatenated."""
     count = last - first
     total = int(count.sum())
     if not total:

@@ -1,4 +1,4 @@
-"""Priority orders of others, to compare with: each a rank (J,), 0 first, ties by job name."""
+"""Priority orders of other schedulers, for comparison: ranks (J,), 0 first, ties by job name."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from hostcc.schedule.problem import Floats, Ints, Problem
 
 
 def ranks(score: Floats) -> Ints:
-    """Ranks by falling score; equals in the order of their names."""
+    """Return ranks by falling score, equal scores in the order of the jobs' names."""
     rank = np.empty(len(score), np.int64)
     rank[np.argsort(-score, kind="stable")] = np.arange(len(score))
     return rank
 
 
 def by_hash(problem: Problem, routing: Ints) -> Ints:  # noqa: ARG001
-    """As good as random, and the same everywhere: by a hash of the job's name."""
+    """Return a pseudo-random order that is the same everywhere: by a hash of the job's name."""
     names = [hashlib.sha256(f"rank {job}".encode()).digest()[:6] for job in problem.job_ids]
     return ranks(np.array([float(int.from_bytes(name)) for name in names]))
 
 
 def by_intensity(problem: Problem, routing: Ints) -> Ints:
-    """GPU intensity W / t alone."""
+    """Return the order by GPU intensity W / t alone."""
     return ranks(intensity(problem.work, communication_time(problem, routing)))
 
 
 def crux_priority(problem: Problem, routing: Ints) -> Floats:
-    """P = k I (J,) (Crux, section 4.2); the reference is the job with the most traffic."""
+    """Return P = k I (J,) in FLOP/s (Crux, section 4.2); the reference is the job with the most
+    traffic."""
     times = communication_time(problem, routing)
     traffic: Floats = np.zeros(problem.job_count)
     np.add.at(traffic, problem.flow_job, problem.flow_bytes)
@@ -39,20 +40,20 @@ def crux_priority(problem: Problem, routing: Ints) -> Floats:
 
 
 def crux(problem: Problem, routing: Ints) -> Ints:
-    """Crux: by P = k I."""
+    """Return Crux's order, by P = k I."""
     return ranks(crux_priority(problem, routing))
 
 
 def varys(problem: Problem, routing: Ints) -> Ints:
-    """Smallest effective bottleneck first (SEBF; Varys, SIGCOMM'14, section 5.1)."""
+    """Return the smallest effective bottleneck first (SEBF; Varys, SIGCOMM'14, section 5.1)."""
     return ranks(-communication_time(problem, routing))
 
 
 def sincronia(problem: Problem, routing: Ints) -> Ints:
-    """Bottleneck-select-scale-iterate (Sincronia, SIGCOMM'18, algorithm 1), weights 1.
+    """Return the order of bottleneck-select-scale-iterate (Sincronia, SIGCOMM'18, algorithm 1).
 
-    Last comes the job with the least weight for its load on the busiest link; the others'
-    weights shrink by what they put there themselves.
+    All weights start at 1. The job with the least weight for its load on the busiest link goes
+    last; the others' weights there shrink by their own share of that load.
     """
     job, link, seconds = link_seconds(problem, routing)
     load: Floats = np.zeros(problem.link_count)

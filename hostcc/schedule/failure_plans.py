@@ -1,12 +1,11 @@
-"""Plans for failures that have not happened: each single link, each switch.
+"""Plans for failures that have not happened yet: of each single link, and of each switch.
 
-What is prepared for a failure is the plan that every host makes once the view says that it has
-happened: flows that can stay are where the present plan has them, those that were cut off are
-placed anew, and order and levels follow from that.  So a host that acts on a prepared plan
-does what the others will agree on.
+The plan for a failure is the one that every host makes once the view reports it. Flows that can
+stay keep their present path, stranded flows are placed anew, and order and levels follow. So a host
+that acts on such a plan does what the others will agree on.
 
-Each takes as long as a plan, so this is for whoever has the time: the agent prepares no more
-than the paths of its own host's flows (routing.ahead).
+Each takes as long as a plan. The agent only prepares paths for its own host's flows
+(daemon/steering/failover.py).
 """
 
 from __future__ import annotations
@@ -22,30 +21,32 @@ from hostcc.schedule.intensity import incidence
 from hostcc.schedule.plan import Options, plan, solve
 from hostcc.schedule.problem import Ints, Problem
 
-MOST = 64
-"""Failures that are prepared for, those that hit most traffic first."""
+MAX_FAILURES = 64
+"""Failures that are planned for, those that affect most traffic first."""
 
 Links = frozenset[str]
-"""What fails together: one link, or all links of a switch."""
+"""Links that fail together: one, or all links of a switch."""
 Group = tuple[int, ...]
 """The same as indices, ascending."""
 End = tuple[str, bool]
-"""Of a link: where it begins (False) or ends."""
+"""One end of a link: where it begins (False) or ends (True)."""
 
 
 # Not called by the agent yet: it waits for the work on plans.
-def prepared(
-    view: ClusterView, options: Options | None = None, most: int = MOST
+def failure_plans(
+    view: ClusterView, options: Options | None = None, most: int = MAX_FAILURES
 ) -> Mapping[Links, Plan]:
-    """Plans of at most `most` failures, by the links that fail.
+    """Return plans for at most `most` failures, by the links that fail.
 
-    Each takes as long as a plan does.  Raises ViewError and OptionsError.
+    Each takes as long as a plan does. Raises ViewError and OptionsError.
     """
-    return dict(islice(answers(view, options), max(0, most)))
+    return dict(islice(iter_failure_plans(view, options), max(0, most)))
 
 
-def answers(view: ClusterView, options: Options | None = None) -> Iterator[tuple[Links, Plan]]:
-    """The same one by one, without a bound: those first that hit most traffic."""
+def iter_failure_plans(
+    view: ClusterView, options: Options | None = None
+) -> Iterator[tuple[Links, Plan]]:
+    """Yield plans for all failures, those that affect most traffic first."""
     found = solve(view, options)
     problem, routing = found.problem, found.decision.routing
     on = {
@@ -56,21 +57,22 @@ def answers(view: ClusterView, options: Options | None = None) -> Iterator[tuple
     present = replace(view, flows=flows)
     for links in failures(problem, routing, view.tables):
         names = frozenset(problem.link_ids[link] for link in links)
-        made = plan(without(present, names), options)
+        made = plan(view_without(present, names), options)
         yield names, replace(made, reason=f"if {_named(names)} fails: {made.reason}")
 
 
-def without(view: ClusterView, links: Links) -> ClusterView:
-    """The view after these links have failed."""
+def view_without(view: ClusterView, links: Links) -> ClusterView:
+    """Return the view after these links have failed."""
     left = tuple((name, 0.0 if name in links else rate) for name, rate in view.links)
     return replace(view, links=left)
 
 
 def failures(problem: Problem, routing: Ints, tables: Iterable[PathTable]) -> list[Group]:
-    """Links, and groups of links that meet at a switch, whose failure cuts off a flow of the
-    routing (F,) that has another path; those that hit most bytes first.
+    """Return links, and groups of links at a switch, whose failure strands a flow that has another
+    path.
 
-    `tables` say in which order links follow each other.
+    For a routing (F,); failures that affect most bytes come first. `tables` give the order of links
+    on each path.
     """
     flow, link = incidence(problem, routing)
     number = {name: index for index, name in enumerate(problem.link_ids)}
@@ -88,7 +90,7 @@ def failures(problem: Problem, routing: Ints, tables: Iterable[PathTable]) -> li
 
 
 def _reachable(problem: Problem, flows: Ints, dead: Group) -> bool:
-    """Whether any of the flows has a path without these links."""
+    """Return whether any of the flows has a path without these links."""
     for table in np.unique(problem.flow_table[flows]).tolist():
         for path in range(*problem.table_start[table : table + 2].tolist()):
             links = problem.path_links[problem.path_start[path] : problem.path_start[path + 1]]
@@ -98,7 +100,7 @@ def _reachable(problem: Problem, flows: Ints, dead: Group) -> bool:
 
 
 def switches(tables: Iterable[PathTable]) -> list[Links]:
-    """The links of each switch: where one link follows another on a path, both end there."""
+    """Return the links of each switch: consecutive links of a path meet at a switch."""
     follows = {pair for table in tables for path in table.paths for pair in pairwise(path.links)}
     parent: dict[End, End] = {}
 

@@ -13,8 +13,8 @@ from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.planner import options
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 from hostcc.schedule.explain import explain
-from hostcc.schedule.paths.apart import apart
-from hostcc.schedule.plan import Solution, solved
+from hostcc.schedule.paths.free_paths import move_to_free_paths
+from hostcc.schedule.plan import Solution, solve_for_agents
 from hostcc.schedule.problem import Ints, Problem, build
 
 pytestmark = pytest.mark.unit
@@ -71,25 +71,25 @@ def test_wherever_a_hash_has_put_them_no_two_share_a_link(seed: int) -> None:
     chance = Random(-seed)
     view = fabric(scattered(seed))
     flows = [replace(flow, bytes=flow.bytes * chance.uniform(0.7, 1.4)) for flow in view.flows]
-    assert meeting(solved(replace(view, flows=tuple(flows)), OPTIONS)) == 0
+    assert meeting(solve_for_agents(replace(view, flows=tuple(flows)), OPTIONS)) == 0
 
 
 def test_a_job_that_is_a_guess_counts_like_any_other() -> None:
     view = fabric(scattered(3))
     guess = replace(view.jobs[0], compute_s=1.0, comm_start_s=0.0, confidence=0.0)
-    assert meeting(solved(replace(view, jobs=(guess, *view.jobs[1:])), OPTIONS)) == 0
+    assert meeting(solve_for_agents(replace(view, jobs=(guess, *view.jobs[1:])), OPTIONS)) == 0
 
 
 def test_flows_that_share_nothing_stay() -> None:
     where = {f.id: f"p{f.id[-1]}" for f in fabric({}).flows}
-    found = solved(fabric(where), OPTIONS)
+    found = solve_for_agents(fabric(where), OPTIONS)
     assert found.decision.routing.tolist() == found.problem.flow_path.tolist()
     assert found.decision.moved == ()
 
 
 def test_where_two_meet_one_moves_and_says_why() -> None:
     where = {f.id: f"p{f.id[-1]}" for f in fabric({}).flows} | {"h2/f1": "p0"}
-    found = solved(fabric(where), OPTIONS)
+    found = solve_for_agents(fabric(where), OPTIONS)
     (moved,) = found.decision.moved
     assert [found.problem.flow_ids[flow] for flow in moved.flows] == ["h2/f1"]
     job = found.problem.job_ids[found.problem.flow_job[moved.flows[0]]]
@@ -99,16 +99,16 @@ def test_where_two_meet_one_moves_and_says_why() -> None:
 
 
 def test_two_jobs_of_which_nothing_is_known_get_a_path_each() -> None:
-    assert meeting(solved(fabric({}, jobs=2), OPTIONS)) == 0
+    assert meeting(solve_for_agents(fabric({}, jobs=2), OPTIONS)) == 0
 
 
 def test_a_free_path_that_is_slower_is_none() -> None:
     where = {f.id: f"p{min(2, int(f.id[-1]))}" for f in fabric({}).flows}
     view = fabric(where, slow="s3")
     problem = build(view)
-    assert apart(problem, problem.flow_path) == {}
+    assert move_to_free_paths(problem, problem.flow_path) == {}
     problem = build(fabric(where))
-    gone = apart(problem, problem.flow_path)
+    gone = move_to_free_paths(problem, problem.flow_path)
     assert {problem.flow_ids[flow]: problem.path_ids[path] for flow, path in gone.items()} == {
         "h2/f3": "p3",
         "h4/f3": "p3",
@@ -121,20 +121,20 @@ def test_who_moves_anyhow_takes_the_free_path() -> None:
     problem = build(fabric(where))
     nowhere = problem.flow_path < 0
     third = problem.table_start[problem.flow_table] + 2
-    gone = apart(problem, np.where(nowhere, third, problem.flow_path))
+    gone = move_to_free_paths(problem, np.where(nowhere, third, problem.flow_path))
     assert {problem.flow_ids[flow] for flow in gone} == {"h1/f2", "h4/f3"}
 
 
 def test_an_operators_choice_of_method_is_kept() -> None:
     view = fabric(scattered(0))
-    found = solved(view, options(PlanConfig(paths="stay")))
+    found = solve_for_agents(view, options(PlanConfig(paths="stay")))
     assert found.decision.routing.tolist() == found.problem.flow_path.tolist()
     assert meeting(found) > 0
 
 
 def test_nothing_to_look_at() -> None:
     problem = build(ClusterView(digest="d"))
-    assert apart(problem, problem.flow_path) == {}
+    assert move_to_free_paths(problem, problem.flow_path) == {}
 
 
 def one_by_one(problem: Problem, routing: Ints) -> dict[int, int]:
@@ -205,4 +205,4 @@ def test_who_cannot_move_is_rightly_left_out(seed: int) -> None:
     count = np.diff(problem.table_start)[problem.flow_table]
     any_path = problem.table_start[problem.flow_table] + (chance.randrange(spines) % count)
     routing = np.where(problem.flow_path >= 0, problem.flow_path, any_path)
-    assert apart(problem, routing) == one_by_one(problem, routing)
+    assert move_to_free_paths(problem, routing) == one_by_one(problem, routing)

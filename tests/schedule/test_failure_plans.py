@@ -7,8 +7,14 @@ import dataclasses
 import pytest
 
 from hostcc.model import ClusterView, Flow, Path, PathTable
+from hostcc.schedule.failure_plans import (
+    Links,
+    failure_plans,
+    iter_failure_plans,
+    switches,
+    view_without,
+)
 from hostcc.schedule.plan import Options, plan
-from hostcc.schedule.prepared import Links, answers, prepared, switches, without
 from tests.schedule.test_plan import many, shuffled, valid
 from tests.schedule.views import job, one_link
 
@@ -34,7 +40,7 @@ def links_of(view: ClusterView) -> dict[str, frozenset[str]]:
 
 
 def test_every_link_and_switch_that_carries_a_flow_has_a_plan() -> None:
-    found = dict(answers(VIEW, QUICK))
+    found = dict(iter_failure_plans(VIEW, QUICK))
     present = on(VIEW)
     used = set().union(*links_of(present).values())
     assert {next(iter(links)) for links in found if len(links) == 1} == used
@@ -47,8 +53,8 @@ def test_every_link_and_switch_that_carries_a_flow_has_a_plan() -> None:
 
 def test_a_prepared_plan_is_what_hosts_plan_after_the_failure() -> None:
     present = on(VIEW)
-    for links, made in answers(VIEW, QUICK):
-        then = plan(without(present, links), QUICK)
+    for links, made in iter_failure_plans(VIEW, QUICK):
+        then = plan(view_without(present, links), QUICK)
         assert dataclasses.replace(made, reason=then.reason) == then
         assert made.reason.endswith(then.reason)
         assert min(links) in made.reason
@@ -63,7 +69,7 @@ def test_only_flows_that_were_hit_move_unless_it_gains_something() -> None:
         for path in table.paths
     }
     ends = {flow.id: (flow.src, flow.dst) for flow in VIEW.flows}
-    for links, made in prepared(VIEW, QUICK, 20).items():
+    for links, made in failure_plans(VIEW, QUICK, 20).items():
         hit = {flow for flow, own in crossing.items() if own & links}
         assert hit
         for one in made.flows:
@@ -73,9 +79,9 @@ def test_only_flows_that_were_hit_move_unless_it_gains_something() -> None:
 
 
 def test_bounded_and_the_worst_first() -> None:
-    every = list(answers(VIEW, QUICK))
-    assert dict(every[:3]) == prepared(VIEW, QUICK, 3)
-    assert prepared(VIEW, QUICK, 0) == {}
+    every = list(iter_failure_plans(VIEW, QUICK))
+    assert dict(every[:3]) == failure_plans(VIEW, QUICK, 3)
+    assert failure_plans(VIEW, QUICK, 0) == {}
     sizes = {flow.id: flow.bytes for flow in VIEW.flows}
     crossing = links_of(on(VIEW))
 
@@ -87,15 +93,15 @@ def test_bounded_and_the_worst_first() -> None:
 
 
 def test_the_same_whatever_the_order_of_the_view() -> None:
-    assert prepared(shuffled(VIEW, 3), QUICK, 4) == prepared(VIEW, QUICK, 4)
+    assert failure_plans(shuffled(VIEW, 3), QUICK, 4) == failure_plans(VIEW, QUICK, 4)
 
 
 def test_plans_stay_valid_and_small_views_work() -> None:
-    for made in prepared(VIEW, QUICK, 6).values():
+    for made in failure_plans(VIEW, QUICK, 6).values():
         valid(VIEW, made, 8)
-    assert prepared(ClusterView()) == {}
+    assert failure_plans(ClusterView()) == {}
     # One path only: its failure leaves nothing to prepare.
-    assert prepared(one_link([job("a"), job("b")], [1.0, 1.0])) == {}
+    assert failure_plans(one_link([job("a"), job("b")], [1.0, 1.0])) == {}
 
 
 def test_switches_are_where_links_follow_each_other() -> None:
@@ -108,4 +114,4 @@ def test_switches_are_where_links_follow_each_other() -> None:
 
 def test_a_flow_whose_table_is_gone_is_no_obstacle() -> None:
     flows = (*VIEW.flows, Flow("lost", "job0", "t0", "nowhere", 1.0))
-    assert prepared(dataclasses.replace(VIEW, flows=flows), QUICK, 2)
+    assert failure_plans(dataclasses.replace(VIEW, flows=flows), QUICK, 2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.schedule import baselines_order as orders
+from hostcc.schedule import baseline_orders as orders
 from hostcc.schedule.problem import build
 from hostcc.sim.small import small_case
 from tests.schedule.views import job, one_link

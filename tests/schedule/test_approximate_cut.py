@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.schedule import fastcut, kcut
-from hostcc.schedule.contention import Pairs, graph, on_links
+from hostcc.schedule import approximate_cut, kcut
+from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.errors import OptionsError
-from hostcc.schedule.graph import Contention
 from hostcc.schedule.intensity import Crossings
+from hostcc.schedule.job_pairs import Pairs, graph, pairs_on_links
 from hostcc.schedule.problem import Floats, Ints
 
 pytestmark = pytest.mark.unit
@@ -24,12 +24,12 @@ def on(cells: set[tuple[int, int]]) -> Crossings:
 
 
 def met(found: Crossings, jobs: int) -> Pairs:
-    return on_links(found.job, found.link, found.seconds, jobs)
+    return pairs_on_links(found.job, found.link, found.seconds, jobs)
 
 
-def cut(found: Crossings, rank: Ints, worth: Floats, levels: int) -> tuple[Contention, Ints]:
+def cut(found: Crossings, rank: Ints, worth: Floats, levels: int) -> tuple[ContentionGraph, Ints]:
     pairs = met(found, len(rank))
-    made = fastcut.near(found, pairs, rank, worth, levels)
+    made = approximate_cut.approximate_levels(found, pairs, rank, worth, levels)
     whole = graph(pairs, rank, worth)
     assert (made[whole.first] <= made[whole.second]).all()
     assert made.min(initial=0) >= 0
@@ -94,7 +94,7 @@ def test_few_jobs_on_links_of_their_own_have_a_level_each() -> None:
 def test_more_pairs_than_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     found, worth = fabric(300, 60, 7)
     best = kcut.exact(whole := graph(met(found, 300), ranks(worth), worth), 6)
-    monkeypatch.setattr(fastcut, "SAMPLE", len(whole.first) // 10)
+    monkeypatch.setattr(approximate_cut, "MAX_SAMPLED_PAIRS", len(whole.first) // 10)
     _, made = cut(found, ranks(worth), worth, 6)
     assert whole.cut(made) >= 0.97 * whole.cut(best)
 
@@ -110,4 +110,6 @@ def test_bad_worth() -> None:
     found = on({(0, 0), (1, 0)})
     for worth in (-1.0, float("nan"), float("inf")):
         with pytest.raises(OptionsError, match="weight"):
-            fastcut.near(found, met(found, 2), np.arange(2), np.array([worth, 1.0]), 3)
+            approximate_cut.approximate_levels(
+                found, met(found, 2), np.arange(2), np.array([worth, 1.0]), 3
+            )

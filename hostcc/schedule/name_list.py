@@ -1,6 +1,6 @@
-"""Names by number: where those of one list stand in another, and very many of them in parts.
+"""Large lists of names: positions of one list's names in another, and lists made of parts.
 
-Of two views that follow each other most names stand in the same runs, and are not looked up.
+In two consecutive views most names stand in the same runs, which are compared as wholes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-CHUNK = 256
+COMPARED_AT_ONCE = 256
 """Names that are compared at once."""
-NEAR = 64
-"""Names that have come or gone together, before the next run."""
+MAX_GAP = 64
+"""Longest run of added or removed names that is skipped by searching for the next match."""
 
 
-class Names:
-    """Names in parts, numbered through, as if they were one tuple of hundreds of thousands.
+class NameList:
+    """Names in parts, numbered consecutively, as if they were one tuple of hundreds of thousands.
 
-    Made from parts that are at hand, none of the names is touched.
+    Making one from existing parts touches none of the names.
     """
 
     def __init__(self, parts: Sequence[Sequence[str]], starts: Ints) -> None:
@@ -31,12 +31,12 @@ class Names:
         self.parts, self._starts = parts, starts
 
     @staticmethod
-    def of(names: Sequence[str]) -> Names:
-        """In one part."""
-        return Names([names], np.array([0, len(names)], np.int64))
+    def of(names: Sequence[str]) -> NameList:
+        """Return a list of one part."""
+        return NameList([names], np.array([0, len(names)], np.int64))
 
     def some(self, which: Ints) -> list[str]:
-        """Those of such numbers."""
+        """Return the names of these numbers."""
         part = np.searchsorted(self._starts, which, side="right") - 1
         place = which - self._starts[part]
         return list(map(getitem, map(self.parts.__getitem__, part.tolist()), place.tolist()))
@@ -51,7 +51,7 @@ class Names:
         return chain.from_iterable(self.parts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Names | tuple) and tuple(self) == tuple(other)
+        return isinstance(other, NameList | tuple) and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -60,8 +60,10 @@ class Names:
 
 
 def places(names: Sequence[Hashable], among: Sequence[Hashable]) -> Ints:
-    """(Names,) where each stands in `among`, -1: nowhere.  Both are of one type, and no name is
-    twice in either."""
+    """Return (names,) the position of each in `among`; -1: absent.
+
+    All are of one type, and no name occurs twice in either.
+    """
     found = np.full(len(names), -1)
     left: list[int] = []
     right: list[int] = []
@@ -74,7 +76,7 @@ def places(names: Sequence[Hashable], among: Sequence[Hashable]) -> Ints:
             break
         more = _first(names[here], among, there)
         gone = _first(among[there], names, here)
-        if not min(more, gone) < NEAR:
+        if not min(more, gone) < MAX_GAP:
             break
         if more <= gone:
             right += range(there, there + more)
@@ -89,16 +91,16 @@ def places(names: Sequence[Hashable], among: Sequence[Hashable]) -> Ints:
 
 
 def _first(name: Hashable, among: Sequence[Hashable], start: int) -> int:
-    """How far from `start` a name stands; NEAR: farther."""
-    some = among[start : start + NEAR]
-    return some.index(name) if name in some else NEAR
+    """Return how far from `start` a name stands; MAX_GAP: farther."""
+    some = among[start : start + MAX_GAP]
+    return some.index(name) if name in some else MAX_GAP
 
 
 def _alike(one: Sequence[Hashable], first: int, other: Sequence[Hashable], begun: int) -> int:
-    """How many names are the same from two places on."""
+    """Return how many names are equal from two positions on."""
     most = min(len(one) - first, len(other) - begun)
-    for run in range(0, most, CHUNK):
-        size = min(CHUNK, most - run)
+    for run in range(0, most, COMPARED_AT_ONCE):
+        size = min(COMPARED_AT_ONCE, most - run)
         some = one[first + run : first + run + size]
         others = other[begun + run : begun + run + size]
         if some != others:

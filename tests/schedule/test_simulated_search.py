@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hostcc.schedule import checked
-from hostcc.schedule.components import Small
+from hostcc.schedule import simulated_search
+from hostcc.schedule.components import SmallProblem
 from hostcc.schedule.fluid import Group, simulate
 from hostcc.schedule.problem import build
-from hostcc.schedule.rows import reduce
+from hostcc.schedule.simulation_rows import reduce_flows
 from hostcc.sim.small import small_case
 
 pytestmark = pytest.mark.unit
@@ -22,14 +22,14 @@ SHORT = (1.0, 6.0)
 @pytest.mark.parametrize("index", range(4))
 def test_components_are_worth_what_the_whole_is(index: int) -> None:
     problem = build(small_case(5, index))
-    small = Small(problem)
-    judge = checked.oracle(small, problem.work, SHORT)
+    small = SmallProblem(problem)
+    judge = simulated_search.make_oracle(small, problem.work, SHORT)
     rng = np.random.default_rng(index)
     for _ in range(4):
         routing = tuple(int(rng.choice(list(choice))) for choice in small.choices)
         layout = small.layout(routing)
         levels = rng.integers(0, 3, problem.job_count)
-        rows = reduce(
+        rows = reduce_flows(
             problem.job_count,
             small.flow_job,
             small.flow_bytes,
@@ -47,7 +47,7 @@ def test_components_are_worth_what_the_whole_is(index: int) -> None:
 
 def test_layouts_are_all_there_is() -> None:
     problem = build(small_case(5, 1))
-    small = Small(problem)
+    small = SmallProblem(problem)
     looks = {layout.components for layout in small.layouts()}
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -57,8 +57,8 @@ def test_layouts_are_all_there_is() -> None:
 
 def test_search_with_room_for_everything_finds_the_best() -> None:
     problem = build(small_case(5, 2))
-    small = Small(problem)
-    judge = checked.oracle(small, problem.work, SHORT)
+    small = SmallProblem(problem)
+    judge = simulated_search.make_oracle(small, problem.work, SHORT)
     best = 0.0
     for layout in small.layouts():
         judge.learn([(part, small.orders(part)) for part in layout.components])
@@ -69,7 +69,7 @@ def test_search_with_room_for_everything_finds_the_best() -> None:
                 for part in layout.components
             ),
         )
-    found = checked.search(small, judge, problem.work, None, 10**6)
+    found = simulated_search.search(small, judge, problem.work, None, 10**6)
     layout = small.layout(tuple(found.routing.tolist()))
     value = sum(
         judge.value(part, found.rank[list(part.members)].tolist()) for part in layout.components
@@ -80,19 +80,19 @@ def test_search_with_room_for_everything_finds_the_best() -> None:
 
 def test_budget_bounds_the_work() -> None:
     problem = build(small_case(5, 3))
-    small = Small(problem)
-    judge = checked.oracle(small, problem.work, SHORT)
-    found = checked.search(small, judge, problem.work, None, 20)
-    assert found.simulated <= 20 + checked.ORDERS * problem.job_count
+    small = SmallProblem(problem)
+    judge = simulated_search.make_oracle(small, problem.work, SHORT)
+    found = simulated_search.search(small, judge, problem.work, None, 20)
+    assert found.simulated <= 20 + simulated_search.ORDERS_PER_COMPONENT * problem.job_count
 
 
 def test_what_would_take_long_to_simulate_does_not_fit() -> None:
     view = small_case(5, 3)
     times = {job.job: 0.1 for job in view.jobs}
-    assert checked.fits(build(view))
+    assert simulated_search.fits(build(view))
     times[view.jobs[0].job] = 86_400.0
     jobs = [
         dataclasses.replace(job, compute_s=times[job.job], comm_start_s=times[job.job])
         for job in view.jobs
     ]
-    assert not checked.fits(build(dataclasses.replace(view, jobs=tuple(jobs))))
+    assert not simulated_search.fits(build(dataclasses.replace(view, jobs=tuple(jobs))))

@@ -1,9 +1,9 @@
 """Exact path choice for equal demands on a two-layer Clos, also with failed or unequal links.
 
-Where all ToRs have the same links, ToRs split into copies are coloured (colouring.py) and the
-result is optimal.  Elsewhere the smallest load that the bounds allow is tried first: each link
-gets room for so many flows, flows are placed one by one, and one that finds no room pushes out
-another (tabu search, no randomness).  A load at which that fails is given up for the next.
+If all ToRs have the same links, ToRs split into copies are coloured (colouring.py), which is
+optimal. Otherwise the smallest load that the bounds allow is tried first. Each link gets room for a
+number of flows; flows are placed one by one, and one that finds no room evicts another (tabu
+search, no randomness). If that fails, the next larger load is tried.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from hostcc.schedule.paths import colouring
 from hostcc.schedule.paths.clos import Clos, Flows
 from hostcc.schedule.paths.fabric import Floats, Ints
 
-PUSHES = 60
-"""Times the number of flows (and 2,000): placements after which a load is given up."""
-TENURE = 12
-"""Placements for which a flow does not return to the spine that it was pushed out of."""
+PLACEMENTS_PER_FLOW = 60
+"""Placements per flow (plus 2,000) after which a load is given up."""
+TABU_PLACEMENTS = 12
+"""Placements for which a flow does not return to the spine that it was evicted from."""
 ROUNDING = 1e-9
 
 
 def route(clos: Clos, src: Ints, dst: Ints, unit: float) -> Ints:
-    """(F,) a spine for each flow; all flows demand `unit` and leave their ToR."""
+    """Return (F,) a spine for each flow; all flows demand `unit` and leave their ToR."""
     if not len(src):
         return np.empty(0, np.int64)
-    spines = _alike(clos, src, dst)
+    spines = _common_spines(clos, src, dst)
     if spines is not None:
         left = colouring.split(src, len(spines))
         right = colouring.split(dst, len(spines))
@@ -47,8 +47,8 @@ def route(clos: Clos, src: Ints, dst: Ints, unit: float) -> Ints:
     raise AssertionError("the last limit leaves room for all flows on any link")
 
 
-def _alike(clos: Clos, src: Ints, dst: Ints) -> Ints | None:
-    """The spines that all ToRs in use are linked to by equal links, if they have no others."""
+def _common_spines(clos: Clos, src: Ints, dst: Ints) -> Ints | None:
+    """Return the spines that all ToRs in use reach by equal links, if they have no other links."""
     rows = np.concatenate([clos.up[np.unique(src)], clos.down[np.unique(dst)]])
     spines = np.flatnonzero(rows[0] > 0)
     same = np.array_equal(rows, np.broadcast_to(rows[0], rows.shape))
@@ -60,7 +60,7 @@ def _degrees(room: NDArray[np.float64], ends: Ints) -> Ints:
 
 
 def _limits(clos: Clos, src: Ints, dst: Ints, unit: float, least: float) -> Floats:
-    """Every load over capacity that a link can have, from the bound up."""
+    """Return every load over capacity that a link can have, from the bound up."""
     capacities = np.unique(np.concatenate([clos.up[np.unique(src)], clos.down[np.unique(dst)]]))
     capacities = capacities[capacities > 0]
     most = int(max(np.bincount(src).max(), np.bincount(dst).max()))
@@ -70,7 +70,7 @@ def _limits(clos: Clos, src: Ints, dst: Ints, unit: float, least: float) -> Floa
 
 @dataclass
 class _Side:
-    """One end of the flows: who is on (ToR, spine), and how many more may be."""
+    """One end of the flows: which are on (ToR, spine), and how many more fit."""
 
     room: Ints
     on: list[list[deque[int]]]
@@ -80,14 +80,14 @@ class _Side:
         self.room[tor, spine] += 1
 
     def add(self, tor: int, spine: int, flow: int) -> int:
-        """Put a flow there; the one that has to go for it, or -1."""
+        """Put a flow there; return the flow that is evicted, or -1."""
         self.on[tor][spine].append(flow)
         self.room[tor, spine] -= 1
         return self.on[tor][spine][0] if self.room[tor, spine] < 0 else -1
 
 
 def _fit(up: Ints, down: Ints, src: Ints, dst: Ints) -> Ints | None:
-    """A spine for each flow with no link above its room, or None when none was found."""
+    """Return a spine for each flow with no link above its room; None: none was found."""
     sides = tuple(
         _Side(room.copy(), [[deque() for _ in row] for row in room]) for room in (up, down)
     )
@@ -99,14 +99,14 @@ def _fit(up: Ints, down: Ints, src: Ints, dst: Ints) -> Ints | None:
     until = np.zeros(up[src].shape, np.int64)
     found = np.full(len(src), -1, np.int64)
     waiting = deque(range(len(src)))
-    for turn in range(PUSHES * len(src) + 2000):
+    for turn in range(PLACEMENTS_PER_FLOW * len(src) + 2000):
         if not waiting:
             return found
         flow = waiting.popleft()
         u, v = ends[0][flow], ends[1][flow]
         full = (sides[0].room[u] <= 0).astype(np.int64) + (sides[1].room[v] <= 0)
         cost = full + barred[flow] + 3 * (until[flow] > turn)
-        # of equals the emptiest; a flow that is pushed around tries them in turn
+        # among equals the emptiest, so that a flow evicted repeatedly tries them in turn
         slack = sides[0].room[u] + sides[1].room[v]
         spine = int((cost * 4096 - np.minimum(slack, 4000)).argmin())
         found[flow] = spine
@@ -116,6 +116,6 @@ def _fit(up: Ints, down: Ints, src: Ints, dst: Ints) -> Ints | None:
                 for other in (0, 1):
                     sides[other].drop(ends[other][out], spine, out)
                 found[out] = -1
-                until[out, spine] = turn + TENURE + out % 7
+                until[out, spine] = turn + TABU_PLACEMENTS + out % 7
                 waiting.append(out)
     return found if not waiting else None

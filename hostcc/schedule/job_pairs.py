@@ -1,4 +1,4 @@
-"""Which jobs meet on which links: the pairs that orders, levels and paths are about."""
+"""Finds the pairs of jobs that meet on links: the basis of orders, levels and paths."""
 
 from __future__ import annotations
 
@@ -7,34 +7,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostcc.schedule import sorting
-from hostcc.schedule.graph import Contention, spans
+from hostcc.schedule.contention_graph import ContentionGraph, spans
 from hostcc.schedule.intensity import Crossings, crossings
 from hostcc.schedule.problem import Floats, Ints, Problem
 
-MOST_PAIRS = 400_000
-"""Pairs looked at.  Where links have more, each job meets only those next to it in turn."""
+MAX_PAIRS = 400_000
+"""Pairs that are considered; if links have more, each job is paired with its next neighbours only.
+"""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Jobs that share a link which jobs can fill, each pair once, one < other."""
+    """Pairs of jobs that share a link which jobs can fill, each once, with one < other."""
 
     one: Ints
     """(N,)"""
     other: Ints
     one_seconds: Floats
-    """(N,) the most that the job puts on any link they share, seconds per iteration."""
+    """(N,) seconds per iteration that the job needs on the shared link where it needs most."""
     other_seconds: Floats
 
 
-def pairs(problem: Problem, routing: Ints, most: int = MOST_PAIRS) -> Pairs:
-    """The pairs of jobs that meet, on links that can be filled, under a routing (F,)."""
-    found = crossings(problem, routing).waiting(problem.job_count)
-    return on_links(found.job, found.link, found.seconds, problem.job_count, most)
+def pairs(problem: Problem, routing: Ints, most: int = MAX_PAIRS) -> Pairs:
+    """Return the pairs of jobs that meet on links that can be filled, under a routing (F,)."""
+    found = crossings(problem, routing).contended(problem.job_count)
+    return pairs_on_links(found.job, found.link, found.seconds, problem.job_count, most)
 
 
-def on_links(job: Ints, link: Ints, seconds: Floats, jobs: int, most: int = MOST_PAIRS) -> Pairs:
-    """The pairs among entries (job, link, seconds), sorted by job within a link."""
+def pairs_on_links(
+    job: Ints, link: Ints, seconds: Floats, jobs: int, most: int = MAX_PAIRS
+) -> Pairs:
+    """Return the pairs among entries (job, link, seconds), sorted by job within a link."""
     by_link = sorting.order(link)
     job, link, seconds = job[by_link], link[by_link], seconds[by_link]
     ends = np.searchsorted(link, link, side="right")
@@ -58,7 +61,8 @@ def on_links(job: Ints, link: Ints, seconds: Floats, jobs: int, most: int = MOST
 
 
 def _nearest(following: Ints, most: int) -> int:
-    """How many of those that follow each entry to pair it with, so that `most` is kept."""
+    """Return with how many of its successors to pair each entry, so that at most `most` pairs
+    result."""
     if int(following.sum()) <= most:
         return int(following.max(initial=0))
     low, high = 1, int(following.max())
@@ -71,23 +75,25 @@ def _nearest(following: Ints, most: int) -> int:
     return low
 
 
-def graph(found: Pairs, rank: Ints, worth: Floats) -> Contention:
-    """The contention graph of ranks (J,): an edge is worth the `worth` (J,) of who goes first."""
+def graph(found: Pairs, rank: Ints, worth: Floats) -> ContentionGraph:
+    """Return the contention graph of ranks (J,); an edge weighs the `worth` (J,) of the job that
+    goes first."""
     ahead = rank[found.one] < rank[found.other]
     first = np.where(ahead, found.one, found.other)
     second = np.where(ahead, found.other, found.one)
-    return Contention.ranked(rank, first, second, worth[first])
+    return ContentionGraph.ranked(rank, first, second, worth[first])
 
 
-def nearest(found: Crossings, rank: Ints, worth: Floats, most: int) -> Contention:
-    """The contention graph of very many pairs: on each link only jobs that are next to each
-    other in rank, so many that at most `most` pairs are looked at, one neighbour at least.
+def nearest(found: Crossings, rank: Ints, worth: Floats, most: int) -> ContentionGraph:
+    """Return the contention graph for very many pairs: only jobs close in rank on a link are
+    paired.
 
-    Levels that respect it respect all pairs, because neighbours are linked to neighbours.
+    Considers at most `most` pairs, but at least one neighbour each. Levels that respect it respect
+    all pairs, because neighbours are linked to neighbours.
     """
     by_rank = sorting.order(rank[found.job])
     place = rank[found.job][by_rank]
-    near = on_links(place, found.link[by_rank], found.seconds[by_rank], len(rank), most)
+    near = pairs_on_links(place, found.link[by_rank], found.seconds[by_rank], len(rank), most)
     named = np.argsort(rank, kind="stable")
     first, second = named[near.one], named[near.other]
-    return Contention.ranked(rank, first, second, worth[first])
+    return ContentionGraph.ranked(rank, first, second, worth[first])

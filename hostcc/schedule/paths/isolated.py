@@ -1,4 +1,4 @@
-"""Each job as if it were alone in the fabric: what it is worth, and what contention takes away."""
+"""Each job as if it were alone in the fabric: the baseline for what contention costs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
 from hostcc.schedule.problem import TINY_S, Problem
 
-TURNS = 24
-"""Flows of a job up to which those of all jobs are placed at once."""
+MAX_JOINT_FLOWS = 24
+"""Flows of a job up to which those of all jobs are placed together, in vectors."""
 
 
 @dataclass(frozen=True)
-class Alone:
+class IsolatedJobs:
     """The jobs on their own best paths, (J,)."""
 
     fabric: Fabric | None
-    """The problem's candidate paths, where they are at hand."""
+    """Candidate paths of the problem, if they were computed."""
     period: Floats
     """Seconds; at least TINY_S."""
     comm: Floats
@@ -29,21 +29,23 @@ class Alone:
     """FLOP/s without any contention, times the owner's weight."""
 
 
-def alone(problem: Problem) -> Alone:
-    """What each job reaches on paths that are spread well among its own flows only."""
+def isolated_jobs(problem: Problem) -> IsolatedJobs:
+    """Return what each job reaches on paths that spread only its own flows well."""
     fabric = fabrics.from_problem(problem)
     comm = communication_time(problem, spread(problem, fabric))
     period = np.maximum(np.maximum(problem.compute, problem.comm_start + comm), TINY_S)
-    return Alone(fabric, period, comm, problem.work * problem.weight / period)
+    return IsolatedJobs(fabric, period, comm, problem.work * problem.weight / period)
 
 
 def spread(problem: Problem, fabric: Fabric) -> Ints:
-    """Routing (F,): the flows of each job one by one, the largest first, on the path whose
-    links have least of the job's own traffic."""
+    """Return a routing (F,): each flow on the path with the least traffic of its own job.
+
+    Flows of a job are placed one by one, the largest first.
+    """
     order = np.lexsort((problem.flow_table, -problem.flow_bytes, problem.flow_job))
     job = problem.flow_job[order]
     turn = np.arange(len(order)) - np.searchsorted(job, job)
-    if int(turn.max(initial=0)) < TURNS:
+    if int(turn.max(initial=0)) < MAX_JOINT_FLOWS:
         choice = _together(problem, fabric, order, turn)
     else:
         choice = _one_by_one(problem, fabric, order)
@@ -51,8 +53,8 @@ def spread(problem: Problem, fabric: Fabric) -> Ints:
 
 
 def _together(problem: Problem, fabric: Fabric, order: Ints, turn: Ints) -> Ints:
-    """(F,) candidates: the first flows of all jobs at once, then the second ..."""
-    demand = fabrics.whole(problem.flow_bytes)
+    """Return (F,) candidates: the first flows of all jobs at once, then the second, and so on."""
+    demand = fabrics.integer_demands(problem.flow_bytes)
     choice = np.zeros(len(order), np.int64)
     depth = fabric.table.shape[2]
     held = np.full((problem.job_count, 0), -1, np.int64)
@@ -80,8 +82,8 @@ def _together(problem: Problem, fabric: Fabric, order: Ints, turn: Ints) -> Ints
 
 
 def _one_by_one(problem: Problem, fabric: Fabric, order: Ints) -> Ints:
-    """(F,) candidates: the same for jobs of very many flows."""
-    demand = fabrics.whole(problem.flow_bytes)
+    """Return (F,) candidates in the same way, for jobs of very many flows."""
+    demand = fabrics.integer_demands(problem.flow_bytes)
     sizes, jobs, tables = demand.tolist(), problem.flow_job.tolist(), problem.flow_table.tolist()
     hops = np.ascontiguousarray(fabric.table.transpose(0, 2, 1))
     load = np.zeros(len(fabric.capacity))
