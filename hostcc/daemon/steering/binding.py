@@ -1,4 +1,4 @@
-"""New connections of jobs begin with a source port of the path that is planned."""
+"""Gives jobs' new connections a source port of their planned path."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hostcc.daemon.steering import decision
 from hostcc.model import PathTable
 from hostcc.paths.steer_kernel import SteerKernel
 
-PORTS = 32
-"""To choose from for each destination (STEER_BIND_PORTS)."""
+PORTS_PER_DESTINATION = 32
+"""Ports to choose from for each destination (STEER_BIND_PORTS)."""
 
 
 class Binding:
@@ -29,7 +29,7 @@ class Binding:
         taken: frozenset[int],
         ports: tuple[int, int],
     ) -> None:
-        """As deciding.new_connections says, for processes of `groups`.  Raises BpfError.
+        """Set ports as decision.new_connections says, for processes of `groups`.  Raises BpfError.
 
         `taken`: ports on the wire.  Ports of sockets are not looked for: the kernel tries the
         next one of the list.
@@ -43,7 +43,7 @@ class Binding:
             except FileNotFoundError:  # the job has just ended
                 continue
             self._groups.add(group)
-        wanted = decision.new_connections(flows, taken, PORTS, ports)
+        wanted = decision.new_connections(flows, taken, PORTS_PER_DESTINATION, ports)
         for at in self._ports.keys() - wanted.keys():
             self._kernel.set_ports(*at, ())
             del self._ports[at]
@@ -53,7 +53,7 @@ class Binding:
                 self._ports[at] = chosen
 
     def counts(self) -> dict[str, int]:
-        """Connections that got a port of the planned path, and those that did not."""
+        """Count connections that got a port of the planned path, and those that did not."""
         try:
             found = [self._kernel.bound(*at) for at in self._ports]
         except BpfError:
@@ -61,7 +61,7 @@ class Binding:
         return {"bound": sum(one[0] for one in found), "left": sum(one[1] for one in found)}
 
     def close(self) -> None:
-        """Choose ports for nobody any more."""
+        """Stop choosing ports."""
         for group in self._groups:
             self._kernel.detach_connect(group)
         self._groups, self._ports = set(), {}

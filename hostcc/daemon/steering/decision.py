@@ -1,4 +1,4 @@
-"""What is done with each large flow of this host, from the plan and what is known.  Pure."""
+"""Decides what to do with each large flow of this host, by the plan and its paths.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ that no longer says so."""
 
 @dataclass(frozen=True)
 class Situation:
-    """One flow, and everything that decides about it."""
+    """One flow and the facts that decide about it."""
 
     planned: str
     """Id of the path that the plan gives it; empty: none."""
@@ -23,31 +23,31 @@ class Situation:
     own: str
     """Path of its own port; empty: unknown."""
     wire: str
-    """Path of its port on the wire, as `own` while it has none."""
+    """Path of its port on the wire; the same as `own` while it has none."""
     port: int
-    """On the wire; 0: its own."""
+    """Port on the wire; 0: its own."""
     moving: bool
     peer_gone: bool
     held_back: str = ""
-    """Why it must stay on ECMP for now."""
+    """Why it has to stay on ECMP for now."""
     moved_since: bool = False
     """The plan leaves it on the path that it was on in the plan's view, and it was moved since."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to do with a flow now, and where it stands."""
+    """The next action for a flow, and its state."""
 
     state: str
     why: str = ""
     """Why it is not on its planned path."""
     revert: bool = False
     port: int = 0
-    """Move it to this port."""
+    """Port to move it to; 0: no move."""
 
 
 def step(now: Situation, free: Callable[[int], bool], ports: tuple[int, int]) -> Step:
-    """The next step of a flow; `free`: may it take a port; `ports`: first and last for the wire."""
+    """Decide the next step of a flow; `free(port)`: may it be taken; `ports`: (first, last)."""
     if why := _impossible(now):
         return Step(ON_ECMP, why, revert=bool(now.port or now.moving))
     if why := _left_alone(now):
@@ -93,10 +93,10 @@ def new_connections(
     most: int,
     ports: tuple[int, int],
 ) -> Mapping[tuple[str, int], tuple[int, ...]]:
-    """(Destination, port) -> source ports for new connections there.
+    """Return (destination, port) -> source ports for new connections there.
 
     `flows`: where each planned flow goes, its planned path, the table.  Where flows of several
-    paths go to one port, the kernel chooses as always, and what follows is moved.
+    paths go to one port, the kernel chooses as always, and the flows are moved afterwards.
     """
     wanted: dict[tuple[str, int], set[str]] = {}
     tables: dict[tuple[str, int], PathTable] = {}

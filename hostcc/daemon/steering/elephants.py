@@ -1,4 +1,4 @@
-"""Which connections of jobs are worth a path of their own, and how large they are.  Pure."""
+"""Finds the connections of jobs that are large enough for a path of their own.  Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hostcc.model import JobProfile
 from hostcc.paths.exchange_types import FlowKey
 
 HALF_LIFE_S = 20.0
-"""Of what a connection has sent, when a job's bytes to a host are divided among several."""
-LEAVING = 0.5
+"""Half-life of a connection's bytes when a job's bytes to a host are divided among several."""
+STAY_FRACTION = 0.5
 """An elephant stays one down to this part of the threshold."""
-KEEP_S = 30.0
-"""A job whose period is lost is taken to be as it was for so long, seconds."""
+KEEP_PERIOD_S = 30.0
+"""Time that a job's last known period serves after the period was lost."""
 _ESTABLISHED = 1
 
 
@@ -29,27 +29,27 @@ class Connection:
 
     job: str
     key: FlowKey
-    """In the direction that this host sends in."""
+    """5-tuple in the direction that this host sends in."""
     acked: int
-    """Bytes since it began."""
+    """Bytes acknowledged since it began."""
     srtt_s: float
     min_rtt_s: float
     segments: int
-    """Of full size, as many as those bytes need."""
+    """Full-size segments that these bytes need."""
     retransmitted: int
     in_flight: int
-    """Segments."""
+    """Segments on their way."""
 
 
 @dataclass(frozen=True)
 class Elephant:
-    """A connection that is worth a path."""
+    """A connection that gets a path of its own."""
 
     connection: Connection
     host: str
     """Member at the other end."""
     bytes: float
-    """Per iteration of its job."""
+    """Bytes per iteration of its job."""
 
     @property
     def key(self) -> FlowKey:
@@ -58,14 +58,14 @@ class Elephant:
 
 
 def flow_id(key: FlowKey) -> str:
-    """A flow's name, unique at its host."""
+    """Name a flow, uniquely at its host."""
     raw = "\0".join(map(str, (key.src, key.dst, key.sport, key.dport)))
     short = hashlib.blake2s(raw.encode(), digest_size=4).hexdigest()
     return f"{key.sport}-{key.dport}-{short}"
 
 
 def connections(rows: Any, jobs: Mapping[int, str], least: float) -> list[Connection]:
-    """Of rows of struct hcc_flow_record: those of jobs that have sent at least `least` bytes.
+    """Pick jobs' connections that sent at least `least` bytes out of struct hcc_flow_record rows.
 
     `jobs`: slot -> name.  Connections of a host with itself are left out.
     """
@@ -94,7 +94,7 @@ def connections(rows: Any, jobs: Mapping[int, str], least: float) -> list[Connec
 
 
 def stalled(now: Iterable[Connection], before: Mapping[FlowKey, Connection]) -> frozenset[FlowKey]:
-    """Flows of which something is on its way, and nothing was acknowledged since `before`."""
+    """Find flows with segments on their way and nothing acknowledged since `before`."""
     return frozenset(
         one.key
         for one in now
@@ -106,7 +106,7 @@ def stalled(now: Iterable[Connection], before: Mapping[FlowKey, Connection]) -> 
 
 
 class Sizes:
-    """How a job's bytes to a host are divided among its connections to it."""
+    """Divides a job's bytes to a host among its connections to it."""
 
     def __init__(self) -> None:
         # (Bytes acknowledged, those of lately).
@@ -124,7 +124,8 @@ class Sizes:
         threshold: float,
         now: float,
     ) -> list[Elephant]:
-        """Those with `threshold` bytes per iteration to a member; `hosts`: address -> member."""
+        """List connections with `threshold` bytes per iteration to a member; `hosts`: address ->
+        member."""
         self._follow(those, now)
         sums: dict[tuple[str, str], float] = {}
         for one in those:
@@ -137,7 +138,7 @@ class Sizes:
             if host is None or at not in volumes or not sums[at]:
                 continue
             size = volumes[at] * self._seen[one.key][1] / sums[at]
-            if size >= threshold * (LEAVING if one.key in self._large else 1.0):
+            if size >= threshold * (STAY_FRACTION if one.key in self._large else 1.0):
                 found.append(Elephant(one, host, size))
         self._large = {one.key for one in found}
         return found
@@ -148,7 +149,7 @@ class Sizes:
         for profile in profiles:
             for to, size in profile.bytes_to:
                 self._volumes[profile.job, to] = size, now
-        kept = {at: known for at, known in self._volumes.items() if now - known[1] <= KEEP_S}
+        kept = {at: known for at, known in self._volumes.items() if now - known[1] <= KEEP_PERIOD_S}
         self._volumes = kept
         return {at: size for at, (size, _) in kept.items()}
 

@@ -1,10 +1,10 @@
-"""What this host's flows do at once when a link or switch fails, until there is a plan.  Pure.
+"""Prepares what this host's flows do when a link or switch fails, until there is a plan.  Pure.
 
 Only flows that a failure cuts off move, so what is prepared differs little from the plan that is
 in force, and hosts that prepare from the same plan prepare the same (routing paper, 3.4).  Paths
 only, and of one host: a whole plan for each failure, with order and levels (schedule.prepared),
-would take as long as that many plans.  A switch is known by the links
-that meet at it: where one link follows another on a path, both end there.
+would take as long as that many plans.  A switch is known by the links that meet at it: where one
+link follows another on a path, both end there.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import failover
 from hostcc.schedule.problem import Ints, Problem
 
-MOST = 256
-"""Failures that are prepared for, those that cut off most of a host's bytes first."""
+MAX_FAILURES = 256
+"""Failures prepared for: those that cut off most of a host's bytes."""
 
-MANY = 20_000
-"""Paths above which only those of a host's own flows say which links meet at a switch."""
+MANY_PATHS = 20_000
+"""Paths above which only a host's own flows tell which links meet at a switch."""
 
 Prepared = Mapping[frozenset[str], Mapping[str, str]]
-"""Links that fail together -> own flow that they cut off -> path that it takes then."""
+"""Links that fail together -> own flow that they cut off -> its path afterwards."""
 
 
 def prepare(problem: Problem, routing: Ints, host: str, tables: Iterable[PathTable]) -> Prepared:
-    """For every failure that cuts off a flow of `host` and leaves it another path.
+    """Prepare for every failure that cuts off a flow of `host` and leaves it another path.
 
     `routing` (F,): the path of each flow, as the plan has it; `tables`: those of the view,
     which say in what order links follow each other.
@@ -40,7 +40,7 @@ def prepare(problem: Problem, routing: Ints, host: str, tables: Iterable[PathTab
     demand = fabrics.integer_demands(problem.flow_bytes)
     choice = routing - problem.table_start[problem.flow_table]
     made = {}
-    for links in _failures(problem, routing, mine, tables)[:MOST]:
+    for links in _failures(problem, routing, mine, tables)[:MAX_FAILURES]:
         moved = _after(problem, base, demand, choice, links)
         told = {
             problem.flow_ids[flow].removeprefix(f"{host}/"): problem.path_ids[path]
@@ -53,9 +53,9 @@ def prepare(problem: Problem, routing: Ints, host: str, tables: Iterable[PathTab
 
 
 def answer(prepared: Prepared, dead: frozenset[str], seen: frozenset[str]) -> Mapping[str, str]:
-    """What to do when links seem `dead`; `seen`: all links that this host knows of.
+    """Choose the moves when links seem `dead`; `seen`: all links that this host knows of.
 
-    The largest failure that explains nothing but what is dead; empty: none was prepared.
+    Taken is the largest failure that explains only dead links; empty: none was prepared.
     """
     fitting = [links for links in prepared if links & dead and links & seen <= dead]
     if not fitting:
@@ -71,7 +71,7 @@ def _failures(
     for flow in np.flatnonzero(mine).tolist():
         for link in _links(problem, int(routing[flow])):
             weight[link] = weight.get(link, 0.0) + float(problem.flow_bytes[flow])
-    if len(problem.path_ids) > MANY:
+    if len(problem.path_ids) > MANY_PATHS:
         own = {problem.flow_ids[flow] for flow in np.flatnonzero(mine)}
         ends = {flow.partition("/")[0] for flow in own}
         tables = [table for table in tables if table.src in ends]

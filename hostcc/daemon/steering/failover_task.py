@@ -1,4 +1,4 @@
-"""Keeps ready what to do when a link or switch fails, for the plan that holds now."""
+"""Prepares for failures of links and switches whenever another plan holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = get_logger("steering")
 
 
 class FailoverTask:
-    """Prepared in a thread whenever another plan holds."""
+    """Prepares in a thread for the plan that holds."""
 
     def __init__(self) -> None:
         self.prepared: Prepared = {}
@@ -25,7 +25,7 @@ class FailoverTask:
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, made: PlanResult | None, host: str) -> None:
-        """This plan holds now; `host`: who we are."""
+        """Prepare for this plan; `host`: our name in it."""
         if made is self._made or (self._task is not None and not self._task.done()):
             return
         self._made, self.prepared, self.now = made, {}, {}
@@ -33,7 +33,7 @@ class FailoverTask:
             self._task = asyncio.get_running_loop().create_task(self._prepare(made, host))
 
     def paths(self, picture: SteeringState, now: float) -> Mapping[str, str]:
-        """What differs from the plan because of what seems to have failed."""
+        """Return flow -> path where failed links make it differ from the plan."""
         dead = picture.dead(now)
         if dead and self.prepared:
             found = failover.answer(self.prepared, dead, picture.links())
@@ -43,7 +43,7 @@ class FailoverTask:
         return self.now
 
     def end(self) -> None:
-        """Nothing holds any more."""
+        """Forget the plan."""
         if self._task is not None:
             self._task.cancel()
         self._made, self._task, self.prepared, self.now = None, None, {}, {}

@@ -1,4 +1,4 @@
-"""What is kept in mind of a large flow: how it fared before it was moved, what became of that."""
+"""Records the RTT and loss of a large flow before a move, and how the move ended."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hostcc.daemon.steering.decision import ON_ECMP, Step
 from hostcc.daemon.steering.elephants import Connection
 from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
 
-REFUSED_S = (1.0, 60.0)
-"""First and longest wait after a move that did not come about."""
-USUAL_FADES = 0.95
-"""The largest RTT and loss of a flow on ECMP, from one look to the next."""
-LEAST_SEGMENTS = 100
-"""Between two looks; fewer say nothing about loss."""
+RETRY_MOVE_S = (1.0, 60.0)
+"""First and longest wait after a failed move."""
+USUAL_DECAY = 0.95
+"""Decay of a flow's usual RTT and loss on ECMP, for each survey."""
+MIN_SEGMENTS = 100
+"""Segments between two surveys; fewer say nothing about loss."""
 
 
 class Outcome(StrEnum):
-    """Of a move that was asked for."""
+    """Outcome of a requested move."""
 
     NONE = "none"
-    """None is under way, or it still is."""
+    """No move is requested, or it is still under way."""
     MOVED = "moved"
     REFUSED = "refused"
 
@@ -35,45 +35,45 @@ class WatchedFlow:
     named_at: float
     """When a valid plan last named its path, or when it was first seen."""
     before_s: float = 0.0
-    """Its RTT before it was moved, the largest of lately."""
+    """Its RTT before the move, the largest of lately."""
     before_loss: float = 0.0
-    """Part of its segments that were sent again before it was moved, likewise."""
+    """Part of its segments that were retransmitted before the move, the largest of lately."""
     held: str = ""
     """Why it went back to ECMP."""
     not_before: float = 0.0
-    wait_s: float = REFUSED_S[0]
+    wait_s: float = RETRY_MOVE_S[0]
     ports: dict[str, int] = field(default_factory=dict)
-    """Path -> port on the wire that it last had there; 0: its own."""
+    """Path -> its last port on the wire there; 0: its own."""
     asked: bool = False
-    """It was told to move, and has not arrived yet."""
+    """A move is requested and has not ended yet."""
     step: Step = field(default_factory=lambda: Step(ON_ECMP, "new"))
     # Segments, and those sent again, at the last look that said something about loss.
     _counted: tuple[int, int] | None = None
 
     def ended(self, *, active: bool, refusal: str, now: float) -> Outcome:
-        """A move that was asked for is not under way any more; `refusal`: why it has failed."""
+        """Record the end of a requested move; `refusal`: why it failed."""
         if not self.asked:
             return Outcome.NONE
         self.asked = False
         if active:
-            self.wait_s = REFUSED_S[0]
+            self.wait_s = RETRY_MOVE_S[0]
             return Outcome.MOVED
-        self.not_before, self.wait_s = now + self.wait_s, min(2 * self.wait_s, REFUSED_S[1])
+        self.not_before, self.wait_s = now + self.wait_s, min(2 * self.wait_s, RETRY_MOVE_S[1])
         self.held = refusal or "the move did not come about"
         return Outcome.REFUSED
 
     def on_ecmp(self, one: Connection) -> None:
-        """How it fares without us: what is so before a move is no fault of the path after it."""
-        self.before_s = max(one.srtt_s, USUAL_FADES * self.before_s)
+        """Record RTT and loss on ECMP: the same after a move is no fault of the path."""
+        self.before_s = max(one.srtt_s, USUAL_DECAY * self.before_s)
         now = one.segments, one.retransmitted
         sent, again = (x - y for x, y in zip(now, self._counted or now, strict=True))
-        if self._counted is None or sent >= LEAST_SEGMENTS or sent < 0:
+        if self._counted is None or sent >= MIN_SEGMENTS or sent < 0:
             self._counted = now
             share = again / sent if sent > 0 else 0.0
-            self.before_loss = max(share, USUAL_FADES * self.before_loss)
+            self.before_loss = max(share, USUAL_DECAY * self.before_loss)
 
     def judge(self, one: Connection, now: float, *, peer_alive: bool) -> str:
-        """Why it has to go back to ECMP, in words; empty: it need not."""
+        """Say why it has to go back to ECMP; empty: it need not."""
         sample = Sample(
             now,
             one.srtt_s,
@@ -85,12 +85,12 @@ class WatchedFlow:
         return self.watch.judge(sample, self.named_at, peer_alive)
 
     def held_back(self, now: float) -> str:
-        """Why it must stay on ECMP for now; empty: it need not."""
+        """Say why it must stay on ECMP for now; empty: it need not."""
         return self.held if not self.watch.may_move(now) or now < self.not_before else ""
 
 
 def watched(config: PathsConfig, now: float) -> WatchedFlow:
-    """A flow that was just seen for the first time."""
+    """Make the record of a flow that was just seen for the first time."""
     settings = FallbackSettings(
         rtt_factor=config.rtt_factor,
         rtt_floor_s=config.rtt_floor_ms / 1e3,

@@ -1,4 +1,4 @@
-"""What the others are told: this host's large flows, their paths, links' capacities.  Pure."""
+"""Records for gossip: this host's large flows, their paths, links' capacities.  Pure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from hostcc.model import Path
 from hostcc.paths.exchange_types import FlowKey
 
 MBIT = 125_000.0
-"""Bytes per second."""
-UNKNOWN = 10_000 * MBIT
-"""Of links of which nothing is known: all the same, so that they count alike."""
-SOON_S = 3.0
-"""A large flow is told when its path is known, and after so long in any case."""
-PORTS_TOLD = 4
-"""Of each path, as examples."""
+"""Bytes per second of one Mbit/s."""
+UNKNOWN_LINK_BYTES_PER_S = 10_000 * MBIT
+"""Capacity taken for unknown links, so that they all count alike."""
+MAX_PUBLISH_DELAY_S = 3.0
+"""A large flow is published when its path is known, at the latest after this time."""
+MAX_PORTS_PUBLISHED = 4
+"""Example ports of each path."""
 _NAME_MAX = 64
 
 Pair = tuple[str, str]
@@ -44,14 +44,17 @@ Pair = tuple[str, str]
 
 
 class FarEnds:
-    """What the far end of a pair of addresses is called: the member, as long as there is one pair
-    of them only; paths between other addresses of the same hosts are others."""
+    """Names the far ends of pairs of addresses.
+
+    The first pair to a member has the member's name; paths between other addresses of the same
+    hosts are others and get names of their own.
+    """
 
     def __init__(self) -> None:
         self._names: dict[Pair, str] = {}
 
     def update(self, pairs: Mapping[Pair, str]) -> Mapping[Pair, str]:
-        """Names for these pairs (pair -> member); those that had one keep it."""
+        """Name these pairs (pair -> member); pairs that have a name keep it."""
         kept = {p: n for p, n in self._names.items() if pairs.get(p) in (n, n.rpartition(":")[0])}
         for pair in sorted(pairs.keys() - kept.keys()):
             member = pairs[pair]
@@ -66,8 +69,10 @@ def flows(
     before: Mapping[str, Flows],
     later: Collection[FlowKey] = (),
 ) -> dict[str, Flows]:
-    """Job -> its large flows without those to be told `later`; `before`: as told last.  Of too
-    many, the largest."""
+    """Return job -> its large flows, the largest of too many.
+
+    `before`: as published last; `later`: flows not to be published yet.
+    """
     jobs: dict[str, list[Elephant]] = {}
     for key, one in picture.elephants.items():
         if key not in later:
@@ -92,12 +97,14 @@ def flows(
 
 
 def soon(picture: SteeringState, since: Mapping[FlowKey, float], now: float) -> frozenset[FlowKey]:
-    """Flows of which the path is about to be known; `since`: when they were large first, seconds.
+    """Find flows whose path is about to be known; `since`: when they became large, seconds.
 
-    Told without one they would be placed somewhere at once, and elsewhere a moment later.
+    Published without a path they would be placed somewhere at once, and elsewhere a moment later.
     """
     return frozenset(
-        key for key, at in since.items() if now - at < SOON_S and not picture.path_of(key)
+        key
+        for key, at in since.items()
+        if now - at < MAX_PUBLISH_DELAY_S and not picture.path_of(key)
     )
 
 
@@ -106,10 +113,10 @@ def paths(
     ends: Mapping[Pair, str],
     before: Callable[[str], Paths | None] = lambda _: None,
 ) -> dict[str, Paths]:
-    """End -> all ways to it, whatever the destination port; of too many, the first by name.
+    """Return end -> all paths to it, whatever the destination port; of too many, the first by name.
 
-    `before`: what was told of an end last.  Ports are examples, and those told stay while they
-    serve: each connection's own port is found in its turn, and would make another view.
+    `before`: as published last, by end.  Ports are examples, and published ones stay while they
+    are valid: connections' own ports change often, and each change would make another view.
     """
     ways: dict[str, dict[str, list[Path]]] = {}
     for one in sorted(known, key=lambda one: one.target.dst_port):
@@ -136,7 +143,7 @@ def _examples(same: Sequence[Path], before: Sequence[int]) -> tuple[int, ...]:
     # Ports of a path, to several destination ports.
     kept = [port for port in before if any(port in path.ports for path in same)]
     fresh = (port for port in same[0].ports if port not in kept)
-    return (*kept, *islice(fresh, max(0, PORTS_TOLD - len(kept))))
+    return (*kept, *islice(fresh, max(0, MAX_PORTS_PUBLISHED - len(kept))))
 
 
 def links(
@@ -145,20 +152,22 @@ def links(
     config: PathsConfig,
     beside: Mapping[str, float] | None = None,
 ) -> Links:
-    """Capacities of this host's own links and of those on the paths that are told.
+    """Return the capacities of this host's own links and of those on the published paths.
 
     `beside`: bytes per second of more links of this host's own; those on the paths count.
     """
     own: dict[str, float] = {}
     for nic in nics:
         for address in nic.addresses:
-            own[f"{address}>"] = own[f">{address}"] = nic.bytes_per_s or UNKNOWN
+            own[f"{address}>"] = own[f">{address}"] = nic.bytes_per_s or UNKNOWN_LINK_BYTES_PER_S
     uses = Counter(link for one in told for path in one.paths for link in path.links)
     own |= {link: rate for link, rate in (beside or {}).items() if link in uses}
     rates: dict[str, float] = {}
     for one in told:
         for path in one.paths:
-            first = min((own[link] for link in path.links if link in own), default=UNKNOWN)
+            first = min(
+                (own[link] for link in path.links if link in own), default=UNKNOWN_LINK_BYTES_PER_S
+            )
             for link in path.links:
                 rates[link] = min(first, rates.get(link, first))
     names = [*own, *(link for link, _ in uses.most_common() if link not in own)]
@@ -184,7 +193,7 @@ def _capacity(
     given = next((x.mbit_per_s for x in config.link if fnmatchcase(link, x.link)), None)
     if given is None:
         given = fabric.get(link) or None
-    speed = own.get(link) or rates.get(link, UNKNOWN)
+    speed = own.get(link) or rates.get(link, UNKNOWN_LINK_BYTES_PER_S)
     return min(MAX_CAPACITY, speed if given is None else given * MBIT)
 
 

@@ -1,4 +1,4 @@
-"""What `hostcc flows` says of a connection beside its socket: its path, and what switches see."""
+"""Rows of `hostcc flows`: the path of a connection and how switches see it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def described(
     *,
     by_label: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows of `hostcc.flows/1` with their path, source port on the wire and mark.  Pure.
+    """Add path, source port on the wire and mark to rows of `hostcc.flows/1`.  Pure.
 
     `name`: of this host in the plan that holds; `dscp`: of connections, by their ends;
     `by_label`: IPv6 flows are moved by flow label.
@@ -64,14 +64,16 @@ def described(
 
 
 def key_of(row: Mapping[str, Any]) -> FlowKey:
-    """The 5-tuple of a row, in the direction that this host sends in."""
+    """Return the 5-tuple of a row, in the direction that this host sends in."""
     (src, sport), (dst, dport) = _end(row["local"]), _end(row["remote"])
     return FlowKey(src, dst, sport, dport)
 
 
 def marks(host: Host) -> Callable[[], dict[Ends, int]]:
-    """What finds the DSCP of connections, in all namespaces that the jobs' sockets are in now; it
-    takes its time, and may be called in a thread."""
+    """Return a function that reads the DSCP of connections in all namespaces of jobs' sockets.
+
+    The function blocks; call it in a thread.
+    """
     engine = host.engine
     if engine is None:
         return lambda: _marks_here({})

@@ -1,4 +1,4 @@
-"""Steering as it is in force on this host: hooks and reserved ports, journalled, and undone."""
+"""Hooks and reserved ports of steering on this host: journalled, verified, undone."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
 
 DRAIN_S = 0.3
-"""At a stop in good order: for peers to stop sending with ports of ours."""
+"""Wait in an orderly stop for peers to stop sending with ports of ours."""
 
 KEEP_S = Timing().keep_s
-"""What arrives is translated until it has been unused for so long."""
+"""Life of an unused translation."""
 
 
 def left_behind(journal: Journal) -> list[Change]:
-    """What steering has in force, by the journal."""
+    """List the changes of steering that the journal has in force."""
     return [change for change in journal.active.values() if change.what in mechanisms.STEERING]
 
 
 def clean_up(journal: Journal, how: str) -> list[str]:
-    """Undo that; what could not be undone, in words."""
+    """Undo these changes; returns what could not be undone."""
     return mechanisms.undo_all(journal, mechanisms.STEERING, how)
 
 
 def planned(config: PathsConfig, devices: Sequence[str]) -> list[Change]:
-    """What putting it up changes.  Raises HostccError."""
+    """List the changes that `up` makes.  Raises HostccError."""
     netns = network_namespace()
     found = [path_kinds.hooks(device, netns) for device in devices]
     before, after = reserve.planned(config.first_port, config.last_port)
@@ -47,7 +47,7 @@ def planned(config: PathsConfig, devices: Sequence[str]) -> list[Change]:
 
 
 class KernelHooks:
-    """Hooks on `devices`, the range of ports, and the exchange with other hosts on top."""
+    """Hooks on `devices`, the range of ports, and the exchange with other hosts."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class KernelHooks:
         self.kernel = SteerKernel(self.devices, stale_s=stale_s, keep_s=KEEP_S)
 
     def check(self) -> list[Difference]:
-        """What is no longer as it was made."""
+        """List what is no longer as it was made."""
         found = [
             Difference(
                 f"{path_kinds.HOOKS}:{problem.rpartition(' ')[2]}", "BPF", "attached", problem
@@ -99,13 +99,13 @@ class KernelHooks:
         return found
 
     def forget_unused(self) -> None:
-        """Let go of translations that have ended by themselves.  Raises BpfError."""
+        """Drop translations that have ended by themselves.  Raises BpfError."""
         for one in self.kernel.arriving():
             if one.idle_s > KEEP_S:
                 self.kernel.forget(one.wire)
 
     async def down(self, say_goodbye: Callable[[], None], *, keep: bool = False) -> list[str]:
-        """Every flow on its own port, peers told, everything undone; problems in words.
+        """Revert every flow, tell peers, undo everything; returns problems.
 
         `keep`: hooks stay, and go on translating for peers until the next agent takes over.
         Takes DRAIN_S where something is translated.

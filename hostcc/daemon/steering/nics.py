@@ -26,16 +26,16 @@ _NO_ADDRESSES = frozenset({"bridge", "openvswitch", "dummy", "ifb"})
 
 @dataclass(frozen=True)
 class Nic:
-    """One device."""
+    """One device by which jobs' traffic leaves."""
 
     name: str
     addresses: tuple[str, ...]
     bytes_per_s: float | None
-    """None: unknown."""
+    """Speed; None: unknown."""
 
 
 def nics(wanted: Sequence[str] = ()) -> list[Nic]:
-    """Devices of the calling thread's network namespace by name; `wanted` empty: those that fit.
+    """List devices of the calling thread's network namespace; `wanted` empty: those that fit.
 
     Raises HostccError for a wanted one that is not there.
     """

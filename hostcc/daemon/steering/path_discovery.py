@@ -1,4 +1,4 @@
-"""Looking for paths: what one look asks, and what is known afterwards.  Blocks; in a thread."""
+"""Searches paths: which ports to probe, and what is known afterwards.  Blocks; in a thread."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from hostcc.paths.search import SILENT, Hops, SearchResult, SearchSettings, diff
 from hostcc.paths.sources import PathSource
 from hostcc.paths.tables import LinkNames
 
-LIMIT_S = 20.0
-"""Of one look."""
+SEARCH_LIMIT_S = 20.0
+"""Longest time of one search."""
 RISK = 0.01
-MORE_PORTS = 16
-"""Asked for at a time when a path has run out of them."""
-MOST_PORTS = 512
-"""Known of a target; flows that want more stay where they are."""
-DOUBTS, DOUBT_S = 2, 0.3
-"""Spot checks that have to confirm a jump of the latency, and the seconds between them."""
-RETRY_S = 10.0
-"""After a look that came to nothing, and until a port that gave no answer is asked again."""
+PORTS_AT_ONCE = 16
+"""Ports probed at a time when a path has run out of them."""
+MAX_PORTS_PER_TARGET = 512
+"""Ports known of a target; flows that want more stay where they are."""
+LATENCY_CONFIRMATIONS, CONFIRM_EVERY_S = 2, 0.3
+"""Spot checks that have to confirm a jump of the latency, and the time between them."""
+RETRY_SEARCH_S = 10.0
+"""Wait after a failed search, and before a silent port is probed again."""
 
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """What is wanted of a target's paths."""
+    """What flows need to know about a target's paths."""
 
     ports: tuple[int, ...] = ()
     """Source ports of which the path is wanted: the flows' own, and those on the wire."""
@@ -48,24 +48,24 @@ class ProbeRequest:
 
 @dataclass
 class TargetPaths:
-    """What is known of the paths to a target."""
+    """Known paths to a target."""
 
     target: Target
     table: PathTable | None = None
     confidence: float = 0.0
     at: float | None = None
-    """When that was last confirmed, CLOCK_MONOTONIC."""
+    """Time of the last confirmation, CLOCK_MONOTONIC."""
     why: str = "not looked for yet"
     """Why there is no table; empty when there is one."""
     asked: ProbeRequest = field(default_factory=ProbeRequest)
     wanted_at: float = 0.0
-    """When somebody last wanted it, CLOCK_MONOTONIC."""
+    """Time of the last request for it, CLOCK_MONOTONIC."""
     gone: dict[str, float] = field(default_factory=dict)
-    """Links that a look has missed, and when; CLOCK_MONOTONIC."""
+    """Link that a search has missed -> when; CLOCK_MONOTONIC."""
     _by_port: dict[int, str] = field(default_factory=dict)
 
     def path_of(self, port: int) -> str:
-        """Id of the path of a source port; empty: unknown."""
+        """Return the id of the path of a source port; empty: unknown."""
         return self._by_port.get(port, "")
 
     @property
@@ -75,7 +75,7 @@ class TargetPaths:
         return frozenset(link for path in paths for link in path.links)
 
     def take(self, table: PathTable | None, confidence: float, now: float, why: str) -> None:
-        """A look has ended."""
+        """Take the result of a search."""
         before = self.links
         self.table, self.confidence, self.at, self.why = table, confidence, now, why
         paths = table.paths if table is not None else ()
@@ -86,22 +86,22 @@ class TargetPaths:
 
 
 class Explorer(Protocol):
-    """Finds the paths of targets, keeps in mind when to look again.
+    """Finds the paths of targets and decides when to search again.
 
-    `look` is called in a thread; nothing else is of the same target meanwhile.
+    `look` is called in a thread; no other method is called for the same target meanwhile.
     """
 
     def due(self, known: TargetPaths, now: float) -> bool:
-        """Whether it is time for a look."""
+        """Check whether it is time for a search."""
 
     def look(self, known: TargetPaths) -> None:
-        """Look; blocks.  Raises HostccError."""
+        """Search; blocks.  Raises HostccError."""
 
     def hint(self, target: Target, reason: str) -> None:
-        """Something makes what is known doubtful."""
+        """Record a reason to doubt what is known."""
 
     def forget(self, target: Target) -> None:
-        """Nobody wants to know it any more."""
+        """Drop a target that nobody wants to know."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ class _Target:
 
 
 class Probes:
-    """By probing the network."""
+    """An Explorer that probes the network."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Probes:
         elif more := self._unknown(known, refresh.found):
             found = _merged(refresh.found, self._asked(target, more))
             refresh.found = found
-            until = self._clock() + RETRY_S
+            until = self._clock() + RETRY_SEARCH_S
             of.silent.update({port: until for port in more if port not in found.ports})
         else:
             found = refresh.found
@@ -186,24 +186,25 @@ class Probes:
         ports = dict.fromkeys((*self._askable(target, asked), *self._candidates))
         risk = RISK * math.exp(-min(asked.flows - 1, 64))
         pace = replace(self._pace, risk=risk)
-        return self._search(self._as_sent(target), ports, pace, limit_s=LIMIT_S)
+        return self._search(self._as_sent(target), ports, pace, limit_s=SEARCH_LIMIT_S)
 
     def _spot(self, target: Target, found: SearchResult) -> SearchResult:
         # A spot check, repeated where nothing but the time has changed: that may be a queue,
         # which a full search would meet as well.
         ports = spot_ports(found)
         looked = self._asked(target, ports)
-        for _ in range(DOUBTS):
+        for _ in range(LATENCY_CONFIRMATIONS):
             other = any(looked.ports.get(port) != found.ports[port] for port in ports)
             if other or not changes(found, looked, self._fresh):
                 break
-            self._sleep(DOUBT_S)
+            self._sleep(CONFIRM_EVERY_S)
             looked = self._asked(target, ports)
         return looked
 
     def _asked(self, target: Target, ports: tuple[int, ...]) -> SearchResult:
         return self._search(
-            self._as_sent(target), ports, spot_settings(self._pace, len(ports)), limit_s=LIMIT_S
+            self._as_sent(target), ports, spot_settings(self._pace, len(ports)),
+            limit_s=SEARCH_LIMIT_S,
         )  # fmt: skip
 
     def _as_sent(self, target: Target) -> Target:
@@ -225,10 +226,10 @@ class Probes:
         if found.sprayed or not ways:
             return ()
         fewest = min(len(self._wire.intersection(ports)) for ports in ways.values())
-        if fewest >= known.asked.flows or len(found.ports) >= MOST_PORTS:
+        if fewest >= known.asked.flows or len(found.ports) >= MAX_PORTS_PER_TARGET:
             return asked
         fresh = (p for p in self._candidates if p not in found.ports and p not in silent)
-        return asked + tuple(port for port, _ in zip(fresh, range(MORE_PORTS), strict=False))
+        return asked + tuple(port for port, _ in zip(fresh, range(PORTS_AT_ONCE), strict=False))
 
     def _tell(self, known: TargetPaths, found: SearchResult) -> None:
         why = ""
@@ -237,7 +238,7 @@ class Probes:
         elif not found.ports:
             why = "no router answers"
         target = known.target
-        self._of(target).not_before = self._clock() + RETRY_S if why else None
+        self._of(target).not_before = self._clock() + RETRY_SEARCH_S if why else None
         table = None
         if not why:
             table = tables.table_of(
@@ -247,7 +248,7 @@ class Probes:
 
 
 class ExternalPaths:
-    """By another source, asked again from time to time."""
+    """An Explorer that asks another source from time to time."""
 
     def __init__(
         self,
@@ -281,7 +282,7 @@ class ExternalPaths:
 
 
 def passable(ways: Mapping[Hops, tuple[int, ...]]) -> dict[Hops, tuple[int, ...]]:
-    """Ways to steer onto: without those on which nobody answers where others do.
+    """Return paths to steer onto: not those on which nobody answers where others do.
 
     What is behind may be dead, and doubt means ECMP.
     """

@@ -1,4 +1,4 @@
-"""The configured source of paths."""
+"""Makes the Explorer that the configuration names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from hostcc.paths.tables import LinkNames
 
 TELEMETRY_S = 1.0
 AGAIN_S = 1.0
-"""At least so long between two full searches."""
+"""Least time between two full searches."""
 
 
 def explorer(config: PathsConfig, records: Records) -> Explorer:
-    """What finds paths, `records`: by telemetry.  Nothing is read or sent before the first look."""
+    """Make the Explorer; `records`: of telemetry.  It reads and sends nothing before its first
+    search."""
     file = Path(config.file)
     if config.source == "static":
         return ExternalPaths(lambda: StaticSource.read(file), config.full_s)

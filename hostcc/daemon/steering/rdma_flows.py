@@ -1,7 +1,7 @@
-"""What the others are told of traffic that no socket carries: jobs' queue pairs.  Pure.
+"""Adds jobs' RDMA traffic, which no socket carries, to the records of flows.  Pure.
 
-A host has one record of each job's flows and one of links, so this is put into those that
-connections are told in.
+A host publishes one record of each job's flows and one of links; both contain connections and
+queue pairs.
 """
 
 from __future__ import annotations
@@ -19,46 +19,50 @@ from hostcc.coord.core.payloads import (
     PathEntry,
     Paths,
 )
-from hostcc.daemon.steering.elephants import LEAVING
-from hostcc.daemon.steering.flow_records import PORTS_TOLD, Pair
+from hostcc.daemon.steering.elephants import STAY_FRACTION
+from hostcc.daemon.steering.flow_records import MAX_PORTS_PUBLISHED, Pair
 from hostcc.model import Flow, PathTable
 
-Told = Mapping[str, Flows]
+FlowRecords = Mapping[str, Flows]
 """Job -> its flows."""
 
 
 @dataclass(frozen=True)
 class RdmaFlows:
-    """Flows, ways that they can take, capacities of links on these."""
+    """RDMA flows, their possible paths, and capacities of links on these."""
 
     flows: tuple[Flow, ...] = ()
-    """`id` is unique at this host; `src` names what they have in common here, `dst` an address."""
+    """`id` is unique at this host; `src` names their common end here, `dst` is an address."""
     tables: Mapping[Pair, PathTable] = field(default_factory=dict)
-    """(`src`, `dst`) -> ways."""
+    """(`src`, `dst`) -> paths."""
     capacities: Mapping[str, float] = field(default_factory=dict)
     """Link -> bytes per second."""
 
     def pairs(self, owners: Mapping[str, str]) -> dict[Pair, str]:
-        """Ends of flows -> member; `owners`: address -> member."""
+        """Return ends of flows -> member; `owners`: address -> member."""
         return {(one.src, one.dst): owners[one.dst] for one in self.flows if one.dst in owners}
 
     def jobs(self) -> set[str]:
-        """Whose flows these are."""
+        """Return the jobs of these flows."""
         return {one.job for one in self.flows}
 
 
 def flows(
-    told: Told, beside: RdmaFlows, ends: Mapping[Pair, str], before: Told, threshold: float
+    records: FlowRecords,
+    beside: RdmaFlows,
+    ends: Mapping[Pair, str],
+    before: FlowRecords,
+    threshold: float,
 ) -> dict[str, Flows]:
-    """`told` with the flows of at least `threshold` bytes per iteration; of too many the largest.
+    """Add flows of at least `threshold` bytes per iteration to `records`, the largest of too many.
 
-    `before`: as told last.
+    `before`: as published last.
     """
-    jobs = {job: list(content.flows) for job, content in told.items()}
+    jobs = {job: list(content.flows) for job, content in records.items()}
     for one in beside.flows:
         end, job = ends.get((one.src, one.dst)), before.get(one.job)
         known = job is not None and any(entry.id == one.id for entry in job.flows)
-        if end is None or one.bytes < threshold * (LEAVING if known else 1.0):
+        if end is None or one.bytes < threshold * (STAY_FRACTION if known else 1.0):
             continue
         entry = FlowEntry(
             id=one.id, dst=end, bytes=one.bytes, protocol=one.protocol, src_port=one.src_port,
@@ -75,7 +79,7 @@ def flows(
 
 
 def paths(beside: RdmaFlows, ends: Mapping[Pair, str]) -> dict[str, Paths]:
-    """End -> ways to it."""
+    """Return end -> paths to it."""
     return {
         ends[pair]: Paths(tuple(_entries(table))[:MAX_PATHS])
         for pair, table in beside.tables.items()
@@ -86,4 +90,4 @@ def paths(beside: RdmaFlows, ends: Mapping[Pair, str]) -> dict[str, Paths]:
 def _entries(table: PathTable) -> Iterable[PathEntry]:
     for path in sorted(table.paths, key=lambda path: path.id):
         if len(path.links) <= MAX_HOPS:
-            yield PathEntry(path.id, path.links, path.ports[:PORTS_TOLD])
+            yield PathEntry(path.id, path.links, path.ports[:MAX_PORTS_PUBLISHED])

@@ -1,4 +1,4 @@
-"""What the routing parts know together: large flows, paths, own addresses."""
+"""State that surveying and steering share: large flows, paths, own addresses."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.packets import TCP, Target
 
-DEAD_S = 30.0
-"""A link that was missed counts as failed for so long, if nobody sees it again."""
+FAILED_LINK_S = 30.0
+"""A missed link counts as failed for this long, unless it is seen again."""
 
 
 @dataclass
 class SteeringState:
-    """Made by the finding part, read by the steering part."""
+    """Written by SurveyTask, read by SteerTask."""
 
     elephants: dict[FlowKey, Elephant] = field(default_factory=dict)
     connections: dict[FlowKey, Connection] = field(default_factory=dict)
-    """All large ones, also those of which the bytes per iteration are not known yet."""
+    """All large connections, also those with unknown bytes per iteration."""
     known: dict[Target, TargetPaths] = field(default_factory=dict)
     nics: tuple[Nic, ...] = ()
     stalled: frozenset[FlowKey] = frozenset()
-    """Flows that wait for acknowledgements in vain."""
+    """Flows with unacknowledged segments and no progress."""
     surveys: int = 0
-    """How often connections were looked at."""
+    """Surveys of connections so far."""
     wire_ports: dict[FlowKey, int] = field(default_factory=dict)
-    """Flows that have another source port on the wire than their own."""
+    """Flow -> its source port on the wire, where it is not its own."""
 
     @property
     def addresses(self) -> frozenset[str]:
-        """This host's own."""
+        """This host's own addresses."""
         return frozenset(address for nic in self.nics for address in nic.addresses)
 
     def paths_of(self, key: FlowKey) -> TargetPaths | None:
-        """What is known of the paths of a flow."""
+        """Return the known paths of a flow."""
         return self.known.get(target_of(key))
 
     def path_of(self, key: FlowKey) -> str:
-        """Id of the path that a flow is on; empty: unknown."""
+        """Return the id of the path that a flow is on; empty: unknown."""
         known = self.paths_of(key)
         return known.path_of(self.wire_ports.get(key, key.sport)) if known is not None else ""
 
     def dead(self, now: float) -> frozenset[str]:
-        """Links that seem to have failed: lately missed, or of paths on which flows stand still."""
+        """Return links that seem to have failed: missed lately, or of paths with stalled flows."""
         found = {
             link
             for known in self.known.values()
             for link, at in known.gone.items()
-            if now - at <= DEAD_S
+            if now - at <= FAILED_LINK_S
         }
         for key in self.stalled:
             known, path = self.paths_of(key), self.path_of(key)
@@ -61,12 +61,12 @@ class SteeringState:
         return frozenset(found)
 
     def links(self) -> frozenset[str]:
-        """All links that are known, or were lately."""
+        """Return all links that are known, or were lately."""
         return frozenset(
             link for known in self.known.values() for link in (*known.links, *known.gone)
         )
 
 
 def target_of(key: FlowKey) -> Target:
-    """What has to be probed for a flow: switches hash the destination port, too."""
+    """Return the target to probe for a flow: switches hash the destination port, too."""
     return Target(key.src, key.dst, TCP, key.dport)

@@ -32,17 +32,17 @@ log = get_logger("steering")
 
 TICK_S = 0.25
 DECIDE_S = 0.5
-"""Without a new plan or a new survey."""
+"""Interval of decisions without a new plan or a new survey."""
 CHECK_S = 10.0
 WAIT_S = 3.0
-"""For gossip to say who the others are, before flows of an earlier agent are released."""
+"""Wait for gossip to name the others, before flows of an earlier agent are released."""
 STALLED_S = 5.0
-"""After a flow stood still on its planned path, until it is moved again."""
+"""Wait after a flow stalled on its planned path, until it is moved again."""
 TOPIC, GOODBYE = "steer", "steerbye"
 
 
 class SteerTask:
-    """Carries out `plan` for the flows in `picture`."""
+    """Carries out the plan for the flows in `picture`."""
 
     name = "steering"
     every_s = TICK_S
@@ -81,7 +81,7 @@ class SteerTask:
     # A part.
 
     def disabled_reason(self) -> str:
-        """Configured away, or somebody else's now?"""
+        """Say why it is disabled: by configuration, or because another agent steers here."""
         config = self._host.config.paths
         why = finding.disabled_reason(self._host)
         if not why and not config.steer:
@@ -95,13 +95,13 @@ class SteerTask:
         return why
 
     def start(self) -> None:
-        """The first ticks do it, once the others are known."""
+        """Reset; the first ticks begin, once the others are known."""
         self._config, self._aside = self._host.config.paths, ""
         self._began = time.monotonic()
         self._check_at = self._began + CHECK_S
 
     async def tick(self) -> None:
-        """Sign of life, messages, and now and then what to do with each flow."""
+        """Write the heartbeat, take messages, and decide about each flow now and then."""
         now = time.monotonic()
         if self._hooked is not None and not self._fits():
             await self._down(keep=False)
@@ -123,16 +123,16 @@ class SteerTask:
             self._look_for_others()
 
     async def stop(self) -> None:
-        """Flows go back to their own ports, and everything of ours goes."""
+        """Give flows their own ports and undo every change."""
         kept = self._host.config.agent.on_exit == "keep" and not finding.disabled_reason(self._host)
         await self._down(keep=kept)
 
     def verify(self) -> list[Difference]:
-        """Hooks and reserved ports."""
+        """Check hooks and reserved ports."""
         return self._hooked.check() if self._hooked is not None else []
 
     def view(self) -> Mapping[str, Any]:
-        """How many flows are where."""
+        """Count flows by state, for status."""
         states, hooked = [flow.step.state for flow in self._flows.values()], self._hooked
         return {
             "devices": list(hooked.devices) if hooked is not None else [],
@@ -151,7 +151,7 @@ class SteerTask:
         }
 
     def states(self) -> dict[FlowKey, Step]:
-        """Where each flow stands, and why."""
+        """Return each flow's state and why."""
         return {key: flow.step for key, flow in self._flows.items()}
 
     # Up and down.

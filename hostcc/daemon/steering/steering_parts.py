@@ -1,4 +1,4 @@
-"""All that finds and chooses paths on this host, as the agent's parts, and what it shows."""
+"""The agent's parts that find and choose paths, and what they show."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hostcc.daemon.supervisor import Host, Part
 from hostcc.model import Change
 from hostcc.paths.exchange_types import FlowKey
 
-SHOWN = 1000
+MAX_SHOWN = 1000
 """Flows, and targets, in status."""
 
 
 class SteeringParts:
-    """The parts, wired to each other."""
+    """The parts of steering, connected to each other."""
 
     def __init__(
         self,
@@ -53,15 +53,17 @@ class SteeringParts:
 
     @property
     def parts(self) -> list[Part]:
-        """In the order in which they begin."""
+        """Return the parts in the order in which they start."""
         return [self.listening, self.finding, self.steer]
 
     def shown(self) -> dict[str, Any]:
-        """For status: paths by destination, flows and where they are."""
+        """Return paths by destination and flows, for status."""
         now, picture = time.monotonic(), self.picture
         steps = self.steer.states()
         return {
-            "destinations": [_destination(one, now) for one in [*picture.known.values()][:SHOWN]],
+            "destinations": [
+                _destination(one, now) for one in [*picture.known.values()][:MAX_SHOWN]
+            ],
             "flows": [
                 {
                     "id": flow_id(key),
@@ -76,17 +78,17 @@ class SteeringParts:
                     "reason": (steps[key].why if key in steps else self.steer.disabled_reason())
                     or None,
                 }
-                for key, one in sorted(picture.elephants.items())[:SHOWN]
+                for key, one in sorted(picture.elephants.items())[:MAX_SHOWN]
             ],
         }
 
     def wire(self, key: FlowKey) -> tuple[str, int]:
-        """(Path, source port on the wire) of a connection, ("", its own) where nothing is known."""
+        """Return (path, source port on the wire) of a connection; ("", its own) if unknown."""
         return self.picture.path_of(key), self.picture.wire_ports.get(key, key.sport)
 
 
 def planned(config: PathsConfig) -> list[Change]:
-    """The changes that enabling it makes when the agent starts.  Raises HostccError."""
+    """List the changes that the agent makes at its start.  Raises HostccError."""
     if not (config.enabled and config.steer):
         return []
     return planned_changes(config, [nic.name for nic in nics(config.devices)])

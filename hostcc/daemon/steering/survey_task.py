@@ -1,4 +1,4 @@
-"""The part that finds out: which flows are large, which paths they could take; and tells it."""
+"""The part that surveys connections and paths, and publishes large flows and their paths."""
 
 from __future__ import annotations
 
@@ -40,22 +40,24 @@ from hostcc.paths.packets import Target
 log = get_logger("paths")
 
 TICK_S = 0.25
-SURVEY_S, SHARE = 0.5, 50.0
-"""Between looks at connections, seconds; they take at most the this-manieth part of a processor."""
+SURVEY_S = 0.5
+"""Time between two surveys of connections."""
+MAX_SURVEY_TIME_FRACTION = 1 / 50
+"""Upper bound on the share of a processor that surveys take."""
 NICS_S = 5.0
-AT_ONCE = 3
-"""Looks for paths under way at a time."""
-TARGETS = 1024
-MISSED_S = 10.0
-"""Between looks whether a link that has failed is there again."""
-FORGET_S = 60.0
-"""After the last flow to a target has ended."""
+MAX_PARALLEL_SEARCHES = 3
+"""Searches for paths under way at a time."""
+MAX_TARGETS = 1024
+FAILED_LINK_RETRY_S = 10.0
+"""Time between searches for a failed link."""
+FORGET_TARGET_S = 60.0
+"""Time after the last flow to a target, until the target is dropped."""
 
 Profiles = Callable[[], Sequence[JobProfile]]
 
 
 class SurveyTask:
-    """Keeps `picture` and tells the cluster of it."""
+    """Keeps `picture` up to date and publishes it to the cluster."""
 
     name = "paths"
     every_s = TICK_S
@@ -89,18 +91,18 @@ class SurveyTask:
         self._counts = {"looks": 0, "failed": 0, "hints": 0}
 
     def disabled_reason(self) -> str:
-        """Configured away, or of no use?"""
+        """Say why it is disabled, by configuration or because it is of no use."""
         return disabled_reason(self._host)
 
     def start(self) -> None:
-        """Nothing is known yet."""
+        """Begin with nothing known."""
         self._config = self._host.config.paths
         self._explorer = self._make_explorer(self._config)
         self._events = LinkEvents()
         self._survey_at = self._nics_at = 0.0
 
     async def tick(self) -> None:
-        """Look at connections, look for paths, tell what is new."""
+        """Survey connections, start searches, publish changes."""
         if self._config != self._host.config.paths:
             self.stop()
             self.start()
@@ -119,7 +121,7 @@ class SurveyTask:
             profiles = self._profiles()
             # By its processor time: where others take the processor, it is no less urgent.
             cost_s = await self._survey(now, profiles)
-            self._survey_at = now + max(SURVEY_S, SHARE * cost_s)
+            self._survey_at = now + max(SURVEY_S, cost_s / MAX_SURVEY_TIME_FRACTION)
             self._news = True
         self._look(now)
         if self._news:
@@ -127,7 +129,7 @@ class SurveyTask:
             self._tell()
 
     def stop(self) -> None:
-        """Look no more; what was told is withdrawn."""
+        """End searches and withdraw what was published."""
         for task in self._looks.values():
             task.cancel()
         if self._events is not None:
@@ -141,11 +143,11 @@ class SurveyTask:
             self._cluster.tell(kind, {})
 
     def verify(self) -> list[Difference]:
-        """Nothing of the host is changed."""
+        """Nothing: it does not change the host."""
         return []
 
     def view(self) -> Mapping[str, Any]:
-        """Where there are how many paths; what could not be told."""
+        """Return the number of paths by target, and what could not be published."""
         untold = {
             f"{kind} {key}".strip(): why
             for (kind, key), why in self._cluster.untold.items()
@@ -154,7 +156,7 @@ class SurveyTask:
         return {"routing": self._shown(), **self._counts, "untold": untold}
 
     def doubt(self, targets: Iterable[Target], reason: str) -> None:
-        """Something makes what is known of these doubtful: they are looked at again at once."""
+        """Have the paths of these targets searched again at once."""
         for target in set(targets):
             self._hints[target] = reason
             self._counts["hints"] += 1
@@ -192,13 +194,13 @@ class SurveyTask:
         picture, wanted = self._picture, dict[Target, list[FlowKey]]()
         for key in keys:
             wanted.setdefault(target_of(key), []).append(key)
-        for target, flows in list(wanted.items())[:TARGETS]:
+        for target, flows in list(wanted.items())[:MAX_TARGETS]:
             known = picture.known.setdefault(target, TargetPaths(target))
             ports = {port for key in flows for port in (key.sport, picture.wire_ports.get(key, 0))}
             known.asked = ProbeRequest(tuple(sorted(ports - {0})), len(flows))
             known.wanted_at = now
         for target, known in list(picture.known.items()):
-            if now - known.wanted_at > FORGET_S and target not in self._looks:
+            if now - known.wanted_at > FORGET_TARGET_S and target not in self._looks:
                 del picture.known[target]
                 self._hints.pop(target, None)
                 self._missed.pop(target, None)
@@ -216,11 +218,11 @@ class SurveyTask:
             if target in self._looks:
                 continue
             if known.gone and now >= self._missed.get(target, 0.0):
-                self._missed[target] = now + MISSED_S
+                self._missed[target] = now + FAILED_LINK_RETRY_S
                 self._hints.setdefault(target, "a link is missed")
             if reason := self._hints.pop(target, ""):
                 self._explorer.hint(target, reason)
-            if len(self._looks) < AT_ONCE and self._explorer.due(known, now):
+            if len(self._looks) < MAX_PARALLEL_SEARCHES and self._explorer.due(known, now):
                 look = self._look_at(self._explorer, known)
                 self._looks[target] = asyncio.get_running_loop().create_task(look)
 
@@ -282,7 +284,7 @@ class SurveyTask:
 
 
 def disabled_reason(host: Host) -> str:
-    """Why nothing of this runs; empty when it does."""
+    """Say why surveys do not run; empty when they do."""
     config = host.config
     if not config.paths.enabled:
         return "paths.enabled is false"

@@ -1,8 +1,8 @@
-"""Records of in-band telemetry: read from a file, and taken at a socket by a part of the agent.
+"""Reads records of in-band telemetry, from a file or at a socket.
 
-Who may send is the kernel's business: the socket is root's, or a group's, in a directory that
-nobody else writes to.  How much is taken is ours: so many lines a turn, and the senders of more
-wait, or are told that there is no room.
+The kernel decides who may send: the socket is root's, or a group's, in a directory that nobody else
+writes to.  The agent takes a bounded number of lines a tick; senders of more wait, or are refused
+for lack of room.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from hostcc.paths.telemetry import TelemetrySource
 from hostcc.system import ownership, unix_socket
 
 TICK_S = 0.25
-MOST = 1000
-"""Lines that are looked at in a turn, and those of one more datagram."""
+MAX_LINES_PER_TICK = 1000
+"""Lines taken in a tick; one more datagram may exceed it."""
 FORGET_S = 5.0
-"""Between two looks at what is too old."""
+"""Time between two sweeps of old records."""
 
 
 class Records:
-    """What telemetry has said."""
+    """Records of telemetry so far."""
 
     def __init__(self) -> None:
         self.source = TelemetrySource()
         self._forget_at = 0.0
 
     def current(self, config: PathsConfig) -> PathSource:
-        """With all that was written to the file, if there is one.  Raises HostccError."""
+        """Return them with all that was added to the file, if there is one.  Raises HostccError."""
         if config.file:
             self.source.read_file(Path(config.file))
         if self.stale:
@@ -49,17 +49,17 @@ class Records:
 
     @property
     def stale(self) -> bool:
-        """Whether it is time to forget."""
+        """Check whether a sweep of old records is due."""
         return time.monotonic() >= self._forget_at
 
     def forget(self, max_age_s: float) -> None:
-        """Drop what is too old; with very many records it takes too long for the agent's loop."""
+        """Drop old records; blocks too long for the agent's loop when there are very many."""
         self._forget_at = time.monotonic() + FORGET_S
         self.source.forget(time.time(), max_age_s)
 
 
 class TelemetryListener:
-    """The part that takes records at a socket.  `into`: where they go."""
+    """The part that takes records at a socket and puts them `into`."""
 
     name = "telemetry"
     every_s = TICK_S
@@ -73,7 +73,7 @@ class TelemetryListener:
         self._lines = 0
 
     def disabled_reason(self) -> str:
-        """Configured away?"""
+        """Say why it is disabled."""
         config = self._host.config.paths
         if why := disabled_reason(self._host):
             return why
@@ -95,7 +95,7 @@ class TelemetryListener:
         self._listen()
 
     async def tick(self) -> None:
-        """Take more."""
+        """Take records that have arrived."""
         config = self._host.config.paths
         if self._of != (config.socket, config.socket_group):
             self.stop()
@@ -116,7 +116,7 @@ class TelemetryListener:
             path.unlink(missing_ok=True)
 
     def verify(self) -> list[Difference]:
-        """Whether the socket is still ours, and for nobody else."""
+        """Check that the socket is still ours, with our permissions."""
         found = _state(Path(self._of[0]))
         if found == self._made:
             return []
@@ -124,7 +124,7 @@ class TelemetryListener:
         return [Difference("telemetry-socket", self._of[0], _words(self._made), what)]
 
     def view(self) -> Mapping[str, Any]:
-        """Where it listens, how many records are kept, how many lines were not taken."""
+        """Return its path, the number of records, and of refused lines."""
         source = self._into.source
         return {"socket": self._of[0], "records": len(source), "refused": source.refused}
 
@@ -136,7 +136,7 @@ class TelemetryListener:
 
     def _receive(self, sock: socket.socket) -> None:
         self._lines += self._into.source.read_socket(sock)
-        if self._lines >= MOST:
+        if self._lines >= MAX_LINES_PER_TICK:
             asyncio.get_running_loop().remove_reader(sock)
 
 

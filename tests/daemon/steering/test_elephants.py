@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hostcc.daemon.steering.elephants import (
-    KEEP_S,
+    KEEP_PERIOD_S,
     Connection,
     Sizes,
     connections,
@@ -109,9 +109,9 @@ def test_elephants_stay_for_a_while() -> None:
     sizes, one = Sizes(), [connection(1, 10**7)]
     assert sizes.elephants(one, [profile(b=1.1e6)], HOSTS, 1e6, 0.0)
     assert sizes.elephants(one, [profile(b=0.9e6)], HOSTS, 1e6, 1.0)
-    assert sizes.elephants(one, [], HOSTS, 1e6, KEEP_S)
-    assert not sizes.elephants(one, [], HOSTS, 1e6, KEEP_S + 2)
-    assert not sizes.elephants(one, [profile(b=0.9e6)], HOSTS, 1e6, KEEP_S + 3)
+    assert sizes.elephants(one, [], HOSTS, 1e6, KEEP_PERIOD_S)
+    assert not sizes.elephants(one, [], HOSTS, 1e6, KEEP_PERIOD_S + 2)
+    assert not sizes.elephants(one, [profile(b=0.9e6)], HOSTS, 1e6, KEEP_PERIOD_S + 3)
 
 
 def test_names_of_flows_are_their_own() -> None:

@@ -10,7 +10,7 @@ from hostcc.config.sections.paths import LinkConfig, PathsConfig
 from hostcc.coord.core.payloads import MAX_FLOWS, MAX_LINKS, Flows, encode
 from hostcc.daemon.steering import flow_records
 from hostcc.daemon.steering.elephants import Connection, Elephant
-from hostcc.daemon.steering.flow_records import MBIT, SOON_S, FarEnds
+from hostcc.daemon.steering.flow_records import MAX_PUBLISH_DELAY_S, MBIT, FarEnds
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.daemon.steering.state import SteeringState, target_of
@@ -52,11 +52,11 @@ def test_flows_whose_path_is_about_to_be_known_are_told_then() -> None:
     seen = picture(3)
     _, *others = seen.elephants
     since = dict.fromkeys(seen.elephants, 10.0) | {others[1]: 7.0}
-    later = flow_records.soon(seen, since, 10.0 + SOON_S - 0.1)
+    later = flow_records.soon(seen, since, 10.0 + MAX_PUBLISH_DELAY_S - 0.1)
     assert later == {others[0]}
     told = flow_records.flows(seen, ENDS, {}, later)["train"].flows
     assert [(entry.src_port, entry.path) for entry in told] == [(40000, "p1"), (40002, "")]
-    assert flow_records.soon(seen, since, 10.0 + SOON_S) == frozenset()
+    assert flow_records.soon(seen, since, 10.0 + MAX_PUBLISH_DELAY_S) == frozenset()
 
 
 def test_noise_changes_nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hostcc.daemon.steering.path_discovery import (
-    RETRY_S,
+    RETRY_SEARCH_S,
     ExternalPaths,
     ProbeRequest,
     Probes,
@@ -160,7 +160,7 @@ def test_a_port_without_an_answer_is_left_alone_for_a_while(net: Network) -> Non
     looked(net, by, known)
     assert known.path_of(40001) == ""
     assert not by.due(known, net.now + 1)
-    net.silent, net.now = set(), RETRY_S
+    net.silent, net.now = set(), RETRY_SEARCH_S
     assert by.due(known, net.now)
 
 
@@ -196,8 +196,8 @@ def test_nothing_to_choose(net: Network, what: str) -> None:
     looked(net, by, known)
     assert known.table is None
     assert known.why
-    assert not by.due(known, RETRY_S - 1)
-    net.sprayed, net.down, net.now = False, set(), RETRY_S
+    assert not by.due(known, RETRY_SEARCH_S - 1)
+    net.sprayed, net.down, net.now = False, set(), RETRY_SEARCH_S
     looked(net, by, known)
     assert known.table is not None
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.daemon.steering.pauses import (
-    FIRST,
-    FRESH,
-    LAST,
-    SHORTEST_S,
-    SURE,
+    EARLIEST_PART,
+    LATEST_PART,
+    MAX_ITERATIONS_AGO,
+    MIN_CONFIDENCE,
+    MIN_PAUSE_S,
     PendingMoves,
     next_pause,
     wait_s,
@@ -44,20 +44,20 @@ def test_it_begins_within_a_pause(period: float, phase: float, share: float, now
     silent = share * period
     wait = next_pause(period, phase, silent, now)
     assert 0 <= wait <= period
-    if silent >= SHORTEST_S and wait:
+    if silent >= MIN_PAUSE_S and wait:
         into = (now + wait - phase) % period
         # Of a clock that counts 10^9 s, 10^-6 s are lost.
-        assert FIRST * silent - 1e-5 <= into <= LAST * silent + 1e-5
+        assert EARLIEST_PART * silent - 1e-5 <= into <= LATEST_PART * silent + 1e-5
 
 
 @pytest.mark.parametrize(
     "job",
     [
         None,
-        replace(KNOWN, confidence=SURE - 0.01),
+        replace(KNOWN, confidence=MIN_CONFIDENCE - 0.01),
         replace(KNOWN, period_s=0.0),
         replace(KNOWN, comm_start_s=0.0),
-        replace(KNOWN, at=1000.0 - FRESH),
+        replace(KNOWN, at=1000.0 - MAX_ITERATIONS_AGO),
         replace(KNOWN, at=1001.0),
         replace(KNOWN, period_s=30.0, comm_start_s=15.0),
     ],

@@ -68,7 +68,11 @@ def test_of_too_many_the_largest_are_told() -> None:
 def test_ways_and_the_capacities_on_them() -> None:
     told = rdma_flows.paths(MORE, ENDS)
     (entry,) = told["b:123456"].paths
-    assert (entry.id, entry.links[0], len(entry.ports)) == ("p1", PCIE, flow_records.PORTS_TOLD)
+    assert (entry.id, entry.links[0], len(entry.ports)) == (
+        "p1",
+        PCIE,
+        flow_records.MAX_PORTS_PUBLISHED,
+    )
     links = dict(
         flow_records.links(
             told.values(), (Nic("eth0", ("10.0.0.1",), 1e9),), PathsConfig(), MORE.capacities

@@ -20,7 +20,7 @@ import pytest
 from hostcc.config.schema import Config
 from hostcc.config.sections.gossip import GossipConfig
 from hostcc.config.sections.paths import PathsConfig
-from hostcc.daemon.steering.telemetry_records import MOST, Records, TelemetryListener
+from hostcc.daemon.steering.telemetry_records import MAX_LINES_PER_TICK, Records, TelemetryListener
 from hostcc.errors import HostccError
 from hostcc.paths.packets import TCP, Target
 from tests.daemon.profiling.hosts import OWN, ToyHost
@@ -125,10 +125,10 @@ def test_a_flood_is_looked_at_in_parts(tmp_path: Path) -> None:
     async def body() -> None:
         source = scene.records.source
         await flood()
-        assert source.refused == MOST
+        assert source.refused == MAX_LINES_PER_TICK
         await scene.part.tick()
         await flood()
-        assert source.refused == 2 * MOST
+        assert source.refused == 2 * MAX_LINES_PER_TICK
 
     scene.play(body)
 
