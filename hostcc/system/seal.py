@@ -1,7 +1,7 @@
-"""A seal at the end of an object file: what it was built from, and a digest of all of it.
+"""Seals object files: a key of their sources and a digest of all of it, at the end.
 
-libbpf trusts its input, and a damaged file can crash it together with the daemon.  ELF
-readers ignore what follows the last section, so the seal disturbs no other tool.
+libbpf trusts its input, and a damaged file can crash it together with the daemon.  ELF readers
+ignore what follows the last section, so the seal disturbs no other tool.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SEAL_BYTES = len(MAGIC) + 2 * DIGEST_BYTES
 
 
 def seal(image: bytes, key: bytes) -> bytes:
-    """The file for an object: its image, then the seal; `key` is 32 bytes."""
+    """Make the file for an object: its image, then the seal; `key` is 32 bytes."""
     body = image + MAGIC + key
     return body + hashlib.sha256(body).digest()
 
 
 def unseal(data: bytes) -> bytes:
-    """The image in a sealed file.  Raises SealError when anything in it was changed."""
+    """Return the image in a sealed file.  Raises SealError when anything in it was changed."""
     body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if not body[-DIGEST_BYTES - len(MAGIC) :].startswith(MAGIC):
         raise SealError("not an object built by hostcc.bpf.build, or cut short")
@@ -35,7 +35,7 @@ def unseal(data: bytes) -> bytes:
 
 
 def key_of(data: bytes) -> bytes:
-    """The key that a file was sealed with; empty when it has no valid seal."""
+    """Return the key that a file was sealed with; empty when it has no valid seal."""
     try:
         image = unseal(data)
     except SealError:

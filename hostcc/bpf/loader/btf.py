@@ -1,4 +1,4 @@
-"""Types of a BPF object: numpy dtypes and enum constants out of its BTF.  Pure.
+"""Reads the types of a BPF object: numpy dtypes and enum constants out of its BTF.  Pure.
 
 Format: Documentation/bpf/btf.rst of the kernel.  Python never repeats a C struct by hand:
 the layout that the compiler chose is the one that is used.
@@ -43,12 +43,12 @@ class BtfType:
     extra: bytes
 
     def rows(self, form: str) -> list[tuple[int, ...]]:
-        """The elements that follow the record, unpacked."""
+        """Unpack the elements that follow the record."""
         return list(struct.iter_unpack(form, self.extra))
 
 
 class Btf:
-    """The types of one object.  FormatError when the bytes are not BTF or a type is unusable."""
+    """The types of one object.  Raises FormatError for damaged BTF and unusable types."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -92,20 +92,20 @@ class Btf:
         return len(self._types)
 
     def type(self, type_id: int) -> BtfType:
-        """The record of a type id."""
+        """Return the record of a type id."""
         if not 0 <= type_id < len(self._types):
             raise FormatError(f"BTF has no type {type_id}")
         return self._types[type_id]
 
     def find(self, name: str, kinds: frozenset[int]) -> int:
-        """Id of the type called `name` of one of `kinds`; KeyError when there is none."""
+        """Find the id of the type `name` of one of `kinds`; KeyError when there is none."""
         for type_id, entry in enumerate(self._types):
             if entry.name == name and entry.kind in kinds:
                 return type_id
         raise KeyError(name)
 
     def resolve(self, type_id: int) -> int:
-        """Id of the type behind typedefs and qualifiers."""
+        """Follow typedefs and qualifiers to the id of the type behind them."""
         for _ in range(MAX_DEPTH):
             entry = self.type(type_id)
             if entry.kind not in _TRANSPARENT:
@@ -114,16 +114,16 @@ class Btf:
         raise FormatError("BTF typedefs go round in a circle")
 
     def named_dtype(self, name: str) -> DType:
-        """numpy dtype of the struct, union, typedef or enum `name`; KeyError when unknown."""
+        """Make the dtype of the struct, union, typedef or enum `name`; KeyError when unknown."""
         kinds = frozenset({STRUCT, UNION, TYPEDEF, ENUM, ENUM64, INT})
         return self.dtype(self.find(name, kinds))
 
     def variable_dtype(self, name: str) -> DType:
-        """numpy dtype of the global variable `name`; KeyError when there is none."""
+        """Make the numpy dtype of the global variable `name`; KeyError when there is none."""
         return self.dtype(self.type(self.find(name, frozenset({VAR}))).size_or_type)
 
     def dtype(self, type_id: int) -> DType:
-        """numpy dtype with the C layout of a type.
+        """Make a numpy dtype with the C layout of a type.
 
         char[n] is 'S<n>', a pointer 'u8', an enum its integer.  Members of anonymous
         structs and unions appear in the enclosing one; bit-fields are left out.
@@ -131,7 +131,7 @@ class Btf:
         return self._dtype(type_id, 0)
 
     def enums(self) -> dict[str, int]:
-        """All enum constants by name."""
+        """Return all enum constants by name."""
         constants: dict[str, int] = {}
         for entry in self._types:
             if entry.kind == ENUM:
@@ -146,7 +146,7 @@ class Btf:
         return constants
 
     def member_offset(self, type_id: int, member: str) -> tuple[int, DType]:
-        """Byte offset and dtype of a struct's member; KeyError when it has none such."""
+        """Return byte offset and dtype of a struct's member; KeyError when it has none such."""
         fields = self.dtype(type_id).fields
         if fields is None:
             raise KeyError(member)

@@ -1,7 +1,7 @@
-"""As much of ELF as a BPF object needs: sections, symbols, relocations.  Pure, bounds-checked.
+"""Parses as much of ELF as a BPF object needs: sections, symbols, relocations.  Pure.
 
-libbpf offers no way to change a struct_ops before it is loaded, so its name is changed
-in the file's bytes; this says where they are.
+Bounds-checked.  libbpf offers no way to change a struct_ops before it is loaded, so its name is
+changed in the file's bytes; this finds where they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REL = struct.Struct("=QQ")
 
 
 class FormatError(ValueError):
-    """The bytes are not a well-formed BPF object; the message says what is wrong."""
+    """The bytes are not a well-formed BPF object; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Elf:
             raise FormatError(f"damaged ELF file: {error}") from error
 
     def bytes_of(self, name: str) -> bytes:
-        """Contents of the section `name`; FormatError when there is none."""
+        """Return the contents of the section `name`; FormatError when there is none."""
         for section in self.sections:
             if section.name == name:
                 return self._slice(section)
         raise FormatError(f"no section {name}; was it compiled with -g?")
 
     def variables(self, section: str) -> dict[str, Symbol]:
-        """The variables that lie in `section`, by name."""
+        """Return the variables in `section`, by name."""
         indices = {i for i, entry in enumerate(self.sections) if entry.name == section}
         return {
             symbol.name: symbol
@@ -74,14 +74,14 @@ class Elf:
         }
 
     def file_offset(self, symbol: Symbol) -> int:
-        """Where in the file the symbol's bytes start."""
+        """Return where in the file the symbol's bytes start."""
         section = self.sections[symbol.section]
         if symbol.offset + symbol.size > section.size:
             raise FormatError(f"symbol {symbol.name} is outside its section")
         return section.offset + symbol.offset
 
     def references(self, section: str) -> list[tuple[int, str]]:
-        """Relocations of `section`: (offset in it, name of the symbol referred to)."""
+        """List relocations of `section`: (offset in it, name of the symbol referred to)."""
         found = []
         for entry in self.sections:
             if entry.kind != SHT_REL or entry.info >= len(self.sections):
@@ -141,7 +141,7 @@ def _string(table: bytes, offset: int) -> str:
 
 
 def name_of(text: bytes) -> str:
-    """A name out of a string table: C identifiers and section names, so ASCII."""
+    """Read a name out of a string table: C identifiers and section names, so ASCII."""
     try:
         return text.decode("ascii")
     except UnicodeDecodeError as error:

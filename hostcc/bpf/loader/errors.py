@@ -1,4 +1,4 @@
-"""What goes wrong between this package, libbpf and the kernel."""
+"""Errors of libbpf, the kernel and this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this kernel can do, found by asking it, not by its version."""
+"""Asks this kernel what it can do, whatever its version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 
 @functools.cache
 def struct_ops_links() -> bool:
-    """Whether a struct_ops can be held by a link, and so die with its process (Linux 6.4).
+    """Check whether a link can hold a struct_ops, so that it ends with its process (Linux 6.4).
 
     The attach type for it is an enum constant, which the kernel's own type information
     names; False where there is none.

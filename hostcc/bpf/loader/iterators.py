@@ -1,4 +1,4 @@
-"""BPF iterators: a program run over all sockets of a network namespace, read as one stream."""
+"""Reads BPF iterators: programs run over all sockets of a network namespace, as one stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of libbpf.so.1 that this package calls, and what libbpf says meanwhile.
+"""Binds the functions of libbpf.so.1 that this package calls, and collects its messages.
 
 Prototypes follow libbpf 1.1 (Debian 12); the library keeps them compatible within 1.x.
 """
@@ -98,7 +98,7 @@ _said = threading.local()
 
 @functools.cache
 def lib() -> ctypes.CDLL:
-    """The library, opened on first use.  Raises BpfError when it is not installed."""
+    """Open the library on first use.  Raises BpfError when it is not installed."""
     try:
         library = ctypes.CDLL(SONAME, use_errno=True)
         for name, (result, arguments) in _PROTOTYPES.items():
@@ -143,7 +143,7 @@ def _libc_vsnprintf() -> Any:
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """Collect what libbpf says in this thread, warnings and notes, in order."""
+    """Collect libbpf's messages in this thread, warnings and notes, in order."""
     outer = getattr(_said, "lines", None)
     lines: list[str] = []
     _said.lines = lines

@@ -52,7 +52,7 @@ class BpfLink(Closing):
         self.what = what
 
     def info(self) -> LinkInfo:
-        """What the kernel knows of the link; BpfError when it is closed."""
+        """Ask the kernel about the link; BpfError when it is closed."""
         raw = np.zeros((), _LINK_INFO)
         size = ctypes.c_uint32(raw.nbytes)
         call("bpf_obj_get_info_by_fd", self.fd, raw.ctypes.data, size, what=f"{self.what}: no info")
@@ -69,7 +69,7 @@ class BpfLink(Closing):
 
     @property
     def alive(self) -> bool:
-        """False once closed, or once the cgroup that it was attached to is gone."""
+        """Whether it is open and the cgroup that it was attached to exists."""
         # As `info` has it, in a third of the time: an agent asks hundreds of links at once.
         raw = (ctypes.c_uint64 * (_LINK_INFO.itemsize // 8))()
         size = ctypes.c_uint32(_LINK_INFO.itemsize)
@@ -86,6 +86,6 @@ class BpfLink(Closing):
 
 
 def create(fd: int, target_fd: int, attach_type: int, what: str) -> BpfLink:
-    """BPF_LINK_CREATE: `fd` is a program's, or a struct_ops map's; raises BpfError."""
+    """Create a link; `fd`: of a program, or of a struct_ops map.  Raises BpfError."""
     link = call("bpf_link_create", fd, target_fd, attach_type, None, what=f"cannot attach {what}")
     return BpfLink(link, what)

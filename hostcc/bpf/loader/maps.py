@@ -29,12 +29,12 @@ LARGEST_BATCH = 1 << 22
 
 @functools.cache
 def possible_cpus() -> int:
-    """CPUs that a per-CPU map keeps a value for."""
+    """Count the CPUs that a per-CPU map keeps a value for."""
     return int(lib().libbpf_num_possible_cpus())
 
 
 class Entry:
-    """One entry that is written often: to pack it anew takes ten times as long.
+    """One entry that is written often: packing it anew takes ten times as long.
 
     Assign to fields of `value`, then `write`.
     """
@@ -87,7 +87,7 @@ class BpfMap:
         return int(lib().bpf_map__map_flags(self.pointer))
 
     def lookup(self, key: Any) -> Any:
-        """The value of `key` (numpy value; array over CPUs in a per-CPU map) or None."""
+        """Return the value of `key` (numpy value; array over CPUs in a per-CPU map) or None."""
         buffer = self._values_buffer(1)
         packed = self._pack_key(key)
         result = lib().bpf_map_lookup_elem(self.fd, packed.ctypes.data, buffer.ctypes.data)
@@ -107,7 +107,7 @@ class BpfMap:
         self.check(result, "update")
 
     def entry(self, key: Any) -> Entry:
-        """The entry of `key`, all zero until it is written; not in a per-CPU map."""
+        """Prepare the entry of `key`, all zero until it is written; not in a per-CPU map."""
         if self.percpu:
             raise BpfError(f"map {self.name}: an entry has a value for each CPU")
         return Entry(self, self._pack_key(key))
@@ -122,12 +122,12 @@ class BpfMap:
         return True
 
     def keys(self) -> Array:
-        """All keys, read one at a time; entries that come or go meanwhile may be missed."""
+        """Read all keys one at a time; entries that come or go meanwhile may be missed."""
         found = [key.copy() for key in self._walk()]
         return np.array(found, self.key_dtype) if found else np.empty(0, self.key_dtype)
 
     def lookup_batch(self) -> tuple[Array, Array]:
-        """All (keys, values) as two arrays of equal length.
+        """Read all (keys, values) as two arrays of equal length.
 
         Uses BPF_MAP_LOOKUP_BATCH where the map type has it, else one call per entry.
         Not a snapshot: programs may write while it reads.
@@ -180,7 +180,7 @@ class BpfMap:
             self.delete(key)
 
     def view(self) -> Array:
-        """The live memory of an array map made with BPF_F_MMAPABLE, shape (max_entries,).
+        """Map the live memory of an array map made with BPF_F_MMAPABLE, shape (max_entries,).
 
         Reads and writes go straight to the map; it stays mapped as long as the array lives.
         """
@@ -288,6 +288,6 @@ class BpfMap:
         return np.ndarray(shape, self.value_dtype, buffer, strides=strides)
 
     def check(self, result: int, verb: str) -> None:
-        """Raise BpfError for what a system call answered."""
+        """Raise BpfError for the negative result of a system call."""
         if result < 0:
             raise system_error(f"cannot {verb} map {self.name}", -int(result))

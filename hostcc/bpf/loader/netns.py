@@ -1,4 +1,4 @@
-"""Run something in another network namespace."""
+"""Runs a function in another network namespace."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CLONE_NEWNET = 0x40000000
 def in_netns(where: int | str | Path | None, function: Callable[[], T]) -> T:
     """Return what `function()` returns in the network namespace `where`.
 
-    `where` is a descriptor or path of a namespace (/proc/PID/ns/net, /run/netns/NAME), or
-    None for our own.  It runs in a thread of its own that ends afterwards: a thread's
-    namespace is not the process's, so nobody else notices.  Raises BpfError when the
-    namespace cannot be entered, and whatever `function` raises.
+    `where` is a descriptor or path of a namespace (/proc/PID/ns/net, /run/netns/NAME), or None for
+    our own.  It runs in a thread of its own that ends afterwards: a thread's namespace is not the
+    process's, so nothing else is affected.  Raises BpfError when the namespace cannot be entered,
+    and whatever `function` raises.
     """
     if where is None:
         return function()

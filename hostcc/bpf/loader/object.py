@@ -1,4 +1,4 @@
-"""BPF objects: open, adjust, load, attach.  A thin edge over libbpf.so.1."""
+"""Opens, adjusts, loads and attaches BPF objects.  A thin edge over libbpf.so.1."""
 
 from __future__ import annotations
 
@@ -88,19 +88,19 @@ class BpfObject(Closing):
         return cls(path, data, struct_ops_names or {})
 
     def programs(self) -> list[str]:
-        """Names of all programs, in file order."""
+        """List all programs, in file order."""
         return list(self._programs)
 
     def maps(self) -> list[str]:
-        """Names of all maps, struct_ops and sections of globals included."""
+        """List all maps, struct_ops and sections of globals included."""
         return list(self._maps)
 
     def struct_ops(self) -> dict[str, str]:
-        """struct_ops variables and the names that they get in the kernel."""
+        """Return struct_ops variables and the names that they get in the kernel."""
         return {name: ops.kernel_name for name, ops in self._struct_ops.items()}
 
     def dtype(self, name: str) -> np.dtype[Any]:
-        """numpy dtype of the C struct, union, enum or typedef `name` of the object."""
+        """Make the numpy dtype of the C struct, union, enum or typedef `name` of the object."""
         try:
             return self._btf.named_dtype(name)
         except KeyError:
@@ -128,14 +128,14 @@ class BpfObject(Closing):
         ctypes.memmove(memory + symbol.offset, packed.tobytes(), packed.nbytes)
 
     def set_autoload(self, program: str, load: bool) -> None:
-        """Whether `load` loads a program; all are by default."""
+        """Choose whether `load` loads a program; by default it loads all."""
         self._require_unloaded(f"change {program}")
         pointer = self._program(program)
         what = f"cannot change program {program}"
         call("bpf_program__set_autoload", pointer, load, what=what, path=self.path)
 
     def set_autocreate(self, name: str, create: bool) -> None:
-        """Whether `load` makes a map; for a struct_ops also whether it loads its programs.
+        """Choose whether `load` makes a map; for a struct_ops also whether it loads its programs.
 
         A program that another struct_ops uses as well is loaded while any of them is wanted.
         """
@@ -164,7 +164,7 @@ class BpfObject(Closing):
         malloc.release()  # libbpf has read all of the kernel's types: ten megabytes
 
     def map(self, name: str) -> BpfMap:
-        """The map `name`; its entries can be used once the object is loaded."""
+        """Return the map `name`; its entries can be used once the object is loaded."""
         pointer = self._map(name)
         library = lib()
         key = self._map_dtype(
@@ -208,16 +208,16 @@ class BpfObject(Closing):
         return BpfIter(links.create(fd, 0, kind, f"iterator {program}"))
 
     def ringbuf(self, name: str, record: str = "hcc_event") -> RingBuffer:
-        """The ring buffer map `name`, whose records are structs of type `record`."""
+        """Open the ring buffer map `name`, whose records are structs of type `record`."""
         self._require_loaded(f"read {name}")
         return RingBuffer(self.map(name), self.dtype(record))
 
     def program_fd(self, name: str) -> int:
-        """Descriptor of a loaded program, owned by the object."""
+        """Return the descriptor of a loaded program, owned by the object."""
         return self._program_fd(name)
 
     def program_stats(self) -> Records:
-        """One row of stats.PROGRAM_STATS per loaded program."""
+        """Read one row of stats.PROGRAM_STATS per loaded program."""
         loaded = (
             (name, int(lib().bpf_program__fd(pointer))) for name, pointer in self._programs.items()
         )

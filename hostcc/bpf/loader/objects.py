@@ -1,4 +1,4 @@
-"""Where the compiled BPF objects of this package are."""
+"""Finds the compiled BPF objects of this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HERE = Path(__file__).resolve().parents[1] / "programs"
 
 
 def object_path(name: str) -> Path:
-    """Path of `<name>.bpf.o` of the package's programs; BpfError when it was not built."""
+    """Return the path of the package's `<name>.bpf.o`; BpfError when it was not built."""
     path = HERE / f"{name}.bpf.o"
     if not path.is_file():
         raise BpfError(

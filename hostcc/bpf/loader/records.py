@@ -1,7 +1,7 @@
-"""Python values to C memory and back, without numpy's readiness to guess.
+"""Packs Python values into C memory, without numpy's readiness to guess.
 
-numpy cuts long strings, spreads one number over all fields of a struct, and closes the
-gaps in a struct when it joins arrays.  None of that may happen to what the kernel reads.
+numpy cuts long strings, spreads one number over all fields of a struct, and closes the gaps in a
+struct when it joins arrays.  None of that may happen to what the kernel reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SCALARS = (bool, int, float, str, bytes, np.number, np.bool_)
 
 
 def pack(value: Any, dtype: DType) -> Array:
-    """`value`, one item or an array of them, as zero-padded memory of `dtype`.
+    """Pack `value`, one item or an array of them, as zero-padded memory of `dtype`.
 
     Padding is zero even when `value` carried something there: it is part of a hash map's
     key.  Raises ValueError when the value does not fit.
@@ -35,7 +35,7 @@ def pack(value: Any, dtype: DType) -> Array:
 
 
 def pack_one(value: Any, dtype: DType) -> Array:
-    """`value` as exactly one item of `dtype`, which may be an array type; else ValueError."""
+    """Pack `value` as exactly one item of `dtype`, which may be an array type; else ValueError."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         packed = pack(value, base)
@@ -58,7 +58,7 @@ def copy_fields(target: Array, source: Array) -> None:
 
 
 def join(parts: Sequence[Array], dtype: DType) -> Array:
-    """Arrays of `dtype` one after the other, its gaps and overlaps kept."""
+    """Concatenate arrays of `dtype`, its gaps and overlaps kept."""
     if len(parts) == 1:
         return parts[0]
     shape = parts[0].shape[1:] if parts else ()

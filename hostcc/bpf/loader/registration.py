@@ -1,7 +1,7 @@
-"""struct_ops registered with the kernel: by a link, and without one before Linux 6.4.
+"""Registers struct_ops with the kernel: by a link, and without one before Linux 6.4.
 
-Without a link the kernel keeps a registration until its map entry is deleted, so whoever
-comes after a process that was killed has to find the map that it left and delete that.
+Without a link the kernel keeps a registration until its map entry is deleted, so the next agent
+after a killed one has to find the map that it left and delete that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Registration(BpfLink):
         super().__init__(os.dup(map_fd), what)
 
     def info(self) -> LinkInfo:
-        """The map's number; there is no link, so no link's.  BpfError when it is closed."""
+        """Return the map's number; there is no link, so no link's.  BpfError when it is closed."""
         raw = _info(self.fd, self.what)
         return LinkInfo(LINK_STRUCT_OPS, 0, 0, 0, 0, int(raw["id"]))
 
@@ -65,7 +65,8 @@ def attach_linked(pointer: int, map_fd: int, kernel_name: str, path: Path) -> Bp
 
 
 def attach_unlinked(pointer: int, map_fd: int, kernel_name: str, path: Path) -> BpfLink:
-    """Register a struct_ops map without a link, after whoever left its name.  Raises BpfError."""
+    """Register a struct_ops map without a link, in place of a dead process's of the same name.
+    Raises BpfError."""
     what = f"struct_ops {kernel_name}"
     handle, code, log = _libbpf_attach(pointer)
     if not handle and code == errno.EEXIST and forget(kernel_name):

@@ -1,8 +1,8 @@
-"""Ring buffer of fixed-size records, read straight out of its memory into one array.
+"""Reads a ring buffer of fixed-size records straight out of its memory into one array.
 
-libbpf's own reader calls back once per record, which from Python costs more than the
-records are worth.  Layout: kernel/bpf/ringbuf.c; the data area is mapped twice in a row,
-so a batch is always contiguous.
+libbpf's own reader calls back once per record, which from Python costs more than the records are
+worth.  Layout: kernel/bpf/ringbuf.c; the data area is mapped twice in a row, so a batch is always
+contiguous.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RingBuffer:
         self._data = np.frombuffer(shared, np.uint8, 2 * self._size, page)
 
     def consume(self) -> Records:
-        """All records submitted so far, oldest first; empty when there are none."""
+        """Return all records submitted so far, oldest first; empty when there are none."""
         parts: list[Records] = []
         # The kernel wakes a reader only for a record that finds the buffer empty, so one
         # that comes while we read has to be seen by another round.

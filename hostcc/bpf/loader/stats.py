@@ -1,4 +1,4 @@
-"""How often the kernel ran our programs and how long it took."""
+"""Reads how often the kernel ran our programs and how long it took."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def enable() -> Iterator[None]:
 
 
 def read(name: str, fd: int) -> tuple[str, int, int, int, int]:
-    """A row of PROGRAM_STATS for the program with descriptor `fd`."""
+    """Read a row of PROGRAM_STATS for the program with descriptor `fd`."""
     raw = np.zeros((), _PROG_INFO)
     size = ctypes.c_uint32(raw.nbytes)
     call("bpf_obj_get_info_by_fd", fd, raw.ctypes.data, size, what=f"program {name}: no info")

@@ -1,7 +1,7 @@
-"""struct_ops variables inside an object file: their programs, and their names in the kernel.
+"""Finds struct_ops variables inside an object file: their programs, and their kernel names.
 
-The kernel knows a struct_ops by the `name` inside it, which is the same in every process
-that loads the file.  libbpf cannot change it, so it is changed in the file's bytes.
+The kernel knows a struct_ops by the `name` inside it, which is the same in every process that
+loads the file.  libbpf cannot change it, so it is changed in the file's bytes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class StructOps:
     """One variable of a struct_ops type."""
 
     kernel_name: str
-    """What the kernel will call it; changed by `rename`."""
+    """Its name in the kernel; changed by `rename`."""
     name_at: int
-    """Where in the file its name lies, and how many bytes are there."""
+    """Offset of its name in the file, and the bytes there."""
     name_bytes: int
     programs: tuple[str, ...]
     """The programs behind its operations."""
@@ -31,7 +31,7 @@ class StructOps:
 
 
 def find(elf: Elf, btf: Btf) -> dict[str, StructOps]:
-    """All struct_ops variables of an object, by variable name.  Raises FormatError."""
+    """Find all struct_ops variables of an object, by variable name.  Raises FormatError."""
     found = {}
     functions = {symbol.name for symbol in elf.symbols if symbol.kind == STT_FUNC}
     for section in SECTIONS:
@@ -50,7 +50,7 @@ def find(elf: Elf, btf: Btf) -> dict[str, StructOps]:
 
 
 def rename(data: bytes, known: Mapping[str, StructOps], names: Mapping[str, str]) -> bytes:
-    """The file with the kernel names of some struct_ops changed, and `known` brought up to date.
+    """Return the file with the kernel names of some struct_ops changed; updates `known`.
 
     Raises FormatError for a variable that does not exist or a name that does not fit.
     """
