@@ -1,4 +1,4 @@
-"""Pages for people: no sentence of more than 40 words."""
+"""Pages for people: no sentence of more than 40 words, and a short README."""
 
 from __future__ import annotations
 
@@ -42,6 +42,10 @@ def long_sentences(page: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
 def test_no_sentence_is_long(page: Path) -> None:
     assert long_sentences(page.read_text()) == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((TOP / "README.md").read_text().splitlines()) <= 100
 
 
 def test_every_page_is_read() -> None:
