@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hostcc.answers import flows, gossip, host, jobs, plan, status
 from hostcc.cli import agent, diagnosis, dryrun, keys, pcie, probe, rank
 from hostcc.cli.main import COMMANDS, build_parser
 from hostcc.config.load import load
@@ -30,7 +31,6 @@ from hostcc.config.sections.rdma import RdmaConfig
 from hostcc.daemon.api.messages import OPERATIONS
 from hostcc.daemon.changes import kinds as changes
 from hostcc.daemon.changes import path_kinds as paths
-from hostcc.daemon.jobs import views
 from hostcc.errors import Exit
 from hostcc.mltcp import dcqcn
 from hostcc.paths import egress
@@ -87,8 +87,12 @@ def test_every_operation_schema_and_change() -> None:
     for op in OPERATIONS:
         assert f"| `{op}` |" in CONTROL
     schemas = {
-        value for value in vars(views).values() if re.fullmatch(r"hostcc\.[a-z-]+/\d+", str(value))
+        value
+        for module in (flows, gossip, host, jobs, plan, status)
+        for value in vars(module).values()
+        if re.fullmatch(r"hostcc\.[a-z-]+/\d+", str(value))
     }
+    assert len(schemas) == 12
     for schema in {*map(str, schemas), diagnosis.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
     assert agent.SCHEMA in CONFIG

@@ -46,7 +46,7 @@ async def test_walks_over_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     engine.table.share(Mode.STATIC, {"a": 2.0}, "test")
     await engine.table.moved()
     assert sock.ca.startswith("hcc_")
-    assert (await engine.flows(None, 10))["total"] == 1
+    assert (await engine.flows(None, 10)).total == 1
     assert await engine.check_flows() == ([], [])
     assert await engine.restore("test") == []
     assert sock.ca == "cubic"

@@ -6,6 +6,7 @@ import argparse
 import time
 from typing import Any
 
+from hostcc.answers.host import Changes
 from hostcc.cli.common import Subparsers, add_client_options, add_parser, emit, show
 from hostcc.cli.dryrun import changes_table, words
 from hostcc.errors import InputError
@@ -29,20 +30,20 @@ def run(args: argparse.Namespace) -> int:
     if args.log is not None and not 1 <= args.log <= LIMIT_MAX:
         raise InputError(f"--log: expected 1 to {LIMIT_MAX}, got {args.log}")
     render = render_in_force if args.log is None else render_log
-    return show(args, "changes", render, limit=args.log or 200)
+    return show(args, "changes", Changes, render, limit=args.log or 200)
 
 
-def render_in_force(answer: dict[str, Any]) -> None:
+def render_in_force(answer: Changes) -> None:
     """The changes in force."""
-    if answer["in_force"]:
-        emit(changes_table(answer["in_force"]))
+    if answer.in_force:
+        emit(changes_table(answer.in_force))
     else:
         say("no change is in force")
 
 
-def render_log(answer: dict[str, Any]) -> None:
+def render_log(answer: Changes) -> None:
     """Entries, oldest first, one line each."""
-    for entry in answer["latest"]:
+    for entry in answer.latest:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["at"]))
         say(f"{at}  {entry['record']:7} {describe(entry)}")
 

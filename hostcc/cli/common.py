@@ -7,11 +7,11 @@ import io
 import itertools
 import json
 import math
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from hostcc.client import SOCKET_VARIABLE, ask, default_socket
 from hostcc.errors import Exit, HostccError, InputError, one_line
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Subparsers = argparse._SubParsersAction  # noqa: SLF001 - argparse has no public name for it
+T = TypeVar("T")
 Column = tuple[str, str]
 """Heading, and "left" or "right"."""
+_MISSING = re.compile(r"missing required field `(\w+)`")
+"""What msgspec says of an object that lacks a field."""
 PIPE_WIDTH = 400
 """Columns that output has where there is no terminal."""
 
@@ -44,7 +47,7 @@ def add_parser(
 def add_client_options(parser: argparse.ArgumentParser) -> None:
     """--socket and --json, which every command has that shows what the agent says."""
     add_socket_option(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/control.md)")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/answers.md)")
 
 
 def add_socket_option(parser: argparse.ArgumentParser) -> None:
@@ -70,26 +73,32 @@ def number_of(text: str, where: str, what: str, low: float, high: float) -> floa
 
 
 def show(
-    args: argparse.Namespace, op: str, render: Callable[[dict[str, Any]], None], **fields: Any
+    args: argparse.Namespace, op: str, kind: type[T], render: Callable[[T], None], **fields: Any
 ) -> int:
-    """Ask, then print the answer as JSON or by `render`."""
+    """Ask, then print the answer as JSON or, read as a `kind`, by `render`."""
     answer = ask(args.socket, op, **fields)
     if args.json:
         print_json(answer)
     else:
-        with understood(args.socket):
-            render(tree(answer))
+        render(read(args.socket, answer, kind))
     return Exit.OK
 
 
-@contextmanager
-def understood(path: Path) -> Iterator[None]:
-    """Where an answer is put in words: one of an older agent may lack something."""
+def read(path: Path, answer: object, kind: type[T]) -> T:
+    """An answer of the agent at `path`; no text in it does anything to a terminal.
+
+    What a newer agent says beside it is ignored. Raises HostccError where an older one does not
+    say what this version needs.
+    """
+    import msgspec
+
     try:
-        yield
-    except KeyError as error:
+        return msgspec.convert(tree(answer), kind)
+    except msgspec.ValidationError as error:
+        missing = _MISSING.search(str(error))
+        what = f"does not say '{missing[1]}'" if missing else f"says something else: {error}"
         raise HostccError(
-            f"the agent at {path} does not say {error}, so it is not of this version: restart it"
+            f"the agent at {path} {what}, so it is not of this version: restart it"
         ) from None
 
 

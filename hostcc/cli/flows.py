@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
+from msgspec import UNSET, UnsetType
+
+from hostcc.answers.flows import FlowRow, Flows
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -57,53 +59,57 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f'--job: expected {JOB_NAME_WORDS}, got "{args.job[:80]}"')
     if not 1 <= args.limit <= LIMIT_MAX:
         raise InputError(f"--limit: expected 1 to {LIMIT_MAX}, got {args.limit}")
-    return show(args, "flows", render, job=args.job, limit=args.limit)
+    return show(args, "flows", Flows, render, job=args.job, limit=args.limit)
 
 
-def render(answer: dict[str, Any]) -> None:
+def render(answer: Flows) -> None:
     """The table."""
-    flows = answer["flows"]
+    flows = answer.flows
     if not flows:
         say("no connections")
         return
     emit(table(COLUMNS, map(row, flows)))
-    if answer["total"] > len(flows):
-        say(f"{len(flows)} of {answer['total']} connections; see --limit", file=sys.stderr)
+    if answer.total > len(flows):
+        say(f"{len(flows)} of {answer.total} connections; see --limit", file=sys.stderr)
 
 
-def row(flow: dict[str, Any]) -> tuple[str, ...]:
+def row(flow: FlowRow) -> tuple[str, ...]:
     """One line; an agent that only observes knows less."""
-    micros = {key: (flow.get(key) or 0) / 1e6 or None for key in ("srtt_us", "min_rtt_us")}
     return (
-        flow["job"],
-        flow["local"],
-        flow["remote"],
-        flow["state"],
+        flow.job,
+        flow.local,
+        flow.remote,
+        flow.state,
         path(flow),
-        number(flow.get("wire_port")),
-        number(flow.get("dscp")),
-        number(flow.get("level")),
-        flow.get("congestion_control", "-"),
-        str(flow.get("cwnd_packets", "-")),
-        seconds(micros["srtt_us"]),
-        seconds(micros["min_rtt_us"]),
-        rate(flow.get("pacing_bytes_per_s")),
-        str(flow.get("retransmitted_packets", "-")),
-        size(flow.get("bytes_acked")),
+        number(flow.wire_port),
+        number(flow.dscp),
+        number(flow.level),
+        flow.congestion_control or "-",
+        number(flow.cwnd_packets),
+        round_trip(flow.srtt_us),
+        round_trip(flow.min_rtt_us),
+        rate(flow.pacing_bytes_per_s),
+        number(flow.retransmitted_packets),
+        size(None if flow.bytes_acked is UNSET else flow.bytes_acked),
     )
 
 
-def path(flow: dict[str, Any]) -> str:
+def path(flow: FlowRow) -> str:
     """Which path it takes, and whether the plan wants that."""
-    return f"{flow['path']} {flow['path_is']}" if flow.get("path") else "-"
+    return f"{flow.path} {flow.path_is}" if flow.path else "-"
 
 
-def number(value: int | None) -> str:
+def number(value: int | UnsetType | None) -> str:
     """A number that may be unknown."""
-    return "-" if value is None else str(value)
+    return str(value) if isinstance(value, int) else "-"
 
 
-def rate(bytes_per_s: float | None) -> str:
+def round_trip(micros: int | UnsetType | None) -> str:
+    """A time in microseconds that may be unknown."""
+    return seconds(micros / 1e6) if micros else "-"
+
+
+def rate(bytes_per_s: float | UnsetType | None) -> str:
     """A rate in bits per second; "-" for none or no limit."""
     if not bytes_per_s:
         return "-"

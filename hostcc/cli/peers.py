@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
 
+from hostcc.answers.gossip import (
+    Disagreement,
+    OtherOptions,
+    Peers,
+    PeerStatus,
+    ProcessStatus,
+    Trouble,
+)
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -39,62 +47,62 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask and show."""
-    return show(args, "peers", render)
+    return show(args, "peers", Peers, render)
 
 
-def render(answer: dict[str, Any]) -> None:
+def render(answer: Peers) -> None:
     """The table, and which view this host itself holds."""
-    key = f", its key is {answer['key']}" if answer["key"] else ""
-    say(f"{answer['name']} (this host) holds view {short(answer['held'])}{key}")
-    if answer["peers"]:
-        emit(table(COLUMNS, map(row, answer["peers"])))
+    key = f", its key is {answer.key}" if answer.key else ""
+    say(f"{answer.name} (this host) holds view {short(answer.held)}{key}")
+    if answer.peers:
+        emit(table(COLUMNS, map(row, answer.peers)))
     else:
         say("no other members are known")
-    others = *troubles(answer["troubles"]), *disagreements(answer["disagreements"])
-    for line in (*restarts(answer.get("process")), *others):
+    others = *troubles(answer.troubles), *disagreements(answer.disagreements)
+    for line in (*restarts(answer.process), *others):
         say(line)
 
 
-def row(peer: dict[str, Any]) -> tuple[str, ...]:
+def row(peer: PeerStatus) -> tuple[str, ...]:
     """One line of the table."""
-    heard = peer["heard_s"]
+    heard = peer.heard_s
     return (
-        peer["name"],
-        f"{peer['state']}, shut out" if peer["shut_out"] else peer["state"],
-        seconds(peer["rtt_s"]),
-        peer["version"] or "-",
-        short(peer["held"]),
+        peer.name,
+        f"{peer.state}, shut out" if peer.shut_out else peer.state,
+        seconds(peer.rtt_s),
+        peer.version or "-",
+        short(peer.held),
         "never" if heard is None else f"{seconds(heard)} ago",
-        peer["link"],
-        peer["address"] or "-",
+        peer.link,
+        peer.address or "-",
     )
 
 
-def troubles(found: list[dict[str, Any]]) -> list[str]:
+def troubles(found: Sequence[Trouble]) -> list[str]:
     """Why others are not reached, or not let in."""
-    return [f"{one['who']}: {one['text']}" for one in found]
+    return [f"{one.who}: {one.text}" for one in found]
 
 
-def restarts(process: dict[str, Any] | None) -> list[str]:
+def restarts(process: ProcessStatus | None) -> list[str]:
     """That the process with the connections has ended before, and why it did."""
-    if process is None or not process["restarts"]:
+    if process is None or not process.restarts:
         return []
-    times = f"{process['restarts']} time{'s' if process['restarts'] > 1 else ''}"
-    return [f"its process was started again {times}; the last one {process['reason']}"]
+    times = f"{process.restarts} time{'s' if process.restarts > 1 else ''}"
+    return [f"its process was started again {times}; the last one {process.reason}"]
 
 
-def disagreements(found: list[dict[str, Any]]) -> list[str]:
+def disagreements(found: Sequence[Disagreement]) -> list[str]:
     """What is not the same on all members, so that they cannot agree on a plan."""
     return [
-        f"{one['option']} differs: {one['here']} here, {'; '.join(map(_elsewhere, one['there']))}; "
+        f"{one.option} differs: {one.here} here, {'; '.join(map(_elsewhere, one.there))}; "
         "hosts agree on plans only where it is the same"
         for one in found
     ]
 
 
-def _elsewhere(there: dict[str, Any]) -> str:
-    more = there["count"] - len(there["members"])
-    return f"{there['value']} on {', '.join(there['members'])}{f' and {more} more' if more else ''}"
+def _elsewhere(there: OtherOptions) -> str:
+    more = there.count - len(there.members)
+    return f"{there.value} on {', '.join(there.members)}{f' and {more} more' if more else ''}"
 
 
 def short(digest: str) -> str:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
+from hostcc.answers.plan import EXPLANATION, PLAN, Contender, Explanation, PlanAnswer
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
     add_parser,
     emit,
     print_json,
+    read,
     seconds,
     table,
-    understood,
 )
 from hostcc.cli.peers import disagreements
 from hostcc.cli.planned import heading
 from hostcc.cli.viewfile import MAX_BYTES, view_of
 from hostcc.client import ask
-from hostcc.daemon.jobs.views import EXPLANATION, PLAN
 from hostcc.errors import Exit, InputError
-from hostcc.foreign import say, tree
-from hostcc.model import JobPlan, Plan
+from hostcc.foreign import say
+from hostcc.model import FlowPlan, JobPlan, Plan
 from hostcc.schedule import compression, methods
 from hostcc.schedule.errors import OptionsError
-from hostcc.schedule.explain import Explanation, explain
+from hostcc.schedule.explain import explain
 from hostcc.schedule.plan import Options, Solution, solve_for_agents
 from hostcc.schedule.plan_writer import write_plan
 from hostcc.system import input_file
@@ -131,21 +131,18 @@ def _agents(args: argparse.Namespace) -> int:
     if args.reserved:
         raise InputError("--reserved: expected together with VIEW; the agent has [plan]")
     answer = ask(args.socket, "plan", explain=args.explain)
-    if not args.json:
-        answer = tree(answer)
-    with understood(args.socket):
-        why = answer.pop("explanation")
-        if why is not None:
-            shown = {"schema": EXPLANATION, **why}
-            print_json(shown) if args.json else _explain(msgspec.convert(why, Explanation))
-        elif args.json:
-            print_json(answer)
-        else:
-            state = answer["state"]
-            say("\n".join([*heading(state), *disagreements(state["disagreements"])]))
-            if answer["jobs"]:
-                _list(msgspec.convert(answer, Plan))
-                _flows(answer["flows"])
+    if args.json:
+        why = answer.pop("explanation", None)
+        print_json(answer if why is None else {"schema": EXPLANATION, **why})
+        return Exit.OK
+    plan = read(args.socket, answer, PlanAnswer)
+    if plan.explanation is not None:
+        _explain(plan.explanation)
+    else:
+        say("\n".join([*heading(plan.state), *disagreements(plan.state.disagreements)]))
+        if plan.jobs:
+            _list(Plan(plan.digest, plan.jobs, plan.flows, plan.reason))
+            _flows(plan.flows)
     return Exit.OK
 
 
@@ -192,10 +189,10 @@ def _list(plan: Plan) -> None:
     emit(table(columns, rows), plan.reason)
 
 
-def _flows(flows: list[dict[str, str]]) -> None:
+def _flows(flows: Sequence[FlowPlan]) -> None:
     """The first of them; `--explain` says more of one job's."""
     if flows:
-        rows = [(one["flow"], one["path"]) for one in flows[:FLOWS_SHOWN]]
+        rows = [(one.flow, one.path) for one in flows[:FLOWS_SHOWN]]
         more = [f"and {len(flows) - len(rows)} more flows"] if len(flows) > len(rows) else []
         emit(table(FLOW_COLUMNS[:2], rows), *more)
 
@@ -250,7 +247,7 @@ def _explain(why: Explanation) -> None:
         )
 
 
-def _contender_row(one: Any) -> tuple[str, ...]:
+def _contender_row(one: Contender) -> tuple[str, ...]:
     goes = "first" if one.before else "second"
     loses = f"{one.loses:.1%}" if one.loses < 100 else "everything"
     return (one.job, str(one.rank), str(one.level), goes, loses)

@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from hostcc.answers.plan import PlannedJob, PlanState
 from hostcc.cli.common import seconds
 from hostcc.cli.peers import short
 
 MISSING_SHOWN = 8
 
 
-def heading(state: dict[str, Any]) -> list[str]:
+def heading(state: PlanState) -> list[str]:
     """Which plan is followed and since when, or why none is."""
-    if state["follows"] is None:
-        return [f"no plan, defaults are in force: {state['reason']}"]
-    line = f"plan of view {short(state['follows'])}, {_how(state)}"
-    line += f", in force for {seconds(state['in_force_s'])}"
+    if state.follows is None:
+        return [f"no plan, defaults are in force: {state.reason}"]
+    line = f"plan of view {short(state.follows)}, {_how(state)}"
+    line += f", in force for {seconds(state.in_force_s)}"
     lines = [line]
-    if state["active"] != state["follows"]:
-        lines.append(f"the plan of view {short(state['active'])} is being made")
-    if state["held"] != state["active"]:
-        lines.append(f"view {short(state['held'])} is held and waits for {_names(state)}")
-    if state["age_s"] >= 1:
-        lines.append(f"it was the one to follow {seconds(state['age_s'])} ago")
+    if state.active != state.follows:
+        lines.append(f"the plan of view {short(state.active or '')} is being made")
+    if state.held != state.active:
+        lines.append(f"view {short(state.held or '')} is held and waits for {_names(state)}")
+    if state.age_s is not None and state.age_s >= 1:
+        lines.append(f"it was the one to follow {seconds(state.age_s)} ago")
     return lines
 
 
-def here(jobs: list[dict[str, Any]]) -> list[str]:
+def here(jobs: Sequence[PlannedJob]) -> list[str]:
     """What it says of this host's jobs."""
-    return [f"plan: job {_job(one)}" for one in sorted(jobs, key=lambda one: one["rank"])]
+    return [f"plan: job {_job(one)}" for one in sorted(jobs, key=lambda one: one.rank)]
 
 
-def _job(one: dict[str, Any]) -> str:
-    words = f"{one['name']}: rank {one['rank']}, level {one['level']}"
-    if one["dscp"] is not None:
-        words += f", DSCP {one['dscp']}"
-    return words + f", weight {one['weight']:.3g} ({one['factor']:.3g} times its owner's)"
+def _job(one: PlannedJob) -> str:
+    words = f"{one.name}: rank {one.rank}, level {one.level}"
+    if one.dscp is not None:
+        words += f", DSCP {one.dscp}"
+    return words + f", weight {one.weight:.3g} ({one.factor:.3g} times its owner's)"
 
 
-def _how(state: dict[str, Any]) -> str:
-    if state["alone"]:
+def _how(state: PlanState) -> str:
+    if state.alone:
         return "agreed with nobody"
-    if state["agreed"]:
+    if state.agreed:
         return "agreed"
-    return f"after waiting for {_names(state)}" if state["missing"] else "after waiting"
+    return f"after waiting for {_names(state)}" if state.missing else "after waiting"
 
 
-def _names(state: dict[str, Any]) -> str:
-    missing = state["missing"]
+def _names(state: PlanState) -> str:
+    missing = state.missing
     more = ", ..." if len(missing) > MISSING_SHOWN else ""
     return f"{', '.join(missing[:MISSING_SHOWN])}{more}" or "nobody"

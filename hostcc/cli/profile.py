@@ -6,23 +6,23 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hostcc.answers.jobs import PROFILE, Analysis, Circle, Profile, ProfileFigures
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
     add_parser,
     print_json,
+    read,
     seconds,
     size,
-    understood,
 )
 from hostcc.client import ask
 from hostcc.errors import Exit, HostccError, InputError
-from hostcc.foreign import say, tree
+from hostcc.foreign import say
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 
 KINDS = (".png", ".svg", ".pdf")
 BARS = " ▁▂▃▄▅▆▇█"
-SCHEMA = "hostcc.profile/1"
 SHOWN = 8
 """Destinations."""
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         from hostcc.measure import record
 
         recording: Any = record.load(args.replay)
-        answer = {"schema": SCHEMA, "job": recording.meta.job, "profile": None}
+        answer = {"schema": PROFILE, "job": recording.meta.job, "profile": None}
     else:
         answer = ask(args.socket, "profile", job=args.job, series=bool(args.record or args.plot))
         recording = _received(answer) if args.record or args.plot else None
@@ -63,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(answer)
         return Exit.OK
-    with understood(args.socket):
-        say("\n".join(lines(tree(answer))))
+    say("\n".join(lines(read(args.socket, answer, Profile))))
     for path, words in ((args.record, "recorded"), (args.plot, "drawn")):
         if path is not None:
             say(f"{words}: {path}")
@@ -100,12 +99,15 @@ def _received(answer: dict[str, Any]) -> Any:
 
 
 def _analyse(args: argparse.Namespace, answer: dict[str, Any], recording: Any) -> None:
+    import msgspec
+
     from hostcc.measure import plain, record, replay
 
     if args.record is not None:
         record.save(args.record, recording)
     found = replay.analyse(recording)
-    answer["analysis"], answer["circle"] = plain.plain(found), plain.circle(found)
+    answer["analysis"] = msgspec.to_builtins(plain.plain(found))
+    answer["circle"] = msgspec.to_builtins(plain.circle(found))
     answer.pop("recording", None)
     if args.plot is not None:
         from hostcc.measure.plot import draw
@@ -113,74 +115,80 @@ def _analyse(args: argparse.Namespace, answer: dict[str, Any], recording: Any) -
         draw(recording.series, found, args.plot)
 
 
-def lines(answer: dict[str, Any]) -> list[str]:
+def lines(answer: Profile) -> list[str]:
     """For people."""
-    got = answer.get("analysis") or answer["profile"]
+    got = answer.analysis or answer.profile
     shown = [heading(answer)]
     if got is None:
-        return [*shown, f"  not measured: {answer.get('profile_reason') or 'unknown'}"]
-    facts = periodic(got, answer.get("circle")) if got["periodic"] else []
-    if not got["periodic"]:
-        facts = [("period", f"none: {got['reason']}")]
-    facts += beside(got)
+        return [*shown, f"  not measured: {answer.profile_reason or 'unknown'}"]
+    facts = periodic(got, answer.circle) if got.periodic else []
+    if not got.periodic:
+        facts = [("period", f"none: {got.reason}")]
+    facts += links(got)
+    if isinstance(got, ProfileFigures) and got.periodic:
+        facts += [(f"to {to}", size(sent)) for to, sent in list(got.bytes_to.items())[:SHOWN]]
+    facts += work(got)
     wide = max(len(name) for name, _ in facts)
     return [*shown, *(f"  {name:<{wide}}  {text}" for name, text in facts)]
 
 
-def heading(answer: dict[str, Any]) -> str:
+def heading(answer: Profile) -> str:
     """Which job it is."""
-    words = [f"job {answer['job']}"]
-    if answer.get("how"):
-        words.append(f"found by {answer['how']}")
-    if answer.get("unmanaged_reason"):
-        words.append(f"not managed: {answer['unmanaged_reason']}")
-    if answer.get("profiling"):
+    words = [f"job {answer.job}"]
+    if answer.how:
+        words.append(f"found by {answer.how}")
+    if answer.unmanaged_reason:
+        words.append(f"not managed: {answer.unmanaged_reason}")
+    if answer.profiling:
         words.append("its turn to be profiled")
-    if answer.get("analysis"):
+    if answer.analysis:
         words.append("analysis of the recorded series")
     return ", ".join(words)
 
 
-def periodic(got: dict[str, Any], circle: dict[str, Any] | None) -> list[tuple[str, str]]:
+def periodic(got: Analysis, circle: Circle | None) -> list[tuple[str, str]]:
     """What an iteration is like."""
-    mean, spread = seconds(got["mean_period_s"]), f"{100 * got['spread']:.2g} %"
-    sent, taken = size(got["tx_bytes"]), size(got["rx_bytes"])
-    busy, start = seconds(got["communication_s"]), seconds(got["communication_start_s"])
-    total = size(got["bytes_per_iteration"])
+    mean, spread = seconds(got.mean_period_s), f"{100 * (got.spread or 0.0):.2g} %"
+    sent, taken = size(got.tx_bytes), size(got.rx_bytes)
+    busy, start = seconds(got.communication_s), seconds(got.communication_start_s)
+    total = size(got.bytes_per_iteration)
     facts = [
-        ("period", f"{seconds(got['period_s'])}, mean {mean}, half of them within {spread}"),
-        ("confidence", f"{got['confidence']:.2f}: {got['reason']}"),
+        ("period", f"{seconds(got.period_s)}, mean {mean}, half of them within {spread}"),
+        ("confidence", f"{got.confidence:.2f}: {got.reason}"),
         ("bytes", f"{total} an iteration: {sent} sent, {taken} received"),
-        ("background", f"{size(got['background_bytes_per_s'])}/s"),
+        ("background", f"{size(got.background_bytes_per_s)}/s"),
         ("communication", f"{busy} an iteration, from {start} after its start"),
     ]
     if circle:
-        facts.append(("rate", sparkline(circle["mean"])))
+        facts.append(("rate", sparkline(circle.mean)))
     return facts
 
 
-def beside(got: dict[str, Any]) -> list[tuple[str, str]]:
-    """Links, GPUs and the rest."""
+def links(got: Analysis) -> list[tuple[str, str]]:
+    """Speed of each link, and the time that an iteration needs on it."""
     facts = []
-    for link in got["links"]:
-        speed = bits(link["bits_per_s"]) + (" (nominal)" if link.get("nominal") else "")
-        needs = "" if link["time_s"] is None else f", t {seconds(link['time_s'])}"
-        facts.append((f"link {link['name']}", speed + needs))
-    if got["periodic"]:
-        going = list(got.get("bytes_to", {}).items())[:SHOWN]
-        facts += [(f"to {to}", size(sent)) for to, sent in going]
-    facts.append(("overlap", share(got["overlap"]) or f"unknown: {got['overlap_reason']}"))
-    work = flop(got["flop"])
-    source = got.get("flop_source")
-    if work and source:
-        work += f" ({source})"
-    facts.append(("W", work or f"unknown: {got.get('flop_reason') or 'not recorded'}"))
-    if got["intensity"] is not None:
-        facts.append(("I = W/t", f"{flop(got['intensity'])}/s"))
-    if got.get("marks"):
-        facts.append(("marks", str(got["marks"])))
-    if got.get("changes"):
-        facts.append(("changes", f"{got['changes']} of its pattern so far"))
+    for link in got.links:
+        speed = bits(link.bits_per_s) + (" (nominal)" if link.nominal else "")
+        needs = "" if link.time_s is None else f", t {seconds(link.time_s)}"
+        facts.append((f"link {link.name}", speed + needs))
+    return facts
+
+
+def work(got: Analysis) -> list[tuple[str, str]]:
+    """Work on GPUs, and what was counted."""
+    facts = [("overlap", share(got.overlap) or f"unknown: {got.overlap_reason}")]
+    figures = got if isinstance(got, ProfileFigures) else None
+    known = flop(got.flop)
+    if known and figures and figures.flop_source:
+        known += f" ({figures.flop_source})"
+    reason = figures.flop_reason if figures else None
+    facts.append(("W", known or f"unknown: {reason or 'not recorded'}"))
+    if got.intensity is not None:
+        facts.append(("I = W/t", f"{flop(got.intensity)}/s"))
+    if figures and figures.marks:
+        facts.append(("marks", str(figures.marks)))
+    if figures and figures.changes:
+        facts.append(("changes", f"{figures.changes} of its pattern so far"))
     return facts
 
 

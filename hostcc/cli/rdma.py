@@ -5,43 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from hostcc.answers.parts import (
+    DcqcnPart,
+    PciePart,
+    QueuePair,
+    RdmaJob,
+    RdmaPlanPart,
+    SharedLink,
+    ToldRdma,
+)
 from hostcc.cli.common import size
 
 ENDS_SHOWN = 8
 """Pairs of addresses of one job."""
-Row = Mapping[str, Any]
 
 
-def lines(parts: Iterable[Row]) -> list[str]:
+def lines(parts: Iterable[Mapping[str, Any]]) -> list[str]:
     """The parts `rdma-plan`, `pcie` and `dcqcn` of the answer, for people."""
     of = {part["name"]: part for part in parts}
-    plan, pcie = of.get("rdma-plan", {}), of.get("pcie", {})
-    told = [line for job in plan.get("rdma", ()) if _is_used(job) for line in _job(job)]
-    told += [f"RDMA paths {ends}: {why}" for ends, why in plan.get("unknown", {}).items()]
-    told += [_link(link) for link in pcie.get("shared_links", ())]
-    told += [
-        f"DCQCN {target}: {value}" for target, value in of.get("dcqcn", {}).get("set", {}).items()
-    ]
+    nothing = {"name": "", "state": "off"}
+    plan = msgspec.convert(of.get("rdma-plan", nothing), RdmaPlanPart)
+    pcie = msgspec.convert(of.get("pcie", nothing), PciePart)
+    dcqcn = msgspec.convert(of.get("dcqcn", nothing), DcqcnPart)
+    told = [line for job in plan.rdma if _is_used(job) for line in _job(job)]
+    told += [f"RDMA paths {ends}: {why}" for ends, why in plan.unknown.items()]
+    told += [_link(link) for link in pcie.shared_links]
+    told += [f"DCQCN {target}: {value}" for target, value in dcqcn.set.items()]
     return told
 
 
-def _is_used(job: Row) -> bool:
+def _is_used(job: RdmaJob) -> bool:
     """Every job is told something; those without RDMA are of no interest here."""
-    return bool(job["processes"])
+    return bool(job.processes)
 
 
-def _job(job: Row) -> list[str]:
-    told = job["told"]
+def _job(job: RdmaJob) -> list[str]:
+    told = job.told
     words = ["no plan"] if told is None else _told(told)
-    seen = f"{_count(job['queue_pairs'], 'queue pair')} of {_count(job['processes'], 'process')}"
-    words += [seen, f"{size(job['bytes'])} in {_count(job['iterations'], 'iteration')}"]
-    words += [f"{job['moves']} moved live"] if job["moves"] else []
-    words += [f"{job['failed']} could not be moved"] if job["failed"] else []
-    words += [f"{job['left_alone']} left alone for want of room"] if job["left_alone"] else []
-    ends: dict[tuple[str, str], list[Row]] = {}
-    for pair in job["largest"]:
-        ends.setdefault((pair["source"] or pair["device"], pair["destination"]), []).append(pair)
-    made = [f"RDMA {job['job']}: {', '.join(words)}"]
+    seen = f"{_count(job.queue_pairs, 'queue pair')} of {_count(job.processes, 'process')}"
+    words += [seen, f"{size(job.bytes)} in {_count(job.iterations, 'iteration')}"]
+    words += [f"{job.moves} moved live"] if job.moves else []
+    words += [f"{job.failed} could not be moved"] if job.failed else []
+    words += [f"{job.left_alone} left alone for want of room"] if job.left_alone else []
+    ends: dict[tuple[str, str], list[QueuePair]] = {}
+    for pair in job.largest:
+        ends.setdefault((pair.source or pair.device, pair.destination), []).append(pair)
+    made = [f"RDMA {job.job}: {', '.join(words)}"]
     made += [f"  {src} to {dst}: {_pairs(those)}"
              for (src, dst), those in list(ends.items())[:ENDS_SHOWN]]  # fmt: skip
     if len(ends) > ENDS_SHOWN:
@@ -49,31 +60,31 @@ def _job(job: Row) -> list[str]:
     return made
 
 
-def _told(told: Row) -> list[str]:
-    dscp = "class as it is" if told["class"] is None else f"DSCP {told['class'] >> 2}"
-    words = [f"level {told['level']}", dscp]
-    words += [f"at most F times {size(told['rate'])}/s"] if told["rate"] is not None else []
-    return [*words, "takes turns at PCIe"] if told["links"] else words
+def _told(told: ToldRdma) -> list[str]:
+    dscp = "class as it is" if told.tclass is None else f"DSCP {told.tclass >> 2}"
+    words = [f"level {told.level}", dscp]
+    words += [f"at most F times {size(told.rate)}/s"] if told.rate is not None else []
+    return [*words, "takes turns at PCIe"] if told.links else words
 
 
-def _pairs(those: Sequence[Row]) -> str:
+def _pairs(those: Sequence[QueuePair]) -> str:
     """Where queue pairs with the same ends are."""
-    paths = sorted({pair["path"] or "" for pair in those})
-    ports = sorted({pair["port"] for pair in those if pair["port"]})
+    paths = sorted({pair.path or "" for pair in those})
+    ports = sorted({pair.port for pair in those if pair.port})
     path = ", ".join(f"path {one}" if one else "path unknown" for one in paths)
     port = f"source port{'s' if len(ports) > 1 else ''} {' '.join(map(str, ports))}"
-    classes = " ".join(str(one >> 2) for one in sorted({pair["class"] for pair in those}))
+    classes = " ".join(str(one >> 2) for one in sorted({pair.tclass for pair in those}))
     return f"{path}, {port if ports else 'source port as the device likes'}, DSCP {classes}"
 
 
-def _link(link: Row) -> str:
-    words = [f"{_count(link['participants'], 'participant')}, {link['handovers']} hand-overs"]
-    words += [f"{link['rescues']} rescued"] if link["rescues"] else []
-    words += [f"{link['given_up']} out of patience"] if link["given_up"] else []
-    if link["utilisation"] is not None:
-        words.append(f"{link['utilisation']:.0%} full")
-    words += ["contended"] if link["contended"] else []
-    return f"PCIe {link['link']}, shared by {', '.join(link['jobs'])}: {', '.join(words)}"
+def _link(link: SharedLink) -> str:
+    words = [f"{_count(link.participants, 'participant')}, {link.handovers} hand-overs"]
+    words += [f"{link.rescues} rescued"] if link.rescues else []
+    words += [f"{link.given_up} out of patience"] if link.given_up else []
+    if link.utilisation is not None:
+        words.append(f"{link.utilisation:.0%} full")
+    words += ["contended"] if link.contended else []
+    return f"PCIe {link.link}, shared by {', '.join(link.jobs)}: {', '.join(words)}"
 
 
 def _count(number: int, what: str) -> str:

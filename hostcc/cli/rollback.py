@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.host import Undone
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
     add_parser,
     print_json,
-    understood,
+    read,
 )
 from hostcc.client import ask
 from hostcc.errors import Exit, NoAgentError
-from hostcc.foreign import say, tree
+from hostcc.foreign import say
 
 
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -49,26 +49,28 @@ def run(args: argparse.Namespace) -> int:
     except NoAgentError:
         answer = None
     if answer is None:
+        import msgspec
+
         from hostcc.daemon.rollback import offline
 
-        answer = offline(args.run_dir or args.socket.parent, marks_only=args.marks)
-    with understood(args.socket):
-        print_json(answer) if args.json else render(tree(answer))
-        if answer["problems"]:
-            return Exit.FAILED
-        return Exit.UNRECORDED if answer.get("unrecorded") else Exit.OK
+        outcome = offline(args.run_dir or args.socket.parent, marks_only=args.marks)
+        answer = msgspec.to_builtins(outcome)
+    outcome = read(args.socket, answer, Undone)
+    print_json(answer) if args.json else render(outcome)
+    if outcome.problems:
+        return Exit.FAILED
+    return Exit.UNRECORDED if outcome.unrecorded else Exit.OK
 
 
-def render(answer: dict[str, Any]) -> None:
+def render(answer: Undone) -> None:
     """What was undone, and what could not be."""
-    for change_id in answer["undone"]:
+    for change_id in answer.undone:
         say(f"undone: {change_id}")
-    for change_id, why in answer.get("unrecorded", {}).items():
+    for change_id, why in answer.unrecorded.items():
         say(f"hostcc rollback: undone, but not recorded: {change_id}: {why}", file=sys.stderr)
-    gone = answer.get("gone", [])
-    for change_id in gone:
+    for change_id in answer.gone:
         say(f"gone with its network namespace: {change_id}")
-    if not answer["undone"] and not gone:
+    if not answer.undone and not answer.gone:
         say("nothing to undo")
-    for problem in answer["problems"]:
+    for problem in answer.problems:
         say(f"hostcc rollback: not undone: {problem}", file=sys.stderr)

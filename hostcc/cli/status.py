@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hostcc.answers.gossip import Gossip
+from hostcc.answers.plan import PlanStatus
+from hostcc.answers.status import AgentStatus, JobStatus, Recent, Status
 from hostcc.cli import rdma, routed
 from hostcc.cli.common import (
     Subparsers,
@@ -12,10 +16,10 @@ from hostcc.cli.common import (
     add_parser,
     emit,
     print_json,
+    read,
     seconds,
     size,
     table,
-    understood,
 )
 from hostcc.cli.flows import number
 from hostcc.cli.peers import disagreements, restarts, short
@@ -24,7 +28,6 @@ from hostcc.cli.planned import heading as plan_heading
 from hostcc.cli.planned import here
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
-from hostcc.foreign import tree
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -71,65 +74,62 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--watch: expected 0.2 to 3600 seconds, got {args.watch:g}")
     answer = ask(args.socket, "status")
     if args.watch is None:
-        with understood(args.socket):
-            print_json(answer) if args.json else emit(screen(answer))
+        print_json(answer) if args.json else emit(screen(read(args.socket, answer, Status)))
         return Exit.OK
     from hostcc.cli import watch
 
     try:
-        with understood(args.socket):
-            return watch.run(args, answer)
+        return watch.run(args, answer)
     except KeyboardInterrupt:
         return Exit.OK
 
 
-def screen(answer: dict[str, Any]) -> Group:
+def screen(answer: Status) -> Group:
     """The agent in a line or two, its jobs in a table, what it noticed."""
     from rich.console import Group
     from rich.text import Text
 
-    answer = tree(answer)
     alarms, summary, details = told(answer)
-    parts: list[Any] = [Text(line) for line in heading(answer["agent"])]
-    if answer["jobs"]:
-        parts += [Text(""), table(COLUMNS, map(job_row, answer["jobs"]))]
+    parts: list[Any] = [Text(line) for line in heading(answer.agent)]
+    if answer.jobs:
+        parts += [Text(""), table(COLUMNS, map(job_row, answer.jobs))]
     return Group(*parts, *summary, *details, *alarms)
 
 
-def told(answer: dict[str, Any]) -> tuple[list[Text], list[Text], list[Text]]:
+def told(answer: Status) -> tuple[list[Text], list[Text], list[Text]]:
     """What is wrong, how it stands, and the rest: all beside the heading and the jobs."""
     from rich.text import Text
 
-    others = gossip(answer.get("gossip"))
-    planned = plan(answer.get("plan"))
-    parts = answer.get("parts", [])
+    others = gossip(answer.gossip)
+    planned = plan(answer.plan)
+    parts = answer.parts
     alarms = [*others[1:], *(Text(line) for line in troubles(parts))]
-    alarms += [Text(f"note: {note['target']}: {note['text']}") for note in answer["notes"]]
+    alarms += [Text(f"note: {note.target}: {note.text}") for note in answer.notes]
     summary = others[:1]
-    if not answer["jobs"] and answer["agent"]["state"] == "active":
+    if not answer.jobs and answer.agent.state == "active":
         summary.append(Text("no jobs; start one: hostcc run --job NAME -- COMMAND"))
     details = [
-        *plain(answer["jobs"]),
+        *plain(answer.jobs),
         *planned,
-        *routed.lines(answer.get("routing")),
+        *routed.lines(answer.routing),
         *rdma.lines(parts),
     ]
     return alarms, summary, [Text(line) for line in details]
 
 
-def heading(agent: dict[str, Any]) -> list[str]:
+def heading(agent: AgentStatus) -> list[str]:
     """Who the agent is and what it is doing."""
-    acting = agent["state"] == "active"
-    doing = f"mode {agent['mode']}" if acting else f"observing only: {agent['reason']}"
-    who = f"agent {agent['instance']} (hostcc {agent['version']}, pid {agent['pid']})"
-    used = f"CPU {agent['cpu_s']:.2f} s, memory {size(agent['resident_bytes'])}"
-    loop = agent["loop"]
-    if loop["longest_stall_s"] is not None:
-        used += f", longest stall {seconds(loop['longest_stall_s'])}"
+    acting = agent.state == "active"
+    doing = f"mode {agent.mode}" if acting else f"observing only: {agent.reason}"
+    who = f"agent {agent.instance} (hostcc {agent.version}, pid {agent.pid})"
+    used = f"CPU {agent.cpu_s:.2f} s, memory {size(agent.resident_bytes)}"
+    loop = agent.loop
+    if loop.longest_stall_s is not None:
+        used += f", longest stall {seconds(loop.longest_stall_s)}"
     return [
-        f"{who}, up {duration(agent['uptime_s'])}: {doing}",
-        f"host's default {agent['default_congestion_control']}, {used}",
-        *(f"FAILING: {piece}: {why}" for piece, why in loop["failing"].items()),
+        f"{who}, up {duration(agent.uptime_s)}: {doing}",
+        f"host's default {agent.default_congestion_control}, {used}",
+        *(f"FAILING: {piece}: {why}" for piece, why in loop.failing.items()),
     ]
 
 
@@ -142,49 +142,49 @@ def troubles(parts: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def gossip(block: dict[str, Any] | None) -> list[Text]:
+def gossip(block: Gossip | None) -> list[Text]:
     """Who else there is, what they agree on, and in red that anybody may say anything."""
     from rich.text import Text
 
     if block is None:
         return []
-    counts = [f"{count} {state}" for state, count in sorted(block["members"].items())]
-    line = f"gossip as {block['name']}: {', '.join(counts) or 'nobody else'}; "
-    alone = not (block["members"].get("alive") or block["members"].get("suspect"))
-    if block["active"]:
-        agreed = "agreed" if block["agreed"] else "not agreed"
+    counts = [f"{count} {state}" for state, count in sorted(block.members.items())]
+    line = f"gossip as {block.name}: {', '.join(counts) or 'nobody else'}; "
+    alone = not (block.members.get("alive") or block.members.get("suspect"))
+    if block.active:
+        agreed = "agreed" if block.agreed else "not agreed"
         if alone:
             agreed = "agreed with nobody"
-        line += f"follows view {short(block['active'])}, {agreed}"
+        line += f"follows view {short(block.active)}, {agreed}"
     else:
         line += "follows no view yet"
-    if block["held"] != block["active"]:
-        line += f"; holds view {short(block['held'])}"
-    if block["missing"]:
-        more = ", ..." if len(block["missing"]) > MISSING_SHOWN else ""
-        line += f"; waits for {', '.join(block['missing'][:MISSING_SHOWN])}{more}"
+    if block.held != block.active:
+        line += f"; holds view {short(block.held)}"
+    if block.missing:
+        more = ", ..." if len(block.missing) > MISSING_SHOWN else ""
+        line += f"; waits for {', '.join(block.missing[:MISSING_SHOWN])}{more}"
     lines = [Text(line)]
-    if block["insecure"]:
-        words = f"INSECURE: no keys, whoever reaches {block['listen']} may say anything"
+    if block.insecure:
+        words = f"INSECURE: no keys, whoever reaches {block.listen} may say anything"
         lines.append(Text(f"gossip is {words}", style="bold red"))
-    lines += [Text(f"gossip: {line}") for line in restarts(block.get("process"))]
-    lines += [Text(f"gossip: {line}") for line in troubles_of(block["troubles"])]
-    lines += [Text(f"gossip: job {job}: {why}") for job, why in block["unpublished"].items()]
-    lines += [Text(f"gossip: {line}") for line in disagreements(block["disagreements"])]
+    lines += [Text(f"gossip: {line}") for line in restarts(block.process)]
+    lines += [Text(f"gossip: {line}") for line in troubles_of(block.troubles)]
+    lines += [Text(f"gossip: job {job}: {why}") for job, why in block.unpublished.items()]
+    lines += [Text(f"gossip: {line}") for line in disagreements(block.disagreements)]
     return lines
 
 
-def plan(block: dict[str, Any] | None) -> list[str]:
+def plan(block: PlanStatus | None) -> list[str]:
     """Which plan is followed, and what it says of the jobs here."""
-    return [] if block is None else [*plan_heading(block), *here(block["jobs"])]
+    return [] if block is None else [*plan_heading(block), *here(block.jobs)]
 
 
-def plain(jobs: list[dict[str, Any]]) -> list[str]:
+def plain(jobs: Sequence[JobStatus]) -> list[str]:
     """Which jobs run the plain algorithm, a line for each reason."""
     why: dict[str, list[str]] = {}
     for job in jobs:
-        if job["mode"] != "off" and job["plain_reason"]:
-            why.setdefault(job["plain_reason"], []).append(job["name"])
+        if job.mode != "off" and job.plain_reason:
+            why.setdefault(job.plain_reason, []).append(job.name)
     return [f"plain, {reason}: {some(names)}" for reason, names in sorted(why.items())]
 
 
@@ -194,40 +194,40 @@ def some(names: list[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def job_row(job: dict[str, Any]) -> tuple[str, ...]:
+def job_row(job: JobStatus) -> tuple[str, ...]:
     """One line of the table."""
-    weight = job["weight"] if job["static_weight"] is None else job["static_weight"]
-    stance = {"off": "off", "static": "static"}.get(job["mode"], job["stance"])
-    if stance == "scaled" and job["plain_reason"]:
-        stance = job["direction"] if job["direction"] != "one-way" else "plain"
-    if job.get("profiling"):
+    weight = job.weight if job.static_weight is None else job.static_weight
+    stance = {"off": "off", "static": "static"}.get(job.mode, job.stance)
+    if stance == "scaled" and job.plain_reason:
+        stance = job.direction if job.direction != "one-way" else "plain"
+    if job.profiling:
         stance = "first"
     return (
-        job["name"],
-        job["congestion_control"] or "default",
+        job.name,
+        job.congestion_control or "default",
         stance,
         f"{weight:g}",
-        str(job["processes"]),
-        number(job["flows"]),
+        str(job.processes),
+        number(job.flows),
         iterations(job),
-        seconds(job["recent"]["mean_period_s"]),
-        tail(job["recent"]),
-        seconds(job["communication_s"]),
-        size(job["bytes_per_iteration"]),
-        size(job["bytes_acked"]),
+        seconds(job.recent.mean_period_s),
+        tail(job.recent),
+        seconds(job.communication_s),
+        size(job.bytes_per_iteration),
+        size(job.bytes_acked),
     )
 
 
-def iterations(job: dict[str, Any]) -> str:
+def iterations(job: JobStatus) -> str:
     """By what it sent, where its bytes of an iteration are known: ends can be missed."""
-    by_bytes = job["iterations_by_bytes"]
-    return str(job["iterations"]) if by_bytes is None else f"~{by_bytes}"
+    by_bytes = job.iterations_by_bytes
+    return str(job.iterations) if by_bytes is None else f"~{by_bytes}"
 
 
-def tail(recent: dict[str, Any]) -> str:
+def tail(recent: Recent) -> str:
     """The 99th percentile, and of how many iterations."""
-    p99 = recent["p99_period_s"]
-    return "-" if p99 is None else f"{seconds(p99)} of {recent['iterations']}"
+    p99 = recent.p99_period_s
+    return "-" if p99 is None else f"{seconds(p99)} of {recent.iterations}"
 
 
 def duration(value: float) -> str:

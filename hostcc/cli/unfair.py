@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
+from hostcc.answers.host import Sharing
 from hostcc.cli.common import Subparsers, add_client_options, add_parser, number_of, show
 from hostcc.errors import InputError
 from hostcc.foreign import say
@@ -35,15 +35,17 @@ def run(args: argparse.Namespace) -> int:
     """Toggle."""
     if args.weights and args.mode != "static":
         raise InputError(f"{args.weights[0]}: expected weights only with static")
-    return show(args, "unfair", render, mode=args.mode, weights=parse_weights(args.weights))
+    return show(
+        args, "unfair", Sharing, render, mode=args.mode, weights=parse_weights(args.weights)
+    )
 
 
-def render(answer: dict[str, Any]) -> None:
+def render(answer: Sharing) -> None:
     """What changed."""
-    jobs = answer["jobs"]
+    jobs = answer.jobs
     shown = ", ".join(jobs[:10]) + (" ..." if len(jobs) > 10 else "")
-    say(f"{answer['before']} -> {answer['mode']}: {shown or 'no jobs yet'}")
-    for name in answer["unknown"]:
+    say(f"{answer.before} -> {answer.mode}: {shown or 'no jobs yet'}")
+    for name in answer.unknown:
         say(f"hostcc unfair: {name} is no job here yet; its weight is kept", file=sys.stderr)
 
 

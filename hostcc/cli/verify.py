@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from hostcc.answers.host import Verification
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
     add_parser,
     emit,
     print_json,
+    read,
     table,
-    understood,
 )
 from hostcc.client import ask
 from hostcc.errors import Exit
-from hostcc.foreign import say, tree
+from hostcc.foreign import say
 
 COLUMNS = [("Change", "left"), ("Target", "left"), ("Expected", "left"), ("Found", "left")]
 
@@ -35,23 +35,23 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the differences."""
     answer = ask(args.socket, "verify")
-    with understood(args.socket):
-        print_json(answer) if args.json else render(tree(answer))
-        return Exit.FAILED if answer["differences"] else Exit.OK
+    outcome = read(args.socket, answer, Verification)
+    print_json(answer) if args.json else render(outcome)
+    return Exit.FAILED if outcome.differences else Exit.OK
 
 
-def render(answer: dict[str, Any]) -> None:
+def render(answer: Verification) -> None:
     """The outcome."""
-    found = answer["differences"]
-    if answer["observing"]:
-        say(f"nothing to verify: the agent only observes ({answer['observing']})")
+    found = answer.differences
+    if answer.observing:
+        say(f"nothing to verify: the agent only observes ({answer.observing})")
     elif not found:
-        say(f"{answer['checked']} changes, all in force")
+        say(f"{answer.checked} changes, all in force")
     else:
-        rows = ((d["id"], d["target"], d["expected"], d["found"]) for d in found)
+        rows = ((d.id, d.target, d.expected, d.found) for d in found)
         emit(table(COLUMNS, rows))
-    for other in answer["left_alone"]:
+    for other in answer.left_alone:
         say(
-            f"left alone: {other['connections']} connections of job {other['job']} run "
-            f"{other['congestion_control']}, which somebody else chose for them"
+            f"left alone: {other.connections} connections of job {other.job} run "
+            f"{other.congestion_control}, which somebody else chose for them"
         )

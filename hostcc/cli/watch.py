@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from hostcc.answers.status import Status
 from hostcc.cli import status
-from hostcc.cli.common import console, emit, least_width, print_json, table
+from hostcc.cli.common import console, emit, least_width, print_json, read, table
 from hostcc.client import ask
-from hostcc.foreign import tree
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -36,11 +36,16 @@ def run(args: argparse.Namespace, answer: dict[str, Any]) -> NoReturn:
     if args.json:
         _again(args, answer, print_json)
     if not sys.stdout.isatty():
-        _again(args, answer, lambda one: emit(status.screen(one)))
+        _again(args, answer, lambda one: emit(status.screen(_read(args, one))))
     from rich.live import Live
 
-    with Live(FittedScreen(answer), console=console(), auto_refresh=False, screen=True) as live:
-        _again(args, answer, lambda one: live.update(FittedScreen(one), refresh=True))
+    first = FittedScreen(_read(args, answer))
+    with Live(first, console=console(), auto_refresh=False, screen=True) as live:
+        _again(args, answer, lambda one: live.update(FittedScreen(_read(args, one)), refresh=True))
+
+
+def _read(args: argparse.Namespace, answer: dict[str, Any]) -> Status:
+    return read(args.socket, answer, Status)
 
 
 def _again(
@@ -55,8 +60,8 @@ def _again(
 class FittedScreen:
     """What `hostcc status` says, in the size of the screen."""
 
-    def __init__(self, answer: dict[str, Any]) -> None:
-        self._answer = tree(answer)
+    def __init__(self, answer: Status) -> None:
+        self._answer = answer
         self._alarms, self._summary, self._details = status.told(self._answer)
 
     def __rich_console__(self, screen: Console, options: ConsoleOptions) -> RenderResult:
@@ -74,7 +79,7 @@ class FittedScreen:
             each = (screen.render_lines(part, options, pad=False) for part in parts)
             return [line for lines in each for line in lines]
 
-        heading = drawn(_texts(status.heading(self._answer["agent"])))
+        heading = drawn(_texts(status.heading(self._answer.agent)))
         alarms = _some(drawn(self._alarms), max(1, int(ALARMS * height)), "alarm", drawn)
         top = [*heading, *alarms, *drawn(self._summary)]
         room = max(0, height - len(top))
@@ -85,7 +90,7 @@ class FittedScreen:
 
     def _jobs(self, room: int, drawn: Draw, screen: Console, options: ConsoleOptions) -> Lines:
         """As many jobs as there is room for, and how many there are beyond."""
-        rows = [status.job_row(job) for job in self._answer["jobs"]]
+        rows = [status.job_row(job) for job in self._answer.jobs]
         if not rows:
             return []
         flat = table(status.COLUMNS, rows)

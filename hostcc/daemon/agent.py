@@ -15,6 +15,9 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
+from hostcc.answers.host import Registration, Sharing, Undone, Verification
+from hostcc.answers.status import Loop
+from hostcc.answers.status import Status as AgentAnswer
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.load import load
 from hostcc.config.schema import Config
@@ -386,19 +389,19 @@ class Agent:
             Verify: lambda *_: self._verify(),
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> AgentAnswer:
         """The agent and its jobs, in numbers."""
-        loop = {
-            "longest_stall_s": self._stalls.longest_s if self._stalls else None,
-            "longest_busy_s": self._stalls.longest_busy_s if self._stalls else None,
-            "failing": self.pieces.failing,
-            "failures": self.pieces.failures,
-        }
+        loop = Loop(
+            longest_stall_s=self._stalls.longest_s if self._stalls else None,
+            longest_busy_s=self._stalls.longest_busy_s if self._stalls else None,
+            failing=dict(self.pieces.failing),
+            failures=self.pieces.failures,
+        )
         facts = answers.Facts(self._version, self._started, self._path, self.observing, loop)
         measured = self.roster.measurement.iteration
         return answers.status(self, facts, self.history, self.roster.parts, measured)
 
-    async def _verify(self) -> dict[str, Any]:
+    async def _verify(self) -> Verification:
         """Writes to no file, as whoever may read may ask; what is new is noted in memory."""
         found, engine = await self._others_edits(), self.engine
         if engine is None:
@@ -413,7 +416,7 @@ class Agent:
         in_force = len(self.journal.active) + len(self.journal.aside)
         return views.verification(in_force, found, others)
 
-    def _register(self, request: Register, peer: Peer) -> dict[str, Any]:
+    def _register(self, request: Register, peer: Peer) -> Registration:
         if self.engine is None:
             raise HostccError(f"the agent only observes: {self.observing}")
         wishes = JobRequest(request.weight, request.bytes_per_iteration, request.flops)
@@ -425,7 +428,7 @@ class Agent:
         rdma = self.roster.rdma.joined()
         return views.registration(request.job, group, joined, marks, rdma)
 
-    async def _unfair(self, request: Unfair, peer: Peer) -> dict[str, Any]:
+    async def _unfair(self, request: Unfair, peer: Peer) -> Sharing:
         who = f"hostcc unfair, by uid {peer.uid}, pid {peer.pid}"
         if self.config.agent.observe_only:
             raise HostccError("the agent only observes: start it without observe_only")
@@ -445,15 +448,14 @@ class Agent:
         self.roster.parts.recheck()
         await table.moved()
         log.info("how jobs share", mode=request.mode, before=before, by=peer.pid)
-        return {
-            "schema": views.UNFAIR,
-            "mode": str(request.mode),
-            "before": before,
-            "jobs": sorted(table.jobs),
-            "unknown": sorted(request.weights.keys() - table.jobs.keys()),
-        }
+        return Sharing(
+            mode=str(request.mode),
+            before=before,
+            jobs=sorted(table.jobs),
+            unknown=sorted(request.weights.keys() - table.jobs.keys()),
+        )
 
-    async def _rollback(self, peer: Peer) -> dict[str, Any]:
+    async def _rollback(self, peer: Peer) -> Undone:
         before = list(self.journal.active)
         problems: list[str] = []
         if self.engine is not None:

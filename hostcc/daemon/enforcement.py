@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.flows import Flows
+from hostcc.answers.host import LeftAlone
+from hostcc.answers.status import JobStatus
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.schema import Config, variants
 from hostcc.daemon.changes import kinds
@@ -71,11 +73,11 @@ class Engine:
         """Whether a new configuration can be taken over without registering anew."""
         return needs(config) == self._built_for
 
-    def job_status(self) -> list[dict[str, Any]]:
+    def job_status(self) -> list[JobStatus]:
         """One row per job: how it fares."""
         return views.job_status(self.table, self.backend)
 
-    async def flows(self, only: str | None, limit: int) -> dict[str, Any]:
+    async def flows(self, only: str | None, limit: int) -> Flows:
         """The jobs' connections, or those of one job."""
         rows = await walked(self.table.sockets.flows(self.table.jobs.values()))
         jobs, names = self.table.by_slot(), self.backend.ca_names
@@ -85,7 +87,7 @@ class Engine:
         """What is no longer in force, short of the connections: cheap."""
         return verification.differences(self.table, self.backend)
 
-    async def check_flows(self) -> tuple[list[Difference], list[verification.LeftAlone]]:
+    async def check_flows(self) -> tuple[list[Difference], list[LeftAlone]]:
         """Connections that do not run what they were given, and those that are others' affair."""
         await self.table.moved()
         rows = await walked(self.table.sockets.flows(self.table.jobs.values()))

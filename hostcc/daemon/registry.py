@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
+from hostcc.answers import flows, jobs
 from hostcc.daemon.api import answers
 from hostcc.daemon.api.credentials import Peer
 from hostcc.daemon.api.messages import Flows, Jobs, Peers, Plan, Profile
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.gossip.profile_store import ProfileStore
-from hostcc.daemon.jobs import views
 from hostcc.daemon.marking.level_marks import LevelMarks
 from hostcc.daemon.marking.queues import LevelQueues
 from hostcc.daemon.planning.plan_store import PlanStore
@@ -68,7 +70,7 @@ class Registry:
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
 
-    async def _flows(self, request: Flows) -> dict[str, Any]:
+    async def _flows(self, request: Flows) -> flows.Flows:
         if request.job is not None and request.job not in self.measurement.weights():
             raise NoJobError(f"no job {request.job} on this host")
         answer = await answers.flows(self._host, request)
@@ -76,15 +78,13 @@ class Registry:
         by_label = self._host.config.paths.ipv6 == "label"
         marks, wire = flow_rows.marks(self._host), self.steering.wire
 
-        def rows() -> list[dict[str, Any]]:
-            return flow_rows.described(
-                answer["flows"], wire, name, plan, marks(), by_label=by_label
-            )
+        def rows() -> list[flows.FlowRow]:
+            return flow_rows.described(answer.flows, wire, name, plan, marks(), by_label=by_label)
 
-        return {**answer, "flows": await asyncio.to_thread(rows)}
+        return msgspec.structs.replace(answer, flows=await asyncio.to_thread(rows))
 
-    def _jobs(self, request: Jobs) -> dict[str, Any]:
+    def _jobs(self, request: Jobs) -> jobs.Jobs | jobs.DetailedJobs:
         rows = answers.jobs(self._host)
         if request.detail:
-            rows = self.measurement.details(rows)
-        return {"schema": views.JOBS, "jobs": rows}
+            return jobs.DetailedJobs(jobs=self.measurement.details(rows))
+        return jobs.Jobs(jobs=rows)

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.host import Undone
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.daemon.changes import elsewhere, kinds, leftovers, mechanisms
 from hostcc.daemon.changes import path_kinds as paths
@@ -47,7 +47,7 @@ def offline(
     make_tree: MakeTree = CgroupTree,
     *,
     marks_only: bool = False,
-) -> dict[str, Any]:
+) -> Undone:
     """Roll back the agent of `run_dir`, or only its marks on connections.
 
     Raises HostccError when an agent holds it, NoAgentError when there is nothing to go by.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from hostcc.answers.plan import Contender, Explanation, FlowReason
 from hostcc.errors import NoJobError
 from hostcc.schedule import fairness, methods
 from hostcc.schedule import order as orders
@@ -17,51 +16,6 @@ from hostcc.schedule.problem import Floats, Ints
 MAX_CONTENDERS = 100
 """Contenders that are listed, the highest ranks first."""
 MIN_PERIOD_S = 1e-9
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A job that shares a link with the explained one."""
-
-    job: str
-    rank: int
-    level: int
-    before: bool
-    """Whether it has priority over the explained job."""
-    loses: float
-    """Predicted slow-down of whichever goes second: iteration time over that alone, less 1."""
-
-
-@dataclass(frozen=True)
-class FlowReason:
-    """The path of one flow, and why."""
-
-    flow: str
-    path: str
-    before: str
-    """Its previous path; empty: unknown, or no longer usable."""
-    busiest: str
-    """The link of its path with the highest load."""
-    load: float
-    """Load of that link in seconds of traffic per second, as if no job waited."""
-    reason: str
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The explanation of one job of a plan."""
-
-    job: str
-    rank: int
-    level: int
-    speed: float
-    """Predicted iterations per second, relative to the job alone."""
-    order: str
-    levels: str
-    parameters: str
-    shift: str
-    contenders: tuple[Contender, ...]
-    flows: tuple[FlowReason, ...]
 
 
 def explain(found: Solution, name: str) -> Explanation:

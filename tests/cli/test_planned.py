@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import convert
 
-from hostcc.cli.planned import heading, here
+from hostcc.answers.plan import PlannedJob, PlanState
+from hostcc.cli import planned
 
 pytestmark = pytest.mark.unit
 
@@ -25,6 +27,14 @@ STATE: dict[str, Any] = {
 JOB: dict[str, Any] = {
     "name": "a", "rank": 1, "level": 3, "dscp": 32, "weight": 1.5, "factor": 0.5,
 }  # fmt: skip
+
+
+def heading(state: dict[str, Any]) -> list[str]:
+    return planned.heading(convert(state, PlanState))
+
+
+def here(jobs: list[dict[str, Any]]) -> list[str]:
+    return planned.here(convert(jobs, list[PlannedJob]))
 
 
 def test_agreed() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.answers.jobs import Profile
 from hostcc.cli import profile
 from hostcc.cli.main import main
 from hostcc.errors import HostccError
@@ -73,7 +74,7 @@ def test_words_that_make_no_sense(
 
 
 def test_a_job_that_was_not_measured_says_why() -> None:
-    answer = {"job": "a", "profile": None, "profile_reason": "no traffic of a was seen yet"}
+    answer = Profile(job="a", profile=None, profile_reason="no traffic of a was seen yet")
     assert profile.lines(answer) == ["job a", "  not measured: no traffic of a was seen yet"]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import convert
 
+from hostcc.answers.status import Routing
 from hostcc.cli.routed import FLOWS_SHOWN, lines
 
 pytestmark = pytest.mark.unit
@@ -24,7 +26,7 @@ def flow(state: str, reason: str | None = None) -> dict[str, Any]:
 
 
 def test_nothing_where_paths_are_off() -> None:
-    assert lines(None) == lines({"destinations": [], "flows": []}) == []
+    assert lines(None) == lines(Routing(destinations=(), flows=())) == []
 
 
 def test_paths_by_pair_and_flows_with_reasons() -> None:
@@ -36,7 +38,7 @@ def test_paths_by_pair_and_flows_with_reasons() -> None:
         ],
         "flows": [flow("planned"), flow("ecmp", "its paths are not known"), flow("planned")],
     }
-    assert lines(block) == [
+    assert lines(convert(block, Routing)) == [
         "paths 10.0.0.1 to 10.0.0.2: 3 to 4, confidence 90%, seen 9 s ago",
         "paths 10.0.0.1 to 10.0.0.3: 0; no router answers",
         "large flows: 2 on planned paths, 1 on ECMP",
@@ -46,4 +48,4 @@ def test_paths_by_pair_and_flows_with_reasons() -> None:
 
 def test_many_reasons_are_cut_short() -> None:
     block = {"destinations": [], "flows": [flow("ecmp", "why")] * (FLOWS_SHOWN + 3)}
-    assert lines(block)[-1] == "  and 3 more"
+    assert lines(convert(block, Routing))[-1] == "  and 3 more"

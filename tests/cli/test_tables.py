@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import convert
 
+from hostcc.answers.flows import Flows
+from hostcc.answers.gossip import Gossip, Peers
+from hostcc.answers.host import Changes, Sharing, Verification
+from hostcc.answers.jobs import JobRow, Jobs, Parameters
+from hostcc.answers.status import AgentStatus, JobStatus, Status
 from hostcc.cli import changes, common, doctor, dryrun, flows, jobs, peers, status, unfair, verify
 from hostcc.cli.diagnosis import Finding, State
 
@@ -77,17 +83,17 @@ def test_units() -> None:
 
 def test_status(capsys: pytest.CaptureFixture[str]) -> None:
     note = {"at": 0.0, "target": "job a", "text": "somebody edited it"}
-    common.emit(status.screen({"agent": AGENT, "jobs": [JOB], "notes": [note]}))
+    common.emit(status.screen(convert({"agent": AGENT, "jobs": [JOB], "notes": [note]}, Status)))
     out = lines(capsys)
     assert out[0] == "agent host (hostcc 0.1.0, pid 7), up 1 h 1 min: mode mltcp"
     words = next(line for line in out if line.startswith("train")).split()
     assert words[:6] == ["train[bold]", "hcc_ab12_host", "scaled", "2", "3", "8"]
     assert " ".join(words[6:]) == "41 240 ms 251 ms of 40 99.8 ms 250 MB 12.3 GB"
     assert out[-1] == "note: job a: somebody edited it"
-    common.emit(status.screen({"agent": AGENT, "jobs": [], "notes": []}))
+    common.emit(status.screen(convert({"agent": AGENT, "jobs": [], "notes": []}, Status)))
     assert "hostcc run" in lines(capsys)[-1]
     observing = {**AGENT, "state": "observing", "reason": "rolled back"}
-    common.emit(status.screen({"agent": observing, "jobs": [], "notes": []}))
+    common.emit(status.screen(convert({"agent": observing, "jobs": [], "notes": []}, Status)))
     assert "observing only: rolled back" in lines(capsys)[0]
 
 
@@ -96,7 +102,7 @@ def test_status_says_why_jobs_are_plain(capsys: pytest.CaptureFixture[str]) -> N
     jobs = [{**JOB, "name": f"j{n:02}", "plain_reason": why} for n in range(10)]
     jobs += [{**JOB, "name": "off", "mode": "off", "plain_reason": "mode off"}]
     jobs += [{**JOB, "name": "ring", "direction": "two-way", "plain_reason": "it receives"}]
-    common.emit(status.screen({"agent": AGENT, "jobs": jobs, "notes": []}))
+    common.emit(status.screen(convert({"agent": AGENT, "jobs": jobs, "notes": []}, Status)))
     out = lines(capsys)
     stances = {line.split()[0]: line.split()[2] for line in out if line.startswith(("j0", "ring"))}
     assert stances["ring"] == "two-way"
@@ -107,9 +113,9 @@ def test_status_says_why_jobs_are_plain(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_status_shows_how_the_loop_fares() -> None:
-    assert status.heading(AGENT)[1].endswith(", longest stall 12.3 ms")
+    assert status.heading(convert(AGENT, AgentStatus))[1].endswith(", longest stall 12.3 ms")
     failing = {"longest_stall_s": None, "failing": {"sweep": "KeyError('x')"}, "failures": 3}
-    _, usage, said = status.heading({**AGENT, "loop": failing})
+    _, usage, said = status.heading(convert({**AGENT, "loop": failing}, AgentStatus))
     assert "stall" not in usage  # nobody has timed it
     assert said == "FAILING: sweep: KeyError('x')"
 
@@ -141,7 +147,7 @@ DIFFERS += "where it is the same"
 
 
 def test_status_shows_agreement_and_in_red_that_there_are_no_keys() -> None:
-    (line,) = status.gossip(GOSSIP)
+    (line,) = status.gossip(convert(GOSSIP, Gossip))
     assert line.plain == "gossip as a: 2 alive, 1 dead; follows view abababababab, agreed"
     waiting = {
         **GOSSIP,
@@ -151,20 +157,22 @@ def test_status_shows_agreement_and_in_red_that_there_are_no_keys() -> None:
         "missing": [f"m{number}" for number in range(9)],
         "unpublished": {"j": "too much"},
     }
-    line, warning, job = status.gossip(waiting)
+    line, warning, job = status.gossip(convert(waiting, Gossip))
     assert line.plain.startswith("gossip as a: nobody else; follows no view yet; holds view abab")
     assert line.plain.endswith("; waits for m0, m1, m2, m3, m4, m5, m6, m7, ...")
     assert warning.plain.startswith("gossip is INSECURE: no keys, whoever reaches 0.0.0.0:7471")
     assert warning.style == "bold red"
     assert job.plain == "gossip: job j: too much"
     assert status.gossip(None) == []
-    _, differs = status.gossip({**GOSSIP, "disagreements": [DISAGREEMENT]})
+    _, differs = status.gossip(convert({**GOSSIP, "disagreements": [DISAGREEMENT]}, Gossip))
     assert differs.plain == f"gossip: {DIFFERS}"
-    alone, why = status.gossip({**GOSSIP, "members": {"dead": 1}, "troubles": [UNREACHED]})
+    alone, why = status.gossip(
+        convert({**GOSSIP, "members": {"dead": 1}, "troubles": [UNREACHED]}, Gossip)
+    )
     assert alone.plain == "gossip as a: 1 dead; follows view abababababab, agreed with nobody"
     assert why.plain == "gossip: seed b@10.0.0.2:7471: no answer (timeout)"
     process = {"pid": 7, "restarts": 2, "reason": "was ended by SIGABRT"}
-    _, again = status.gossip({**GOSSIP, "process": process})
+    _, again = status.gossip(convert({**GOSSIP, "process": process}, Gossip))
     assert again.plain == (
         "gossip: its process was started again 2 times; the last one was ended by SIGABRT"
     )
@@ -186,13 +194,13 @@ def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
     silent = {"rtt_s": None, "version": "", "held": "", "heard_s": None, "address": ""}
     unknown = {**known, **silent, "name": "c", "state": "dead", "link": "none", "shut_out": True}
     own = {"name": "a", "held": "ab" * 16, "key": "", "troubles": [], "disagreements": []}
-    peers.render({**own, "peers": [known, unknown]})
+    peers.render(convert({**own, "peers": [known, unknown]}, Peers))
     out = [" ".join(line.split()) for line in lines(capsys)]
     assert out[0] == "a (this host) holds view abababababab"
     assert out[2] == "b alive 400 us 0.1.0 cdcdcdcdcdcd 310 ms ago dialled 10.0.0.2:7471"
     assert out[3] == "c dead, shut out - - - never none -"
     told = {"key": "0123456789abcdef", "troubles": [UNREACHED], "disagreements": [DISAGREEMENT]}
-    peers.render({**own, **told, "peers": []})
+    peers.render(convert({**own, **told, "peers": []}, Peers))
     assert lines(capsys) == [
         "a (this host) holds view abababababab, its key is 0123456789abcdef",
         "no other members are known",
@@ -203,9 +211,9 @@ def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_status_of_other_modes() -> None:
     off = {**JOB, "mode": "off", "congestion_control": None}
-    assert status.job_row(off)[1:4] == ("default", "off", "2")
+    assert status.job_row(convert(off, JobStatus))[1:4] == ("default", "off", "2")
     static = {**JOB, "mode": "static", "static_weight": 0.5}
-    assert status.job_row(static)[2:4] == ("static", "0.5")
+    assert status.job_row(convert(static, JobStatus))[2:4] == ("static", "0.5")
 
 
 def test_jobs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,16 +237,19 @@ def test_jobs(capsys: pytest.CaptureFixture[str]) -> None:
         "remote_ports": [],
         "parameters": given,
     }
-    jobs.render({"jobs": [job]})
+    jobs.render(convert({"jobs": [job]}, Jobs))
     out = lines(capsys)[1]
     assert "1.75 r + 0.25" in out
     assert "learned" in out
     assert "cgroup; local ports 5000-5010,7" in out
     assert "0 1 2 3 4 5 6 7 ..." in out
-    assert jobs.shape({**given, "shape": "exponential"}) == "0.25 * 2^(1.75 r)"
-    assert jobs.shape({**given, "shape": "table", "table": [1, 2]}) == "table of 2"
-    assert jobs.row({**job, "parameters": None, "cgroup": None})[1] == "-"
-    jobs.render({"jobs": []})
+    assert jobs.shape(convert({**given, "shape": "exponential"}, Parameters)) == "0.25 * 2^(1.75 r)"
+    assert (
+        jobs.shape(convert({**given, "shape": "table", "table": [1, 2]}, Parameters))
+        == "table of 2"
+    )
+    assert jobs.row(convert({**job, "parameters": None, "cgroup": None}, JobRow))[1] == "-"
+    jobs.render(convert({"jobs": []}, Jobs))
     assert lines(capsys) == ["no jobs"]
 
 
@@ -264,7 +275,7 @@ def test_flows(capsys: pytest.CaptureFixture[str]) -> None:
         "dscp": 0,
         "level": 2,
     }
-    flows.render({"total": 3, "flows": [flow, full]})
+    flows.render(convert({"total": 3, "flows": [flow, full]}, Flows))
     captured = capsys.readouterr()
     assert "2 of 3 connections" in captured.err
     bare, known = captured.out.splitlines()[1:]
@@ -272,18 +283,20 @@ def test_flows(capsys: pytest.CaptureFixture[str]) -> None:
     assert " ".join(known.split()[4:10]) == "1a2b3c4d wanted 61007 0 2 hcc_ab12_host"
     assert " ".join(known.split()[9:]) == "hcc_ab12_host 10 250 us 50.0 us 200.0 Mbit/s 3 1.00 MB"
     assert [flows.rate(v) for v in (None, 125e6)] == ["-", "1.0 Gbit/s"]
-    flows.render({"total": 0, "flows": []})
+    flows.render(convert({"total": 0, "flows": []}, Flows))
     assert lines(capsys) == ["no connections"]
 
 
 def test_verify_and_unfair(capsys: pytest.CaptureFixture[str]) -> None:
     answer: dict[str, Any] = {"checked": 5, "observing": None, "differences": [], "left_alone": []}
-    verify.render(answer)
-    verify.render({**answer, "observing": "rolled back"})
+    verify.render(convert(answer, Verification))
+    verify.render(convert({**answer, "observing": "rolled back"}, Verification))
     odd = {"id": "kernel", "target": "BPF", "expected": "attached", "found": "gone"}
     other = {"job": "a", "congestion_control": "reno", "connections": 2}
-    verify.render({**answer, "differences": [odd], "left_alone": [other]})
-    unfair.render({"before": "mltcp", "mode": "off", "jobs": ["a", "b"], "unknown": ["c"]})
+    verify.render(convert({**answer, "differences": [odd], "left_alone": [other]}, Verification))
+    unfair.render(
+        convert({"before": "mltcp", "mode": "off", "jobs": ["a", "b"], "unknown": ["c"]}, Sharing)
+    )
     captured = capsys.readouterr()
     out = captured.out.splitlines()
     assert out[0] == "5 changes, all in force"
@@ -312,9 +325,9 @@ def test_changes(capsys: pytest.CaptureFixture[str]) -> None:
         {"record": "note", "at": 0.0, "target": "a", "text": "seen"},
         {"record": "stop", "at": 0.0, "how": "stopped"},
     ]
-    changes.render_log({"latest": records})
-    changes.render_in_force({"in_force": [change]})
-    changes.render_in_force({"in_force": []})
+    changes.render_log(convert({"latest": records, "in_force": []}, Changes))
+    changes.render_in_force(convert({"latest": [], "in_force": [change]}, Changes))
+    changes.render_in_force(convert({"latest": [], "in_force": []}, Changes))
     out = lines(capsys)
     assert out[0].endswith("start   pid 7, hostcc 1")
     assert out[1].endswith("job-cgroup:a: - -> job a (hostcc run)")

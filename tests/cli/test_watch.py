@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 from rich.console import Console
 
+from hostcc.answers.status import Status
 from hostcc.cli import status
 from hostcc.cli.watch import FittedScreen
 from tests.cli.test_tables import AGENT, GOSSIP, JOB
@@ -45,7 +47,7 @@ def drawn(told: dict[str, Any], width: int, height: int) -> list[str]:
     """The lines of a screen."""
     out = io.StringIO()
     made = Console(file=out, width=width, height=height, markup=False, highlight=False)
-    made.print(FittedScreen(told), crop=False)
+    made.print(FittedScreen(convert(told, Status)), crop=False)
     return [line.rstrip() for line in out.getvalue().rstrip("\n").splitlines()]
 
 

@@ -136,8 +136,8 @@ def test_a_taken_socket_is_a_difference(host: Host) -> None:
 
     async def body(request: Ask) -> None:
         agent.config.socket_path.unlink()
-        found = (await agent._verify())["differences"]
-        assert [d["id"] for d in found] == ["control-socket"]
+        found = (await agent._verify()).differences
+        assert [d.id for d in found] == ["control-socket"]
 
     play(agent, body)
 

@@ -46,8 +46,8 @@ def test_everything_goes_back(host: Host) -> None:
     sock = host.sockets[0]
     assert sock.ca.startswith("hcc_")
     answer = offline(host.folder / "run", host.make_backend, lambda root: host.tree)
-    assert answer["problems"] == []
-    assert "job-cgroup:a" in answer["undone"]
+    assert answer.problems == []
+    assert "job-cgroup:a" in answer.undone
     assert sock.ca == "cubic"
     assert host.tree.members == {Path("/home/of/4711"): {4711}}
     assert not host.tree.base.exists()
@@ -55,7 +55,7 @@ def test_everything_goes_back(host: Host) -> None:
     assert host.backends[-1].closed
     assert host.backends[-1].tag == host.backends[0].tag
     again = offline(host.folder / "run", host.make_backend, lambda root: host.tree)
-    assert (again["undone"], again["problems"]) == ([], [])
+    assert (again.undone, again.problems) == ([], [])
 
 
 def test_marks_alone_leave_the_rest_for_the_next_agent(host: Host) -> None:
@@ -64,7 +64,7 @@ def test_marks_alone_leave_the_rest_for_the_next_agent(host: Host) -> None:
     answer = offline(
         host.folder / "run", host.make_backend, lambda root: host.tree, marks_only=True
     )
-    assert (answer["undone"], answer["problems"]) == ([], [])
+    assert (answer.undone, answer.problems) == ([], [])
     assert host.active() == before
     assert host.sockets[0].ca.startswith("hcc_")
 
@@ -73,8 +73,8 @@ def test_a_kernel_that_refuses_is_told_and_the_rest_is_undone(host: Host) -> Non
     killed_agent(host)
     host.fail = {"register"}
     answer = offline(host.folder / "run", host.make_backend, lambda root: host.tree)
-    assert len(answer["problems"]) == 1
-    assert "plain form" in answer["problems"][0]
+    assert len(answer.problems) == 1
+    assert "plain form" in answer.problems[0]
     assert host.active() == []
 
 

@@ -44,9 +44,10 @@ def test_kept_and_analysed_again(tmp_path: Path) -> None:
     assert plain(first) == plain(again)
     assert circle(first) == circle(again)
     shown = plain(first)
-    assert shown["period_s"] == pytest.approx(0.1, rel=0.01)
-    assert shown["link_time_s"] == pytest.approx(8 * 20_000 / 1e9, rel=0.01)
-    assert shown["intensity"] == pytest.approx(2e12 / shown["link_time_s"])
+    assert shown.period_s == pytest.approx(0.1, rel=0.01)
+    assert shown.link_time_s == pytest.approx(8 * 20_000 / 1e9, rel=0.01)
+    assert shown.link_time_s is not None
+    assert shown.intensity == pytest.approx(2e12 / shown.link_time_s)
 
 
 def test_of_several_links_none_has_a_time() -> None:

@@ -6,9 +6,9 @@ Transport runs in this process, ChildTransport in a process of its own.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from hostcc.answers.gossip import ProcessStatus
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.address import Address
 
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from hostcc.coord.net.dealers import DialFailure
     from hostcc.coord.net.transport import Link, OnMessage
     from hostcc.coord.net.transport_settings import TransportSettings
-
-
-@dataclass(frozen=True)
-class ProcessStatus:
-    """State of the process that holds the connections."""
-
-    pid: int | None
-    """None: it has ended and will be started again."""
-    restarts: int
-    """How often it was started again."""
-    reason: str | None
-    """Why it ended the last time; None: it never did."""
 
 
 class Carrier(Protocol):

@@ -19,10 +19,10 @@ from pathlib import Path
 from random import Random
 
 import hostcc
+from hostcc.answers.gossip import ProcessStatus
 from hostcc.coord.core.clock import Clock
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.address import Address
-from hostcc.coord.net.carrier import ProcessStatus
 from hostcc.coord.net.dealers import DialFailure
 from hostcc.coord.net.pipe import Pipe
 from hostcc.coord.net.pipe_messages import (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from hostcc.answers.gossip import GossipStatus, PeerStatus
 from hostcc.coord.core import codec
 from hostcc.coord.core.coordinator import Coordinator, Executor, ImmediatePlan, Planner
 from hostcc.coord.core.message import Message, Outgoing
@@ -20,11 +21,11 @@ from hostcc.coord.core.settings import Settings
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.keys.no_keys import NoKeys
 from hostcc.coord.net.address import Address, parse_numeric
-from hostcc.coord.net.carrier import CarrierFactory, ProcessStatus
+from hostcc.coord.net.carrier import CarrierFactory
 from hostcc.coord.net.seeds import Seeds, advertised
 from hostcc.coord.net.transport import Transport
 from hostcc.coord.net.transport_settings import TransportSettings
-from hostcc.coord.net.troubles import Trouble, Troubles
+from hostcc.coord.net.troubles import Troubles
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 
@@ -57,60 +58,6 @@ class ServiceSettings:
     software: str = ""
     gossip: Settings = field(default_factory=Settings)
     transport: TransportSettings = field(default_factory=TransportSettings)
-
-
-@dataclass(frozen=True)
-class PeerStatus:
-    """State of another member, for `hostcc peers`."""
-
-    name: str
-    address: str
-    """HOST:PORT that it publishes; empty: none."""
-    state: str
-    """alive, suspect or dead."""
-    link: str
-    """dialled, accepted, connecting, or none at the moment."""
-    rtt_s: float | None
-    """Average time from ping to answer, else the kernel's figure; None: never measured."""
-    version: str
-    held: str
-    """Digest of the view that it holds; empty: not reported."""
-    active: str
-    """Digest of the view whose plan it follows."""
-    heard_s: float | None
-    """Seconds since its last message to this host; None: there was none."""
-    shut_out: bool
-    """Whether it is ignored for now, because it broke the protocol."""
-
-
-@dataclass(frozen=True)
-class GossipStatus:
-    """State of the whole gossip service, for `hostcc status`."""
-
-    name: str
-    listen: str
-    insecure: bool
-    """There are no keys: whoever reaches the port can claim anything. Shown in red."""
-    key: str
-    """Fingerprint of the key in use; empty: none."""
-    members: dict[str, int]
-    """Number of other members that are alive, suspect and dead."""
-    held: str
-    """Digest of the view that this host holds."""
-    active: str
-    """Digest of the view whose plan it follows; empty: none."""
-    agreed: bool
-    """Whether all members that matter held the active view as well."""
-    missing: tuple[str, ...]
-    """Members that it waits for, or waited for in vain."""
-    troubles: tuple[Trouble, ...]
-    """Reasons why others are not reached, or not let in."""
-    dialled: int
-    accepted: int
-    process: ProcessStatus | None
-    """The separate process that holds the connections; None: the agent itself."""
-    counters: dict[str, int]
-    """Messages and bytes sent and received; what was dropped or refused, by reason."""
 
 
 class GossipService:

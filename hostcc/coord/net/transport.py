@@ -17,10 +17,10 @@ from typing import Literal
 
 import zmq
 
+from hostcc.answers.gossip import ProcessStatus
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.member_name import is_member_name
 from hostcc.coord.net.address import Address
-from hostcc.coord.net.carrier import ProcessStatus
 from hostcc.coord.net.connections import Connection
 from hostcc.coord.net.curve_auth import CurveAuthenticator
 from hostcc.coord.net.dealers import Dealers, DialFailure

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
+from hostcc.answers.gossip import Trouble
 from hostcc.coord.core.node import Node
 from hostcc.coord.keys.identity import fingerprint
 from hostcc.coord.keys.keyring import Keyring
@@ -53,17 +53,6 @@ class Reason(StrEnum):
     """The process that holds this host's connections has ended and will be started again."""
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """A reason, with whom it concerns."""
-
-    reason: Reason
-    who: str
-    """`seed NAME@HOST:PORT`, `member NAME@HOST:PORT`, the address of a refused connection, or
-    `gossip process`."""
-    text: str
-
-
 class Troubles:
     """The present troubles; logs each once when it begins and once when it ends."""
 
@@ -75,7 +64,7 @@ class Troubles:
         """Seed -> time of its failure, and the connection attempt to find out why."""
         self._answers: dict[str, tuple[float, int]] = {}
         """Seed -> time of its failure, and the errno found."""
-        self._told: set[tuple[Reason, str]] = set()
+        self._told: set[tuple[str, str]] = set()
         self._lines = TokenBucket(LINES_PER_MINUTE / 60, LINES_PER_MINUTE)
 
     def look(self, node: Node, now: float) -> None:

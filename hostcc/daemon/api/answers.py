@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hostcc.answers.flows import Flows as FlowsAnswer
+from hostcc.answers.jobs import JobRow
+from hostcc.answers.status import AgentStatus, Loop, Status
 from hostcc.daemon.api import observation
 from hostcc.daemon.api.messages import Flows
 from hostcc.daemon.enforcement import default_ca
@@ -31,8 +34,8 @@ class Facts:
     config: Path | None
     observing: str
     """Why nothing is changed on this host; empty while the agent acts."""
-    loop: Mapping[str, Any]
-    """How the agent's own loop fares."""
+    loop: Loop
+    """How long turns of the agent's own loop take, and what fails in it."""
 
 
 def status(
@@ -41,44 +44,47 @@ def status(
     history: History,
     parts: Supervisor,
     measured: Callable[[str], Iteration | None],
-) -> dict[str, Any]:
+) -> Status:
     """The agent, its parts and its jobs, in numbers; `measured`: what the meter knows of a job."""
     engine, config = host.engine, host.config
     rows = parts.status()
-    blocks = {key: next((row.pop(key) for row in rows if key in row), None) for key in BLOCKS}
-    return {
-        "schema": views.STATUS,
-        "agent": {
-            "version": facts.version,
-            "pid": os.getpid(),
-            "instance": config.agent.instance,
-            "state": "observing" if facts.observing else "active",
-            "reason": facts.observing or None,
-            "mode": str(engine.table.mode if engine else config.mltcp.mode),
-            "uptime_s": time.monotonic() - facts.started_s,
-            "config": str(facts.config) if facts.config else None,
-            "run_dir": config.agent.run_dir,
-            "cgroup_root": str(engine.table.tree.root) if engine else None,
-            "default_congestion_control": default_ca(),
-            "congestion_controls": dict(engine.backend.ca_names) if engine else {},
-            "slots": views.slots(engine.table.slots) if engine else None,
-            **views.own_usage(),
-            "loop": facts.loop,
-        },
-        **blocks,
-        "parts": rows,
-        "jobs": history.annotate(engine.job_status() if engine else [], measured),
-        "notes": views.notes(host.journal),
+    blocks: dict[str, Any] = {
+        key: next((row.pop(key) for row in rows if key in row), None) for key in BLOCKS
     }
+    cpu_s, resident_bytes = views.own_usage()
+    return Status(
+        agent=AgentStatus(
+            version=facts.version,
+            pid=os.getpid(),
+            instance=config.agent.instance,
+            state="observing" if facts.observing else "active",
+            reason=facts.observing or None,
+            mode=str(engine.table.mode if engine else config.mltcp.mode),
+            uptime_s=time.monotonic() - facts.started_s,
+            config=str(facts.config) if facts.config else None,
+            run_dir=config.agent.run_dir,
+            cgroup_root=str(engine.table.tree.root) if engine else None,
+            default_congestion_control=default_ca(),
+            congestion_controls=dict(engine.backend.ca_names) if engine else {},
+            slots=views.slots(engine.table.slots) if engine else None,
+            cpu_s=cpu_s,
+            resident_bytes=resident_bytes,
+            loop=facts.loop,
+        ),
+        **blocks,
+        parts=rows,
+        jobs=tuple(history.annotate(engine.job_status() if engine else [], measured)),
+        notes=views.notes(host.journal),
+    )
 
 
-def jobs(host: Host) -> list[dict[str, Any]]:
+def jobs(host: Host) -> list[JobRow]:
     """One row per job: what it was given and how its sockets are found."""
     engine = host.engine
     return views.configured_jobs(host.config) if engine is None else views.job_details(engine.table)
 
 
-async def flows(host: Host, request: Flows) -> dict[str, Any]:
+async def flows(host: Host, request: Flows) -> FlowsAnswer:
     """The jobs' connections."""
     if host.engine is None:
         return await asyncio.to_thread(observation.flows, host.config, request.job, request.limit)

@@ -6,26 +6,26 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.flows import FlowRow, Flows
 from hostcc.config.schema import Config, port_rules
-from hostcc.daemon.jobs.views import FLOWS, TCP_STATES, endpoint
+from hostcc.daemon.jobs.views import TCP_STATES, endpoint
 from hostcc.system.namespaces import all_pids
 
 
-def flows(config: Config, only: str | None, limit: int) -> dict[str, Any]:
+def flows(config: Config, only: str | None, limit: int) -> Flows:
     """Connections whose ports a rule names, in the form of `hostcc flows`."""
     rules, everywhere = port_rules(config), config.agent.network_namespaces == "all"
     rows = [
         row
         for folder in (_folders() if everywhere and rules else [Path("/proc/self/net")])
         for row in connections(folder, rules)
-        if only in (None, row["job"])
+        if only in (None, row.job)
     ]
-    return {"schema": FLOWS, "total": len(rows), "flows": rows[:limit]}
+    return Flows(total=len(rows), flows=rows[:limit])
 
 
-def connections(folder: Path, rules: Mapping[tuple[int, bool], str]) -> Iterator[dict[str, Any]]:
+def connections(folder: Path, rules: Mapping[tuple[int, bool], str]) -> Iterator[FlowRow]:
     """The connections of one network namespace that rules name."""
     for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         try:
@@ -39,12 +39,12 @@ def connections(folder: Path, rules: Mapping[tuple[int, bool], str]) -> Iterator
             job = rules.get((lport, False)) or rules.get((rport, True))
             state = int(fields[3], 16)
             if job and state != TCP_STATES.index("listen"):
-                yield {
-                    "job": job,
-                    "local": endpoint(family, local, lport),
-                    "remote": endpoint(family, remote, rport),
-                    "state": TCP_STATES[state] if state < len(TCP_STATES) else str(state),
-                }
+                yield FlowRow(
+                    job=job,
+                    local=endpoint(family, local, lport),
+                    remote=endpoint(family, remote, rport),
+                    state=TCP_STATES[state] if state < len(TCP_STATES) else str(state),
+                )
 
 
 def _address(text: str) -> tuple[bytes, int]:

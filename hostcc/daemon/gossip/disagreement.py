@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from hostcc.answers.gossip import Disagreement
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import RULES, Rules
-from hostcc.daemon.planning.rules import Disagreement, disagreements
+from hostcc.daemon.planning.rules import disagreements
 from hostcc.log import get_logger
 
 log = get_logger("gossip")

@@ -6,14 +6,16 @@ import asyncio
 import importlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from hostcc.answers.gossip import Gossip as GossipAnswer
+from hostcc.answers.gossip import Peers
 from hostcc.config.schema import Config
 from hostcc.coord.core.payloads import PROFILE
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.profile_store import ProfileStore
-from hostcc.daemon.jobs.views import PEERS
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError
 from hostcc.model import Difference
@@ -69,32 +71,30 @@ class Gossip:
         member = self._cluster.member
         if member is None:
             return {}
-        return {
-            "gossip": {
-                **asdict(member.status()),
-                "unpublished": self._cluster.refused(PROFILE),
-                "disagreements": [asdict(one) for one in member.differences.found],
-            }
-        }
+        shown = GossipAnswer(
+            **msgspec.structs.asdict(member.status()),
+            unpublished=self._cluster.refused(PROFILE),
+            disagreements=member.differences.found,
+        )
+        return {"gossip": shown}
 
-    def peers(self) -> dict[str, Any]:
+    def peers(self) -> Peers:
         """List all other members.  Raises HostccError while this host does not take part."""
         member = self._cluster.member
         if member is None:
             why = self.disabled_reason() or "it is not running: see `hostcc status`"
             raise HostccError(f"no gossip: {why}")
         status = member.status()
-        return {
-            "schema": PEERS,
-            "name": status.name,
-            "held": status.held,
-            "active": status.active,
-            "key": status.key,
-            "process": asdict(status.process) if status.process is not None else None,
-            "troubles": [asdict(one) for one in status.troubles],
-            "disagreements": [asdict(one) for one in member.differences.found],
-            "peers": [asdict(peer) for peer in member.peers()],
-        }
+        return Peers(
+            name=status.name,
+            held=status.held,
+            active=status.active,
+            key=status.key,
+            process=status.process,
+            troubles=status.troubles,
+            disagreements=member.differences.found,
+            peers=tuple(member.peers()),
+        )
 
     async def _take_part(self) -> Member:
         await in_thread(_load)

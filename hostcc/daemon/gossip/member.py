@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from hostcc.answers.gossip import GossipStatus, PeerStatus
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import RULES
 from hostcc.coord.net.child_transport import ChildTransport
-from hostcc.coord.net.service import GossipService, GossipStatus, PeerStatus, ServiceSettings
+from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.daemon.gossip import profile_records
 from hostcc.daemon.gossip.disagreement import ClusterDifferences
 from hostcc.daemon.planning import rules

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import msgspec
+
+from hostcc.answers.status import JobStatus, Recent
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.mltcp.backend import Records
 
@@ -43,17 +46,6 @@ class Iteration(NamedTuple):
     """That this host sends in one; None: they are not what the congestion control counts."""
 
 
-class Recent(NamedTuple):
-    """Iteration times of late, seconds; None while there are none."""
-
-    iterations: int
-    """That the figures come from."""
-    left_out: int
-    """Intervals that are no whole iteration."""
-    mean_period_s: float | None
-    p99_period_s: float | None
-
-
 class History:
     """Intervals of each job, fed with the events of the ring buffer."""
 
@@ -74,17 +66,18 @@ class History:
             del self._seen[name]
 
     def annotate(
-        self, rows: list[dict[str, Any]], measured: Callable[[str], Iteration | None]
-    ) -> list[dict[str, Any]]:
+        self, rows: Iterable[JobStatus], measured: Callable[[str], Iteration | None]
+    ) -> Iterator[JobStatus]:
         """Add to status rows: `recent` (see Recent), and `iterations_by_bytes`, how many the job
         has made by what it sent; null where its bytes of an iteration are not known."""
         for row in rows:
-            name = row["name"]
-            known = measured(name)
-            row["recent"] = recent(tuple(self._seen.get(name, ())), known)._asdict()
-            size, sent = known.bytes if known is not None else None, row["bytes_acked"]
-            row["iterations_by_bytes"] = round(sent / size) if size and sent is not None else None
-        return rows
+            known = measured(row.name)
+            size, sent = known.bytes if known is not None else None, row.bytes_acked
+            yield msgspec.structs.replace(
+                row,
+                recent=recent(tuple(self._seen.get(row.name, ())), known),
+                iterations_by_bytes=round(sent / size) if size and sent is not None else None,
+            )
 
 
 def recent(intervals: Sequence[Interval], known: Iteration | None = None) -> Recent:

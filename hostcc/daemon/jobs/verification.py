@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from hostcc.answers.host import LeftAlone
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.daemon.jobs.table import JobTable
@@ -16,15 +16,6 @@ from hostcc.model import Difference
 TCP_ESTABLISHED = 1
 FOREIGN = 2
 """HCC_FLOW_FOREIGN of bpf/intf.h: its owner or an administrator chose the control."""
-
-
-@dataclass(frozen=True)
-class LeftAlone:
-    """Connections of a job that run what somebody else chose for them."""
-
-    job: str
-    congestion_control: str
-    connections: int
 
 
 def differences(table: JobTable, backend: MltcpBackend) -> list[Difference]:

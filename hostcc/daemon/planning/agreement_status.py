@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hostcc.answers.gossip import Disagreement
 from hostcc.model import PathTable, Plan
 
 if TYPE_CHECKING:
-    from hostcc.daemon.planning.rules import Disagreement
     from hostcc.schedule.plan import Solution
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from operator import is_not
 from typing import Any
 
 import msgspec
 
-from hostcc.daemon.jobs import views
+from hostcc.answers.plan import Explanation, PlanAnswer, PlannedJob, PlanState, PlanStatus
 from hostcc.daemon.planning import levels
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.planning.plan_store import PlanStore
@@ -72,60 +71,64 @@ class Planning:
     def view(self) -> Mapping[str, Any]:
         """Show how the plan stands, and what it says of this host's jobs."""
         made = self._plans.current()
-        return {"plan": {**self._state(), "jobs": self._jobs(made)}}
+        state = msgspec.structs.asdict(self._state())
+        return {"plan": PlanStatus(**state, jobs=tuple(self._jobs(made)))}
 
-    def answer(self, explain: str | None) -> dict[str, Any]:
+    def answer(self, explain: str | None) -> PlanAnswer:
         """Answer `hostcc plan`.  Raises HostccError for a job that is in no plan."""
         made = self._plans.current()
-        shown = msgspec.to_builtins(made.plan if made is not None else Plan(""))
-        answer = {"schema": views.PLAN, **shown, "state": self._state(), "explanation": None}
-        if explain is not None:
-            answer["explanation"] = self._explain(made, explain)
-        return answer
+        plan = made.plan if made is not None else Plan("")
+        return PlanAnswer(
+            digest=plan.digest,
+            jobs=plan.jobs,
+            flows=plan.flows,
+            reason=plan.reason,
+            state=self._state(),
+            explanation=self._explain(made, explain) if explain is not None else None,
+        )
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> PlanState:
         standing, now, of = self._plans.agreement(), self._clock(), self._plans.followed
         there = of.made is not None
-        return {
-            "follows": of.digest if there else None,
-            "reason": self.disabled_reason() or of.why or None,
-            "held": standing.held if standing is not None else None,
-            "active": standing.active if standing is not None else None,
-            "agreed": standing.agreed if standing is not None else None,
-            "alone": standing.alone if standing is not None else None,
-            "missing": list(standing.missing) if standing is not None else [],
-            "disagreements": [asdict(one) for one in standing.disagreements] if standing else [],
-            "number": standing.number if standing is not None else 0,
-            "age_s": now - of.current if there else None,
-            "in_force_s": now - of.since if there else None,
-        }
+        return PlanState(
+            follows=of.digest if there else None,
+            reason=self.disabled_reason() or of.why or None,
+            held=standing.held if standing is not None else None,
+            active=standing.active if standing is not None else None,
+            agreed=standing.agreed if standing is not None else None,
+            alone=standing.alone if standing is not None else None,
+            missing=standing.missing if standing is not None else (),
+            disagreements=standing.disagreements if standing is not None else (),
+            number=standing.number if standing is not None else 0,
+            age_s=now - of.current if there else None,
+            in_force_s=now - of.since if there else None,
+        )
 
-    def _jobs(self, made: PlanResult | None) -> list[dict[str, Any]]:
+    def _jobs(self, made: PlanResult | None) -> list[PlannedJob]:
         engine, config = self._host.engine, self._host.config
         if made is None or engine is None:
             return []
         dscp = levels.marks(made, levels.table(config.plan, config.marking))
         table = engine.table
         return [
-            {
-                "name": one.job,
-                "rank": one.rank,
-                "level": one.level,
-                "dscp": dscp.get(one.job) if config.marking.enabled else None,
-                "weight": params.weight,
-                "factor": made.factors.get(one.job, 1.0),
-            }
+            PlannedJob(
+                name=one.job,
+                rank=one.rank,
+                level=one.level,
+                dscp=dscp.get(one.job) if config.marking.enabled else None,
+                weight=params.weight,
+                factor=made.factors.get(one.job, 1.0),
+            )
             for one in made.plan.jobs
             if one.job in table.jobs and (params := table.jobs[one.job].params) is not None
         ]
 
-    def _explain(self, made: PlanResult | None, job: str) -> dict[str, Any]:
+    def _explain(self, made: PlanResult | None, job: str) -> Explanation:
         from hostcc.schedule.explain import explain
 
         if made is None:
             raise HostccError(f"no plan: {self.disabled_reason() or self._plans.followed.why}")
-        shown: dict[str, Any] = msgspec.to_builtins(explain(made.solution, job))
-        return shown
+        return explain(made.solution, job)
 
     def _give_back(self, made: PlanResult | None) -> None:
         of = self._plans.followed

@@ -6,10 +6,10 @@ Each member publishes its own.  Members that differ cannot agree, so their diffe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
+from hostcc.answers.gossip import Disagreement, OtherOptions
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import Rules
 from hostcc.schedule.revision import REVISION
@@ -21,27 +21,6 @@ SCHEDULER = "scheduler"
 MAX_MEMBERS_SHOWN = 8
 MAX_OPTIONS_SHOWN = 16
 """Bounds, because other members choose what they publish."""
-
-
-@dataclass(frozen=True)
-class OtherOptions:
-    """A value that other members have in place of this host's."""
-
-    value: str
-    members: tuple[str, ...]
-    """The first of them by name."""
-    count: int
-    """Of all members with this value."""
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """An option that plans depend on and that is not the same on all members."""
-
-    option: str
-    """`plan.KEY`, or SCHEDULER."""
-    here: str
-    there: tuple[OtherOptions, ...]
 
 
 def rules(config: PlanConfig, revision: int = REVISION) -> Rules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hostcc.daemon.api.metrics import JOB_LABEL
+from hostcc.answers.fields import JOB_LABEL
 from hostcc.daemon.profiling.profiles import JobKnowledge
 
 FAMILIES = {

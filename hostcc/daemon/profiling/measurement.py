@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import asdict
 
+from hostcc.answers.jobs import DetailedJob, JobRow, Profile, RecordedSeries
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.jobs.history import Iteration
-from hostcc.daemon.jobs.views import PROFILE
 from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.discovery import Discovery
 from hostcc.daemon.profiling.gauges import gauges
@@ -100,32 +101,29 @@ class Measurement:
         """Export what was measured as metrics; `core`: module prometheus_client.core."""
         return gauges(core, self.traffic.all_known())
 
-    def details(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def details(self, rows: Sequence[JobRow]) -> list[DetailedJob]:
         """Add to rows of jobs what was measured of each, and rows for jobs that have none."""
         live = {job.name: job for job in self.jobs()}
-        listed = {row["name"] for row in rows}
+        listed = {row.name for row in rows}
         more = [_row(job) for name, job in live.items() if name not in listed]
         return [
-            {**row, **self._detail(row["name"], live.get(row["name"]))} for row in [*rows, *more]
+            DetailedJob(**asdict(row), **self._detail(row.name, live.get(row.name)))
+            for row in [*rows, *more]
         ]
 
-    def profile(self, name: str, series: bool) -> dict[str, Any]:
+    def profile(self, name: str, series: bool) -> Profile:
         """Answer what is known of one job; with `series` also the bins that it comes from."""
         job = next((job for job in self.jobs() if job.name == name), None)
         if job is None:
             raise NoJobError(f"no job {name} on this host")
-        detail = self._detail(name, job)
         known = self.traffic.known(name)
-        answer = {
-            "schema": PROFILE,
-            "job": name,
-            **detail,
-            "circle": circle(known.measured) if known else None,
-            "recording": None,
-        }
-        if series and known is not None and known.track.watch is not None:
-            answer["recording"] = self._recording(known)
-        return answer
+        is_kept = known is not None and known.track.watch is not None
+        return Profile(
+            job=name,
+            **self._detail(name, job),
+            circle=circle(known.measured) if known else None,
+            recording=self._recording(known) if series and known and is_kept else None,
+        )
 
     def _detail(self, name: str, job: LiveJob | None) -> dict[str, Any]:
         known = self.traffic.known(name)
@@ -147,35 +145,35 @@ class Measurement:
             return f"{name} was seen to exchange over loopback only, which uses no link"
         return f"no traffic of {name} was seen yet"
 
-    def _recording(self, known: JobKnowledge) -> dict[str, Any]:
+    def _recording(self, known: JobKnowledge) -> RecordedSeries:
         of = known.track.history()
         busy = activity(known.facts.intervals)
-        return {
-            "bin_ns": of.bin_ns,
-            "start_ns": of.start_ns,
-            "tx": _packed(of.tx.astype("<i8")),
-            "rx": _packed(of.rx.astype("<i8")),
-            "links": {one.name: one.bits_per_s for one in known.measured.links if one.bits_per_s},
-            "flop": known.work.flop,
-            "busy_start_s": _packed(busy.start_s.astype("<f8")),
-            "busy_end_s": _packed(busy.end_s.astype("<f8")),
-            "busy": _packed(busy.busy.astype("<f8")),
-        }
+        return RecordedSeries(
+            bin_ns=of.bin_ns,
+            start_ns=of.start_ns,
+            tx=_packed(of.tx.astype("<i8")),
+            rx=_packed(of.rx.astype("<i8")),
+            links={one.name: one.bits_per_s for one in known.measured.links if one.bits_per_s},
+            flop=known.work.flop,
+            busy_start_s=_packed(busy.start_s.astype("<f8")),
+            busy_end_s=_packed(busy.end_s.astype("<f8")),
+            busy=_packed(busy.busy.astype("<f8")),
+        )
 
     def _facts(self, name: str) -> JobFacts:
         return JobFacts(self.gpus.intervals(name), self.gpus.why, self.marking.boundaries(name))
 
 
-def _row(job: LiveJob) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "slot": None,
-        "cgroup": str(job.groups[0]) if job.groups else None,
-        "pids": [],
-        "local_ports": [],
-        "remote_ports": [],
-        "parameters": None,
-    }
+def _row(job: LiveJob) -> JobRow:
+    return JobRow(
+        name=job.name,
+        slot=None,
+        cgroup=str(job.groups[0]) if job.groups else None,
+        pids=[],
+        local_ports=[],
+        remote_ports=[],
+        parameters=None,
+    )
 
 
 def _packed(values: npt.NDArray[np.generic]) -> str:

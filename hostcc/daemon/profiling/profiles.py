@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from msgspec.structs import asdict
+from msgspec.structs import replace as replaced
+
+from hostcc.answers.jobs import ProfileFigures
 from hostcc.daemon.profiling.guess import Guess, guess
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.routes import Route, used
@@ -154,25 +157,25 @@ def slowdown(of: JobKnowledge) -> float:
     return max(1.0, mean / alone) if mean and alone else 1.0
 
 
-def summary(of: JobKnowledge) -> dict[str, Any]:
-    """Return the profile as `hostcc jobs --detail --json` shows it (docs/control.md)."""
-    shown = plain(of.measured)
-    for link in shown["links"]:
-        ways = of.facts.ways.values()
-        link["nominal"] = any(way.nominal for way in ways if way.link == link["name"])
+def summary(of: JobKnowledge) -> ProfileFigures:
+    """Return the profile as `hostcc jobs --detail --json` shows it (docs/answers.md)."""
+    nominal = {way.link for way in of.facts.ways.values() if way.nominal}
+    shown = asdict(plain(of.measured))
+    links = [replaced(one, nominal=one.name in nominal) for one in shown.pop("links")]
     watch = of.track.watch
-    return {
+    return ProfileFigures(
         **shown,
-        "bytes_to": dict(sorted(_bytes_to(of, of.measured.tx_bytes or 0.0), key=lambda p: -p[1])),
-        "flop_source": str(of.work.source),
-        "flop_reason": of.work.why or None,
-        "gpus": list(of.work.gpus),
-        "slowdown": slowdown(of),
-        "marks": len(of.facts.boundaries_s),
-        "changes": watch.changes if watch else 0,
-        "total_tx_bytes": of.track.total[0],
-        "total_rx_bytes": of.track.total[1],
-    }
+        links=links,
+        bytes_to=dict(sorted(_bytes_to(of, of.measured.tx_bytes or 0.0), key=lambda p: -p[1])),
+        flop_source=str(of.work.source),
+        flop_reason=of.work.why or None,
+        gpus=list(of.work.gpus),
+        slowdown=slowdown(of),
+        marks=len(of.facts.boundaries_s),
+        changes=watch.changes if watch else 0,
+        total_tx_bytes=of.track.total[0],
+        total_rx_bytes=of.track.total[1],
+    )
 
 
 def _bytes_to(of: JobKnowledge, sent: float) -> tuple[tuple[str, float], ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
+import msgspec
+
+from hostcc.answers.flows import FlowRow
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.daemon.jobs.sockets import copies
@@ -24,14 +26,14 @@ Wire = Callable[[FlowKey], tuple[str, int]]
 
 
 def described(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[FlowRow],
     wire: Wire,
     name: str,
     plan: Plan | None,
     dscp: Mapping[Ends, int],
     *,
     by_label: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[FlowRow]:
     """Add path, source port on the wire and mark to rows of `hostcc.flows/1`.  Pure.
 
     `name`: of this host in the plan that holds; `dscp`: of connections, by their ends;
@@ -48,24 +50,23 @@ def described(
         label = port if by_label and ":" in key.src and port != key.sport else None
         planned = paths.get(flow_id(key), "")
         found.append(
-            {
-                **row,
-                "protocol": "tcp",
-                "path": path or None,
-                "planned_path": planned or None,
-                "path_is": (WANTED if path == planned else FOUND) if path else None,
-                "wire_port": key.sport if label else port,
-                "flow_label": label,
-                "dscp": dscp.get((key.src, key.sport, key.dst, key.dport)),
-                "level": levels.get(row["job"]),
-            }
+            msgspec.structs.replace(
+                row,
+                path=path or None,
+                planned_path=planned or None,
+                path_is=(WANTED if path == planned else FOUND) if path else None,
+                wire_port=key.sport if label else port,
+                flow_label=label,
+                dscp=dscp.get((key.src, key.sport, key.dst, key.dport)),
+                level=levels.get(row.job),
+            )
         )
     return found
 
 
-def key_of(row: Mapping[str, Any]) -> FlowKey:
+def key_of(row: FlowRow) -> FlowKey:
     """Return the 5-tuple of a row, in the direction that this host sends in."""
-    (src, sport), (dst, dport) = _end(row["local"]), _end(row["remote"])
+    (src, sport), (dst, dport) = _end(row.local), _end(row.remote)
     return FlowKey(src, dst, sport, dport)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
+from hostcc.answers.status import Destination, LargeFlow, Routing
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.profile_store import ProfileStore
@@ -56,31 +56,31 @@ class SteeringParts:
         """Return the parts in the order in which they start."""
         return [self.listening, self.finding, self.steer]
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Routing:
         """Return paths by destination and flows, for status."""
         now, picture = time.monotonic(), self.picture
         steps = self.steer.states()
-        return {
-            "destinations": [
+        return Routing(
+            destinations=tuple(
                 _destination(one, now) for one in [*picture.known.values()][:MAX_SHOWN]
-            ],
-            "flows": [
-                {
-                    "id": flow_id(key),
-                    "job": one.connection.job,
-                    "local": _end(key.src, key.sport),
-                    "remote": _end(key.dst, key.dport),
-                    "host": one.host,
-                    "bytes_per_iteration": one.bytes,
-                    "path": picture.path_of(key) or None,
-                    "wire_port": picture.wire_ports.get(key, key.sport),
-                    "state": steps[key].state if key in steps else "ecmp",
-                    "reason": (steps[key].why if key in steps else self.steer.disabled_reason())
+            ),
+            flows=tuple(
+                LargeFlow(
+                    id=flow_id(key),
+                    job=one.connection.job,
+                    local=_end(key.src, key.sport),
+                    remote=_end(key.dst, key.dport),
+                    host=one.host,
+                    bytes_per_iteration=one.bytes,
+                    path=picture.path_of(key) or None,
+                    wire_port=picture.wire_ports.get(key, key.sport),
+                    state=steps[key].state if key in steps else "ecmp",
+                    reason=(steps[key].why if key in steps else self.steer.disabled_reason())
                     or None,
-                }
+                )
                 for key, one in sorted(picture.elephants.items())[:MAX_SHOWN]
-            ],
-        }
+            ),
+        )
 
     def wire(self, key: FlowKey) -> tuple[str, int]:
         """Return (path, source port on the wire) of a connection; ("", its own) if unknown."""
@@ -94,18 +94,18 @@ def planned(config: PathsConfig) -> list[Change]:
     return planned_changes(config, [nic.name for nic in nics(config.devices)])
 
 
-def _destination(known: TargetPaths, now: float) -> Mapping[str, Any]:
+def _destination(known: TargetPaths, now: float) -> Destination:
     paths = known.table.paths if known.table is not None else ()
-    return {
-        "src": known.target.src,
-        "dst": known.target.dst,
-        "dst_port": known.target.dst_port,
-        "paths": len(paths),
-        "ports": sum(len(path.ports) for path in paths),
-        "confidence": known.confidence,
-        "age_s": None if known.at is None else now - known.at,
-        "reason": known.why or None,
-    }
+    return Destination(
+        src=known.target.src,
+        dst=known.target.dst,
+        dst_port=known.target.dst_port,
+        paths=len(paths),
+        ports=sum(len(path.ports) for path in paths),
+        confidence=known.confidence,
+        age_s=None if known.at is None else now - known.at,
+        reason=known.why or None,
+    )
 
 
 def _end(address: str, port: int) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hostcc.answers.status import Routing
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.coord.core.payloads import (
@@ -68,7 +69,7 @@ class SurveyTask:
         cluster: Cluster,
         picture: SteeringState,
         profiles: Profiles,
-        shown: Callable[[], Mapping[str, Any]],
+        shown: Callable[[], Routing],
         make_explorer: Callable[[PathsConfig], Explorer],
         more: Callable[[], RdmaFlows] = RdmaFlows,
     ) -> None:

@@ -16,9 +16,9 @@ from random import Random
 
 import pytest
 
+from hostcc.answers.gossip import ProcessStatus
 from hostcc.coord.net import child_transport, pipe, sandbox
 from hostcc.coord.net.address import Address
-from hostcc.coord.net.carrier import ProcessStatus
 from hostcc.coord.net.child_transport import ChildTransport
 from hostcc.coord.net.pipe import Pipe
 from hostcc.coord.net.pipe_messages import ENCODER, REPORTS, PeerMessage

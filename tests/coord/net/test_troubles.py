@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.answers.gossip import Trouble
 from hostcc.coord.keys import files
 from hostcc.coord.keys.identity import HostKeys
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.connect_attempt import ConnectAttempt, errno_text
 from hostcc.coord.net.service import GossipService, ServiceSettings
-from hostcc.coord.net.troubles import Reason, Trouble
+from hostcc.coord.net.troubles import Reason
 from hostcc.daemon.api.metrics import TROUBLES
 from tests.coord.members import LOOPBACK, TIMEOUT_S, make_keys, until
 from tests.coord.net.test_service import running

@@ -18,17 +18,23 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from hostcc.answers.gossip import (
+    Disagreement,
+    GossipStatus,
+    OtherOptions,
+    PeerStatus,
+    ProcessStatus,
+    Trouble,
+)
+from hostcc.answers.host import LeftAlone
+from hostcc.answers.status import Status
 from hostcc.config.sections.job import JobConfig
-from hostcc.coord.net.carrier import ProcessStatus
-from hostcc.coord.net.service import GossipStatus, PeerStatus
-from hostcc.coord.net.troubles import Reason, Trouble
+from hostcc.coord.net.troubles import Reason
 from hostcc.daemon import preflight
 from hostcc.daemon.api.metrics import MetricsServer
 from hostcc.daemon.enforcement import default_ca
 from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.jobs import views
-from hostcc.daemon.jobs.verification import LeftAlone
-from hostcc.daemon.planning.rules import Disagreement, OtherOptions
 from hostcc.daemon.profiling.profiles import summary
 from hostcc.foreign import encoded
 from hostcc.model import Difference
@@ -148,16 +154,11 @@ def _of_agents(add: Callable[..., None]) -> None:
 
 
 def _of_gossip(add: Callable[..., None]) -> None:
-    part = Gossip(cast("Any", None), list, set)
-    part._member = cast(
-        "Any",
-        SimpleNamespace(
-            status=lambda: GOSSIP,
-            peers=lambda: [PEER],
-            unpublished={"j": "too much"},
-            unlike=SimpleNamespace(found=(UNLIKE,)),
-        ),
+    member = SimpleNamespace(
+        status=lambda: GOSSIP, peers=lambda: [PEER], differences=SimpleNamespace(found=(UNLIKE,))
     )
+    cluster = SimpleNamespace(member=member, refused=lambda _: {"j": "too much"})
+    part = Gossip(cast("Any", None), cast("Any", cluster), cast("Any", None))
     add("gossip", part.view())
     add("peers", part.peers())
 
@@ -173,7 +174,7 @@ def _of_plans(add: Callable[..., None]) -> None:
         add("plan, none", world.part.view())
 
 
-def status() -> dict[str, Any]:
+def status() -> Status:
     """A status in which everything is."""
     kept = {row["name"]: row["answer"] for row in map(json.loads, ANSWERS.read_text().splitlines())}
     agent = {
@@ -188,11 +189,18 @@ def status() -> dict[str, Any]:
         for name, answer in (("a", "status"), ("b", "status, mode off"))
         for row in kept[answer]["jobs"]
     ]
-    flow = {"id": "f", "job": "a", "local": "l:1", "remote": "r:2", "host": "h", "path": None}
+    flow: dict[str, Any] = {
+        "id": "f",
+        "job": "a",
+        "local": "l:1",
+        "remote": "r:2",
+        "host": "h",
+        "path": None,
+    }
     flow |= {"bytes_per_iteration": 5.0, "wire_port": 1, "state": "ecmp", "reason": None}
     target = {"src": "s", "dst": "d", "dst_port": 4, "paths": 2, "ports": 9, "confidence": 0.5}
     steering = {"moved": 1, "fell_back": 2, "refused": 3}
-    return {
+    found = {
         **kept["status"],
         "agent": agent,
         "jobs": jobs,
@@ -210,6 +218,7 @@ def status() -> dict[str, Any]:
              "strays": {"resets": 1, "syns": 2, "over": 3}},
         ],
     }  # fmt: skip
+    return msgspec.convert(found, Status)
 
 
 def metrics() -> str:

@@ -4,27 +4,53 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from hostcc.answers.status import Status
 from hostcc.daemon.api.metrics import MetricsServer
 
 pytestmark = pytest.mark.unit
 
 LOOP = {"longest_stall_s": 0.5, "longest_busy_s": None, "failing": {"sweep": "x"}, "failures": 7}
-AGENT = {"state": "active", "cpu_s": 1.0, "resident_bytes": 1, "loop": LOOP}
-JOB = {"name": "a", "rank": 0, "level": 2, "dscp": None, "factor": 2.0}
+AGENT = {
+    "version": "0.1.0",
+    "pid": 7,
+    "instance": "host",
+    "state": "active",
+    "reason": None,
+    "mode": "mltcp",
+    "uptime_s": 2.0,
+    "default_congestion_control": "bbr",
+    "cpu_s": 1.0,
+    "resident_bytes": 1,
+    "loop": LOOP,
+}
+JOB = {"name": "a", "rank": 0, "level": 2, "dscp": None, "weight": 2.0, "factor": 2.0}
+PLAN: dict[str, Any] = {
+    "follows": "d",
+    "reason": None,
+    "held": "d",
+    "active": "d",
+    "agreed": True,
+    "alone": False,
+    "missing": [],
+    "number": 3,
+    "age_s": 0.5,
+    "in_force_s": 0.5,
+    "jobs": [JOB],
+}
+STATUS: dict[str, Any] = {"agent": AGENT, "jobs": [], "notes": []}
 
 
-def page(plan: dict[str, Any] | None, gossip: dict[str, Any] | None = None) -> str:
-    status: dict[str, Any] = {"agent": AGENT, "jobs": [], "parts": [], "plan": plan}
-    status["gossip"] = gossip
+def page(**blocks: Any) -> str:
+    status = msgspec.convert({**STATUS, **blocks}, Status)
     body: bytes = MetricsServer("127.0.0.1:0", lambda: status)._response()
     return body.decode()
 
 
 def test_a_plan_that_holds() -> None:
-    plan = {"follows": "d", "agreed": True, "number": 3, "age_s": 0.5, "jobs": [JOB]}
-    text = page(plan)
+    text = page(plan=PLAN)
     for line in (
         "hostcc_plan_followed 1.0",
         "hostcc_plan_agreed 1.0",
@@ -38,14 +64,15 @@ def test_a_plan_that_holds() -> None:
 
 
 def test_none_holds_or_plans_are_off() -> None:
-    plan: dict[str, Any] = {"follows": None, "agreed": None, "number": 0, "age_s": None, "jobs": []}
-    assert "hostcc_plan_followed 0.0" in page(plan)
-    assert "hostcc_plan_age_seconds" not in page(plan)
-    assert "hostcc_plan" not in page(None)
+    none: dict[str, Any] = {"follows": None, "agreed": None, "number": 0, "age_s": None, "jobs": []}
+    plan = {**PLAN, **none}
+    assert "hostcc_plan_followed 0.0" in page(plan=plan)
+    assert "hostcc_plan_age_seconds" not in page(plan=plan)
+    assert "hostcc_plan" not in page()
 
 
 def test_how_the_loop_fares() -> None:
-    text = page(None)
+    text = page()
     for line in (
         "hostcc_agent_loop_longest_stall_seconds 0.5",
         "hostcc_agent_failing 1.0",
@@ -58,12 +85,20 @@ def test_how_the_loop_fares() -> None:
 def test_members_and_what_stands_between_them() -> None:
     there = [{"value": str(count), "members": ["b"], "count": count} for count in (1, 2)]
     gossip = {
+        "name": "a",
+        "listen": "0.0.0.0:7471",
+        "insecure": False,
+        "held": "",
+        "active": "",
+        "agreed": False,
+        "missing": [],
+        "unpublished": {},
         "members": {"alive": 3},
         "troubles": [{"reason": "unreachable", "who": "seed b@10.0.0.2:7471", "text": ""}],
         "disagreements": [{"option": "plan.levels", "here": "4", "there": there}],
         "process": {"pid": None, "restarts": 3, "reason": "was ended by SIGABRT"},
     }
-    text = page(None, gossip)
+    text = page(gossip=gossip)
     for line in (
         'hostcc_gossip_members{state="alive"} 3.0',
         'hostcc_gossip_members{state="dead"} 0.0',
@@ -74,15 +109,16 @@ def test_members_and_what_stands_between_them() -> None:
         "hostcc_gossip_process_restarts_total 3.0",
     ):
         assert line in text
-    assert "hostcc_gossip" not in page(None)
+    assert "hostcc_gossip" not in page()
 
 
 def test_what_is_taken_and_refused() -> None:
     slots = {"total": 10, "used": 7, "root": 2, "per_uid": 64, "for_root": 128}
-    parts = [{"name": "discovery", "claims_refused": 5}, {"name": "marks", "over_quota": 3}]
-    status = {"agent": {**AGENT, "slots": slots}, "jobs": [], "parts": parts}
-    body: bytes = MetricsServer("127.0.0.1:0", lambda: status)._response()
-    text = body.decode()
+    parts = [
+        {"name": "discovery", "state": "running", "claims_refused": 5},
+        {"name": "marks", "state": "running", "over_quota": 3},
+    ]
+    text = page(agent={**AGENT, "slots": slots}, parts=parts)
     for line in (
         'hostcc_agent_slots{who="root"} 2.0',
         'hostcc_agent_slots{who="others"} 5.0',
@@ -91,4 +127,4 @@ def test_what_is_taken_and_refused() -> None:
         "hostcc_marks_over_quota_total 3.0",
     ):
         assert line in text
-    assert "hostcc_agent_slots" not in page(None)
+    assert "hostcc_agent_slots" not in page()

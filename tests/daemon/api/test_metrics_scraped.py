@@ -12,13 +12,15 @@ import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
-from hostcc.daemon.api.metrics import JOB_COUNTERS, JOB_GAUGES, MetricsServer
+from hostcc.answers.status import Status
+from hostcc.daemon.api.metrics import MetricsServer
 from hostcc.daemon.profiling.gauges import gauges
-from tests.daemon.api.test_metrics import AGENT, JOB
+from tests.daemon.api.test_metrics import AGENT, PLAN
+from tests.daemon.jobs.test_history import ROW
 from tests.daemon.profiling.test_gauges import profiled
 
 PROMETHEUS = Path(sys.prefix) / "bin" / "prometheus"
@@ -31,12 +33,15 @@ pytestmark = [
     pytest.mark.slow,
 ]
 
-STATUS: dict[str, Any] = {
-    "agent": AGENT,
-    "jobs": [{"name": "a", **dict.fromkeys((*JOB_GAUGES, *JOB_COUNTERS), 1.0)}],
-    "parts": [],
-    "plan": {"follows": "d", "agreed": True, "number": 3, "age_s": 0.5, "jobs": [JOB]},
-}
+STATUS = msgspec.convert(
+    {
+        "agent": AGENT,
+        "jobs": [msgspec.to_builtins(msgspec.structs.replace(ROW, flows=1, period_s=1.0))],
+        "plan": PLAN,
+        "notes": [],
+    },
+    Status,
+)
 CONFIG = """
 scrape_configs:
   - job_name: hosts

@@ -28,7 +28,7 @@ def test_connections_that_rules_name(tmp_path: Path) -> None:
     (tmp_path / "tcp6").write_text(TCP6)
     rules = {(0x1F90, False): "a", (5001, True): "b"}
     rows = list(observation.connections(tmp_path, rules))
-    assert [(r["job"], r["local"], r["remote"], r["state"]) for r in rows] == [
+    assert [(r.job, r.local, r.remote, r.state) for r in rows] == [
         ("a", "198.18.0.1:8080", "198.18.0.2:50000", "established"),
         ("b", "198.18.0.1:8081", "198.18.0.2:5001", "time-wait"),
         ("a", "[fd00::1]:8080", "[fd00::2]:1", "close-wait"),
@@ -41,6 +41,6 @@ def test_a_live_connection() -> None:
         config = Config(agent=AgentConfig(), job=(JobConfig(name="a", remote_ports=(port,)),))
         with socket.create_connection(("127.0.0.1", port)):
             answer = observation.flows(config, None, 10)
-            assert [flow["remote"] for flow in answer["flows"]] == [f"127.0.0.1:{port}"]
-            assert observation.flows(config, "other", 10)["total"] == 0
-            assert observation.flows(Config(), None, 10)["total"] == 0
+            assert [flow.remote for flow in answer.flows] == [f"127.0.0.1:{port}"]
+            assert observation.flows(config, "other", 10).total == 0
+            assert observation.flows(Config(), None, 10).total == 0

@@ -125,7 +125,7 @@ def test_rolled_back_in_its_namespace(
     there.do(partial(make, kind, run_dir))
     assert there.do(partial(is_there, kind))
     answer = there.do(partial(rollback.offline, run_dir))
-    assert (answer["problems"], answer["gone"], len(answer["undone"])) == ([], [], 1)
+    assert (answer.problems, answer.gone, len(answer.undone)) == ([], [], 1)
     assert not there.do(partial(is_there, kind))
     assert in_force(run_dir) == []
 
@@ -138,7 +138,7 @@ def test_rolled_back_from_another_one(
     there.do(partial(make, kind, run_dir))
     answer = here.do(partial(rollback.offline, run_dir))
     assert not there.do(partial(is_there, kind))
-    assert (answer["problems"], answer["gone"], len(answer["undone"])) == ([], [], 1)
+    assert (answer.problems, answer.gone, len(answer.undone)) == ([], [], 1)
     assert in_force(run_dir) == []
 
 
@@ -148,10 +148,10 @@ def test_its_namespace_is_gone(kind: str, run_dir: Path, made: Callable[[], Name
     there.do(partial(make, kind, run_dir))
     there.remove()
     answer = here.do(partial(rollback.offline, run_dir))
-    assert (answer["problems"], answer["undone"], len(answer["gone"])) == ([], [], 1)
+    assert (answer.problems, answer.undone, len(answer.gone)) == ([], [], 1)
     assert in_force(run_dir) == []
     again = here.do(partial(rollback.offline, run_dir))
-    assert (again["problems"], again["undone"], again["gone"]) == ([], [], [])
+    assert (again.problems, again.undone, again.gone) == ([], [], [])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -175,7 +175,7 @@ def test_its_namespace_is_not_seen(kind: str, run_dir: Path, made: Callable[[], 
         held = Path(f"/proc/{holder.pid}/ns/net")
         assert in_netns(held, partial(is_there, kind))
         assert len(in_force(run_dir)) == 1
-        assert in_netns(held, partial(rollback.offline, run_dir))["problems"] == []
+        assert in_netns(held, partial(rollback.offline, run_dir)).problems == []
         assert not in_netns(held, partial(is_there, kind))
         assert in_force(run_dir) == []
     finally:
@@ -193,7 +193,7 @@ def test_a_number_that_is_used_again_is_another_namespace(
     cookie = there.do(places.cookie)
     assert cookie
     book.write_text(book.read_text().replace(f'"cookie":{cookie}', f'"cookie":{cookie + 1000000}'))
-    assert len(there.do(partial(rollback.offline, run_dir))["gone"]) == 1
+    assert len(there.do(partial(rollback.offline, run_dir)).gone) == 1
     assert there.do(partial(is_there, paths.PORTS))
 
 
@@ -207,10 +207,10 @@ def test_records_without_a_namespace(run_dir: Path, made: Callable[[], Namespace
         line.pop("place", None)
     book.write_text("".join(json.dumps(line) + "\n" for line in lines))
     answer = here.do(partial(rollback.offline, run_dir))
-    assert answer["undone"] == []
-    assert "nothing says where they are" in answer["problems"][0]
+    assert answer.undone == []
+    assert "nothing says where they are" in answer.problems[0]
     assert there.do(partial(is_there, egress.QUEUES))
-    assert there.do(partial(rollback.offline, run_dir))["problems"] == []
+    assert there.do(partial(rollback.offline, run_dir)).problems == []
     assert not there.do(partial(is_there, egress.QUEUES))
 
 
@@ -241,7 +241,7 @@ def test_counters_of_rdma_ports(
     for runs_in, where in ((there, there.path.stat().st_ino), (here, there.path.stat().st_ino)):
         there.do(bind)
         answer = runs_in.do(partial(rollback.offline, run_dir))
-        assert (answer["problems"], answer["undone"]) == ([], ["rdma-counters:mlx5_0/1"])
+        assert (answer.problems, answer.undone) == ([], ["rdma-counters:mlx5_0/1"])
         assert seen.read_text().splitlines()[-2:] == [
             f"net:[{where}]",
             "statistic qp set link mlx5_0/1 auto off",
@@ -249,7 +249,7 @@ def test_counters_of_rdma_ports(
     there.do(bind)
     there.remove()
     answer = here.do(partial(rollback.offline, run_dir))
-    assert (answer["problems"], answer["undone"]) == ([], ["rdma-counters:mlx5_0/1"])
+    assert (answer.problems, answer.undone) == ([], ["rdma-counters:mlx5_0/1"])
     assert seen.read_text().splitlines()[-2] == f"net:[{first}]"
     assert in_force(run_dir) == []
 
@@ -282,23 +282,23 @@ def test_rate_parameters_of_a_nic(
         assert knob.read_text() == "100\n"
 
     there.do(set_rate)
-    assert there.do(partial(rollback.offline, run_dir))["problems"] == []
+    assert there.do(partial(rollback.offline, run_dir)).problems == []
     assert knob.read_text() == "125\n"
     there.do(set_rate)
     shown[0] = away
     monkeypatch.setattr(places, "DEVICES", away)
     answer = here.do(partial(rollback.offline, run_dir))
-    assert answer["undone"] == []
-    assert "run hostcc rollback in network namespace" in answer["problems"][0]
+    assert answer.undone == []
+    assert "run hostcc rollback in network namespace" in answer.problems[0]
     assert knob.read_text() == "100\n"
     shown[0] = tmp_path / "sys"
-    assert there.do(partial(rollback.offline, run_dir))["problems"] == []
+    assert there.do(partial(rollback.offline, run_dir)).problems == []
     assert knob.read_text() == "125\n"
     there.do(set_rate)
     there.remove()
     shown[0] = away
     monkeypatch.setattr(places, "DEVICES", away)
-    assert here.do(partial(rollback.offline, run_dir))["problems"] == []
+    assert here.do(partial(rollback.offline, run_dir)).problems == []
     assert in_force(run_dir) == []
 
 
@@ -330,14 +330,14 @@ def test_cgroups_that_are_not_seen_are_not_undone(run_dir: Path, cgroup: Path) -
     assert (base / "a").is_dir()
     assert len(in_force(run_dir)) == 2
     answer = rollback.offline(run_dir)
-    assert answer["problems"] == []
+    assert answer.problems == []
     assert not base.exists()
     assert in_force(run_dir) == []
     begun(run_dir, kinds.job_group("a", base / "a", {}, "its directory is gone"))
     base.mkdir()
     begun(run_dir, kinds.job_group("b", base / "b", {}, "its directory is gone"))
     base.rmdir()
-    assert rollback.offline(run_dir)["problems"] == []
+    assert rollback.offline(run_dir).problems == []
     assert in_force(run_dir) == []
 
 
@@ -349,7 +349,7 @@ def test_shared_memory_that_is_not_seen_is_not_undone(run_dir: Path, tmp_path: P
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["undone"] == []
     assert "not seen in this mount namespace" in json.loads(done.stdout)["problems"][0]
-    assert rollback.offline(run_dir)["undone"] == [f"rdma-plan:{folder / 'plan'}@{net()}"]
+    assert rollback.offline(run_dir).undone == [f"rdma-plan:{folder / 'plan'}@{net()}"]
     assert in_force(run_dir) == []
 
     script = (
@@ -362,7 +362,7 @@ def test_shared_memory_that_is_not_seen_is_not_undone(run_dir: Path, tmp_path: P
     command = ["unshare", "--mount", "sh", "-c", mounted, "-"]
     command += [sys.executable, "-c", script, str(run_dir), str(folder / "plan")]
     subprocess.run(command, check=True)
-    assert rollback.offline(run_dir)["problems"] == []
+    assert rollback.offline(run_dir).problems == []
     assert in_force(run_dir) == []
 
 

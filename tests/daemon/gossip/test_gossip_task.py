@@ -78,12 +78,13 @@ class Site:
 
     @property
     def gossip(self) -> dict[str, Any]:
-        return self.row.get("gossip") or {}
+        shown = self.row.get("gossip")
+        return {} if shown is None else msgspec.structs.asdict(shown)
 
     def states(self) -> dict[str, str]:
         if not self.gossip:
             return {}
-        return {peer["name"]: peer["state"] for peer in self.part.peers()["peers"]}
+        return {peer.name: peer.state for peer in self.part.peers().peers}
 
 
 @asynccontextmanager

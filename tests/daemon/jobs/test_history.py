@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import msgspec
 import numpy as np
 import pytest
 
+from hostcc.answers.status import JobStatus, Recent
 from hostcc.config.sections.job import JobRequest
-from hostcc.daemon.jobs.history import KEPT, STARTING, History, Interval, Iteration, Recent, recent
+from hostcc.daemon.jobs.history import KEPT, STARTING, History, Interval, Iteration, recent
 from hostcc.daemon.jobs.sockets import Job
 from tests.fakes import EVENT
 
@@ -17,9 +17,29 @@ pytestmark = pytest.mark.unit
 SIZE, PERIOD_S = 4_000_000, 0.27
 WHOLE = Interval(PERIOD_S, SIZE)
 TWO = Interval(2 * PERIOD_S, 2 * SIZE)
+ROW = JobStatus(
+    name="a",
+    mode="mltcp",
+    variant="hostcc",
+    congestion_control="hcc",
+    weight=1.0,
+    static_weight=None,
+    processes=0,
+    flows=1,
+    bytes_acked=0,
+    iterations=0,
+    bytes_per_iteration=None,
+    period_s=None,
+    communication_s=None,
+    stance="learning",
+    direction="unknown",
+    plain_reason=None,
+    recent=Recent(0, 0, None, None),
+    iterations_by_bytes=None,
+)
 
 
-def fed(*intervals: Interval, measured: Iteration | None = None) -> dict[str, Any]:
+def fed(*intervals: Interval, measured: Iteration | None = None) -> JobStatus:
     """The status row of a job after these."""
     history, jobs = History(), {1: Job("a", 1, JobRequest())}
     ended = np.zeros(len(intervals), EVENT)
@@ -28,62 +48,66 @@ def fed(*intervals: Interval, measured: Iteration | None = None) -> dict[str, An
     ended["period_ns"] = [round(period * 1e9) for period, _ in intervals]
     history.add(ended, jobs)
     sent = sum(size for _, size in intervals)
-    (row,) = history.annotate([{"name": "a", "bytes_acked": sent}], lambda _: measured)
+    (row,) = history.annotate(
+        [msgspec.structs.replace(ROW, bytes_acked=int(sent))], lambda _: measured
+    )
     return row
 
 
 def test_start_up_is_no_iteration() -> None:
     """Ten seconds of imports and rendezvous, and the model's first exchange with what follows."""
     row = fed(Interval(0.01, SIZE), Interval(10.4, SIZE), *[WHOLE] * 60)
-    assert row["recent"]["p99_period_s"] == pytest.approx(PERIOD_S)
-    assert row["recent"]["iterations"] == 60
+    assert row.recent.p99_period_s == pytest.approx(PERIOD_S)
+    assert row.recent.iterations == 60
 
 
 def test_missed_ends_are_no_long_iterations() -> None:
     """Of 128 iterations 54 pairs came as one; the figures say of how many they are."""
     several = [TWO, TWO, TWO, WHOLE] * 18
     known = Iteration(PERIOD_S, SIZE)
-    assert fed(Interval(10.4, SIZE), *several, measured=known)["recent"]["p99_period_s"] < 1
+    late = fed(Interval(10.4, SIZE), *several, measured=known).recent.p99_period_s
+    assert late is not None
+    assert late < 1
     row = fed(*several, measured=known)
-    assert row["recent"]["p99_period_s"] == pytest.approx(PERIOD_S)
-    assert (row["recent"]["iterations"], row["recent"]["left_out"]) == (18, 51)  # after the first
-    assert row["recent"]["mean_period_s"] == PERIOD_S
-    assert row["iterations_by_bytes"] == 126
+    assert row.recent.p99_period_s == pytest.approx(PERIOD_S)
+    assert (row.recent.iterations, row.recent.left_out) == (18, 51)  # after the first
+    assert row.recent.mean_period_s == PERIOD_S
+    assert row.iterations_by_bytes == 126
 
 
 def test_without_the_meter_the_usual_bytes_are_the_measure() -> None:
     row = fed(*[WHOLE, WHOLE, TWO] * 10)
-    assert (row["recent"]["iterations"], row["recent"]["left_out"]) == (20, 10)
-    assert row["recent"]["p99_period_s"] == pytest.approx(PERIOD_S)
-    assert row["recent"]["mean_period_s"] == pytest.approx(PERIOD_S)
-    assert row["iterations_by_bytes"] is None
+    assert (row.recent.iterations, row.recent.left_out) == (20, 10)
+    assert row.recent.p99_period_s == pytest.approx(PERIOD_S)
+    assert row.recent.mean_period_s == pytest.approx(PERIOD_S)
+    assert row.iterations_by_bytes is None
 
 
 def test_a_slow_iteration_is_one() -> None:
     """A checkpoint or a straggler moves the bytes of an iteration, and is what a tail is for."""
     row = fed(*[WHOLE] * 20, Interval(3.0, SIZE), *[WHOLE] * 20)
-    assert row["recent"]["p99_period_s"] == pytest.approx(3.0)
-    assert row["recent"]["left_out"] == 0
+    assert row.recent.p99_period_s == pytest.approx(3.0)
+    assert row.recent.left_out == 0
 
 
 def test_pieces_of_a_start_up_do_not_end_it() -> None:
     """Small intervals that are alike, as where a burst was taken for several."""
     pieces = [Interval(0.008, SIZE // 10)] * 5
     row = fed(*pieces, Interval(0.06, SIZE), Interval(3.0, SIZE), *[WHOLE] * 20)
-    assert row["recent"]["p99_period_s"] == pytest.approx(PERIOD_S)
-    assert (row["recent"]["iterations"], row["recent"]["left_out"]) == (20, 0)
+    assert row.recent.p99_period_s == pytest.approx(PERIOD_S)
+    assert (row.recent.iterations, row.recent.left_out) == (20, 0)
 
 
 def test_a_job_that_repeats_nothing_is_shown_in_the_end() -> None:
     odd = [Interval(0.1 * 3**n, SIZE) for n in range(STARTING)]
-    assert fed(*odd[:-1])["recent"] == Recent(0, 0, None, None)._asdict()
-    assert fed(*odd)["recent"]["iterations"] == STARTING
+    assert fed(*odd[:-1]).recent == Recent(0, 0, None, None)
+    assert fed(*odd).recent.iterations == STARTING
 
 
 def test_bounded_and_of_late() -> None:
     row = fed(*[WHOLE] * KEPT, *[Interval(0.3, SIZE)] * KEPT)
-    assert row["recent"]["iterations"] == KEPT
-    assert row["recent"]["mean_period_s"] == pytest.approx(0.3)
+    assert row.recent.iterations == KEPT
+    assert row.recent.mean_period_s == pytest.approx(0.3)
 
 
 def test_nothing_is_known() -> None:

@@ -74,7 +74,7 @@ def test_a_found_job_does_without_a_cgroup_that_ends_while_it_is_attached(
     job = table.jobs["slurm:1"]
     assert list(job.followed) == [groups[0], groups[2]]
     assert job.params is not None
-    assert [row["name"] for row in views.job_status(table, kernel)] == ["slurm:1"]
+    assert [row.name for row in views.job_status(table, kernel)] == ["slurm:1"]
     assert kernel.check() == []
     table.follow("slurm:1", [groups[0], groups[2]], "slurm")
     table.follow("slurm:1", [], "no longer found")
@@ -96,7 +96,7 @@ def test_a_cgroup_that_the_kernel_refuses_is_said_and_the_others_are_managed(
     with pytest.raises(BpfError, match="the kernel refused"):
         table.follow("slurm:1", groups, "slurm")
     assert list(table.jobs["slurm:1"].followed) == groups[1:]
-    assert [row["name"] for row in views.job_status(table, kernel)] == ["slurm:1"]
+    assert [row.name for row in views.job_status(table, kernel)] == ["slurm:1"]
     kernel.refused = None
     table.follow("slurm:1", groups, "slurm")
     assert set(table.jobs["slurm:1"].followed) == set(groups)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hostcc import limits
+from hostcc.answers.host import LeftAlone
 from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.jobs import verification
 from hostcc.daemon.jobs.sockets import Job
@@ -52,7 +53,7 @@ def test_flows() -> None:
         ("job j1", "hcc_t_host", "reno on 2 connections"),
         ("job j2", "the host's default", "hcc_t_host on 1 connections"),
     ]
-    assert verification.left_alone(table, jobs) == [verification.LeftAlone("j1", "bbr", 1)]
+    assert verification.left_alone(table, jobs) == [LeftAlone("j1", "bbr", 1)]
     table["state"] = 6
     assert verification.of_flows(table, jobs, NAMES) == []
 

@@ -159,28 +159,29 @@ def test_what_status_shows(world: World) -> None:
     world.tick()
     world.now = 2.0
     block = world.part.view()["plan"]
-    assert (block["follows"], block["reason"], block["agreed"]) == ("d", None, True)
-    assert (block["in_force_s"], block["age_s"]) == (2.0, 0.0)
-    job, blind = block["jobs"]
-    assert (job["name"], job["rank"], job["dscp"]) == ("a", 0, 40)
-    assert (job["weight"], job["factor"]) == (6.0, 2.0)
-    assert (blind["name"], blind["dscp"], blind["factor"]) == ("c", 32, 1.0)
+    assert (block.follows, block.reason, block.agreed) == ("d", None, True)
+    assert (block.in_force_s, block.age_s) == (2.0, 0.0)
+    job, blind = block.jobs
+    assert (job.name, job.rank, job.dscp) == ("a", 0, 40)
+    assert (job.weight, job.factor) == (6.0, 2.0)
+    assert (blind.name, blind.dscp, blind.factor) == ("c", 32, 1.0)
     world.standing = standing(None)
     block = world.part.view()["plan"]
-    assert (block["follows"], block["reason"]) == (None, "no view is active yet")
-    assert block["jobs"] == []
+    assert (block.follows, block.reason) == (None, "no view is active yet")
+    assert block.jobs == ()
 
 
 def test_what_plan_answers(world: World) -> None:
     answer = world.part.answer("b")
-    assert [one["job"] for one in answer["jobs"]] == ["a", "b", "c"]
-    assert answer["explanation"]["contenders"][0]["job"] == "a"
+    assert [one.job for one in answer.jobs] == ["a", "b", "c"]
+    assert answer.explanation is not None
+    assert answer.explanation.contenders[0].job == "a"
     assert msgspec.json.encode(answer)
     with pytest.raises(HostccError, match="no job 'nobody' among the 3"):
         world.part.answer("nobody")
     world.standing = None
     answer = world.part.answer(None)
-    assert (answer["digest"], answer["jobs"], answer["state"]["held"]) == ("", (), None)
+    assert (answer.digest, answer.jobs, answer.state.held) == ("", (), None)
     with pytest.raises(HostccError, match="no plan: this host does not gossip"):
         world.part.answer("a")
 
@@ -188,4 +189,4 @@ def test_what_plan_answers(world: World) -> None:
 def test_an_observer_shows_the_plan_too(world: World) -> None:
     world.host.engine = None
     world.tick()
-    assert world.part.view()["plan"]["follows"] == "d"
+    assert world.part.view()["plan"].follows == "d"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from hostcc.answers.gossip import Disagreement, OtherOptions
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import MAX_OPTIONS, Rules, decode, encode
 from hostcc.daemon.planning.rules import (
     MAX_MEMBERS_SHOWN,
     MAX_OPTIONS_SHOWN,
-    Disagreement,
-    OtherOptions,
     disagreements,
     rules,
     text,

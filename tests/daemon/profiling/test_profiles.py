@@ -133,16 +133,16 @@ def test_slower_than_alone(track: Track) -> None:
 
 def test_unknown_is_said_with_the_reason(track: Track) -> None:
     got = summary(known(LiveJob("a"), track, JobFacts(why="no NVIDIA driver")))
-    assert (got["flop"], got["flop_reason"]) == (None, "no NVIDIA driver")
-    assert (got["links"], got["link_time_s"], got["intensity"]) == ([], None, None)
+    assert (got.flop, got.flop_reason) == (None, "no NVIDIA driver")
+    assert (got.links, got.link_time_s, got.intensity) == ([], None, None)
     nobody = known(LiveJob("b"), Track("b"), JobFacts())
     assert to_share(nobody, "h", 0.0) is None
-    assert summary(nobody)["reason"] == "no traffic yet"
+    assert summary(nobody).reason == "no traffic yet"
 
 
 def test_a_virtual_links_speed_is_nominal(track: Track) -> None:
-    links = summary(known(LiveJob("a"), track, JobFacts(ways=WAYS)))["links"]
-    assert [(link["name"], link["nominal"]) for link in links] == [("eth0", False), ("eth1", True)]
+    links = summary(known(LiveJob("a"), track, JobFacts(ways=WAYS))).links
+    assert [(link.name, link.nominal) for link in links] == [("eth0", False), ("eth1", True)]
 
 
 def test_links_have_their_part_of_the_series() -> None:

@@ -1,0 +1,97 @@
+"""What an agent answers about the changes of its host, and to requests that change something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from hostcc.model import Difference
+
+CHANGES, VERIFY = "hostcc.changes/1", "hostcc.verify/1"
+REGISTER, UNFAIR, ROLLBACK = "hostcc.register/1", "hostcc.unfair/1", "hostcc.rollback/1"
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """The changes in force, and the latest entries of the journal
+    ([kinds](control.md#hostccchanges1))."""
+
+    schema: str = CHANGES
+    """Names this form."""
+    in_force: list[dict[str, Any]]
+    """Changes: `id`, `at`, `what`, `target`, `from`, `to`, `why`, `undo`, `place`."""
+    latest: list[dict[str, Any]]
+    """Entries of the journal, the oldest first."""
+
+
+class LeftAlone(Struct, frozen=True):
+    """Connections that run what somebody else chose for them; no difference."""
+
+    job: str
+    """Whose they are."""
+    congestion_control: str
+    """What they run."""
+    connections: int
+    """How many are established."""
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """The host compared with the journal."""
+
+    schema: str = VERIFY
+    """Names this form."""
+    checked: int
+    """Changes in force."""
+    observing: str | None
+    """Why there is nothing to check; None while the agent acts."""
+    differences: tuple[Difference, ...]
+    """Changes that are not as they were made; with one, the command's exit status is 1."""
+    left_alone: tuple[LeftAlone, ...]
+    """Connections that run what somebody else chose for them."""
+
+
+class Registration(Struct, frozen=True, kw_only=True):
+    """Where a command of a job belongs."""
+
+    schema: str = REGISTER
+    """Names this form."""
+    job: str
+    """Its name."""
+    cgroup: str
+    """Its cgroup."""
+    joined: bool
+    """Whether the agent has moved the asking process there."""
+    marks: str | None
+    """Socket for [marks](discovery.md#marks); None: they are not taken."""
+    rdma: dict[str, str]
+    """Environment for `hostcc run --rdma`; empty: there is nothing to say."""
+
+
+class Sharing(Struct, frozen=True, kw_only=True):
+    """How jobs share from now on."""
+
+    schema: str = UNFAIR
+    """Names this form."""
+    mode: str
+    """`off`, `mltcp` or `static`."""
+    before: str
+    """The mode until now; `nothing`: the agent only observed."""
+    jobs: list[str]
+    """Jobs that it applies to."""
+    unknown: list[str]
+    """Names with a weight that are no job here yet."""
+
+
+class Undone(Struct, frozen=True, kw_only=True):
+    """What a roll-back did."""
+
+    schema: str = ROLLBACK
+    """Names this form."""
+    undone: list[str]
+    """Ids of changes that were undone."""
+    gone: list[str] = []
+    """Ids of changes that went with their network namespace."""
+    problems: list[str]
+    """What could not be undone, and why."""
+    unrecorded: dict[str, str] = {}
+    """Ids of what was undone but could not be [recorded](control.md#undoing), to the reason."""

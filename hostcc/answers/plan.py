@@ -1,0 +1,148 @@
+"""What an agent answers about plans: `hostcc plan`, and a block of the status."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from hostcc.answers.fields import JOB_LABEL, Counter, Gauge, Label, Seconds
+from hostcc.answers.gossip import Disagreement
+from hostcc.model import FlowPlan, JobPlan
+
+PLAN, EXPLANATION = "hostcc.plan/1", "hostcc.explanation/1"
+
+
+class PlanState(Struct, frozen=True, kw_only=True):
+    """Which plan holds on this host, and since when."""
+
+    follows: str | None
+    """Digest of the view of the plan that holds; None: defaults are in force."""
+    reason: str | None
+    """Why none holds; None while one does."""
+    held: str | None
+    """Digest of the view that this host holds; None without gossip."""
+    active: str | None
+    """Digest of the view whose plan is the one to follow; None without gossip."""
+    agreed: bool | None
+    """Whether those that matter held the active view, too; None without gossip."""
+    alone: bool | None
+    """No other member is alive; None without gossip."""
+    missing: tuple[str, ...]
+    """Members that it waits for, or has stopped waiting for."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """What plans depend on and is not the same on all members."""
+    number: Annotated[int, Counter("hostcc_plan_activations", "Activations of plans by this host")]
+    """Activations of plans by this host so far."""
+    age_s: Annotated[
+        Seconds | None,
+        Gauge("hostcc_plan_age_seconds", "Since the plan was the one to follow"),
+    ]
+    """Since the plan was the one to follow; None without one."""
+    in_force_s: Seconds | None
+    """Since the plan came into force; None without one."""
+
+
+class PlannedJob(Struct, frozen=True, kw_only=True):
+    """What the plan says of one job of this host."""
+
+    name: Annotated[str, Label(JOB_LABEL)]
+    """Of the job."""
+    rank: Annotated[int, Gauge("hostcc_job_planned_rank", "Place in the plan's order, 0 the first")]
+    """Its place in the plan's order, 0 the first."""
+    level: Annotated[int, Gauge("hostcc_job_planned_level", "Priority level, 0 the highest")]
+    """Its priority level, 0 the highest."""
+    dscp: Annotated[int | None, Gauge("hostcc_job_planned_dscp", "DSCP of its connections")]
+    """DSCP of its connections; None: they are not marked."""
+    weight: float
+    """As the congestion control has it."""
+    factor: Annotated[
+        float,
+        Gauge("hostcc_job_planned_factor", "What the plan multiplies its owner's weight by"),
+    ]
+    """What the plan multiplies its owner's weight by."""
+
+
+class PlanStatus(PlanState, frozen=True, kw_only=True):
+    """The block `plan` of the status."""
+
+    jobs: tuple[PlannedJob, ...]
+    """The jobs of this host."""
+
+
+class Contender(Struct, frozen=True):
+    """A job that shares a link with the one explained."""
+
+    job: str
+    """Its name."""
+    rank: int
+    """Its place in the plan's order, 0 the first."""
+    level: int
+    """Its priority level, 0 the highest."""
+    before: bool
+    """Whether it goes first."""
+    loses: float
+    """What whichever goes second is predicted to lose to the other: iteration time over the
+    one alone, less 1."""
+
+
+class FlowReason(Struct, frozen=True):
+    """Where one flow goes."""
+
+    flow: str
+    """Id of the flow, the same on every host."""
+    path: str
+    """Id of the path that it is given."""
+    before: str
+    """The path that it was on; empty: unknown, or gone."""
+    busiest: str
+    """The link of its path that is offered most."""
+    load: float
+    """Of that link: seconds of traffic per second, as if nobody waited."""
+    reason: str
+    """Why it goes there."""
+
+
+class Explanation(Struct, frozen=True):
+    """Why a plan treats one job as it does."""
+
+    job: str
+    """Its name."""
+    rank: int
+    """Its place in the plan's order, 0 the first."""
+    level: int
+    """Its priority level, 0 the highest."""
+    speed: float
+    """Predicted iterations per second over those alone."""
+    order: str
+    """Why it has its rank."""
+    levels: str
+    """Why it has its level."""
+    parameters: str
+    """What it is given, and why."""
+    shift: str
+    """Why it starts later, or not."""
+    contenders: tuple[Contender, ...]
+    """The jobs that share links with it, at most a hundred, the most important first."""
+    flows: tuple[FlowReason, ...]
+    """Its flows."""
+
+
+class PlanAnswer(Struct, frozen=True, kw_only=True):
+    """The plan that holds, empty without one."""
+
+    schema: str = PLAN
+    """Names this form."""
+    digest: str
+    """Of the view that it came from."""
+    jobs: tuple[JobPlan, ...] = ()
+    """By name."""
+    flows: tuple[FlowPlan, ...] = ()
+    """Large flows with known paths, by id."""
+    reason: str = ""
+    """What was done and why."""
+    state: PlanState
+    """Which plan holds, and since when."""
+    explanation: Explanation | None = None
+    """Only if the request names a job; `hostcc plan --explain --json` prints it alone, with
+    `schema` `hostcc.explanation/1`."""
