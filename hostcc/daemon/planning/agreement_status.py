@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from hostcc.schedule.plan import Solution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlanResult:
-    """A plan with what it was made from."""
+    """A plan with what it was made from; each is equal to itself only, as it holds arrays."""
 
     plan: Plan
     solution: Solution

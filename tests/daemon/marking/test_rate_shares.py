@@ -62,6 +62,14 @@ def test_by_bytes_and_the_least_of_the_links() -> None:
     assert of_jobs(plan, "b") == {}
 
 
+def test_the_same_plan_made_again_is_another_one() -> None:
+    """Plans hold arrays, empty ones too, which cannot be compared with each other."""
+    sizes = {"x": (2e6, ("fast",)), "y": (1e6, ("fast", "slow"))}
+    plan, again = made(sizes), made(sizes)
+    assert plan.plan == again.plan
+    assert (plan, Hold.WINDOW) != (again, Hold.WINDOW)
+
+
 def test_who_meets_nobody_is_not_held() -> None:
     assert of_jobs(made({"x": (2e6, ("fast",)), "z": (1e6, ("slow",))}), "a") == {}
 
