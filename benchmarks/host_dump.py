@@ -36,7 +36,8 @@ COMMANDS = (
 )
 UNSTEADY = re.compile(
     r"^(fs\.(aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota\.)"
-    r"|kernel\.(ns_last_pid|pty\.nr|random\.|perf_|sched_|keys\.|tainted|bpf_stats)"
+    r"|kernel\.(hung_task_(detect_count|warnings)|ns_last_pid|pty\.nr|random\.|perf_|sched_|keys\."
+    r"|tainted|bpf_stats)"
     r"|net\.netfilter\.nf_conntrack_count|vm\.stat)"
 )
 """sysctls that change by themselves, or by what else the machine does."""
