@@ -1,8 +1,8 @@
-"""The daemon: the only file that knows all the parts.
+"""The daemon: start, loop, requests and stop of one agent.
 
-One asyncio loop.  Its tick writes the heartbeat, so a loop that is stuck is an agent
-that is gone, and the BPF programs act as the plain algorithm until it turns again.
-An agent that cannot write it undoes what it did, and exits for somebody to start it again.
+The tick of its asyncio loop writes the heartbeat.  When the loop is stuck, the heartbeat becomes
+stale and the BPF programs act as the plain algorithm until the loop turns again.  An agent that
+cannot write the heartbeat undoes its changes and exits, to be started again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hostcc.daemon.api.messages import (
 )
 from hostcc.daemon.api.server import ControlServer
 from hostcc.daemon.changes import elsewhere, leftovers
-from hostcc.daemon.changes.imprint import Imprint
+from hostcc.daemon.changes.attribute_copy import AttributeCopy
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.kinds import ended_with_agent
 from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_backend
@@ -61,11 +61,11 @@ from hostcc.version import version
 
 log = get_logger("agent")
 
-CHECK_EVERY_S = 10.0
-"""How often the agent looks whether somebody else edited what it made, seconds."""
-NAMED = 8
-"""Changes that one line names."""
-FIXED = (
+CHECK_INTERVAL_S = 10.0
+"""Seconds between two checks whether somebody else has edited what the agent made."""
+MAX_CHANGES_NAMED = 8
+"""Changes that one line of the log names."""
+RESTART_KEYS = (
     "instance",
     "run_dir",
     "socket",
@@ -103,9 +103,9 @@ class Agent:
         self._changing = asyncio.Lock()
         self._stalls = stalls
         self.pieces = IsolatedSteps(log)
-        """What a tick consists of, and what nobody waits for."""
+        """The steps of a tick."""
         self._fatal: HostccError | None = None
-        """Why it stops by itself."""
+        """Why it stops by itself; None while it does not."""
         self._known: set[Difference] = set()
         self._verified: set[Difference] = set()
         self._server: ControlServer | None = None
@@ -174,7 +174,7 @@ class Agent:
         )
 
     async def stop(self) -> None:
-        """End as on_exit says.  A step that fails keeps no other from being taken."""
+        """End as on_exit says.  All steps are taken, also after one that failed."""
         kept = self.config.agent.on_exit == "keep"
         how = "kept for the next agent" if kept else "stopped"
         self._notifier.stopping()
@@ -201,12 +201,12 @@ class Agent:
             self._report(await self._restore(engine, how))
 
     async def _restore(self, engine: Engine, how: str) -> list[str]:
-        """Undo all that there is; what could not be undone, in words."""
+        """Undo all changes; returns what could not be undone, in words."""
         left = await asyncio.to_thread(rollback.rest, self.journal)
         return left + await engine.restore(how)
 
     def reload(self) -> None:
-        """SIGHUP: take over the configuration if all of it is right, else keep the old one."""
+        """Apply the configuration file (SIGHUP) if it is valid, else keep the old configuration."""
         if self._path is None:
             log.warning("reload: there is no configuration file")
             return
@@ -220,7 +220,8 @@ class Agent:
         self._say_ready()
 
     async def handle(self, request: Request, peer: Peer) -> Any:
-        """Carry out one request from the control socket; those that change something in turns."""
+        """Carry out one request from the control socket; of those that change something, one at a
+        time."""
         turns = self._changing if isinstance(request, CHANGING) else nullcontext()
         try:
             async with turns:
@@ -242,8 +243,8 @@ class Agent:
             )
         self.journal.open(self._version)
 
-    def _act(self, lasting: kept.Lasting | None = None) -> None:
-        """Put the engine up; `lasting`: what there is of jobs, as far as that is known."""
+    def _act(self, left_groups: kept.LeftGroups | None = None) -> None:
+        """Put an engine in force; `left_groups`: cgroups of an earlier agent, if they are read."""
         root = resolve_root(self.config.agent.cgroup_root)
         self._lock.acquire_root(root)
         new, outcome = leftovers.reconcile(self.journal, self._make_tree(root).base)
@@ -254,14 +255,14 @@ class Agent:
         self.journal.undone(ended, "ended with the agent that made it")
         try:
             make = self._make_backend, self._make_tree
-            engine = Engine(self.config, self.journal, *make, lasting)
+            engine = Engine(self.config, self.journal, *make, left_groups)
         except BpfError as error:
             raise HostccError(f"the kernel refused: {error}") from error
         if self._toggle is not None:
             engine.table.share(*self._toggle)
-        self.journal.imprint(Imprint(engine.table.tree.base))
+        self.journal.copy_to(AttributeCopy(engine.table.tree.base))
         self.engine, self.observing = engine, ""
-        self.roster.parts.wake()  # so that found jobs, marks and bytes are this engine's soon
+        self.roster.parts.wake()  # so that the parts serve the new engine at once
 
     async def _listen(self) -> None:
         agent = self.config.agent
@@ -278,8 +279,8 @@ class Agent:
         import msgspec
 
         old = self.config.agent
-        held = {key: getattr(old, key) for key in FIXED}
-        if late := [key for key in FIXED if getattr(new.agent, key) != held[key]]:
+        held = {key: getattr(old, key) for key in RESTART_KEYS}
+        if late := [key for key in RESTART_KEYS if getattr(new.agent, key) != held[key]]:
             log.warning("needs a restart to take effect", keys=", ".join(late))
         merged = msgspec.structs.replace(new, agent=msgspec.structs.replace(new.agent, **held))
         if self.engine is not None and self.engine.fits(merged):
@@ -294,8 +295,8 @@ class Agent:
         log.info("configuration reloaded")
 
     def _rebuild(self, new: Config) -> None:
-        """Register anew, for other variants; jobs and the toggle stay.  If the kernel refuses,
-        the old configuration comes back."""
+        """Register anew, for other variants; jobs and the toggle stay.  If the kernel refuses, go
+        back to the old configuration."""
         if self.engine is not None:
             self.engine.drop("registering anew")
         self.engine, old = None, self.config
@@ -326,10 +327,10 @@ class Agent:
         while True:
             if self.engine is not None:
                 await self.pieces.wait_for("check", self._check)
-            await asyncio.sleep(CHECK_EVERY_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     def tick(self) -> None:
-        """One turn: sign of life, jobs that ended, what the kernel reported."""
+        """Write the heartbeat, drop jobs that ended, read the kernel's events."""
         engine = self.engine
         if engine is None:
             self.pieces.forget()
@@ -341,7 +342,7 @@ class Agent:
             self.pieces.do("events", lambda: self._read_events(engine))
 
     def _give_up_if_late(self) -> None:
-        """Whoever waits for the heartbeat acts as if there were no agent: then there is none."""
+        """Stop when the heartbeat is stale: the BPF programs act as if there were no agent."""
         late_s = self.pieces.failing_s("heartbeat")
         if self._fatal is None and late_s >= self.config.agent.heartbeat_stale_s:
             why = self.pieces.failing["heartbeat"]
@@ -358,7 +359,7 @@ class Agent:
             self._note([*self.engine.check(), *await self._others_edits()])
 
     async def _others_edits(self) -> list[Difference]:
-        """What is no longer as the agent's parts, and its socket, were set up."""
+        """Find what is no longer as the parts made it, and whether the control socket is there."""
         found = await self.roster.parts.verify()
         if self._server is not None and not self._server.intact():
             path = str(self.config.socket_path)
@@ -366,7 +367,7 @@ class Agent:
         return found
 
     def _note(self, found: list[Difference]) -> None:
-        """Record what somebody else edited, once; it is theirs from now on."""
+        """Record once what somebody else edited; the agent leaves it alone from now on."""
         for difference in found:
             if difference not in self._known:
                 self.journal.note(difference.target, _log(difference))
@@ -402,7 +403,8 @@ class Agent:
         return answers.status(self, facts, self.history, self.roster.parts, measured)
 
     async def _verify(self) -> Verification:
-        """Writes to no file, as whoever may read may ask; what is new is noted in memory."""
+        """Answer `verify`.  Users who may only read may ask, so nothing is written to the journal;
+        new differences are noted in memory."""
         found, engine = await self._others_edits(), self.engine
         if engine is None:
             return views.verification(0, found, [], self.observing)
@@ -436,7 +438,7 @@ class Agent:
         self._toggle = (request.mode, dict(request.weights), who)
         if self.engine is None:
             tree = self._make_tree(resolve_root(self.config.agent.cgroup_root))
-            self._act(await in_thread(kept.lasting, dict(self.journal.active), tree))
+            self._act(await in_thread(kept.left_groups, dict(self.journal.active), tree))
         else:
             self.engine.table.share(*self._toggle)
         assert self.engine is not None
@@ -471,19 +473,19 @@ class Agent:
         undone = [change_id for change_id in before if change_id not in self.journal.active]
         self._say_ready()
         log.info("rolled back", by=peer.pid, changes=len(undone), problems=len(problems))
-        problems = [*problems, *elsewhere.words(self.journal)]
+        problems = [*problems, *elsewhere.problems(self.journal)]
         return views.rollback(undone, problems, self.journal.unrecorded)
 
 
 def _log(difference: Difference) -> str:
-    """Say that an administrator's edit stands; the same in words."""
+    """Log that an administrator's edit stays; returns it in words."""
     text = f"expected {difference.expected}, found {difference.found}"
     log.warning("standing aside", target=difference.target, reason=text)
     return text
 
 
 def _unrecorded(left: Mapping[str, str]) -> str:
-    """Changes that are undone, and why the journal does not say so, in one line."""
-    named = [*left][:NAMED]
-    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    """Name changes that are undone, and why the journal does not say so, in one line."""
+    named = [*left][:MAX_CHANGES_NAMED]
+    more = f" and {len(left) - MAX_CHANGES_NAMED} more" if len(left) > MAX_CHANGES_NAMED else ""
     return f"undone, but not recorded: {', '.join(named)}{more}: {left[named[0]]}"

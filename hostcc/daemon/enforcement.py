@@ -1,4 +1,4 @@
-"""The acting half of an agent: a kernel backend and its jobs, put up and taken down as one."""
+"""What is in force on this host: congestion controls and the job table, made and undone as one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kernel_backend(name: str, wanted: Sequence[str], stale_s: float) -> MltcpBac
 
 
 class Engine:
-    """Everything of ours that is in force on this host.  Raises BpfError, OSError, HostccError."""
+    """The congestion controls and jobs in force.  Methods raise BpfError, OSError, HostccError."""
 
     def __init__(
         self,
@@ -49,11 +49,12 @@ class Engine:
         journal: Journal,
         make_backend: MakeBackend,
         make_tree: MakeTree,
-        lasting: released.Lasting | None = None,
+        left_groups: released.LeftGroups | None = None,
     ) -> None:
-        """`lasting`: what is there of jobs; None: that is found out, and all of it done, here."""
+        """`left_groups`: cgroups of an earlier agent; None: they are read here, and taken over at
+        once."""
         self._journal = journal
-        self._built_for = needs(config)
+        self._built_for = fixed_settings(config)
         self.default_ca = default_ca()
         tree = make_tree(resolve_root(config.agent.cgroup_root))
         stale = config.agent.heartbeat_stale_s
@@ -63,18 +64,18 @@ class Engine:
             config, self.backend, tree, journal, self.default_ca, walker=new_walker()
         )
         try:
-            self.table.start(lasting)
+            self.table.start(left_groups)
         except BaseException as error:
             self.table.removal.remove_base(f"failed: {error}")
             self.drop(f"failed: {error}")
             raise
 
     def fits(self, config: Config) -> bool:
-        """Whether a new configuration can be taken over without registering anew."""
-        return needs(config) == self._built_for
+        """Whether a new configuration can be applied without registering anew."""
+        return fixed_settings(config) == self._built_for
 
     def job_status(self) -> list[JobStatus]:
-        """One row per job: how it fares."""
+        """One row per job, for status."""
         return views.job_status(self.table, self.backend)
 
     async def flows(self, only: str | None, limit: int) -> Flows:
@@ -84,11 +85,12 @@ class Engine:
         return await asyncio.to_thread(views.flows, rows, jobs, names, only, limit)
 
     def check(self) -> list[Difference]:
-        """What is no longer in force, short of the connections: cheap."""
+        """Compare everything but connections with what was made; cheap."""
         return verification.differences(self.table, self.backend)
 
     async def check_flows(self) -> tuple[list[Difference], list[LeftAlone]]:
-        """Connections that do not run what they were given, and those that are others' affair."""
+        """Find connections that run another control than the agent chose, and those whose control
+        somebody else chose.  Walks over all sockets of jobs."""
         await self.table.moved()
         rows = await walked(self.table.sockets.flows(self.table.jobs.values()))
         jobs, names = self.table.by_slot(), self.backend.ca_names
@@ -96,9 +98,9 @@ class Engine:
         return odd, await asyncio.to_thread(verification.left_alone, rows, jobs)
 
     async def restore(self, how: str) -> list[str]:
-        """Undo everything; what could not be undone, in words."""
+        """Undo everything; returns what could not be undone, in words."""
         try:
-            await self.table.part()
+            await self.table.release_sockets()
         except (BpfError, OSError, HostccError) as error:
             log.failure("sockets not given back, once more", reason=str(error))
         finally:
@@ -109,7 +111,7 @@ class Engine:
                     await asyncio.to_thread(removal.wait)
                     problems += removal.finish(how) or removal.remove_base(how)
             except asyncio.CancelledError:
-                at_once(steps)  # nobody comes back to it
+                at_once(steps)  # nothing else would finish it
                 raise
             finally:
                 self.drop(how)
@@ -123,8 +125,8 @@ class Engine:
         self._journal.undone(ended, how)
 
 
-def needs(config: Config) -> tuple[tuple[str, ...], float]:
-    """What is fixed when the backend is made."""
+def fixed_settings(config: Config) -> tuple[tuple[str, ...], float]:
+    """Settings that are fixed when the backend is made."""
     return tuple(variants(config)), config.agent.heartbeat_stale_s
 
 
@@ -139,7 +141,7 @@ def _tag(config: Config) -> str:
 
 
 def default_ca() -> str:
-    """The congestion control of this network namespace's new sockets."""
+    """Read the congestion control of new sockets in this network namespace."""
     try:
         return DEFAULT_CA.read_text().strip()
     except OSError:

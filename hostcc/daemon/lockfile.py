@@ -12,7 +12,7 @@ from hostcc.errors import ConfigError, HostccError, InputError
 from hostcc.system import ownership
 
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
-"""What a disk says that takes nothing any more."""
+"""Errors of a disk that cannot be written to."""
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -50,7 +50,10 @@ class AgentLock:
             os.write(fd, f"{os.getpid()}\n".encode())
 
     def _open(self) -> int:
-        """The file, or where it is not there and cannot be made the directory.  Raises OSError."""
+        """Open the file; where there is none and none can be made, the directory.
+
+        Raises OSError.
+        """
         try:
             return os.open(self.path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644)
         except OSError as error:
@@ -76,7 +79,7 @@ class AgentLock:
         self._root = cgroup_root
 
     def release(self) -> None:
-        """Let go.  The file stays: removing it would let two agents lock different files."""
+        """Release the locks.  The file stays, or two agents could lock different files."""
         self._root = None
         while self._fds:
             os.close(self._fds.pop())

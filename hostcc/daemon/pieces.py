@@ -1,4 +1,4 @@
-"""Pieces of work that fail by themselves: said once, shown, counted, and tried again."""
+"""Steps that fail one by one: a failure is logged once, shown, counted, and tried again."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ Piece = Callable[[], Awaitable[object] | object]
 
 
 class IsolatedSteps:
-    """What is done again and again, piece by piece; one that fails keeps no other from its turn."""
+    """Runs steps again and again; one that fails does not keep the others from running."""
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self.failures = 0
-        """How often anything has failed so far."""
+        """Failures so far."""
         self._log = log
         self._clock = clock
         self._failing: dict[str, tuple[float, str]] = {}
-        """Piece -> since when it fails without a break, and why it did last."""
+        """Step -> monotonic seconds since which it fails without a break, and the last reason."""
         self._unseen = ""
 
     @property
     def failing(self) -> dict[str, str]:
-        """Piece -> why it failed at its last turn."""
+        """Step -> why it failed when it last ran."""
         return {name: why for name, (_, why) in self._failing.items()}
 
     def failing_s(self, name: str) -> float:
-        """For how many seconds a piece has failed at every turn; 0: it has not."""
+        """Seconds for which a step has failed every time; 0: it has not."""
         return self._clock() - self._failing[name][0] if name in self._failing else 0.0
 
     def do(self, name: str, piece: Callable[[], object]) -> bool:
-        """One piece's turn; whether it went well."""
+        """Run one step; returns whether it succeeded."""
         try:
             piece()
-        except Exception as error:  # noqa: BLE001 - the others have their turn all the same
+        except Exception as error:  # noqa: BLE001 - the others run all the same
             self._failed(name, error)
             return False
         self._failing.pop(name, None)
         return True
 
     async def wait_for(self, name: str, piece: Callable[[], Awaitable[object]]) -> None:
-        """The same of one that takes its time."""
+        """Run one step that has to be awaited."""
         try:
             await piece()
         except Exception as error:  # noqa: BLE001 - as above
@@ -56,11 +56,12 @@ class IsolatedSteps:
             self._failing.pop(name, None)
 
     def forget(self) -> None:
-        """There is nothing of the pieces left to do for now."""
+        """Forget which steps fail: none of them runs for now."""
         self._failing.clear()
 
     def unseen(self, context: Mapping[str, Any]) -> None:
-        """What a loop's exception handler is told: something failed that nobody waited for."""
+        """Log and count a failure that nobody awaited, from the context that asyncio gives its
+        exception handler."""
         self.failures += 1
         text, error = str(context.get("message")), context.get("exception")
         words = f"{text} {error!r}"
@@ -82,13 +83,13 @@ class IsolatedSteps:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in one line; of a defect, what kind of one."""
+    """Word an error in one line; a defect by its repr."""
     expected = isinstance(error, BpfError | HostccError | OSError)
     return one_line(str(error) if expected and str(error) else repr(error))
 
 
 def say(log: Logger, event: str, error: Exception, **fields: object) -> None:
-    """Log a failure: a defect with its traceback."""
+    """Log a failure; a defect with its traceback."""
     if isinstance(error, BpfError | HostccError | OSError):
         log.failure(event, **fields, reason=reason(error))
     else:
@@ -96,7 +97,7 @@ def say(log: Logger, event: str, error: Exception, **fields: object) -> None:
 
 
 async def each(log: Logger, event: str, steps: Mapping[str, Piece]) -> None:
-    """Take all steps in their order, those too that come after one which failed."""
+    """Run all steps in order, also after one that failed."""
     for name, step in steps.items():
         try:
             await outcome(step())
@@ -105,7 +106,7 @@ async def each(log: Logger, event: str, steps: Mapping[str, Piece]) -> None:
 
 
 async def outcome(of: Awaitable[T] | T) -> T:
-    """What a function returned that may have to be waited for."""
+    """Await a value if it is awaitable."""
     if inspect.isawaitable(of):
         return await of
     return of

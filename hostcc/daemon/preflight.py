@@ -1,4 +1,4 @@
-"""What the agent needs before it can change anything, and what it is called in the kernel."""
+"""What the agent needs before it can change anything, and its name in the kernel."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def missing(cgroup_root: str) -> list[str]:
-    """What stands in the way of changing this host; each with the remedy.
+    """List what this host lacks for an agent to change it, each with the remedy.
 
-    The kernel's struct_ops is not asked here: registering is the test.
+    Whether the kernel has struct_ops is not tried here: registering is the test.
     """
     lacks = [name for name, bit in NEEDED_CAPABILITIES.items() if not _has_capability(bit)]
     problems = []
@@ -40,7 +40,7 @@ def refusal(problems: list[str]) -> HostccError:
 
 
 def tag(instance: str, run_dir: Path) -> str:
-    """Four characters that tell this agent's congestion controls from another's.
+    """Make the four characters that tell this agent's congestion controls from another's.
 
     Names of congestion controls are global to the kernel and at most 15 bytes long; the
     same agent gets the same name in every run.

@@ -1,6 +1,6 @@
-"""Undo what an agent left behind when none runs: by its journal, and by what the kernel shows.
+"""Roll-back without an agent: by the journal that one left, and by what the kernel shows.
 
-No step waits for the disk, and one that fails keeps no other from being taken.
+No step waits for the disk, and the others are taken when one fails.
 """
 
 from __future__ import annotations
@@ -102,15 +102,15 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
 
 
 def rest(journal: Journal) -> list[str]:
-    """Undo what outlives an agent and none of its parts has come to; what could not be, in words.
+    """Undo changes that outlive an agent and that no part has undone.
 
-    May run commands, so it takes its time.
+    Returns what could not be undone, in words.  May run commands, each for a second.
     """
     return _each(_lasting(journal))
 
 
 def _lasting(journal: Journal) -> dict[str, Step]:
-    """Changes of the host itself, by mechanism."""
+    """Steps that undo what outlives an agent."""
     return {
         name: partial(mechanisms.undo_all, journal, those, "rolled back")
         for name, those in LASTING.items()
@@ -128,7 +128,7 @@ def _each(steps: Mapping[str, Step]) -> list[str]:
 
 
 def _dissolve(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
-    """Jobs' processes go back, their groups and the directory of the groups go."""
+    """Move jobs' processes back; remove their cgroups and the directory of those."""
     how, removal = "rolled back", GroupRemoval(tree, journal)
     has_base = kinds.BASE in journal.active
     journal.undone(kinds.ended_with_agent(journal.active.values()), how)
@@ -143,7 +143,7 @@ def _dissolve(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) ->
 
 
 def _take_marks(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
-    """Sockets of jobs lose the marks of an agent whose guard was killed, too."""
+    """Take DSCP marks off the sockets of jobs, for an agent whose guard was killed, too."""
     left = [change for change in journal.active.values() if change.what == paths.MARKS]
     marks = {paths.job_of(change): paths.tos_of(change) for change in left}
     if not left:
@@ -174,7 +174,7 @@ def _restore_sockets(
 ) -> list[str]:
     """Switch sockets that still run the dead agent's congestion control to the default.
 
-    The same programs under the same names recognise them.
+    Programs registered under the same names recognise them.
     """
     names = {
         change.id.partition(":")[2]: match[1]

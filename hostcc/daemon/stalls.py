@@ -1,7 +1,7 @@
-"""How long the agent's loop keeps everything waiting: each of its turns is timed.
+"""Times each turn of the agent's loop.
 
-Whatever becomes due while a turn goes on, a heartbeat above all, waits until the turn is over.
-So the longest turn is the longest that anything came later than asked.
+Whatever becomes due during a turn, above all a heartbeat, waits until the turn is over.  So the
+longest turn bounds how late anything ran.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
 _BYTES = 64
-"""More than its three numbers take."""
+"""Bytes read of it: more than its three numbers take."""
 
 
 class Stalls(selectors.DefaultSelector):
     """A selector that times what its loop does between two waits.
 
-    `longest_s` is the longest turn since `begin`.  A thread that could run, but has no processor,
-    stalls through nobody's fault but the machine's: `longest_busy_s` is the longest turn without
-    that time, so what the agent itself did, or waited for.  Both in seconds.
+    `longest_s` is the longest turn since `begin`; `longest_busy_s` leaves out the time for which
+    the thread could run but had no processor, so it is what the agent did, or waited for.  Both in
+    seconds.
     """
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class Stalls(selectors.DefaultSelector):
         self._waits = _Waits()
 
     def begin(self) -> None:
-        """Count from here on; the turn that goes on does not."""
+        """Begin to time turns, with the next one."""
         self._measured, self._woke = True, None
         self.longest_s = self.longest_busy_s = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        """Wait for events; the turn before is over."""
+        """Wait for events, which ends a turn and begins the next."""
         if self._woke is not None:
             began, waited = self._woke
             took = time.monotonic_ns() - began
@@ -65,7 +65,7 @@ def new_loop(stalls: Stalls) -> asyncio.AbstractEventLoop:
 
 
 class _Waits:
-    """How long the thread that asks first could run but had no processor."""
+    """Time for which the thread that asks first could run but had no processor."""
 
     def __init__(self) -> None:
         self._file: Any = None

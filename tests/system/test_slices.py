@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from hostcc.daemon.log_limit import EVERY_S, MOST, LogLimit
+from hostcc.daemon.log_limit import MAX_REMEMBERED, REPEAT_INTERVAL_S, LogLimit
 from hostcc.system.slices import SLICE_S, at_once, in_slices
 
 pytestmark = pytest.mark.unit
@@ -72,6 +72,6 @@ def test_the_same_is_said_rarely_and_not_too_much_at_all() -> None:
     now = 0.0
     rarely = LogLimit(lambda: now)
     assert [rarely.due("a"), rarely.due("a"), rarely.due("b")] == [True, False, True]
-    assert sum(rarely.due(number) for number in range(10 * MOST)) == MOST - 2
-    now = EVERY_S
+    assert sum(rarely.due(number) for number in range(10 * MAX_REMEMBERED)) == MAX_REMEMBERED - 2
+    now = REPEAT_INTERVAL_S
     assert rarely.due("a")

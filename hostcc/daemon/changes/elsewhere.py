@@ -1,11 +1,8 @@
-"""Changes that are not where this process is: undone there, closed when they went with their
-network namespace, or kept apart until somebody comes who can reach them.
+"""Changes in other namespaces: undone there, closed when they ended with their network namespace,
+or set aside in the journal until a roll-back runs where they can be reached.
 
-    in a network namespace    queues, steering's hooks and reserved ports
-    of hardware               counters and rate parameters of RDMA ports: when a namespace ends, its
-                              devices go back to the first one, as they are
-    in a directory            cgroups and shared memory: seen where that directory is
-    of sockets                marks: of a job's processes in whatever namespace, see rollback.py
+The `Scope` of a change says from where it can be reached.  DSCP marks are in sockets of any
+namespace: see rollback.py.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from hostcc.daemon.changes import hidden, kinds, netns_search
 from hostcc.daemon.changes import path_kinds as paths
 from hostcc.daemon.changes.journal import Journal, is_aside
 from hostcc.daemon.changes.mechanisms import MECHANISMS, STEERING, Scope, undo
-from hostcc.daemon.changes.netns_search import FIRST_PROCESS, Found, State
+from hostcc.daemon.changes.netns_search import FIRST_PROCESS, NamespaceHandle, NamespaceState
 from hostcc.daemon.changes.places import folder_of
 from hostcc.errors import HostccError
 from hostcc.mltcp.dcqcn import target_of
@@ -31,14 +28,15 @@ from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.model import Change, Difference, Place
 
 CGROUPS = (kinds.BASE, kinds.GROUP)
-FIRST = FIRST_PROCESS / "ns/net"
-"""Where hardware goes when its namespace ends; who may not enter it tries where they are."""
-GONE = "gone with its network namespace"
+FIRST_NETWORK_NAMESPACE = FIRST_PROCESS / "ns/net"
+"""Where a NIC goes when its namespace ends.  Without the right to enter it, the undoing is tried in
+the namespace of the caller."""
+GONE_WITH_NAMESPACE = "gone with its network namespace"
 
 
 @dataclass
 class Outcome:
-    """What became of changes that are elsewhere: ids, and words."""
+    """What became of changes in other namespaces: ids, and problems in words."""
 
     undone: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
@@ -46,29 +44,29 @@ class Outcome:
 
 
 class Search:
-    """Network namespaces, each looked for once."""
+    """Finds network namespaces, each once, and holds them open."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], Found] = {}
+        self._found: dict[tuple[int, int], NamespaceHandle] = {}
 
-    def of(self, place: Place | None) -> Found:
-        """Where a place's network namespace is; that of no place is here.  Raises OSError."""
+    def of(self, place: Place | None) -> NamespaceHandle:
+        """Find the network namespace of a place; no place is here.  Raises OSError."""
         if place is None:
-            return Found(State.HERE)
+            return NamespaceHandle(NamespaceState.HERE)
         key = place.net, place.cookie
         if key not in self._found:
             self._found[key] = netns_search.find(place)
         return self._found[key]
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close them."""
         for one in self._found.values():
             one.close()
 
 
 @contextmanager
 def search() -> Iterator[Search]:
-    """A Search for the body."""
+    """Make a Search for the body, and close it."""
     made = Search()
     try:
         yield made
@@ -77,7 +75,7 @@ def search() -> Iterator[Search]:
 
 
 def place_of(change: Change) -> Place | None:
-    """Where a change is; None: its record is older than such words, so where its reader is."""
+    """Where a change is.  None: an older version wrote no place, so it is taken to be here."""
     after = change.after
     if change.place is None and change.what in STEERING and isinstance(after, dict):
         netns = after.get("netns")
@@ -85,23 +83,23 @@ def place_of(change: Change) -> Place | None:
     return change.place
 
 
-def settle(journal: Journal) -> Outcome:
-    """Undo what is elsewhere; what cannot be reached is set aside in the journal.
+def undo_reachable(journal: Journal) -> Outcome:
+    """Undo changes in other namespaces; those that cannot be reached are set aside in the journal.
 
-    Leaves alone what is here.  Takes its time where something is elsewhere.
+    Changes here are left alone.  Blocks while it searches for namespaces and runs commands there.
     """
     outcome = Outcome()
     with search() as where:
         for change in reversed([*journal.active.values(), *journal.aside.values()]):
             try:
-                _settle(change, journal, where, outcome)
+                _undo_where_it_is(change, journal, where, outcome)
             except (BpfError, HostccError, OSError) as error:
                 _keep(change, str(error), journal, outcome)
     return outcome
 
 
-def words(journal: Journal) -> list[str]:
-    """What is set aside, as problems of a roll-back."""
+def problems(journal: Journal) -> list[str]:
+    """Word the changes that are set aside as problems of a roll-back."""
     return [
         f"{one.target}: it is in {_name(one)}: stop the agent and run hostcc rollback there"
         for one in journal.aside.values()
@@ -109,14 +107,14 @@ def words(journal: Journal) -> list[str]:
 
 
 def differences(journal: Journal) -> list[Difference]:
-    """The same as `verify` says it: nobody can tell whether those are in force."""
+    """Word them for `verify`: whether they are in force cannot be seen from here."""
     return [
         Difference(one.id, one.target, "to be reached", f"it is in {_name(one)}")
         for one in journal.aside.values()
     ]
 
 
-def _settle(change: Change, journal: Journal, where: Search, outcome: Outcome) -> None:
+def _undo_where_it_is(change: Change, journal: Journal, where: Search, outcome: Outcome) -> None:
     match _scope(change):
         case Scope.DIRECTORY:
             _in_folder(change, journal, outcome)
@@ -136,18 +134,18 @@ def _scope(change: Change) -> Scope | None:
 
 def _in_network(change: Change, journal: Journal, where: Search, outcome: Outcome) -> None:
     found = where.of(place_of(change))
-    if found.state is State.HIDDEN:
+    if found.state is NamespaceState.HIDDEN:
         _keep(change, _unseen(change), journal, outcome)
         return
-    if found.state is State.GONE and _scope(change) is Scope.NETWORK:
+    if found.state is NamespaceState.GONE and _scope(change) is Scope.NETWORK:
         outcome.gone.append(change.id)
-        journal.undone([change.id], GONE)
+        journal.undone([change.id], GONE_WITH_NAMESPACE)
         return
-    if found.state is State.HERE and not is_aside(change):
+    if found.state is NamespaceState.HERE and not is_aside(change):
         return
-    fd: int | Path | None = found.fd if found.state is State.OTHER else None
-    if found.state is State.GONE and os.access(FIRST, os.R_OK):
-        fd = FIRST
+    fd: int | Path | None = found.fd if found.state is NamespaceState.OTHER else None
+    if found.state is NamespaceState.GONE and os.access(FIRST_NETWORK_NAMESPACE, os.R_OK):
+        fd = FIRST_NETWORK_NAMESPACE
     _undo(change, journal, outcome, fd)
 
 
@@ -163,16 +161,18 @@ def _undo(
 
 
 def _rates(change: Change, journal: Journal, where: Search, outcome: Outcome) -> None:
-    """A NIC's parameters are files, and seen where its namespace's sysfs is."""
+    """Undo a NIC's parameter: a file, seen where the sysfs of its namespace is mounted."""
     place, port = place_of(change), target_of(change)[0]
     same_files = place is None or place.folder == folder_of(change.target)
     state = where.of(place).state
-    if same_files or (state is State.HERE and Knobs().read(port)):
+    if same_files or (state is NamespaceState.HERE and Knobs().read(port)):
         if not is_aside(change):
             return
-    elif state is not State.GONE:
+    elif state is not NamespaceState.GONE:
         why = (
-            _unseen(change) if state is State.HIDDEN else f"run hostcc rollback in {_name(change)}"
+            _unseen(change)
+            if state is NamespaceState.HIDDEN
+            else f"run hostcc rollback in {_name(change)}"
         )
         _keep(change, why, journal, outcome)
         return
@@ -180,7 +180,7 @@ def _rates(change: Change, journal: Journal, where: Search, outcome: Outcome) ->
 
 
 def _in_folder(change: Change, journal: Journal, outcome: Outcome) -> None:
-    why = hidden.why(change)
+    why = hidden.reason(change)
     if why:
         _keep(change, why, journal, outcome)
     elif is_aside(change) and change.what in CGROUPS:
@@ -212,10 +212,10 @@ def _name(change: Change) -> str:
 
 
 def marks_hidden(left: list[Change]) -> list[Change]:
-    """Those `job-mark` changes of agents whose network namespace cannot be seen from here."""
+    """Select the `job-mark` changes whose agent's network namespace cannot be seen from here."""
     with search() as where:
         return [
             one
             for one in left
-            if one.what == paths.MARKS and where.of(place_of(one)).state is State.HIDDEN
+            if one.what == paths.MARKS and where.of(place_of(one)).state is NamespaceState.HIDDEN
         ]

@@ -1,6 +1,6 @@
-"""Whether the directory of a change is the one that is seen from here under that name.
+"""Whether this mount namespace shows the directory that a change was made in.
 
-A mount namespace may show another directory there, or none: what is missing in it is not gone.
+It may show another directory under that name, or none: a file that is missing there is not gone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class _Handle(ctypes.Structure):
     )
 
 
-def why(change: Change) -> str:
-    """Why it cannot be told whether the change's target is there; empty: what is seen is so."""
+def reason(change: Change) -> str:
+    """Say why the target of a change cannot be seen from here; empty when it can."""
     place = change.place
     if place is None or place.folder is None or folder_of(change.target) == place.folder:
         return ""
@@ -48,7 +48,7 @@ def why(change: Change) -> str:
 
 
 def _ended(number: int) -> bool:
-    """Whether no process of this host is in that mount namespace: its own mounts are gone."""
+    """Whether no process of this host is in that mount namespace, so that its mounts are gone."""
     for pid in all_pids():
         try:
             if str(Path(f"/proc/{pid}/ns/mnt").readlink()) == f"mnt:[{number}]":

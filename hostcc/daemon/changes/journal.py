@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from hostcc.daemon.changes import places
-from hostcc.daemon.changes.imprint import Imprint
+from hostcc.daemon.changes.attribute_copy import AttributeCopy
 from hostcc.errors import HostccError
 from hostcc.foreign import encoded, in_json
 from hostcc.log import get_logger
@@ -34,10 +34,10 @@ from hostcc.model import Change, Note, Place
 
 log = get_logger("journal")
 
-MAX_BYTES = 1 << 20
-"""At which a fresh file is begun, unless what is in force alone takes half of it."""
+MAX_FILE_BYTES = 1 << 20
+"""Size at which a fresh file is begun, unless the changes in force alone take half of it."""
 MAX_LINE_BYTES = 1 << 20
-"""Of one record.  No longer one is written; a longer line is read as damage."""
+"""Longest record, as written; a longer line is read as damage."""
 MAX_NOTES = 100
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -98,7 +98,7 @@ class Journal:
         self,
         folder: Path,
         clock: Callable[[], float] = time.time,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int = MAX_FILE_BYTES,
     ) -> None:
         self.path = folder / "journal.jsonl"
         self._clock = clock
@@ -116,15 +116,15 @@ class Journal:
         """The process that wrote last; 0 when none did since this boot."""
         self.unrecorded: dict[str, str] = {}
         """Changes that are undone although the file still has them, and why it has."""
-        self._imprint: Imprint | None = None
+        self._copy: AttributeCopy | None = None
         self._boot = boot_id()  # now: later there may be no descriptor left to read it
         self._size = 0
         self._fd = -1
-        self._deaf = ""
-        """Why there is no file to write to."""
-        self._wrong = False
-        """Whether the file does not say what is in force: a record could not be written."""
-        self._held: list[Any] | None = None
+        self._open_error = ""
+        """Why the file could not be opened; empty when it is open, or was not asked for."""
+        self._outdated = False
+        """Whether a record could not be written, so that the file does not say what is in force."""
+        self._batch: list[Any] | None = None
         """Records that wait for `gathering` to end."""
         self._load()
 
@@ -135,7 +135,7 @@ class Journal:
         except HostccError as error:
             if not undoing:
                 raise
-            self._deaf, self._wrong = str(error), True
+            self._open_error, self._outdated = str(error), True
 
     def _open(self, version: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -151,26 +151,27 @@ class Journal:
             [StartRecord(at=self._clock(), pid=os.getpid(), boot=self._boot, version=version)]
         )
 
-    def imprint(self, where: Imprint) -> None:
-        """Keep what is in force in the kernel, too, from now on."""
+    def copy_to(self, where: AttributeCopy) -> None:
+        """Copy the changes in force to cgroup attributes, now and whenever they change."""
         raw = {one.id: msgspec.json.encode(_record_of(one)) for one in self.in_force()}
         where.begin(self.path.parent, raw)
-        self._imprint = where
+        self._copy = where
 
     def adopt(self, found: Iterable[Change]) -> list[Change]:
-        """Have in force what was found so; what of it is new.  Does not wait for the disk."""
+        """Add changes that were found in force; returns those that are new.  Never waits for the
+        disk."""
         new = [one for one in found if one.id not in self.active and one.id not in self.aside]
         if new:
             new = [one if one.at else self._stamped(one) for one in new]
             self._remember_changes(new)
-            self._tell([_record_of(one) for one in new])
+            self._try_write([_record_of(one) for one in new])
         return new
 
     def close(self, how: str = "") -> None:
-        """Stop writing; `how` says in which order, empty: not in any."""
+        """Stop writing; `how`: what the last record says, empty for none."""
         if self._fd >= 0:
             if how:
-                self._tell([StopRecord(at=self._clock(), how=how)])
+                self._try_write([StopRecord(at=self._clock(), how=how)])
             with suppress(OSError):  # of a disk that fails: all is said
                 os.close(self._fd)
             self._fd = -1
@@ -182,9 +183,9 @@ class Journal:
         edits can be begun together, and each once more before it is made.
         Raises HostccError, but not of changes that only undo others.
         """
-        fresh = changes if self._wrong else [one for one in changes if not self._has(one)]
+        fresh = changes if self._outdated else [one for one in changes if not self._has(one)]
         stamped = [self._stamped(change) for change in fresh]
-        (self._tell if undoing else self._write)([_record_of(change) for change in stamped])
+        (self._try_write if undoing else self._write)([_record_of(change) for change in stamped])
         self._remember_changes(stamped)
 
     @contextmanager
@@ -197,7 +198,7 @@ class Journal:
         except BaseException as error:
             # What was in force before is so again, without a moment in which the file says neither.
             self._remember_changes(earlier.values())
-            self._tell([_record_of(change) for change in earlier.values()])
+            self._try_write([_record_of(change) for change in earlier.values()])
             self.undone((c.id for c in changes if c.id not in earlier), f"failed: {error}")
             raise
 
@@ -206,19 +207,19 @@ class Journal:
         gone = [one for one in ids if self.active.pop(one, None) or self.aside.pop(one, None)]
         if gone:
             at = self._clock()
-            if self._imprint is not None:
+            if self._copy is not None:
                 for change_id in gone:
-                    self._imprint.drop(change_id)
-            if why := self._tell([UndoneRecord(at=at, id=one, how=how) for one in gone]):
+                    self._copy.drop(change_id)
+            if why := self._try_write([UndoneRecord(at=at, id=one, how=how) for one in gone]):
                 self.unrecorded |= dict.fromkeys(gone, why)
 
     def set_aside(self, change: Change) -> None:
-        """A change in force cannot be reached from here: its id is free for another one."""
+        """Keep a change that cannot be reached from here under an id of its own."""
         place = change.place or self._place
         self._rename(replace(change, place=place), change.id, f"{change.id}@{place.net}")
 
     def take_back(self, change: Change) -> None:
-        """It can; nothing, while another one has its id."""
+        """Give a change that was set aside its id back, unless another one has it."""
         own = change.id.rpartition("@")[0]
         if is_aside(change) and own not in self.active:
             self._rename(change, change.id, own)
@@ -226,37 +227,37 @@ class Journal:
     def _rename(self, change: Change, before: str, after: str) -> None:
         renamed = replace(change, id=after)
         self._remember_changes([renamed])
-        self._tell([_record_of(renamed)])
+        self._try_write([_record_of(renamed)])
         self.undone([before], f"goes on as {after}")
 
     def _stamped(self, change: Change) -> Change:
         place = replace(self._place, folder=places.folder_of(change.target))
         return replace(change, at=self._clock(), place=place)
 
-    def _missed(self, records: Iterable[Any], why: str) -> None:
+    def _mark_unrecorded(self, records: Iterable[Any], why: str) -> None:
         undone = (one.id for one in records if isinstance(one, UndoneRecord))
         self.unrecorded |= dict.fromkeys(undone, why)
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
         """What is undone or noted in the body is written when it ends, or with the next change."""
-        if self._held is not None:
+        if self._batch is not None:
             yield
             return
-        self._held = []
+        self._batch = []
         try:
             yield
         finally:
-            held, self._held = self._held, None
-            if why := self._tell(held):
-                self._missed(held, why)
+            held, self._batch = self._batch, None
+            if why := self._try_write(held):
+                self._mark_unrecorded(held, why)
 
     def note(self, target: str, text: str, *, written: bool = True) -> None:
-        """Something was seen and left alone; unless `written`, only this agent remembers it."""
+        """Note that something was seen and left alone; in memory only, unless `written`."""
         note = Note(self._clock(), target, text)
-        self._remember(note)
+        self._keep_note(note)
         if written:
-            self._tell([NoteRecord(at=note.at, target=target, text=text)])
+            self._try_write([NoteRecord(at=note.at, target=target, text=text)])
 
     def in_force(self) -> list[Change]:
         """Changes in force, those first that nobody has reached yet."""
@@ -267,7 +268,7 @@ class Journal:
         lines = deque(_lines(self.path), maxlen=limit)
         return [msgspec.to_builtins(record) for record in map(_decode, lines) if record]
 
-    def _remember(self, note: Note) -> None:
+    def _keep_note(self, note: Note) -> None:
         self.notes.append(note)
         del self.notes[:-MAX_NOTES]
 
@@ -280,20 +281,20 @@ class Journal:
             kept = self.aside if is_aside(change) else self.active
             kept.pop(change.id, None)
             kept[change.id] = change
-            if self._imprint is not None:
-                self._imprint.put(change.id, msgspec.json.encode(_record_of(change)))
+            if self._copy is not None:
+                self._copy.put(change.id, msgspec.json.encode(_record_of(change)))
 
-    def _tell(self, records: list[Any]) -> str:
-        """Append what must not stand in the way of undoing when it cannot be written; why it
-        could not.  While `gathering`, it waits."""
-        if self._held is not None:
-            self._held += records
+    def _try_write(self, records: list[Any]) -> str:
+        """Append records without which undoing goes on all the same; returns why they could not be
+        written.  Inside `gathering` they wait."""
+        if self._batch is not None:
+            self._batch += records
             return ""
-        known = self._wrong
+        known = self._outdated
         try:
             self._write(records)
         except HostccError as error:
-            self._wrong = True
+            self._outdated = True
             if not known:
                 log.failure("what was undone is not on disk yet", reason=str(error))
             return str(error)
@@ -301,29 +302,31 @@ class Journal:
 
     def _write(self, records: list[Any]) -> None:
         """Append and make durable.  An observer that never opened the journal writes nothing."""
-        if self._fd < 0 and self._deaf:
-            raise HostccError(self._deaf)
+        if self._fd < 0 and self._open_error:
+            raise HostccError(self._open_error)
         if self._fd < 0 or not records:
             return
         raw = self._encoded(records)
         waiting: list[Any] = []
-        if self._held:
-            waiting, self._held = self._held, []
+        if self._batch:
+            waiting, self._batch = self._batch, []
             raw = self._encoded(waiting) + raw
         try:
             self._append(raw)
         except HostccError as error:
-            self._missed(waiting, str(error))
+            self._mark_unrecorded(waiting, str(error))
             raise
 
     def _append(self, raw: bytes) -> None:
-        if self._wrong or self._size + len(raw) > self._max_bytes:
+        if self._outdated or self._size + len(raw) > self._max_bytes:
             self._rotate()
         try:
             _append(self._fd, raw)
             os.fsync(self._fd)
         except OSError as error:
-            self._wrong = True  # maybe a part of it is there: what comes next begins a fresh file
+            self._outdated = (
+                True  # maybe a part of it is there: what comes next begins a fresh file
+            )
             raise HostccError(f"journal {self.path}: {error.strerror}") from None
         self._size += len(raw)
 
@@ -361,7 +364,7 @@ class Journal:
             raise HostccError(f"journal {self.path}: {error.strerror}") from None
         with suppress(OSError):
             os.close(self._fd)
-        self._fd, self._size, self._wrong = fd, len(raw), False
+        self._fd, self._size, self._outdated = fd, len(raw), False
         self.unrecorded.clear()
         self._max_bytes = max(self._max_bytes, 2 * self._size)  # what is in force must fit
 
@@ -388,11 +391,11 @@ class Journal:
                 self.active.pop(record.id, None)
                 self.aside.pop(record.id, None)
             case NoteRecord():
-                self._remember(Note(record.at, record.target, record.text))
+                self._keep_note(Note(record.at, record.target, record.text))
 
 
-def recorded(where: Imprint) -> list[Change]:
-    """What a directory of cgroups says that an agent has in force, in the order of making."""
+def recorded(where: AttributeCopy) -> list[Change]:
+    """Read the changes in force from cgroup attributes, in the order in which they were made."""
     records = [one for raw in where.records() if isinstance(one := _decode(raw), ChangeRecord)]
     return sorted(map(_change_of, records), key=lambda one: one.at)
 
@@ -403,7 +406,7 @@ def is_aside(change: Change) -> bool:
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot; empty where it gives none."""
+    """Read the kernel's id of this boot; empty where it gives none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

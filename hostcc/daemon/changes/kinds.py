@@ -1,6 +1,6 @@
-"""The edits that the agent makes, as Changes: pure, so a dry run and the real one agree.
+"""Changes that the agent makes of jobs, RDMA ports and shared memory.  Pure.
 
-Identifiers are stable: the same edit is called the same in every run.
+Identifiers are stable: the same change has the same id in every run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENDING = (CA, RULES, SOCKETS, MODE, FOLLOWED, RDMA_JOB)
 
 
 def base_group(path: Path) -> Change:
-    """The directory that holds the jobs' groups."""
+    """Make the directory that holds the jobs' cgroups."""
     return Change(
         id=BASE,
         what=BASE,
@@ -35,7 +35,7 @@ def base_group(path: Path) -> Change:
 
 
 def congestion_control(variant: str, name: str) -> Change:
-    """A congestion control is registered with the kernel."""
+    """Register a congestion control with the kernel."""
     return Change(
         id=f"{CA}:{variant}",
         what=CA,
@@ -48,7 +48,7 @@ def congestion_control(variant: str, name: str) -> Change:
 
 
 def leftover(path: Path) -> Change:
-    """An empty group that an earlier agent left behind goes."""
+    """Remove an empty cgroup that an earlier agent left behind."""
     return Change(
         id=f"{GROUP}:{path.name}",
         what=GROUP,
@@ -63,8 +63,11 @@ def leftover(path: Path) -> Change:
 def job_group(
     job: str, path: Path, kept: Mapping[str, float | int | str | None], why: str
 ) -> Change:
-    """A job gets a cgroup.  `after` keeps what its owner asked for, for the next agent, and when
-    this one lets go of it what the next one needs to know it by."""
+    """Make a job's cgroup.
+
+    `kept`: what its owner asked for and, once an agent has let go of the job, what the next agent
+    recognises it by.
+    """
     return Change(
         id=f"{GROUP}:{job}",
         what=GROUP,
@@ -77,7 +80,7 @@ def job_group(
 
 
 def followed(job: str, paths: Iterable[Path], why: str) -> Change:
-    """The sockets of cgroups that others made belong to a job."""
+    """Make the sockets of cgroups that others made part of a job."""
     return Change(
         id=f"{FOLLOWED}:{job}",
         what=FOLLOWED,
@@ -90,7 +93,7 @@ def followed(job: str, paths: Iterable[Path], why: str) -> Change:
 
 
 def job_member(job: str, pid: int, origin: str, path: Path, why: str = "hostcc run") -> Change:
-    """A process, and so its children, joins a job's cgroup."""
+    """Move a process, and so its later children, into a job's cgroup."""
     return Change(
         id=f"{MEMBER}:{job}:{pid}",
         what=MEMBER,
@@ -103,7 +106,7 @@ def job_member(job: str, pid: int, origin: str, path: Path, why: str = "hostcc r
 
 
 def job_sockets(params: JobParams, ca: str, default: str, why: str) -> Change:
-    """A job's sockets, present and future, leave the host's default congestion control."""
+    """Give a job's present and future sockets hostcc's congestion control."""
     after: dict[str, str | float | int | None] = {
         "congestion_control": ca,
         "mode": str(params.mode),
@@ -123,7 +126,7 @@ def job_sockets(params: JobParams, ca: str, default: str, why: str) -> Change:
 
 
 def port_rules(rules: Mapping[tuple[int, bool], str], root: Path) -> Change:
-    """Sockets on configured ports belong to jobs."""
+    """Make sockets on configured ports part of jobs."""
     jobs: Iterable[str] = sorted(set(rules.values()))
     return Change(
         id=RULES,
@@ -137,7 +140,7 @@ def port_rules(rules: Mapping[tuple[int, bool], str], root: Path) -> Change:
 
 
 def rdma_counters(device: str, port: int) -> Change:
-    """Queue pairs of an RDMA port get counters by process.  It outlives the agent."""
+    """Count an RDMA port's queue pairs by process.  It outlives the agent."""
     return Change(
         id=f"{RDMA}:{device}/{port}",
         what=RDMA,
@@ -156,7 +159,7 @@ def port_of(change_id: str) -> tuple[str, int]:
 
 
 def mode(before: Mode, after: Mode, weights: Mapping[str, float], who: str) -> Change:
-    """Somebody toggles how jobs share."""
+    """Change how jobs share (`hostcc unfair`)."""
     to: dict[str, str | float] = {"mode": str(after), **weights}
     return Change(
         id=MODE,
@@ -199,12 +202,12 @@ def origins(active: Iterable[Change], job: str) -> dict[int, str]:
 
 
 def rdma_plan(path: Path) -> Change:
-    """A file of shared memory that jobs read.  It outlives the agent, but jobs see it go stale."""
+    """Make the shared memory that RDMA jobs read.  It outlives the agent; jobs see it go stale."""
     return _shared(RDMA_PLAN, path, "jobs of `hostcc run --rdma` read it")
 
 
 def semaphores(path: Path) -> Change:
-    """The same, in which jobs take turns."""
+    """Make the shared memory in which jobs take turns."""
     return _shared(SEMAPHORES, path, "jobs take turns at PCIe links that they share")
 
 
@@ -221,12 +224,12 @@ def _shared(what: str, path: Path, why: str) -> Change:
 
 
 def shared_id(what: str, path: Path) -> str:
-    """Of a change that makes shared memory."""
+    """Id of a change that makes shared memory."""
     return f"{what}:{path}"
 
 
 def rdma_job(job: str, after: Mapping[str, str | int | None], why: str) -> Change:
-    """What the transport shim of a job's processes is told."""
+    """Publish a job's entry for the RDMA shim."""
     return Change(
         id=f"{RDMA_JOB}:{job}",
         what=RDMA_JOB,

@@ -1,8 +1,8 @@
-"""What agents have left in the kernel, by their own handles and names, whatever a journal says.
+"""Changes that earlier agents have left in the kernel, found without a journal.
 
-Recognised: a root queue with our handle, programs of ours at a device's hooks, and what a directory
-of cgroups says that an agent had in force (imprint.py), among it reserved ports, which look like
-anybody's.  What another agent of this network namespace claims is left alone.
+Recognised by handle or name: root queues and steering programs.  Everything else is known from the
+copy in the attributes of the cgroup directory (attribute_copy.py), reserved ports among it.
+What another agent of this network namespace claims is left alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.daemon.changes import elsewhere, path_kinds
+from hostcc.daemon.changes.attribute_copy import AttributeCopy, everywhere
 from hostcc.daemon.changes.elsewhere import Outcome
-from hostcc.daemon.changes.imprint import Imprint, everywhere
 from hostcc.daemon.changes.journal import Journal, recorded
 from hostcc.daemon.changes.steering_undo import network_namespace
 from hostcc.model import Change
@@ -24,18 +24,18 @@ from hostcc.system.cgroups import find_mount
 
 
 def reconcile(journal: Journal, base: Path | None) -> tuple[list[Change], Outcome]:
-    """Have the journal say what is left here, for whoever undoes what it says.
+    """Add to the journal what is left here, and undo what is in other namespaces.
 
-    Returns what is new in it, and what became of what is in other namespaces.
-    `base`: the directory of cgroups of the agent whose journal it is; None: it has none.
+    Returns the changes that are new in the journal, and what became of those in other namespaces.
+    `base`: the cgroup directory of the agent whose journal it is; None: it has none.
     """
-    new = journal.adopt(recorded(Imprint(base))) if base is not None else []
-    outcome = elsewhere.settle(journal)
+    new = journal.adopt(recorded(AttributeCopy(base))) if base is not None else []
+    outcome = elsewhere.undo_reachable(journal)
     return new + _discover(journal), outcome
 
 
 def _discover(journal: Journal) -> list[Change]:
-    """Take over what is here and known by its name only."""
+    """Add what only its handle or name tells of."""
     new: list[Change] = []
     if made := [one for one in by_name() if one.id not in journal.active]:
         taken = set(_claimed(journal.path.parent))
@@ -44,14 +44,14 @@ def _discover(journal: Journal) -> list[Change]:
 
 
 def base_of(run_dir: Path) -> Path | None:
-    """The directory of cgroups of the agent with this run directory; None: there is none."""
+    """Find the cgroup directory of the agent with this run directory; None: there is none."""
     mount, folder = find_mount(), str(run_dir.resolve())
     found = everywhere(mount) if mount is not None else ()
     return next((one.base for one in found if one.owner[0] == folder), None)
 
 
 def by_name() -> list[Change]:
-    """Queues and programs in this network namespace that are some agent's."""
+    """List queues and programs of any agent in this network namespace."""
     netns, devices = network_namespace(), socket.if_nameindex()
     steered = [device for ifindex, device in devices if _has_hooks(ifindex)]
     queues = [egress.found(device) for device in egress_kernel.ours()]
@@ -66,7 +66,7 @@ def _has_hooks(ifindex: int) -> bool:
 
 
 def _claimed(run_dir: Path) -> Iterator[str]:
-    """Ids of changes of other agents in this network namespace."""
+    """Ids of changes that other agents have in this network namespace."""
     mount, here = find_mount(), (str(run_dir.resolve()), network_namespace())
     for one in everywhere(mount) if mount is not None else ():
         folder, netns = one.owner

@@ -1,9 +1,9 @@
-"""Where a network namespace can be entered: by whatever holds it that this process may look at.
+"""Finds a network namespace by its number, through whatever holds it.
 
 A namespace lives while a process or thread is in it, a descriptor or a bind mount (`ip netns add`)
-holds it, or a socket does.  The last is not looked for: such a one has no name to enter it by, and
-ends with its sockets.  Process 1, which holds more than we may have rights to look at, is taken to
-hold nothing but its own namespace, the first one.
+holds it, or a socket does.  The last is not searched: a namespace that only sockets hold has no
+name to enter it by, and ends with them.  Process 1, whose descriptors may not be readable, is taken
+to hold only its own namespace, the first one.
 """
 
 from __future__ import annotations
@@ -26,53 +26,55 @@ FIRST_PROCESS = Path("/proc/1")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-class State(StrEnum):
-    """Of a namespace, as seen from here."""
+class NamespaceState(StrEnum):
+    """Of a network namespace, as seen from the calling thread."""
 
     HERE = "here"
     OTHER = "other"
     """Another one, which can be entered."""
     GONE = "gone"
-    """Another one has its number, or all of this host was looked at and nothing holds it."""
+    """Its number is another one's now, or the whole host was searched and nothing holds it."""
     HIDDEN = "hidden"
-    """Nothing that is seen from here holds it, which may be because not all is seen."""
+    """Nothing that can be seen holds it, but not everything can be seen."""
 
 
-class Found:
-    """A namespace, held open while it is `OTHER` until `close`."""
+class NamespaceHandle:
+    """A network namespace; open, while it is `OTHER`, until `close`."""
 
-    def __init__(self, state: State, fd: int = -1) -> None:
+    def __init__(self, state: NamespaceState, fd: int = -1) -> None:
         self.state, self.fd = state, fd
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close its descriptor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
 
-def find(wanted: Place) -> Found:
-    """Look for the network namespace of a place.  Raises OSError."""
+def find(wanted: Place) -> NamespaceHandle:
+    """Find the network namespace of a place.  Raises OSError."""
     here = places.current()
     if here.net == wanted.net:
-        return Found(State.HERE if here.is_network(wanted) else State.GONE)
+        return NamespaceHandle(
+            NamespaceState.HERE if here.is_network(wanted) else NamespaceState.GONE
+        )
     fd, refused = _held(wanted.net)
     if fd < 0:
         whole = Path("/proc/self/ns/pid").stat().st_ino == FIRST_PID_NAMESPACE and not refused
-        return Found(State.GONE if whole else State.HIDDEN)
+        return NamespaceHandle(NamespaceState.GONE if whole else NamespaceState.HIDDEN)
     try:
         there = Place(wanted.net, in_netns(fd, places.cookie))
     except BpfError:
         os.close(fd)
-        return Found(State.HIDDEN)
+        return NamespaceHandle(NamespaceState.HIDDEN)
     if there.is_network(wanted):
-        return Found(State.OTHER, fd)
+        return NamespaceHandle(NamespaceState.OTHER, fd)
     os.close(fd)
-    return Found(State.GONE)  # its number is another one's
+    return NamespaceHandle(NamespaceState.GONE)  # its number is another one's
 
 
 def _held(inode: int) -> tuple[int, bool]:
-    """A descriptor of the namespace or -1; whether somebody could not be looked at."""
+    """A descriptor of the namespace or -1; whether a process could not be looked at."""
     refused, kind = False, places.NETNS.stat().st_dev
     for path in _names(inode):
         try:
@@ -91,7 +93,7 @@ def _held(inode: int) -> tuple[int, bool]:
 
 
 def _names(inode: int) -> Iterator[Path]:
-    """Whatever may be the namespace: nearest first, and nothing that is another one."""
+    """Paths that may be the namespace, the cheapest to find first."""
     name, mounts = f"net:[{inode}]", set[str]()
     processes = [Path(one.path) for one in os.scandir("/proc") if one.name.isdigit()]
     for process in processes:

@@ -1,4 +1,4 @@
-"""What steering and marking change on this host, as Changes with stable identifiers.  Pure."""
+"""Changes that steering and marking make, with stable identifiers.  Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOOKS, PORTS, MARKS = "steer-hooks", "reserved-ports", "job-mark"
 
 
 def hooks(device: str, netns: int) -> Change:
-    """Programs at a device's ingress and egress; they outlive the agent (see hooks.py).
+    """Attach programs to a device's ingress and egress; they outlive the agent (see hooks.py).
 
     `netns`: the number of the network namespace that the device is in.
     """
@@ -26,7 +26,7 @@ def hooks(device: str, netns: int) -> Change:
 
 
 def reserved_ports(before: str, after: str, netns: int) -> Change:
-    """The kernel gives out no port of the range that steering uses."""
+    """Keep the kernel from giving out ports of the range that steering uses."""
     return Change(
         id=PORTS,
         what=PORTS,
@@ -52,8 +52,10 @@ def tos_of(change: Change) -> int:
 def mark(
     job: str, tos: int | None, why: str, pace_bps: float | None = None, window: int | None = None
 ) -> Change:
-    """A job's sockets get a DSCP, a pace (bytes per second each), a bound of the window (packets);
-    None: as they are."""
+    """Give a job's sockets a DSCP, a pace (bytes/s each), a bound of the window (packets).
+
+    None: as they are.
+    """
     parts = {
         "dscp": None if tos is None else tos >> 2,
         "bytes_per_s": pace_bps,

@@ -1,4 +1,4 @@
-"""Where a change is: its network namespace, and the directory and mounts that it was made in."""
+"""Where a change is made: the network namespace, the mount namespace and the directory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SO_NETNS_COOKIE = 71
 
 
 def current() -> Place:
-    """Of the calling thread.  Raises OSError."""
+    """Read the place of the calling thread.  Raises OSError."""
     return Place(NETNS.stat().st_ino, cookie(), MNTNS.stat().st_ino)
 
 
 def cookie() -> int:
-    """Of the calling thread's network namespace; 0 where the kernel tells none."""
+    """Read the cookie of the calling thread's network namespace; 0 where the kernel has none."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
             raw = any_socket.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8)
@@ -33,8 +33,10 @@ def cookie() -> int:
 
 
 def folder_of(target: str) -> tuple[int, int] | None:
-    """The directory that a path is in, or that shows devices, for what is no path; None: there is
-    none."""
+    """Device and inode of a path's parent directory; of /sys/class/net for what is no path.
+
+    None: there is no such directory.
+    """
     try:
         found = (Path(target).parent if target.startswith("/") else DEVICES).stat()
     except OSError:

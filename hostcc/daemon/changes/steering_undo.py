@@ -1,4 +1,4 @@
-"""Undo what steering has changed on this host, by the journal: when its agent is gone."""
+"""Undoing of steering's hooks and reserved ports, by their records in the journal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hostcc.paths import reserve, steer_kernel
 
 
 def network_namespace() -> int:
-    """The number of the calling thread's network namespace."""
+    """Inode number of the calling thread's network namespace."""
     return places.NETNS.stat().st_ino
 
 
 def undo(change: Change) -> str:
-    """Undo a change of hooks or reserved ports; why not, or empty."""
+    """Undo a change of hooks or reserved ports; why not, empty when it is undone."""
     after = change.after if isinstance(change.after, Mapping) else {}
     if after.get("netns") != network_namespace():
         return f"it is in network namespace {after.get('netns')}: run hostcc rollback there"

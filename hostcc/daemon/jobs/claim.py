@@ -1,4 +1,4 @@
-"""That a process is to be part of a job."""
+"""A process's wish to be part of a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hostcc.quota import Owner
 
 
 class Claim(NamedTuple):
-    """What `hostcc run` asks for, or what was found."""
+    """What `hostcc run` asks for, or discovery has found."""
 
     job: str
     pid: int
@@ -19,6 +19,6 @@ class Claim(NamedTuple):
     """In whose quota the job counts, if it is new."""
 
 
-def noted(wishes: JobRequest, owner: Owner) -> dict[str, float | int | str | None]:
-    """What the journal keeps of a job for the next agent."""
+def journal_fields(wishes: JobRequest, owner: Owner) -> dict[str, float | int | str | None]:
+    """Fields that the journal keeps of a job for the next agent."""
     return {**wishes.shown(), **({} if owner is None else {"uid": owner})}

@@ -1,7 +1,7 @@
 """Waiting for cgroups whose processes have been killed but have not ended.
 
-One that closes thousands of sockets takes its time.  It can no longer be moved, /proc shows it no
-more among the group's processes, and the group cannot be removed until it is gone.
+A process that closes thousands of sockets takes seconds to end.  Meanwhile it cannot be moved,
+/proc no longer shows it among the cgroup's processes, and the cgroup cannot be removed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from hostcc.system.cgroups import CgroupTree
 
-PATIENCE_S = 10.0
-"""Without progress, seconds."""
-MOST_S = 45.0
-"""Altogether, seconds: service managers wait 90."""
-POLL_S = 0.02
+MAX_WAIT_WITHOUT_PROGRESS_S = 10.0
+"""Seconds without progress after which waiting ends."""
+MAX_WAIT_S = 45.0
+"""Seconds of waiting altogether: service managers wait 90."""
+POLL_INTERVAL_S = 0.02
 _SOCKETS = Path("/proc/net/sockstat")
 
 
@@ -27,9 +27,10 @@ def wait(
     sleep: Callable[[float], None] = time.sleep,
     sockets: Callable[[], int] | None = None,
 ) -> list[Path]:
-    """Until all of these groups have ended that only wait for that; those that have not.
+    """Wait for the cgroups whose processes are all exiting; returns those that have not ended.
 
-    `sockets`: how many there are here; fewer than before are progress, as a group less is.
+    `sockets`: counts the sockets of this network namespace.  Fewer sockets are progress, as fewer
+    cgroups are.
     """
     count = sockets or _count
     began = since = clock()
@@ -37,9 +38,9 @@ def wait(
     best = (len(left), count())
     while left:
         now = clock()
-        if now - since > PATIENCE_S or now - began > MOST_S:
+        if now - since > MAX_WAIT_WITHOUT_PROGRESS_S or now - began > MAX_WAIT_S:
             break
-        sleep(POLL_S)
+        sleep(POLL_INTERVAL_S)
         left = [path for path in left if tree.ending(path)]
         found = (len(left), count())
         if found < best:
@@ -48,7 +49,7 @@ def wait(
 
 
 def _count() -> int:
-    """Sockets of this network namespace; 0 where it does not say."""
+    """Sockets of this network namespace; 0 where the kernel does not show them."""
     try:
         words = _SOCKETS.read_text().split()[:3]
     except OSError:

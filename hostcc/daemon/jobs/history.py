@@ -1,8 +1,8 @@
-"""What the kernel reported lately, per job: enough for a mean and a tail, and no more.
+"""Iteration times of each job, from events of the congestion control: mean and 99th percentile.
 
-The congestion control takes a silence for the end of an iteration.  It cannot tell the start-up of
-a job from its first iteration, and may miss an end, so that two iterations come as one.  Neither is
-an iteration time: only intervals that moved about one iteration's bytes are counted as one.
+The congestion control takes silence for the end of an iteration.  It cannot tell a job's start-up
+from its first iteration, and may miss an end, so that two iterations come as one.  So an interval
+counts as an iteration only if it moved about the bytes of one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from hostcc.answers.status import JobStatus, Recent
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.mltcp.backend import Records
 
-KEPT = 128
+INTERVALS_KEPT = 128
 """Intervals remembered per job."""
-NEAR = 0.25
-"""Part by which an iteration's bytes differ from the usual ones at most."""
-LONGER = 2.0
-"""Two iterations in a row that differ less in time end the start-up..."""
-STARTING = 16
-"""...and so many intervals do in any case: there are jobs that repeat nothing."""
+BYTES_TOLERANCE = 0.25
+"""Greatest relative difference of an iteration's bytes from the usual ones."""
+MAX_PERIOD_RATIO = 2.0
+"""Two iterations in a row whose times differ by less than this factor end the start-up..."""
+MAX_START_UP_INTERVALS = 16
+"""...and so do this many intervals: there are jobs that repeat nothing."""
 
 
 class Interval(NamedTuple):
-    """From one end of an iteration to the next, as the congestion control saw them."""
+    """From one end of an iteration to the next, as the congestion control saw it."""
 
     period_s: float
     bytes: float
@@ -38,22 +38,22 @@ class Interval(NamedTuple):
 
 
 class Iteration(NamedTuple):
-    """What the byte meter found of a job."""
+    """An iteration as the byte meter has measured it."""
 
     period_s: float
     """Mean, start to start."""
     bytes: float | None
-    """That this host sends in one; None: they are not what the congestion control counts."""
+    """Bytes that this host sends in it; None: not those that the congestion control counts."""
 
 
 class History:
-    """Intervals of each job, fed with the events of the ring buffer."""
+    """Latest intervals of each job, from the events of the ring buffer."""
 
     def __init__(self) -> None:
-        self._seen: defaultdict[str, deque[Interval]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._seen = defaultdict[str, deque[Interval]](lambda: deque(maxlen=INTERVALS_KEPT))
 
     def add(self, events: Records, jobs: Mapping[int, Job]) -> None:
-        """Take in events; jobs that are gone are forgotten."""
+        """Add events; forget jobs that have ended."""
         if not len(events) and not self._seen:
             return
         columns = (events[name].tolist() for name in ("slot", "period_ns", "bytes"))
@@ -81,17 +81,17 @@ class History:
 
 
 def recent(intervals: Sequence[Interval], known: Iteration | None = None) -> Recent:
-    """The iterations among the intervals; the mean is that of the meter, where it knows one.
+    """Summarise the intervals that are iterations; the mean is the meter's, where there is one.
 
-    The meter's bytes are the measure where they are known, else those of the median interval:
-    half of the ends may be missed then, and no more.
+    An iteration's bytes are the meter's, or else those of the median interval, which is right while
+    at most half of the ends are missed.
     """
     mean = known.period_s if known is not None else None
     if not intervals:
         return Recent(0, 0, mean, None)
     size = known.bytes if known is not None else None
     usual = size or statistics.median(one.bytes for one in intervals)
-    whole = [abs(one.bytes - usual) <= NEAR * usual for one in intervals]
+    whole = [abs(one.bytes - usual) <= BYTES_TOLERANCE * usual for one in intervals]
     begin = _begin(intervals, whole)
     times = sorted(
         one.period_s for one, is_one in zip(intervals[begin:], whole[begin:], strict=True) if is_one
@@ -104,9 +104,9 @@ def recent(intervals: Sequence[Interval], known: Iteration | None = None) -> Rec
 
 
 def _begin(intervals: Sequence[Interval], whole: Sequence[bool]) -> int:
-    """Where the start-up is over: at the first of two iterations that last about as long."""
+    """Index at which the start-up is over: the first of two iterations of about the same length."""
     for at, then in pairwise(number for number, is_one in enumerate(whole) if is_one):
         short, long = sorted((intervals[at].period_s, intervals[then].period_s))
-        if long <= LONGER * short:
+        if long <= MAX_PERIOD_RATIO * short:
             return at
-    return 0 if len(intervals) >= STARTING else len(intervals)
+    return 0 if len(intervals) >= MAX_START_UP_INTERVALS else len(intervals)

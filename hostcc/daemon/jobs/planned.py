@@ -26,7 +26,7 @@ def planned(
     of each variant.
     """
     changes, running = base_group(tree), dict[str, JobRequest]()
-    for group, (known, back) in released.lasting(left, tree).items():
+    for group, (known, back) in released.left_groups(left, tree).items():
         changes += back
         if released.lives(group, back, tree):
             running[group.name] = known.wishes

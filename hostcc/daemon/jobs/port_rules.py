@@ -1,4 +1,4 @@
-"""Port rules as the kernel has them: sockets on configured ports belong to jobs."""
+"""Port rules in the kernel, which make sockets on configured ports part of jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rules = Mapping[tuple[int, bool], str]
 
 
 class PortRules:
-    """Those in force.  Methods raise BpfError, OSError, HostccError."""
+    """The rules in force.  Methods raise BpfError, OSError, HostccError."""
 
     def __init__(self, backend: MltcpBackend, journal: Journal, root: Path) -> None:
         self._backend = backend
@@ -24,7 +24,7 @@ class PortRules:
         self._rooted = False
 
     def apply(self, rules: Rules, slots: Mapping[str, int]) -> None:
-        """Have exactly these in force; `slots`: job -> its number."""
+        """Put exactly these rules in force; `slots`: job -> slot."""
         if rules == self._rules:
             return
         if not rules:
@@ -39,6 +39,6 @@ class PortRules:
         self._rules = rules
 
     def drop(self) -> None:
-        """Have none in force, and leave the journal to whoever asks."""
+        """Remove all rules; the caller tells the journal."""
         self._backend.set_port_rules({})
         self._rules = {}

@@ -1,4 +1,4 @@
-"""Processes on their way back into the cgroups of their jobs, which an earlier agent let go of."""
+"""Moving processes back into the cgroups of jobs that an earlier agent let go of."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ log = get_logger("jobs")
 
 
 class ProcessReturns:
-    """Those of all jobs; to move one takes a millisecond or more."""
+    """The processes that are to go back, of all jobs; to move one takes a millisecond or more."""
 
     def __init__(self, tree: CgroupTree) -> None:
         self._tree = tree
         self._waiting: dict[str, list[int]] = {}
 
     def expect(self, back: Iterable[Change]) -> None:
-        """Processes are to go back: the `job-member` change of each, which is on disk."""
+        """Add processes that are to go back: the `job-member` change of each, journalled."""
         for one in back:
             self._waiting.setdefault(Path(str(one.after)).name, []).append(int(one.target))
 
     @property
     def pending(self) -> bool:
-        """Whether there are any: until then they look like nobody's."""
+        """Whether processes have still to go back; until then they look like no job's."""
         return bool(self._waiting)
 
     def of(self, job: str) -> list[int]:
-        """Those of one job that are not back yet."""
+        """Processes of one job that have still to go back."""
         return list(self._waiting.get(job, ()))
 
     def give_up(self, job: str) -> None:
-        """They are not to go back any more."""
+        """Leave the processes of one job where they are."""
         self._waiting.pop(job, None)
 
     def steps(self) -> Generator[None, None, None]:
-        """Move them, one at each step."""
+        """Move all of them, one at each step."""
         for job in list(self._waiting):
             group, count, stuck = self._tree.path(job), len(self._waiting[job]), 0
             while waiting := self._waiting.get(job):

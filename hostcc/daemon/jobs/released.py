@@ -1,4 +1,4 @@
-"""Jobs that an agent let go of while they ran, as its journal keeps them for the next one.
+"""Jobs that ran on when their agent ended, as its journal keeps them for the next one.
 
 Their processes are back in the cgroups that they came from.  A job's own cgroup stays, empty,
 since connections belong for good to the cgroup in which they were opened.
@@ -25,13 +25,13 @@ from hostcc.system.cgroups import CgroupTree
 from hostcc.system.procfs import Stat
 
 log = get_logger("jobs")
-PROCESSES_MOST = 16384
-"""Processes of all jobs that are kept; of a job that has more than its part the eldest."""
+MAX_KEPT_PROCESSES = 16384
+"""Processes that are kept of all jobs together; of a job with more than its share, the eldest."""
 _REF = r"[0-9]{1,10}/[0-9]{1,20}"
 
 
 class KeptJob(msgspec.Struct, frozen=True):
-    """A job as `to` of its `job-cgroup` change says; that is taken for nobody's word."""
+    """A job as `to` of its `job-cgroup` change describes it; checked, since files can be edited."""
 
     weight: Weight | None = None
     bytes_per_iteration: Bytes | None = None
@@ -55,15 +55,17 @@ class KeptJob(msgspec.Struct, frozen=True):
 
 
 def job_of(change: Change | None) -> KeptJob:
-    """What a change says; nothing, when that is not what an agent would write."""
+    """Decode a `job-cgroup` change; an empty KeptJob, when no agent would write such a one."""
     try:
         return msgspec.convert(change.after if change else {}, KeptJob)
     except msgspec.ValidationError:
         return KeptJob()
 
 
-def noted(cgroup_id: int, processes: Mapping[int, Stat], most: int) -> dict[str, int | str]:
-    """What KeptJob adds to a job's wishes."""
+def process_fields(
+    cgroup_id: int, processes: Mapping[int, Stat], most: int
+) -> dict[str, int | str]:
+    """Fields of KeptJob that say which processes were in the job."""
     eldest = sorted(processes, key=lambda pid: processes[pid].started)[:most]
     words = " ".join(f"{pid}/{processes[pid].started}" for pid in eldest)
     return {"cgroup_id": cgroup_id, "processes": words}
@@ -77,16 +79,17 @@ def keeping(
     how: str,
     journal: Journal,
 ) -> Generator[None, None, set[str]]:
-    """Have the journal keep jobs with processes, one job at each step; their names if it does.
+    """Write the jobs that have processes to the journal, for the next agent; one job at each step.
 
-    `beside`: a job's processes that are not in its group, `note`: what else is kept of it.
+    Returns their names, none when the journal cannot be written.  `beside`: a job's processes that
+    are not in its cgroup; `note`: the other fields that are kept.
     """
     found: dict[str, Change] = {}
-    most = PROCESSES_MOST // max(1, len(jobs))
+    most = MAX_KEPT_PROCESSES // max(1, len(jobs))
     for job in jobs:
         pids = beside(job.name) + (tree.pids(job.group) if job.group is not None else [])
         if there := tree.living(pids):
-            after = {**note(job), **noted(job.group_id, there, most)}
+            after = {**note(job), **process_fields(job.group_id, there, most)}
             found[job.name] = kinds.job_group(job.name, tree.path(job.name), after, how)
         yield
     try:
@@ -97,12 +100,12 @@ def keeping(
     return set(found)
 
 
-Lasting = Mapping[Path, tuple[KeptJob, list[Change]]]
-"""Of each group what is known of its job, and `returning`."""
+LeftGroups = Mapping[Path, tuple[KeptJob, list[Change]]]
+"""Cgroup -> its job as the journal keeps it, and the processes that return to it."""
 
 
-def lasting(active: Mapping[str, Change], tree: CgroupTree) -> Lasting:
-    """What is there of jobs; reads all processes when some of them may have to return."""
+def left_groups(active: Mapping[str, Change], tree: CgroupTree) -> LeftGroups:
+    """Read the cgroups of an earlier agent; also all processes, when some may have to return."""
     processes = cache(tree.processes)
     known = {group: active.get(f"{kinds.GROUP}:{group.name}") for group in tree.children()}
     return {
@@ -112,7 +115,7 @@ def lasting(active: Mapping[str, Change], tree: CgroupTree) -> Lasting:
 
 
 def lives(group: Path, back: Collection[Change], tree: CgroupTree) -> bool:
-    """Whether a group is that of a job which goes on; `back`: the processes that return to it."""
+    """Whether a cgroup's job goes on; `back`: the processes that return to it."""
     return bool(back) or tree.populated(group)
 
 
@@ -122,9 +125,9 @@ def returning(
     tree: CgroupTree,
     processes: Callable[[], Mapping[int, Stat]],
 ) -> list[Change]:
-    """The processes that are to enter a job's group again: a `job-member` change of each.
+    """Find the processes that are to enter a job's cgroup again: a `job-member` change of each.
 
-    None when the group is another one than the job had.  `processes`: all that there are.
+    Empty when the cgroup is not the one that the job had.  `processes`: reads all of this host.
     """
     kept = job_of(change)
     started = kept.started
@@ -145,13 +148,13 @@ def returning(
 
 
 def gone(active: Iterable[Change], job: str) -> list[str]:
-    """Ids of a job's members that are no processes any more."""
+    """Ids of `job-member` changes of a job whose processes have ended."""
     members = kinds.members(active, job)
     return [one.id for one in members if not Path(f"/proc/{one.target}").exists()]
 
 
 def _of_job(started: Mapping[int, int], there: Mapping[int, Stat]) -> Iterator[int]:
-    """Processes that were there, and children that they have had since; parents first."""
+    """Processes that still live, and children that they have had since; parents first."""
     children: dict[int, list[int]] = {}
     for pid, stat in there.items():
         children.setdefault(stat.parent, []).append(pid)

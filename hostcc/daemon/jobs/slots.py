@@ -1,4 +1,4 @@
-"""Which job has which number for the kernel, and in whose quota it counts."""
+"""The slots of jobs, by which the kernel knows them, and the quotas in which they count."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from hostcc.quota import Owner, Quota
 
 
 class Slots:
-    """Numbers 1 to `quota.total`.  They go round: a socket that outlives its job must not join the
-    next one."""
+    """Slots 1 to `quota.total`, in rotation: a socket that outlives its job must not become one of
+    the next job."""
 
     def __init__(self, quota: Quota) -> None:
         self.quota = quota
         self._owners: dict[int, Owner] = {}
-        """Of those that are taken."""
+        """Slot -> owner, of slots that are taken."""
         self._last = 0
 
     @property
     def held(self) -> Mapping[Owner, int]:
-        """How many each has."""
+        """Owner -> how many slots count in its quota."""
         return Counter(self._owners.values())
 
     def take(self, owner: Owner, *, had: bool = False) -> int:
-        """A free one.  Raises HostccError when there is none for `owner`; a job that `had` one gets
-        it whatever others its owner has."""
+        """Take a free slot; a job that `had` one before gets it whatever the quota says.
+
+        Raises HostccError when there is none for `owner`.
+        """
         if refusal := self.quota.refusal(None if had else owner, self.held):
             raise HostccError(f"no job slot on this host: {refusal}")
         total = self.quota.total
@@ -36,13 +38,13 @@ class Slots:
         return self._last
 
     def give_back(self, slot: int) -> None:
-        """It is free again."""
+        """Free a slot."""
         self._owners.pop(slot, None)
 
     def to_root(self, slot: int) -> None:
-        """Root has asked for this job, too: it counts in nobody's quota any more."""
+        """Count a slot in no quota, since root has asked for its job, too."""
         self._owners[slot] = None
 
     def owner(self, slot: int) -> Owner:
-        """In whose quota it counts."""
+        """The owner in whose quota a slot counts; None: in none."""
         return self._owners.get(slot)

@@ -1,7 +1,7 @@
-"""Finds the jobs' existing sockets, wherever they are, and switches or lists them.
+"""Finds the jobs' existing sockets in all namespaces, and switches or lists them.
 
-To go through all sockets of all namespaces takes a second where there are many: the agent has a
-thread for it (`new_walker`), in which one walk follows the other.
+A walk over all sockets takes a second where there are many: the agent has a thread for it
+(`new_walker`), in which walks run one after the other.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Job:
     followed: dict[Path, int] = field(default_factory=dict)
     """Cgroups of others that hold its processes only, and their ids."""
     how: str = ""
-    """What it was recognised by, when it was found; empty: by `hostcc run` or a rule."""
+    """How discovery recognised it; empty: it came by `hostcc run` or a rule."""
     rule: bool = False
     """Whether port rules name it."""
     params: JobParams | None = None
-    """What the kernel was told last."""
+    """Parameters that were last written to the kernel."""
     keep_until: float = 0.0
     """Monotonic seconds until which an empty cgroup is not removed."""
 
     emptied: bool = False
-    """Whether its own cgroup had no process when it was last looked at, and was kept."""
+    """Whether its own cgroup had no process at the last check, and was kept."""
 
     @property
     def ids(self) -> dict[Path, int]:
@@ -67,7 +67,7 @@ class Job:
 
 
 class InlineWalker(Executor):
-    """Walks where it is asked to: over when `submit` returns, and what fails is raised there."""
+    """Runs a walk in the calling thread; `submit` raises what the walk raises."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """A future that is done."""
@@ -77,12 +77,12 @@ class InlineWalker(Executor):
 
 
 def new_walker() -> Executor:
-    """A thread that walks, beside the agent's loop; it begins with the first walk."""
+    """Make the thread for walks; it begins with the first one."""
     return ThreadPoolExecutor(1, "walks")
 
 
 async def walked(walk: Future[T]) -> T:
-    """What a walk came to.  Raises what it raised; HostccError when it was given up."""
+    """Await the result of a walk.  Raises what it raised; HostccError when it was cancelled."""
     try:
         return await asyncio.wrap_future(walk)
     except asyncio.CancelledError:
@@ -93,14 +93,14 @@ async def walked(walk: Future[T]) -> T:
 
 
 def copies(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs as they are now, for another thread."""
+    """Copy jobs as they are now, for another thread."""
     return [replace(job, followed=dict(job.followed)) for job in jobs]
 
 
 class Sockets:
-    """Visits sockets by way of a backend; `everywhere`: in containers' namespaces too.
+    """Walks over sockets with a backend; `everywhere`: in containers' namespaces too.
 
-    `walker`: where it does; all that it is told of jobs is of the moment when it was asked.
+    `walker`: runs the walks.  A walk uses the jobs as they were when it was asked for.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Sockets:
         self._everywhere = everywhere
         self._walker = walker
         self.cost_s = 0.0
-        """Processor time of the last walk, seconds, without what other namespaces took."""
+        """Processor time of the last walk in seconds, without that in other namespaces."""
 
     def switch(
         self, jobs: Iterable[Job], only: Job | None = None, to_default: bool = False
@@ -147,11 +147,11 @@ class Sockets:
             raise HostccError("the agent has let go of its sockets") from None
 
     def _publish_groups(self, jobs: Iterable[Job]) -> None:
-        """Tell the kernel side which cgroups, nested ones included, are whose now."""
+        """Write to the kernel which cgroups, nested ones included, are which job's."""
         self._backend.set_cgroup_ids(self.groups(jobs))
 
     def groups(self, jobs: Iterable[Job]) -> dict[int, int]:
-        """Ids of the jobs' cgroups, nested ones included -> slot."""
+        """Id of each cgroup of the jobs, nested ones included -> slot."""
         ids = {
             number: job.slot
             for job in jobs
@@ -161,7 +161,7 @@ class Sockets:
         return dict(list(ids.items())[:MAX_CGROUPS])
 
     def namespaces(self, jobs: Iterable[Job]) -> AbstractContextManager[list[Path | None]]:
-        """Those in which the jobs' sockets are, our own first; open while it is entered."""
+        """Open the namespaces with sockets of the jobs, our own first."""
         if not self._everywhere:
             return opened(())
         if any(job.rule for job in jobs):
@@ -170,7 +170,7 @@ class Sockets:
 
 
 class SocketMoves:
-    """Walks that move sockets, as far as they may not be over."""
+    """Walks that switch sockets and may not be over."""
 
     def __init__(self) -> None:
         self._walks: list[Future[SwitchResult]] = []
@@ -190,18 +190,18 @@ class SocketMoves:
             self._walks.append(walk)
 
     async def over(self) -> None:
-        """Wait until sockets are where they are to be.  Raises what went wrong on the way."""
+        """Wait until all walks are over.  Raises what they raised."""
         while self._walks:
             await walked(self._walks.pop(0))
 
     def wait(self) -> None:
-        """The same, here and now."""
+        """The same, blocking."""
         while self._walks:
             self._walks.pop(0).result()
 
 
 def say_switched(jobs: str, to_default: bool, walk: Future[SwitchResult]) -> None:
-    """Log what a walk that moved sockets came to; called in the thread that has walked."""
+    """Log the result of a walk that switched sockets; called in the thread of the walk."""
     if walk.cancelled():
         return
     if (error := walk.exception()) is not None:

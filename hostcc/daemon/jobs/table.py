@@ -1,7 +1,7 @@
-"""The jobs of this host: who has a slot, a cgroup, port rules, and what the kernel was told.
+"""The jobs of this host: their slots, cgroups, port rules, and parameters in the kernel.
 
 A job keeps its slot while it has processes or a rule.  Every edit goes through the
-journal first.  Nothing here waits, or knows who asked; what takes long comes in steps.
+journal first.  Nothing here blocks: what takes long is a generator of steps.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from hostcc.config.sections.job import JobRequest
 from hostcc.daemon.changes import kinds as changes
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs import released
-from hostcc.daemon.jobs.attention import Attention
-from hostcc.daemon.jobs.claim import Claim, noted
+from hostcc.daemon.jobs.claim import Claim, journal_fields
 from hostcc.daemon.jobs.group_removal import GroupRemoval
+from hostcc.daemon.jobs.group_watch import GroupWatch
 from hostcc.daemon.jobs.planned import base_group
 from hostcc.daemon.jobs.port_rules import PortRules
 from hostcc.daemon.jobs.process_return import ProcessReturns
@@ -41,10 +41,10 @@ from hostcc.system.slices import SLICE_S, at_once
 
 log = get_logger("jobs")
 
-GRACE_S = 10.0
-"""Time that a command has to enter the cgroup made for it, seconds."""
-SWEEP = 16
-"""Jobs looked at in one sweep, so that it stays cheap when many end."""
+JOIN_GRACE_S = 10.0
+"""Seconds that a command has to enter the cgroup made for it."""
+JOBS_PER_SWEEP = 16
+"""Jobs checked in one sweep, so that it stays cheap when many end."""
 
 
 class JobTable:
@@ -60,7 +60,7 @@ class JobTable:
         clock: Callable[[], float] = time.monotonic,
         walker: Executor | None = None,
     ) -> None:
-        """`walker`: where sockets are gone through; None: where that is asked for."""
+        """`walker`: walks over sockets; None: in the calling thread."""
         self.config = config
         self.mode = config.mltcp.mode
         self.weights: dict[str, float] = {}
@@ -75,22 +75,28 @@ class JobTable:
         self.returning = ProcessReturns(tree)
         self._rules = PortRules(backend, journal, tree.root)
         self.edition = 0
-        """Another one whenever jobs, their groups, or what is known of them may be others."""
-        self._attention = Attention()
+        """Changes whenever jobs, their cgroups, or what is known of them may have changed."""
+        self._watch = GroupWatch()
         self._walker = walker or InlineWalker()
         self._moves = SocketMoves()
-        self._parted = False
+        self._sockets_released = False
         self.removal = GroupRemoval(tree, journal)
         self.sockets = self._new_sockets()
 
-    def start(self, lasting: released.Lasting | None = None) -> None:
-        """Take over what is there: groups of an earlier agent, port rules, open sockets.
-        `lasting`: those groups, by somebody who takes the steps of `come_back`, too."""
+    def start(self, left_groups: released.LeftGroups | None = None) -> None:
+        """Take over cgroups of an earlier agent, port rules and open sockets.
+
+        `left_groups`: those cgroups; whoever gives them takes the steps of `come_back`, too.
+        """
         self.edition += 1
         if base := base_group(self.tree):
             with self._journal.making(*base):
                 self.tree.create(self.tree.base)
-        found = released.lasting(self._journal.active, self.tree) if lasting is None else lasting
+        found = (
+            released.left_groups(self._journal.active, self.tree)
+            if left_groups is None
+            else left_groups
+        )
         self._journal.begin(*(one for _, back in found.values() for one in back))
         with self._journal.gathering():
             for group, (known, back) in found.items():
@@ -99,11 +105,11 @@ class JobTable:
         self._apply_rules()
         self.refresh("start")
         self._moves.wait()
-        if lasting is None:
+        if left_groups is None:
             at_once(self.come_back())
 
     def come_back(self) -> Generator[None, None, None]:
-        """Processes of jobs that an earlier agent let go of enter their cgroups, one at a step."""
+        """Move processes of an earlier agent's jobs back into their cgroups, one at a step."""
         try:
             yield from self.returning.steps()
         finally:
@@ -111,11 +117,11 @@ class JobTable:
                 job.keep_until = 0.0 if job.keep_until == inf else job.keep_until
 
     def prepare(self, claims: Iterable[Claim]) -> None:
-        """Put on disk in one go what `register` of each puts there."""
+        """Write the journal records of several `register` calls at once."""
         self._journal.begin(*(change for one in claims for change in self._planned(one)))
 
     def forgo(self, claims: Sequence[Claim]) -> None:
-        """These were prepared, and are not registered."""
+        """Take back the records of claims that were prepared and are not registered."""
         ids = [f"{changes.MEMBER}:{one.job}:{one.pid}" for one in claims]
         for job in {one.job for one in claims} - self.jobs.keys():
             ids += [f"{changes.GROUP}:{job}", f"{changes.SOCKETS}:{job}"]
@@ -124,7 +130,7 @@ class JobTable:
     def register(
         self, name: str, wishes: JobRequest, pid: int, why: str = "hostcc run", owner: Owner = None
     ) -> Path:
-        """A process is about to become part of a job: the cgroup to enter."""
+        """Make a process part of a job; returns the cgroup that it is to enter."""
         self.edition += 1
         claim, job = Claim(name, pid, why, wishes, owner), self.jobs.get(name)
         if job is not None:
@@ -146,10 +152,12 @@ class JobTable:
         return group
 
     def _planned(self, claim: Claim) -> Generator[Change, None, None]:
-        """What `register` puts on disk."""
+        """The changes that `register` journals."""
         job, path = self.jobs.get(claim.job), self.tree.path(claim.job)
         if job is None:
-            yield changes.job_group(claim.job, path, noted(claim.wishes, claim.owner), claim.why)
+            yield changes.job_group(
+                claim.job, path, journal_fields(claim.wishes, claim.owner), claim.why
+            )
             params = self._params(claim.job, claim.wishes)
             if params.mode is not Mode.OFF:
                 yield self._of_sockets(params, claim.why)
@@ -161,7 +169,7 @@ class JobTable:
         job.wishes = wishes.over(job.wishes)
         told_before = job.params is not None
         group = self._ensure_group(job, why)
-        job.keep_until = self._clock() + GRACE_S
+        job.keep_until = self._clock() + JOIN_GRACE_S
         gone = released.gone(self._journal.active.values(), job.name)
         self._journal.undone(gone, "the process is gone")
         self._journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group, why))
@@ -171,16 +179,16 @@ class JobTable:
         return group
 
     def enter(self, job: str, pid: int) -> bool:
-        """Move a process into its job's group; whether it is there."""
+        """Move a process into its job's cgroup; returns whether it is there."""
         there = self.tree.enter(self.tree.path(job), pid)
         if there:
             self.jobs[job].keep_until = 0.0
         return there
 
     def follow(self, name: str, groups: Iterable[Path], why: str, owner: Owner = None) -> None:
-        """Sockets of these cgroups, which others have made for a job, are the job's.
+        """Make the sockets of cgroups that others have made part of a job.
 
-        Those that an earlier call named and this one does not are let go.
+        Cgroups that an earlier call named and this one does not are no longer followed.
         """
         self.edition += 1
         job = self.jobs.get(name) or self._new_job(name, owner)
@@ -202,7 +210,7 @@ class JobTable:
                 self._forget(job)
 
     def _follow(self, job: Job, path: Path, number: int) -> Exception | None:
-        """Why the kernel refused one of these cgroups; one that has ended is passed over."""
+        """Follow one cgroup; returns why the kernel refused it.  One that has ended is skipped."""
         try:
             self._backend.attach_cgroup(job.slot, path)
         except (BpfError, OSError) as error:
@@ -210,27 +218,27 @@ class JobTable:
         job.followed[path] = number
         return None
 
-    def prefer(self, name: str, why: str) -> None:
-        """Let one job go first, in mode mltcp; nobody with an empty name."""
+    def set_preferred_job(self, name: str, why: str) -> None:
+        """Let one job go first, in mode mltcp; an empty name: none."""
         self._favour(replace(self.favour, first=name), why)
 
-    def weigh(
+    def set_plan_factors(
         self, factors: Mapping[str, float], why: str, alone: frozenset[str] = frozenset()
     ) -> None:
-        """Multiply jobs' weights, in mode mltcp; the others' are as their owners wish.
+        """Multiply jobs' weights by the plan's factors, in mode mltcp; the others keep their own.
 
         `alone`: jobs that share no link, by the plan.
         """
         self._favour(replace(self.favour, planned=factors, alone=alone), why)
 
     def weight_of(self, job: Job) -> float:
-        """Its owner's wish."""
+        """Its weight as its owner or the configuration gives it, without factors."""
         configured = self.config.job_named(job.name)
         own = configured.weight if configured else 1.0
         return own if job.wishes.weight is None else job.wishes.weight
 
     def configure(self, config: Config, toggled: bool = False, why: str = "reload") -> None:
-        """Take over a new configuration; its mode too, unless somebody `toggled` that."""
+        """Apply a new configuration; its mode too, unless somebody `toggled` that."""
         self.edition += 1
         self.config = config
         self.slots.quota = config.quota()
@@ -241,7 +249,7 @@ class JobTable:
         self.refresh(why)
 
     def share(self, mode: Mode, weights: Mapping[str, float], who: str) -> None:
-        """The toggle: live connections follow; see `moved`."""
+        """Change how jobs share; live connections follow (see `moved`)."""
         self.edition += 1
         change = changes.mode(self.mode, mode, weights, who)
         self._journal.begin(change, undoing=mode is Mode.OFF)
@@ -249,9 +257,9 @@ class JobTable:
         self.refresh(who, again=True)
 
     def refresh(self, why: str, again: bool = False) -> None:
-        """Tell the kernel what is new about each job; move sockets where that needs it.
+        """Write parameters that are new to the kernel; move sockets where that needs it.
 
-        `again`: move sockets even of jobs of which nothing is new, because somebody asked.
+        `again`: move the sockets of all jobs, because an operator asked for it.
         """
         moved = [job for job in self.jobs.values() if self._tell(job, why) or again]
         for off in (True, False):
@@ -259,35 +267,35 @@ class JobTable:
             self._switch(those, to_default=off)
 
     def sweep(self) -> None:
-        """Drop jobs whose groups are empty or gone: a few per call, where something is new."""
-        turn = self._attention.due(self.jobs.values(), self.edition, SWEEP)
+        """Drop jobs whose cgroups are empty or gone; checks a few whose cgroups have changed."""
+        turn = self._watch.due(self.jobs.values(), self.edition, JOBS_PER_SWEEP)
         self.edition += bool(turn)
         until = self._clock() + SLICE_S
         with self._journal.gathering():
             for job in turn:
-                self._attention.looked_at(job)
+                self._watch.inspected(job)
                 self._look_at_followed(job)
                 if job.group is not None:
                     self._look_at(job, job.group)
                 if self._clock() >= until:
                     break
 
-    async def part(self) -> None:
-        """Give all sockets back, ahead of `release`, which then has less to wait for."""
+    async def release_sockets(self) -> None:
+        """Switch all sockets to the default, so that `release` has less to wait for."""
         self._switch(list(self.jobs.values()), to_default=True)
         await self.moved()
-        self._parted = True
+        self._sockets_released = True
 
     def release(self, how: str) -> list[str]:
-        """Undo all of it; what could not be undone, in words."""
+        """Undo everything; returns what could not be undone, in words."""
         return at_once(self.releasing(how))
 
     def releasing(self, how: str) -> Generator[None, None, list[str]]:
-        """The same in steps, each of about a process."""
+        """The same in steps, about one process each."""
         self.edition += 1
         problems: list[str] = []
         live = list(self.jobs.values())
-        if live and not self._parted:
+        if live and not self._sockets_released:
             self._switch(live, to_default=True)
             self._moves.wait()
         self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
@@ -306,12 +314,12 @@ class JobTable:
         return problems or ([] if self.removal.ending else self.removal.remove_base(how))
 
     async def moved(self) -> None:
-        """Wait until sockets are where the jobs want them.  Raises what went wrong on the way."""
+        """Wait until sockets run what they are to run.  Raises what the walks raised."""
         await self._moves.over()
 
     def close(self) -> None:
-        """Watch groups no longer; all stays as it is.  Waits for a walk that is under way."""
-        self._attention.close()
+        """Stop watching cgroups, and leave all as it is.  Waits for a walk that is under way."""
+        self._watch.close()
         self._walker.shutdown(cancel_futures=True)
 
     def by_slot(self) -> dict[int, Job]:
@@ -322,7 +330,7 @@ class JobTable:
         return self.jobs.setdefault(name, Job(name, self.slots.take(owner, had=had), JobRequest()))
 
     def _adopt(self, group: Path, known: released.KeptJob, back: list[Change]) -> None:
-        """A group that was here before us: dead ones go, live ones become jobs again."""
+        """Take over an earlier agent's cgroup: remove an empty one, else make it a job again."""
         if not is_job_name(group.name) or not released.lives(group, back, self.tree):
             if self.tree.remove(group):
                 log.info("removed an empty cgroup of an earlier agent", path=group)
@@ -337,7 +345,7 @@ class JobTable:
         log.info("took over a job that was running", job=job.name, slot=job.slot)
 
     def _drop_strays(self) -> None:
-        """Let go of groups by the journal that are gone, or empty below another root."""
+        """Remove cgroups that the journal knows and that are gone, or empty below another root."""
         groups = {changes.job_of_group(one): one for one in self._journal.active.values()}
         for name, change in groups.items():
             if name and name not in self.jobs and self.tree.remove(Path(change.target)):
@@ -361,7 +369,7 @@ class JobTable:
         return path
 
     def _note_of(self, job: Job) -> dict[str, float | int | str | None]:
-        return noted(job.wishes, self.slots.owner(job.slot))
+        return journal_fields(job.wishes, self.slots.owner(job.slot))
 
     def _params(self, name: str, wishes: JobRequest) -> JobParams:
         static = self.weights.get(name)
@@ -372,7 +380,7 @@ class JobTable:
         return changes.job_sockets(params, name, self._default, why)
 
     def _tell(self, job: Job, why: str) -> bool:
-        """Write a job's parameters if they are new; whether its sockets have to move."""
+        """Write a job's parameters if they are new; returns whether its sockets have to move."""
         params, old = self._params(job.name, job.wishes), job.params
         if params == old:
             return False
@@ -434,9 +442,9 @@ class JobTable:
     def _dissolving(
         self, job: Job, how: str, *, stays: bool = False
     ) -> Generator[None, None, list[str]]:
-        """Take a job's group away; processes still in it go back where they came from.
+        """Remove a job's cgroup; processes in it go back to where they came from.
 
-        `stays`: empty, for the next agent.
+        `stays`: the cgroup stays, empty, for the next agent.
         """
         self.returning.give_up(job.name)
         if job.group is None:

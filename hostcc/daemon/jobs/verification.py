@@ -1,4 +1,4 @@
-"""Is every change still in force?  Compares the host with what the agent made of it."""
+"""Checks whether changes of jobs are still in force."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOREIGN = 2
 
 
 def differences(table: JobTable, backend: MltcpBackend) -> list[Difference]:
-    """What is not as the agent left it, short of the connections themselves."""
+    """Compare everything but connections with what the agent made."""
     found = [
         Difference(id="kernel", target="BPF", expected="attached", found=problem)
         for problem in backend.check()
@@ -46,7 +46,7 @@ def _of_group(table: JobTable, job: Job) -> list[Difference]:
 
 
 def of_flows(rows: Records, jobs: Mapping[int, Job], names: Mapping[str, str]) -> list[Difference]:
-    """Established connections that do not run what the agent gave them."""
+    """Find established connections that run another control than the agent chose."""
     found = []
     for (slot, control), count in _tally(rows[(rows["managed"] & FOREIGN) == 0], jobs).items():
         params = jobs[slot].params
@@ -69,7 +69,7 @@ def of_flows(rows: Records, jobs: Mapping[int, Job], names: Mapping[str, str]) -
 
 
 def left_alone(rows: Records, jobs: Mapping[int, Job]) -> list[LeftAlone]:
-    """Connections that others have chosen a congestion control for; no fault of anybody's."""
+    """Count connections whose congestion control somebody else has chosen; not a difference."""
     foreign = _tally(rows[(rows["managed"] & FOREIGN) != 0], jobs)
     return [
         LeftAlone(jobs[slot].name, control, count) for (slot, control), count in foreign.items()
@@ -77,7 +77,7 @@ def left_alone(rows: Records, jobs: Mapping[int, Job]) -> list[LeftAlone]:
 
 
 def _tally(rows: Records, jobs: Mapping[int, Job]) -> dict[tuple[int, str], int]:
-    """(slot, congestion control) -> established connections."""
+    """(Slot, congestion control) -> how many established connections."""
     established = rows[rows["state"] == TCP_ESTABLISHED]
     count = Counter(
         (int(row["slot"]), bytes(row["ca_name"]).decode(errors="replace"))

@@ -1,7 +1,7 @@
-"""A process that outlives the agent by a moment, so that no socket stays marked.
+"""A process that outlives the agent, so that no socket stays marked.
 
-The kernel ends an agent's programs with it, but a mark is in the socket: somebody has to take it
-away.  The guard holds the descriptors that this needs and waits for the end of a pipe.
+The kernel ends an agent's programs with it, but a DSCP mark is in the socket, and has to be taken
+away.  The guard holds the descriptors for that and waits for the end of a pipe.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from hostcc.daemon.marking.guard_process import DISMISSED
 from hostcc.paths.marking import MarkKernel
 
 PROGRAM = Path(__file__).with_name("guard_process.py")
-PATIENCE_S = 2.0
+DISMISS_TIMEOUT_S = 2.0
+"""Seconds until a guard that does not end is killed."""
 
 
 class Guard:
@@ -44,16 +45,16 @@ class Guard:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Its process id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it still waits."""
+        """Whether its process runs."""
         return self._process.poll() is None
 
     def dismiss(self) -> None:
-        """There is no mark left to take away."""
+        """End it: no mark is left to take away."""
         try:
             os.write(self._write, DISMISSED)
         except BrokenPipeError:
@@ -61,7 +62,7 @@ class Guard:
         finally:
             os.close(self._write)
         try:
-            self._process.wait(PATIENCE_S)
+            self._process.wait(DISMISS_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

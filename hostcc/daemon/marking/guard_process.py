@@ -19,12 +19,13 @@ from hostcc.bpf.loader.netns import in_netns
 from hostcc.system.namespaces import all_pids, opened
 
 DISMISSED = b"."
-"""What an agent says that has left no mark."""
-READS = 64
+"""Written to the pipe by an agent that has left no mark."""
+MAX_READS_PER_WALK = 64
+"""Each goes over up to a million sockets."""
 
 
 def main() -> None:
-    """Wait for the end of the agent, and clean up unless it says that it did."""
+    """Wait for the end of the agent, and take marks away unless it has done so."""
     pipe, table, walk, length, size, everywhere = map(int, sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with the agent, whoever is asked to stop
@@ -33,7 +34,7 @@ def main() -> None:
 
 
 def clear(table: int, walk: int, length: int, size: int, *, everywhere: bool) -> None:
-    """No job is marked from now on, nor any socket."""
+    """Take the marks off all sockets, and mark no job from now on."""
     nothing = ctypes.create_string_buffer(size)
     for slot in range(length):
         key = ctypes.c_uint32(slot)
@@ -48,7 +49,7 @@ def visit(walk: int) -> None:
     """Run the walk over all sockets of this thread's namespace."""
     fd = call("bpf_iter_create", walk, what="cannot walk over sockets")
     try:
-        for _ in range(READS):
+        for _ in range(MAX_READS_PER_WALK):
             with suppress(BlockingIOError):  # after a million sockets, to be called again
                 if not os.read(fd, 1 << 12):
                     return

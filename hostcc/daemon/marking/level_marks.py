@@ -1,5 +1,5 @@
-"""The agent's part that marks jobs' packets by the level that the plan gives them, and holds their
-connections to their share of the planned paths where the configuration asks for it."""
+"""The part that gives jobs' sockets the DSCP of their level in the plan, and holds connections to
+their share of the planned paths where the configuration asks for it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from hostcc.paths.shares import Hold
 log = get_logger("marking")
 
 TICK_S = 0.25
-WALK_S = 10.0
-"""Between two looks at all sockets, seconds; a new plan has one at once."""
-NONE = WalkResult(0, 0, 0, 0)
+WALK_INTERVAL_S = 10.0
+"""Seconds between two walks over all sockets; a new plan causes one at once."""
+NO_WALK = WalkResult(0, 0, 0, 0)
 
 
 class LevelMarks:
@@ -60,10 +60,10 @@ class LevelMarks:
         self._rules: dict[tuple[int, bool], int] = {}
         self._rooted = False
         self._walk_due = 0.0
-        self._walked = NONE
+        self._walked = NO_WALK
 
     def disabled_reason(self) -> str:
-        """Configured away, or nothing may be changed?"""
+        """Why it does not run: off in the configuration, or nothing may be changed."""
         if self._host.engine is None:
             return "nothing is changed on this host"
         # Marks that an agent which died has left are taken away all the same.
@@ -72,11 +72,11 @@ class LevelMarks:
         return "" if wanted or self._left() else "marking.enabled is false"
 
     async def start(self) -> None:
-        """Load the programs, and start who cleans up if the agent dies."""
+        """Load the programs, and start the guard, which takes marks away if the agent dies."""
         assert self._host.engine is not None
         self._table = self._host.engine.table
         self._told, self._groups, self._rules = {}, set(), {}
-        self._rooted, self._walk_due, self._walked = False, 0.0, NONE
+        self._rooted, self._walk_due, self._walked = False, 0.0, NO_WALK
         await in_thread(self._load, self._host.engine)
         await self._take_strays()
 
@@ -118,7 +118,7 @@ class LevelMarks:
             await in_thread(_unload, kernel, guard)
 
     def verify(self) -> list[Difference]:
-        """Whether jobs' cgroups still have the programs, and the guard is there."""
+        """Check that jobs' cgroups still have the programs, and that the guard runs."""
         if self._kernel is None:  # it begins anew, or ends
             return []
         found = [
@@ -133,7 +133,7 @@ class LevelMarks:
         return found
 
     def view(self) -> Mapping[str, Any]:
-        """DSCP by job; what applications have marked themselves."""
+        """DSCP by job; how many connections their applications have marked."""
         others = self._walked.foreign
         override = self._host.config.marking.override
         words = f"left alone {others} connections that their applications have marked"
@@ -146,7 +146,7 @@ class LevelMarks:
         }
 
     def _left(self) -> list[Change]:
-        """Marks by the journal, those of an agent that died too."""
+        """Marks in force by the journal, also those of an agent that died."""
         return [one for one in self._host.journal.active.values() if one.what == path_kinds.MARKS]
 
     async def _take_strays(self) -> None:
@@ -175,7 +175,7 @@ class LevelMarks:
         return await self._shares.over(marks, self._clock())
 
     def _sync(self, wanted: Mapping[str, JobMark]) -> bool:
-        """Bring kernel and journal in line; whether existing sockets are concerned."""
+        """Write marks to journal and kernel; returns whether existing sockets have to be marked."""
         assert self._kernel is not None
         assert self._table is not None
         jobs = self._table.jobs
@@ -193,7 +193,7 @@ class LevelMarks:
         return before != marked or attached
 
     def _attach(self, jobs: list[Job]) -> bool:
-        """Programs on these jobs' cgroups and ports, and on no others; whether some are new."""
+        """Attach programs to these jobs' cgroups and ports only; returns whether some are new."""
         assert self._kernel is not None
         assert self._table is not None
         groups = {(job.slot, group) for job in jobs for group in job.groups}
@@ -207,7 +207,7 @@ class LevelMarks:
             except (BpfError, OSError):
                 if self._table.tree.exists(group):
                     raise
-                continue  # it ended between the two looks
+                continue  # it has ended meanwhile
             self._groups.add((slot, group))
         slots = {job.name: job.slot for job in jobs}
         named = port_rules(self._host.config).items()
@@ -222,9 +222,9 @@ class LevelMarks:
         return True
 
     async def _walk(self) -> None:
-        """Marks for sockets that are there already."""
+        """Mark existing sockets."""
         assert self._kernel is not None
-        self._walk_due = self._clock() + WALK_S
+        self._walk_due = self._clock() + WALK_INTERVAL_S
         self._walked = await self._visit(self._kernel)
         if self._walked.failed:
             log.warning("could not mark sockets", failed=self._walked.failed)

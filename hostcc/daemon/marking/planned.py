@@ -1,4 +1,4 @@
-"""What plans would change on this host, as far as that is known before there is one."""
+"""Changes that plans cause on this host, as far as they are known before there is a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostcc.paths import egress_kernel
 
 
 def by_plans(config: Config) -> tuple[list[Change], list[str]]:
-    """Changes, and what stands in the way of others."""
+    """Changes, and what is missing for others, in words."""
     found: list[Change] = []
     trouble: list[str] = []
     if config.marking.enabled:

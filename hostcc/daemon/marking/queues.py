@@ -1,4 +1,4 @@
-"""The agent's part that gives this host's devices queues by level, when the configuration asks."""
+"""The part that gives this host's devices egress queues by level."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class LevelQueues:
         """Device -> why it is left alone."""
 
     def disabled_reason(self) -> str:
-        """Configured away, or nothing may be changed?"""
+        """Why it does not run: off in the configuration, or nothing may be changed."""
         if self._host.engine is None:
             return "nothing is changed on this host"
         wanted = self._host.config.egress.queues != "off" or self._left()
         return "" if wanted else "egress.queues is off"
 
     def start(self) -> None:
-        """Nothing is ours yet but what an earlier agent has left."""
+        """Begin with the queues that an earlier agent has left."""
         self._made, self._aside = {}, {}
 
     async def tick(self) -> None:
@@ -63,7 +63,7 @@ class LevelQueues:
             await self._remove(device, "it ended")
 
     async def verify(self) -> list[Difference]:
-        """Whether devices still have our queues."""
+        """Check that devices still have our queues."""
         found = []
         for device in self._left():
             there = await in_thread(egress_kernel.root, device)
@@ -106,7 +106,7 @@ class LevelQueues:
             self._stand_aside(device, str(error))
 
     async def _look(self, device: str) -> None:
-        """Whoever has put another queue there shall keep it."""
+        """Stand aside if somebody else has put another queue there."""
         there = await in_thread(egress_kernel.root, device)
         if there is None or not there.ours:
             kind = there.kind if there is not None else "gone with the device"
@@ -129,7 +129,7 @@ class LevelQueues:
 
 
 def basis(config: Config) -> Basis:
-    """What queues are made by: when it is another one, so are they."""
+    """Settings that queues are made by; they are made anew when it changes."""
     table = levels.table(config.plan, config.marking)
     return config.egress.queues, config.egress.rate_mbit, tuple(table.values())
 

@@ -1,4 +1,4 @@
-"""How much of the planned paths each job's connections may use, where they are held to it.
+"""Rate shares: how much of the planned paths each job's connections may use.
 
 A link is divided among the flows that the plan puts on it, by their bytes per iteration times their
 job's weight; a flow's share is the least over its links.  So no link is promised twice, and nobody
@@ -24,20 +24,21 @@ from hostcc.paths.marking import JobMark
 from hostcc.paths.shares import Hold, held
 from hostcc.schedule.problem import Floats, Ints, Problem
 
-AGAIN_S = 10.0
-"""Until round-trip times are looked at again, seconds."""
+RTT_INTERVAL_S = 10.0
+"""Seconds between two readings of round-trip times."""
 UNMEASURED = 2**32 - 1
+"""Least RTT of a connection without a sample."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """What the flows of a job that leave this host may use together."""
+    """The rate that a job's flows from this host may use together."""
 
     bytes_per_s: float
     flows: int
 
 
-def of_flows(problem: Problem, routing: Ints) -> tuple[Floats, NDArray[np.bool_]]:
+def flow_shares(problem: Problem, routing: Ints) -> tuple[Floats, NDArray[np.bool_]]:
     """(F,) bytes per second of each flow on its path of `routing` (F,), and whether it shares a
     link with another.  Flows without links have no bound."""
     counts = problem.path_start[routing + 1] - problem.path_start[routing]
@@ -55,10 +56,10 @@ def of_flows(problem: Problem, routing: Ints) -> tuple[Floats, NDArray[np.bool_]
     return share, meets
 
 
-def of_jobs(made: PlanResult, host: str) -> dict[str, Share]:
+def job_shares(made: PlanResult, host: str) -> dict[str, Share]:
     """Job -> what its flows that leave `host` may use, of jobs that meet others."""
     problem, routing = made.solution.problem, made.solution.decision.routing
-    share, meets = of_flows(problem, routing)
+    share, meets = flow_shares(problem, routing)
     found: dict[str, Share] = {}
     together = set()
     for flow, name in enumerate(problem.flow_ids):
@@ -72,7 +73,7 @@ def of_jobs(made: PlanResult, host: str) -> dict[str, Share]:
 
 
 def shown(mark: JobMark) -> dict[str, float]:
-    """What a job's connections are held to, for status; empty: to nothing."""
+    """A job's rate or window bound, for status; empty: none."""
     parts = {"bytes_per_s": mark.pace_bps, "window_packets": mark.clamp_packets}
     return {name: value for name, value in parts.items() if value is not None}
 
@@ -89,15 +90,15 @@ class RateShares:
         """Job -> least RTT in seconds, and bytes of a segment."""
 
     async def over(self, marks: Mapping[str, JobMark], now: float) -> dict[str, JobMark]:
-        """Those marks with shares; `now`: seconds, of any clock that rises."""
+        """Add shares to marks; `now`: monotonic seconds."""
         how, made = Hold(self._host.config.paths.shares), self._plans.current()
         table = self._host.engine.table if self._host.engine is not None else None
         if how is Hold.OFF or made is None or table is None:
             self._of = (None, Hold.OFF)
             return dict(marks)
         if (made, how) != self._of or now >= self._due:
-            self._of, self._due = (made, how), now + AGAIN_S
-            self._shares = of_jobs(made, self._plans.member)
+            self._of, self._due = (made, how), now + RTT_INTERVAL_S
+            self._shares = job_shares(made, self._plans.member)
             if how is Hold.WINDOW:
                 await self._look(table)
         found = dict(marks)
@@ -110,7 +111,7 @@ class RateShares:
         return found
 
     async def _look(self, table: JobTable) -> None:
-        """Round-trip times and segments of the jobs' connections; the least RTT so far stays, so
+        """Read RTTs and segment sizes of the jobs' connections.  The least RTT so far stays, so
         that a bound does not follow the queue that it is to keep short."""
         rows: Any = await walked(table.sockets.flows(table.jobs.values()))
         names = {job.slot: job.name for job in table.jobs.values()}

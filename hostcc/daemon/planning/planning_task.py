@@ -147,9 +147,9 @@ class Planning:
         if engine is not None:
             why = f"plan of view {made.plan.digest[:12]}" if made is not None else "no plan holds"
             if made is None:
-                engine.table.weigh({}, why)
+                engine.table.set_plan_factors({}, why)
             else:
-                engine.table.weigh(made.factors, why, self._undisturbed(made))
+                engine.table.set_plan_factors(made.factors, why, self._undisturbed(made))
 
     def _undisturbed(self, made: PlanResult) -> frozenset[str]:
         """Jobs that share no queue: no link, or none with their mark where traffic is marked."""

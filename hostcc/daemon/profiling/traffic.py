@@ -166,7 +166,7 @@ class Traffic:
             if task is not None:
                 task.cancel()
         if self._host.engine is not None:
-            self._host.engine.table.prefer("", "measuring ended")
+            self._host.engine.table.set_preferred_job("", "measuring ended")
         self._routes = self._looking = None
         self._elsewhere.stop()
         self._close_meter()
@@ -360,7 +360,9 @@ class Traffic:
             self._note_alone(self._tracks[before])
         engine = self._host.engine
         if engine is not None and engine.table.favour.first != first:
-            engine.table.prefer(first, f"job {first} is profiled" if first else "it is profiled")
+            engine.table.set_preferred_job(
+                first, f"job {first} is profiled" if first else "it is profiled"
+            )
             if first:
                 log.info("job goes first while it is profiled", job=first)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.bpf.loader.netns import in_netns
-from hostcc.daemon.changes.imprint import Imprint
+from hostcc.daemon.changes.attribute_copy import AttributeCopy
 from hostcc.daemon.changes.leftovers import by_name
 from hostcc.errors import Exit
 from hostcc.system.cgroups import cgroup_of
@@ -291,7 +291,7 @@ def test_what_is_left_is_found_without_a_journal(tmp_path: Path, cgroup2: Path, 
         until(lambda: cgroup_of(job.pid) == f"/{one.name}/hostcc/train", one.log)
         one.stop(agent, signal.SIGKILL)
         assert len(in_netns(Path(f"/run/netns/{one.name}"), by_name)) == 2
-        assert Imprint(one.root / "hostcc").owner[0] == str(one.folder / "run")
+        assert AttributeCopy(one.root / "hostcc").owner[0] == str(one.folder / "run")
         shutil.rmtree(one.folder / "run")
         if how == "rollback":
             done = rollback(one)

@@ -56,13 +56,13 @@ def test_until_all_have_ended() -> None:
 def test_what_makes_no_progress_is_given_up() -> None:
     tree = Tree({GROUPS[0]: 3.0, GROUPS[1]: 1e9})
     assert waited(tree, same()) == GROUPS[1:]
-    assert tree.now == pytest.approx(3.0 + exiting.PATIENCE_S, abs=0.1)
+    assert tree.now == pytest.approx(3.0 + exiting.MAX_WAIT_WITHOUT_PROGRESS_S, abs=0.1)
 
 
 def test_fewer_sockets_are_progress_but_nothing_is_waited_for_without_end() -> None:
     tree = Tree({GROUPS[0]: 0.0, GROUPS[1]: 1e9})
     assert waited(tree, falling()) == GROUPS[1:]
-    assert tree.now == pytest.approx(exiting.MOST_S, abs=0.1)
+    assert tree.now == pytest.approx(exiting.MAX_WAIT_S, abs=0.1)
 
 
 def test_what_remains_is_said_and_the_rest_is_no_longer_in_force(tmp_path: Path) -> None:

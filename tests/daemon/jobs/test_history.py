@@ -8,7 +8,14 @@ import pytest
 
 from hostcc.answers.status import JobStatus, Recent
 from hostcc.config.sections.job import JobRequest
-from hostcc.daemon.jobs.history import KEPT, STARTING, History, Interval, Iteration, recent
+from hostcc.daemon.jobs.history import (
+    INTERVALS_KEPT,
+    MAX_START_UP_INTERVALS,
+    History,
+    Interval,
+    Iteration,
+    recent,
+)
 from hostcc.daemon.jobs.sockets import Job
 from tests.fakes import EVENT
 
@@ -99,20 +106,20 @@ def test_pieces_of_a_start_up_do_not_end_it() -> None:
 
 
 def test_a_job_that_repeats_nothing_is_shown_in_the_end() -> None:
-    odd = [Interval(0.1 * 3**n, SIZE) for n in range(STARTING)]
+    odd = [Interval(0.1 * 3**n, SIZE) for n in range(MAX_START_UP_INTERVALS)]
     assert fed(*odd[:-1]).recent == Recent(0, 0, None, None)
-    assert fed(*odd).recent.iterations == STARTING
+    assert fed(*odd).recent.iterations == MAX_START_UP_INTERVALS
 
 
 def test_bounded_and_of_late() -> None:
-    row = fed(*[WHOLE] * KEPT, *[Interval(0.3, SIZE)] * KEPT)
-    assert row.recent.iterations == KEPT
+    row = fed(*[WHOLE] * INTERVALS_KEPT, *[Interval(0.3, SIZE)] * INTERVALS_KEPT)
+    assert row.recent.iterations == INTERVALS_KEPT
     assert row.recent.mean_period_s == pytest.approx(0.3)
 
 
 def test_nothing_is_known() -> None:
     assert recent(()) == Recent(0, 0, None, None)
     assert recent([WHOLE] * 2, Iteration(0.3, None)) == Recent(2, 0, 0.3, PERIOD_S)
-    assert recent([TWO] * STARTING, Iteration(PERIOD_S, SIZE)) == Recent(
-        0, STARTING, PERIOD_S, None
+    assert recent([TWO] * MAX_START_UP_INTERVALS, Iteration(PERIOD_S, SIZE)) == Recent(
+        0, MAX_START_UP_INTERVALS, PERIOD_S, None
     )

@@ -37,8 +37,8 @@ def let_go(tree: FakeTree, processes: dict[int, Stat], most: int = 9) -> Change:
     group = tree.path("a")
     tree.stats.update(processes)
     tree.homes.update(dict.fromkeys(processes, HOME))
-    noted = released.noted(tree.identity(group), processes, most)
-    return kinds.job_group("a", group, {**ASKED, **noted}, "stopped")
+    fields = released.process_fields(tree.identity(group), processes, most)
+    return kinds.job_group("a", group, {**ASKED, **fields}, "stopped")
 
 
 def back(change: Change | None, tree: FakeTree) -> dict[int, str]:
@@ -83,8 +83,8 @@ def test_who_was_not_sent_home_stays(tree: FakeTree) -> None:
 
 
 def test_as_many_as_are_kept_are_read_again(tree: FakeTree) -> None:
-    many = {pid: process(10**6) for pid in range(10**6, 10**6 + released.PROCESSES_MOST)}
-    assert back(let_go(tree, many, released.PROCESSES_MOST), tree).keys() == many.keys()
+    many = {pid: process(10**6) for pid in range(10**6, 10**6 + released.MAX_KEPT_PROCESSES)}
+    assert back(let_go(tree, many, released.MAX_KEPT_PROCESSES), tree).keys() == many.keys()
 
 
 def test_the_eldest_of_too_many_are_kept(tree: FakeTree) -> None:

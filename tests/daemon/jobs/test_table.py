@@ -17,7 +17,7 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs.claim import Claim
 from hostcc.daemon.jobs.sockets import Job
-from hostcc.daemon.jobs.table import GRACE_S, SWEEP, JobTable
+from hostcc.daemon.jobs.table import JOBS_PER_SWEEP, JOIN_GRACE_S, JobTable
 from hostcc.errors import HostccError
 from hostcc.mltcp.favour import PREFERENCE
 from hostcc.mltcp.params import Mode, Variant
@@ -41,7 +41,9 @@ class World:
         self.backend = FakeBackend()
         self.journal = Journal(folder / "run")
 
-    def agent(self, config: Config | None = None, lasting: kept.Lasting | None = None) -> JobTable:
+    def agent(
+        self, config: Config | None = None, left_groups: kept.LeftGroups | None = None
+    ) -> JobTable:
         """A new agent on this host; the sockets stay."""
         self.journal.close()
         self.journal = Journal(self.folder / "run")
@@ -57,7 +59,7 @@ class World:
             "cubic",
             lambda: self.now,
         )
-        table.start(lasting)
+        table.start(left_groups)
         return table
 
     def socket_in(self, job: str) -> FakeSocket:
@@ -103,7 +105,7 @@ def test_a_command_has_time_to_enter_its_group(world: World) -> None:
     table.register("a", JobRequest(), os.getpid())
     table.sweep()
     assert "a" in table.jobs
-    world.now += GRACE_S + 1
+    world.now += JOIN_GRACE_S + 1
     table.sweep()
     assert "a" not in table.jobs
 
@@ -169,7 +171,7 @@ def test_port_rules(world: World) -> None:
     table.sweep()
     assert "r" in table.jobs
     table.register("r", JobRequest(), os.getpid())
-    world.now += GRACE_S + 1
+    world.now += JOIN_GRACE_S + 1
     table.sweep()
     assert table.jobs["r"].group is None
     table.configure(Config(agent=OWN))
@@ -372,7 +374,7 @@ def test_a_journal_that_cannot_be_written_means_no_change(
 def test_slots_go_round_and_run_out(world: World) -> None:
     table = world.agent()
     table.register("a", JobRequest(), os.getpid())
-    world.now += GRACE_S + 1
+    world.now += JOIN_GRACE_S + 1
     table.sweep()
     table.register("b", JobRequest(), os.getpid())
     assert table.jobs["b"].slot == 2
@@ -445,7 +447,7 @@ def test_a_sweep_ends_when_its_time_is_over(world: World) -> None:
     table = world.agent()
     for number in range(10):
         table.register(f"n{number}", JobRequest(), os.getpid())
-    world.now += GRACE_S + 1
+    world.now += JOIN_GRACE_S + 1
     forget = table._forget
 
     def slow(job: Job) -> None:
@@ -467,8 +469,8 @@ def test_processes_return_one_by_one_and_their_job_waits(world: World) -> None:
         world.tree.stats[pid] = world.tree.stats[50]
         world.tree.join("a", pid)
     table.release("rolled back")
-    lasting = kept.lasting(world.journal.active, world.tree)
-    table = world.agent(lasting=lasting)
+    left_groups = kept.left_groups(world.journal.active, world.tree)
+    table = world.agent(left_groups=left_groups)
     steps = table.come_back()
     next(steps)
     assert table.returning.pending
@@ -487,10 +489,10 @@ def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
     table = world.agent()
     for number in range(150):
         table.register(f"n{number}", JobRequest(), os.getpid())
-    world.now += GRACE_S + 1
+    world.now += JOIN_GRACE_S + 1
     table.sweep()
-    assert len(table.jobs) == 150 - SWEEP
-    for _ in range(2 * 150 // SWEEP):
+    assert len(table.jobs) == 150 - JOBS_PER_SWEEP
+    for _ in range(2 * 150 // JOBS_PER_SWEEP):
         table.sweep()
     assert table.jobs == {}
 
@@ -577,15 +579,15 @@ def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: Wo
     table.register("a", JobRequest(weight=2.0), os.getpid())
     table.register("b", JobRequest(), os.getpid())
     slot = table.jobs["a"].slot
-    table.prefer("a", "it is profiled")
+    table.set_preferred_job("a", "it is profiled")
     assert world.backend.jobs[slot].weight == 2.0 * PREFERENCE
     assert table.weight_of(table.jobs["a"]) == 2.0
-    table.prefer("b", "its turn")
+    table.set_preferred_job("b", "its turn")
     assert world.backend.jobs[slot].weight == 2.0
     table.share(Mode.STATIC, {}, "test")
     assert world.backend.jobs[table.jobs["b"].slot].weight == 1.0
-    table.prefer("", "done")
-    table.prefer("no such job", "test")
+    table.set_preferred_job("", "done")
+    table.set_preferred_job("no such job", "test")
 
 
 def test_what_a_plan_says_is_told_for_both_kinds_of_traffic(world: World) -> None:
@@ -593,9 +595,9 @@ def test_what_a_plan_says_is_told_for_both_kinds_of_traffic(world: World) -> Non
     table.register("ring", JobRequest(weight=2.0), os.getpid())
     slot = table.jobs["ring"].slot
     assert world.backend.jobs[slot].plain_weight == 2.0
-    table.weigh({"ring": 8.0}, "a plan")
+    table.set_plan_factors({"ring": 8.0}, "a plan")
     told = world.backend.jobs[slot]
     assert (told.weight, told.plain_weight) == (16.0, 4.0)
-    table.weigh({}, "a plan", frozenset({"ring"}))
+    table.set_plan_factors({}, "a plan", frozenset({"ring"}))
     told = world.backend.jobs[slot]
     assert (told.weight, told.plain_weight) == (2.0, 1.0)

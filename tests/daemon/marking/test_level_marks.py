@@ -16,7 +16,7 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
-from hostcc.daemon.marking.level_marks import WALK_S, LevelMarks
+from hostcc.daemon.marking.level_marks import WALK_INTERVAL_S, LevelMarks
 from hostcc.paths.marking import JobMark, WalkResult
 from tests.daemon.planning.made import ToyPlans, made
 from tests.daemon.profiling.hosts import OWN, ToyHost
@@ -138,7 +138,7 @@ def test_jobs_of_the_plan_are_marked_and_walked_over(world: World) -> None:
     assert world.journalled() == {"job-mark:a": {"dscp": 40}}
     world.tick()
     assert len(kernel.walks) == 1  # nothing new
-    world.now = WALK_S
+    world.now = WALK_INTERVAL_S
     world.tick()
     assert len(kernel.walks) == 2
     assert other not in kernel.jobs
@@ -240,7 +240,7 @@ def test_another_engine_is_another_kernel(world: World) -> None:
 def test_what_applications_marked_is_told(world: World) -> None:
     kernel = world.start()
     kernel.foreign = 3
-    world.now = WALK_S
+    world.now = WALK_INTERVAL_S
     world.tick()
     view = world.part.view()
     assert (view["left_alone"], view["dscp"]) == (3, {})

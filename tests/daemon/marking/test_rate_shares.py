@@ -18,7 +18,14 @@ from hostcc.config.sections.job import JobRequest
 from hostcc.config.sections.mltcp import MltcpConfig
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.daemon.marking.rate_shares import AGAIN_S, RateShares, Share, of_flows, of_jobs, shown
+from hostcc.daemon.marking.rate_shares import (
+    RTT_INTERVAL_S,
+    RateShares,
+    Share,
+    flow_shares,
+    job_shares,
+    shown,
+)
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.planning.planner import Planner
 from hostcc.mltcp.params import Mode
@@ -58,8 +65,8 @@ def made(sizes: dict[str, tuple[float, tuple[str, ...]]]) -> PlanResult:
 
 def test_by_bytes_and_the_least_of_the_links() -> None:
     plan = made({"x": (2e6, ("fast",)), "y": (1e6, ("fast", "slow")), "z": (1e6, ("slow",))})
-    assert of_jobs(plan, "a") == {"x": Share(2e6, 1), "y": Share(5e5, 1), "z": Share(5e5, 1)}
-    assert of_jobs(plan, "b") == {}
+    assert job_shares(plan, "a") == {"x": Share(2e6, 1), "y": Share(5e5, 1), "z": Share(5e5, 1)}
+    assert job_shares(plan, "b") == {}
 
 
 def test_the_same_plan_made_again_is_another_one() -> None:
@@ -71,7 +78,7 @@ def test_the_same_plan_made_again_is_another_one() -> None:
 
 
 def test_who_meets_nobody_is_not_held() -> None:
-    assert of_jobs(made({"x": (2e6, ("fast",)), "z": (1e6, ("slow",))}), "a") == {}
+    assert job_shares(made({"x": (2e6, ("fast",)), "z": (1e6, ("slow",))}), "a") == {}
 
 
 LINKS = st.lists(st.sampled_from(["fast", "slow"]), min_size=1, max_size=2, unique=True)
@@ -85,7 +92,7 @@ LINKS = st.lists(st.sampled_from(["fast", "slow"]), min_size=1, max_size=2, uniq
 def test_no_link_is_promised_twice(sizes: dict[str, tuple[float, tuple[str, ...]]]) -> None:
     problem = build(view(sizes))
     routing = problem.table_start[problem.flow_table]
-    share, meets = of_flows(problem, routing)
+    share, meets = flow_shares(problem, routing)
     assert (share > 0).all()
     for link, capacity in (("fast", FAST), ("slow", SLOW)):
         users = [f.removeprefix("a/") for f in problem.flow_ids]
@@ -139,13 +146,13 @@ def test_by_a_window_of_the_least_round_trip(tmp_path: Path) -> None:
     world = World(tmp_path, Hold.WINDOW, "mltcp")
     assert world.over({}, 0.0) == {}  # nothing is known of round trips
     world.rtt(20_000)
-    assert world.over({}, AGAIN_S) == {
+    assert world.over({}, RTT_INTERVAL_S) == {
         "x": JobMark(clamp_packets=20), "y": JobMark(clamp_packets=40),
     }  # fmt: skip
     world.rtt(80_000)  # a queue has built up: the bound stays
-    assert world.over({}, 2 * AGAIN_S)["x"] == JobMark(clamp_packets=20)
+    assert world.over({}, 2 * RTT_INTERVAL_S)["x"] == JobMark(clamp_packets=20)
     world.rtt(10)
-    assert world.over({}, 3 * AGAIN_S)["x"] == JobMark(clamp_packets=MIN_WINDOW_PACKETS)
+    assert world.over({}, 3 * RTT_INTERVAL_S)["x"] == JobMark(clamp_packets=MIN_WINDOW_PACKETS)
     assert shown(JobMark(clamp_packets=4)) == {"window_packets": 4}
 
 

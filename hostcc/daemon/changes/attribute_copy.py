@@ -1,8 +1,8 @@
-"""What an agent has in force, once more in the kernel: attributes of its directory of cgroups.
+"""A copy of the changes in force, in extended attributes of the agent's cgroup directory.
 
-They need no disk, end with the boot like what they tell of, and only root (CAP_SYS_ADMIN) can read
-or write them.  So an agent whose run directory is gone is known by them all the same: what it
-reserved, and where processes came from, is nothing that the kernel could tell as ours.
+The attributes need no disk, end with the boot as the changes do, and only root (CAP_SYS_ADMIN) can
+read or write them.  With them a roll-back works when the run directory is lost: reserved ports, and
+the cgroups that processes came from, could not be recognised in the kernel as ours.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from hostcc.system.cgroups import BASE
 
 _OWNER = "trusted.hostcc.agent"
 _CHANGE = "trusted.hostcc.change."
-MOST_BYTES = 1 << 16
+MAX_ATTRIBUTE_BYTES = 1 << 16
 """Of one attribute (XATTR_SIZE_MAX)."""
 
 
 @dataclass(frozen=True)
-class Imprint:
-    """On one directory.  What cannot be written is left out: the journal comes first."""
+class AttributeCopy:
+    """The copy on one directory.  What cannot be written is left out; the journal has it."""
 
     base: Path
 
     @property
     def owner(self) -> tuple[str, int]:
-        """Run directory and network namespace of the agent that wrote it; nobody's: empty and 0."""
+        """Run directory and network namespace of the agent that wrote it; without one: empty, 0."""
         folder, _, netns = _get(self.base, _OWNER).decode(errors="replace").rpartition("\n")
         return (folder, int(netns)) if netns.isdecimal() else ("", 0)
 
     def begin(self, run_dir: Path, records: Mapping[str, bytes]) -> None:
-        """Say whose it is, and hold these records and no others."""
+        """Write the owner, and make these the only records."""
         netns = Path("/proc/self/ns/net").stat().st_ino
         _set(self.base, _OWNER, f"{run_dir.resolve()}\n{netns}".encode())
         wanted = {_name(change_id) for change_id in records}
@@ -47,23 +47,23 @@ class Imprint:
             self.put(change_id, record)
 
     def put(self, change_id: str, record: bytes) -> None:
-        """A change is in force."""
+        """Add the record of a change in force, or replace it."""
         name = _name(change_id)
-        if len(record) > MOST_BYTES or not _set(self.base, name, record):
-            _remove(self.base, name)  # rather nothing than what is no longer so
+        if len(record) > MAX_ATTRIBUTE_BYTES or not _set(self.base, name, record):
+            _remove(self.base, name)  # rather none than one that is out of date
 
     def drop(self, change_id: str) -> None:
-        """It no longer is."""
+        """Remove the record of a change."""
         _remove(self.base, _name(change_id))
 
     def records(self) -> list[bytes]:
-        """What is there, in no order."""
+        """Read all records, in no order."""
         names = (name for name in _names(self.base) if name.startswith(_CHANGE))
         return [record for name in names if (record := _get(self.base, name))]
 
 
-def everywhere(mount: Path) -> Iterator[Imprint]:
-    """Those of all agents below a cgroup v2 mount."""
+def everywhere(mount: Path) -> Iterator[AttributeCopy]:
+    """Find the copies of all agents below a cgroup v2 mount."""
     waiting, seen = [str(mount)], 0
     while waiting and seen < MAX_CGROUPS:
         at, seen = waiting.pop(), seen + 1
@@ -74,7 +74,7 @@ def everywhere(mount: Path) -> Iterator[Imprint]:
             continue
         waiting += [one.path for one in below]
         for one in below:
-            if one.name == BASE and (found := Imprint(Path(one.path))).owner[0]:
+            if one.name == BASE and (found := AttributeCopy(Path(one.path))).owner[0]:
                 yield found
 
 

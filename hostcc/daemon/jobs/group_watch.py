@@ -1,4 +1,4 @@
-"""Which jobs have to be looked at: those in whose cgroups something is new."""
+"""Chooses the jobs to check: those whose cgroups have changed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hostcc.daemon.jobs.sockets import Job
 from hostcc.system.cgroup_events import GroupEvents
 
 
-class Attention:
-    """Looks at a few at a time, and at each in its turn."""
+class GroupWatch:
+    """Watches jobs' cgroups, and gives a few jobs at a time, each in turn."""
 
     def __init__(self) -> None:
         self._events = GroupEvents()
         self._stirred: set[Path] = set()
-        """Groups of which something is new that nobody has looked at."""
+        """Cgroups that have changed and whose job was not checked since."""
         self._edition = -1
-        """Of the jobs whose groups are watched."""
+        """The edition of the jobs whose cgroups are watched."""
         self._turn = 0
 
     def due(self, jobs: Collection[Job], edition: int, most: int) -> list[Job]:
-        """At most so many of these; `edition`: another one whenever they may have other groups."""
+        """Choose at most so many jobs; `edition` changes whenever their cgroups may have."""
         if self._edition != edition:
             self._edition = edition
             groups = {group: number for job in jobs for group, number in job.ids.items()}
@@ -35,11 +35,11 @@ class Attention:
         ]
         return [due[(self._turn + i) % len(due)] for i in range(min(most, len(due)))]
 
-    def looked_at(self, job: Job) -> None:
-        """It has had its turn."""
+    def inspected(self, job: Job) -> None:
+        """Count a job as checked."""
         self._turn += 1
         self._stirred.difference_update(job.groups)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         self._events.close()
