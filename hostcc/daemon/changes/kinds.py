@@ -152,9 +152,9 @@ def rdma_counters(device: str, port: int) -> Change:
     )
 
 
-def port_of(change_id: str) -> tuple[str, int]:
+def port_of(change: Change) -> tuple[str, int]:
     """Device and port of an `rdma-counters` change."""
-    device, _, port = change_id.removeprefix(f"{RDMA}:").rpartition("/")
+    device, _, port = change.target.rpartition("/")
     return device, int(port) if port.isdecimal() else 0
 
 

@@ -47,16 +47,15 @@ class Mechanism:
 
     scope: Scope
     undo: Callable[[Change, Journal], str]
-    """Why the change could not be undone; empty when it is.  Raises BpfError, HostccError and
-    OSError.  Notes in the journal what it leaves alone, and nothing else."""
+    """Returns why the change could not be undone; empty when it is, and the caller records it,
+    unless this has recorded another reason.  Blocks.  Raises BpfError, HostccError, OSError."""
     problem: str = ""
     """Begins the sentence that says why."""
 
 
 def unbind_counters(change: Change, counters: RdmaCounters) -> str:
     """Have an RDMA port count as it did; why not."""
-    device, port = kinds.port_of(f"{kinds.RDMA}:{change.target}")
-    return counters.unbind(device, port)
+    return counters.unbind(*kinds.port_of(change))
 
 
 def remove_queues(change: Change) -> str:

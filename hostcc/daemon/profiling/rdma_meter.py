@@ -179,7 +179,7 @@ class Rdma:
     async def _unbind(self, change: Change) -> None:
         counters = self._counters or self._make()
         if why := await in_thread(mechanisms.unbind_counters, change, counters):
-            device, port = kinds.port_of(change.id)
+            device, port = kinds.port_of(change)
             log.warning("not undone", device=device, port=port, reason=why)
         else:
             self._host.journal.undone([change.id], "measuring ended")
