@@ -29,6 +29,8 @@ from hostcc.system.namespaces import all_pids, opened
 from hostcc.system.slices import at_once
 from hostcc.version import version
 
+STALE_S = 1.5
+"""Heartbeat age at which the programs that recognise sockets act plainly; none is written here."""
 Step = Callable[[], list[str]]
 """Undoes something; what could not be undone, in words."""
 LASTING = {
@@ -38,7 +40,7 @@ LASTING = {
     "queues": (QUEUES,),
 }
 """Steps in their order, and the kinds of changes that each undoes."""
-_NAME = re.compile(r"hcc_([0-9a-z]{4})_\w+\Z")
+_CONTROL_NAME = re.compile(r"hcc_([0-9a-z]{4})_\w+\Z")
 
 
 def offline(
@@ -96,7 +98,7 @@ def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> l
             "sockets": lambda: _restore_sockets(active, groups, tree, make_backend),
             **_lasting(journal),
             "marks": lambda: _take_marks(journal, groups, tree),
-            "jobs": lambda: _dissolve(journal, groups, tree),
+            "jobs": lambda: _remove_groups(journal, groups, tree),
         }
     )
 
@@ -127,7 +129,7 @@ def _each(steps: Mapping[str, Step]) -> list[str]:
     return problems
 
 
-def _dissolve(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
+def _remove_groups(journal: Journal, groups: Mapping[str, Path], tree: CgroupTree) -> list[str]:
     """Move jobs' processes back; remove their cgroups and the directory of those."""
     how, removal = "rolled back", GroupRemoval(tree, journal)
     has_base = kinds.BASE in journal.active
@@ -179,12 +181,12 @@ def _restore_sockets(
     names = {
         change.id.partition(":")[2]: match[1]
         for change in active.values()
-        if change.what == kinds.CA and (match := _NAME.match(change.target))
+        if change.what == kinds.CA and (match := _CONTROL_NAME.match(change.target))
     }
     if not names:
         return []
     try:
-        backend = make(next(iter(names.values())), list(names), 1.5)
+        backend = make(next(iter(names.values())), list(names), STALE_S)
         try:
             ids = {number: 1 for path in groups.values() for number in tree.ids(path)}
             backend.set_cgroup_ids(ids)
