@@ -45,7 +45,7 @@ from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs import views
 from hostcc.daemon.jobs.history import History
 from hostcc.daemon.lockfile import AgentLock
-from hostcc.daemon.pieces import IsolatedSteps, Piece, each, outcome, say
+from hostcc.daemon.pieces import IsolatedSteps, Piece, awaited, log_failure, run_each
 from hostcc.daemon.registry import Handlers, Registry
 from hostcc.daemon.sd_notify import Notifier
 from hostcc.daemon.stalls import Stalls
@@ -162,7 +162,7 @@ class Agent:
             await self._listen()
         except BaseException:
             how = "the start failed"
-            await each(log, how, self._closing(how) | {"lock": self._lock.release})
+            await run_each(log, how, self._closing(how) | {"lock": self._lock.release})
             raise
         self.roster.parts.start()
         self._say_ready()
@@ -181,7 +181,7 @@ class Agent:
         allow_more()
         steps = self._closing("the agent stopped", kept=kept)
         last = {"journal": lambda: self.journal.close(how), "lock": self._lock.release}
-        await each(log, "stop", steps | last)
+        await run_each(log, "stop", steps | last)
         log.info("stopped", changes=how)
 
     def _closing(self, how: str, *, kept: bool = False) -> dict[str, Piece]:
@@ -216,7 +216,7 @@ class Agent:
         except InputError as error:
             log.failure("reload refused, the old configuration stays", reason=str(error))
         except Exception as error:  # noqa: BLE001 - the service manager waits for the answer
-            say(log, "reload failed", error)
+            log_failure(log, "reload failed", error)
         self._say_ready()
 
     async def handle(self, request: Request, peer: Peer) -> Any:
@@ -225,7 +225,7 @@ class Agent:
         turns = self._changing if isinstance(request, CHANGING) else nullcontext()
         try:
             async with turns:
-                return await outcome(self._handlers[type(request)](request, peer))
+                return await awaited(self._handlers[type(request)](request, peer))
         except (BpfError, OSError) as error:
             raise HostccError(str(error)) from error
 

@@ -79,7 +79,7 @@ class IsolatedSteps:
         why = reason(error)
         self._failing[name] = since, why
         if why != before:  # once, not twice a second
-            say(self._log, "failed", error, what=name)
+            log_failure(self._log, "failed", error, what=name)
 
 
 def reason(error: BaseException) -> str:
@@ -88,7 +88,7 @@ def reason(error: BaseException) -> str:
     return one_line(str(error) if expected and str(error) else repr(error))
 
 
-def say(log: Logger, event: str, error: Exception, **fields: object) -> None:
+def log_failure(log: Logger, event: str, error: Exception, **fields: object) -> None:
     """Log a failure; a defect with its traceback."""
     if isinstance(error, BpfError | HostccError | OSError):
         log.failure(event, **fields, reason=reason(error))
@@ -96,16 +96,16 @@ def say(log: Logger, event: str, error: Exception, **fields: object) -> None:
         log.defect(event, error, **fields)
 
 
-async def each(log: Logger, event: str, steps: Mapping[str, Piece]) -> None:
+async def run_each(log: Logger, event: str, steps: Mapping[str, Piece]) -> None:
     """Run all steps in order, also after one that failed."""
     for name, step in steps.items():
         try:
-            await outcome(step())
+            await awaited(step())
         except Exception as error:  # noqa: BLE001 - the rest has to be done all the same
-            say(log, f"{event} failed", error, step=name)
+            log_failure(log, f"{event} failed", error, step=name)
 
 
-async def outcome(of: Awaitable[T] | T) -> T:
+async def awaited(of: Awaitable[T] | T) -> T:
     """Await a value if it is awaitable."""
     if inspect.isawaitable(of):
         return await of

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from hostcc.config.schema import Config
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import Engine
-from hostcc.daemon.pieces import each, outcome, reason, say
+from hostcc.daemon.pieces import awaited, log_failure, reason, run_each
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.model import Difference
@@ -129,7 +129,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Stop all parts, the last one first, whatever fails."""
         for run in reversed(self._runs):
-            await each(log, "stop", {run.part.name: run.end})
+            await run_each(log, "stop", {run.part.name: run.end})
 
     async def stop_disabled(self) -> None:
         """Stop the parts that are disabled now, the last one first, without awaiting their tick."""
@@ -217,7 +217,7 @@ class _PartRunner:
             return RECHECK_S
         if not self.running:
             self._begun = True
-            await outcome(self.part.start())
+            await awaited(self.part.start())
             self.running, self._good_since = True, self._clock()
         await self.part.tick()
         self._trouble = ""
@@ -251,7 +251,7 @@ class _PartRunner:
 
     async def verify(self) -> list[Difference]:
         try:
-            return await outcome(self.part.verify())
+            return await awaited(self.part.verify())
         except Exception as error:  # noqa: BLE001 - as above
             name = self.part.name
             return [Difference(id=name, target=name, expected="an answer", found=reason(error))]
@@ -270,7 +270,7 @@ class _PartRunner:
         self._trouble = reason(error)
         if self._trouble != self._logged:  # once, however often it fails
             self._logged = self._trouble
-            say(log, "part failed", error, name=self.part.name)
+            log_failure(log, "part failed", error, name=self.part.name)
         await self._quietly_stop()
         wait, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_MAX_S)
         return wait
@@ -278,7 +278,7 @@ class _PartRunner:
     async def _quietly_stop(self) -> None:
         self.running = False
         try:
-            await outcome(self.part.stop())
+            await awaited(self.part.stop())
         except Exception as error:  # noqa: BLE001 - as above
-            say(log, "part did not stop well", error, name=self.part.name)
+            log_failure(log, "part did not stop well", error, name=self.part.name)
         self._begun = False  # not when this was cancelled: then it is stopped once more

@@ -13,7 +13,7 @@ import pytest
 from hostcc.client import ask
 from hostcc.daemon import preflight
 from hostcc.daemon.agent import Agent
-from hostcc.daemon.pieces import outcome
+from hostcc.daemon.pieces import awaited
 from hostcc.errors import HostccError
 from tests.hosts import Host
 
@@ -165,7 +165,7 @@ def test_a_step_of_the_end_that_fails_keeps_no_other_from_being_taken(
     def noted(name: str, real: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         async def call(*arguments: Any) -> Any:
             taken.append(name)
-            result = await outcome(real(*arguments))
+            result = await awaited(real(*arguments))
             return defect() if name == step else result
 
         return call
