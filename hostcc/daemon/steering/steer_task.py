@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.steering import decision, pauses
 from hostcc.daemon.steering import survey_task as finding
 from hostcc.daemon.steering.binding import Binding
@@ -24,7 +26,7 @@ from hostcc.daemon.steering.survey_task import SurveyTask
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.log import get_logger
-from hostcc.model import Difference, JobProfile
+from hostcc.model import Difference
 from hostcc.paths import reserve
 from hostcc.paths.exchange_types import FlowKey
 
@@ -53,13 +55,11 @@ class SteerTask:
         cluster: Cluster,
         finding: SurveyTask,
         picture: SteeringState,
-        made: Callable[[], PlanResult | None],
-        latest: Callable[[str], JobProfile | None] = lambda _: None,
+        plans: PlanStore,
+        profiles: ProfileStore,
     ) -> None:
-        """`made`: the plan that holds, with what it was made from; `latest`: what was measured of
-        a job here last."""
         self._host, self._cluster, self._picture = host, cluster, picture
-        self._finding, self._made, self._latest = finding, made, latest
+        self._finding, self._plans, self._profiles = finding, plans, profiles
         self._ahead = FailoverTask()
         self._hooked: KernelHooks | None = None
         self._config: PathsConfig | None = None
@@ -111,7 +111,7 @@ class SteerTask:
             return
         self._hooked.steering.tick()
         self._note_ports()
-        made = self._made()
+        made = self._plans.current()
         plan = made.plan if made is not None else None
         self._ahead.follow(made, self._cluster.name)
         basis = (plan.digest if plan is not None else "", self._picture.surveys)
@@ -359,7 +359,7 @@ class SteerTask:
         # How long a move waits for its job to be silent: what has failed is left at once.
         if one.key in self._picture.stalled or flow_id(one.key) in self._ahead.now:
             return 0.0
-        return pauses.wait_s(self._latest(one.connection.job), time.time())
+        return pauses.wait_s(self._profiles.latest(one.connection.job), time.time())
 
     def _move(self, one: Elephant, flow: WatchedFlow, port: int) -> None:
         assert self._hooked is not None

@@ -44,12 +44,10 @@ class SteeringParts:
         records = Records()
         self.listening = TelemetryListener(host, records)
         self.finding = SurveyTask(
-            host, cluster, self.picture, profiles.steady, self.shown,
+            host, cluster, self.picture, profiles, self.shown,
             lambda config: explorer(config, records), more,
         )  # fmt: skip
-        self.steer = SteerTask(
-            host, cluster, self.finding, self.picture, plans.current, profiles.latest
-        )
+        self.steer = SteerTask(host, cluster, self.finding, self.picture, plans, profiles)
 
     @property
     def parts(self) -> list[Part]:

@@ -22,6 +22,7 @@ from hostcc.coord.core.payloads import (
     Paths,
 )
 from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.jobs.sockets import walked
 from hostcc.daemon.steering import elephants, flow_records, rdma_flows
 from hostcc.daemon.steering.elephants import Connection, Elephant, Sizes, connections
@@ -54,8 +55,6 @@ FAILED_LINK_RETRY_S = 10.0
 FORGET_TARGET_S = 60.0
 """Time after the last flow to a target, until the target is dropped."""
 
-Profiles = Callable[[], Sequence[JobProfile]]
-
 
 class SurveyTask:
     """Keeps `picture` up to date and publishes it to the cluster."""
@@ -68,7 +67,7 @@ class SurveyTask:
         host: Host,
         cluster: Cluster,
         picture: SteeringState,
-        profiles: Profiles,
+        profiles: ProfileStore,
         shown: Callable[[], Routing],
         make_explorer: Callable[[PathsConfig], Explorer],
         more: Callable[[], RdmaFlows] = RdmaFlows,
@@ -119,7 +118,7 @@ class SurveyTask:
             # How fast a device is only its driver knows, and that waits for whoever configures one.
             self._picture.nics = tuple(await in_thread(nics, self._config.devices))
         if now >= self._survey_at:
-            profiles = self._profiles()
+            profiles = self._profiles.steady()
             # By its processor time: where others take the processor, it is no less urgent.
             cost_s = await self._survey(now, profiles)
             self._survey_at = now + max(SURVEY_S, cost_s / MAX_SURVEY_TIME_FRACTION)

@@ -25,6 +25,7 @@ from hostcc.daemon.steering.steer_task import SteerTask
 from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.paths.exchange_types import FlowKey
+from tests.daemon.planning.made import ToyPlans
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
@@ -141,7 +142,7 @@ class Scene:
         self.host = ToyHost(folder, Config(agent=OWN, gossip=gossip, paths=PATHS))
         self.host.act()
         self.now, self.cluster, self.doubts = 100.0, Cluster(), list[str]()
-        self.plan: PlanResult | None = None
+        self.in_force = ToyPlans()
         self.known: JobProfile | None = None
         self.picture = SteeringState(nics=(Nic("eth0", ("10.0.0.1",), 1e9),))
         known = self.picture.known.setdefault(target_of(KEY), TargetPaths(target_of(KEY)))
@@ -151,7 +152,7 @@ class Scene:
         finding = SimpleNamespace(doubt=lambda _, reason: self.doubts.append(reason))
         self.part = SteerTask(
             self.host, cast("Any", self.cluster), cast("Any", finding), self.picture,
-            lambda: self.plan, self.latest,
+            self.in_force, cast("Any", self),
         )  # fmt: skip
 
     def latest(self, job: str) -> JobProfile | None:
@@ -175,7 +176,7 @@ class Scene:
         flow = f"a/{flow_id(KEY)}"
         still = frozenset({flow} if stays else ())
         plan = Plan(digest, flows=(FlowPlan(flow, path),))
-        self.plan = PlanResult(plan, cast("Any", None), stays=still)
+        self.in_force.result = PlanResult(plan, cast("Any", None), stays=still)
 
     @property
     def hooked(self) -> Hooked:
@@ -299,7 +300,7 @@ async def test_what_has_failed_is_left_without_a_wait(scene: Scene) -> None:
 
 async def test_without_a_plan_it_goes_back_after_a_while(scene: Scene) -> None:
     await moved(scene)
-    scene.plan = None
+    scene.in_force.result = None
     await scene.tick(3.0)
     assert scene.port == 61001
     await scene.tick(3.0)
