@@ -25,9 +25,9 @@ class Cluster:
     def __init__(self) -> None:
         self.member: Member | None = None
         """Written by the gossip part; None while this host does not take part."""
-        self._told_by: Member | None = None
-        self._told: dict[tuple[str, str], Content] = {}
-        self.untold: dict[tuple[str, str], str] = {}
+        self._published_by: Member | None = None
+        self._published: dict[tuple[str, str], Content] = {}
+        self.refusals: dict[tuple[str, str], str] = {}
         """(Kind, key) of a record -> why it was not published."""
         self._topics: dict[str, Hear] = {}
         self._heard_by: Member | None = None
@@ -70,7 +70,7 @@ class Cluster:
         node = member.service.node
         return member, node.store.revision, node.members.changes
 
-    def said(self) -> Mapping[str, Mapping[Slot, CheckedRecord]]:
+    def records(self) -> Mapping[str, Mapping[Slot, CheckedRecord]]:
         """Return all records of the members that are alive, this one among them.
 
         Records never change, so that another thread may read them."""
@@ -106,35 +106,35 @@ class Cluster:
         heard = member.service.transport.link(name).heard_s
         return state is State.DEAD or heard is None or heard > silent_s
 
-    def tell(self, kind: str, contents: Mapping[str, Content]) -> None:
+    def publish(self, kind: str, contents: Mapping[str, Content]) -> None:
         """Publish exactly these records of a kind, by key; those that are not among them any more
-        are withdrawn.  Records that are out of bounds are noted in `untold`."""
+        are withdrawn.  Records that are out of bounds are noted in `refusals`."""
         member = self.member
-        if member is not self._told_by:
-            self._told_by, self._told = member, {}
+        if member is not self._published_by:
+            self._published_by, self._published = member, {}
         if member is None:
             return
         node = member.service.node
-        self.untold = {at: why for at, why in self.untold.items() if at[0] != kind}
+        self.refusals = {at: why for at, why in self.refusals.items() if at[0] != kind}
         for key, content in contents.items():
-            if self._told.get((kind, key)) == content:
+            if self._published.get((kind, key)) == content:
                 continue
             try:
                 node.publish(kind, key, content)
-                self._told[kind, key] = content
+                self._published[kind, key] = content
             except PayloadError as error:
-                self.untold[kind, key] = one_line(str(error))
-        for at in [at for at in self._told if at[0] == kind and at[1] not in contents]:
+                self.refusals[kind, key] = one_line(str(error))
+        for at in [at for at in self._published if at[0] == kind and at[1] not in contents]:
             node.withdraw(*at)
-            del self._told[at]
+            del self._published[at]
 
     def refused(self, kind: str) -> dict[str, str]:
         """Return key -> why others would not take it, of the records of a kind."""
-        return {key: why for (of, key), why in self.untold.items() if of == kind}
+        return {key: why for (of, key), why in self.refusals.items() if of == kind}
 
-    def told(self, kind: str, key: str) -> Content | None:
+    def published(self, kind: str, key: str) -> Content | None:
         """Return the record that is published; None: none is."""
-        return self._told.get((kind, key)) if self._told_by is self.member else None
+        return self._published.get((kind, key)) if self._published_by is self.member else None
 
     def listen(self, topic: str, hear: Hear | None) -> None:
         """Have notes of a topic delivered to `hear`, also as another member; None: no more."""
@@ -154,7 +154,7 @@ class Cluster:
                 member.service.notes.listen(topic, hear)
         self._heard_by = member
 
-    def say(self, peer: str, topic: str, data: bytes) -> bool:
+    def send(self, peer: str, topic: str, data: bytes) -> bool:
         """Send a note to a member; it may get lost.  Returns whether it was sent."""
         member = self.member
         return member is not None and member.service.notes.say(peer, topic, data)

@@ -52,7 +52,7 @@ class Gossip:
             await self.stop()
         member = self._cluster.member or await self._take_part()
         member.compare(time.monotonic())
-        self._cluster.tell(PROFILE, self._profiles.records(member.addresses()))
+        self._cluster.publish(PROFILE, self._profiles.records(member.addresses()))
 
     async def stop(self) -> None:
         """Take part no more; returns when the process of the transport has gone."""

@@ -117,5 +117,5 @@ class ProfileStore:
         return content
 
     def _published(self, job: str) -> Profile | None:
-        told = self._cluster.told(PROFILE, job)
+        told = self._cluster.published(PROFILE, job)
         return told if isinstance(told, Profile) else None

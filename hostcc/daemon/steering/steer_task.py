@@ -204,7 +204,7 @@ class SteerTask:
         owners = self._cluster.owners()
         peers = {owners.get(one.wire.src, "") for one in self._hooked.kernel.arriving()} - {""}
         for peer in peers:
-            self._cluster.say(peer, GOODBYE, b"")
+            self._cluster.send(peer, GOODBYE, b"")
         self._cluster.flush()
 
     def _look_for_others(self) -> None:
@@ -221,7 +221,7 @@ class SteerTask:
 
     def _post(self, peer: str, data: bytes) -> None:
         if peer:
-            self._cluster.say(peer, TOPIC, data)
+            self._cluster.send(peer, TOPIC, data)
 
     def _heard(self, peer: str, data: bytes) -> None:
         if self._hooked is None:

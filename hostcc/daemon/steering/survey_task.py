@@ -140,7 +140,7 @@ class SurveyTask:
         self._picture.elephants, self._picture.connections = {}, {}
         self._picture.known = {}
         for kind in (FLOWS, PATHS, LINKS, ADDRESSES):
-            self._cluster.tell(kind, {})
+            self._cluster.publish(kind, {})
 
     def verify(self) -> list[Difference]:
         """Nothing: it does not change the host."""
@@ -150,7 +150,7 @@ class SurveyTask:
         """Return the number of paths by target, and what could not be published."""
         untold = {
             f"{kind} {key}".strip(): why
-            for (kind, key), why in self._cluster.untold.items()
+            for (kind, key), why in self._cluster.refusals.items()
             if kind != PROFILE  # shown with the gossip
         }
         return {"routing": self._shown(), **self._counts, "untold": untold}
@@ -259,12 +259,12 @@ class SurveyTask:
         before = {
             job: said
             for job in {*(one.connection.job for one in picture.elephants.values()), *more.jobs()}
-            if isinstance(said := cluster.told(FLOWS, job), Flows)
+            if isinstance(said := cluster.published(FLOWS, job), Flows)
         }
         config = self._config
 
         def last(end: str) -> Paths | None:
-            said = cluster.told(PATHS, end)
+            said = cluster.published(PATHS, end)
             return said if isinstance(said, Paths) else None
 
         paths = flow_records.paths(picture.known.values(), ends, last) | rdma_flows.paths(
@@ -276,11 +276,11 @@ class SurveyTask:
         flows = flow_records.flows(
             picture, ends, before, flow_records.soon(picture, self._first, now)
         )
-        cluster.tell(LINKS, {"": links})
-        cluster.tell(PATHS, paths)
-        cluster.tell(FLOWS, rdma_flows.flows(flows, more, ends, before, config.elephant_bytes))
+        cluster.publish(LINKS, {"": links})
+        cluster.publish(PATHS, paths)
+        cluster.publish(FLOWS, rdma_flows.flows(flows, more, ends, before, config.elephant_bytes))
         own = self._config.addresses or sorted(picture.addresses)
-        cluster.tell(ADDRESSES, {"": Addresses(tuple(own)[:MAX_ADDRESSES])})
+        cluster.publish(ADDRESSES, {"": Addresses(tuple(own)[:MAX_ADDRESSES])})
 
 
 def disabled_reason(host: Host) -> str:

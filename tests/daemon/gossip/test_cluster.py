@@ -70,36 +70,39 @@ async def test_records_are_told_replaced_and_withdrawn(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
         store = other.service.node.store if other.service else None
         assert store is not None
-        one.cluster.tell(PATHS, {"b": Paths((PathEntry("p", ("x",)),)), "c": Paths(())})
-        one.cluster.tell(LINKS, {"": links(x=1e9)})
+        one.cluster.publish(PATHS, {"b": Paths((PathEntry("p", ("x",)),)), "c": Paths(())})
+        one.cluster.publish(LINKS, {"": links(x=1e9)})
         await until(lambda: store.get("a", (LINKS, "")) is not None)
         await until(lambda: store.get("a", (PATHS, "c")) is not None)
         revision = store.revision
-        one.cluster.tell(LINKS, {"": links(x=1e9)})
-        assert one.cluster.told(LINKS, "") == links(x=1e9)
-        one.cluster.tell(PATHS, {"b": Paths((PathEntry("p", ("x",)),))})
+        one.cluster.publish(LINKS, {"": links(x=1e9)})
+        assert one.cluster.published(LINKS, "") == links(x=1e9)
+        one.cluster.publish(PATHS, {"b": Paths((PathEntry("p", ("x",)),))})
         await until(lambda: (held := store.get("a", (PATHS, "c"))) is not None and held.withdrawn)
         assert store.revision > revision
 
 
 async def test_what_is_out_of_bounds_is_not_told_and_said_so(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, _):
-        one.cluster.tell(LINKS, {"": Links((("no name", 1.0),))})
-        assert set(one.cluster.untold) == {(LINKS, "")} or one.cluster.told(LINKS, "") is not None
-        one.cluster.tell(LINKS, {"": Links((("x", 1.0), ("x", 2.0)))})
-        assert "each once" in one.cluster.untold[LINKS, ""]
-        one.cluster.tell(LINKS, {"": links(x=1.0)})
-        assert one.cluster.untold == {}
+        one.cluster.publish(LINKS, {"": Links((("no name", 1.0),))})
+        assert (
+            set(one.cluster.refusals) == {(LINKS, "")}
+            or one.cluster.published(LINKS, "") is not None
+        )
+        one.cluster.publish(LINKS, {"": Links((("x", 1.0), ("x", 2.0)))})
+        assert "each once" in one.cluster.refusals[LINKS, ""]
+        one.cluster.publish(LINKS, {"": links(x=1.0)})
+        assert one.cluster.refusals == {}
 
 
 async def test_addresses_belong_to_members_and_contested_ones_to_nobody(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
         assert other.service is not None
-        other.cluster.tell(ADDRESSES, {"": Addresses(("10.0.0.2", "fd00::2", "::0:1"))})
+        other.cluster.publish(ADDRESSES, {"": Addresses(("10.0.0.2", "fd00::2", "::0:1"))})
         await until(lambda: one.cluster.owners().get("10.0.0.2") == "b")
         assert one.cluster.owners()["fd00::2"] == "b"
         assert "::0:1" not in one.cluster.owners()
-        one.cluster.tell(ADDRESSES, {"": Addresses(("10.0.0.2",))})
+        one.cluster.publish(ADDRESSES, {"": Addresses(("10.0.0.2",))})
         assert "10.0.0.2" not in one.cluster.owners()
 
 
@@ -107,36 +110,36 @@ async def test_notes_reach_whoever_listens_also_a_new_member(tmp_path: Path) -> 
     heard: list[tuple[str, bytes]] = []
     async with two(tmp_path) as (one, other):
         other.cluster.listen("steer", lambda peer, data: heard.append((peer, data)))
-        assert one.cluster.say("b", "steer", b"1")
+        assert one.cluster.send("b", "steer", b"1")
         await until(lambda: heard == [("a", b"1")])
         other.service, one.service = one.service, other.service
         other.cluster.refresh()
-        assert one.cluster.say("a", "steer", b"2")
+        assert one.cluster.send("a", "steer", b"2")
         await until(lambda: heard[1:] == [("b", b"2")])
 
 
 async def test_without_gossip_nothing_is_known_and_nothing_raises() -> None:
     nobody = Host(None).cluster
-    nobody.tell(LINKS, {"": links(x=1.0)})
+    nobody.publish(LINKS, {"": links(x=1.0)})
     nobody.listen("steer", lambda *_: None)
     nobody.refresh()
     nobody.flush()
-    assert (nobody.name, nobody.owners(), nobody.told(LINKS, "")) == ("", {}, None)
-    assert not nobody.say("b", "steer", b"")
+    assert (nobody.name, nobody.owners(), nobody.published(LINKS, "")) == ("", {}, None)
+    assert not nobody.send("b", "steer", b"")
     assert nobody.gone("b", 5.0)
-    assert (nobody.moment, nobody.said()) == (None, {})
+    assert (nobody.moment, nobody.records()) == (None, {})
 
 
 async def test_what_live_members_say_changes_with_them(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
         before = one.cluster.moment
-        other.cluster.tell(LINKS, {"": links(x=1e9)})
-        await until(lambda: (LINKS, "") in one.cluster.said()["b"])
+        other.cluster.publish(LINKS, {"": links(x=1e9)})
+        await until(lambda: (LINKS, "") in one.cluster.records()["b"])
         assert one.cluster.moment != before
-        assert set(one.cluster.said()) == {"a", "b"}
+        assert set(one.cluster.records()) == {"a", "b"}
         assert one.service is not None
         one.service.node.members._dead["b"] = object()  # type: ignore[assignment]
-        assert set(one.cluster.said()) == {"a"}
+        assert set(one.cluster.records()) == {"a"}
         del one.service.node.members._dead["b"]
 
 

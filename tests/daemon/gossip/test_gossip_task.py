@@ -114,7 +114,7 @@ async def test_two_agents_share_profiles_and_agree(pair: tuple[Site, Site]) -> N
     other.measured = [replace(MEASURED, work=3e12)]
     async with running(one, other):
         await until(lambda: one.states() == {"b": "alive"} and other.states() == {"a": "alive"})
-        await until(both(pair, lambda site: site.cluster.told(PROFILE, "train") is not None))
+        await until(both(pair, lambda site: site.cluster.published(PROFILE, "train") is not None))
         await until(both(pair, lambda site: site.gossip["agreed"] and not site.gossip["missing"]))
         await until(lambda: one.gossip["active"] == other.gossip["active"] != "")
         member = one.cluster.member

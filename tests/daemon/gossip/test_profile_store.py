@@ -52,12 +52,12 @@ def test_only_jobs_that_there_are_and_not_at_every_question() -> None:
 class Published(Cluster):
     """Takes what is told, as members would that have no bounds."""
 
-    def tell(self, kind: str, contents: Mapping[str, Content]) -> None:
+    def publish(self, kind: str, contents: Mapping[str, Content]) -> None:
         assert kind == PROFILE
-        self._told = {(kind, job): content for job, content in contents.items()}
+        self._published = {(kind, job): content for job, content in contents.items()}
 
-    def told(self, kind: str, key: str) -> Content | None:
-        return self._told.get((kind, key))
+    def published(self, kind: str, key: str) -> Content | None:
+        return self._published.get((kind, key))
 
 
 class Stage:
@@ -83,7 +83,7 @@ class Stage:
     def publish(self, after_s: float = READ_S) -> dict[str, Profile]:
         self.now += after_s
         records = self.store.records(self.members)
-        self.cluster.tell(PROFILE, records)
+        self.cluster.publish(PROFILE, records)
         return records
 
 

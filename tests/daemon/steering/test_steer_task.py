@@ -127,7 +127,7 @@ class Cluster:
     def listen(self, topic: str, hear: Any) -> None:
         self.topics[topic] = hear
 
-    def say(self, *_: object) -> bool:
+    def send(self, *_: object) -> bool:
         return True
 
     def flush(self) -> None:

@@ -55,7 +55,7 @@ class ClusterTurns:
         idle = self._reading is None or self._reading.done()
         if due and idle and moment != self._moment:
             self._moment, self._read_s = moment, now_s
-            look = self._read(self._cluster.said(), self._cluster.name, set(own))
+            look = self._read(self._cluster.records(), self._cluster.name, set(own))
             self._reading = asyncio.get_running_loop().create_task(look)
         if self._snapshot is None:
             return RemoteTurns(behind=frozenset(own))
@@ -66,7 +66,7 @@ class ClusterTurns:
     def tell(self, own: Mapping[str, ProfilingClaim]) -> None:
         """Publish which jobs wait here, and which one is being profiled."""
         if self._cluster is not None:
-            self._cluster.tell(WAITING, own)
+            self._cluster.publish(WAITING, own)
 
     def crowded(self, job: str) -> bool:
         """Whether a job that waits here shares a host or a link with any other."""
