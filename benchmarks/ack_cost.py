@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from benchmarks import ack_load, options
-from benchmarks.cases import CaseStore, identity_of
+from benchmarks.cases import identity_of
 from benchmarks.context import Context
 from benchmarks.cost import Cost, without
+from benchmarks.harness import Case, Measured, run_cases
 from benchmarks.record import Cell, Column, Record, spread
-from hostcc.bpf.loader.errors import BpfError
 from hostcc.lab import override, scenario
 from hostcc.lab.dumbbell import Dumbbell
-from hostcc.lab.errors import LabError
 from hostcc.lab.scenario import Scenario
 from hostcc.mltcp.params import Variant
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         {"flows": args.flows, "iterations": args.iterations, "alone": 0, "ecn": ECN_PACKETS},
     )
     controls = tuple(dict.fromkeys(("null", *args.controls)))
-    costs, failures = _measure_all(wanted, controls, context)
+    measured = _measure_all(wanted, controls, context)
     return Record(
         benchmark="ack-cost",
         title=f"nanoseconds per ACK: {args.scenario}, {args.flows} flows a job",
@@ -83,9 +83,9 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("ns", "ns / ACK", digits=0),
             Column("above", "above doing nothing", digits=0),
         ],
-        rows=rows(costs),
+        rows=rows(measured.results),
         notes=["ns / ACK contains what the measuring adds to each call; the last column does not"],
-        failures=failures,
+        failures=measured.failures,
     )
 
 
@@ -112,29 +112,21 @@ def rows(costs: Mapping[str, Sequence[Cost]]) -> list[dict[str, Cell]]:
 
 def _measure_all(
     wanted: Scenario, controls: Sequence[str], context: Context
-) -> tuple[dict[str, list[Cost]], list[str]]:
+) -> Measured[str, Cost]:
     """Every control in every run, the runs interleaved."""
-    store = CaseStore(context.out, Cost, context.fresh, any_programs=context.report_only)
-    source = ack_load.SOURCE.read_text()
-    costs: dict[str, list[Cost]] = {}
-    failures = []
-    steps = [(number, name) for number in range(1, context.runs + 1) for name in controls]
-    for done, (number, control) in enumerate(steps):
-        name = f"cases/{control}-{number}"
-        identity = identity_of({"scenario": wanted, "source": source}, programs=True)
-        cost = store.load(name, identity)
-        if cost is None and not context.report_only:
-            context.tell(f"{control} #{number}", done, len(steps))
-            try:
-                cost = measure(wanted, control)
-            except (LabError, BpfError) as error:
-                failures.append(f"{control}, run {number}: {error}")
-                continue
-            store.save(name, identity, cost)
-            context.say(f"{done + 1}/{len(steps)} {control}: {cost.ns_per_ack:.0f} ns / ACK")
-        if cost is not None:
-            costs.setdefault(control, []).append(cost)
-    return costs, failures
+    what = {"scenario": wanted, "source": ack_load.SOURCE.read_text()}
+    cases = [
+        Case(
+            control,
+            f"cases/{control}-{number}",
+            f"{control}, run {number}",
+            lambda: identity_of(what, programs=True),
+            partial(measure, wanted, control),
+        )
+        for number in range(1, context.runs + 1)
+        for control in controls
+    ]
+    return run_cases(context, Cost, cases, lambda cost: f"{cost.ns_per_ack:.0f} ns / ACK")
 
 
 def measure(wanted: Scenario, control: str) -> Cost:

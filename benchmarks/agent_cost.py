@@ -18,12 +18,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from benchmarks import options, usage
-from benchmarks.cases import CaseStore, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import repeated
 from benchmarks.holder import most
 from benchmarks.record import Column, Record, spread
 from hostcc.client import ask
-from hostcc.errors import NoAgentError
 from hostcc.lab import agents, cgroup, netns
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.errors import LabError
@@ -122,27 +121,17 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
     counts, jobs = tuple(sorted(args.open)), tuple(sorted(set(args.jobs) - {0}))
     steps = [*((count, 0) for count in counts), *((counts[-1], number) for number in jobs)]
-    store = CaseStore(context.out, list[Figures], context.fresh, any_programs=context.report_only)
     parameters = {
         "open": list(counts), "jobs": list(jobs), "period": args.period, "burst": args.burst,
         "learn": args.learn, "seconds": args.seconds, "gossip": args.gossip,
     }  # fmt: skip
-    identity = identity_of(parameters, programs=True)
-    runs: list[list[Figures]] = []
-    failures: list[str] = []
-    for number in range(1, context.runs + 1):
-        name = f"cases/run-{number}"
-        found = store.load(name, identity)
-        if found is None and not context.report_only:
-            try:
-                found = measure(steps, args, context, number)
-            except (LabError, NoAgentError) as error:
-                failures.append(f"run {number}: {error}")
-                continue
-            store.save(name, identity, found)
-            context.say(f"{number}/{context.runs}: {found}")
-        if found is not None:
-            runs.append(found)
+    runs, failures = repeated(
+        context,
+        list[Figures],
+        "run",
+        parameters,
+        lambda number: measure(steps, args, context, number),
+    )
     return Record(
         benchmark="agent-cost",
         title="the agent's own use of the machine",

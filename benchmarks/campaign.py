@@ -7,18 +7,18 @@ machine falls on all variants alike, and so that a killed benchmark has somethin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.cases import CaseStore, Identity, identity_of
+from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
 from benchmarks.figures import combined, figures
+from benchmarks.harness import Case, run_cases
 from benchmarks.record import Spread, spread
-from hostcc.errors import InputError
 from hostcc.lab import plots, results, runner
-from hostcc.lab.errors import LabError
 from hostcc.lab.results import Results
 from hostcc.lab.scenario import Scenario
 from hostcc.lab.variants import Variant, resolve
@@ -34,19 +34,14 @@ class Group:
     variants: tuple[str, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Campaign:
     """The outcome: what was measured of each group, and what was not."""
 
-    parts: dict[str, list[Results]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    outdated: int = 0
-    """Cases of other programs than today's; only a report has any."""
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader has to know of where the figures come from."""
-        return [f"{self.outdated} cases are of other programs than today's"] * bool(self.outdated)
+    parts: dict[str, list[Results]]
+    failures: list[str]
+    notes: list[str]
+    """What a reader has to know of where the figures come from."""
 
     def group(self, key: str) -> Results | None:
         """A group's results as one comparison; None: nothing was measured."""
@@ -100,31 +95,30 @@ def cells(measured: Results) -> dict[str, dict[str, Spread]]:
 
 def run(groups: Sequence[Group], context: Context) -> Campaign:
     """Measure what is not there yet.  A case that fails is recorded, and the rest goes on."""
-    store = CaseStore(context.out, Results, context.fresh, any_programs=context.report_only)
     todo = _cases(groups, context.runs)
-    campaign = Campaign()
-    for number, case in enumerate(todo):
-        identity = case.identity()
-        measured = store.load(case.name, identity)
-        if measured is None:
-            if context.report_only:
-                continue
-            try:
-                measured = _measure(case, context, number, len(todo))
-            except InputError:
-                raise
-            except LabError as error:
-                campaign.failures.append(f"{case.name.replace('/cases/', ', ')}: {error}")
-                context.say(campaign.failures[-1])
-                continue
-            store.save(case.name, identity, measured)
-            context.say(f"{number + 1}/{len(todo)} {case.name}: {_in_short(measured)}")
-        for event in (event for entry in measured.variants[0].runs for event in entry.events):
-            if event.problem:
-                campaign.failures.append(f"{case.name}: {event.what}: {event.problem}")
-        campaign.parts.setdefault(case.group.key, []).append(measured)
-    campaign.outdated = len(store.outdated)
-    return campaign
+    measured = run_cases(
+        context,
+        Results,
+        [
+            Case(
+                case.group.key,
+                case.name,
+                case.name.replace("/cases/", ", "),
+                case.identity,
+                partial(_measure, case, context, number, len(todo)),
+            )
+            for number, case in enumerate(todo)
+        ],
+        _in_short,
+    )
+    events = [
+        f"{case.file}: {event.what}: {event.problem}"
+        for case, part in measured.done
+        for entry in part.variants[0].runs
+        for event in entry.events
+        if event.problem
+    ]
+    return Campaign(measured.results, [*measured.failures, *events], measured.notes)
 
 
 def keep(campaign: Campaign, out: Path) -> list[Path]:

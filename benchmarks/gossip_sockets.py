@@ -16,11 +16,10 @@ import time
 import msgspec
 
 from benchmarks import options
-from benchmarks.cases import CaseStore, identity_of
 from benchmarks.context import Context
 from benchmarks.gossip_cluster import Cluster
+from benchmarks.harness import repeated
 from benchmarks.record import Cell, Column, Record, Verdict, spread
-from hostcc.lab.errors import LabError
 
 WITHIN_S = 120.0
 AT_REST_S = 12.0
@@ -81,23 +80,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure."""
-    store = CaseStore(context.out, Outcome, context.fresh, any_programs=context.report_only)
-    identity = identity_of({"members": args.members, "minutes": args.minutes}, programs=False)
-    found: list[Outcome] = []
-    failures: list[str] = []
-    for number in range(1, context.runs + 1):
-        name = f"cases/run-{number}"
-        outcome = store.load(name, identity)
-        if outcome is None and not context.report_only:
-            try:
-                outcome = measure(args.members, 60 * args.minutes, context)
-            except LabError as error:
-                failures.append(f"run {number}: {error}")
-                continue
-            store.save(name, identity, outcome)
-            context.say(f"{number}/{context.runs}: {outcome}")
-        if outcome is not None:
-            found.append(outcome)
+    found, failures = repeated(
+        context,
+        Outcome,
+        "run",
+        {"members": args.members, "minutes": args.minutes},
+        lambda _: measure(args.members, 60 * args.minutes, context),
+        programs=False,
+    )
     return report(args.members, args.minutes, found, failures)
 
 

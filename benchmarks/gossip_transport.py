@@ -21,8 +21,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import options
-from benchmarks.cases import CaseStore, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import repeated
 from benchmarks.record import Column, Record, spread
 from hostcc.coord.keys import files
 from hostcc.coord.keys import identity as keys
@@ -31,7 +31,6 @@ from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.transport import Transport
 from hostcc.coord.net.transport_settings import TransportSettings
-from hostcc.errors import HostccError
 
 MUCH = 1e12
 WITHIN_S = 60.0
@@ -88,24 +87,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure."""
-    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
-    identity = identity_of({"connections": args.connections}, programs=False)
-    found: list[Figures] = []
-    failures: list[str] = []
-    for number in range(1, context.runs + 1):
-        name = f"cases/run-{number}"
-        figures = store.load(name, identity)
-        if figures is None and not context.report_only:
-            context.tell(f"run {number}", number - 1, context.runs)
-            try:
-                figures = asyncio.run(measure(args.connections))
-            except (HostccError, TimeoutError) as error:
-                failures.append(f"run {number}: {error}")
-                continue
-            store.save(name, identity, figures)
-            context.say(f"{number}/{context.runs}: {figures}")
-        if figures is not None:
-            found.append(figures)
+    found, failures = repeated(
+        context,
+        Figures,
+        "run",
+        {"connections": args.connections},
+        lambda _: asyncio.run(measure(args.connections)),
+        programs=False,
+    )
     fields = Figures.__struct_fields__
     return Record(
         benchmark="gossip-transport",

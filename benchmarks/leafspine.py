@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from benchmarks import goals, options
-from benchmarks.cases import CaseStore, Identity, identity_of
+from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import Case, Measured, run_cases
 from benchmarks.leafspine_figures import (
     Figures,
     best_seconds,
@@ -28,7 +30,6 @@ from benchmarks.leafspine_figures import (
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
 from hostcc.lab import runner, scenario
-from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
 from hostcc.lab.results import this_machine
 from hostcc.lab.scenario import ActionSpec
@@ -68,34 +69,38 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     if args.settle >= args.seconds:
         raise InputError(f"--settle: expected less than --seconds {args.seconds:g}")
     wanted = {name: timed(load(name), args.seconds) for name in args.scenarios}
-    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
-    found: dict[tuple[str, str], list[Figures]] = {}
-    failures: list[str] = []
     # Every case once, then every case again: a slow change of the machine falls on all alike.
-    lonely = {name: _alone(name, wanted[name], context, failures) for name in wanted}
-    steps = [
-        (seed, name, variant)
-        for seed in range(1, context.runs + 1)
-        for name in wanted
-        for variant in resolve(args.variants, wanted[name])
-    ]
-    for done, (seed, name, variant) in enumerate(steps):
-        case = f"{name}/cases/{variant.name}-{seed}"
-        identity = _identity(wanted[name], variant, seed, args.settle)
-        one = store.load(case, identity)
-        if one is None and not context.report_only:
-            context.tell(f"{name} {variant.name} #{seed}", done, len(steps))
-            try:
-                one = measure(name, wanted[name], variant, seed, args.settle)
-            except LabError as error:
-                failures.append(f"{name}, {variant.name}, start {seed}: {error}")
-                context.say(failures[-1])
-                continue
-            store.save(case, identity, one)
-            context.say(f"{done + 1}/{len(steps)} {case}: {one}")
-        if one is not None:
-            found.setdefault((name, variant.name), []).append(one)
-    return _record(args, context, wanted, found, lonely, failures, len(store.outdated))
+    lonely = run_cases(
+        context,
+        Alone,
+        [
+            Case(
+                name,
+                f"{name}/cases/alone",
+                f"{name}, alone",
+                partial(_alone_identity, wanted[name]),
+                partial(alone, name, wanted[name]),
+            )
+            for name in wanted
+        ],
+    )
+    measured = run_cases(
+        context,
+        Figures,
+        [
+            Case(
+                (name, variant.name),
+                f"{name}/cases/{variant.name}-{seed}",
+                f"{name}, {variant.name}, start {seed}",
+                partial(_identity, wanted[name], variant, seed, args.settle),
+                partial(measure, name, wanted[name], variant, seed, args.settle),
+            )
+            for seed in range(1, context.runs + 1)
+            for name in wanted
+            for variant in resolve(args.variants, wanted[name])
+        ],
+    )
+    return _record(args, context, wanted, measured, lonely)
 
 
 def load(name: str) -> LeafSpineScenario:
@@ -138,20 +143,8 @@ def alone(name: str, wanted: LeafSpineScenario) -> Alone:
     return Alone(measured.variants[0].alone_s)
 
 
-def _alone(
-    name: str, wanted: LeafSpineScenario, context: Context, failures: list[str]
-) -> Alone | None:
-    store = CaseStore(context.out, Alone, context.fresh, any_programs=context.report_only)
-    identity = identity_of({"scenario": wanted, "alone": ALONE_ITERATIONS}, programs=False)
-    found = store.load(f"{name}/cases/alone", identity)
-    if found is None and not context.report_only:
-        try:
-            found = alone(name, wanted)
-        except LabError as error:
-            failures.append(f"{name}, alone: {error}")
-            return None
-        store.save(f"{name}/cases/alone", identity, found)
-    return found
+def _alone_identity(wanted: LeafSpineScenario) -> Identity:
+    return identity_of({"scenario": wanted, "alone": ALONE_ITERATIONS}, programs=False)
 
 
 def _identity(wanted: LeafSpineScenario, variant: Variant, seed: int, settle_s: float) -> Identity:
@@ -170,19 +163,18 @@ def _record(
     args: argparse.Namespace,
     context: Context,
     wanted: Mapping[str, LeafSpineScenario],
-    found: Mapping[tuple[str, str], list[Figures]],
-    lonely: Mapping[str, Alone | None],
-    failures: list[str],
-    outdated: int,
+    measured: Measured[tuple[str, str], Figures],
+    lonely: Measured[str, Alone],
 ) -> Record:
+    found = measured.results
     rows: list[dict[str, Cell]] = []
     verdicts: list[Verdict] = []
     for name in wanted:
         reference = found.get((name, BEST), [])
         best = best_seconds(reference) if reference else {}
-        by_itself = lonely[name]
         first = intensive(wanted[name])
-        own = {first: by_itself.seconds[first]} if by_itself else {}
+        by_itself = lonely.results.get(name)
+        own = {first: by_itself[0].seconds[first]} if by_itself else {}
         for variant in args.variants:
             runs = found.get((name, variant))
             if runs:
@@ -193,9 +185,8 @@ def _record(
     notes = [
         f"iterations that begin in the first {args.settle:g} s are left out",
         "ratios are to the median iteration time under the best assignment",
+        *measured.notes,
     ]
-    if outdated:
-        notes.append(f"{outdated} cases are of other programs than today's")
     return Record(
         benchmark="leafspine",
         title="jobs on a leaf-spine fabric: iteration time / best assignment",
@@ -223,7 +214,7 @@ def _record(
         rows=rows,
         goals=verdicts,
         notes=notes,
-        failures=failures,
+        failures=[*lonely.failures, *measured.failures],
     )
 
 

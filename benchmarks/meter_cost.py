@@ -14,18 +14,18 @@ import itertools
 import statistics
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from benchmarks import options
-from benchmarks.cases import CaseStore, Identity, identity_of
+from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import Case, run_cases
 from benchmarks.meter_stage import Stage
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.bpf.loader import stats
-from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.objects import object_path
-from hostcc.lab.errors import LabError
 
 MAX_JOBS, MAX_FLOWS = 500, 20_000
 SETTLE_S = 0.02
@@ -83,26 +83,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
-    cases = list(itertools.product(args.flows, args.jobs))
-    found: dict[tuple[int, int], list[Figures]] = {}
-    failures: list[str] = []
-    steps = [(number, *case) for number in range(1, context.runs + 1) for case in cases]
-    for done, (number, flows, jobs) in enumerate(steps):
-        name = f"cases/meter-{flows}-{jobs}-{number}"
-        identity = _identity(flows, jobs, args.pairs, args.seconds)
-        figures = store.load(name, identity)
-        if figures is None and not context.report_only:
-            context.tell(f"{flows} flows, {jobs} jobs #{number}", done, len(steps))
-            try:
-                figures = measure(flows, jobs, args.pairs, args.seconds)
-            except (LabError, BpfError, OSError) as error:
-                failures.append(f"{flows} flows, {jobs} jobs, run {number}: {error}")
-                continue
-            store.save(name, identity, figures)
-            context.say(f"{done + 1}/{len(steps)} {flows} flows, {jobs} jobs: {figures}")
-        if figures is not None:
-            found.setdefault((flows, jobs), []).append(figures)
+    cases = [
+        Case(
+            (flows, jobs),
+            f"cases/meter-{flows}-{jobs}-{number}",
+            f"{flows} flows, {jobs} jobs, run {number}",
+            partial(_identity, flows, jobs, args.pairs, args.seconds),
+            partial(measure, flows, jobs, args.pairs, args.seconds),
+        )
+        for number in range(1, context.runs + 1)
+        for flows, jobs in itertools.product(args.flows, args.jobs)
+    ]
+    measured = run_cases(context, Figures, cases)
+    found = measured.results
     notes = ["both ends are metered; lost % is the median over two pairs each, below 0 is noise"]
     goals = [goal for case in found.items() for goal in _goals(*case)]
     return Record(
@@ -128,7 +121,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         rows=[_row(*case) for case in found.items()],
         goals=goals,
         notes=notes,
-        failures=failures,
+        failures=measured.failures,
     )  # fmt: skip
 
 

@@ -17,12 +17,11 @@ from typing import cast
 import msgspec
 
 from benchmarks import goals, options, phases, programs
-from benchmarks.cases import CaseStore, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import repeated
 from benchmarks.prober import PROBE_EVERY_S, Probe, Probes
 from benchmarks.record import Column, Record, Spread, Verdict, spread
 from hostcc.lab import override, runner, scenario
-from hostcc.lab.errors import LabError
 from hostcc.lab.results import RunResult
 from hostcc.lab.scenario import ActionSpec, JobSpec, Scenario
 from hostcc.lab.variants import resolve
@@ -84,23 +83,9 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         scenario.load(scenario.find(args.scenario)),
         {"flows": args.flows, "iterations": args.iterations, "alone": 0},
     )
-    store = CaseStore(context.out, Outcome, context.fresh, any_programs=context.report_only)
-    identity = identity_of({"scenario": base}, programs=True)
-    found: list[Outcome] = []
-    failures: list[str] = []
-    for number in range(1, context.runs + 1):
-        name = f"cases/run-{number}"
-        outcome = store.load(name, identity)
-        if outcome is None and not context.report_only:
-            try:
-                outcome = measure(base, context, number)
-            except LabError as error:
-                failures.append(f"run {number}: {error}")
-                continue
-            store.save(name, identity, outcome)
-            context.say(f"{number}/{context.runs}: {outcome}")
-        if outcome is not None:
-            found.append(outcome)
+    found, failures = repeated(
+        context, Outcome, "run", {"scenario": base}, lambda number: measure(base, context, number)
+    )
     return Record(
         benchmark="mltcp-kill",
         title=f"{args.scenario}, {args.flows} flows a job: every agent killed in mid-run",

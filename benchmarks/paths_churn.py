@@ -19,9 +19,9 @@ import msgspec
 from benchmarks import goals, host_dump, options
 from benchmarks.churn_stage import ChurnStage, Life
 from benchmarks.context import Context
+from benchmarks.harness import repeated
 from benchmarks.held import Held, outliving
 from benchmarks.record import Cell, Column, Record, Verdict, spread
-from benchmarks.repeated import repeated
 
 LONG = 0.3
 """Of jobs, those that live long enough to be planned."""
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
     parameters = {"jobs": args.jobs, "alive": args.alive}
     runs, failures = repeated(
-        context, Figures, "churn", parameters, lambda: measure(args.jobs, args.alive, context)
+        context, Figures, "churn", parameters, lambda _: measure(args.jobs, args.alive, context)
     )
     return Record(
         benchmark="paths-churn",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import msgspec
 import numpy as np
 
 from benchmarks import options, synthetic
-from benchmarks.cases import CaseStore, identity_of
+from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import Case, run_cases
 from benchmarks.period_rivals import correlation, fourier
 from benchmarks.period_told import TOLD, Answer
 from benchmarks.record import Cell, Column, Record, Spread, Verdict, spread
@@ -100,25 +102,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    store = CaseStore(context.out, dict[str, Figures], context.fresh, context.report_only)
-    measured: dict[str, list[dict[str, Figures]]] = {name: [] for name in args.classes}
-    done, total = 0, context.runs * len(args.classes)
-    for number in range(1, context.runs + 1):
-        for name in args.classes:
-            case = f"{name.replace(' ', '-').replace('%', 'percent')}-{number}"
-            parameters = {"class": name, "series": args.series}
-            if args.told:
-                parameters["told"] = True
-            identity = identity_of(parameters, programs=False)
-            found = store.load(case, identity)
-            if found is None and not context.report_only:
-                context.tell(f"{name} #{number}", done, total)
-                found = measure(name, args.series, number, told=args.told)
-                store.save(case, identity, found)
-                context.say(f"{name} {number}/{context.runs}: {found['hostcc']}")
-            if found is not None:
-                measured[name].append(found)
-            done += 1
+    cases = [
+        Case(
+            name,
+            f"{name.replace(' ', '-').replace('%', 'percent')}-{number}",
+            f"{name} #{number}",
+            partial(_identity, name, args.series, told=args.told),
+            partial(measure, name, args.series, number, told=args.told),
+        )
+        for number in range(1, context.runs + 1)
+        for name in args.classes
+    ]
+    done = run_cases(context, dict[str, Figures], cases, lambda found: str(found["hostcc"]))
+    measured = {name: done.results.get(name, []) for name in args.classes}
     return Record(
         benchmark="period",
         title="iteration period of generated series, after ten iterations",
@@ -150,8 +146,16 @@ def run(args: argparse.Namespace, context: Context) -> Record:
                 "ms: CPU time of one analysis"
             )
         ],
-        failures=[f"{name}: not measured" for name, runs in measured.items() if not runs],
+        failures=[
+            *done.failures,
+            *(f"{name}: not measured" for name, runs in measured.items() if not runs),
+        ],
     )
+
+
+def _identity(name: str, series: int, *, told: bool) -> Identity:
+    parameters = {"class": name, "series": series, **({"told": True} if told else {})}
+    return identity_of(parameters, programs=False)
 
 
 def _from_series(method: Callable[[ByteSeries], Answer]) -> Callable[[synthetic.Sample], Answer]:

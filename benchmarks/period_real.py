@@ -9,19 +9,19 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from benchmarks import options
-from benchmarks.cases import CaseStore, identity_of
+from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import Case, run_cases
 from benchmarks.record import Cell, Column, Record, Verdict, spread
-from hostcc.bpf.loader.errors import BpfError
 from hostcc.lab import phase, plan, scenario
 from hostcc.lab.dumbbell import Dumbbell
-from hostcc.lab.errors import LabError
 from hostcc.lab.launch import Iteration
 from hostcc.lab.scenario import JobSpec, Scenario
 from hostcc.lab.variants import resolve
@@ -109,33 +109,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    store = CaseStore(context.out, list[Found], context.fresh, context.report_only)
-    found: dict[tuple[str, str], list[Found]] = {}
-    failures: list[str] = []
-    steps = [
-        (name, variant, number)
+    cases = [
+        Case(
+            (name, variant),
+            f"cases/{name}-{variant}-{number}",
+            f"{name}, {variant}, run {number}",
+            partial(_identity, name, variant, args.iterations),
+            partial(_measure_named, name, variant, args.iterations, number, context.out),
+        )
         for name in args.scenarios
         for variant in args.variants
         for number in range(1, context.runs + 1)
     ]
-    for done, (name, variant, number) in enumerate(steps):
-        case = f"cases/{name}-{variant}-{number}"
-        identity = identity_of(
-            {"scenario": name, "variant": variant, "iterations": args.iterations}, programs=True
-        )
-        measured = store.load(case, identity)
-        if measured is None and not context.report_only:
-            context.tell(f"{name}, {variant} #{number}", done, len(steps))
-            try:
-                keep = None if context.out is None else context.out / "series" / name
-                wanted = scenario.load(scenario.find(name))
-                measured = measure(wanted, variant, args.iterations, number, keep)
-            except (LabError, BpfError, OSError) as error:
-                failures.append(f"{name}, {variant}, run {number}: {error}")
-                continue
-            store.save(case, identity, measured)
-        if measured is not None:
-            found.setdefault((name, variant), []).extend(measured)
+    measured = run_cases(context, list[Found], cases)
+    found = {key: [one for run in runs for one in run] for key, runs in measured.results.items()}
     return Record(
         benchmark="period-real",
         title="iteration period of the lab's jobs, as the meter sees them",
@@ -160,8 +147,20 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         ],
         goals=[_goal(*case, entries) for case, entries in found.items()],
         notes=["errors: median and range over jobs and runs; right: both within 5 %"],
-        failures=failures,
+        failures=measured.failures,
     )  # fmt: skip
+
+
+def _identity(name: str, variant: str, iterations: int) -> Identity:
+    what = {"scenario": name, "variant": variant, "iterations": iterations}
+    return identity_of(what, programs=True)
+
+
+def _measure_named(
+    name: str, variant: str, iterations: int, number: int, out: Path | None
+) -> list[Found]:
+    keep = None if out is None else out / "series" / name
+    return measure(scenario.load(scenario.find(name)), variant, iterations, number, keep)
 
 
 def measure(

@@ -11,18 +11,18 @@ import argparse
 import itertools
 import statistics
 import time
+from functools import partial
 
 import msgspec
 
 from benchmarks import options
-from benchmarks.cases import CaseStore, identity_of
+from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
+from benchmarks.harness import Case, run_cases
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from benchmarks.repath_stage import RepathStage
 from hostcc.bpf.loader import stats
-from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.objects import object_path
-from hostcc.errors import HostccError
 
 FAMILIES = ("ipv4", "ipv6")
 WIRE = range(50000, 50064)
@@ -68,27 +68,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
-    store = CaseStore(context.out, Figures, context.fresh, any_programs=context.report_only)
-    found: dict[str, list[Figures]] = {}
-    failures: list[str] = []
-    steps = [(n, family) for n in range(1, context.runs + 1) for family in args.families]
-    for done, (number, family) in enumerate(steps):
-        name = f"cases/repath-{family}-{number}"
-        what = {"moves": args.moves, "pairs": args.pairs}
-        programs = object_path("steer").read_bytes().hex()
-        identity = identity_of({**what, "steer": programs}, programs=False)
-        figures = store.load(name, identity)
-        if figures is None and not context.report_only:
-            context.tell(f"{family} #{number}", done, len(steps))
-            try:
-                figures = measure(family == "ipv6", args.moves, args.pairs)
-            except (HostccError, BpfError, OSError) as error:
-                failures.append(f"{family}, run {number}: {error}")
-                continue
-            store.save(name, identity, figures)
-            context.say(f"{done + 1}/{len(steps)} {family}: {figures}")
-        if figures is not None:
-            found.setdefault(family, []).append(figures)
+    cases = [
+        Case(
+            family,
+            f"cases/repath-{family}-{number}",
+            f"{family}, run {number}",
+            partial(_identity, args.moves, args.pairs),
+            partial(measure, family == "ipv6", args.moves, args.pairs),
+        )
+        for number in range(1, context.runs + 1)
+        for family in args.families
+    ]
+    measured = run_cases(context, Figures, cases)
+    found = measured.results
     return Record(
         benchmark="repath",
         title="live TCP flows moved between paths",
@@ -116,8 +108,13 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             for family, runs in found.items()
         ],
         notes=["a packet here is what the device is handed, up to 64 kB; ns contain the timing"],
-        failures=failures,
+        failures=measured.failures,
     )  # fmt: skip
+
+
+def _identity(moves: int, pairs: int) -> Identity:
+    programs = object_path("steer").read_bytes().hex()
+    return identity_of({"moves": moves, "pairs": pairs, "steer": programs}, programs=False)
 
 
 def measure(v6: bool, moves: int, pairs: int) -> Figures:

@@ -20,9 +20,9 @@ import msgspec
 from benchmarks import goals, options
 from benchmarks.churn_stage import PORT, ChurnStage
 from benchmarks.context import Context
+from benchmarks.harness import repeated
 from benchmarks.paths_churn import end
 from benchmarks.record import Cell, Column, Record, spread
-from benchmarks.repeated import repeated
 from hostcc.lab.errors import LabError
 
 STREAMS = "benchmarks.churn_streams"
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         Figures,
         "repath-agents",
         parameters,
-        lambda: measure(args.moves, args.connections, context),
+        lambda _: measure(args.moves, args.connections, context),
     )
     bad = ("broken", "unverified", "changed")
     return Record(
