@@ -6,7 +6,6 @@ recorded before it is built, and removed whatever happens.
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -62,11 +61,8 @@ class Fabric(ABC):
 
     def close(self) -> None:
         """Remove everything; safe to call twice.  Signals wait until it is done."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
+        with netns.signals_waiting():
             state.remove(self.state)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for process in self._delays:
             process.communicate()
         self._delays.clear()

@@ -10,7 +10,8 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -102,11 +103,13 @@ def spawn(
 
     Call it from the main thread: the kernel ties the death signal to the parent *thread*.
     """
+    process: subprocess.Popen[bytes] | None = None
     with (NAMESPACE_DIRECTORY / namespace).open("rb") as netns:
         fd = netns.fileno()
         procs = os.open(cgroup / "cgroup.procs", os.O_WRONLY) if cgroup else -1
 
         def prepare() -> None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             _enter(fd)
             if procs >= 0:
                 os.write(procs, b"0")
@@ -115,20 +118,38 @@ def spawn(
             _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
         try:
-            return subprocess.Popen(
-                command,
-                env=None if env is None else dict(env),
-                preexec_fn=prepare,  # noqa: PLW1509 - only system calls, no lock is taken
-                process_group=0,  # Ctrl-C is for the lab, which then ends all in order
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-            )
+            # What a signal's handler raises while Python forks is lost: signals wait.
+            with signals_waiting() as mask:
+                process = subprocess.Popen(
+                    command,
+                    env=None if env is None else dict(env),
+                    preexec_fn=prepare,  # noqa: PLW1509 - only system calls, no lock is taken
+                    process_group=0,  # Ctrl-C is for the lab, which then ends all in order
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                )
         except (OSError, subprocess.SubprocessError) as error:
             raise LabError(f"{command[0]}: {error}") from error
+        except BaseException:
+            if process is not None:
+                process.kill()
+                process.wait()
+            raise
         finally:
             if procs >= 0:
                 os.close(procs)
+    return process
+
+
+@contextmanager
+def signals_waiting() -> Iterator[set[int]]:
+    """Within the block, signals that end a lab wait; gives the mask that was in force before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _enter(fd: int) -> None:
