@@ -1,7 +1,8 @@
-"""What processes with the transport shim have counted, read out of files that they own.
+"""Reads the counters of processes with the transport shim, from files that they own.
 
 A process makes `hostcc-qp.PID` (plan.h: struct hcc_rdma_counts).  Anybody can put anything
-there, so files are bounded and checked, and say who owns them: whom to believe is the caller's.
+there, so files are bounded and checked, and their owner is returned: the caller decides whom to
+believe.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _ENTRY = np.dtype(CountEntry)
 
 @dataclass(frozen=True)
 class QpCount:
-    """One queue pair as its process counts it."""
+    """Counters of one queue pair, by its process."""
 
     qpn: int
     port: int
-    """UDP source port that was asked for; 0: none."""
+    """UDP source port that was requested; 0: none."""
     traffic_class: int
     moves: int
     failed: int
@@ -40,32 +41,32 @@ class QpCount:
     device: str = ""
     device_port: int = 0
     gid_index: int = 0
-    """Of the device's own GID."""
+    """Index of the device's own GID."""
     destination: str = ""
     """Address (RoCE over IPv4) or GID."""
 
 
 @dataclass(frozen=True)
 class ProcessCount:
-    """One process of a job."""
+    """Counters of one process of a job."""
 
     job: str
-    """As the process says."""
+    """Job's name, as the process says."""
     pid: int
-    """As the file is called."""
+    """Process id, from the file's name."""
     iterations: int
     paced_s: float
     qps: tuple[QpCount, ...]
     iteration: int = 0
     """Bytes in the current iteration."""
     uid: int = 0
-    """Who owns the file."""
+    """Owner of the file."""
     left_alone: int = 0
-    """Queue pairs that the shim had no room for: not steered, or not counted and paced."""
+    """Queue pairs without room in the shim: not steered, or not counted and paced."""
 
 
 def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
-    """What all processes with the shim have counted; what is no such file is skipped."""
+    """Read the counters of all processes with the shim; other files are skipped."""
     found = []
     for path, pid in _files(prefix):
         data, uid = _bytes_of(path)
@@ -77,7 +78,7 @@ def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
 
 
 def read_iteration(pid: int, prefix: Path = DEFAULT_COUNTS) -> int | None:
-    """Bytes of one process in its current iteration: for who asks often."""
+    """Read the bytes of one process in its current iteration: cheap, for frequent calls."""
     data, _ = _bytes_of(prefix.with_name(f"{prefix.name}.{pid}"), _HEAD)
     if len(data) < _HEAD:
         return None
@@ -86,7 +87,7 @@ def read_iteration(pid: int, prefix: Path = DEFAULT_COUNTS) -> int | None:
 
 
 def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
-    """Remove what processes that were killed have left; how many files."""
+    """Remove files of killed processes; returns how many."""
     removed = 0
     for path, pid in _files(prefix):
         if not Path("/proc", str(pid)).exists():
@@ -152,7 +153,7 @@ def _pair(row: np.void) -> QpCount:
 
 
 def address_of(gid: bytes) -> str:
-    """The address that a RoCEv2 GID (16 bytes) stands for; empty for no GID."""
+    """Return the address that a RoCEv2 GID (16 bytes) stands for; empty for no GID."""
     if not any(gid):
         return ""
     address = ipaddress.IPv6Address(gid)

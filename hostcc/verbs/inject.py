@@ -1,6 +1,6 @@
-"""The environment that brings the transport shim and NCCL's plugin into a job.  Pure.
+"""Makes the environment that loads the transport shim and NCCL's plugin into a job.  Pure.
 
-For `hostcc run --rdma`: what the job's owner has set is kept, and ours comes first.
+For `hostcc run --rdma`: variables that the job's owner has set are kept, and ours come first.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from hostcc.limits import JOB_NAME_WORDS, is_job_name
 from hostcc.verbs.build import NCCL_ENV, SHIM
 
 KEYS = ("HOSTCC_RDMA_PLAN", "HOSTCC_RDMA_COUNTS", "HOSTCC_PCIE_SEMAPHORES")
-"""What says where the agent's shared memory is."""
+"""Variables that name the agent's shared memory."""
 
 
 def environment(
     job: str, before: Mapping[str, str], told: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """`before` with what a job needs; `told`: what the agent says about KEYS.
+    """Return `before` with what a job needs; `told`: the agent's values of KEYS.
 
-    Raises InputError for a name that is none.
+    Raises InputError for an invalid job name.
     """
     if not is_job_name(job):
         raise InputError(f"{job!r:.80}: expected {JOB_NAME_WORDS}")
@@ -36,12 +36,15 @@ def environment(
 
 
 def check() -> None:
-    """Are the libraries there?  Raises HostccError."""
+    """Check that the libraries are there.  Raises HostccError."""
     for library in (SHIM, NCCL_ENV):
         if not Path(library.target).exists():
-            raise HostccError(f"{library.target} is missing; python -m hostcc.verbs.build")
+            raise HostccError(f"{library.target} is missing; run python -m hostcc.verbs.build")
         if _words(str(library.target)) != [str(library.target)]:
-            raise HostccError(f"{library.target}: LD_PRELOAD takes no path with spaces or colons")
+            raise HostccError(
+                f"{library.target}: LD_PRELOAD takes no path with spaces or colons; "
+                "install hostcc elsewhere"
+            )
 
 
 def _is_path(value: object) -> bool:

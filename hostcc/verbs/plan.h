@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the agent tells jobs that use RDMA, and what they count: two layouts of shared memory.
+ * The plan for jobs that use RDMA, and their counters: two layouts of shared memory.
  *
  * The agent writes the plan, jobs only read it: one entry per job, changed under a sequence
  * number that is odd meanwhile.  Each process of a job makes a file of counters of its own.
@@ -61,7 +61,7 @@ struct hcc_rdma_plan {
 	uint32_t version;
 	uint32_t jobs;
 	uint64_t size;
-	_Atomic uint64_t beat;       /* CLOCK_MONOTONIC ns: the agent's last sign of life */
+	_Atomic uint64_t beat;       /* CLOCK_MONOTONIC ns: the agent's last heartbeat */
 	_Atomic uint32_t stale_us;   /* without one for so long there is no agent */
 	_Atomic uint32_t generation; /* counts changes of any entry */
 	uint64_t padding[3];

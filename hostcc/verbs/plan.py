@@ -1,7 +1,7 @@
-"""The agent's side of plan.h: says what jobs with RDMA should do.
+"""Writes the plan for jobs with RDMA into shared memory: the agent's side of plan.h.
 
-`PlanRegion.create` makes the shared memory, `publish` changes jobs' entries, `beat` keeps it
-alive: without a beat for `stale_s` the shims of the jobs go out of the way.
+`PlanRegion.create` makes the region, `publish` changes jobs' entries, `beat` keeps it alive:
+without a beat for `stale_s` the shims of the jobs let everything pass unchanged.
 """
 
 from __future__ import annotations
@@ -87,36 +87,36 @@ class CountsEntry(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Pacing:
-    """A job's send rate as a function of how far its iteration has come."""
+    """A job's send rate as a function of its progress through an iteration."""
 
     rate: float
     """Bytes per second of this process at F = 1."""
     iteration_bytes: int
-    """Of this process."""
+    """Bytes of this process in an iteration."""
     f: tuple[float, ...]
     """F at 33 evenly spaced bytes_ratios from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class RdmaJob:
-    """What one job with RDMA should do on this host."""
+    """Plan of one job with RDMA on this host."""
 
     name: str
     traffic_class: int | None = None
-    """The whole byte, ECN bits 0 (DSCP << 2); None: as the job wants."""
+    """The whole byte, ECN bits 0 (DSCP << 2); None: the job's own."""
     ports: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(Destination address or GID, UDP source ports of its queue pairs, in turn)."""
     pacing: Pacing | None = None
     level: int = 0
-    """Of the semaphores, 0 the highest."""
+    """Level at the semaphores, 0 the highest."""
     gates: tuple[tuple[str, int], ...] = ()
     """(RDMA device or empty: any, link in the region of PCIe semaphores) of its queue pairs."""
     silence_s: float = 1e-3
-    """Without a post for so long a new iteration begins."""
+    """A new iteration begins after no post for so long."""
 
 
 class PlanRegion:
-    """The plan in shared memory; one writer."""
+    """The plan in shared memory; for one writer."""
 
     def __init__(self, path: Path, mapped: mmap.mmap, jobs: int, file: RegionFile) -> None:
         self.path = path
@@ -130,7 +130,7 @@ class PlanRegion:
     def create(
         cls, path: Path = DEFAULT_PATH, jobs: int = MAX_JOBS, stale_s: float = STALE_S
     ) -> PlanRegion:
-        """Make the region.  Jobs that have an older one open see that one go stale."""
+        """Make the region.  Jobs that have an older one open see it go stale."""
         if not 1 <= jobs <= MAX_JOBS or not 0 < stale_s <= 60:
             raise InputError(f"jobs {jobs}, stale_s {stale_s}: expected 1 to {MAX_JOBS}, to 60 s")
         size = ctypes.sizeof(Header) + jobs * ctypes.sizeof(JobEntry)
@@ -159,11 +159,11 @@ class PlanRegion:
         return region
 
     def beat(self) -> None:
-        """The agent lives."""
+        """Write the agent's heartbeat."""
         self._header.beat = time.monotonic_ns()
 
     def publish(self, jobs: Sequence[RdmaJob]) -> None:
-        """Say what these jobs should do; entries of others go.  Raises InputError."""
+        """Write these jobs' entries, and remove others.  Raises InputError."""
         if len(jobs) > len(self._jobs) or len({job.name for job in jobs}) != len(jobs):
             raise InputError(f"jobs: expected at most {len(self._jobs)}, each once")
         entries = {job.name: _entry(job) for job in jobs}
@@ -188,13 +188,13 @@ class PlanRegion:
         self._published[index] = bytes(slot.name).decode(errors="replace"), bytes(slot)
 
     def problem(self) -> str:
-        """What is wrong with the file that jobs would open now; empty: it is this region."""
+        """Say what is wrong with the file that jobs would open now; empty: nothing."""
         return self._file.problem(
             lambda facts: "others may write it" if facts.st_mode & 0o022 else ""
         )
 
     def altered(self) -> list[str]:
-        """Jobs whose entries are not as they were published."""
+        """List jobs whose entries are not as they were published."""
         return [
             name
             for index, (name, raw) in sorted(self._published.items())
@@ -202,7 +202,7 @@ class PlanRegion:
         ]
 
     def close(self) -> None:
-        """Remove it; the shims go out of the way at once."""
+        """Remove the region; the shims let everything pass unchanged at once."""
         self._header.beat = 0
         self._file.unlink()
         del self._header, self._jobs
@@ -250,12 +250,12 @@ def _add_gates(entry: JobEntry, job: RdmaJob) -> None:
 
 
 def remove(path: Path) -> bool:
-    """Take away what an agent that died has left; whether it was a plan."""
+    """Remove the plan of a dead agent; returns whether there was one."""
     return region_file.remove(path, MAGIC)
 
 
 def gid_of(address: str) -> bytes:
-    """The RoCEv2 GID of an address: IPv4 is mapped into IPv6.  Raises InputError."""
+    """Make the RoCEv2 GID of an address: IPv4 is mapped into IPv6.  Raises InputError."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which UDP source ports lead RoCE traffic over which path, asked of the network.
+"""Probes which UDP source ports take which path through the network with RoCE traffic.
 
 RoCEv2 always goes to UDP port 4791, so one table serves all queue pairs between two
 addresses.  Probes are UDP datagrams with a small TTL and too short to be RoCE (hostcc.paths).
@@ -16,7 +16,7 @@ from hostcc.verbs.ports import FIRST, LAST
 
 
 def spread(count: int) -> tuple[int, ...]:
-    """`count` source ports that RoCE can have, far apart from each other.  Raises InputError."""
+    """Choose `count` source ports of RoCE, far apart from each other.  Raises InputError."""
     size = LAST - FIRST + 1
     if not 1 <= count <= size:
         raise InputError(f"ports: expected 1 to {size}, got {count}")
@@ -31,9 +31,9 @@ def routes(
     *,
     limit_s: float = 60.0,
 ) -> dict[Hops, tuple[int, ...]]:
-    """Path (its routers, in order) -> source ports that take it, the most usual path first.
+    """Return path (its routers, in order) -> source ports that take it, the most usual path first.
 
-    Empty where packets of one port take several ways.  Needs CAP_NET_RAW.  Raises HostccError,
+    Empty where packets of one port take several paths.  Needs CAP_NET_RAW.  Raises HostccError,
     InputError for a port that RoCE cannot have.
     """
     chosen = spread(1024) if ports is None else tuple(ports)

@@ -2,10 +2,10 @@
 /*
  * The transport shim: LD_PRELOADed into a job by `hostcc run --rdma`.
  *
- * It stands before ibv_modify_qp, ibv_destroy_qp and ibv_close_device.  While no agent says otherwise each call
- * goes through, and all that happens is that queue pairs are remembered.  Where the agent's
- * plan has this job, those that come by are put on their path and class, those that were
- * there before are moved, and one thread looks after them.
+ * It interposes ibv_modify_qp, ibv_destroy_qp and ibv_close_device.  Without an agent every call
+ * passes unchanged, and the shim only records queue pairs.  When the agent's plan has this job,
+ * new queue pairs get their path and class, existing ones are moved, and one thread keeps them
+ * in line with the plan.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -24,24 +24,24 @@
 #define PLAN_PATH "/dev/shm/hostcc-rdma"
 #define COUNTS_PREFIX "/dev/shm/hostcc-qp"
 #define SEMAPHORES "/dev/shm/hostcc-pcie"
-#define LOOK_NS 10000000l /* how often the thread looks for a new plan */
-#define LOOKS_ANEW 50u    /* looks between two for another agent's plan */
-#define ABSENT_NS 500000000l /* between looks while there never was an agent for us */
+#define PLAN_POLL_NS 10000000l /* between two checks for a new plan */
+#define POLLS_PER_REOPEN 50u /* of these, between two checks for another agent's plan */
+#define ABSENT_POLL_NS 500000000l /* between two checks before the first agent */
 #define EXPORT __attribute__((visibility("default")))
 
 struct shim_real shim_real;
-static struct hcc_rdma_counts unseen; /* what is counted before there is a file */
+static struct hcc_rdma_counts unseen; /* counters before there is a file */
 struct hcc_rdma_counts *_Atomic shim_counts = &unseen;
 
 static struct hcc_plan_map plan;
 static char job_name[HCC_RDMA_NAME], counts_path[288], plan_path[256];
-static char counts_prefix[256], semaphores_path[256]; /* as the environment was at first */
+static char counts_prefix[256], semaphores_path[256]; /* of the environment at the start */
 static pid_t counts_owner;
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t resolved = PTHREAD_ONCE_INIT;
-static _Atomic int following; /* 1: queue pairs are remembered, the thread runs; -1: never */
+static _Atomic int following; /* 1: queue pairs are recorded, the thread runs; -1: never */
 static _Atomic int attached;  /* 1: plan and counters are mapped */
-static _Atomic int look;      /* the thread should look at queue pairs again */
+static _Atomic int look;      /* the thread should check all queue pairs */
 
 typedef void *(*dlvsym_function)(void *, const char *, const char *);
 
@@ -101,7 +101,7 @@ const char *shim_semaphores(void)
 	return semaphores_path;
 }
 
-/* A file of counters that is nobody else's: one of our number can only be an earlier program's. */
+/* Make our file of counters; one with our process id can only be an earlier program's. */
 static int fresh_file(const char *path)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
@@ -141,7 +141,7 @@ static int make_counts(void)
 	return 0;
 }
 
-/* The first time that an agent lives that has a plan for us: become active. */
+/* Become active when an agent with a plan for us lives for the first time. */
 static int attach(void)
 {
 	struct hcc_rdma_job job;
@@ -162,7 +162,7 @@ static int attach(void)
 	return attached ? 0 : -1;
 }
 
-/* A child of fork has neither the thread nor queue pairs that work: it is left alone. */
+/* A child of fork has neither the thread nor working queue pairs: the shim does nothing in it. */
 static void forget(void)
 {
 	atomic_store(&following, -1);
@@ -173,7 +173,7 @@ static void forget(void)
 
 static void *watch(void *unused)
 {
-	const struct timespec nap = {.tv_nsec = LOOK_NS}, absent = {.tv_nsec = ABSENT_NS};
+	const struct timespec nap = {.tv_nsec = PLAN_POLL_NS}, absent = {.tv_nsec = ABSENT_POLL_NS};
 	struct hcc_rdma_job job;
 	uint32_t seen = 0, looks = 0;
 	int lived = 0;
@@ -191,12 +191,12 @@ static void *watch(void *unused)
 				shim_gate_plan(&job);
 				shim_move_all(&job);
 			} else {
-				shim_gate_plan(NULL); /* nobody plans for us any more */
+				shim_gate_plan(NULL); /* the plan has no entry for us any more */
 			}
 		} else if (lived && !lives) {
 			shim_gate_plan(NULL);
 		}
-		if (!lives && ++looks % LOOKS_ANEW == 0)
+		if (!lives && ++looks % POLLS_PER_REOPEN == 0)
 			hcc_plan_renew(plan_path, &plan);
 		lived = lives;
 		shim_bring_back();
@@ -229,7 +229,7 @@ static void place(char to[256], const char *variable, const char *usual)
 	snprintf(to, 256, "%s", given && *given ? given : usual);
 }
 
-/* Whether this process belongs to a job; the first call begins to follow its queue pairs. */
+/* Whether this process belongs to a job; the first call starts recording queue pairs. */
 static int follow(void)
 {
 	if (following)

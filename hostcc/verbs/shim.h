@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the transport shim know of each other.  docs/shim.md tells the whole. */
+/* Interfaces between the files of the transport shim; docs/shim.md describes it. */
 #ifndef HOSTCC_VERBS_SHIM_H
 #define HOSTCC_VERBS_SHIM_H
 
@@ -20,7 +20,7 @@ struct shim_real {
 };
 extern struct shim_real shim_real;
 
-/* One queue pair that the shim looks after. */
+/* One recorded queue pair. */
 struct shim_qp {
 	struct ibv_qp *qp; /* NULL: free */
 	struct hcc_rdma_count *_Atomic count;
@@ -54,7 +54,7 @@ int shim_plan_now(struct hcc_rdma_job *job);
 int shim_alive(void);
 uint32_t shim_generation(void);
 const char *shim_semaphores(void); /* where the region of PCIe semaphores is */
-/* Have the thread see to all queue pairs. */
+/* Have the thread check all queue pairs. */
 void shim_look_again(void);
 extern struct hcc_rdma_counts *_Atomic shim_counts; /* nobody else's before an agent was seen */
 

@@ -9,21 +9,21 @@
 
 #include <stdint.h>
 
-#define PLACES 256 /* a process with more devices open at once: those that come last are let be */
+#define MAX_DEVICES 256 /* devices open at once; further ones pass unchanged */
 
-static struct shim_device places[PLACES];
+static struct shim_device places[MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct shim_device *place(const struct ibv_context *context, uint32_t index)
 {
 	uint64_t mixed = ((uint64_t)(uintptr_t)context >> 4) * 0x9e3779b97f4a7c15ull;
 
-	return &places[((mixed >> 32) + index) % PLACES];
+	return &places[((mixed >> 32) + index) % MAX_DEVICES];
 }
 
 struct shim_device *shim_device_find(const struct ibv_context *context)
 {
-	for (uint32_t index = 0; index < PLACES; index++) {
+	for (uint32_t index = 0; index < MAX_DEVICES; index++) {
 		struct shim_device *one = place(context, index);
 
 		if (atomic_load_explicit(&one->context, memory_order_acquire) == context)
@@ -38,7 +38,7 @@ static struct shim_device *room_for(const struct ibv_context *context)
 {
 	struct shim_device *one = shim_device_find(context);
 
-	for (uint32_t index = 0; !one && index < PLACES; index++)
+	for (uint32_t index = 0; !one && index < MAX_DEVICES; index++)
 		if (!atomic_load(&place(context, index)->context))
 			one = place(context, index);
 	return one;

@@ -14,11 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LONGEST_PAUSE_NS 10000000ull /* no post is held back for longer by F */
-#define LONGEST_TAKES_NS 1e12           /* nor do bytes count for longer: rates may be garbage */
+#define MAX_PAUSE_NS 10000000ull /* longest delay of a post by F */
+#define MAX_TRANSFER_NS 1e12     /* longest time that bytes count for: rates may be garbage */
 #define MANY_SGES 1024
 
-/* What the plan says, read by every post. */
+/* The plan's values, read by every post. */
 static _Atomic uint32_t pacing, silence_us = 1000, f_milli[HCC_RDMA_F_POINTS];
 static _Atomic uint64_t rate, iteration_bytes;
 static _Atomic uint64_t last_post, next_post;
@@ -49,7 +49,7 @@ void shim_gate_plan(const struct hcc_rdma_job *job)
 
 static void pause_until(uint64_t when, uint64_t now)
 {
-	uint64_t ns = when - now < LONGEST_PAUSE_NS ? when - now : LONGEST_PAUSE_NS;
+	uint64_t ns = when - now < MAX_PAUSE_NS ? when - now : MAX_PAUSE_NS;
 	struct timespec nap = {.tv_nsec = (long)ns};
 
 	/* Not the C library's: a post is no place at which a thread may be cancelled. */
@@ -100,13 +100,13 @@ static void pace(uint64_t bytes, uint64_t speed)
 	uint64_t next = atomic_load(&next_post), now, start;
 	double takes = (double)bytes * 1e9 / (double)speed;
 
-	if (takes > LONGEST_TAKES_NS)
-		takes = LONGEST_TAKES_NS;
+	if (takes > MAX_TRANSFER_NS)
+		takes = MAX_TRANSFER_NS;
 	do {
 		now = now_ns(); /* after `next`: an older time would give back what others took */
 		start = next > now ? next : now;
-		if (start > now + LONGEST_PAUSE_NS)
-			start = now + LONGEST_PAUSE_NS;
+		if (start > now + MAX_PAUSE_NS)
+			start = now + MAX_PAUSE_NS;
 	} while (!atomic_compare_exchange_weak(&next_post, &next, start + (uint64_t)takes));
 	if (start > now)
 		pause_until(start, now);
@@ -176,7 +176,7 @@ static uint64_t bytes_of(const struct ibv_send_wr *wr)
 	}
 }
 
-/* What a list of requests comes to; the number of completions that it will have. */
+/* Add up the bytes of a list of requests; returns the completions that it will have. */
 static int64_t add_up(const struct shim_qp *one, const struct ibv_send_wr *wr, uint64_t *bytes)
 {
 	int64_t signalled = 0;

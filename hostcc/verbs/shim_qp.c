@@ -152,7 +152,7 @@ static uint32_t turn_of(const struct shim_qp *self)
 	return before;
 }
 
-/* Whoever is on one of a path's ports is on the path: it stays there. */
+/* A queue pair on one of a path's ports is on the path, and stays there. */
 static int among(const struct hcc_rdma_path *path, uint32_t port)
 {
 	for (uint32_t index = 0; index < path->count; index++)
@@ -161,7 +161,7 @@ static int among(const struct hcc_rdma_path *path, uint32_t port)
 	return 0;
 }
 
-/* What the plan wants of an address vector; whether that is a change. */
+/* Apply the plan to an address vector; returns whether it changed. */
 static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
 		  struct ibv_ah_attr *av, uint32_t *port)
 {

@@ -33,7 +33,7 @@ TOO_MANY_SGES = 1024
 
 @dataclass(frozen=True)
 class Route:
-    """Where packets of a queue pair go and how important they are."""
+    """Source port and traffic class of a queue pair."""
 
     port: int | None = None
     """UDP source port, 49152 to 65535; None: as the device chooses."""
@@ -42,13 +42,13 @@ class Route:
 
     @property
     def label(self) -> int:
-        """The flow label that stands for the port; 0 leaves it to the device."""
+        """Flow label that stands for the port; 0 leaves it to the device."""
         return 0 if self.port is None else label_of(self.port)
 
 
 @dataclass(frozen=True)
 class QpState:
-    """What a queue pair says of itself."""
+    """State of a queue pair."""
 
     number: int
     state: int
@@ -57,7 +57,7 @@ class QpState:
 
 
 def address(gid: Any, gid_index: int, route: Route, hop_limit: int = 64) -> AHAttr:
-    """An address vector to `gid` on a route.  Raises InputError."""
+    """Make an address vector to `gid` on a route.  Raises InputError."""
     if not 0 <= route.traffic_class <= 0xFF:
         raise InputError(f"traffic class {route.traffic_class}: expected 0 to 255")
     return AHAttr(
@@ -70,7 +70,7 @@ def address(gid: Any, gid_index: int, route: Route, hop_limit: int = 64) -> AHAt
 
 
 def read(qp: QP) -> QpState:
-    """A queue pair's state and route."""
+    """Read a queue pair's state and route."""
     attr, _ = qp.query(verbs.IBV_QP_STATE | verbs.IBV_QP_AV)
     label = attr.ah_attr.flow_label
     return QpState(
@@ -81,7 +81,7 @@ def read(qp: QP) -> QpState:
 
 
 def move(qp: QP, vector: AHAttr, port: int | None = None, drain_s: float = DRAIN_S) -> float:
-    """Give a live queue pair another address vector; the seconds that it took.
+    """Give a live queue pair another address vector; returns the seconds that it took.
 
     `port`: only the source port changes, so devices that can do so in RTS may.  Raises
     HostccError when it did not work; the queue pair is then back where it was, if at all
