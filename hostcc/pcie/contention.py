@@ -1,7 +1,8 @@
-"""Which PCIe links jobs contend for: measured rates laid over the tree.  Pure but for `gpu_rates`.
+"""Finds the PCIe links that jobs contend for: measured rates laid over the tree.
 
-A link is contended when several jobs move data over it at the same time and together take
-most of what it carries.  Rates of GPUs come from NVML, those of NICs from their counters.
+A link is contended when several jobs move data over it at the same time and together take most of
+what it carries.  Rates of GPUs come from NVML, those of NICs from their counters.  Pure but for
+`gpu_rates`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ MAX_GPUS = 128
 
 @dataclass(frozen=True)
 class LinkLoad:
-    """One link at one moment."""
+    """Load of one link at one moment."""
 
     link: str
     rate: float
-    """What it carries, bytes per second and direction."""
+    """Rate of the link, bytes per second and direction."""
     load: Mapping[str, float]
     """Job -> bytes per second, in the busier direction."""
     contended: bool
@@ -42,11 +43,11 @@ class LinkLoad:
 def loads(
     tree: Tree, uses: Uses, gpu_rate: Mapping[str, float], nic_rate: Mapping[str, float]
 ) -> tuple[LinkLoad, ...]:
-    """Loads of all links with a known rate that jobs use, the fullest first.
+    """Compute the loads of all links with a known rate that jobs use, the fullest first.
 
-    `gpu_rate`, `nic_rate`: device -> bytes per second in its busier direction.  A device that
-    several paths use is split evenly among them; what goes over a path is what both of its
-    ends can account for.
+    `gpu_rate`, `nic_rate`: device -> bytes per second in its busier direction.  The rate of a
+    device with several paths is split evenly among them; a path carries what both of its ends
+    can account for.
     """
     paths = [(job, pair) for job, pairs in uses.items() for pair in pairs]
     on: dict[str, int] = {}
@@ -77,7 +78,7 @@ def _contended(jobs: Mapping[str, float], rate: float) -> bool:
 
 
 def gpus(ask: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """(PCI address, handle) of the GPUs that NVML knows; `ask` as of `gpu_rates`."""
+    """List (PCI address, handle) of the GPUs that NVML knows; `ask` as of `gpu_rates`."""
     for index in range(min(ask("nvmlDeviceGetCount") or 0, MAX_GPUS)):
         handle = ask("nvmlDeviceGetHandleByIndex", index)
         facts = None if handle is None else ask("nvmlDeviceGetPciInfo_v3", handle)
@@ -91,7 +92,7 @@ def gpus(ask: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def gpu_rates(ask: Callable[..., Any], tree: Tree) -> dict[str, float]:
-    """GPU -> bytes per second over PCIe in its busier direction, in the last 20 ms.
+    """Measure GPU -> bytes per second over PCIe in its busier direction, over 20 ms.
 
     `ask(name, *arguments)` calls NVML and returns None where that fails.  NVML takes 20 ms for
     each direction of each GPU, so this belongs in a thread.

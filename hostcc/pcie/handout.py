@@ -1,4 +1,4 @@
-"""Shared memory by descriptor: given to all who may connect to a socket; nothing is read.
+"""Gives shared memory by descriptor to everybody who may connect to a socket; reads nothing.
 
 A file in /dev/shm can be cut short by whoever may write it, and a process that has it mapped dies
 of that.  Memory without a name, sealed against it, cannot; it is handed on over a socket.
@@ -20,13 +20,13 @@ from hostcc.system.region_file import RegionFile
 
 BACKLOG = 64
 REST_S = 1e-3
-"""Between two answers: who connects all the time costs some per cent of a processor at most."""
+"""Pause between two answers: frequent connections cost some per cent of a processor at most."""
 PATIENCE_S = 5.0
-"""For an answer."""
+"""Time for an answer."""
 
 
 class Handout(Closing):
-    """Gives `fd` to whoever connects to the socket at `path`, until it is closed.
+    """Gives `fd` to everybody who connects to the socket at `path`, until it is closed.
 
     What is at the path is replaced.  `group`: whose members may connect; None: only we and root.
     Raises HostccError.
@@ -50,7 +50,7 @@ class Handout(Closing):
         self._thread.start()
 
     def close(self) -> None:
-        """Give it to nobody any more; the socket's file goes."""
+        """Close and remove the socket."""
         if self._socket.fileno() < 0:
             return
         with contextlib.suppress(OSError):
@@ -77,7 +77,7 @@ class Handout(Closing):
 
 
 def ask(path: Path) -> int:
-    """The descriptor that is given at `path`.  Raises HostccError."""
+    """Get the descriptor that is given at `path`.  Raises HostccError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(PATIENCE_S)
         try:
@@ -86,6 +86,6 @@ def ask(path: Path) -> int:
         except OSError as error:
             raise HostccError(f"{path}: {error.strerror or error}") from None
     if len(fds) != 1:
-        raise HostccError(f"{path}: expected shared memory, got nothing")
+        raise HostccError(f"{path}: expected shared memory, got nothing; is an agent running?")
     os.set_inheritable(fds[0], False)
     return fds[0]

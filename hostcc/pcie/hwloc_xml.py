@@ -1,4 +1,4 @@
-"""The PCIe tree out of an hwloc export (`lstopo --whole-io topology.xml`, hwloc 2 or newer)."""
+"""Reads the PCIe tree out of an hwloc export (`lstopo --whole-io topology.xml`, hwloc 2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_GB_PER_S = 10_000.0
 
 
 def read(path: Path) -> Tree:
-    """The tree of a file.  Raises InputError."""
+    """Read the tree of a file.  Raises InputError."""
     try:
         return make(_objects(root(path, "topology"), "", None, 0, 0))
     except InputError as error:

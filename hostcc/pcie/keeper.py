@@ -1,7 +1,6 @@
-"""The agent's end of a region of semaphores: makes it, hands it out, beats it, says which link is
-which.
+"""The agent's end of a region of semaphores: makes it, hands it out, beats it, names its links.
 
-Whoever may use the region may write what he likes there, so nothing of it is believed but numbers.
+Everybody who may use the region may write there, so nothing of it is believed but numbers.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ class Keeper:
             raise
 
     def beat(self) -> None:
-        """The agent lives; what is its to say stands there again, whatever others have written."""
+        """Write the heartbeat and the header again, whatever others have written there."""
         self._write_header(time.monotonic_ns())
         for name, settings in self._settings.items():
             self._write_link(name, settings)
 
     def number(self, name: str, settings: Settings) -> int | None:
-        """The number of a link, which it keeps; None: there is no room for another."""
+        """Return the number of a link, which it keeps; None: there is no room for another."""
         if name not in self._names:
             if len(self._names) >= layout.MAX_LINKS:
                 return None
@@ -59,13 +58,13 @@ class Keeper:
         return self._names.index(name)
 
     def set(self, name: str, settings: Settings) -> None:
-        """How a link that has a number is shared, live."""
+        """Set how a link that has a number is shared, live."""
         check(name, settings)
         self._settings[name] = settings
         self._write_link(name, settings)
 
     def states(self) -> tuple[LinkState, ...]:
-        """Links with a number, in its order."""
+        """List the states of links with a number, in its order."""
         found = []
         for number, name in enumerate(self._names):
             raw = os.pread(self._fd, _LINK, _FIRST + number * _LINK)
@@ -74,11 +73,11 @@ class Keeper:
         return tuple(found)
 
     def problem(self) -> str:
-        """What is wrong with the socket at which jobs would ask now; empty: it is ours."""
+        """Say what is wrong with the socket at which jobs would ask now; empty: nothing."""
         return self._handout.file.problem()
 
     def close(self) -> None:
-        """Remove it: nobody waits any more."""
+        """Remove the region: nobody waits any more."""
         self._write_header(1)
         self._handout.close()
         os.close(self._fd)
@@ -99,5 +98,5 @@ class Keeper:
 
 
 def remove(path: Path) -> bool:
-    """Take away what an agent that died has left; whether it was a region of semaphores."""
+    """Remove the region of a dead agent; returns whether there was one."""
     return region_file.remove(path, layout.MAGIC)

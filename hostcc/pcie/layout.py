@@ -1,4 +1,4 @@
-"""The shared memory of the semaphores as ctypes sees it; semaphore.h is the original."""
+"""Layout of the semaphores' shared memory for ctypes; semaphore.h is the original."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Link(ctypes.Structure):
 
 
 class Region(ctypes.Structure):
-    """What comes before the links."""
+    """The header before the links."""
 
     _fields_ = (
         ("magic", _u64), ("version", _u32), ("links", _u32), ("size", _u64), ("beat", _u64),
@@ -42,7 +42,7 @@ class Region(ctypes.Structure):
 
 
 def expected() -> tuple[int, ...]:
-    """What the library's `hcc_sem_layout` has to say."""
+    """List the values that the library's `hcc_sem_layout` has to return."""
     return (
         ctypes.sizeof(Slot), ctypes.sizeof(Link), ctypes.sizeof(Region),
         Region.beat.offset, Region.stale_us.offset,

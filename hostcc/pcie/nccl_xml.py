@@ -1,4 +1,4 @@
-"""The PCIe tree out of an NCCL topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
+"""Reads the PCIe tree out of an NCCL topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
 
 NCCL merges the ports of a switch into one `<pci>` of class 0x0604; virtual machines have
 such files made for them, because their sysfs shows no switches.
@@ -17,7 +17,7 @@ from hostcc.pcie.xmlfile import MAX_DEPTH, is_number, root
 
 
 def read(path: Path) -> Tree:
-    """The tree of a file.  Raises InputError."""
+    """Read the tree of a file.  Raises InputError."""
     try:
         return make(_nodes(root(path, "system")))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""The PCIe tree as text.  Pure."""
+"""Writes the PCIe tree as text.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERESTING = frozenset({Kind.GPU, Kind.NIC})
 def lines(
     tree: Tree, jobs: Mapping[str, tuple[str, ...]] | None = None, *, everything: bool = False
 ) -> Iterator[str]:
-    """One line per node: GPUs, NICs and what is above them, or `everything`.
+    """Write one line per node: GPUs, NICs and what is above them, or `everything`.
 
     `jobs`: link -> jobs that use it, shown beside it.
     """
@@ -41,7 +41,7 @@ def _below(
 
 
 def label(node: Node) -> str:
-    """What a node is, without its place."""
+    """Describe a node, without its place."""
     words = [str(node.kind), node.id, *node.names]
     if node.speed_gts and node.width:
         words.append(f"{node.speed_gts:g} GT/s x{node.width}")

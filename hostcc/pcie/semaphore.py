@@ -31,9 +31,9 @@ class Settings:
     linger_s: float = 100e-6
     """A level counts as using the link for so long after each message: lower ones wait."""
     aging_s: float = 20e-3
-    """A waiter rises by one level for every so much waiting; 0: never."""
+    """Time of waiting after which a waiter rises by one level; 0: never."""
     patience_s: float = 1.0
-    """Nobody waits longer than this for one message."""
+    """Longest wait for one message."""
     lease_s: float = 0.1
     """A holder without a message boundary for so long loses the link."""
     granule: int = 1 << 20
@@ -43,18 +43,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class LinkState:
-    """One link at one moment."""
+    """State of one link."""
 
     name: str
     pids: tuple[int, ...]
-    """Who takes part."""
+    """Participants."""
     waiting: int
     handovers: int
-    """Times that somebody had to wait and then got the link."""
+    """Times that a participant waited and then got the link."""
     rescues: int
-    """Times that the link was taken from the dead or the silent."""
+    """Times that the link was taken from a dead or silent holder."""
     given_up: int
-    """Times that somebody went ahead after its patience."""
+    """Times that a participant went ahead after its patience."""
 
 
 class Semaphores(Closing):
@@ -94,11 +94,11 @@ class Semaphores(Closing):
 
     @classmethod
     def open(cls, path: Path = DEFAULT_PATH) -> Semaphores:
-        """A region that is given at a socket."""
+        """Open the region that is given at a socket."""
         return cls(path, handout.ask(path))
 
     def beat(self) -> None:
-        """The agent lives."""
+        """Write the agent's heartbeat."""
         self._region.beat = time.monotonic_ns()
 
     def set(self, link: int, settings: Settings) -> None:
@@ -107,7 +107,7 @@ class Semaphores(Closing):
         settings_of(self._links[link], settings)
 
     def write(self, links: Sequence[tuple[str, Settings]], stale_s: float) -> None:
-        """Name all links of a fresh region, and say how they are shared."""
+        """Name all links of a fresh region, and set how they are shared."""
         self._region.stale_us = us(stale_s)
         for index, (name, settings) in enumerate(links):
             self._links[index].name = name.encode()
@@ -115,7 +115,7 @@ class Semaphores(Closing):
         self.beat()
 
     def states(self) -> tuple[LinkState, ...]:
-        """All links."""
+        """Read the states of all links."""
         return tuple(state_of(link) for link in self._links)
 
     def join(self, link: int, level: int) -> Semaphore:
@@ -124,11 +124,13 @@ class Semaphores(Closing):
             raise InputError(f"link {link}, level {level}: expected one of this region's")
         pointer = self._library.hcc_sem_join(ctypes.byref(self._map), link, level)
         if not pointer:
-            raise HostccError(f"{self.path}: link {link} has no room for another participant")
+            raise HostccError(
+                f"{self.path}: link {link} has {layout.CLIENTS} participants, and no room for more"
+            )
         return Semaphore(self._library, pointer, self)
 
     def link_address(self, link: int) -> int:
-        """Where a link's memory is, for other C code of this process."""
+        """Return the address of a link's memory, for other C code of this process."""
         return ctypes.addressof(self._links[link])
 
     def close(self) -> None:
@@ -142,7 +144,7 @@ class Semaphores(Closing):
 
 
 class Semaphore(Closing):
-    """One participant in one link's use."""
+    """One participant at one link."""
 
     def __init__(self, library: ctypes.CDLL, pointer: int, region: Semaphores) -> None:
         self._library = library
@@ -150,24 +152,24 @@ class Semaphore(Closing):
         self._region = region  # keeps it mapped
 
     def enter(self) -> bool:
-        """Before the first message of a burst: waits; False: go ahead without the link."""
+        """Wait before the first message of a burst; False: go ahead without the link."""
         return bool(self._library.hcc_sem_enter(self._pointer) == 0)
 
     def boundary(self, sent: int) -> bool:
-        """Between two messages, the last of `sent` bytes: makes way where it has to."""
+        """Make way, where necessary, between two messages, the last of `sent` bytes."""
         return bool(self._library.hcc_sem_boundary(self._pointer, sent) == 0)
 
     def leave(self) -> None:
-        """After the last message of a burst."""
+        """Release the link after the last message of a burst."""
         self._library.hcc_sem_leave(self._pointer)
 
     @property
     def pointer(self) -> ctypes.c_void_p:
-        """For other C code of this process."""
+        """The C object, for other C code of this process."""
         return self._pointer
 
     def close(self) -> None:
-        """Take part no longer."""
+        """End the participation."""
         pointer, self._pointer = self._pointer, ctypes.c_void_p()
         self._library.hcc_sem_part(pointer)
 
@@ -188,11 +190,13 @@ def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(PCIE.target))
     except OSError as error:
-        raise HostccError(f"{error}; python -m hostcc.verbs.build compiles it") from None
+        raise HostccError(f"{error}; run python -m hostcc.verbs.build") from None
     wanted = layout.expected()
     found = (ctypes.c_uint32 * (len(wanted) + 1)).in_dll(library, "hcc_sem_layout")
     if tuple(found) != (*wanted, 0):
-        raise HostccError(f"{PCIE.target}: another layout; python -m hostcc.verbs.build")
+        raise HostccError(
+            f"{PCIE.target}: built from other sources; run python -m hostcc.verbs.build"
+        )
     pointer = ctypes.c_void_p
     library.hcc_sem_map.argtypes = [ctypes.c_int, pointer]
     library.hcc_sem_unmap.argtypes = [pointer]
@@ -211,7 +215,7 @@ def _library() -> ctypes.CDLL:
 
 
 def memory(links: Sequence[tuple[str, Settings]], stale_s: float = 0.0) -> int:
-    """A descriptor of sealed memory with a region of these links.  Raises HostccError."""
+    """Make sealed memory with a region of these links; a descriptor.  Raises HostccError."""
     if not 1 <= len(links) <= layout.MAX_LINKS:
         raise InputError(f"links: expected 1 to {layout.MAX_LINKS}, got {len(links)}")
     for name, settings in links:
@@ -230,14 +234,14 @@ def memory(links: Sequence[tuple[str, Settings]], stale_s: float = 0.0) -> int:
 
 
 def settings_of(link: layout.Link, settings: Settings) -> None:
-    """Write them into a link's memory."""
+    """Write settings into a link's memory."""
     link.linger_us, link.aging_us = us(settings.linger_s), us(settings.aging_s)
     link.patience_us, link.lease_us = us(settings.patience_s), us(settings.lease_s)
     link.granule = settings.granule
 
 
 def state_of(link: layout.Link) -> LinkState:
-    """What a link's memory says."""
+    """Read the state out of a link's memory."""
     return LinkState(
         bytes(link.name).decode(errors="replace"),
         tuple(int(slot.pid) for slot in link.slots if slot.pid),
@@ -249,12 +253,12 @@ def state_of(link: layout.Link) -> LinkState:
 
 
 def us(seconds: float) -> int:
-    """Whole microseconds, as the memory has them."""
+    """Convert seconds to whole microseconds, as the memory has them."""
     return round(seconds * 1e6)
 
 
 def check(name: str, settings: Settings) -> None:
-    """Raises InputError for what cannot be a link's name or settings."""
+    """Raise InputError for what cannot be a link's name or settings."""
     if not 1 <= len(name.encode()) < layout.NAME_BYTES:
         raise InputError(f"link name {name!r:.60}: expected 1 to {layout.NAME_BYTES - 1} bytes")
     for key in ("linger_s", "aging_s", "patience_s", "lease_s"):

@@ -1,4 +1,4 @@
-"""The PCIe tree as the kernel shows it in sysfs (Documentation/ABI/testing/sysfs-bus-pci).
+"""Reads the PCIe tree from sysfs (Documentation/ABI/testing/sysfs-bus-pci).
 
 Thin and forgiving: what cannot be read is None; names that are no bus ids are skipped.
 """
@@ -20,7 +20,7 @@ MAX_NAMES = 16
 
 
 def read(sysfs: Path = SYSFS) -> Tree:
-    """The tree of this host, or of a copy of its /sys elsewhere."""
+    """Read the tree of this host, or of a copy of its /sys elsewhere."""
     return make(_nodes(sysfs))
 
 
@@ -65,7 +65,7 @@ def _node(entry: Path, parent: str, depth: int) -> Node:
 
 
 def parse_speed(text: str) -> float | None:
-    """GT/s out of `16.0 GT/s PCIe`; None for anything else, such as `Unknown`."""
+    """Parse the GT/s of `16.0 GT/s PCIe`; None for anything else, such as `Unknown`."""
     match = _SPEED.match(text)
     return float(match[1]) if match else None
 

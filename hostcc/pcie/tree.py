@@ -19,7 +19,7 @@ _BUS_ID = re.compile(r"^([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])\
 
 
 class Kind(StrEnum):
-    """What a node is."""
+    """Kinds of nodes."""
 
     HOST = "host"
     """A host bridge or a socket: where links meet the memory."""
@@ -50,40 +50,40 @@ class Node:
     rate: float | None = None
     """Bytes per second and direction of the link, after encoding; None: unknown."""
     names: tuple[str, ...] = ()
-    """Of GPUs and NICs: as their drivers call them."""
+    """Driver's names of GPUs and NICs."""
     max_rate: float | None = None
-    """What the device could do; more than `rate`: the link has trained down."""
+    """Rate that the device could do; more than `rate`: the link has trained down."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """All of a host, parents before children."""
+    """All nodes of a host, parents before children."""
 
     nodes: Mapping[str, Node]
 
     def children(self) -> dict[str, list[Node]]:
-        """Parent id -> nodes below it, in the order of the source; "" -> hosts."""
+        """Return parent id -> nodes below it, in the order of the source; "" -> hosts."""
         found: dict[str, list[Node]] = {}
         for node in self.nodes.values():
             found.setdefault(node.parent, []).append(node)
         return found
 
     def of_kind(self, kind: Kind) -> list[Node]:
-        """All nodes of a kind, in order."""
+        """List all nodes of a kind, in order."""
         return [node for node in self.nodes.values() if node.kind is kind]
 
     def find(self, name: str) -> Node:
-        """A node by bus id or driver's name.  Raises InputError."""
+        """Find a node by bus id or driver's name.  Raises InputError."""
         if name.lower() in self.nodes:
             return self.nodes[name.lower()]
         for node in self.nodes.values():
             if name in node.names:
                 return node
-        raise InputError(f"{name!r:.80}: expected a bus id or device of this host")
+        raise InputError(f"{name!r:.80}: expected a bus id or device of this host; see hostcc pcie")
 
 
 def make(nodes: Iterable[Node]) -> Tree:
-    """A tree of nodes, parents before children.  Raises InputError when it is none."""
+    """Make a tree of nodes, parents before children.  Raises InputError when it is none."""
     found: dict[str, Node] = {}
     for node in nodes:
         if node.id in found:
@@ -97,7 +97,7 @@ def make(nodes: Iterable[Node]) -> Tree:
 
 
 def bus_id(text: str) -> str:
-    """A bus id as sysfs writes it: `00000000:3B:00.0` is `0000:3b:00.0`.  Raises InputError."""
+    """Normalise a bus id: `00000000:3B:00.0` is `0000:3b:00.0`.  Raises InputError."""
     match = _BUS_ID.match(text.strip().lower())
     if not match:
         raise InputError(f"{text!r:.40}: expected a bus id such as 0000:3b:00.0")
@@ -105,7 +105,7 @@ def bus_id(text: str) -> str:
 
 
 def rate_of(gts: float | None, width: int | None) -> float | None:
-    """Bytes per second and direction: 8b/10b up to 5 GT/s, 128b/130b above, flits at 64.
+    """Compute bytes per second and direction: 8b/10b up to 5 GT/s, 128b/130b above, flits at 64.
 
     PCI Express Base Specification: 4.0 section 4.2, 6.0 section 4.2.3 (242 of 256 bytes).
     """
@@ -116,7 +116,7 @@ def rate_of(gts: float | None, width: int | None) -> float | None:
 
 
 def kind_of(pci_class: int, depth: int) -> Kind:
-    """What a PCI class (24 bits) stands for; `depth`: bridges between it and the host."""
+    """Find the kind of a PCI class (24 bits); `depth`: bridges between it and the host."""
     base = pci_class >> 8
     if base == 0x0604:
         if depth == 0:
@@ -128,7 +128,7 @@ def kind_of(pci_class: int, depth: int) -> Kind:
 
 
 def to_host(tree: Tree, node: str) -> list[str]:
-    """The links from a device to its host, the device's own first."""
+    """List the links from a device to its host, the device's own first."""
     links = []
     at = tree.nodes[node]
     while at.parent:
@@ -138,7 +138,7 @@ def to_host(tree: Tree, node: str) -> list[str]:
 
 
 def host_of(tree: Tree, node: str) -> str:
-    """The host bridge or socket above a device."""
+    """Find the host bridge or socket above a device."""
     at = tree.nodes[node]
     while at.parent:
         at = tree.nodes[at.parent]
@@ -146,7 +146,7 @@ def host_of(tree: Tree, node: str) -> str:
 
 
 def path(tree: Tree, source: str, target: str = "") -> tuple[str, ...]:
-    """Links from one device to another by the shortest way, or to the host's memory.
+    """List the links from one device to another by the shortest way, or to the host's memory.
 
     Where the two are below different hosts the way leads through both, whose ids stand for
     the link between sockets.
@@ -164,13 +164,13 @@ def path(tree: Tree, source: str, target: str = "") -> tuple[str, ...]:
 
 
 def distance(tree: Tree, first: str, second: str) -> int:
-    """Links between two devices; another socket is farther than anything on this one."""
+    """Count links between two devices; another socket is farther than anything on this one."""
     far = host_of(tree, first) != host_of(tree, second)
     return len(path(tree, first, second)) + far * MAX_NODES
 
 
 def nearest(tree: Tree, gpu: str, nics: Sequence[str]) -> str:
-    """The NIC that is nearest to a GPU; the first among equals."""
+    """Find the NIC that is nearest to a GPU; the first among equals."""
     if not nics:
         raise InputError(f"{gpu}: expected at least one NIC")
     return min(nics, key=lambda nic: distance(tree, gpu, nic))
@@ -181,12 +181,12 @@ Uses = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def uses_of(tree: Tree, gpus: Sequence[str], nics: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """A job's pairs: each of its GPUs with the nearest of its NICs, as NCCL does."""
+    """Pair each of a job's GPUs with the nearest of its NICs, as NCCL does."""
     return tuple((gpu, nearest(tree, gpu, nics) if nics else "") for gpu in gpus)
 
 
 def jobs_on(tree: Tree, uses: Uses) -> dict[str, tuple[str, ...]]:
-    """Link -> the jobs whose paths cross it, in order of names."""
+    """Return link -> the jobs whose paths cross it, in order of names."""
     found: dict[str, set[str]] = {}
     for job, pairs in uses.items():
         for source, target in pairs:
@@ -196,7 +196,7 @@ def jobs_on(tree: Tree, uses: Uses) -> dict[str, tuple[str, ...]]:
 
 
 def shared(tree: Tree, uses: Uses) -> dict[str, tuple[str, ...]]:
-    """Link -> jobs, of those that more than one job uses and that have a rate of their own.
+    """Return link -> jobs, of links with a rate of their own that more than one job uses.
 
     The inside of a switch (port to port) is not a link that can be short of bandwidth.
     """

@@ -1,4 +1,4 @@
-"""Reading topology files: bounded XML without entities, whatever wrote it."""
+"""Reads topology files: bounded XML without entities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_DEPTH = 64
 
 
 def root(path: Path, tag: str) -> ET.Element:
-    """The root element of a file, which has to be `tag`.  Raises InputError."""
+    """Read the root element of a file, which has to be `tag`.  Raises InputError."""
     data = input_file.read(path, MAX_BYTES)
     if b"<!ENTITY" in data:
         raise InputError(f"{path}: expected XML without entities")
@@ -27,7 +27,7 @@ def root(path: Path, tag: str) -> ET.Element:
 
 
 def is_number(text: str | None, most: int) -> int | None:
-    """A decimal number from 0 to `most`, else None."""
+    """Parse a decimal number from 0 to `most`, else None."""
     if text is None or not text.isascii() or not text.isdecimal() or len(text) > 12:
         return None
     return int(text) if int(text) <= most else None
