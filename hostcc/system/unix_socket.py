@@ -70,7 +70,9 @@ def _make_way(path: Path, kind: int, what: str) -> None:
     except OSError as error:
         raise HostccError(f"{what} {path}: {error.strerror}") from None
     if not stat.S_ISSOCK(mode):
-        raise HostccError(f"{what} {path}: something else is there, not a socket")
+        raise HostccError(
+            f"{what} {path}: something else is there, not a socket; remove it, or set another path"
+        )
     with socket.socket(socket.AF_UNIX, kind) as probe:
         probe.settimeout(PROBE_S)
         try:
@@ -80,4 +82,4 @@ def _make_way(path: Path, kind: int, what: str) -> None:
             return
         except OSError:  # of another kind, or too busy to answer: somebody has it open
             pass
-    raise HostccError(f"{what} {path}: another program listens there")
+    raise HostccError(f"{what} {path}: another program listens there; stop it, or set another path")

@@ -46,7 +46,7 @@ def nics(wanted: Sequence[str] = ()) -> list[Nic]:
         raise HostccError(f"devices: {error.strerror or error}") from None
     names = {name for name, _ in found.values()}
     if missing := [name for name in wanted if name not in names]:
-        raise HostccError(f"paths.devices: {missing[0]}: no such device")
+        raise HostccError(f"paths.devices: {missing[0]}: no such device; ip link lists them")
     made = []
     for index, (name, fits) in found.items():
         own = tuple(sorted(addresses.get(index, ())))
