@@ -21,8 +21,8 @@
 #define MAX_PATIENCE_US 10000000u
 #define MAX_LEASE_US 10000000u
 #define NOBODY (-1)
-#define DOUBTS 4   /* give-ups in a row after which the rules are not being kept */
-#define RESPITE 32 /* times its patience for which a participant then waits for nobody */
+#define MAX_GIVE_UPS 4       /* in a row: then others do not keep the rules */
+#define RESPITE_PATIENCES 32 /* for so many times its patience it then waits for nobody */
 
 struct hcc_sem {
 	struct hcc_sem_region *region;
@@ -65,7 +65,7 @@ static int owner_slot(uint64_t owner)
 	return slot >= 1 && slot <= HCC_SEM_CLIENTS ? (int)slot - 1 : NOBODY;
 }
 
-/* Without an agent that lives, everybody goes ahead. */
+/* Whether no agent lives: then every participant goes ahead. */
 static int unattended(const struct hcc_sem *sem, uint64_t now)
 {
 	uint64_t stale = setting_ns(&sem->region->stale_us, UINT32_MAX);
@@ -74,7 +74,7 @@ static int unattended(const struct hcc_sem *sem, uint64_t now)
 	return stale && (now < beat ? beat - now : now - beat) > stale;
 }
 
-/* How long until no level above `level` has used the link for its time to linger. */
+/* Time until no level above `level` has used the link for its linger time, ns. */
 static uint64_t quiet_in(struct hcc_sem_link *link, uint32_t level, uint64_t now)
 {
 	uint64_t linger = setting_ns(&link->linger_us, MAX_LINGER_US), longest = 0;
@@ -134,9 +134,9 @@ static int abandoned(struct hcc_sem_link *link, uint64_t owner, uint64_t now)
 }
 
 /*
- * Whose turn it is among those who wait: the highest level, in it the first who came.
- * `wait` becomes how long that one still has to wait for higher levels to be quiet.  `self`
- * lives, whatever its slot says.
+ * The waiter whose turn it is: of the highest level, the first that came.  `wait` becomes the
+ * time that it still has to wait for higher levels to be quiet.  `self` lives, whatever its
+ * slot says.
  */
 static int next_in_turn(struct hcc_sem_link *link, uint32_t self, uint64_t now, uint64_t *wait)
 {
@@ -196,7 +196,7 @@ static int try_turn(struct hcc_sem *sem, uint64_t now, uint64_t *nap)
 	if (owner && !abandoned(link, owner, now)) {
 		uint32_t slot = (uint32_t)owner_slot(owner);
 
-		/* Nobody wakes those below when it leaves: they look again by themselves. */
+		/* No one wakes lower levels when it leaves: they check again by themselves. */
 		if (atomic_load(&link->slots[slot].level) % HCC_SEM_LEVELS <
 		    risen(link, sem->slot, now))
 			*nap = setting_ns(&link->linger_us, MAX_LINGER_US) + 10 * US;
@@ -216,7 +216,7 @@ static int try_turn(struct hcc_sem *sem, uint64_t now, uint64_t *nap)
 	} else if (next != NOBODY && !wait) {
 		ring(link, (uint32_t)next);
 	} else if (next == NOBODY) {
-		*nap = 0; /* somebody took our bit for a dead one's */
+		*nap = 0; /* another participant took us for dead and cleared our bit */
 		atomic_fetch_or(&link->waiting, bit(sem->slot));
 	}
 	return HCC_SEM_OPEN;
@@ -257,12 +257,12 @@ static int wait_for_turn(struct hcc_sem *sem, uint64_t began)
 	atomic_fetch_add(result == HCC_SEM_HELD ? &link->handovers : &link->given_up, 1);
 	if (result == HCC_SEM_HELD)
 		sem->doubts = 0;
-	else if (now - began >= patience && ++sem->doubts >= DOUBTS)
-		sem->alone_until = now + RESPITE * (now - began);
+	else if (now - began >= patience && ++sem->doubts >= MAX_GIVE_UPS)
+		sem->alone_until = now + RESPITE_PATIENCES * (now - began);
 	return result;
 }
 
-/* Take a link that nobody uses; else say whether there is anything to wait for. */
+/* Take an unused link; else return whether there is anything to wait for. */
 static int ask(struct hcc_sem *sem, uint64_t now)
 {
 	struct hcc_sem_link *link = sem->link;
@@ -313,7 +313,7 @@ void hcc_sem_leave(struct hcc_sem *sem)
 	atomic_store_explicit(&link->last_use[sem->level], now, memory_order_relaxed);
 	HCC_POINT();
 	if (!atomic_compare_exchange_strong(&link->owner, &held, 0))
-		return; /* somebody thought us dead: the link is theirs */
+		return; /* another participant took us for dead: the link is its */
 	HCC_POINT();
 	if (!atomic_load(&link->waiting))
 		return;
@@ -323,7 +323,7 @@ void hcc_sem_leave(struct hcc_sem *sem)
 		ring(link, (uint32_t)next);
 }
 
-/* Whether somebody waits for whom the holder has to make way. */
+/* Whether the holder has to make way for a waiter. */
 static int must_yield(const struct hcc_sem *sem, uint64_t waiting, uint64_t now)
 {
 	struct hcc_sem_link *link = sem->link;

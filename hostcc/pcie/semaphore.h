@@ -19,14 +19,14 @@
 #define HCC_SEM_MAX_LINKS 64u
 #define HCC_SEM_NAME 48u
 
-/* One participant in one link's use. */
+/* One participant at one link. */
 struct hcc_sem_slot {
 	_Atomic uint32_t pid;   /* 0: free */
 	_Atomic uint32_t level; /* 0 is the highest */
 	_Atomic uint32_t bell;  /* futex: rung when it may be this one's turn */
 	uint32_t reserved;
 	_Atomic uint64_t pidns;  /* inode of its PID namespace; another's pids say nothing */
-	_Atomic uint64_t ticket; /* order of arrival among those who wait */
+	_Atomic uint64_t ticket; /* order of arrival among waiters */
 	_Atomic uint64_t since;  /* CLOCK_MONOTONIC ns at which it began to wait */
 	uint64_t padding[3];
 };
@@ -34,13 +34,13 @@ struct hcc_sem_slot {
 struct hcc_sem_link {
 	char name[HCC_SEM_NAME];
 	_Atomic uint32_t linger_us;   /* a level counts as using the link so long after a message */
-	_Atomic uint32_t aging_us;    /* every so long a waiter rises by one level */
-	_Atomic uint32_t patience_us; /* nobody waits longer than this for one message */
-	_Atomic uint32_t lease_us;    /* a holder that shows no sign of life for so long has lost it */
+	_Atomic uint32_t aging_us;    /* time of waiting after which a waiter rises by one level */
+	_Atomic uint32_t patience_us; /* longest wait for one message */
+	_Atomic uint32_t lease_us;    /* a holder without a message boundary for so long loses the link */
 	_Atomic uint64_t granule;     /* bytes after which a holder makes way for its own level */
-	_Atomic uint64_t handovers;   /* times that somebody had to wait and then got the link */
-	_Atomic uint64_t rescues;     /* times that the link was taken from the dead or the silent */
-	_Atomic uint64_t given_up;    /* times that somebody went ahead after its patience */
+	_Atomic uint64_t handovers;   /* times that a participant waited and then got the link */
+	_Atomic uint64_t rescues;     /* times that the link was taken from a dead or silent holder */
+	_Atomic uint64_t given_up;    /* times that a participant went ahead after its patience */
 	uint64_t padding[4];
 	_Atomic uint64_t owner;   /* 0: free; else time in us << 8 | slot + 1 */
 	_Atomic uint64_t waiting; /* a bit for each slot that waits */
@@ -55,7 +55,7 @@ struct hcc_sem_region {
 	uint32_t version;
 	uint32_t links;
 	uint64_t size;             /* of the whole region, bytes */
-	_Atomic uint64_t beat;     /* CLOCK_MONOTONIC ns: the agent's last sign of life */
+	_Atomic uint64_t beat;     /* CLOCK_MONOTONIC ns: the agent's last heartbeat */
 	_Atomic uint32_t stale_us; /* without one for so long nobody waits; 0: there is no agent */
 	uint32_t reserved;
 	uint64_t padding[3];
@@ -85,10 +85,10 @@ int hcc_sem_format(int fd, uint32_t links);
 
 /* Ask for the region that is given at a socket: a connection, or -errno.  Never waits. */
 int hcc_sem_ask(const char *path);
-/* What came of it: a descriptor for hcc_sem_map, -EAGAIN (nothing yet), or -errno.  Never waits. */
+/* Read the answer: a descriptor for hcc_sem_map, -EAGAIN (none yet), or -errno.  Never waits. */
 int hcc_sem_answer(int link);
 
-/* Take part in a link's use at a level; NULL when there is no such link or no room. */
+/* Join a link at a level; NULL when there is no such link or no room. */
 struct hcc_sem *hcc_sem_join(const struct hcc_sem_map *map, uint32_t link, uint32_t level);
 void hcc_sem_part(struct hcc_sem *sem);
 /* From the next wait on. */
@@ -96,15 +96,15 @@ void hcc_sem_set_level(struct hcc_sem *sem, uint32_t level);
 
 /* Before the first message of a burst: waits for the link. */
 int hcc_sem_enter(struct hcc_sem *sem);
-/* Between two messages, the last of `bytes`: makes way when somebody more important waits. */
+/* Between two messages, the last of `bytes`: makes way for a waiter of a higher level. */
 int hcc_sem_boundary(struct hcc_sem *sem, uint64_t bytes);
 /* After the last message of a burst. */
 void hcc_sem_leave(struct hcc_sem *sem);
 /* As hcc_sem_boundary, but never waits. */
 int hcc_sem_ready(struct hcc_sem *sem, uint64_t bytes);
-/* The longest that hcc_sem_enter waits. */
+/* Longest time that hcc_sem_enter waits. */
 uint64_t hcc_sem_patience_ns(const struct hcc_sem *sem);
-/* Nobody waits with it any more, also who does; the one call that any thread may make. */
+/* End its present and future waits; the only call that any thread may make. */
 void hcc_sem_cancel(struct hcc_sem *sem);
 
 /* Offsets and sizes of the layout, for bindings to compare with theirs; 0 ends the list. */
