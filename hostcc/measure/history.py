@@ -18,7 +18,17 @@ from hostcc.measure.packed import (
     packed_at,
     unpack,
 )
-from hostcc.measure.series import NS, Bins, ByteSeries, Floats, Ints, part, silence
+from hostcc.measure.series import (
+    NS,
+    Bins,
+    ByteSeries,
+    Floats,
+    Ints,
+    joined,
+    part,
+    rebinned,
+    silence,
+)
 
 PIECE = 2048
 """Bins of a piece.  What comes is added to the last one until it is full, which is packed anew
@@ -200,3 +210,42 @@ def _joined(parts: Sequence[Packed], silent: int, new: Ints) -> Ints:
         at += one.count
     found[count + silent :] = new
     return found
+
+
+def extended(levels: tuple[History, ...], new: Bins, step: int) -> tuple[History, ...]:
+    """The same bins in several lengths, with new ones; `step`: bins that make one of the next.
+
+    Raises ValueError when they do not come after the last ones.
+    """
+    before, finer, added = levels[0], levels[0].longer(new), new
+    longer = [finer]
+    for level in levels[1:]:
+        base = level if len(level) else History(level.bin_ns, finer.start_ns)
+        fresh = _ungrouped(base.end_ns, before, finer, added)
+        added = fresh.coarser(step) if isinstance(fresh, Cells) else rebinned(fresh.whole(), step)
+        before, finer = base, base.longer(added) if len(added) else base
+        longer.append(finer)
+    return tuple(longer)
+
+
+def cut(levels: tuple[History, ...], kept: int) -> tuple[History, ...]:
+    """The levels with their last `kept` bins only."""
+    if all(len(level) <= kept for level in levels):
+        return levels
+    return tuple(level.since(max(0, len(level) - kept)) for level in levels)
+
+
+def _ungrouped(since_ns: int, before: History, finer: History, added: Bins) -> Bins:
+    """The bins of a level from a moment on; it is `finer`, and was `before`."""
+    first = max(0, since_ns - finer.start_ns) // finer.bin_ns
+    left = len(before) - first
+    if isinstance(added, Cells):
+        if added.start_ns == since_ns:
+            return added
+        if left > 0 and before.end_ns == added.start_ns and before.quiet(first):
+            return added.sooner(left)
+        return finer.cells(first)
+    if left < 0 or len(finer) != len(before) + len(added):
+        return part(finer, first)
+    # The others are at hand: they need not be unpacked.
+    return joined(part(before, first), added.whole())

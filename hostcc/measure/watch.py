@@ -21,8 +21,7 @@ from hostcc.measure.changes import (
     reference,
     suspected,
 )
-from hostcc.measure.history import History
-from hostcc.measure.levels import cut, extended
+from hostcc.measure.history import History, cut, extended
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
 from hostcc.measure.series import NS, Bins

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hostcc.measure import history as h
 from hostcc.measure.cells import cells
-from hostcc.measure.history import History, history
+from hostcc.measure.history import History, extended, history
 from hostcc.measure.packed import Form
-from hostcc.measure.series import ByteSeries, empty, joined, part, series
+from hostcc.measure.series import ByteSeries, coarser, empty, joined, part, series
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit
@@ -106,3 +106,39 @@ def test_quiet_is_what_has_no_bytes(several: list[list[int]], begin: int) -> Non
     if packed.pieces and begin > len(packed) - len(packed.pieces[-1]):
         forms = {way.form for way in (packed.pieces[-1].tx, packed.pieces[-1].rx)}
         assert forms != {Form.PLACES} or packed.quiet(begin) == silent
+
+
+STEP, KEPT = 4, 60
+SPARSE_NUMBERS = st.lists(st.sampled_from([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 70_000]), max_size=90)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), SPARSE_NUMBERS, st.booleans()), min_size=1, max_size=8)
+)
+def test_each_level_holds_the_last_bins_of_the_whole_series(
+    steps: list[tuple[int, list[int], bool]],
+) -> None:
+    levels = tuple(History(MS * STEP**level, 0) for level in range(3))
+    whole = empty(MS)
+    for gap, numbers, sparse in steps:
+        new = series(numbers, numbers[::-1], MS, whole.end_ns + gap * MS if len(whole) else 0)
+        if not len(new):
+            continue
+        whole = joined(whole, new)
+        levels = h.cut(extended(levels, cells(new) if sparse else new, STEP), KEPT)
+        for number, level in enumerate(levels):
+            expected = part(_rebinned(whole, STEP**number), -KEPT)
+            assert (level.start_ns, level.tx.tolist()) == (expected.start_ns, expected.tx.tolist())
+            assert level.rx.tolist() == expected.rx.tolist()
+
+
+def _rebinned(of: ByteSeries, factor: int) -> ByteSeries:
+    tx, rx = coarser(of.tx, factor), coarser(of.rx, factor)
+    return ByteSeries(of.bin_ns * factor, of.start_ns, tx, rx)
+
+
+def test_bins_that_do_not_fit_in_levels_are_refused() -> None:
+    levels = extended((History(MS, 0),), series(np.ones(9), None, MS), STEP)
+    with pytest.raises(ValueError, match="expected bins"):
+        extended(levels, series([1], None, MS, 3 * MS), STEP)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from hostcc.daemon.profiling.analysis_budget import Account, AnalysisBudget, AnalysisRequest
-from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, Track, apart
+from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import Window
 from hostcc.measure.series import NS
 

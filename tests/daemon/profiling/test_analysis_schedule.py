@@ -19,11 +19,11 @@ from hostcc.daemon.profiling.analysis_schedule import (
     MAX_UNCHANGED_WAIT_S,
     AnalysisSchedule,
 )
-from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
 from hostcc.measure.destinations import DESTINATION
+from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import Window
 from hostcc.measure.series import series
 

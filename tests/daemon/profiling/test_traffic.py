@@ -18,13 +18,13 @@ from hostcc.daemon.profiling.analysis_budget import (
     Account,
     AnalysisRequest,
 )
-from hostcc.daemon.profiling.expectation import ExpectationTracker
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.metering import Metering
 from hostcc.daemon.profiling.profiles import JobFacts
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
 from hostcc.measure.destinations import DESTINATION, Address
+from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import MissingData, Window
 from hostcc.measure.series import Bins, ByteSeries
 from hostcc.system.cgroups import CgroupTree

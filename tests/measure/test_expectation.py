@@ -10,7 +10,7 @@ import pytest
 from benchmarks.synthetic import Dirt, Shape, job
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
-from hostcc.measure.expected import ODD, Expectation, Outcome, compared, expected
+from hostcc.measure.expectation import ODD, Expectation, Outcome, compared, expected
 from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
 from hostcc.measure.watch import Watch
 

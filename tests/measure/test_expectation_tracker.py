@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.daemon.profiling import expectation as of_expecting
-from hostcc.daemon.profiling.expectation import ExpectationTracker
+from hostcc.measure import expectation
 from hostcc.measure import watch as watching
 from hostcc.measure.destinations import DESTINATION
+from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import MissingData, Window
 from hostcc.measure.series import Ints
 from hostcc.measure.watch import Watch
@@ -164,7 +164,7 @@ def test_of_who_sends_more_than_can_be_kept_nothing_is_expected(
     sent, watch = known
     often = np.full(len(sent), 2)
     made = expecting(watch, {3: sent, 5: often})
-    monkeypatch.setattr(of_expecting, "MOST", 50)
+    monkeypatch.setattr(expectation, "MAX_CELLS", 50)
     made.heard(window({3: sent, 5: often}, LEARNED, LEARNED + 245), JOBS)
     assert (made.goes_on("early"), made.goes_on("late")) == (True, False)
     made.heard(window({3: sent, 5: often}, LEARNED + 245, 6000), JOBS)
