@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
-from hostcc.measure.changes import Reference
+from hostcc.measure.iterations import Reference
 from hostcc.measure.meter import NOBODY, Window
 from hostcc.measure.series import NS, Floats, Ints
 from hostcc.measure.watch import Watch

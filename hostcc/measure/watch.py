@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from hostcc.measure.changes import (
+from hostcc.measure.history import History, cut, extended
+from hostcc.measure.iterations import (
     OVERDUE,
     Iteration,
     Reference,
@@ -21,7 +22,6 @@ from hostcc.measure.changes import (
     reference,
     suspected,
 )
-from hostcc.measure.history import History, cut, extended
 from hostcc.measure.period import Period, detect, judged
 from hostcc.measure.rhythm import rhythm
 from hostcc.measure.series import NS, Bins
@@ -29,39 +29,42 @@ from hostcc.measure.spectrum import tamed
 from hostcc.measure.tracking import track
 
 LEVELS = 3
-STEP = 8
-"""Bins of each level are so many times as long as those of the one before."""
-KEPT = 16384
+"""Lengths of bins that are kept."""
+LEVEL_FACTOR = 8
+"""Bins of each level over those of the one before, in length."""
+MAX_BINS = 16384
 """Bins kept of each level: with 1 ms the last 16 s, 2 minutes, 17 minutes."""
-FEWEST_BINS = 24
-"""Bins without which nothing is tried."""
-PATIENCE, PATIENCE_LATER = 0.2, 0.3
-"""The next attempt at learning is made when the history has grown by so much; the second, when
-it is longer than the shortest bins go back."""
-FINER = 0.85
-"""Shorter bins are preferred while their confidence is so much of the best one."""
-LOOK = 0.04
-"""Periods between two looks for the next iteration."""
-REFRESH, REFRESH_NS = 8, 20 * NS
-"""The figures are measured again after so many iterations and, once these are as many as figures
-are taken from, not before so long."""
-GROWTH, GROWTH_LATER = 0.5, 1.0
-"""When the history has grown by so much, it is asked again whether this is the fundamental; the
-second, after `MANY` iterations."""
+MIN_BINS = 24
+"""Bins without which no pattern is looked for."""
+LEARN_GROWTH, LEARN_GROWTH_LONG = 0.2, 0.3
+"""A pattern is looked for again when the history has grown by this fraction; the second, when the
+history is longer than the shortest bins go back."""
+PREFER_FINER_AT = 0.85
+"""Shorter bins are preferred from this fraction of the best confidence on."""
+COMPARE_EVERY = 0.04
+"""Periods between two attempts to find the next iteration."""
+REMEASURE_ITERATIONS, REMEASURE_NS = 8, 20 * NS
+"""Figures are measured again after so many iterations; once they are of `WINDOW` iterations, not
+before so long."""
+RECONSIDER_GROWTH, RECONSIDER_GROWTH_LATER = 0.5, 1.0
+"""When the history has grown by this fraction, a longer period is looked for; the second, after
+`MANY` iterations."""
 MANY = 96
-SHOWN = 12
-"""Bins of a period, in which its shape can be seen."""
-OTHER, OTHER_SIZE = 0.05, 0.1
-"""Periods, and bytes of an iteration, that differ by more are not the same."""
-IN_A_ROW, UNSETTLED = 5, 3
-"""So many that deviate one after the other and are no change: the pattern is wrong; the second,
-while it is not established."""
-AT_ONCE = 4.0
-"""Periods; of less that came at once only the end is asked whether it is a change."""
+MIN_BINS_PER_PERIOD = 12
+"""Bins of a period that its shape can be seen in."""
+SAME_PERIOD, SAME_BYTES = 0.05, 0.1
+"""Periods, and bytes of an iteration, that differ by at most this fraction are the same."""
+WRONG_AFTER, WRONG_AFTER_UNSETTLED = 5, 3
+"""Iterations in a row that deviate and are no change, after which the pattern counts as wrong; the
+second, before it is established."""
+TEST_EVERY = 4.0
+"""Periods that came at once after which deviating iterations are tested for a change; the end of
+what came always is."""
 ESTABLISHED = 12
-"""Iterations of a pattern that was followed so long are more likely late than wrong."""
+"""Iterations after which a pattern is established: deviating ones are more likely late than it is
+wrong."""
 WINDOW = 24
-"""Iterations that figures are taken from."""
+"""Iterations that figures are measured from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +109,7 @@ NOTHING = Period(periodic=False, reason="no traffic yet", confidence=0.0)
 
 def begin(bin_ns: int, start_ns: int = 0) -> Watch:
     """A job of which nothing is known; bins are `bin_ns` long and begin at `start_ns`."""
-    levels = tuple(History(bin_ns * STEP**level, start_ns) for level in range(LEVELS))
+    levels = tuple(History(bin_ns * LEVEL_FACTOR**level, start_ns) for level in range(LEVELS))
     return Watch(levels, NOTHING)
 
 
@@ -119,12 +122,12 @@ def update(watch: Watch, new: Bins, *, thorough: bool = True) -> Watch:
     if not len(new):
         return watch
     first = watch.levels[0]
-    if len(first) and new.start_ns - first.end_ns > KEPT * first.bin_ns:
+    if len(first) and new.start_ns - first.end_ns > MAX_BINS * first.bin_ns:
         # Nobody looked for longer than is remembered.
         fresh = begin(new.bin_ns, new.start_ns)
         fresh = replace(fresh, changes=watch.changes, before=watch.found)
         return update(fresh, new, thorough=thorough)
-    watch = replace(watch, levels=extended(watch.levels, new, STEP))
+    watch = replace(watch, levels=extended(watch.levels, new, LEVEL_FACTOR))
     if watch.known is not None:
         # Before what is too old is cut off: more may have come than is kept.
         return _followed(watch, thorough)
@@ -146,7 +149,7 @@ def went_on(watch: Watch, sure_ns: float) -> Watch:
 
 def _cut(watch: Watch) -> Watch:
     """Without bins that are older than those that are kept."""
-    return replace(watch, levels=cut(watch.levels, KEPT))
+    return replace(watch, levels=cut(watch.levels, MAX_BINS))
 
 
 def _learned(watch: Watch) -> Watch:
@@ -155,7 +158,7 @@ def _learned(watch: Watch) -> Watch:
         return _relooked(watch)
     finest = watch.levels[0]
     long = min(level.start_ns for level in watch.levels if len(level)) < finest.start_ns
-    if not _due(watch, PATIENCE_LATER if long else PATIENCE):
+    if not _due(watch, LEARN_GROWTH_LONG if long else LEARN_GROWTH):
         return watch
     number, found = _best(watch)
     watch = replace(watch, tried_ns=watch.levels[0].end_ns)
@@ -176,7 +179,7 @@ def _relooked(watch: Watch) -> Watch:
     of = watch.levels[watch.level]
     period = watch.found.period_s * NS / of.bin_ns
     passed = int((of.end_ns - watch.series.end_ns) / of.bin_ns / period)
-    if passed < REFRESH:
+    if passed < REMEASURE_ITERATIONS:
         return watch
     tail = of.since(max(0, len(of) - int(WINDOW * period)))
     found = detect(tail.whole())
@@ -184,7 +187,7 @@ def _relooked(watch: Watch) -> Watch:
     if not found.periodic or old is None or found.bytes_per_iteration is None:
         other = True
     else:
-        other = abs(found.bytes_per_iteration / old - 1) > OTHER_SIZE
+        other = abs(found.bytes_per_iteration / old - 1) > SAME_BYTES
     if not other:
         return _accepted(watch, watch.level, tail, found, seen=watch.seen + passed)
     if watch.doubts:
@@ -193,7 +196,7 @@ def _relooked(watch: Watch) -> Watch:
 
 
 def _growth(watch: Watch) -> float:
-    return GROWTH if watch.seen < MANY else GROWTH_LATER
+    return RECONSIDER_GROWTH if watch.seen < MANY else RECONSIDER_GROWTH_LATER
 
 
 def _due(watch: Watch, growth: float) -> bool:
@@ -201,7 +204,7 @@ def _due(watch: Watch, growth: float) -> bool:
     finest = watch.levels[0]
     start_ns = min(level.start_ns for level in watch.levels if len(level))
     new_ns = finest.end_ns - max(watch.tried_ns, start_ns)
-    return len(finest) >= FEWEST_BINS and new_ns >= growth * (finest.end_ns - new_ns - start_ns)
+    return len(finest) >= MIN_BINS and new_ns >= growth * (finest.end_ns - new_ns - start_ns)
 
 
 def _telling(watch: Watch) -> list[History]:
@@ -218,7 +221,7 @@ def _best(watch: Watch) -> tuple[int, Period]:
     """The pattern in the whole history, and the level whose bins show it."""
     tried = [(number, detect(level.whole())) for number, level in enumerate(_telling(watch))]
     best = max(period.confidence for _, period in tried)
-    return next(one for one in tried if one[1].confidence >= FINER * best)
+    return next(one for one in tried if one[1].confidence >= PREFER_FINER_AT * best)
 
 
 def _reconsidered(watch: Watch) -> Watch:
@@ -227,14 +230,21 @@ def _reconsidered(watch: Watch) -> Watch:
     old = watch.found
     assert old.period_s is not None
     # The longest bins that show it go back farthest; the others are asked where these object.
-    fit = [level for level in _telling(watch) if old.period_s * NS >= SHOWN * level.bin_ns]
+    fit = [
+        level
+        for level in _telling(watch)
+        if old.period_s * NS >= MIN_BINS_PER_PERIOD * level.bin_ns
+    ]
     if fit and _same(detect(fit[-1].whole()).period_s, old.period_s):
         return watch
     number, found = _best(watch)
     other = (
         found.period_s is not None
         and not _same(found.period_s, old.period_s)
-        and (found.confidence >= FINER * old.confidence or (old.irregular and not found.irregular))
+        and (
+            found.confidence >= PREFER_FINER_AT * old.confidence
+            or (old.irregular and not found.irregular)
+        )
     )
     if not other:
         return watch
@@ -242,7 +252,7 @@ def _reconsidered(watch: Watch) -> Watch:
 
 
 def _same(period_s: float | None, other_s: float) -> bool:
-    return period_s is not None and abs(period_s / other_s - 1) <= OTHER
+    return period_s is not None and abs(period_s / other_s - 1) <= SAME_PERIOD
 
 
 def _accepted(watch: Watch, level: int, of: History, found: Period, *, seen: int) -> Watch:
@@ -277,7 +287,7 @@ def _followed(watch: Watch, thorough: bool) -> Watch:
             return again
         watch = again
     deviating = bool(watch.recent) and watch.recent[-1].deviates
-    if watch.seen - watch.refreshed < REFRESH or deviating or _fresh(watch, of.end_ns):
+    if watch.seen - watch.refreshed < REMEASURE_ITERATIONS or deviating or _fresh(watch, of.end_ns):
         return watch
     return _refreshed(watch, of)
 
@@ -292,15 +302,17 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     passed = _passed(found)
     for left, over, one in zip(reversed(range(len(found))), passed, found, strict=True):
         at_ns = of.start_ns + one.start * of.bin_ns
-        recent = [*recent[1 - IN_A_ROW :], replace(one, start=at_ns)]
+        recent = [*recent[1 - WRONG_AFTER :], replace(one, start=at_ns)]
         start = one.start + one.length * known.period
         seen, next_ns, told = seen + 1, of.start_ns + start * of.bin_ns, True
         first = suspected(recent)
         if first is None or over:
             continue
         since_ns = first.start
-        wrong = len(in_a_row(recent)) >= (IN_A_ROW if seen >= ESTABLISHED else UNSETTLED)
-        if left and not wrong and start - asked < AT_ONCE * known.period:
+        wrong = len(in_a_row(recent)) >= (
+            WRONG_AFTER if seen >= ESTABLISHED else WRONG_AFTER_UNSETTLED
+        )
+        if left and not wrong and start - asked < TEST_EVERY * known.period:
             continue  # what is asked after a later one says as much
         asked = start
         other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
@@ -310,7 +322,7 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     if not told and (first is not None or len(of) - start > OVERDUE * known.period):
         since_ns = next_ns if first is None else first.start
         other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
-    look_ns = of.end_ns + LOOK * known.period * of.bin_ns
+    look_ns = of.end_ns + COMPARE_EVERY * known.period * of.bin_ns
     watch = replace(watch, look_ns=look_ns, recent=tuple(recent), seen=seen, next_ns=next_ns)
     if other:
         return _forgotten(watch, int(since_ns))
@@ -332,7 +344,7 @@ def _passed(found: Sequence[Iteration]) -> list[bool]:
 def _fresh(watch: Watch, now_ns: int) -> bool:
     """Whether figures that many iterations have gone into are not old."""
     of = watch.series
-    return of is not None and watch.settled and now_ns - of.end_ns < REFRESH_NS
+    return of is not None and watch.settled and now_ns - of.end_ns < REMEASURE_NS
 
 
 def _refreshed(watch: Watch, of: History) -> Watch:
@@ -357,7 +369,7 @@ def _regained(watch: Watch, of: History, known: Reference) -> Watch | None:
     tail = of.since(max(0, len(of) - int(WINDOW * known.period)))
     bins = tail.whole()
     again = track(tamed(bins.total), known.period)
-    if again is None or abs(again.period / known.period - 1) > OTHER:
+    if again is None or abs(again.period / known.period - 1) > SAME_PERIOD:
         return None
     found = judged(bins, again, rhythm(bins.total))
     return _accepted(watch, watch.level, tail, found, seen=watch.seen) if found.periodic else None

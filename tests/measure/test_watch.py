@@ -34,7 +34,7 @@ def fed(made: ByteSeries, step: int, start: w.Watch | None = None) -> w.Watch:
 def test_levels_hold_the_same_bytes(counts: list[int], step: int) -> None:
     made = series(counts, None, MS)
     for number, level in enumerate(fed(made, step).levels):
-        expected = rebinned(made, w.STEP**number)
+        expected = rebinned(made, w.LEVEL_FACTOR**number)
         assert level.tx.tolist() == expected.tx.tolist()
         assert level.start_ns == 0
 
@@ -45,7 +45,7 @@ def test_only_so_much_is_kept() -> None:
     for number in range(30):
         shifted = ByteSeries(MS, number * 5000 * MS, made.tx, made.rx)
         watch = w.update(watch, shifted)
-    assert [len(level) for level in watch.levels] == [w.KEPT, w.KEPT, 150_000 // 64]
+    assert [len(level) for level in watch.levels] == [w.MAX_BINS, w.MAX_BINS, 150_000 // 64]
     assert {level.end_ns // (64 * MS) for level in watch.levels} == {150_000 // 64}
 
 
@@ -311,7 +311,7 @@ def test_more_may_come_at_once_than_is_kept() -> None:
     assert watch.found.periodic
     assert watch.changes == 0
     assert watch.seen - seen == pytest.approx((len(made) - 12_000) / 240, abs=2)
-    assert len(watch.levels[0]) == w.KEPT
+    assert len(watch.levels[0]) == w.MAX_BINS
 
 
 @pytest.mark.parametrize(("after", "asks"), [(3, 0), (1, 1)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.synthetic import Dirt, Shape, job
-from hostcc.measure.changes import (
+from hostcc.measure.iterations import (
     Iteration,
     Reference,
     changed,

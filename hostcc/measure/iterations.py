@@ -1,10 +1,10 @@
-"""Whether a job still does what it did: each new iteration beside those that were learned.
+"""New iterations of a job compared with the pattern that was learned.
 
-One that is longer or shorter, computes for longer or shorter or sends another amount deviates.
-Two and more in a row may be a change, stragglers, or a thread that was lost.  So the past is asked:
-they are a change when the past has nothing like them (`novelty`), or when they are alike and the
-past's iterations are not.  Computing is told by silence: another job in the link makes exchanges
-longer, not the silence between them.
+An iteration deviates that is longer or shorter, computes for longer or shorter, or sends another
+amount.  Two and more in a row may be a change, stragglers, or iterations that were found at the
+wrong place.  `novelty` decides: they are a change when nothing like them is in the job's past.
+Time for computing is measured by silence: another job in the link makes exchanges longer, not the
+silence between them.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution
 
 EARLIEST, LATEST = 0.5, 2.2
 """Periods after one iteration's start between which the next one's is looked for."""
-SILENT = 4.5
-"""The same, while nothing is sent: an iteration can be late."""
-SEEN_FIRST = 1.2
+LATEST_SILENT = 4.5
+"""The second, while nothing is sent: an iteration can be late."""
+MIN_SEEN = 1.2
 """Periods after an iteration's start before which its end is not looked for."""
-SILENCE = 0.1
-"""Less than so much of an iteration's bytes counts as nothing."""
-SEEN_ENERGY = 0.3
+MAX_SILENT_BYTES = 0.1
+"""Bytes that count as nothing, over those of an iteration."""
+MIN_SEEN_ENERGY = 0.3
 """Share of the next iteration's energy that has to be seen before its start is known."""
-LEAST_GAIN = 0.4
-"""Of its energy, that a place has to explain of the pattern."""
+MIN_GAIN = 0.4
+"""Share of the pattern's energy that has to be found where an iteration is to start."""
 INTERVAL_TOLERANCE = (0.025, 0.12)
 """Least and greatest share by which an iteration may be longer or shorter, and ..."""
 BYTES_TOLERANCE = (0.04, 0.3)
 """... send more or less; between them, what the job's own iterations differ by decides."""
-DEVIATIONS = 6.0
-"""Median deviations of the job's own iterations that are allowed."""
-QUIET = 0.2
-"""A bin with so much of the 90th percentile of the rates above the floor is not silent at all."""
-AFTER = 2.0
-"""Periods after an iteration that deviates that are looked at with it."""
-CEASED, MUCH_LONGER = 6.0, 2.0
-"""Periods without bytes, and times the longest silence before, after which none will come."""
+TOLERANCE_DEVIATIONS = 6.0
+"""Tolerances are so many median deviations of the job's own iterations."""
+LOUD = 0.2
+"""Rate from which on a bin is not silent at all, over the 90th percentile of those above the
+floor."""
+TESTED_AFTER = 2.0
+"""Periods after an iteration that deviates that are tested for a change with it."""
+CEASED, CEASED_LONGEST = 6.0, 2.0
+"""A job has ceased after so many periods without bytes, and so many times its longest silence."""
 OVERDUE = 1.5
-"""Periods after an iteration's start without a next one that are as odd as one that deviates."""
+"""Periods after an iteration's start from which on a missing next one counts as a deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +115,7 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
     lengths = np.diff(found.starts)
     sent = np.diff(between(cumulative(values), found.starts))
     typical = median(sent)
-    quiet = QUIET * taming.cap / RATE_CAP
+    quiet = LOUD * taming.cap / RATE_CAP
     silent = np.diff(between(_silence(values, taming.floor, quiet), found.starts)) / period
     return Reference(
         period=period,
@@ -170,14 +171,14 @@ def changed(of: Bins, begin: float, until: float, known: Reference) -> bool:
     `until`: so far iterations have been looked at; what came soon after counts, too.
     """
     first = max(0, int(begin - HISTORY * known.period))
-    values = _capped(part(of, first, int(until + AFTER * known.period)).total, known)
+    values = _capped(part(of, first, int(until + TESTED_AFTER * known.period)).total, known)
     return _ceased(values, known) or novelty(values, begin - first, known.period) > 1
 
 
 def _ceased(values: Floats, known: Reference) -> bool:
     """Whether nothing has been sent for much longer than ever before; `values` above the floor."""
     busy = np.flatnonzero(values > known.quiet / 2)
-    longest = MUCH_LONGER * int(np.diff(busy).max(initial=0))
+    longest = CEASED_LONGEST * int(np.diff(busy).max(initial=0))
     silent = len(values) - (int(busy[-1]) if len(busy) else 0)
     return silent > max(CEASED * known.period, longest)
 
@@ -228,7 +229,7 @@ class _Ahead:
     def of(cls, series: Bins, start: float, known: Reference) -> _Ahead | None:
         """From `start` on; None when it is too short to say anything."""
         first = max(0, int(start))
-        if len(series) - first < SEEN_FIRST * known.period:
+        if len(series) - first < MIN_SEEN * known.period:
             return None
         values = part(series, first).total
         smooth = smoothed(_capped(values, known), _width(known.period))
@@ -241,7 +242,7 @@ class _Ahead:
 def _next(ahead: _Ahead, start: float, known: Reference, doubtful: bool) -> Iteration | None:
     """The iteration that begins at `start`, when there is enough to see where it ends."""
     begin = start - ahead.first
-    if ahead.bins - max(0, int(begin)) < SEEN_FIRST * known.period:
+    if ahead.bins - max(0, int(begin)) < MIN_SEEN * known.period:
         return None
     latest = _latest(ahead.sums, begin, known)
     near = max(0, int(np.ceil((begin + EARLIEST * known.period) / ahead.factor)))
@@ -253,7 +254,7 @@ def _next(ahead: _Ahead, start: float, known: Reference, doubtful: bool) -> Iter
     away = (steps - 1) / TOLERANCE
     worth = gains - STEP_COST * np.minimum(away * away, 1.0)
     best = int(worth.argmax())
-    lost = bool(gains[best] < LEAST_GAIN)
+    lost = bool(gains[best] < MIN_GAIN)
     last = len(ahead.gains) - 1
     seen = (last * ahead.factor - begin) / known.period
     if (lost or near + best >= last - 1) and seen < latest:
@@ -276,7 +277,7 @@ def _latest(sums: Floats, begin: float, known: Reference) -> float:
     edges = begin + np.array([1.0, LATEST]) * known.period
     idle = known.floor * (LATEST - 1.0) * known.period
     sent = float(np.diff(between(sums, edges))[0]) - idle
-    return SILENT if sent < SILENCE * known.sent else LATEST
+    return LATEST_SILENT if sent < MAX_SILENT_BYTES * known.sent else LATEST
 
 
 def _gains(values: Floats, pattern: Floats) -> Floats:
@@ -285,7 +286,7 @@ def _gains(values: Floats, pattern: Floats) -> Floats:
     Shape (places,); at most 1.
     """
     energy = np.cumsum(pattern * pattern)
-    needed = int(np.searchsorted(energy, SEEN_ENERGY * energy[-1])) + 1
+    needed = int(np.searchsorted(energy, MIN_SEEN_ENERGY * energy[-1])) + 1
     places = len(values) - needed
     if places <= 0:
         return np.zeros(0)
@@ -307,4 +308,4 @@ def _tolerance(values: Floats, bounds: tuple[float, float]) -> float:
     if not len(values):
         return bounds[1]
     deviation = median(np.abs(values - median(values)))
-    return float(np.clip(DEVIATIONS * deviation, *bounds))
+    return float(np.clip(TOLERANCE_DEVIATIONS * deviation, *bounds))
