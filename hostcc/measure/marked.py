@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hostcc.measure.period import (
-    FEWEST_ITERATIONS,
-    SETTLED,
+    CONFIDENCE_ITERATIONS,
+    MIN_ITERATIONS,
     Period,
     exchanged,
     regular_interval,
@@ -17,7 +17,7 @@ from hostcc.measure.series import NS, Bins, ByteSeries
 
 RECENT = 5.0
 """Marks whose last one is more periods ago are old."""
-PLENTY = 2 * FEWEST_ITERATIONS
+PLENTY = 2 * MIN_ITERATIONS
 
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -32,7 +32,7 @@ def from_marks(
     None with fewer than five, and when the last one was long ago.
     """
     found: tuple[Bins, Floats, float] | None = None
-    most = FEWEST_ITERATIONS
+    most = MIN_ITERATIONS
     for of in levels:
         starts = (np.asarray(boundaries_s, dtype=np.float64) * NS - of.start_ns) / of.bin_ns
         starts = np.unique(starts[(starts >= 0) & (starts <= len(of))])
@@ -60,7 +60,7 @@ def _period(of: ByteSeries, starts: Floats, period: float) -> Period:
     return Period(
         periodic=True,
         reason=f"{len(intervals)} iterations by the job's marks",
-        confidence=float(1 - np.exp(-len(intervals) / SETTLED)),
+        confidence=float(1 - np.exp(-len(intervals) / CONFIDENCE_ITERATIONS)),
         period_s=period * of.bin_s,
         mean_period_s=float(intervals.mean()) * of.bin_s,
         bytes_per_iteration=sent.amount,

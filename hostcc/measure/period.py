@@ -1,4 +1,7 @@
-"""How long an iteration of a job takes and how much it sends in one: from bytes over time.
+"""The period of a job's iterations and the bytes that each sends, from bytes over time.
+
+Three methods follow one another: equal silences (`rhythm`), exchanges of equal size (`exchanges`),
+and a shape that comes again (`spectrum`, `tracking`).  The first that answers counts.
 
 Crux (SIGCOMM'24, section 5) takes the strongest frequency of the Fourier transform.  That is a
 burst's, when an iteration has several, and no longer a line, when iterations are late.  Here
@@ -23,54 +26,54 @@ from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative, median
 from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
 from hostcc.measure.tracking import FEWEST, Track, track
 
-FEWEST_ITERATIONS = 4
+MIN_ITERATIONS = 4
 """Complete iterations without which nothing is called periodic."""
-OF_SCORE, OF_RHYTHM, OF_NOTHING = 6.2, 3.8, -4.6
-"""How likely it is that a period is right: the logistic function of this times its score, plus this
-times what the rhythm of silences says of it, plus this; fitted to generated series
+LOGIT_SCORE, LOGIT_RHYTHM, LOGIT_BIAS = 6.2, 3.8, -4.6
+"""The probability that a period is right: the logistic function of the first times its score, plus
+the second times what the rhythm of silences says of it, plus the third.  Fitted to generated series
 (docs/measure-period.md)."""
-UNDECIDED = 0.6
-"""What too few silences say of a period: they have no rhythm of bursts at random either."""
-LIKELY = 0.4
+NO_RHYTHM_SUPPORT = 0.6
+"""What too few silences say of a period, from -1 to 1: bursts at random have no rhythm either."""
+MIN_PROBABILITY = 0.4
 """A period is reported from this probability on."""
-SUFFICIENT = 0.8
+SUFFICIENT_PROBABILITY = 0.8
 """With a rhythm of silences of this probability no other period is looked for."""
-AGREES = 0.1
-"""A period is that of a rhythm when they differ by at most so much."""
-SAME = 0.93
-"""A shorter period is preferred while its score is at least so much of the best one's."""
-SAME_FEW = 0.86
-"""The same for a half or a third of the best one, when that has few iterations, and ..."""
-SAME_FEW_EQUAL = 0.7
-"""... moreover the halves or thirds do not take turns."""
-SAME_TURNS = 0.96
-"""The same, when the best one has many iterations and its parts take turns."""
-FEW = 6
+RHYTHM_TOLERANCE = 0.1
+"""A period is that of a rhythm when they differ by at most this fraction."""
+SHORTER_AT = 0.93
+"""A shorter period is preferred from this fraction of the best score on."""
+SHORTER_TURNS_AT = 0.96
+"""The same for a half or a third of the best period whose parts take turns."""
+SHORTER_FEW_AT, SHORTER_FEW_EQUAL_AT = 0.86, 0.7
+"""The same for a half or a third of the best period, when that has few iterations; the second, when
+moreover its parts do not take turns."""
+FEW_STARTS = 6
 """Starts of iterations up to which these are few."""
-EQUAL_TURNS = 0.55
-"""Parts whose alternation is at least so much do not take turns."""
-STEADY, STEADY_BINS = 0.015, 0.2
-"""Intervals whose spread is at most so much, plus so many bins, are measured best by regression."""
-LEAST_ERROR = 0.001
-"""No measurement of bytes is more exact than by this part."""
-RIPPLE = 0.1
+NO_TURNS_AT = 0.55
+"""Parts do not take turns from this alternation on."""
+EVEN_SPREAD, EVEN_BINS = 0.015, 0.2
+"""Intervals with a spread of at most the first, plus so many bins, are measured best by
+regression."""
+MIN_BYTES_ERROR = 0.001
+"""No measurement of bytes is more exact than to this fraction."""
+MIN_BURST_FRACTION = 0.1
 """Share of the bytes that has to be in bursts: a steady transfer has a rhythm of its own."""
-CERTAIN = 0.9
-"""Share of the bytes in exchanges of equal size from which no other period is looked for."""
-ALIKE = 0.03
-"""By so much, or a bin, the interval between exchanges and the period of what is alike differ."""
-SHAPED = 0.5
-"""A score from which what is sent in such an interval has a shape that comes again."""
-REGULAR = 0.1
-"""Intervals between exchanges that differ by at most so much have a rhythm."""
-NEAR = 0.05
-"""A mean period is right when it is so near, in periods."""
+CERTAIN_FRACTION = 0.9
+"""Share of the bytes in exchanges of equal size from which on no other period is looked for."""
+EXCHANGE_TOLERANCE = 0.03
+"""A shape comes again as exchanges do when the intervals differ by at most this, or by a bin."""
+SHAPED_SCORE = 0.5
+"""From this score on what is sent in an interval has a shape that comes again."""
+EVEN_EXCHANGES = 0.1
+"""Exchanges whose intervals differ by at most this fraction have a rhythm."""
+RIGHT_WITHIN = 0.05
+"""A figure is right when it differs by at most this fraction."""
 QUARTILE = 0.674
 """Of the normal distribution, in standard deviations."""
 FEW_EDGES = 4
 """Places of a series up to which each is looked up by itself."""
-SETTLED = 4.0
-"""After so many iterations the confidence is 63 % of how likely the period is."""
+CONFIDENCE_ITERATIONS = 4.0
+"""After so many iterations the confidence is 63 % of the probability that the period is right."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,19 +107,19 @@ def detect(of: ByteSeries) -> Period:
     values = tamed(of.total)
     if not values.any():
         return _not("no traffic" if not of.total.any() else "traffic at a constant rate")
-    if len(values) < FEWEST_ITERATIONS * SHORTEST:
+    if len(values) < MIN_ITERATIONS * SHORTEST:
         return _not(f"only {len(values)} bins")
     silences = rhythm(of.total)
-    found = _from_silences(of, values, silences, SUFFICIENT, SHAPED)
+    found = _from_silences(of, values, silences, SUFFICIENT_PROBABILITY, SHAPED_SCORE)
     if found is not None:
         return found
     equal = exchanges(of.total)
-    if equal is not None and equal.plausible(CERTAIN):
+    if equal is not None and equal.plausible(CERTAIN_FRACTION):
         return _from_exchanges(of, values, equal, silences) or irregular(of, equal)
     best = _from_repetition(of, values, silences)
     if best.periodic:
         return best
-    found = _from_silences(of, values, silences, LIKELY)
+    found = _from_silences(of, values, silences, MIN_PROBABILITY)
     if found is None and equal is not None and equal.plausible():
         found = irregular(of, equal)
     return found or best
@@ -143,10 +146,10 @@ def _from_exchanges(
     again as they do."""
     interval = median(np.diff(equal.starts))
     one = track(values, interval)
-    if one is None or abs(one.period - interval) > max(ALIKE * interval, 1.0):
+    if one is None or abs(one.period - interval) > max(EXCHANGE_TOLERANCE * interval, 1.0):
         return None
     found = judged(of, one, silences)
-    return found if found.periodic and one.score >= SHAPED else None
+    return found if found.periodic and one.score >= SHAPED_SCORE else None
 
 
 def _from_repetition(of: ByteSeries, values: Floats, silences: Rhythm | None) -> Period:
@@ -158,7 +161,7 @@ def _from_repetition(of: ByteSeries, values: Floats, silences: Rhythm | None) ->
             continue
         tracks.append(one)
         # No longer period can be so much better that it would be preferred.
-        if one.score >= SAME_TURNS and len(one.starts) > FEW:
+        if one.score >= SHORTER_TURNS_AT and len(one.starts) > FEW_STARTS:
             break
     found = _not("nothing comes again often enough")
     # What was preferred for being shorter may not do: then what scored better may.
@@ -173,18 +176,20 @@ def irregular(of: ByteSeries, equal: Exchanges) -> Period:
     intervals = equal.intervals
     count, middle = len(intervals), median(intervals)
     # A median is a whole number of bins, more or less.
-    period = regular_interval(equal.starts, middle) if equal.spread <= REGULAR else middle
+    period = regular_interval(equal.starts, middle) if equal.spread <= EVEN_EXCHANGES else middle
     sent = exchanged(of.total, equal.starts, period)
-    if sent.amount < RIPPLE * equal.size:
+    if sent.amount < MIN_BURST_FRACTION * equal.size:
         return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
     certain = (
-        equal.share * (1 - equal.pauses) * within(NEAR, equal.spread / QUARTILE / math.sqrt(count))
+        equal.share
+        * (1 - equal.pauses)
+        * within(RIGHT_WITHIN, equal.spread / QUARTILE / math.sqrt(count))
     )
     return Period(
         periodic=True,
         reason=f"{count} iterations, {equal.share:.0%} of the bytes in exchanges of equal size, "
         f"which take longer or shorter by {equal.spread:.0%}",
-        confidence=certain * (1 - math.exp(-count / SETTLED)),
+        confidence=certain * (1 - math.exp(-count / CONFIDENCE_ITERATIONS)),
         period_s=period * of.bin_s,
         mean_period_s=float(intervals.mean()) * of.bin_s,
         bytes_per_iteration=sent.amount,
@@ -209,10 +214,10 @@ def judged(of: ByteSeries, best: Track, silences: Rhythm | None) -> Period:
     `silences`: the rhythm of the series' silences.
     """
     count = len(best.starts) - 1
-    if count < FEWEST_ITERATIONS:
+    if count < MIN_ITERATIONS:
         return _not(f"only {count} iterations of {best.period * of.bin_s:.3g} s so far")
     right = likely(best.score, supported(best.period, silences))
-    if right < LIKELY:
+    if right < MIN_PROBABILITY:
         return _not(
             f"what comes every {best.period * of.bin_s:.3g} s is not alike enough in {count} "
             f"iterations: a period by {right:.0%}"
@@ -222,19 +227,21 @@ def judged(of: ByteSeries, best: Track, silences: Rhythm | None) -> Period:
     sent = exchanged(of.total, best.starts, best.period)
     period = regular_interval(best.starts, best.period)
     spread = float(high - low) / 2 / period
-    if silences is not None and silences.likely >= LIKELY and agree(best.period, silences):
+    if silences is not None and silences.likely >= MIN_PROBABILITY and agree(best.period, silences):
         # Patterns and silences are measured differently: their errors have little in common.
         sent = weighted(sent, exchanged(of.total, silences.starts, silences.interval))
-        if spread > STEADY + STEADY_BINS / period:
+        if spread > EVEN_SPREAD + EVEN_BINS / period:
             period = (period + silences.interval) / 2
     everything = float(np.diff(between(cumulative(of.total), best.starts[[0, -1]]))[0])
-    if sent.amount * count < RIPPLE * everything:
+    if sent.amount * count < MIN_BURST_FRACTION * everything:
         return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
     return Period(
         periodic=True,
         reason=f"{count} iterations, alike by {best.explained:.0%}, regular by "
         f"{best.regularity:.0%}",
-        confidence=right * within(NEAR, sent.error) * (1 - math.exp(-count / SETTLED)),
+        confidence=right
+        * within(RIGHT_WITHIN, sent.error)
+        * (1 - math.exp(-count / CONFIDENCE_ITERATIONS)),
         period_s=period * of.bin_s,
         mean_period_s=float(intervals.mean()) * of.bin_s,
         bytes_per_iteration=sent.amount,
@@ -246,13 +253,13 @@ def judged(of: ByteSeries, best: Track, silences: Rhythm | None) -> Period:
 
 def agree(period: float, silences: Rhythm) -> bool:
     """Whether a period, bins, is that of a rhythm."""
-    return abs(period / silences.interval - 1) <= AGREES
+    return abs(period / silences.interval - 1) <= RHYTHM_TOLERANCE
 
 
 def supported(period: float, silences: Rhythm | None) -> float:
     """What the silences say of a period, bins: from -1, they have another rhythm, to 1."""
     if silences is None:
-        return UNDECIDED
+        return NO_RHYTHM_SUPPORT
     return silences.likely if agree(period, silences) else -silences.likely
 
 
@@ -261,12 +268,12 @@ def likely(score: float, support: float) -> float:
 
     `support`: as from `supported`.
     """
-    return 1 / (1 + math.exp(-(OF_SCORE * score + OF_RHYTHM * support + OF_NOTHING)))
+    return 1 / (1 + math.exp(-(LOGIT_SCORE * score + LOGIT_RHYTHM * support + LOGIT_BIAS)))
 
 
 def chosen(tracks: Sequence[Track]) -> Track | None:
     """The fundamental: the shortest period that explains about as much as any does."""
-    enough = [one for one in tracks if len(one.starts) > FEWEST_ITERATIONS] or [
+    enough = [one for one in tracks if len(one.starts) > MIN_ITERATIONS] or [
         one for one in tracks if len(one.starts) > FEWEST
     ]
     if not enough:
@@ -287,12 +294,12 @@ def _needed(shorter: Track, best: Track) -> float:
     ratio = best.period / shorter.period
     parts = round(ratio)
     if not 2 <= parts <= 3 or abs(ratio / parts - 1) > 0.04:
-        return SAME
+        return SHORTER_AT
     turns = likeness.alternation(shorter.pieces, np.diff(shorter.starts), shorter.period, parts)
-    equal = turns >= EQUAL_TURNS
-    if len(best.starts) <= FEW:
-        return SAME_FEW_EQUAL if equal else SAME_FEW
-    return SAME if equal else SAME_TURNS
+    equal = turns >= NO_TURNS_AT
+    if len(best.starts) <= FEW_STARTS:
+        return SHORTER_FEW_EQUAL_AT if equal else SHORTER_FEW_AT
+    return SHORTER_AT if equal else SHORTER_TURNS_AT
 
 
 def regular_interval(starts: Floats, period: float) -> float:
@@ -365,7 +372,7 @@ def exchanged(values: Floats | Ints, starts: Floats, period: float) -> Iteration
 
 def weighted(one: IterationBytes, other: IterationBytes) -> IterationBytes:
     """The mean of two measurements, the surer of which counts more."""
-    first, second = (1 / (each.error**2 + LEAST_ERROR**2) for each in (one, other))
+    first, second = (1 / (each.error**2 + MIN_BYTES_ERROR**2) for each in (one, other))
     share = first / (first + second)
     return IterationBytes(*(share * a + (1 - share) * b for a, b in zip(one, other, strict=True)))
 

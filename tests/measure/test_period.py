@@ -192,8 +192,8 @@ def test_how_likely_a_period_is() -> None:
     assert period.supported(100.0, heard) == -0.9
     assert -1 < period.supported(100.0, None) < 0.9
     assert period.likely(1.0, 0.9) > 0.99
-    assert period.likely(0.3, 0.9) > period.LIKELY
-    assert period.likely(0.3, period.UNDECIDED) < period.LIKELY
+    assert period.likely(0.3, 0.9) > period.MIN_PROBABILITY
+    assert period.likely(0.3, period.NO_RHYTHM_SUPPORT) < period.MIN_PROBABILITY
     assert period.likely(0.6, -0.9) < 0.1
 
 
