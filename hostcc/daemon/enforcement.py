@@ -21,7 +21,7 @@ from hostcc.daemon.preflight import tag
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
-from hostcc.mltcp.names import kernel_names
+from hostcc.mltcp.kernel_names import kernel_names
 from hostcc.model import Change, Difference
 from hostcc.system.cgroups import CgroupTree, resolve_root
 from hostcc.system.slices import at_once, in_slices

@@ -1,1 +1,1 @@
-"""MLTCP: parameters, the shape of F and the kernel adapter."""
+"""MLTCP: parameters, the function F, and the adapters to the kernel and to NICs."""

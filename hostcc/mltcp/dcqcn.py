@@ -1,10 +1,10 @@
-"""MLTCP for RoCE by the NIC's rate-increase parameters: which values for which F.  Pure.
+"""MLTCP for RoCE by the NIC's rate-increase parameters: which values for which F. Pure.
 
-DCQCN (Zhu et al., SIGCOMM 2015, section 5) raises a sender's rate every T microseconds, by
-R_AI in the additive phase.  A larger R_AI or a smaller T makes a sender more aggressive, so
-F scales R_AI (MLTCP), and a constant weight divides T: in Rajasekaran's experiment T is 125 us,
-and 100 us for the job that is to go first (MIT thesis 2025, section 3.1).  The parameters are
-a port's, so a port can be steered this way only while one job uses it.
+DCQCN (Zhu et al., SIGCOMM 2015, section 5) raises a sender's rate every T microseconds, by R_AI in
+the additive phase. A larger R_AI or a smaller T makes a sender more aggressive. So F scales R_AI
+(MLTCP), and a constant weight divides T. In Rajasekaran's experiment T is 125 us, and 100 us for
+the job with priority (MIT thesis 2025, section 3.1). The parameters belong to a port, so it can be
+tuned only while a single job uses it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Knob(StrEnum):
     """Rate-increase parameters; the value is mlx5's name in sysfs, without its prefix."""
 
     TIME_RESET = "time_reset"
-    """T, us: a rate increase is due so long after the one before."""
+    """T, us: time between rate increases."""
     BYTE_RESET = "byte_reset"
-    """B, units of the device: likewise after so many bytes."""
+    """B, units of the device: bytes between rate increases."""
     AI_RATE = "ai_rate"
-    """R_AI, Mbit/s: by how much, in the additive phase."""
+    """R_AI, Mbit/s: increase in the additive phase."""
     HAI_RATE = "hai_rate"
-    """R_HAI, Mbit/s: in the hyper-increase phase."""
+    """R_HAI, Mbit/s: increase in the hyper-increase phase."""
     THRESHOLD = "threshold"
-    """Rounds of a phase."""
+    """Increases in each phase."""
 
 
 BOUNDS: Mapping[Knob, tuple[int, int]] = {
@@ -42,42 +42,42 @@ BOUNDS: Mapping[Knob, tuple[int, int]] = {
     Knob.HAI_RATE: (1, 400_000),
     Knob.THRESHOLD: (1, 31),
 }
-"""What hostcc ever writes; a device may refuse more."""
+"""Range of values that hostcc writes; a device may accept less."""
 PLAIN_T_US, EAGER_T_US = 125, 100
-"""Of the thesis's experiment: everybody's when jobs share fairly, and that of the job that is to
-go first, which is a weight of 1.25."""
+"""T in the thesis's experiment: for fair sharing, and for the job with priority, which corresponds
+to a weight of 1.25."""
 
 Values = Mapping[Knob, int]
 
 
 @dataclass(frozen=True)
 class Port:
-    """One port whose parameters can be set."""
+    """A NIC port whose parameters can be set."""
 
     name: str
-    """Of its network interface."""
+    """Name of its network interface."""
     jobs: tuple[str, ...]
-    """That send through it."""
+    """Jobs that send through it."""
 
 
 def of_weight(plain: Values, weight: float) -> dict[Knob, int]:
-    """Static unfairness: T divided by the weight."""
+    """Return the values for static unfairness: T divided by the weight. Raises InputError."""
     _check(weight)
     return _bounded({Knob.TIME_RESET: plain[Knob.TIME_RESET] / weight}, plain)
 
 
 def of_f(plain: Values, f: float) -> dict[Knob, int]:
-    """MLTCP: R_AI and R_HAI times F(bytes_ratio)."""
+    """Return the values for MLTCP: R_AI and R_HAI times F(bytes_ratio). Raises InputError."""
     _check(f)
     scaled = {knob: plain[knob] * f for knob in (Knob.AI_RATE, Knob.HAI_RATE) if knob in plain}
     return _bounded(scaled, plain)
 
 
 def step_of(ratio: float, steps: int, now: int | None = None, slack: float = 0.25) -> int:
-    """Which of `steps` steps of bytes_ratio a job is in: writing to a NIC takes a while.
+    """Return which of `steps` equal steps a bytes_ratio falls into; a NIC takes long to write to.
 
-    `now`: the step that is in force, which is kept while the ratio is within `slack` of a
-    step's width around it, so that noise causes no writes.
+    `now`: the step in force, which is kept while the ratio is within `slack` of a step's width
+    around it, so that noise causes no writes.
     """
     ratio = min(max(ratio, 0.0), 1.0)
     if now is not None and (now - slack) / steps <= ratio < (now + 1 + slack) / steps:
@@ -86,12 +86,12 @@ def step_of(ratio: float, steps: int, now: int | None = None, slack: float = 0.2
 
 
 def middle(step: int, steps: int) -> float:
-    """The bytes_ratio that a step stands for."""
+    """Return the bytes_ratio in the middle of a step."""
     return (step + 0.5) / steps
 
 
 def changes(port: Port, found: Values, wanted: Values, why: str) -> list[Change]:
-    """What has to be edited on a port.  Raises InputError where that would hit another job."""
+    """Return the changes that set a port's values.  Raises InputError if another job uses it."""
     _alone(port)
     return [
         _change(port, knob, found[knob], value, why)
@@ -101,13 +101,15 @@ def changes(port: Port, found: Values, wanted: Values, why: str) -> list[Change]
 
 
 def change_id(port: str, knob: Knob) -> str:
-    """The same edit has the same id in every run."""
+    """Return the id of a change, which is the same in every run."""
     return f"{KIND}:{port}:{knob}"
 
 
 def stepped(port: Port, plain: Values, steps: Sequence[Values], why: str) -> list[Change]:
-    """The same for values that follow the job's progress: one change of each parameter, which
-    holds for all steps.  Raises InputError."""
+    """Return one change for each parameter that follows the job's progress in steps.
+
+    Raises InputError if another job uses the port.
+    """
     _alone(port)
     return [
         _change(port, knob, plain[knob], {f"step {n}": v[knob] for n, v in enumerate(steps)}, why)
@@ -129,13 +131,13 @@ def _change(port: Port, knob: Knob, before: int, after: Value, why: str) -> Chan
 
 
 def allowed(change: Change) -> frozenset[int]:
-    """Values that a parameter has while a change is in force."""
+    """Return the values that a parameter may have while a change is in force."""
     values = change.after.values() if isinstance(change.after, Mapping) else [change.after]
     return frozenset(value for value in values if isinstance(value, int))
 
 
 def target_of(change: Change) -> tuple[str, Knob]:
-    """Port and knob of a change.  Raises InputError for one of another kind."""
+    """Return the port and knob of a change. Raises InputError for a change of another kind."""
     port, _, knob = change.target.rpartition("/")
     if change.what != KIND or knob not in list(Knob):
         raise InputError(f"{change.id}: expected a change of a DCQCN parameter")
@@ -143,7 +145,7 @@ def target_of(change: Change) -> tuple[str, Knob]:
 
 
 def differences(active: Iterable[Change], found: Mapping[str, Values]) -> list[Difference]:
-    """Changes that are no longer in force; `found`: port -> its parameters."""
+    """Return the changes that are no longer in force; `found`: port -> its parameters."""
     gone = []
     for change in active:
         port, knob = target_of(change)

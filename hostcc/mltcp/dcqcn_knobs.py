@@ -1,11 +1,11 @@
-"""DCQCN's parameters where mlx5 shows them: sysfs of NVIDIA's driver, debugfs of the kernel's.
+"""Reads and writes mlx5's DCQCN parameters: sysfs of NVIDIA's driver, or debugfs of the kernel's.
 
-    /sys/class/net/IF/ecn/roce_rp/rpg_time_reset          (MLNX_OFED and DOCA)
-    /sys/kernel/debug/mlx5/BUS-ID/cc_params/rp_time_reset (drivers/infiniband/hw/mlx5/cong.c)
+/sys/class/net/IF/ecn/roce_rp/rpg_time_reset (MLNX_OFED and DOCA),
+/sys/kernel/debug/mlx5/BUS-ID/cc_params/rp_time_reset (drivers/infiniband/hw/mlx5/cong.c).
 
-Every edit is journalled before it is made, read back after, and undone if it did not take;
-what somebody else has written since is left alone.  No such NIC was at hand: all of this is
-tested against a directory tree that mirrors the real one.
+Every change is journalled before it is made, read back afterwards, and undone if it did not take
+effect. Values that others have written since are left alone. Tested only against a directory tree
+that mirrors the real one, for lack of such a NIC.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _NUMBER = re.compile(r"^\d{1,10}\Z")
 
 
 class Journal(Protocol):
-    """The part of hostcc.daemon.changes.journal that is needed."""
+    """The part of hostcc.daemon.changes.journal that is needed here."""
 
     def making(self, *changes: Change) -> AbstractContextManager[None]:
-        """Changes are put on disk, made in the body, and counted as undone if it raises."""
+        """Record changes on disk before the body makes them; undone if the body raises."""
 
     def undone(self, ids: Iterable[str], how: str) -> None:
-        """Changes are no longer in force."""
+        """Record that changes are no longer in force."""
 
     def note(self, target: str, text: str) -> None:
-        """Something was seen and left alone."""
+        """Record something that was noticed and left alone."""
 
 
 class Knobs:
@@ -46,7 +46,7 @@ class Knobs:
         self._sys, self._debug = sys, debug
 
     def ports(self) -> tuple[str, ...]:
-        """Interfaces whose parameters can be read."""
+        """Return the interfaces whose parameters can be read."""
         try:
             names = sorted(entry.name for entry in (self._sys / "class/net").iterdir())
         except OSError:
@@ -54,7 +54,7 @@ class Knobs:
         return tuple(name for name in names if self.read(name))
 
     def read(self, port: str) -> dict[Knob, int]:
-        """What a port has; empty when it has none, or nobody may look."""
+        """Return a port's parameters; empty: it has none, or reading is not permitted."""
         found = {}
         for knob in Knob:
             path = self._path(port, knob)
@@ -63,7 +63,7 @@ class Knobs:
         return found
 
     def apply(self, changes: Sequence[Change], journal: Journal) -> None:
-        """Make changes: all of them or none.  Raises HostccError."""
+        """Make all changes or none. Raises HostccError."""
         made: list[Change] = []
         with journal.making(*changes):
             try:
@@ -76,10 +76,7 @@ class Knobs:
                 raise
 
     def set(self, change: Change, value: int | None) -> None:
-        """Write one of the values of a change that is in force; None: the first of its steps.
-
-        Raises HostccError.
-        """
+        """Write one of the values of a change in force; None: its first. Raises HostccError."""
         chosen = next(iter(change.after.values())) if isinstance(change.after, Mapping) else value
         chosen = chosen if value is None else value
         if not isinstance(chosen, int) or chosen not in allowed(change):
@@ -91,7 +88,7 @@ class Knobs:
         self._write(change, chosen)
 
     def undo(self, changes: Iterable[Change], journal: Journal) -> list[Change]:
-        """Write back what was there; those that could not be, with a note of each."""
+        """Restore previous values; return the changes that failed, with a note of each."""
         left = []
         for change in changes:
             port, knob = target_of(change)

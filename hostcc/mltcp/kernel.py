@@ -1,8 +1,8 @@
-"""The real kernel behind MltcpBackend: BPF objects, links, maps and iterators.
+"""MltcpBackend on the real kernel: BPF objects, links, maps and iterators.
 
-Everything is held by descriptors of this process: when it dies, by any signal, the
-kernel drops the links and unregisters the congestion controls.  Sockets that still run
-one notice the missing heartbeat and act as the plain algorithm.
+Everything is held by descriptors of this process. When it dies, by any signal, the kernel drops the
+links and unregisters the congestion controls. Sockets that still run one notice the stale heartbeat
+and act as the plain algorithm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hostcc.bpf.loader.netns import in_netns
 from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
 from hostcc.mltcp.backend import Records, SwitchResult
-from hostcc.mltcp.names import STRUCT_OPS, kernel_names
+from hostcc.mltcp.kernel_names import STRUCT_OPS, kernel_names
 from hostcc.mltcp.params import JobParams, Mode, Scope, Variant
 from hostcc.mltcp.shape import Q10, f_table_q10, tie_q10, urgency_bias_q10
 
@@ -36,7 +36,7 @@ _BPF_SCOPE = {Scope.JOB: "HCC_SCOPE_JOB", Scope.FLOW: "HCC_SCOPE_FLOW"}
 class MltcpKernel:
     """Loads the objects and registers `variants` as hcc_<tag>_<variant>.
 
-    Raises BpfError when the kernel refuses, ValueError for a bad tag.
+    Raises BpfError when the kernel refuses, and ValueError for an invalid tag.
     """
 
     def __init__(self, tag: str, variants: Iterable[str], stale_s: float) -> None:
@@ -87,16 +87,16 @@ class MltcpKernel:
 
     @property
     def shared_maps(self) -> Mapping[str, BpfMap]:
-        """Whose each socket is, and the jobs' states, which have what they receive."""
+        """Maps of each socket's job, and of jobs' states, in which received bytes are counted."""
         return {name: self._mltcp.map(name) for name in ("flows", "job_states")}
 
     def beat(self) -> None:
         """Write the heartbeat: CLOCK_MONOTONIC now."""
-        self._config.value["beat_ns"] = time.monotonic_ns()
+        self._config.value["heartbeat_ns"] = time.monotonic_ns()
         self._config.write()
 
     def set_job(self, slot: int, params: JobParams | None) -> None:
-        """Write job_confs[slot] and job_ca[slot]; None clears them and what was learned."""
+        """Write job_confs[slot] and job_ca[slot]; None clears them and the learned state."""
         if params is None:
             self._jobs.pop(slot, None)
             self._job_ca.update(slot, (b"",))
@@ -130,7 +130,7 @@ class MltcpKernel:
         return cast("np.void", conf[()])
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
-        """Follow new sockets below a job's cgroup v2 directory; a job may have several."""
+        """Track new sockets below a job's cgroup v2 directory; a job may have several."""
         self.detach_cgroup(slot, cgroup)
         fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -145,7 +145,7 @@ class MltcpKernel:
         self._cgroups[slot, cgroup] = link
 
     def detach_cgroup(self, slot: int, cgroup: Path | None = None) -> None:
-        """Stop following a job's cgroup, or all of them; fine when it was not followed."""
+        """Stop tracking a job's cgroup, or all of them; does nothing if it is not tracked."""
         for key in [key for key in self._cgroups if key[0] == slot and cgroup in (None, key[1])]:
             self._cgroups.pop(key).close()
 
@@ -171,7 +171,7 @@ class MltcpKernel:
     def switch_sockets(
         self, netns: Sequence[Path | None], slot: int = 0, to_default: bool = False
     ) -> SwitchResult:
-        """Give existing sockets their job's congestion control, or the namespace's default."""
+        """Set existing sockets to their job's congestion control, or to the namespace's default."""
         totals = np.zeros(3, dtype=np.int64)
         for where in netns:
             totals += in_netns(where, lambda: self._switch_here(slot, to_default))
@@ -194,26 +194,26 @@ class MltcpKernel:
             iterator.close()
 
     def job_states(self) -> Records:
-        """One row of struct hcc_job_state per slot."""
+        """Return one row of struct hcc_job_state per slot."""
         return self._states.lookup_batch()[1]
 
     def flows(self, netns: Sequence[Path | None]) -> Records:
-        """One row of struct hcc_flow_record per TCP socket of a job."""
+        """Return one row of struct hcc_flow_record per TCP socket of a job."""
         parts = [in_netns(where, lambda: self._walk("dump_tcp")) for where in netns]
         return np.frombuffer(b"".join(parts), dtype=self._record)
 
     def events(self) -> Records:
-        """Iterations that have ended since the last call."""
+        """Return the iterations that ended since the last call."""
         return self._events.consume()
 
     def program_stats(self) -> list[dict[str, Any]]:
-        """Run counts and times; all zero unless the kernel collects them."""
+        """Return run counts and times; all zero unless the kernel collects them."""
         rows = np.concatenate([self._mltcp.program_stats(), self._tracker.program_stats()])
         names = rows.dtype.names or ()
         return [{name: row[name].item() for name in names} for row in rows]
 
     def check(self) -> list[str]:
-        """Links that somebody else has broken, in words."""
+        """Return in words which links have been broken by others."""
         problems = [
             f"congestion control {self._names[variant]} is no longer registered"
             for variant, link in self._ops.items()

@@ -1,7 +1,7 @@
-"""What one job asks of the congestion control: pure, typed, bounded.
+"""Congestion-control parameters of a job: pure, typed, bounded.
 
-Units are in the names.  Sources: Rajasekaran, MIT thesis 2025, chapter 5;
-MLTCP, arXiv 2402.09589, for F(bytes_ratio) = slope * bytes_ratio + intercept.
+Units are in the names. Sources: Rajasekaran, MIT thesis 2025, chapter 5; MLTCP, arXiv 2402.09589,
+for F(bytes_ratio) = slope * bytes_ratio + intercept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """What unfairness a job gets."""
+    """How a job's window is scaled."""
 
     OFF = "off"
     MLTCP = "mltcp"
@@ -19,7 +19,7 @@ class Mode(StrEnum):
 
 
 class Scope(StrEnum):
-    """Whether bytes_ratio is shared by a job's flows on this host or kept per flow."""
+    """Whether bytes_ratio is that of the job on this host or of each flow."""
 
     JOB = "job"
     FLOW = "flow"
@@ -34,7 +34,7 @@ class ShapeKind(StrEnum):
 
 
 class Variant(StrEnum):
-    """Congestion controls that hostcc brings; the value is the suffix of the kernel name."""
+    """Congestion controls of hostcc; the value is the suffix of the kernel name."""
 
     HOSTCC = "hostcc"
     RENO = "reno"
@@ -44,10 +44,10 @@ class Variant(StrEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """F(bytes_ratio), for bytes_ratio in [0, 1].
+    """F(bytes_ratio), for bytes_ratio r in [0, 1].
 
-    linear: slope * r + intercept.  exponential: intercept * 2 ** (slope * r).
-    table: piecewise linear through `table`, spaced evenly over [0, 1].
+    linear: slope * r + intercept. exponential: intercept * 2 ** (slope * r). table: piecewise
+    linear through `table`, spaced evenly over [0, 1].
     """
 
     kind: ShapeKind = ShapeKind.LINEAR
@@ -66,7 +66,7 @@ class JobParams:
     scope: Scope = Scope.JOB
     shape: Shape = field(default_factory=Shape)
     weight: float = 1.0
-    """The owner's wish: multiplies F; 0.01 to 100."""
+    """The owner's weight, which multiplies F; 0.01 to 100."""
     static_weight: float = 1.0
     """F in static mode, 0.01 to 100."""
     bytes_per_iteration: int | None = None
@@ -74,13 +74,13 @@ class JobParams:
     silence_us: int | None = None
     """Silence that ends an iteration; None: learned."""
     target_min_us: int = 300
-    """Queueing delay above which a job that has just begun to send steps back."""
+    """Queueing delay above which a job that has just begun to send yields."""
     target_max_us: int = 1400
-    """Queueing delay above which a job that is about to finish steps back."""
+    """Queueing delay above which a job that is about to finish yields."""
     plain_weight: float = 1.0
-    """F of the variant hostcc for a job that receives while it sends."""
+    """F of the hostcc variant for a job that receives while it sends."""
 
     @property
     def runs(self) -> Variant | None:
-        """Which variant its sockets run; None: the host's default."""
+        """The variant that its sockets run; None: the host's default."""
         return None if self.mode is Mode.OFF else self.variant

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.daemon import preflight
-from hostcc.mltcp.names import TAG
+from hostcc.mltcp.kernel_names import TAG
 
 
 def test_tags_are_stable_and_differ() -> None:

@@ -34,7 +34,7 @@ class Rounds:
         enums = self.native.enums
         usual = {
             "iterations": 10, "total_bytes": 1 << 28, "best_comm_ns": 500_000_000,
-            "gap_ref_ns": 500_000_000, "stance": enums["HCC_STANCE_SCALED"],
+            "usual_gap_ns": 500_000_000, "stance": enums["HCC_STANCE_SCALED"],
             "direction": enums["HCC_DIRECTION_ONE_WAY"],
             "unsettled": enums["HCC_UNSETTLED"],  # no lots: every run is the same
         }  # fmt: skip

@@ -23,7 +23,7 @@ from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.plan import Host, hosts_of
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 from hostcc.mltcp.kernel import MltcpKernel
-from hostcc.mltcp.names import STRUCT_OPS
+from hostcc.mltcp.kernel_names import STRUCT_OPS
 from hostcc.mltcp.params import JobParams, Variant
 from tests import patience
 

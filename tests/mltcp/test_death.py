@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.lab.scenario import FabricSpec
-from hostcc.mltcp.names import kernel_names
+from hostcc.mltcp.kernel_names import kernel_names
 from hostcc.mltcp.params import Variant
 from tests.bpf.congestion import eventually_gone, registered
 from tests.mltcp.stage import Stage, delivered

@@ -82,7 +82,7 @@ def test_above_the_target_the_window_falls_to_the_floor(native: Native) -> None:
     path.rounds(40, queue_us)
     assert path.window == pytest.approx(floor_packets(FLOOR_GAP_US, queue_us))
     assert path.gap_us() == pytest.approx(FLOOR_GAP_US, rel=0.02)
-    assert path.state["deaf_ns"] == 0
+    assert path.state["unresponsive_ns"] == 0
 
 
 def test_crowd_backs_off_four_times_as_far(native: Native) -> None:
@@ -93,7 +93,7 @@ def test_crowd_backs_off_four_times_as_far(native: Native) -> None:
     path.rounds(15, DEEP_US)
     assert path.window == pytest.approx(floor_packets(CROWD_GAP_US, DEEP_US))
     assert path.gap_us() == pytest.approx(CROWD_GAP_US, rel=0.02)
-    assert 0 < path.state["deaf_ns"] < native.enums["HCC_DEAF_NS"]
+    assert 0 < path.state["unresponsive_ns"] < native.enums["HCC_UNRESPONSIVE_NS"]
     path.rounds(10, HIGH_US)  # no crowd any more
     assert path.window == pytest.approx(floor_packets(FLOOR_GAP_US, HIGH_US))
 
@@ -244,7 +244,7 @@ def test_parked_flow_comes_back_the_sooner_the_less_is_left(native: Native, done
     longest = 0.0
     for _ in range(40):
         path.state["yield_ns"] = 0
-        path.state["deaf_ns"] = 0
+        path.state["unresponsive_ns"] = 0
         path.round(HIGH_US * 5 // 4)
         paused = [path.gap_us(flow) for flow in range(8) if path.pace(flow)]
         longest = max(longest, *paused)
@@ -280,7 +280,7 @@ def test_parked_flows_have_a_part_of_a_link_that_the_job_has(
     path.until_window(3)
     for _ in range(40):
         path.state["yield_ns"] = 0
-        path.state["deaf_ns"] = 0
+        path.state["unresponsive_ns"] = 0
         path.round(HIGH_US * 9 // 8)
     parked = max(range(8), key=path.gap_us)
     before = path.gap_us(parked)
@@ -349,7 +349,7 @@ def test_many_flows_begin_one_after_the_other(native: Native) -> None:
     flows = 32
     path = Rounds(native, flows)
     path.write()
-    least = native.call("pause_of_many_us", native.enums["HCC_PARK_MIN_US"], flows)
+    least = native.call("scaled_pause_us", native.enums["HCC_PARK_MIN_US"], flows)
     gaps = [path.gap_us(flow) for flow in range(1, flows)]
     assert path.pace(0) is None
     assert all(4 * least / 16 * 0.99 <= gap <= 4 * least * 1.01 for gap in gaps)
@@ -363,7 +363,7 @@ def test_many_flows_pause_longer(native: Native, pause_us: int, flows: int) -> N
     few, longest = native.enums["HCC_FEW_FLOWS"], native.enums["HCC_PARK_MAX_US"]
     many = min(flows, 1024)
     expected = pause_us if flows <= few else min(pause_us * many**2 // few**2, longest)
-    assert native.call("pause_of_many_us", pause_us, flows) == expected
+    assert native.call("scaled_pause_us", pause_us, flows) == expected
 
 
 def test_many_parked_flows_come_back_seldom_even_when_there_is_room(native: Native) -> None:

@@ -42,7 +42,7 @@ def test_regular_job(
     assert job.state["bytes_acked"] == SETTLED * size
     assert job.state["period_ns"] == (gap_us + rtt_us) * 1000
     assert job.state["comm_ns"] == rtt_us * 1000
-    assert job.state["gap_ref_ns"] == gap_us * 1000
+    assert job.state["usual_gap_ns"] == gap_us * 1000
     assert stance(job) == "SCALED"
     job.close()
     assert job.state["flows"] == 0
@@ -223,7 +223,7 @@ def test_yielding_in_vain_is_retried_ever_more_rarely(native: Native) -> None:
     now, plain, lengths = 10**9, 0, []
     for _ in range(600):
         scaled = state["stance"] == enums["HCC_STANCE_SCALED"]
-        scaled &= state["iterations"] >= enums["HCC_SETTLING"]  # forgiven before
+        scaled &= state["iterations"] >= enums["HCC_START_ITERATIONS"]  # forgiven before
         state["iteration_bytes"] = SIZE
         state["iteration_start_ns"], state["last_active_ns"] = now, now + 10**7
         # Yielding more than it would have waited, whenever it yields at all.

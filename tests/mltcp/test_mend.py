@@ -37,7 +37,7 @@ def test_a_job_that_hardly_pauses_is_not_shaped(native: Native, gap_ns: int, sca
     scaled_stance = native.enums["HCC_STANCE_SCALED"]
     state = native.state(
         stance=scaled_stance, trust=8, iterations=20, total_bytes=10**7, iteration_bytes=10**7,
-        gap_ref_ns=gap_ns, best_comm_ns=10**8, last_active_ns=10**8,
+        usual_gap_ns=gap_ns, best_comm_ns=10**8, last_active_ns=10**8,
     )  # fmt: skip
     native.call("iteration_end", state, native.conf(), 10**8 + gap_ns)
     assert (state["stance"] == scaled_stance) == scaled

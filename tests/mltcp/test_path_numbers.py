@@ -101,7 +101,7 @@ def test_windows_of_several_peers_yield_together(native: Native, peers: int, cro
     assert len({native.call("path", flow) for flow in range(peers)}) == peers
     queue_us = path.target_us * (11 if crowd else 9) // 8
     for _ in range(60):
-        path.state["yield_ns"] = path.state["deaf_ns"] = 0  # patience without end
+        path.state["yield_ns"] = path.state["unresponsive_ns"] = 0  # patience without end
         path.round(queue_us)
     gap_us = max(FLOOR_GAP_US * max(peers, 8) // 8, CROWD_GAP_US if crowd else 0)
     for flow in range(peers):

@@ -122,7 +122,7 @@ def test_best_rate_is_forgotten_slowly(native: Native, cost: int, count: int) ->
     state = native.state(ns_per_mib=cost)
     for number in range(count):
         iteration_ends(native, state, (number + 10) * 10**9)
-    growth = (1 + 1 / (1 << native.enums["HCC_FAST_COMM_SHIFT"])) ** count
+    growth = (1 + 1 / (1 << native.enums["HCC_FORGET_SHIFT"])) ** count
     assert state["ns_per_mib"] == pytest.approx(cost * growth, abs=count * growth)
 
 

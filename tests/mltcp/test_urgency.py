@@ -75,10 +75,10 @@ def test_urgency_grows_with_what_is_done(
     conf = native.conf(urgency_bias_q10=bias, tie_q10=tie)
     low, high = sorted((low, high))
     urgencies = [native.call("urgency_q10", state, conf, ratio) for ratio in (low, high)]
-    lots = [native.call("lot_q10", state, conf, ratio) for ratio in (low, high)]
+    lots = [native.call("tie_break_q10", state, conf, ratio) for ratio in (low, high)]
     assert 0 <= urgencies[0] <= urgencies[1] + lots[0] - lots[1]
     assert urgencies[1] <= ONE
-    if low >= native.enums["HCC_LOT_UNTIL_Q10"]:
+    if low >= native.enums["HCC_TIE_BREAK_UNTIL_Q10"]:
         assert urgencies[0] <= urgencies[1]
 
 
@@ -136,20 +136,22 @@ def test_target_stays_below_the_buffer(
 def test_lot_fades(native: Native, tie: int, number: int, low: int, high: int) -> None:
     state, conf = native.state(iterations=number), native.conf(tie_q10=tie)
     low, high = sorted((low, high))
-    lots = [native.call("lot_q10", state, conf, ratio) for ratio in (low, high)]
-    assert native.enums["HCC_LOT_Q10"] >= lots[0] >= lots[1] >= 0
-    until = native.enums["HCC_LOT_UNTIL_Q10"]
-    assert native.call("lot_q10", state, conf, until) == 0
-    half = native.call("lot_q10", state, conf, until // 2)
-    assert half == native.call("lot_q10", state, conf, 0) // 2
+    lots = [native.call("tie_break_q10", state, conf, ratio) for ratio in (low, high)]
+    assert native.enums["HCC_TIE_BREAK_Q10"] >= lots[0] >= lots[1] >= 0
+    until = native.enums["HCC_TIE_BREAK_UNTIL_Q10"]
+    assert native.call("tie_break_q10", state, conf, until) == 0
+    half = native.call("tie_break_q10", state, conf, until // 2)
+    assert half == native.call("tie_break_q10", state, conf, 0) // 2
 
 
 @given(TIE, st.integers(0, 2**32))
 def test_lots_of_a_job_differ(native: Native, tie: int, first: int) -> None:
     """No job draws the same for long, and none always draws well or badly."""
     conf = native.conf(tie_q10=tie)
-    drawn = [native.call("lot_q10", native.state(iterations=first + n), conf, 0) for n in range(64)]
-    most = native.enums["HCC_LOT_Q10"]
+    drawn = [
+        native.call("tie_break_q10", native.state(iterations=first + n), conf, 0) for n in range(64)
+    ]
+    most = native.enums["HCC_TIE_BREAK_Q10"]
     assert len(set(drawn)) > 16
     assert min(drawn) < most / 4 < most * 3 / 4 < max(drawn)
 
@@ -158,7 +160,11 @@ def test_a_lot_depends_on_nothing_that_hosts_disagree_on(native: Native) -> None
     conf = native.conf(tie_q10=77)
     one = native.state(iterations=5, total_bytes=10**6, comm_ns=10**7, iteration_bytes=10**5)
     other = native.state(iterations=5, total_bytes=10**8, best_comm_ns=10**9, flows=8)
-    assert native.call("lot_q10", one, conf, 10) == native.call("lot_q10", other, conf, 10) > 0
+    assert (
+        native.call("tie_break_q10", one, conf, 10)
+        == native.call("tie_break_q10", other, conf, 10)
+        > 0
+    )
 
 
 @given(TIE, st.integers(0, 2**32), RATIO, st.integers(0, 10))
@@ -167,5 +173,5 @@ def test_no_lots_where_order_does_not_help(
 ) -> None:
     unsettled = native.enums["HCC_UNSETTLED"] + more
     state = native.state(iterations=number, unsettled=unsettled)
-    lot = native.call("lot_q10", state, native.conf(tie_q10=tie), ratio)
+    lot = native.call("tie_break_q10", state, native.conf(tie_q10=tie), ratio)
     assert lot == tie // native.enums["HCC_TIE_DIVISOR"]

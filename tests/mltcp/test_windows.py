@@ -15,7 +15,7 @@ from hostcc.bpf.loader.objects import object_path
 from hostcc.lab.scenario import FabricSpec
 from hostcc.mltcp.backend import Records
 from hostcc.mltcp.kernel import MltcpKernel
-from hostcc.mltcp.names import STRUCT_OPS
+from hostcc.mltcp.kernel_names import STRUCT_OPS
 from hostcc.mltcp.params import JobParams, Variant
 from tests.mltcp.stage import SLOT, Peer, Stage, delivered, follow, mltcp_from, state, until
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * DCTCP (RFC 8257) with its additive increase scaled by F.  Written for BPF
- * because many kernels, and all that lack CONFIG_TCP_CONG_DCTCP, have no kfuncs
- * to call; the arithmetic is that of the RFC in Linux' units (alpha in Q10,
- * g = 1/16), so that F = 1 gives the window of the kernel's own.
- * A connection without ECN goes on as this agent's reno.
+ * DCTCP (RFC 8257) with its additive increase scaled by F.  Implemented in BPF because
+ * kernels without CONFIG_TCP_CONG_DCTCP have no kfuncs for it.  The arithmetic is that of the
+ * RFC in Linux' units (alpha in Q10, g = 1/16), so F = 1 gives the window of the kernel's own
+ * DCTCP.  A connection without ECN continues with this agent's reno.
  */
 #ifndef HOSTCC_DCTCP_BPF_H
 #define HOSTCC_DCTCP_BPF_H
@@ -13,7 +12,7 @@
 #define DCTCP_ALPHA_MAX 1024u
 #define TCP_ECN_ANY (TCP_ECN_OK | 16)	/* 16: accurate ECN, from Linux 6.18 on */
 #define ICSK_ACK_NOW 16
-#define CA_NAME_VARIANT 9		/* in "hcc_<tag>_<variant>", which has a tag of four */
+#define CA_NAME_VARIANT 9		/* offset of <variant> in "hcc_<tag>_<variant>", tag of four */
 
 /* First part of icsk_ca_priv, where the kernel's struct bictcp is for cubic. */
 struct dctcp_priv {
@@ -21,12 +20,12 @@ struct dctcp_priv {
 	u32 round_end;		/* snd_nxt when this observation window began */
 	u32 delivered_mark, delivered_ce_mark;
 	u32 loss_cwnd;		/* for undo */
-	u32 prior_rcv_nxt;	/* receiver: all before this had the same mark */
-	u32 ce_state;		/* receiver: the last packet was marked */
-	u32 up;			/* the connection has begun, with ECN */
+	u32 prior_rcv_nxt;	/* receiver: up to here all packets had the same mark */
+	u32 ce_state;		/* receiver: whether the last packet was marked */
+	u32 up;			/* the connection is established, with ECN */
 };
 
-/* More of the kernel's struct than kern.h has. */
+/* A field that kern.h does not have. */
 struct tcp_sock___synack {
 	u32 snd_wl1;		/* in SYN_SENT: the SYN-ACK's sequence number */
 } __attribute__((preserve_access_index));
@@ -52,11 +51,11 @@ static __always_inline u32 dctcp_halve(struct tcp_sock *tp, struct dctcp_priv *d
 }
 
 /*
- * The peer has refused ECN.  Only the kernel can stop ECT on the packets, and does so when a
- * congestion control takes over that does not need ECN: our own reno, or, should it be gone
- * because the agent has ended meanwhile, the kernel's, which is always there.
- * icsk_ca_priv is the other's afterwards.  Refused (-EBUSY) while a BPF program is changing
- * the congestion control, which may be why we are in init: then the next call tries again.
+ * Switch to reno, because the peer refused ECN.  Only the kernel can stop setting ECT, and
+ * does so when a congestion control that does not need ECN takes over: this agent's reno, or
+ * the kernel's if the agent has ended meanwhile.  Afterwards icsk_ca_priv belongs to the other
+ * one.  Fails with -EBUSY while a BPF program is changing the congestion control, which may
+ * be the reason for the present call of init; then the next call tries again.
  */
 static void dctcp_retire(struct sock *sk)
 {
@@ -71,8 +70,8 @@ static void dctcp_retire(struct sock *sk)
 }
 
 /*
- * Are marks to be heeded?  While a SYN is out nobody knows: congestion controls can be chosen
- * at connect().  The kernel calls init and begins its first window once the handshake is done.
+ * Whether to react to marks.  Unknown while a SYN is out, because a congestion control can be
+ * chosen at connect().  The kernel's DCTCP begins its first window after the handshake.
  */
 static __always_inline bool dctcp_up(struct sock *sk, struct dctcp_priv *d)
 {
@@ -87,7 +86,7 @@ static __always_inline bool dctcp_up(struct sock *sk, struct dctcp_priv *d)
 	return true;
 }
 
-/* The SYN-ACK is being processed. */
+/* Called while the SYN-ACK is processed. */
 static __always_inline void dctcp_answered(struct sock *sk, struct dctcp_priv *d)
 {
 	struct tcp_sock___synack *tp = (void *)sk;
@@ -124,7 +123,7 @@ u32 BPF_PROG(hcc_dctcp_ssthresh, struct sock *sk)
 	return w > 2 ? w : 2;
 }
 
-/* Once a window of data: alpha = (1 - g) alpha + g (marked / delivered). */
+/* Once per window of data: alpha = (1 - g) alpha + g (marked / delivered). */
 static __always_inline void dctcp_window_ends(const struct tcp_sock *tp, struct dctcp_priv *d)
 {
 	u32 alpha = d->alpha_q10, decay = alpha >> DCTCP_G_SHIFT;
@@ -154,8 +153,8 @@ void BPF_PROG(hcc_dctcp_in_ack, struct sock *sk, u32 flags)
 }
 
 /*
- * Receiver, RFC 8257 section 3.2: when the mark changes, what came before is acknowledged at
- * once, and then what has just come.
+ * Receiver (RFC 8257, section 3.2): when the mark changes, acknowledge at once what came
+ * before, and then the new packet.
  */
 static void dctcp_mark_changes(struct sock *sk, bool marked)
 {
@@ -204,7 +203,7 @@ void BPF_PROG(hcc_dctcp_state, struct sock *sk, u8 new_state)
 	struct dctcp_priv *d = dctcp_priv(sk);
 
 	mend(sk, new_state, tcp_reno_ssthresh);
-	/* A loss is answered by halving, as in reno, whatever alpha says. */
+	/* A loss halves the window, as in reno, whatever alpha is. */
 	if (d->up && new_state == TCP_CA_Recovery && new_state != ca_state(sk))
 		tp->snd_ssthresh = dctcp_halve(tp, d);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The hostcc variant.  All flows of a job to one peer share a window that
- * follows a queueing-delay target; the target rises with the job's urgency, so
- * a job that is behind steps back before the queue overflows.
+ * The hostcc variant.  All flows of a job to one peer share a window that follows a
+ * queueing-delay target.  The target rises with the job's urgency, so a job that is behind
+ * yields before the queue overflows.
  *
- * Plain cubic unless that is known to pay: until two iterations were alike, where the job
- * receives while it sends or nobody knows, when it is not periodic, when yielding did not
- * pay, when the agent is gone, and after a time-out.
+ * It acts as plain cubic unless this is known to pay: until two iterations were alike; if the
+ * job receives much while it sends, or this is unknown; if it is not periodic; if yielding did
+ * not pay; if the agent is gone; and after a retransmission time-out.
  */
 #ifndef HOSTCC_HOST_BPF_H
 #define HOSTCC_HOST_BPF_H
@@ -14,14 +14,14 @@
 #include "path.bpf.h"
 
 #define WINDOW_MAX_Q10 (1u << 30)
-#define PERSISTENCE 4			/* steps on one side of the target */
+#define PERSISTENCE 4			/* steps on one side of the target that call for a larger change */
 
 /*
- * The RTT that this acknowledgement shows, us; 0 none.  A packet that left before the
- * departure time its socket had set (set_pacing) carries that time as its time stamp;
- * our own mark stands in for it.
+ * The RTT that this acknowledgement shows, us; 0: none.  A packet sent before its socket's
+ * pending departure time (set_pacing) has that time as its time stamp, which makes the
+ * kernel's RTT too short; then the flow's own sample is used.
  */
-static __always_inline u32 honest_rtt(struct sock *sk, struct flow_priv *f,
+static __always_inline u32 true_rtt_us(struct sock *sk, struct flow_priv *f,
 				      const struct ack_sample *sample)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -38,8 +38,8 @@ static __always_inline u32 honest_rtt(struct sock *sk, struct flow_priv *f,
 	return sample->rtt_us;
 }
 
-/* What this acknowledgement lets go leaves now: take its time. */
-static __always_inline void mark_next(const struct tcp_sock *tp, struct flow_priv *f)
+/* Start an own RTT sample with the packet that this acknowledgement releases. */
+static __always_inline void mark_next_packet(const struct tcp_sock *tp, struct flow_priv *f)
 {
 	if (f->mark_us || f->flags & FLOW_PACED || tp->packets_out >= tp->snd_cwnd ||
 	    tp->write_seq == tp->snd_nxt)
@@ -60,7 +60,7 @@ static __always_inline bool delay_mode(struct sock *sk, const struct flow_priv *
 		why = HCC_PLAIN_NO_WINDOW;
 	if (!why && hcc_path_too_long(s, tcp_sk(sk)->rtt_min.s[0].v))
 		why = HCC_PLAIN_LONG_PATH;
-	note_plain(s, why);
+	set_plain_reason(s, why);
 	return !why && agent_alive(now_ns(tcp_sk(sk)));
 }
 
@@ -75,10 +75,13 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 	u32 urgency = hcc_urgency_q10(s, c, ratio);
 	u32 target = hcc_target_us(c, base, s->q_loss_us, urgency);
 	u32 most = hcc_target_us(c, base, s->q_loss_us, HCC_ONE);
-	/* Deeper than the most urgent job would have it: many yield, and all too little. */
-	u32 gap_us = path_floor_us(f, q > most + most / 4);
+	/*
+	 * The queue exceeds even the highest target: too many flows send at the floor rate.
+	 * Lower it.
+	 */
+	u32 gap_us = path_floor_gap_us(f, q > most + most / 4);
 	u32 floor_q10 = (u64)BURST_Q10 * (base + q) / (gap_us + 1);
-	/* A window that nobody fills must not grow: it would take long to come down. */
+	/* A window that is not used must not grow: shrinking it again would take long. */
 	u64 used_q10 = (u64)(2 * (tp->packets_out + acked) + BURST_SLACK) * HCC_ONE;
 	u64 fill_q10 = hcc_fill_q10(s, base + target, tp->mss_cache);
 	bool limited = f->flags & FLOW_PACED || used_q10 * (p->awake ?: 1) >= w;
@@ -101,7 +104,7 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 		} else if (p->flags & PATH_RAMP && (q < target / 2 || base > target) &&
 			   (!fill_q10 || w < fill_q10)) {
 			w += w < BURST_Q10 ? BURST_Q10 : base > target ? w / 2 : w;
-			/* The delay shows a round trip late: go no further than it will allow. */
+			/* The delay shows growth a round trip late: stop at the target's window. */
 			if (fill_q10 && w > fill_q10)
 				w = fill_q10 > BURST_Q10 ? fill_q10 : BURST_Q10;
 		} else {
@@ -113,7 +116,7 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 	} else {
 		u32 cut = (u64)w * (q - target) / (q + target);
 
-		/* Held above our target by somebody more urgent, however slightly: give way. */
+		/* A more urgent job holds the queue above this target, however slightly: yield. */
 		if (p->persists < -PERSISTENCE && cut < w / 4)
 			cut = w / 4;
 		w -= cut > w / 2 ? w / 2 : cut;
@@ -127,8 +130,8 @@ static __always_inline void path_step(struct sock *sk, struct flow_priv *f,
 		u64 elapsed = s->yield_since_ns ? hcc_elapsed_ns(now, s->yield_since_ns) : 0;
 
 		s->yield_ns += elapsed;
-		/* Out of patience at once: plain for the rest of the iteration, and on. */
-		if (hcc_neighbour_is_deaf(s, c, base, q, elapsed)) {
+		/* Stop yielding at once: plain for the rest of this iteration, and after it. */
+		if (hcc_competitor_unresponsive(s, c, base, q, elapsed)) {
 			s->yield_ns += 2 * hcc_patience_ns(s);
 			s->escape = HCC_PLAIN_UNRESPONSIVE;
 		}
@@ -162,7 +165,7 @@ static void host_tx_start(struct sock *sk)
 	f->park_us = 0;
 	f->mark_us = 0;
 	if (p->epoch != s->epoch) {
-		/* The first flow scouts: whoever is further on keeps the link. */
+		/* The first flow probes with little, so that a job further on keeps the link. */
 		p->epoch = s->epoch;
 		p->base_us += p->base_us >> 7;	/* routes change */
 		p->awake = 0;
@@ -174,12 +177,12 @@ static void host_tx_start(struct sock *sk)
 		p->next_step_ns = 0;
 		p->q_us = 0;
 		p->persists = 0;
-		path_begins(f, s->epoch);
+		count_peer(f, s->epoch);
 		first = true;
 	}
 	share = p->window_q10 / (s->flows ? s->flows : 1);
 	if (share >= BURST_Q10) {
-		/* A long path: everybody at once, spread over a round trip. */
+		/* A long path: all flows start at once, spread over a round trip. */
 		wake(f, p);
 		tp->snd_cwnd = share / HCC_ONE;
 		pace_burst(sk, f, (u64)BURST_Q10 * base / share);
@@ -239,7 +242,7 @@ static __always_inline u32 host_ssthresh(struct sock *sk)
 	u32 keep, w;
 	u64 now = now_ns(tp);
 
-	/* Packets beside the lost one saw almost all of the buffer, those before it less. */
+	/* Packets next to the lost one saw a nearly full buffer, those before it less. */
 	if (s && p && p->q_peak_us > 100 && f->flags & FLOW_AWAKE) {
 		if (!s->q_loss_us)
 			s->q_loss_us = p->q_peak_us;
@@ -251,7 +254,7 @@ static __always_inline u32 host_ssthresh(struct sock *sk)
 	if (!p || !delay_mode(sk, f, c, s))
 		return cubictcp_recalc_ssthresh(sk);
 	keep = HCC_ONE / 2 + hcc_urgency_q10(s, c, flow_ratio_q10(f, s, c)) / 4;
-	/* Several flows lose packets of one overflow: the window is cut once. */
+	/* If several flows lose packets in one overflow, the window is cut once. */
 	if (now >= p->next_step_ns || p->flags & PATH_RAMP) {
 		p->next_step_ns = now + (u64)(tp->srtt_us >> 3) * 1000;
 		p->window_q10 = (u64)p->window_q10 * keep / HCC_ONE;
@@ -282,9 +285,9 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 		flow_count(sk, f, s);
 		return;
 	}
-	rtt = honest_rtt(sk, f, sample);
+	rtt = true_rtt_us(sk, f, sample);
 	base = path_base(sk, p, rtt);
-	/* A lone packet may have waited for the delayed ACK timer: an upper bound only. */
+	/* A single packet may include the delayed ACK timer: then q is only an upper bound. */
 	q = rtt > base ? rtt - base : 0;
 	usable = rtt && (sample->pkts_acked > 1 || q <= p->q_us || q < 4 * c->target_max_us);
 	flow_count(sk, f, s);
@@ -311,20 +314,20 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 		return;
 	pause = hcc_pause_us(s, flow_ratio_q10(f, s, c));
 	if (p->flags & PATH_YIELDS) {
-		pause = hcc_pause_of_many_us(pause, s->flows);
+		pause = hcc_scaled_pause_us(pause, s->flows);
 	} else {
-		turn = hcc_turn_us(s->flows, base + q, p->window_q10);
+		turn = hcc_serving_pause_us(s->flows, base + q, p->window_q10);
 		if (turn < pause)
 			pause = turn;
 	}
 	take_share(sk, f, p, base + q, sample->pkts_acked,
-		   hcc_pause_of_many_us(HCC_PARK_MIN_US, s->flows), pause);
-	mark_next(tp, f);
+		   hcc_scaled_pause_us(HCC_PARK_MIN_US, s->flows), pause);
+	mark_next_packet(tp, f);
 }
 
 /*
- * F where the window follows loss.  Of a two-way job the weight alone: growth that follows
- * bytes_ratio was slower than plain growth for rings and DistributedDataParallel.
+ * F where the window follows loss.  For a two-way job only its weight: with growth by
+ * bytes_ratio, rings and DistributedDataParallel were slower than with plain growth.
  */
 static __always_inline u32 host_f_q10(struct sock *sk, struct flow_priv *f,
 				      const struct hcc_job_conf *c, const struct hcc_job_state *s)
@@ -340,8 +343,8 @@ static __always_inline u32 host_f_q10(struct sock *sk, struct flow_priv *f,
 	if (!c || !s || c->mode != HCC_MODE_MLTCP)
 		return scale;
 	if (!f->path)
-		return HCC_ONE;	/* all windows are taken */
-	/* Beside somebody who does not yield, less than plain growth only loses. */
+		return HCC_ONE;	/* all windows of this host are taken */
+	/* Beside a competitor that does not yield, less than plain growth only loses. */
 	return s->stance == HCC_STANCE_PLAIN && scale < HCC_ONE ? HCC_ONE : scale;
 }
 

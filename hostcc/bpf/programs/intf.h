@@ -39,35 +39,35 @@ struct hcc_job_conf {
 	__u32 static_f_q10;		/* F in HCC_MODE_STATIC */
 	__u64 total_bytes;		/* per iteration on this host; 0: learn it */
 	__u32 silence_us;		/* iteration boundary; 0: learn it */
-	__u32 target_min_us;		/* queueing delay target, farthest behind */
-	__u32 target_max_us;		/* queueing delay target, about to finish; 0: not by delay */
-	__s32 urgency_bias_q10;		/* head start that the owner's weight gives */
-	__u32 tie_q10;			/* from the job's name: breaks ties the same on every host */
+	__u32 target_min_us;		/* queueing delay target of the least urgent job */
+	__u32 target_max_us;		/* of a job about to finish; 0: follow loss, not delay */
+	__s32 urgency_bias_q10;		/* added to the urgency for the owner's weight */
+	__u32 tie_q10;			/* hash of the job's name: breaks ties alike on every host */
 	__u32 plain_q10;		/* F while the job is two-way: its weight alone */
 	__u32 f_q10[HCC_F_POINTS];	/* F(i / (HCC_F_POINTS - 1)) */
 };
 
-/* Where a job stands in deciding whether yielding pays; see docs/mltcp.md. */
+/* Whether a job's window is scaled, and why not; see docs/mltcp.md. */
 enum hcc_stance {
 	HCC_STANCE_LEARN = 0,	/* no trusted iteration yet: plain */
 	HCC_STANCE_SCALED = 1,	/* periodic: scaled by F */
 	HCC_STANCE_PLAIN = 2,	/* yielding did not pay: plain, retried later */
 };
 
-/* What a job's host receives while it sends; judged at the end of each iteration. */
+/* How much a job's host receives while the job sends; updated after each iteration. */
 enum hcc_direction {
 	HCC_DIRECTION_UNKNOWN = 0,	/* not metered, or no iteration is over: plain */
-	HCC_DIRECTION_ONE_WAY = 1,	/* little: the RTT tells the queue that the job fills */
-	HCC_DIRECTION_TWO_WAY = 2,	/* much: acknowledgements wait in others' queues: plain */
+	HCC_DIRECTION_ONE_WAY = 1,	/* little: the RTT shows the queue that the job fills */
+	HCC_DIRECTION_TWO_WAY = 2,	/* much: acknowledgements wait in other queues: plain */
 };
 
 /* Why a job's flows act as the plain algorithm; see docs/mltcp.md. */
 enum hcc_plain {
 	HCC_PLAIN_NOT = 0,	/* they do not, or nothing was acknowledged yet */
-	HCC_PLAIN_LEARNING = 1,	/* no two iterations were alike */
-	HCC_PLAIN_NO_PAUSE = 2,	/* it hardly pauses: yielding would only make it slow */
-	HCC_PLAIN_YIELDED = 3,	/* it held back for longer than jobs that fit together make it */
-	HCC_PLAIN_UNRESPONSIVE = 4, /* it held back beside a competitor that does not yield */
+	HCC_PLAIN_LEARNING = 1,	/* no two iterations were alike yet */
+	HCC_PLAIN_NO_PAUSE = 2,	/* it hardly pauses: yielding would only slow it down */
+	HCC_PLAIN_YIELDED = 3,	/* it yielded for longer than compatible jobs require */
+	HCC_PLAIN_UNRESPONSIVE = 4, /* it yielded to a competitor that does not yield */
 	HCC_PLAIN_TWO_WAY = 5,	/* it receives while it sends */
 	HCC_PLAIN_UNMETERED = 6, /* what it receives is not counted */
 	HCC_PLAIN_SMALL = 7,	/* iterations below HCC_MIN_ITERATION_BYTES */
@@ -87,14 +87,14 @@ struct hcc_job_state {
 	__u64 comm_ns;		/* communication time of the last iteration */
 	__u64 best_comm_ns;	/* shortest recent communication time */
 	__u64 period_ns;	/* start to start, last */
-	__u64 gap_ref_ns;	/* the usual longest gap: twice the silence threshold */
-	__u64 gap_seen_ns;	/* a much longer one, seen once */
-	__u64 yield_ns;		/* time held at the floor in this iteration */
+	__u64 usual_gap_ns;	/* usual longest silence: twice the silence threshold */
+	__u64 long_gap_ns;	/* a much longer silence, seen once */
+	__u64 yield_ns;		/* time at the floor rate in this iteration */
 	__u64 yield_since_ns;	/* 0: not yielding now */
-	__u64 deaf_ns;		/* time held back by a queue that nobody who yields would fill */
-	__u64 rate_mark_ns;	/* the window in which the rate is being measured */
+	__u64 unresponsive_ns;	/* time of yielding to a queue that only others can fill */
+	__u64 rate_mark_ns;	/* start of the present rate measurement */
 	__u64 rate_mark_bytes;	/* bytes_acked when it began */
-	__u64 received_bytes;	/* over links, with headers, by the byte meter; 0: it is off */
+	__u64 received_bytes;	/* over links, with headers, from the byte meter; 0: no meter */
 	__u64 received_mark;	/* received_bytes when the iteration began */
 	__u32 ns_per_mib;	/* at the highest rate seen lately; 0 unknown */
 	__u32 last_ns_per_mib;	/* in the window before */
@@ -103,16 +103,16 @@ struct hcc_job_state {
 	__u32 stance_until;	/* iteration count at which stance is revisited */
 	__u32 backoff;		/* length of the next plain period, iterations */
 	__u32 flows;		/* open flows */
-	__u32 q_loss_us;	/* queueing delay seen at loss, 0 unknown */
+	__u32 q_loss_us;	/* queueing delay at which packets were lost; 0: unknown */
 	__u32 busy;		/* flows with something unsent or unacknowledged */
 	__u32 epoch;		/* bumped when an iteration begins, also the very first */
 	__u32 unsettled;	/* leaky count of contended iterations */
 	__u32 direction;	/* enum hcc_direction */
-	__u32 escape;		/* enum hcc_plain: why the last iteration out of patience was so */
+	__u32 escape;		/* enum hcc_plain: why the job stopped yielding the last time */
 	__u32 plain;		/* enum hcc_plain, at the last acknowledgement */
 };
 
-/* Whose window it is. */
+/* Key of path_numbers: a job and the peer that it sends to. */
 struct hcc_path_key {
 	__u32 slot;
 	__u32 peer[4];		/* its address, as in the packet; IPv4 is mapped */
@@ -127,34 +127,34 @@ struct hcc_path_state {
 	__u32 window_q10;	/* packets, all awake flows together; may be below one */
 	__u32 q_sum_us;		/* queueing delay samples since the last step */
 	__u32 q_samples;
-	__u32 awake;		/* flows that may send at will; the others are parked */
+	__u32 awake;		/* flows that are not parked */
 	__u32 epoch;		/* job_state.epoch when last restarted */
 	__u32 flags;		/* private to the congestion control */
 	__u32 q_us;		/* queueing delay, mean of the last step */
 	__s32 persists;		/* steps in a row below (positive) or above the target */
-	__u32 base_us;		/* RTT without queueing: the least that any flow to the peer saw */
+	__u32 base_us;		/* RTT without queueing: the minimum over all flows to the peer */
 	__u32 q_peak_us;	/* longest queueing delay of the last few steps */
 	struct hcc_path_key key;
 	__u32 users;		/* sockets that hold it; 0: free */
 };
 
 enum hcc_flow_flags {
-	HCC_FLOW_MANAGED = 1,	/* we chose its congestion control */
-	HCC_FLOW_FOREIGN = 2,	/* its owner or an administrator did: hands off */
-	HCC_FLOW_PARTED = 4,	/* we did, and gave it back */
+	HCC_FLOW_MANAGED = 1,	/* the agent chose its congestion control */
+	HCC_FLOW_FOREIGN = 2,	/* its owner or an administrator did: leave it alone */
+	HCC_FLOW_RETURNED = 4,	/* the agent did, and has undone it */
 };
 
-/* Socket storage: who a socket belongs to. */
+/* Socket storage: the job that a socket belongs to. */
 struct hcc_flow {
 	__u32 slot;		/* job slot, 0 none */
 	__u16 flags;		/* enum hcc_flow_flags */
-	__u16 grouped;		/* its cgroup says so, and no port rule does */
+	__u16 grouped;		/* 1: assigned by its cgroup, not by a port rule */
 };
 
 /* config[0]: agent-wide, written by the agent only. */
 struct hcc_config {
-	__u64 beat_ns;		/* CLOCK_MONOTONIC of the agent's last sign of life */
-	__u64 stale_ns;		/* older than this: act as the plain form */
+	__u64 heartbeat_ns;	/* CLOCK_MONOTONIC of the agent's latest heartbeat */
+	__u64 stale_ns;		/* if it is older than this, act as the plain algorithm */
 };
 
 /* Ring buffer record: an iteration of a job has ended. */
@@ -165,7 +165,7 @@ struct hcc_event {
 	__u64 bytes;
 	__u64 comm_ns;		/* communication time */
 	__u64 period_ns;	/* start to start */
-	__u64 yield_ns;		/* time yielding */
+	__u64 yield_ns;		/* time at the floor rate */
 };
 
 /* One record per socket from the flow dump iterator. */
@@ -186,18 +186,18 @@ struct hcc_flow_record {
 	char ca_name[HCC_CA_NAME_LEN];
 };
 
-/* What the switching iterator is asked to do, and what came of it: switch_req[0]. */
+/* switch_req[0]: request to the iterator switch_tcp, and its results. */
 struct hcc_switch {
 	__u32 slot;		/* only sockets of this job; 0: of every job */
 	__u32 to_default;	/* 1: back to default_ca */
 	__u32 seen;		/* sockets of the job */
 	__u32 switched;
 	__u32 failed;
-	__u32 foreign;		/* left alone: somebody else chose their congestion control */
+	__u32 foreign;		/* left alone: others chose their congestion control */
 	char default_ca[HCC_CA_NAME_LEN];
 };
 
-/* Which congestion control a job's sockets get: job_ca[slot]; empty: the host's default. */
+/* job_ca[slot]: congestion control of a job's sockets; empty: the host's default. */
 struct hcc_ca_name {
 	char name[HCC_CA_NAME_LEN];
 };

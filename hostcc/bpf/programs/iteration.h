@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
- * When an iteration begins, what is learned at its end, and whether yielding pays.
+ * Iteration boundaries, what is learned at the end of each, and whether yielding pays.
  * Plain integer functions without kernel or BPF calls: they run in the BPF programs, and
  * the tests compile the same file into a shared library.
  */
@@ -16,23 +16,23 @@ enum hcc_iteration {
 	HCC_MIN_SILENCE_US = 2000,
 	HCC_SILENCE_RTTS = 4,
 	HCC_TRUST_MAX = 8,
-	HCC_LOST_END = 4,		/* iterations' worth of bytes without an end */
-	HCC_PROVING = 3,		/* two of the first iterations alike, in a row, are believed */
-	HCC_SETTLING = 5,		/* iterations in which everybody still sorts out */
-	HCC_LEAST_PAUSE = 8,		/* a pause is at least this part of the communication */
+	HCC_MISSED_END_ITERATIONS = 4,	/* this many iterations' bytes without an end: one was missed */
+	HCC_EARLY_ITERATIONS = 3,	/* among these, two alike in a row suffice to trust them */
+	HCC_START_ITERATIONS = 5,	/* giving up in these is forgiven: jobs still find their order */
+	HCC_MIN_PAUSE_DIVISOR = 8,	/* a pause is at least 1/8 of the communication time */
 	HCC_BACKOFF_FIRST = 4,
 	HCC_BACKOFF_MAX = 64,
-	HCC_FAST_COMM_SHIFT = 6,	/* best_comm_ns and ns_per_mib grow by 1/64 an iteration */
+	HCC_FORGET_SHIFT = 6,		/* best_comm_ns and ns_per_mib grow by 1/64 an iteration */
 	HCC_RATE_WINDOW_NS = 4000000,
-	HCC_SLOWEST_NS_PER_MIB = 1 << 29, /* about 16 Mbit/s; without new windows it stops there */
+	HCC_MAX_NS_PER_MIB = 1 << 29,	/* ns_per_mib grows no further; about 16 Mbit/s */
 	HCC_UNSETTLED_MAX = 24,
-	/* Received, as a part of what was sent, from which a job is two-way, and below which it
-	   no longer is, Q10.  Acknowledgements alone are 0.02 to 0.06. */
+	/* Received over sent bytes, Q10: a job becomes two-way from the first value on, and
+	   one-way below the second.  Acknowledgements alone are 0.02 to 0.06. */
 	HCC_TWO_WAY_Q10 = 307,
 	HCC_ONE_WAY_Q10 = 154,
 };
 
-/* From `then_ns` to `now_ns`; 0 when another CPU's clock reading is a little ahead. */
+/* Time from `then_ns` to `now_ns`; 0 if another CPU's reading `then_ns` is a little ahead. */
 HCC_INLINE __u64 hcc_elapsed_ns(__u64 now_ns, __u64 then_ns)
 {
 	__s64 elapsed = now_ns - then_ns;
@@ -48,8 +48,8 @@ HCC_INLINE __u64 hcc_min_silence_ns(__u32 srtt_us)
 }
 
 /*
- * Silence that ends an iteration.  Learned: half of the usual longest gap, so
- * that the pauses between the bursts of one iteration do not count.
+ * Silence that ends an iteration.  If learned: half of the usual longest gap, so that
+ * pauses between the bursts of one iteration do not count.
  */
 HCC_INLINE __u64 hcc_silence_ns(const struct hcc_job_state *s,
 				const struct hcc_job_conf *c, __u32 srtt_us)
@@ -58,51 +58,54 @@ HCC_INLINE __u64 hcc_silence_ns(const struct hcc_job_state *s,
 
 	if (c->silence_us)
 		return c->silence_us * 1000ULL;
-	return s->gap_ref_ns / 2 > floor_ns ? s->gap_ref_ns / 2 : floor_ns;
+	return s->usual_gap_ns / 2 > floor_ns ? s->usual_gap_ns / 2 : floor_ns;
 }
 
 /*
- * A gap of silence was seen: move the reference, the usual longest gap.
+ * Update the usual longest gap after a gap of silence.
  *
- * A much longer gap counts when it has been seen twice: once is a checkpoint.  Gaps
- * that end iterations let the reference shrink by a tenth, pauses between bursts by
- * little; when far more than an iteration's bytes went by without an end, it halves.
+ * A much longer gap counts once it has been seen twice: a single one may be a checkpoint.
+ * Shorter gaps that end iterations reduce it by a tenth, pauses between bursts by 1/64.
+ * It is halved when far more than an iteration's bytes were sent without an end.
  */
 HCC_INLINE void hcc_learn_gap(struct hcc_job_state *s, __u64 gap_ns)
 {
-	__u64 ref = s->gap_ref_ns;
+	__u64 ref = s->usual_gap_ns;
 
-	if (s->trust && s->iteration_bytes > HCC_LOST_END * s->total_bytes)
+	if (s->trust && s->iteration_bytes > HCC_MISSED_END_ITERATIONS * s->total_bytes)
 		ref /= 2;
 	if (ref && gap_ns > 2 * ref) {
-		if (s->gap_seen_ns && gap_ns >= s->gap_seen_ns / 2) {
+		if (s->long_gap_ns && gap_ns >= s->long_gap_ns / 2) {
 			ref = gap_ns;
-			s->gap_seen_ns = 0;
-			/* what we took for an iteration was a part */
+			s->long_gap_ns = 0;
+			/* what was taken for an iteration was only a part of one */
 			s->total_bytes = 0;
 			s->trust = 0;
 		} else {
-			s->gap_seen_ns = gap_ns;
+			s->long_gap_ns = gap_ns;
 		}
 	} else {
 		ref -= gap_ns < ref / 2 ? ref / 64 : ref / 10;
 		if (gap_ns > ref)
 			ref = gap_ns;
-		s->gap_seen_ns -= s->gap_seen_ns / 16;
+		s->long_gap_ns -= s->long_gap_ns / 16;
 	}
-	s->gap_ref_ns = ref;
-}
-
-/* Compute time as far as known: the usual gap between iterations. */
-HCC_INLINE __u64 hcc_patience_ns(const struct hcc_job_state *s)
-{
-	return 2 * (s->gap_ref_ns > s->best_comm_ns ? s->gap_ref_ns : s->best_comm_ns);
+	s->usual_gap_ns = ref;
 }
 
 /*
- * The highest rate at which this job was served lately, from windows of a few
- * milliseconds.  After a stall acknowledgements come in a lump: the slower of two
- * windows in a row counts.  Called on all CPUs at once: one of them closes a window.
+ * Time for which a job yields in an iteration before it gives up: twice its usual gap or its
+ * communication time, whichever is longer.
+ */
+HCC_INLINE __u64 hcc_patience_ns(const struct hcc_job_state *s)
+{
+	return 2 * (s->usual_gap_ns > s->best_comm_ns ? s->usual_gap_ns : s->best_comm_ns);
+}
+
+/*
+ * Measure the highest recent rate of this job, in windows of a few milliseconds.  After a
+ * stall acknowledgements arrive in bulk, so the slower of two consecutive windows counts.
+ * Called on all CPUs at once; one of them closes a window.
  */
 HCC_INLINE void hcc_learn_rate(struct hcc_job_state *s, __u64 now_ns)
 {
@@ -127,8 +130,8 @@ HCC_INLINE void hcc_learn_rate(struct hcc_job_state *s, __u64 now_ns)
 }
 
 /*
- * Time that an iteration's bytes need without competition.  A communication phase can
- * have been contended every time: a job that came off badly must not pass for a long one.
+ * Time that an iteration's bytes need without competition.  Every communication phase may
+ * have been contended, so the rate counts too: a job that is slowed down is not a long job.
  */
 HCC_INLINE __u64 hcc_work_ns(const struct hcc_job_state *s)
 {
@@ -141,17 +144,17 @@ HCC_INLINE __u64 hcc_work_ns(const struct hcc_job_state *s)
 }
 
 /*
- * A job that sends nearly all the time leaves no gap for others to move into, and finds
- * none: yielding would only make it slow.
+ * Whether a job sends nearly all the time.  It leaves no gap for others and finds none, so
+ * yielding would only slow it down.
  */
 HCC_INLINE int hcc_hardly_pauses(const struct hcc_job_state *s)
 {
-	return s->gap_ref_ns && s->gap_ref_ns < s->best_comm_ns / HCC_LEAST_PAUSE;
+	return s->usual_gap_ns && s->usual_gap_ns < s->best_comm_ns / HCC_MIN_PAUSE_DIVISOR;
 }
 
 /*
- * More was sent than an iteration has: the end was missed, or the job is not what it was.
- * This is not the end of an iteration, and must not be urgent for ever.
+ * Whether more was sent than an iteration has: its end was missed, or the job has changed.
+ * bytes_ratio would stay at one, and the job urgent for ever.
  */
 HCC_INLINE int hcc_overrun(const struct hcc_job_state *s)
 {
@@ -159,8 +162,9 @@ HCC_INLINE int hcc_overrun(const struct hcc_job_state *s)
 }
 
 /*
- * Which way did this iteration's bytes go?  Counted are packets that arrived over links, so
- * that the sockets which only receive count, too; who sends receives acknowledgements at least.
+ * Direction of this iteration's traffic.  All packets that arrived over links count, also
+ * those of sockets that only receive.  A sender receives acknowledgements at least, so 0
+ * means that nothing was counted.
  */
 HCC_INLINE __u32 hcc_direction(const struct hcc_job_state *s)
 {
@@ -173,7 +177,7 @@ HCC_INLINE __u32 hcc_direction(const struct hcc_job_state *s)
 								 : HCC_DIRECTION_ONE_WAY;
 }
 
-/* Why growth is plain for every variant; HCC_PLAIN_NOT: it is not. */
+/* Why every variant grows its window as the plain algorithm does; HCC_PLAIN_NOT: it does not. */
 HCC_INLINE __u32 hcc_plain_growth(const struct hcc_job_state *s)
 {
 	if (s->stance == HCC_STANCE_LEARN)
@@ -181,7 +185,7 @@ HCC_INLINE __u32 hcc_plain_growth(const struct hcc_job_state *s)
 	return hcc_overrun(s) ? HCC_PLAIN_OVERRUN : HCC_PLAIN_NOT;
 }
 
-/* Why the window follows loss instead of delay, as far as that is the job's doing. */
+/* Why the window follows loss instead of delay, as far as the job's state decides it. */
 HCC_INLINE __u32 hcc_plain_window(const struct hcc_job_state *s)
 {
 	if (s->direction == HCC_DIRECTION_TWO_WAY)
@@ -197,7 +201,7 @@ HCC_INLINE __u32 hcc_plain_window(const struct hcc_job_state *s)
 	return hcc_plain_growth(s);
 }
 
-/* An iteration is over: learn its size, and decide how the next one is sent. */
+/* End an iteration: learn its size, and decide how the next one is sent. */
 HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 				  const struct hcc_job_conf *c, __u64 now_ns)
 {
@@ -231,21 +235,21 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 	if (!same || !s->best_comm_ns || comm_ns < s->best_comm_ns)
 		s->best_comm_ns = comm_ns;
 	else
-		s->best_comm_ns += s->best_comm_ns >> HCC_FAST_COMM_SHIFT;
-	if (s->ns_per_mib < HCC_SLOWEST_NS_PER_MIB)
-		s->ns_per_mib += s->ns_per_mib >> HCC_FAST_COMM_SHIFT;
+		s->best_comm_ns += s->best_comm_ns >> HCC_FORGET_SHIFT;
+	if (s->ns_per_mib < HCC_MAX_NS_PER_MIB)
+		s->ns_per_mib += s->ns_per_mib >> HCC_FORGET_SHIFT;
 
 	if (hcc_hardly_pauses(s)) {
 		s->stance = HCC_STANCE_LEARN;
 	} else if (s->stance == HCC_STANCE_LEARN) {
-		/* Boundaries are sure when iterations are alike; a liar has to prove itself. */
-		if (s->trust >= 2 || (s->trust && s->iterations <= HCC_PROVING))
+		/* Equal iterations confirm the boundaries: two early ones, or three later on. */
+		if (s->trust >= 2 || (s->trust && s->iterations <= HCC_EARLY_ITERATIONS))
 			s->stance = HCC_STANCE_SCALED;
 	} else if (!s->trust) {
 		s->stance = HCC_STANCE_LEARN;
 	} else if (s->stance == HCC_STANCE_SCALED) {
 		if (escaped) {
-			if (s->iterations < HCC_SETTLING)
+			if (s->iterations < HCC_START_ITERATIONS)
 				s->backoff = 1;
 			else
 				s->backoff = s->backoff > 1 ? s->backoff * 2 : HCC_BACKOFF_FIRST;
@@ -261,10 +265,10 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 	}
 	if (s->stance != HCC_STANCE_PLAIN)
 		s->escape = HCC_PLAIN_NOT;
-	s->q_loss_us += s->q_loss_us / 32;	/* buffers may grow, too */
+	s->q_loss_us += s->q_loss_us / 32;	/* forget slowly: buffers may have grown */
 	s->yield_ns = 0;
 	s->yield_since_ns = 0;
-	s->deaf_ns = 0;
+	s->unresponsive_ns = 0;
 	s->iteration_bytes = 0;
 	s->iteration_start_ns = now_ns;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few kernel types that the programs touch, for CO-RE: fields are relocated
- * by name against the running kernel's BTF, so order and completeness do not
- * matter.  Written by hand instead of a generated vmlinux.h.
+ * The few kernel types that the programs use, for CO-RE: fields are relocated by name
+ * against the running kernel's BTF, so their order and completeness do not matter.
+ * Written by hand: a generated vmlinux.h has 100,000 lines.
  */
 #ifndef HOSTCC_KERN_H
 #define HOSTCC_KERN_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Maps that both objects use: made by mltcp.bpf.o, reused by tracker.bpf.o. */
+/* Maps that two objects share: created by mltcp.bpf.o, reused by tracker.bpf.o. */
 #ifndef HOSTCC_MAPS_BPF_H
 #define HOSTCC_MAPS_BPF_H
 
 #include "kern.h"
 #include "intf.h"
-#include "flows.bpf.h"
+#include "flow_owner.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -28,7 +28,7 @@ struct {
 	__type(value, struct hcc_config);
 } config SEC(".maps");
 
-/* Python reads these types from BTF, where clang puts only what is reachable. */
+/* Python reads these types from BTF; clang emits only types that are referenced. */
 const struct hcc_flow_record *export_flow_record __attribute__((unused));
 const enum hcc_mode *export_mode __attribute__((unused));
 const enum hcc_scope *export_scope __attribute__((unused));
@@ -43,8 +43,8 @@ static __always_inline bool agent_alive(u64 now_ns)
 	u32 zero = 0;
 	const struct hcc_config *c = bpf_map_lookup_elem(&config, &zero);
 
-	/* now_ns may be a little behind the beat */
-	return c && (s64)(now_ns - c->beat_ns) < (s64)c->stale_ns;
+	/* Signed: now_ns may be a little behind the heartbeat. */
+	return c && (s64)(now_ns - c->heartbeat_ns) < (s64)c->stale_ns;
 }
 
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * DSCP, and if wanted pace or window bound, of jobs' sockets.
+ * Sets DSCP, and if configured a pace or a window bound, on jobs' sockets.
  *
  *   mark_sockops            on a job's cgroup: TCP sockets as they connect or are accepted
  *   mark_rules              on the agent's cgroup root: the same for jobs found by port
  *   mark_connect4/6, mark_sendmsg4/6   on a job's cgroup: UDP sockets as they are used
  *   mark_tcp                iterator: TCP sockets that exist already
  *
- * A socket that its application marked itself is left alone unless the job says otherwise;
- * what was there before is remembered and comes back when the job is no longer marked.
+ * A socket that its application marked itself is left alone unless MARK_FORCE is set.  The
+ * previous values are stored, and restored when the job is no longer marked.
  */
 #include "kern.h"
 #include "mark.h"
-#include "flows.bpf.h"
+#include "flow_owner.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -76,7 +76,7 @@ static __always_inline struct mark_conf *conf_of(u32 slot)
 	return slot ? bpf_map_lookup_elem(&mark_confs, &slot) : 0;
 }
 
-/* One of bpf_setsockopt's contexts; IPv6 sockets carry their class apart. */
+/* `ctx` is any context of bpf_setsockopt; IPv6 sockets have an option of their own. */
 static __always_inline int set_tos(void *ctx, bool v6, u32 tos)
 {
 	int value = tos;
@@ -103,13 +103,13 @@ static __always_inline enum outcome mark(void *ctx, struct mark_sock *its, const
 	bool on = c && c->flags & MARK_ON, ours = its->flags & MARK_ON;
 	u32 now = get_tos(ctx, v6);
 
-	if (!ours && c && c->stray && now == c->stray) {	/* an earlier agent's */
+	if (!ours && c && c->stray && now == c->stray) {	/* set by a killed agent */
 		its->tos = now;
 		its->own_tos = 0;
 		its->flags |= MARK_ON;
 		ours = true;
 	}
-	if (ours && now != its->tos) {	/* its application has marked it since */
+	if (ours && now != its->tos) {	/* the application has set another one since */
 		its->flags &= ~MARK_ON;
 		ours = false;
 	}
@@ -133,7 +133,7 @@ static __always_inline enum outcome mark(void *ctx, struct mark_sock *its, const
 	return SET;
 }
 
-static __always_inline void on_tcp(struct bpf_sock_ops *ctx, u32 slot)
+static __always_inline void mark_tcp_socket(struct bpf_sock_ops *ctx, u32 slot)
 {
 	struct mark_conf *c = conf_of(slot);
 	struct bpf_sock *sk = ctx->sk;
@@ -148,7 +148,7 @@ static __always_inline void on_tcp(struct bpf_sock_ops *ctx, u32 slot)
 	mark(ctx, its, c, ctx->family == AF_INET6);
 }
 
-static __always_inline bool worth_it(u32 op)
+static __always_inline bool is_connection_event(u32 op)
 {
 	return op == BPF_SOCK_OPS_TCP_CONNECT_CB || op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ||
 	       op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB;
@@ -159,8 +159,8 @@ int mark_sockops(struct bpf_sock_ops *ctx)
 {
 	u32 *slot = bpf_get_local_storage(&mark_slot, 0);
 
-	if (slot && worth_it(ctx->op))
-		on_tcp(ctx, *slot);
+	if (slot && is_connection_event(ctx->op))
+		mark_tcp_socket(ctx, *slot);
 	return 1;
 }
 
@@ -183,16 +183,16 @@ int mark_rules(struct bpf_sock_ops *ctx)
 	struct bpf_sock *sk = ctx->sk;
 	struct hcc_flow *flow;
 
-	if (!worth_it(ctx->op) || !sk)
+	if (!is_connection_event(ctx->op) || !sk)
 		return 1;
-	/* A job's group comes before a rule, also where that job is not marked. */
+	/* A job's cgroup takes precedence over a rule, even if that job is not marked. */
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	if (!flow || !flow->grouped)
-		on_tcp(ctx, slot_of_ports(ctx->local_port, bpf_ntohl(ctx->remote_port)));
+		mark_tcp_socket(ctx, slot_of_ports(ctx->local_port, bpf_ntohl(ctx->remote_port)));
 	return 1;
 }
 
-static __always_inline int on_udp(struct bpf_sock_addr *ctx, bool v6)
+static __always_inline int mark_udp_socket(struct bpf_sock_addr *ctx, bool v6)
 {
 	u32 *slot = bpf_get_local_storage(&mark_slot, 0);
 	struct mark_conf *c;
@@ -213,28 +213,28 @@ static __always_inline int on_udp(struct bpf_sock_addr *ctx, bool v6)
 SEC("cgroup/connect4")
 int mark_connect4(struct bpf_sock_addr *ctx)
 {
-	return on_udp(ctx, false);
+	return mark_udp_socket(ctx, false);
 }
 
 SEC("cgroup/connect6")
 int mark_connect6(struct bpf_sock_addr *ctx)
 {
-	return on_udp(ctx, true);
+	return mark_udp_socket(ctx, true);
 }
 
 SEC("cgroup/sendmsg4")
 int mark_sendmsg4(struct bpf_sock_addr *ctx)
 {
-	return on_udp(ctx, false);
+	return mark_udp_socket(ctx, false);
 }
 
 SEC("cgroup/sendmsg6")
 int mark_sendmsg6(struct bpf_sock_addr *ctx)
 {
-	return on_udp(ctx, true);
+	return mark_udp_socket(ctx, true);
 }
 
-/* An int is all that bpf_setsockopt takes here: at most 4 GB/s, ~0 is "no limit". */
+/* bpf_setsockopt takes an int here: at most 4 GB/s; ~0 means "no limit". */
 static __always_inline void set_pace(struct tcp_sock *tp, u64 pace)
 {
 	u32 value = pace > ~0U ? ~0U : pace;
@@ -242,8 +242,8 @@ static __always_inline void set_pace(struct tcp_sock *tp, u64 pace)
 	bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value));
 }
 
-/* Hold a socket to its share, or give it back what it had. */
-static __always_inline void share(struct tcp_sock *tp, struct mark_sock *its,
+/* Set a socket's pace and window bound, or restore its previous ones. */
+static __always_inline void apply_rate_share(struct tcp_sock *tp, struct mark_sock *its,
 				  const struct mark_conf *c)
 {
 	struct sock *sk = (struct sock *)tp;
@@ -319,6 +319,6 @@ int mark_tcp(struct bpf_iter__tcp *ctx)
 	default:
 		break;
 	}
-	share(tp, its, c);
+	apply_rate_share(tp, its, c);
 	return 0;
 }

@@ -10,37 +10,37 @@ enum mark_limits {
 };
 
 enum mark_flags {
-	MARK_ON = 1,		/* sockets of the job get `tos` */
-	MARK_FORCE = 2,		/* also those that their application marked itself */
-	MARK_PACE = 4,		/* and this pace */
-	MARK_CLAMP = 8,		/* and this bound of the window */
+	MARK_ON = 1,		/* set `tos` on the job's sockets */
+	MARK_FORCE = 2,		/* also on those that their application marked itself */
+	MARK_PACE = 4,		/* set `pace` */
+	MARK_CLAMP = 8,		/* set `clamp` */
 };
 
 /* mark_confs[job slot]: written by the agent only. */
 struct mark_conf {
-	__u32 flags;		/* enum mark_flags; 0: as the sockets' owners want */
+	__u32 flags;		/* enum mark_flags; 0: leave the sockets as they are */
 	__u32 tos;		/* DSCP << 2 */
 	__u32 clamp;		/* packets */
-	__u32 stray;		/* DSCP << 2 that an agent which died has left on sockets, or 0 */
+	__u32 stray;		/* DSCP << 2 that a killed agent left on sockets, or 0 */
 	__u64 pace;		/* bytes per second of each socket */
 };
 
-/* Socket storage: what of a socket is ours. */
+/* Socket storage: what the agent has set on a socket, and the values before that. */
 struct mark_sock {
 	__u32 slot;
-	__u32 tos;		/* as we set it */
-	__u32 flags;		/* enum mark_flags that are in force */
-	__u32 own_tos;		/* as it was before */
+	__u32 tos;		/* as set by the agent */
+	__u32 flags;		/* enum mark_flags in force */
+	__u32 own_tos;		/* the value before, as are the next two */
 	__u64 own_pace;
 	__u32 own_clamp;
 	__u32 pad;
 };
 
-/* What walking over existing sockets came to: mark_walk[0]. */
+/* mark_walk[0]: counts of a walk over existing sockets. */
 struct mark_walk {
 	__u32 seen;
 	__u32 set;
-	__u32 foreign;		/* left alone: their application marked them */
+	__u32 foreign;		/* left alone, because their application marked them */
 	__u32 failed;
 };
 

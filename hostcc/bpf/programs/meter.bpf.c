@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bytes over time, per job and destination host.
+ * Counts bytes over time, by job and destination host.
  *
  *   job_egress, job_ingress    on a job's cgroup: every packet of its sockets
  *   rule_egress, rule_ingress  on the agent's cgroup root: sockets that a port rule names
@@ -17,7 +17,7 @@
  */
 #include "kern.h"
 #include "meter.h"
-#include "flows.bpf.h"
+#include "flow_owner.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -46,14 +46,14 @@ struct {
 	__type(value, u32);
 } meter_rows SEC(".maps");
 
-/* Rows that nobody has. */
+/* Free rows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1024);
 	__type(value, u32);
 } meter_free SEC(".maps");
 
-/* slot -> the row for destinations that got none. */
+/* slot -> the row of the job for destinations without a row of their own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, HCC_MAX_JOBS);
@@ -62,8 +62,8 @@ struct {
 } meter_other SEC(".maps");
 
 /*
- * cells[bin * lanes + row * shards + shard].  What is written at one time is in a few pages, so
- * that hundreds of rows do not cost a miss of the TLB each.
+ * cells[bin * lanes + row * shards + shard].  Cells of one bin are in few pages, so that
+ * hundreds of rows do not cost a TLB miss each.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -74,9 +74,8 @@ struct {
 } meter_cells SEC(".maps");
 
 /*
- * Which cells have something: bit (row * shards + shard) of bin b is in word
- * b * touched_words + bit / 64.  Few of a bin's cells are ever used, so the reader looks
- * at these only.
+ * Non-empty cells: bit (row * shards + shard) of bin b is in word b * touched_words + bit / 64.
+ * Few cells of a bin are ever used, and the reader visits only these.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -94,7 +93,7 @@ struct {
 	__type(value, struct hcc_meter_control);
 } meter_control SEC(".maps");
 
-/* For the root programs. */
+/* Socket storage of the root programs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -118,7 +117,7 @@ struct {
 	__type(value, u32);
 } meter_ports SEC(".maps");
 
-/* The congestion control's, where the agent shares it: it has to know what a job receives. */
+/* Shared with mltcp.bpf.o, if the agent does so: it needs to know what a job receives. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -128,7 +127,7 @@ struct {
 
 const enum hcc_meter_limits *export_meter_limits __attribute__((unused));
 
-/* What one packet is, but for its key. */
+/* A packet without its key. */
 struct packet {
 	u32 payload;
 	u32 headers;		/* all segments together */
@@ -141,7 +140,7 @@ struct ports {
 	u16 target;
 };
 
-/* Length of the transport header at `at`; 0 when it is none that we know. */
+/* Length of the transport header at `at`; 0: neither TCP nor UDP. */
 static __always_inline u32 transport(struct packet *p, const u8 *at, const u8 *end, u8 protocol,
 				     bool egress)
 {
@@ -191,7 +190,7 @@ static __always_inline bool parse(struct __sk_buff *skb, struct packet *p,
 		header = 40;
 		protocol = ip[6];
 		if (protocol == IPPROTO_HOPOPTS) {
-			/* Also what marks a packet beyond 64 KiB, which no wire sees. */
+			/* This option also marks GSO packets above 64 KiB, which never reach a wire. */
 			if (ip + 42 > end)
 				return false;
 			protocol = ip[40];
@@ -214,19 +213,19 @@ static __always_inline bool parse(struct __sk_buff *skb, struct packet *p,
 	return true;
 }
 
-/* A destination that has no row yet gets one, or its job's `other`. */
-static __noinline u32 admit(struct hcc_meter_key *key, struct hcc_meter_control *control)
+/* Assign a row to a new destination; its job's `other` row if none is free. */
+static __noinline u32 assign_row(struct hcc_meter_key *key, struct hcc_meter_control *control)
 {
 	u32 row, slot, *known;
 
 	if (!key || !control)
-		return HCC_METER_NOWHERE;
+		return HCC_METER_NO_ROW;
 	if (!bpf_map_pop_elem(&meter_free, &row)) {
 		if (!bpf_map_update_elem(&meter_rows, key, &row, BPF_NOEXIST)) {
 			__sync_fetch_and_add(&control->inserted, 1);
 			return row;
 		}
-		/* Another CPU was first, or the bucket is locked below us. */
+		/* Another CPU was first, or this CPU interrupted a holder of the bucket's lock. */
 		bpf_map_push_elem(&meter_free, &row, 0);
 		known = bpf_map_lookup_elem(&meter_rows, key);
 		if (known)
@@ -235,10 +234,10 @@ static __noinline u32 admit(struct hcc_meter_key *key, struct hcc_meter_control 
 	__sync_fetch_and_add(&control->refused, 1);
 	slot = key->slot;
 	known = bpf_map_lookup_elem(&meter_other, &slot);
-	return known ? *known : HCC_METER_NOWHERE;
+	return known ? *known : HCC_METER_NO_ROW;
 }
 
-/* Only what comes over a link: loopback has no queue in which acknowledgements would wait. */
+/* Count bytes received over links: loopback has no queue where acknowledgements would wait. */
 static __always_inline void received(const struct packet *p, const struct hcc_meter_key *key)
 {
 	u32 slot = key->slot;
@@ -261,7 +260,7 @@ static __always_inline void add(const struct packet *p, struct hcc_meter_key *ke
 	if (!control)
 		return;
 	known = bpf_map_lookup_elem(&meter_rows, key);
-	row = known ? *known : admit(key, control);
+	row = known ? *known : assign_row(key, control);
 	bin = bpf_ktime_get_ns() >> bin_shift;
 	place = bin & ((1 << ring_shift) - 1);
 	lane = (row << shard_shift) + (bpf_get_smp_processor_id() & ((1 << shard_shift) - 1));
@@ -269,7 +268,7 @@ static __always_inline void add(const struct packet *p, struct hcc_meter_key *ke
 	cell = bpf_map_lookup_elem(&meter_cells, &index);
 	index = place * touched_words + lane / 64;
 	touched = bpf_map_lookup_elem(&meter_touched, &index);
-	if (row == HCC_METER_NOWHERE || !cell || !touched ||
+	if (row == HCC_METER_NO_ROW || !cell || !touched ||
 	    bin - *(volatile u64 *)&control->first_bin >= 1ULL << ring_shift) {
 		__sync_fetch_and_add(egress ? &control->lost_tx_bytes : &control->lost_rx_bytes,
 				     p->payload);
@@ -278,7 +277,7 @@ static __always_inline void add(const struct packet *p, struct hcc_meter_key *ke
 	}
 	word = p->payload | (u64)(p->headers >> 2) << HCC_METER_HEADER_SHIFT;
 	__sync_fetch_and_add(egress ? &cell->tx : &cell->rx, word);
-	/* After the cell, so that a bit which the reader takes away stands for all of it. */
+	/* After the cell, so that a bit which the reader clears covers all of the cell. */
 	bit = 1ULL << (lane & 63);
 	if (!(*(volatile u64 *)touched & bit))
 		__sync_fetch_and_or(touched, bit);

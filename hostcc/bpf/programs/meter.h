@@ -13,11 +13,7 @@ enum hcc_meter_limits {
 	 * one atomic addition: payload bytes below, header words (of 4 bytes) above.
 	 */
 	HCC_METER_HEADER_SHIFT = 40,
-	/*
-	 * Rows that have no destination of their own: row 0 is never used, then each job
-	 * has one for what did not get a row.
-	 */
-	HCC_METER_NOWHERE = 0,
+	HCC_METER_NO_ROW = 0,	/* row 0 is never used */
 	HCC_METER_LOOPBACK = 1,	/* ifindex of lo, in every network namespace */
 };
 
@@ -37,20 +33,20 @@ struct hcc_meter_cell {
 
 /* meter_control[0], mapped into the reader's memory. */
 struct hcc_meter_control {
-	__u64 first_bin;	/* reader: cells before this bin are read and empty again */
-	__u64 generation;	/* reader: bumped when sockets have to be classified anew */
+	__u64 first_bin;	/* reader: cells before this bin have been read and cleared */
+	__u64 generation;	/* reader: raised when sockets must be classified again */
 	__u64 inserted;		/* BPF: rows taken so far */
 	__u64 refused;		/* BPF: packets that went to their job's `other` row */
-	__u64 lost_tx_bytes;	/* BPF: what found no free bin because the reader is late */
+	__u64 lost_tx_bytes;	/* BPF: not counted because the reader is a full ring behind */
 	__u64 lost_rx_bytes;
 	__u64 lost_packets;
 };
 
-/* Socket storage of the root programs: whose a socket is. */
+/* Socket storage of the root programs: the job of a socket. */
 struct hcc_meter_sock {
 	__u64 generation;
 	__u32 slot;
-	__u32 by_packet;	/* unconnected: rules look at each packet's ports */
+	__u32 by_packet;	/* unconnected: rules apply to each packet's ports */
 };
 
 #endif

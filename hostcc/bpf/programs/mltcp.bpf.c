@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * MLTCP congestion controls: the window of a training job's flow is scaled by
- * F(bytes_ratio), the part of this iteration's bytes that the job has sent.
+ * F(bytes_ratio); bytes_ratio is the share of this iteration's bytes already acknowledged.
  *
- *   hostcc  delay decides; below one packet it paces (this project's own)
+ *   hostcc       follows the queueing delay, and paces below one packet (host.bpf.h)
  *   reno, cubic  the plain algorithm with its additive increase scaled by F
- *   dctcp   RFC 8257, increase scaled by F (dctcp.bpf.h)
+ *   dctcp        RFC 8257 with its increase scaled by F (dctcp.bpf.h)
  *
- * Every program falls back to the plain algorithm when the agent is silent, the
- * socket has no job, or the job is not (yet) seen to be periodic.
+ * Every program acts as the plain algorithm when the agent's heartbeat is stale, the socket
+ * has no job, or the job is not (yet) known to be periodic.
  * Sources: Rajasekaran, MIT thesis 2025, chapter 5; MLTCP, arXiv 2402.09589.
  */
 #include "maps.bpf.h"
-#include "flow.bpf.h"
+#include "flow_state.bpf.h"
 #include "iteration.h"
 #include "urgency.h"
 #include "pace.h"
@@ -20,7 +20,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Their constants, for whoever reads the object. */
+/* Exports the constants of the headers to readers of the object's BTF. */
 const struct {
 	enum hcc_iteration iteration;
 	enum hcc_urgency urgency;
@@ -109,7 +109,7 @@ static void set_pacing(struct sock *sk, struct flow_priv *f, u32 bps)
 	}
 }
 
-/* Something was sent after silence: does an iteration begin? */
+/* Called when a flow sends after silence: begin an iteration if the job was silent. */
 static void flow_tx_start(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -122,18 +122,18 @@ static void flow_tx_start(struct sock *sk)
 		return;
 	f->flags |= FLOW_BUSY;
 	if (__sync_fetch_and_add(&s->busy, 1))
-		return;		/* paced, stalled or waiting: the job was not silent */
+		return;		/* another flow is paced, stalled or waiting: no silence */
 	last = s->last_active_ns;
 	gap = now - last;
 	if ((s64)gap <= 0)
 		return;
-	/* The first begins whenever it does: also right after the handshake. */
+	/* The first iteration needs no silence: it may begin right after the handshake. */
 	if (!s->iteration_start_ns || gap >= hcc_min_silence_ns(tp->srtt_us >> 3)) {
-		/* Several flows start at once: one of them closes the iteration. */
+		/* If several flows start at once, one of them ends the iteration. */
 		if (__sync_val_compare_and_swap(&s->last_active_ns, last, now) != last)
 			return;
 		if (!s->iteration_start_ns || s->iteration_bytes < HCC_MIN_ITERATION_BYTES) {
-			/* Nothing yet, or a handshake: too little to learn from. */
+			/* Nothing, or only an application's handshake: too little to learn from. */
 			s->iteration_start_ns = now;
 			s->iteration_bytes = 0;
 			s->epoch++;
@@ -154,7 +154,7 @@ static void flow_tx_start(struct sock *sk)
 	}
 }
 
-/* This flow takes part in the job's current iteration. */
+/* Record that this flow takes part in the job's current iteration. */
 static __always_inline void flow_enter(struct flow_priv *f, const struct hcc_job_state *s)
 {
 	f->epoch = s->epoch;
@@ -162,8 +162,8 @@ static __always_inline void flow_enter(struct flow_priv *f, const struct hcc_job
 	f->flow_bytes = 0;
 }
 
-/* Never below nothing: a slot that is given anew begins at 0, and its last job's flows may end later. */
-static __always_inline void one_less(u32 *count)
+/* Decrement, but not below 0: a reused slot begins at 0, and old flows may end later. */
+static __always_inline void decrement(u32 *count)
 {
 	if (!*(volatile u32 *)count)
 		return;
@@ -171,16 +171,16 @@ static __always_inline void one_less(u32 *count)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* All that the application gave us has been acknowledged. */
-static __always_inline void flow_rests(struct flow_priv *f, struct hcc_job_state *s)
+/* Record that all data of the application has been acknowledged. */
+static __always_inline void flow_idle(struct flow_priv *f, struct hcc_job_state *s)
 {
 	if (f->flags & FLOW_BUSY) {
 		f->flags &= ~FLOW_BUSY;
-		one_less(&s->busy);
+		decrement(&s->busy);
 	}
 }
 
-/* Count what was acknowledged. */
+/* Count the bytes that were acknowledged since the last call. */
 static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_state *s)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -193,12 +193,12 @@ static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_stat
 	f->flow_bytes += bytes;
 	__sync_fetch_and_add(&s->iteration_bytes, bytes);
 	__sync_fetch_and_add(&s->bytes_acked, bytes);
-	/* Two CPUs at once: whichever is last is right to within their few microseconds. */
+	/* A race between two CPUs costs a few microseconds of accuracy. */
 	if (hcc_elapsed_ns(now, s->last_active_ns))
 		s->last_active_ns = now;
 	hcc_learn_rate(s, now);
 	if (!tp->packets_out && tp->write_seq == tp->snd_nxt)
-		flow_rests(f, s);
+		flow_idle(f, s);
 }
 
 static __always_inline u32 flow_ratio_q10(const struct flow_priv *f, const struct hcc_job_state *s,
@@ -209,7 +209,7 @@ static __always_inline u32 flow_ratio_q10(const struct flow_priv *f, const struc
 	return hcc_ratio_q10(s->iteration_bytes, s->total_bytes);
 }
 
-/* F for this socket now; HCC_ONE whenever the plain form is wanted. */
+/* F for this socket now; HCC_ONE whenever it should act as the plain algorithm. */
 static __always_inline u32 flow_f_q10(struct sock *sk, struct flow_priv *f)
 {
 	const struct hcc_job_conf *c = job_conf(f->slot);
@@ -224,24 +224,24 @@ static __always_inline u32 flow_f_q10(struct sock *sk, struct flow_priv *f)
 	return hcc_f_q10(c, flow_ratio_q10(f, s, c));
 }
 
-/* For status: the flow that acknowledged last speaks for the job. */
-static __always_inline void note_plain(struct hcc_job_state *s, u32 why)
+/* For status only; the flow with the latest acknowledgement decides. */
+static __always_inline void set_plain_reason(struct hcc_job_state *s, u32 why)
 {
 	if (s->plain != why)
 		s->plain = why;
 }
 
-/* F of a variant whose window follows loss, and nothing else. */
+/* F of a variant whose window always follows loss. */
 static __always_inline u32 loss_f_q10(struct sock *sk, struct flow_priv *f)
 {
 	struct hcc_job_state *s = job_state(f->slot);
 
 	if (s)
-		note_plain(s, hcc_plain_growth(s));
+		set_plain_reason(s, hcc_plain_growth(s));
 	return flow_f_q10(sk, f);
 }
 
-/* acked packets scaled by F, the fraction carried over to the next call. */
+/* `acked` packets scaled by F; the fraction is carried over to the next call. */
 static __always_inline u32 scale_acked(struct flow_priv *f, u32 acked, u32 f_q10)
 {
 	u64 q = (u64)acked * f_q10;
@@ -260,8 +260,8 @@ static void flow_release(struct sock *sk)
 
 	if (!s)
 		return;
-	flow_rests(f, s);
-	one_less(&s->flows);
+	flow_idle(f, s);
+	decrement(&s->flows);
 }
 
 SEC("struct_ops/hcc_release")

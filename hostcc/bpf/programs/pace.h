@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
- * How much a flow sends at a time: what an iteration begins with, and the pauses of parked flows.
+ * The window at the start of an iteration, and the pauses of parked flows.
  * Plain integer functions without kernel or BPF calls: they run in the BPF programs, and
  * the tests compile the same file into a shared library.
  */
@@ -11,20 +11,20 @@
 
 enum hcc_pace {
 	HCC_MIN_ROUNDS = 24,		/* base RTTs in a communication phase that steering needs */
-	HCC_LONG_PATH_US = 1000,	/* base RTT from which slow starts hurt */
+	HCC_LONG_PATH_US = 1000,	/* base RTT from which starting slowly costs too much */
 	HCC_PARK_MIN_US = 3000,		/* a parked flow's first pause; doubles while the job yields */
 	HCC_PARK_MAX_US = 40000,
-	HCC_FEW_FLOWS = 16,		/* of a job; more of them pause longer */
-	HCC_FEW_PEERS = 8,		/* of a job; to more of them it yields further */
+	HCC_FEW_FLOWS = 16,		/* flows of a job up to which pauses are not lengthened */
+	HCC_FEW_PEERS = 8,		/* peers of a job up to which its bursts are not thinned out */
 };
 
-/* Are there round trips enough in a communication phase to steer by delay? */
+/* Whether a communication phase has too few round trips to follow the delay. */
 HCC_INLINE int hcc_path_too_long(const struct hcc_job_state *s, __u32 base_us)
 {
 	return (__u64)base_us * HCC_MIN_ROUNDS * 1000 > s->best_comm_ns;
 }
 
-/* Packets (Q10) that the highest rate seen lately delivers in so much time; 0 unknown. */
+/* Packets (Q10) that the highest recent rate delivers in `us`; 0: unknown. */
 HCC_INLINE __u64 hcc_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss)
 {
 	if (!s->ns_per_mib || !mss || us > 1u << 20)
@@ -33,8 +33,8 @@ HCC_INLINE __u64 hcc_fill_q10(const struct hcc_job_state *s, __u32 us, __u32 mss
 }
 
 /*
- * Packets (Q10) to begin an iteration with: a third of the bandwidth-delay
- * product where that matters, next to nothing where the RTT is short.
+ * Window (packets, Q10) at the start of an iteration: a third of the bandwidth-delay
+ * product on long paths, next to nothing where the RTT is short.
  */
 HCC_INLINE __u64 hcc_start_window_q10(const struct hcc_job_state *s, __u32 base_us, __u32 mss)
 {
@@ -47,8 +47,8 @@ HCC_INLINE __u64 hcc_start_window_q10(const struct hcc_job_state *s, __u32 base_
 }
 
 /*
- * How often a job that yields sends a burst to each of its peers, us.  To all peers
- * together it sends no more than to a few: else the bursts alone would fill the link.
+ * Time between bursts of a yielding job to each of its peers, us.  All peers together
+ * get no more than a few would: otherwise the bursts alone would fill the link.
  */
 HCC_INLINE __u32 hcc_floor_gap_us(__u32 gap_us, __u32 peers)
 {
@@ -60,8 +60,8 @@ HCC_INLINE __u32 hcc_floor_gap_us(__u32 gap_us, __u32 peers)
 }
 
 /*
- * The longest pause of a parked flow, us.  A job with little left may come back often:
- * the little is all that it can put in the way of others, and it is about to be served.
+ * The longest pause of a parked flow, us.  A job with little left may return often: it can
+ * delay others by no more than that little, and its turn is about to come.
  */
 HCC_INLINE __u32 hcc_pause_us(const struct hcc_job_state *s, __u32 ratio_q10)
 {
@@ -73,11 +73,11 @@ HCC_INLINE __u32 hcc_pause_us(const struct hcc_job_state *s, __u32 ratio_q10)
 }
 
 /*
- * A pause where a job has this many flows, us.  Parked flows come back one after the
- * other, and together must not fill the link: the more flows, the less each is given
- * at a time, and the more of them are parked.  Hence the square.
+ * The pause for a job with this many flows, us.  Parked flows return one after the other,
+ * and together must not fill the link.  With more flows each one's share is smaller and
+ * more of them are parked: hence the square.
  */
-HCC_INLINE __u32 hcc_pause_of_many_us(__u32 pause_us, __u32 flows)
+HCC_INLINE __u32 hcc_scaled_pause_us(__u32 pause_us, __u32 flows)
 {
 	__u64 many = flows < 1024 ? flows : 1024;
 	__u64 us = pause_us * many * many / (HCC_FEW_FLOWS * HCC_FEW_FLOWS);
@@ -88,10 +88,10 @@ HCC_INLINE __u32 hcc_pause_of_many_us(__u32 pause_us, __u32 flows)
 }
 
 /*
- * A pause while the job has the link, us: its parked flows together get a quarter of
- * the window, so that the link does not stand idle when the other flows run dry.
+ * The pause of parked flows while the job uses the link, us: together they get a quarter
+ * of the window, so that the link is not idle when the other flows have nothing to send.
  */
-HCC_INLINE __u32 hcc_turn_us(__u32 flows, __u32 rtt_us, __u32 window_q10)
+HCC_INLINE __u32 hcc_serving_pause_us(__u32 flows, __u32 rtt_us, __u32 window_q10)
 {
 	__u64 us = 4ULL * 2 * HCC_ONE * flows * rtt_us / (window_q10 + 1);
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the flows of a job to one peer share: a window and a base RTT, whose it is, and how
- * each gets its part.  When the window is too small for all, some are parked: a parked
- * flow sends two packets now and then, and joins again when there is room.
+ * Paths: the window and base RTT that a job's flows to one peer share, how a flow finds its
+ * path, and how it gets its share.  When the window is too small for all, some flows are
+ * parked: a parked flow sends two packets now and then, and joins again when there is room.
  */
 #ifndef HOSTCC_PATH_BPF_H
 #define HOSTCC_PATH_BPF_H
 
 enum { PATH_RAMP = 1, PATH_YIELDS = 2 };
 
-#define BURST_Q10 (2 * HCC_ONE)		/* fewer packets draw delayed ACKs */
+#define BURST_Q10 (2 * HCC_ONE)		/* a single packet would wait for a delayed ACK */
 #define BURST_SLACK 2			/* packets beyond slow start's two per packet acknowledged */
 
-const volatile u32 floor_gap_us = 3000;	/* a job that yields sends a burst this often */
-#define CROWD_SHIFT 2			/* so much more seldom in a crowd */
+const volatile u32 floor_gap_us = 3000;	/* time between bursts of a yielding job */
+#define CROWD_SHIFT 2			/* log2 of how much longer it is when many jobs yield */
 
-#define PATH_CLAIMED (1u << 31)		/* users: its next owner writes to it */
-#define PATH_DRAWS 32			/* numbers to try for a free one */
-#define PATH_TRIES 4			/* when others take or leave the same path at this moment */
+#define PATH_CLAIMED (1u << 31)		/* in `users`: its next owner is initialising it */
+#define PATH_DRAWS 32			/* random indices tried to find a free path */
+#define PATH_TRIES 4			/* retries when others acquire or release the same path */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -26,7 +26,7 @@ struct {
 	__type(value, struct hcc_path_state);
 } path_states SEC(".maps");
 
-/* Which of them is whose.  Asked when a flow begins and ends; the flow keeps the number. */
+/* Index into path_states by job and peer.  Looked up when a flow begins; the flow keeps it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -78,7 +78,7 @@ static __always_inline bool same_key(const struct hcc_path_key *a, const struct 
 	       a->peer[2] == b->peer[2] && a->peer[3] == b->peer[3];
 }
 
-/* A socket lets go of it.  The last one frees it, and until then the key stays. */
+/* Release a socket's hold on a path.  The last one frees it; until then its key is valid. */
 static __always_inline void path_release(struct hcc_path_state *p, u32 number)
 {
 	struct hcc_path_key key = p->key;
@@ -86,13 +86,13 @@ static __always_inline void path_release(struct hcc_path_state *p, u32 number)
 
 	if (__sync_fetch_and_sub(&p->users, 1) != 1)
 		return;
-	/* Where two made the path at once, the number is the other's. */
+	/* If two sockets created the path at once, the stored index may be the other's. */
 	known = bpf_map_lookup_elem(&path_numbers, &key);
 	if (known && *known == number)
 		bpf_map_delete_elem(&path_numbers, &key);
 }
 
-/* A further socket takes hold of it, unless it has become free or another's meanwhile. */
+/* Take hold of an existing path, unless it was freed or taken for another key meanwhile. */
 static __always_inline bool path_join(struct hcc_path_state *p, u32 number,
 				      const struct hcc_path_key *key)
 {
@@ -112,7 +112,7 @@ static __always_inline bool path_join(struct hcc_path_state *p, u32 number,
 	return false;
 }
 
-/* A free one, held by its first socket.  Returns its number; 0: hardly any is free. */
+/* Claim a free path for its first socket.  Returns its index; 0: hardly any is free. */
 static __always_inline u32 path_claim(const struct hcc_path_key *key)
 {
 	struct hcc_path_state *p;
@@ -132,8 +132,9 @@ static __always_inline u32 path_claim(const struct hcc_path_key *key)
 }
 
 /*
- * The path of a job's flow to its peer.  Nothing is locked: a path stays whose it is as
- * long as a socket holds it, and who comes late takes another.  0: none is left, be plain.
+ * Return the path of a job's flow to its peer; 0: none is left, so the flow stays plain.
+ * Lock-free: a path keeps its key as long as a socket holds it, and a loser of a race takes
+ * another path.
  */
 static __noinline u32 path_acquire(struct sock *sk, u32 slot)
 {
@@ -153,7 +154,7 @@ static __noinline u32 path_acquire(struct sock *sk, u32 slot)
 		number = path_claim(&key);
 		if (!number)
 			return 0;
-		/* What is known of a path that was just left may be replaced. */
+		/* The index of a path that was just released may be replaced. */
 		if (!bpf_map_update_elem(&path_numbers, &key, &number,
 					 known ? BPF_ANY : BPF_NOEXIST))
 			return number;
@@ -164,8 +165,8 @@ static __noinline u32 path_acquire(struct sock *sk, u32 slot)
 	return 0;
 }
 
-/* The job begins to send to one more peer in this iteration; two at once may count as one. */
-static __always_inline void path_begins(const struct flow_priv *f, u32 epoch)
+/* Count one more peer of the job in this iteration; a race may count two as one. */
+static __always_inline void count_peer(const struct flow_priv *f, u32 epoch)
 {
 	u32 slot = f->slot;
 	struct job_peers *peers = bpf_map_lookup_elem(&job_peers, &slot);
@@ -180,10 +181,11 @@ static __always_inline void path_begins(const struct flow_priv *f, u32 epoch)
 }
 
 /*
- * A job that yields sends a burst to each peer this often, us.  With many peers that is
- * seldom enough for a crowd, too: more seldom still, a job alone yields to its own queue.
+ * Time between bursts of a yielding job to each peer, us; longer in a crowd.  With many peers
+ * it is long enough for a crowd as well: if it were longer still, a job alone would yield to
+ * its own queue.
  */
-static __always_inline u32 path_floor_us(const struct flow_priv *f, bool crowd)
+static __always_inline u32 path_floor_gap_us(const struct flow_priv *f, bool crowd)
 {
 	u32 slot = f->slot, crowd_gap_us = floor_gap_us << CROWD_SHIFT, gap_us;
 	const struct job_peers *peers = bpf_map_lookup_elem(&job_peers, &slot);
@@ -193,8 +195,8 @@ static __always_inline u32 path_floor_us(const struct flow_priv *f, bool crowd)
 }
 
 /*
- * Base RTT of the path.  Shared: flows that measured their own, some of them while
- * others filled the queue, would disagree on what the queueing delay is.
+ * Base RTT of the path, us.  Shared, because flows that each measure their own, some while
+ * others fill the queue, would disagree on the queueing delay.
  */
 static __always_inline u32 path_base(struct sock *sk, struct hcc_path_state *p, u32 rtt_us)
 {
@@ -231,12 +233,12 @@ static __always_inline void pace_burst(struct sock *sk, struct flow_priv *f, u64
 	set_pacing(sk, f, bps > 0xfffffffe ? 0xfffffffe : bps);
 }
 
-/* This flow's part of the path's window. */
+/* Set this flow's share of the path's window: a congestion window, or a pace if it is parked. */
 static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
 				       struct hcc_path_state *p, u32 rtt_us, u32 acked,
 				       u32 pause_min_us, u32 pause_max_us)
 {
-	/* In recovery the kernel owns cwnd; who may send at will is still ours. */
+	/* In recovery the kernel owns cwnd; parking is still decided here. */
 	bool open = ca_state(sk) <= TCP_CA_Disorder;
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 w = p->window_q10, awake = p->awake;
@@ -251,12 +253,12 @@ static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
 			u32 cwnd = (share + HCC_ONE / 2) / HCC_ONE;
 			u32 limit = tp->packets_out + 2 * acked + BURST_SLACK;
 
-			/* Grown by what others left: no burst at line rate into the queue. */
+			/* Others left their shares: grow without a burst at line rate into the queue. */
 			tp->snd_cwnd = cwnd < limit ? cwnd : limit;
 		}
 		return;
 	}
-	/* The rate holds it back; a quota of one packet would draw delayed ACKs. */
+	/* The pace limits it; a window of one packet would wait for delayed ACKs. */
 	if (open)
 		tp->snd_cwnd = 4;
 	if (others) {
@@ -279,17 +281,18 @@ static __always_inline void take_share(struct sock *sk, struct flow_priv *f,
 	}
 	wake(f, p);
 	gap = (u64)BURST_Q10 * (rtt_us + 1) / (w + 1);
-	longest = path_floor_us(f, true);
+	longest = path_floor_gap_us(f, true);
 	pace_burst(sk, f, gap < longest ? gap : longest);
 }
 
 /*
- * A flow that does not scout begins.  Few flows: the scout has enough to send until one
- * packet's delayed ACK comes.  Many: a second packet draws the ACK, not from all at once.
+ * Start a flow parked, which is not the first of its path.  Few flows: the first one has
+ * enough to send until a single packet's delayed ACK arrives.  Many: each sends a second
+ * packet to get its ACK at once, at a random time.
  */
 static __always_inline void start_parked(struct sock *sk, struct flow_priv *f, u32 flows)
 {
-	u32 pause = hcc_pause_of_many_us(HCC_PARK_MIN_US, flows);
+	u32 pause = hcc_scaled_pause_us(HCC_PARK_MIN_US, flows);
 
 	f->park_us = 2 * pause;
 	tcp_sk(sk)->snd_cwnd = 1;

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Paths of TCP flows, chosen by the source port that switches see.
+ * Chooses the paths of TCP flows by the source port that switches see.
  *
- *   steer_egress   sender: a flow's source port on the wire, or its IPv6 flow label
- *   steer_ingress  receiver: back to the port that the socket knows
- *   steer_connect4, steer_connect6   new connections start with a port of the wanted path
+ *   steer_egress   sender: sets a flow's source port on the wire, or its IPv6 flow label
+ *   steer_ingress  receiver: restores the port that the socket knows
+ *   steer_connect4, steer_connect6   bind new connections to a port of the wanted path
  *
- * Whatever is in doubt leaves as the socket made it, which is always right: a sender whose
- * agent is silent rewrites nothing, a reset of a port on the wire ends its rewriting at once.
+ * In doubt a packet leaves as the socket made it, which is always correct.  A sender whose
+ * agent's heartbeat is stale rewrites nothing; a reset for a port on the wire ends its
+ * rewriting at once.
  *
- * Strangers can send any reset and any SYN.  A reset counts with the sequence number that the
- * receiver must use, which is what we acknowledged last (RFC 9293, 3.5.2).  A SYN counts once the
- * handshake is complete: its sender has then seen the number in our answer.
+ * Anybody can forge resets and SYNs.  A reset is accepted only with the sequence number that
+ * the receiver must use, which is the last acknowledged one (RFC 9293, 3.5.2).  A SYN is
+ * accepted once the handshake completes: its sender has then seen this host's SYN-ACK.
  */
 #include "steer_packet.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define TOUCH_NS 100000000ULL
+#define USE_RESOLUTION_NS 100000000ULL
 #define ICMP_UNREACHABLE 3
 #define ICMP6_UNREACHABLE 1
 #define ICMP6_TOO_BIG 2
@@ -72,12 +73,12 @@ static __always_inline const struct steer_conf *conf(void)
 	return bpf_map_lookup_elem(&steer_conf, &zero);
 }
 
-static __always_inline bool alive(u64 now_ns)
+static __always_inline bool agent_alive(u64 now_ns)
 {
 	const struct steer_conf *c = conf();
 
-	/* now_ns may be a little behind the beat */
-	return c && (s64)(now_ns - c->beat_ns) < (s64)c->stale_ns;
+	/* Signed: now_ns may be a little behind the heartbeat. */
+	return c && (s64)(now_ns - c->heartbeat_ns) < (s64)c->stale_ns;
 }
 
 static __always_inline void set_label(struct __sk_buff *skb, const struct packet *p, u32 label)
@@ -97,7 +98,7 @@ static __always_inline struct steer_strays *strays(void)
 	return bpf_map_lookup_elem(&steer_strays, &zero);
 }
 
-/* The entry that is rewritten to this port on the wire, and still whole. */
+/* The entry that is being rewritten to this port on the wire; NULL: none, or stopped. */
 static __always_inline struct steer_out *rewritten_to(const struct steer_key *wire)
 {
 	struct steer_out *guard = bpf_map_lookup_elem(&steer_out, wire), *entry;
@@ -112,8 +113,8 @@ static __always_inline struct steer_out *rewritten_to(const struct steer_key *wi
 	return entry;
 }
 
-/* A reset arrives for a port on the wire: the receiver no longer knows it, if it is its own. */
-static __always_inline void reset(const struct steer_key *wire, u32 seq)
+/* Handle a reset for a port on the wire: if genuine, the receiver no longer knows that port. */
+static __always_inline void handle_reset(const struct steer_key *wire, u32 seq)
 {
 	struct steer_out *entry = rewritten_to(wire);
 	struct steer_strays *s = strays();
@@ -125,7 +126,7 @@ static __always_inline void reset(const struct steer_key *wire, u32 seq)
 		__sync_fetch_and_add(&s->resets, 1);
 		return;
 	}
-	/* Races count a few more or less. */
+	/* Races make the count slightly inexact. */
 	second = bpf_ktime_get_coarse_ns() / 1000000000;
 	if (s->second != second) {
 		s->second = second;
@@ -137,7 +138,7 @@ static __always_inline void reset(const struct steer_key *wire, u32 seq)
 		entry->broken = STEER_RESET;
 }
 
-static __always_inline void turn_round(struct steer_key *key)
+static __always_inline void reverse_key(struct steer_key *key)
 {
 	struct steer_key was = *key;
 
@@ -147,13 +148,13 @@ static __always_inline void turn_round(struct steer_key *key)
 	key->dport = was.sport;
 }
 
-/* This host answers a SYN: who acknowledges that has seen it, and is no forger. */
-static __always_inline void note_answer(const struct packet *p)
+/* Record this host's SYN-ACK: whoever acknowledges it has seen it, and forged no address. */
+static __always_inline void record_synack(const struct packet *p)
 {
 	struct steer_key arriving = p->key;
 	struct steer_in *entry;
 
-	turn_round(&arriving);
+	reverse_key(&arriving);
 	entry = bpf_map_lookup_elem(&steer_in, &arriving);
 	if (!entry)
 		return;
@@ -171,9 +172,9 @@ int steer_egress(struct __sk_buff *skb)
 	if (!read_packet(skb, &p) || p.proto != IPPROTO_TCP || !read_tcp(skb, &p))
 		return -1;
 	if ((p.flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK))
-		note_answer(&p);
+		record_synack(&p);
 	entry = bpf_map_lookup_elem(&steer_out, &p.key);
-	/* Probes have no flag at all and keep the port that they ask about. */
+	/* Probes have no flags, and must keep the port that they probe. */
 	if (!entry || !(p.flags & (TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK)))
 		return -1;
 	if (p.flags & TCP_SYN) {
@@ -189,7 +190,7 @@ int steer_egress(struct __sk_buff *skb)
 	if (entry->kind == STEER_GUARD || entry->broken)
 		return -1;
 	now = bpf_ktime_get_coarse_ns();
-	if (!alive(now))
+	if (!agent_alive(now))
 		return -1;
 	if (!entry->packets++)
 		entry->first_ns = bpf_ktime_get_ns();
@@ -205,8 +206,9 @@ int steer_egress(struct __sk_buff *skb)
 }
 
 /*
- * "Too big" and "unreachable" quote what was on the wire; the socket is found by its own port.
- * "Time exceeded" stays as it is: only probes ask for that, and they know their port.
+ * Restore the own port in ICMP "too big" and "unreachable", which quote the packet on the wire:
+ * the kernel finds the socket by its own port.  "Time exceeded" is left alone: only probes
+ * cause it, and they keep their port.
  */
 static __always_inline void restore_quoted(struct __sk_buff *skb, const struct packet *p)
 {
@@ -252,8 +254,8 @@ int steer_ingress(struct __sk_buff *skb)
 	entry = bpf_map_lookup_elem(&steer_in, &p.key);
 	if (!entry) {
 		if (p.flags & TCP_RST) {
-			turn_round(&p.key);
-			reset(&p.key, p.seq);
+			reverse_key(&p.key);
+			handle_reset(&p.key, p.seq);
 		}
 		return -1;
 	}
@@ -263,7 +265,7 @@ int steer_ingress(struct __sk_buff *skb)
 		bpf_map_delete_elem(&steer_in, &p.key);
 		return -1;
 	}
-	/* Rewritten flows are past their SYN: perhaps somebody really has this port. */
+	/* Rewritten flows are past their SYN: this may be a genuine connection on that port. */
 	if (p.flags & TCP_SYN) {
 		s = strays();
 		if (s)
@@ -274,7 +276,7 @@ int steer_ingress(struct __sk_buff *skb)
 		bpf_map_delete_elem(&steer_in, &p.key);
 		return -1;
 	}
-	if ((s64)(now - entry->used_ns) > (s64)TOUCH_NS)
+	if ((s64)(now - entry->used_ns) > (s64)USE_RESOLUTION_NS)
 		entry->used_ns = now;
 	entry->packets++;
 	set_port(skb, p.l4, p.l4 + __builtin_offsetof(struct tcp, csum), p.key.sport, entry->port);
@@ -291,7 +293,7 @@ static __always_inline struct steer_ports *ports_for(struct steer_dest *dest)
 	return bpf_map_lookup_elem(&steer_binds, dest);
 }
 
-/* Bind to a port of the list; whatever fails, the kernel chooses one and the call goes on. */
+/* Bind to a port of the list; if that fails, the kernel chooses one and connect() goes on. */
 static __always_inline void choose_port(struct bpf_sock_addr *ctx, struct steer_dest *dest,
 					bool v6)
 {
@@ -299,7 +301,7 @@ static __always_inline void choose_port(struct bpf_sock_addr *ctx, struct steer_
 	u32 start, at;
 
 	if (ctx->type != 1 /* SOCK_STREAM */ || !ctx->sk || ctx->sk->src_port ||
-	    !alive(bpf_ktime_get_coarse_ns()))
+	    !agent_alive(bpf_ktime_get_coarse_ns()))
 		return;
 	ports = ports_for(dest);
 	if (!ports || !ports->count || ports->count > STEER_BIND_PORTS)
@@ -309,7 +311,7 @@ static __always_inline void choose_port(struct bpf_sock_addr *ctx, struct steer_
 		int err;
 
 		at = (start + i) % ports->count;
-		asm volatile("" : "+r"(at));	/* the verifier is to see what is compared used */
+		asm volatile("" : "+r"(at));	/* so that the verifier sees the bound of `at` */
 		if (at >= STEER_BIND_PORTS)
 			break;
 		if (v6) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where in a packet the ports are, behind VLAN tags, IPv4 options and IPv6 extensions. */
+/* Finds the ports in a packet, behind VLAN tags, IPv4 options and IPv6 extensions. */
 #ifndef HOSTCC_STEER_PACKET_H
 #define HOSTCC_STEER_PACKET_H
 
@@ -67,7 +67,7 @@ static __always_inline void map4(u8 *to, u32 addr)
 	((u32 *)to)[3] = addr;
 }
 
-/* False: nothing of ours (not TCP or ICMP, or not the first fragment). */
+/* False: no transport header (truncated, or not the first fragment). */
 static __always_inline bool read_ip4(struct __sk_buff *skb, struct packet *p)
 {
 	struct ip4 ip;
@@ -154,7 +154,7 @@ static __always_inline bool read_tcp(struct __sk_buff *skb, struct packet *p)
 	return true;
 }
 
-/* The kernel knows which checksums are still to be made and which are done. */
+/* The helper handles both complete checksums and those left to the device. */
 static __always_inline void set_port(struct __sk_buff *skb, u32 port_at, u32 csum_at, u16 from,
 				     u16 to)
 {

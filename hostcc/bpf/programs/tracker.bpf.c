@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which socket belongs to which job.
+ * Assigns sockets to jobs, and sets their congestion control.
  *
  *   job_sockops   on a job's cgroup: new sockets of the job
- *   rule_sockops  on the agent's cgroup root: new sockets that a port rule names
- *   switch_tcp    iterator: sockets that exist already, one network namespace a run
+ *   rule_sockops  on the agent's cgroup root: new sockets that match a port rule
+ *   switch_tcp    iterator: existing sockets, one network namespace per run
  *   dump_tcp      iterator: one record per socket of a job
  *
  * A socket whose owner chose its congestion control, or a pace, is left alone.
@@ -66,16 +66,16 @@ static __always_inline u32 rule_slot(u16 lport, u16 rport)
 }
 
 /*
- * A listener needs its job's congestion control for one thing only: to accept ECN of a SYN
- * that is itself marked, as DCTCP's is.  Whatever it runs is handed down to what it accepts,
- * also when the agent has died: so no other is put on listeners.
+ * Whether a congestion control must also be set on listeners.  Only DCTCP's: a listener needs
+ * it to accept ECN of a SYN that is itself marked.  Accepted sockets inherit it even after the
+ * agent has died, so no other congestion control is set on listeners.
  */
-static __always_inline bool for_listeners(const struct hcc_ca_name *ca)
+static __always_inline bool needed_on_listeners(const struct hcc_ca_name *ca)
 {
 	return ((const u64 *)ca->name)[1] == 0x70637463645fULL; /* "_dctcp" after the tag */
 }
 
-/* The socket belongs to the job: remember it and choose its congestion control. */
+/* Assign the socket to the job and set its congestion control. */
 static void adopt(struct bpf_sock_ops *ctx, u32 slot, bool grouped)
 {
 	struct bpf_sock *sk = ctx->sk;
@@ -105,11 +105,11 @@ static void adopt(struct bpf_sock_ops *ctx, u32 slot, bool grouped)
 	ca = bpf_map_lookup_elem(&job_ca, &slot);
 	if (!ca || !ca->name[0])
 		return;
-	if (ctx->op == BPF_SOCK_OPS_TCP_LISTEN_CB && !for_listeners(ca))
+	if (ctx->op == BPF_SOCK_OPS_TCP_LISTEN_CB && !needed_on_listeners(ca))
 		return;
 	flow->flags = HCC_FLOW_MANAGED;
 	if (bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, ca->name, sizeof(ca->name)))
-		flow->flags = HCC_FLOW_PARTED;
+		flow->flags = HCC_FLOW_RETURNED;
 }
 
 static __always_inline int on_sockops(struct bpf_sock_ops *ctx, u32 slot, bool grouped)
@@ -142,7 +142,7 @@ int rule_sockops(struct bpf_sock_ops *ctx)
 
 	if (!slot || !sk)
 		return 1;
-	/* The program of a job's group has run before this one, and has the first say. */
+	/* The program of a job's cgroup has run before this one, and takes precedence. */
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	return flow && flow->grouped ? 1 : on_sockops(ctx, slot, false);
 }
@@ -155,8 +155,8 @@ static __always_inline void read_ca_name(struct tcp_sock *tp, char *name)
 	bpf_core_read_str(name, HCC_CA_NAME_LEN, &ops->name);
 }
 
-/* Runs a congestion control that this agent registered. */
-static __always_inline bool runs_ours(struct tcp_sock *tp)
+/* Whether the socket runs a congestion control that this agent registered. */
+static __always_inline bool runs_own_ca(struct tcp_sock *tp)
 {
 	char name[HCC_CA_NAME_LEN] __attribute__((aligned(8))) = {};
 	u64 its;
@@ -167,11 +167,11 @@ static __always_inline bool runs_ours(struct tcp_sock *tp)
 }
 
 /*
- * Its owner or an administrator chose its congestion control.  Our own edits mark a
- * socket the same way and outlive an agent, so what runs a name of ours (a killed agent's
- * leftover) or the default (given back by an earlier agent) is nobody's choice.
+ * Whether its owner or an administrator chose its congestion control.  The agent's own changes
+ * set the same bit and outlive it.  So a name of the agent (left by a killed one) or the default
+ * (restored by an earlier one) is nobody's choice.
  */
-static __always_inline bool chosen(struct tcp_sock *tp, const char *default_ca)
+static __always_inline bool chosen_by_others(struct tcp_sock *tp, const char *default_ca)
 {
 	char name[HCC_CA_NAME_LEN] __attribute__((aligned(8))) = {};
 
@@ -184,7 +184,7 @@ static __always_inline bool chosen(struct tcp_sock *tp, const char *default_ca)
 	       ((u64 *)name)[1] != ((u64 *)default_ca)[1];
 }
 
-/* Job slot of a socket that exists already: remembered, by cgroup, or by rule. */
+/* Job slot of an existing socket: by cgroup, as stored before, or by port rule. */
 static __always_inline u32 find_slot(struct tcp_sock *tp, struct hcc_flow *flow)
 {
 	struct sock *sk = (struct sock *)tp;
@@ -201,10 +201,10 @@ static __always_inline u32 find_slot(struct tcp_sock *tp, struct hcc_flow *flow)
 }
 
 /*
- * The socket may be parked (path.bpf.h).  A congestion control cannot set options when it
- * is released, and the next one would keep to that pace.
+ * Remove the pace of a socket that may be parked (path.bpf.h).  A congestion control cannot
+ * set options when it is released, and its successor would keep the pace.
  */
-static __always_inline void unpace(struct tcp_sock *tp)
+static __always_inline void clear_pacing(struct tcp_sock *tp)
 {
 	u32 unlimited = ~0U;
 
@@ -232,15 +232,15 @@ int switch_tcp(struct bpf_iter__tcp *ctx)
 		return 0;
 	flow = bpf_sk_storage_get(&flows, tp, 0, 0);
 	slot = find_slot(tp, flow);
-	/* A killed agent of our name switched it; its job may be gone. */
-	leftover = (!flow || !flow->flags) && runs_ours(tp);
+	/* Switched by a killed agent of the same name; its job may be gone. */
+	leftover = (!flow || !flow->flags) && runs_own_ca(tp);
 	if (slot >= HCC_MAX_JOBS || (req->slot && req->slot != slot))
 		return 0;
 	if (!slot && !(leftover && req->to_default))
 		return 0;
 	req->seen++;
-	if (flow && flow->flags & HCC_FLOW_MANAGED && !runs_ours(tp)) {
-		/* Somebody changed it by hand: from now on it is theirs. */
+	if (flow && flow->flags & HCC_FLOW_MANAGED && !runs_own_ca(tp)) {
+		/* Changed by hand since: leave it alone from now on. */
 		flow->flags = HCC_FLOW_FOREIGN;
 	}
 	if (flow && flow->flags & HCC_FLOW_FOREIGN) {
@@ -249,10 +249,10 @@ int switch_tcp(struct bpf_iter__tcp *ctx)
 	}
 	if (req->to_default) {
 		if (flow && flow->flags & HCC_FLOW_MANAGED)
-			flow->flags = HCC_FLOW_PARTED;
+			flow->flags = HCC_FLOW_RETURNED;
 		else if (!leftover)
 			return 0;
-		unpace(tp);
+		clear_pacing(tp);
 		err = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, req->default_ca,
 				     sizeof(req->default_ca));
 		goto count;
@@ -264,7 +264,7 @@ int switch_tcp(struct bpf_iter__tcp *ctx)
 		flow = bpf_sk_storage_get(&flows, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (!flow)
 			return 0;
-		if (chosen(tp, req->default_ca) ||
+		if (chosen_by_others(tp, req->default_ca) ||
 		    (!leftover && ((struct sock *)tp)->sk_max_pacing_rate != ~0UL)) {
 			flow->slot = slot;
 			flow->flags = HCC_FLOW_FOREIGN;
@@ -273,12 +273,12 @@ int switch_tcp(struct bpf_iter__tcp *ctx)
 		}
 	}
 	if (flow->flags & HCC_FLOW_MANAGED || leftover)
-		unpace(tp);
+		clear_pacing(tp);
 	flow->slot = slot;
-	if (skc->skc_state == TCP_LISTEN && !for_listeners(ca)) {
+	if (skc->skc_state == TCP_LISTEN && !needed_on_listeners(ca)) {
 		if (!(flow->flags & HCC_FLOW_MANAGED) && !leftover)
 			return 0;
-		flow->flags = HCC_FLOW_PARTED;
+		flow->flags = HCC_FLOW_RETURNED;
 		err = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, req->default_ca,
 				     sizeof(req->default_ca));
 		goto count;
@@ -286,7 +286,7 @@ int switch_tcp(struct bpf_iter__tcp *ctx)
 	flow->flags = HCC_FLOW_MANAGED;
 	err = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, ca->name, sizeof(ca->name));
 	if (err)
-		flow->flags = HCC_FLOW_PARTED;
+		flow->flags = HCC_FLOW_RETURNED;
 count:
 	if (err)
 		req->failed++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
 /*
- * How far an iteration has come, how urgent its job is, and what queue it tolerates for that.
+ * Progress of an iteration, the job's urgency, and the queueing delay it tolerates for that.
  * Plain integer functions without kernel or BPF calls: they run in the BPF programs, and
  * the tests compile the same file into a shared library.
  */
@@ -11,16 +11,16 @@
 
 enum hcc_urgency {
 	HCC_URGENCY_PER_OCTAVE = 102,	/* Q10: 10 octaves, 1 ms to 1 s */
-	HCC_RATIO_MIX_Q10 = 320,	/* part of bytes_ratio in urgency: breaks ties fast */
-	HCC_RATIO_MIX_UNSETTLED_Q10 = 64, /* the same once that has not helped */
-	HCC_LOT_Q10 = 160,		/* what the lot is worth at most to a job that has sent nothing */
-	HCC_LOT_UNTIL_Q10 = 256,	/* bytes_ratio from which it is worth nothing */
-	HCC_TIE_DIVISOR = 32,		/* a tie-break without lots: a third of an octave at most */
-	HCC_UNSETTLED = 12,
-	HCC_DEAF_NS = 100000000,
+	HCC_RATIO_MIX_Q10 = 320,	/* share of bytes_ratio in urgency: separates equal jobs fast */
+	HCC_RATIO_MIX_UNSETTLED_Q10 = 64, /* the same for an unsettled job */
+	HCC_TIE_BREAK_Q10 = 160,	/* largest random tie-break, for a job that has sent nothing */
+	HCC_TIE_BREAK_UNTIL_Q10 = 256,	/* bytes_ratio at which it has faded to nothing */
+	HCC_TIE_DIVISOR = 32,		/* fixed tie-break: a third of an octave at most */
+	HCC_UNSETTLED = 12,		/* job_state.unsettled from which a job is unsettled */
+	HCC_UNRESPONSIVE_NS = 100000000, /* time of yielding that shows an unresponsive competitor */
 };
 
-/* bytes_ratio in Q10; an unknown total counts as an iteration just begun. */
+/* bytes_ratio in Q10; 0 while the total is unknown. */
 HCC_INLINE __u32 hcc_ratio_q10(__u64 bytes, __u64 total)
 {
 	if (!total)
@@ -37,7 +37,7 @@ HCC_INLINE __u32 hcc_f_q10(const struct hcc_job_conf *c, __u32 ratio_q10)
 	__u32 i = x / HCC_ONE, frac = x % HCC_ONE;
 	__u32 lo, hi;
 
-	/* Compare the index itself: what newer compilers compare instead, the verifier cannot follow. */
+	/* Hide the index from the optimiser: the verifier must see the comparison that bounds it. */
 	asm volatile("" : "+r"(i));
 	if (i >= HCC_F_POINTS - 1)
 		return c->f_q10[HCC_F_POINTS - 1];
@@ -60,30 +60,31 @@ HCC_INLINE __u32 hcc_log2_q10(__u32 x)
 }
 
 /*
- * A lot drawn for each iteration, the same on all flows and hosts of a job, Q10.  Jobs
- * that begin together would share the link to the end: the lot puts one of them first,
- * and fades as soon as progress tells them apart.
+ * Pseudo-random tie-break for each iteration, Q10; equal on all flows and hosts of a job.
+ * Jobs that begin together would share the link to the end.  The tie-break puts one of them
+ * first, and fades as soon as their progress differs.
  */
-HCC_INLINE __u32 hcc_lot_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c,
-			     __u32 ratio_q10)
+HCC_INLINE __u32 hcc_tie_break_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c,
+				   __u32 ratio_q10)
 {
-	/* Mixed twice: after one multiplication two jobs' lots keep their distance for ever. */
-	__u32 mixed = (c->tie_q10 + (__u32)s->iterations * 1024) * 2654435761u, lot;
+	/* Mixed twice: after one multiplication two jobs' numbers keep their distance for ever. */
+	__u32 mixed = (c->tie_q10 + (__u32)s->iterations * 1024) * 2654435761u, drawn;
 
 	mixed ^= mixed >> 15;
-	lot = (mixed * 2654435761u) >> 22;
+	drawn = (mixed * 2654435761u) >> 22;
 	if (s->unsettled >= HCC_UNSETTLED)
-		return c->tie_q10 / HCC_TIE_DIVISOR;	/* no order helps: the shortest first */
-	if (ratio_q10 >= HCC_LOT_UNTIL_Q10)
+		return c->tie_q10 / HCC_TIE_DIVISOR;	/* random orders did not help: keep one */
+	if (ratio_q10 >= HCC_TIE_BREAK_UNTIL_Q10)
 		return 0;
-	return lot * HCC_LOT_Q10 / HCC_ONE * (HCC_LOT_UNTIL_Q10 - ratio_q10) / HCC_LOT_UNTIL_Q10;
+	return drawn * HCC_TIE_BREAK_Q10 / HCC_ONE * (HCC_TIE_BREAK_UNTIL_Q10 - ratio_q10) /
+	       HCC_TIE_BREAK_UNTIL_Q10;
 }
 
 /*
- * How soon this job would be done if it had the link to itself, as an urgency
- * in Q10: 1024 is "about to finish", one octave of remaining time is 102.
- * Remaining time, not bytes_ratio, orders jobs of different lengths: shortest
- * remaining first cannot lock the shorter job into the period of the longer one.
+ * Urgency in Q10, from the time that this job would still need with the link to itself:
+ * 1024 means "about to finish", one octave of remaining time is 102.  Jobs of different
+ * lengths are ordered by remaining time, not by bytes_ratio: shortest remaining time first
+ * cannot lock the shorter job into the period of the longer one.
  */
 HCC_INLINE __u32 hcc_urgency_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c,
 				 __u32 ratio_q10)
@@ -97,7 +98,7 @@ HCC_INLINE __u32 hcc_urgency_q10(const struct hcc_job_state *s, const struct hcc
 		left_us = 1u << 24;
 	octaves_q10 = hcc_log2_q10((__u32)left_us + 1024) - 10 * HCC_ONE;
 	urgency = HCC_ONE - ((octaves_q10 * HCC_URGENCY_PER_OCTAVE) >> 10) + c->urgency_bias_q10 +
-		  (__s32)hcc_lot_q10(s, c, ratio_q10);
+		  (__s32)hcc_tie_break_q10(s, c, ratio_q10);
 	if (urgency < 0)
 		urgency = 0;
 	urgency = ((HCC_ONE - mix) * urgency + mix * (__s32)ratio_q10) >> 10;
@@ -105,8 +106,8 @@ HCC_INLINE __u32 hcc_urgency_q10(const struct hcc_job_state *s, const struct hcc
 }
 
 /*
- * Queueing delay that a job of this urgency tolerates, us.  Long paths are noisy:
- * the targets start above a sixth of the base RTT.
+ * Queueing delay that a job of this urgency tolerates, us.  On long paths the RTT is noisy,
+ * so targets are at least a sixth of the base RTT.
  */
 HCC_INLINE __u32 hcc_target_us(const struct hcc_job_conf *c, __u32 base_us, __u32 q_loss_us,
 			       __u32 urgency_q10)
@@ -129,20 +130,20 @@ HCC_INLINE __u32 hcc_target_us(const struct hcc_job_conf *c, __u32 base_us, __u3
 }
 
 /*
- * This job holds back, and the queue is deeper than any job that steers by delay would
- * let it become: whoever fills it does not yield.  Waited long enough?
+ * Whether this job has long yielded to a queue that exceeds even the highest target: then a
+ * competitor fills it that does not yield.
  */
-HCC_INLINE int hcc_neighbour_is_deaf(struct hcc_job_state *s, const struct hcc_job_conf *c,
-				     __u32 base_us, __u32 q_us, __u64 elapsed_ns)
+HCC_INLINE int hcc_competitor_unresponsive(struct hcc_job_state *s, const struct hcc_job_conf *c,
+					   __u32 base_us, __u32 q_us, __u64 elapsed_ns)
 {
 	__u32 most = hcc_target_us(c, base_us, s->q_loss_us, HCC_ONE);
 
 	if (q_us < most + most / 4) {
-		s->deaf_ns = 0;
+		s->unresponsive_ns = 0;
 		return 0;
 	}
-	s->deaf_ns += elapsed_ns;
-	return s->deaf_ns > HCC_DEAF_NS;
+	s->unresponsive_ns += elapsed_ns;
+	return s->unresponsive_ns > HCC_UNRESPONSIVE_NS;
 }
 
 #endif

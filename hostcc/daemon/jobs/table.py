@@ -32,8 +32,8 @@ from hostcc.errors import HostccError
 from hostcc.limits import is_job_name
 from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
-from hostcc.mltcp.favour import JobPreference
 from hostcc.mltcp.params import JobParams, Mode
+from hostcc.mltcp.preference import JobPreference
 from hostcc.model import Change
 from hostcc.quota import Owner
 from hostcc.system.cgroups import CgroupTree
@@ -65,7 +65,7 @@ class JobTable:
         self.mode = config.mltcp.mode
         self.weights: dict[str, float] = {}
         self.jobs: dict[str, Job] = {}
-        self.favour = JobPreference()
+        self.preference = JobPreference()
         self.tree = tree
         self._backend = backend
         self._journal = journal
@@ -220,7 +220,7 @@ class JobTable:
 
     def set_preferred_job(self, name: str, why: str) -> None:
         """Let one job go first, in mode mltcp; an empty name: none."""
-        self._favour(replace(self.favour, first=name), why)
+        self._set_preference(replace(self.preference, first=name), why)
 
     def set_plan_factors(
         self, factors: Mapping[str, float], why: str, alone: frozenset[str] = frozenset()
@@ -229,7 +229,7 @@ class JobTable:
 
         `alone`: jobs that share no link, by the plan.
         """
-        self._favour(replace(self.favour, planned=factors, alone=alone), why)
+        self._set_preference(replace(self.preference, planned=factors, alone=alone), why)
 
     def weight_of(self, job: Job) -> float:
         """Its weight as its owner or the configuration gives it, without factors."""
@@ -373,7 +373,7 @@ class JobTable:
 
     def _params(self, name: str, wishes: JobRequest) -> JobParams:
         static = self.weights.get(name)
-        return self.favour.applied(job_params(self.config, name, self.mode, static, wishes))
+        return self.preference.applied_to(job_params(self.config, name, self.mode, static, wishes))
 
     def _of_sockets(self, params: JobParams, why: str) -> Change:
         name = self._backend.ca_names[params.variant]
@@ -392,10 +392,10 @@ class JobTable:
             self._journal.undone([f"{changes.SOCKETS}:{job.name}"], why)
         return (old.runs if old else None) is not params.runs
 
-    def _favour(self, favour: JobPreference, why: str) -> None:
-        before, self.favour = self.favour, favour
+    def _set_preference(self, preference: JobPreference, why: str) -> None:
+        before, self.preference = self.preference, preference
         for job in self.jobs.values():
-            if not favour.same(before, job.name):
+            if not preference.same_for(before, job.name):
                 self._tell(job, why)
 
     def _switch(self, those: list[Job], to_default: bool) -> None:

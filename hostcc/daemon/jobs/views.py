@@ -86,7 +86,7 @@ def _status_of(
         congestion_control=None if off else names[params.variant],
         weight=table.weight_of(job),
         static_weight=params.static_weight if params.mode is Mode.STATIC else None,
-        profiling=table.favour.first == job.name,
+        profiling=table.preference.first == job.name,
         processes=sum(len(table.tree.pids(group)) for group in job.groups),
         # Our congestion control counts them, and runs nowhere in mode off.
         flows=None if off else int(state["flows"]),

@@ -359,10 +359,9 @@ class Traffic:
         if before and before != self.turns.job and before in self._tracks:
             self._note_alone(self._tracks[before])
         engine = self._host.engine
-        if engine is not None and engine.table.favour.first != first:
-            engine.table.set_preferred_job(
-                first, f"job {first} is profiled" if first else "it is profiled"
-            )
+        if engine is not None and engine.table.preference.first != first:
+            why = f"job {first} is profiled" if first else "it is profiled"
+            engine.table.set_preferred_job(first, why)
             if first:
                 log.info("job goes first while it is profiled", job=first)
 

@@ -19,8 +19,8 @@ from hostcc.daemon.jobs.claim import Claim
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.daemon.jobs.table import JOBS_PER_SWEEP, JOIN_GRACE_S, JobTable
 from hostcc.errors import HostccError
-from hostcc.mltcp.favour import PREFERENCE
 from hostcc.mltcp.params import Mode, Variant
+from hostcc.mltcp.preference import FIRST_JOB_FACTOR
 from hostcc.model import Change
 from hostcc.system.procfs import Stat
 from hostcc.system.slices import SLICE_S, at_once
@@ -580,7 +580,7 @@ def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: Wo
     table.register("b", JobRequest(), os.getpid())
     slot = table.jobs["a"].slot
     table.set_preferred_job("a", "it is profiled")
-    assert world.backend.jobs[slot].weight == 2.0 * PREFERENCE
+    assert world.backend.jobs[slot].weight == 2.0 * FIRST_JOB_FACTOR
     assert table.weight_of(table.jobs["a"]) == 2.0
     table.set_preferred_job("b", "its turn")
     assert world.backend.jobs[slot].weight == 2.0

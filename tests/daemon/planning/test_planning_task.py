@@ -94,21 +94,21 @@ def test_memory_goes_back_once_when_a_plan_has_been_there_for_a_while(world: Wor
 def test_who_meets_nobody_is_told(world: World) -> None:
     world.standing = standing(replace(made(), alone=frozenset("c")))
     world.tick()
-    assert world.table.favour.alone == {"c"}
+    assert world.table.preference.alone == {"c"}
     world.standing = None
     world.tick()
-    assert world.table.favour.alone == set()
+    assert world.table.preference.alone == set()
 
 
 def test_jobs_with_a_mark_of_their_own_meet_nobody_in_a_queue(world: World) -> None:
     world.tick()
-    assert world.table.favour.alone == set()
+    assert world.table.preference.alone == set()
     world.configure(marking=MarkingConfig(enabled=True))
     world.tick()
-    assert world.table.favour.alone == {"a"}  # b has the mark of c, which may be anywhere
+    assert world.table.preference.alone == {"a"}  # b has the mark of c, which may be anywhere
     world.configure(marking=MarkingConfig())
     world.tick()
-    assert world.table.favour.alone == set()
+    assert world.table.preference.alone == set()
 
 
 def test_jobs_that_come_later_get_theirs(world: World) -> None:

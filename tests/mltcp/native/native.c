@@ -151,7 +151,7 @@ void native_reset(void)
 	__builtin_memset(native_flows, 0, sizeof(native_flows));
 	__builtin_memset(native_peers, 0, sizeof(native_peers));
 	__builtin_memset(native_numbers, 0, sizeof(native_numbers));
-	native_config.beat_ns = 0;
+	native_config.heartbeat_ns = 0;
 	native_config.stale_ns = ~0ULL >> 1;
 	native_events = native_arrived = 0;
 }
@@ -399,9 +399,9 @@ __u32 native_target_us(const struct hcc_job_conf *c, __u32 base_us, __u32 q_loss
 void native_learn_rate(struct hcc_job_state *s, __u64 now_ns) { hcc_learn_rate(s, now_ns); }
 __u64 native_work_ns(const struct hcc_job_state *s) { return hcc_work_ns(s); }
 
-__u32 native_lot_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c, __u32 ratio)
+__u32 native_tie_break_q10(const struct hcc_job_state *s, const struct hcc_job_conf *c, __u32 ratio)
 {
-	return hcc_lot_q10(s, c, ratio);
+	return hcc_tie_break_q10(s, c, ratio);
 }
 
 __u32 native_pause_us(const struct hcc_job_state *s, __u32 ratio)
@@ -409,9 +409,9 @@ __u32 native_pause_us(const struct hcc_job_state *s, __u32 ratio)
 	return hcc_pause_us(s, ratio);
 }
 
-__u32 native_pause_of_many_us(__u32 pause_us, __u32 flows)
+__u32 native_scaled_pause_us(__u32 pause_us, __u32 flows)
 {
-	return hcc_pause_of_many_us(pause_us, flows);
+	return hcc_scaled_pause_us(pause_us, flows);
 }
 
 __u32 native_floor_gap_us(__u32 gap_us, __u32 peers)

@@ -1,4 +1,4 @@
-"""Names under which congestion controls are registered: global to the kernel, 15 bytes at most."""
+"""Names of registered congestion controls: global to the kernel, at most 15 bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ STRUCT_OPS: Mapping[Variant, str] = {
     Variant.CUBIC: "hcc_cubic",
     Variant.DCTCP: "hcc_dctcp",
 }
-"""Variable of each variant in mltcp.bpf.c."""
+"""The struct_ops variable of each variant in mltcp.bpf.c."""
 
 
 def kernel_names(tag: str, variants: Iterable[Variant]) -> dict[Variant, str]:
-    """Variant -> `hcc_<tag>_<variant>`; ValueError for a tag that is not four of a-z, 0-9."""
+    """Return variant -> `hcc_<tag>_<variant>`.
+
+    Raises ValueError for a tag that is not four characters of a-z and 0-9.
+    """
     if not TAG.match(tag):
         raise ValueError(f"tag {tag!r}: expected four characters of a-z and 0-9")
     return {v: f"hcc_{tag}_{STRUCT_OPS[v].removeprefix('hcc_')}" for v in variants}

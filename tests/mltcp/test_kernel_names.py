@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
-from hostcc.mltcp.names import STRUCT_OPS, kernel_names
+from hostcc.mltcp.kernel_names import STRUCT_OPS, kernel_names
 from hostcc.mltcp.params import Variant
 
 TAG = st.text(string.ascii_lowercase + string.digits, min_size=4, max_size=4)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Whose each socket is: made by mltcp.bpf.o, written by tracker.bpf.o, shared with who asks. */
-#ifndef HOSTCC_FLOWS_BPF_H
-#define HOSTCC_FLOWS_BPF_H
+/* The job of each socket: created by mltcp.bpf.o, written by tracker.bpf.o, read by others. */
+#ifndef HOSTCC_FLOW_OWNER_BPF_H
+#define HOSTCC_FLOW_OWNER_BPF_H
 
 #include "intf.h"
 
