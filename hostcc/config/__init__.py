@@ -1,1 +1,1 @@
-"""The configuration: its schema, and loading it from files."""
+"""The agent's configuration: its schema, and loading it from files."""

@@ -1,7 +1,7 @@
-"""Reads the configuration: one file and its drop-ins, checked as a whole or refused.
+"""Loads the configuration: one file and its drop-ins, accepted or refused as a whole.
 
-Drop-ins are `NAME.d/*.toml` beside `NAME.toml`, in the order of their names.  A later
-file wins key by key; `[[job]]` entries of one name are merged.
+Drop-ins are `NAME.d/*.toml` beside `NAME.toml`, in the order of their names. A later file wins key
+by key; `[[job]]` entries of one name are merged.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from hostcc.system.validate import convert, refusal
 MAX_FILE_BYTES = 1 << 20
 MAX_DROP_INS = 256
 MAX_SOCKET_BYTES = 107
-"""Of a socket's path (sockaddr_un)."""
+"""Longest path of a UNIX socket (sockaddr_un)."""
 
 Problem = tuple[str, str, object]
-"""Key path, what was expected, what was found."""
+"""(Key path, what was expected, what was found)."""
 
 
 @dataclass
 class _MergedFiles:
-    """The sum of the files read so far, and which file set each key last."""
+    """The files read so far, merged, with the file that set each key last."""
 
     data: dict[str, Any] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _MergedFiles:
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """A configuration whose keys are fine one by one."""
+    """A configuration whose keys are valid one by one, but not checked together yet."""
 
     config: Config
     path: Path
@@ -70,19 +70,19 @@ class LoadedConfig:
     """Key -> the file that set it last."""
 
     def file_of(self, key: str) -> str:
-        """Where a key was set, or would be."""
+        """Return the file that set a key, or the main file."""
         return self.origin.get(key, str(self.path))
 
     def refusal(self, key: str, expected: str, got: object) -> InputError:
-        """The error for a key, naming its file."""
+        """Return the error for a key, which names its file."""
         return refusal(self.file_of(key), key, expected, got)
 
 
 def load(path: Path, must_exist: bool = True) -> Config:
-    """The configuration in `path` and its drop-ins.
+    """Return the configuration in `path` and its drop-ins.
 
-    Raises InputError with one line naming file, key and expectation.  With `must_exist`
-    false, a missing file means the defaults (the packaged path may be absent).
+    Raises InputError with one line that names file, key and expectation. With `must_exist` false a
+    missing file means the defaults, since the packaged path may be absent.
     """
     loaded = read(path, must_exist)
     for problem in check(loaded.config):
@@ -91,11 +91,11 @@ def load(path: Path, must_exist: bool = True) -> Config:
 
 
 def read(path: Path, must_exist: bool = True) -> LoadedConfig:
-    """The same before its keys are looked at together (check)."""
+    """Read the configuration without checking keys together (see `check`). Raises InputError."""
     merged = _MergedFiles()
     for file in files(path, must_exist):
         where = str(file)
-        if file.is_fifo():  # the agent reads it again, and must not wait for a writer
+        if file.is_fifo():  # the agent reads it again on reload, and must not wait for a writer
             raise InputError(f"{where}: expected a file, got a pipe")
         ownership.check_path(file)
         data = toml_file.load(file, MAX_FILE_BYTES)
@@ -110,7 +110,7 @@ def read(path: Path, must_exist: bool = True) -> LoadedConfig:
 
 
 def files(path: Path, must_exist: bool) -> list[Path]:
-    """The main file, if it is there, and its drop-ins."""
+    """Return the main file, if it exists, and its drop-ins. Raises InputError."""
     found = []
     if must_exist or path.exists():
         found.append(path)
@@ -128,7 +128,7 @@ def files(path: Path, must_exist: bool) -> list[Path]:
 
 
 def check(config: Config) -> Iterator[Problem]:
-    """What is wrong with keys that are fine one by one."""
+    """Yield the problems of keys that are valid one by one but not together."""
     agent, mltcp = config.agent, config.mltcp
     if agent.heartbeat_stale_s < 2 * agent.heartbeat_s:
         yield (
@@ -170,7 +170,7 @@ def _check_targets(at: str, low: int, high: int, key: str) -> Iterator[Problem]:
 
 
 def _check_shape(at: str, shape: Shape) -> Iterator[Problem]:
-    """F must stay within the bounds of a weight; linear and exponential peak at the ends."""
+    """Check that F stays within the bounds of a weight; linear and exponential peak at the ends."""
     if shape.kind is ShapeKind.TABLE:
         if len(shape.table) < 2:
             yield f"{at}.table", 'at least 2 numbers, for shape = "table"', shape.table
@@ -185,7 +185,7 @@ def _check_shape(at: str, shape: Shape) -> Iterator[Problem]:
 
 
 def _check_places(config: Config) -> Iterator[Problem]:
-    """Each socket has a path of its own, and each TCP port one listener."""
+    """Check that each socket has a path of its own, and each TCP port one listener."""
     taken = {str(config.socket_path): "the control socket"}
     for key, path, what, used in (
         ("marks.socket", config.marks_path, "the marks socket", config.marks.enabled),
@@ -217,7 +217,7 @@ def _check_ports(jobs: tuple[JobConfig, ...]) -> Iterator[Problem]:
 
 
 def _check_levels(config: Config) -> Iterator[Problem]:
-    """Levels that are there, with a mark each; queues by marks that somebody sets."""
+    """Check that levels exist and have distinct marks, and that queues have marks to act on."""
     plan, marking, egress = config.plan, config.marking, config.egress
     left = set(range(plan.levels)) - set(plan.reserved)
     if not left or max(plan.reserved, default=0) >= plan.levels:
@@ -242,7 +242,7 @@ def _check_levels(config: Config) -> Iterator[Problem]:
 
 
 def _check_gossip(gossip: GossipConfig) -> Iterator[Problem]:
-    """Addresses that can be bound and dialled; without keys only loopback, unless it is meant."""
+    """Check that addresses can be bound and dialled; without keys loopback, unless insecure."""
     numbers = "ADDRESS:PORT or [IPV6]:PORT, in numbers"
     listen = _numeric(gossip.listen)
     if gossip.listen and listen is None:
@@ -260,7 +260,7 @@ def _check_gossip(gossip: GossipConfig) -> Iterator[Problem]:
 
 
 def _check_paths(paths: PathsConfig) -> Iterator[Problem]:
-    """Ports in order, a file where the source is one, addresses as the kernel writes them."""
+    """Check the order of ports, the file of a source that needs one, and the form of addresses."""
     if paths.first_port > paths.last_port:
         yield "paths.last_port", f"at least first_port ({paths.first_port})", paths.last_port
     by_socket = paths.source == "telemetry" and paths.socket

@@ -1,7 +1,7 @@
-"""The agent's configuration as a whole, and what follows from it for each job.
+"""The agent's configuration as a whole, and the parameters that follow from it for each job.
 
-Its sections are in hostcc.config.sections: the types are the documentation; docs/config.md is the
-same for operators.  Reading files is in configfile.py.  Nothing here has side effects.
+Its sections are in hostcc.config.sections. Their types are the reference, docs/config.md is the
+same for operators. Files are read by load.py. Nothing here has side effects.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def socket_path(self) -> Path:
-        """Where the control socket is."""
+        """Path of the control socket."""
         return Path(self.agent.socket or f"{self.agent.run_dir}/control.sock")
 
     @property
     def marks_path(self) -> str:
-        """Where marks arrive: a path, or @NAME for an abstract one."""
+        """Address of the socket for iteration marks: a path, or @NAME for an abstract one."""
         return self.marks.socket or f"{self.agent.run_dir}/marks.sock"
 
     def quota(self, total: int = MAX_JOBS - 1) -> Quota:
-        """Of job slots, or of another thing of which there are `total`."""
+        """Return the quota per user of job slots, or of another resource with `total` units."""
         agent = self.agent
         return Quota(total, agent.per_uid, min(agent.for_root, total))
 
     def job_named(self, name: str) -> JobConfig | None:
-        """The `[[job]]` of that name."""
+        """Return the `[[job]]` of that name; None: there is none."""
         return next((job for job in self.job if job.name == name), None)
 
 
 def expand_ports(ports: tuple[int | str, ...]) -> list[range]:
-    """Ports and "LOW-HIGH" ranges as ranges; a reversed or impossible one comes out empty."""
+    """Return ports and "LOW-HIGH" ranges as ranges; reversed or impossible ones are empty."""
     found = []
     for item in ports:
         low, high = (item, item) if isinstance(item, int) else map(int, item.split("-"))
@@ -76,7 +76,7 @@ def expand_ports(ports: tuple[int | str, ...]) -> list[range]:
 
 
 def port_rules(config: Config) -> dict[tuple[int, bool], str]:
-    """(port, is_remote) -> job, of every rule."""
+    """Return (port, is_remote) -> job for all port rules."""
     return {
         (port, remote): job.name
         for job in config.job
@@ -87,7 +87,7 @@ def port_rules(config: Config) -> dict[tuple[int, bool], str]:
 
 
 def shape_of(mltcp: MltcpConfig, job: JobConfig | None) -> Shape:
-    """F of a job: each of its keys that is absent comes from `[mltcp]`."""
+    """Return F of a job: keys that the job does not set come from `[mltcp]`."""
     own = job or JobConfig(name="x")
     return Shape(
         kind=own.shape if own.shape is not None else mltcp.shape,
@@ -104,11 +104,10 @@ def job_params(
     static_weight: float | None = None,
     wishes: JobRequest | None = None,
 ) -> JobParams:
-    """What the kernel is told about a job.
+    """Return the congestion-control parameters of a job.
 
-    The order of precedence is: what its owner asked at `hostcc run`, its `[[job]]`,
-    `[mltcp]`.  `static_weight` is what `unfair static` gave; without it the job's weight
-    serves.
+    Precedence: what its owner asked for at `hostcc run`, then its `[[job]]`, then `[mltcp]`.
+    `static_weight` is the one set by `unfair static`; without it the job's weight applies.
     """
     base, job = config.mltcp, config.job_named(name)
     own = job or JobConfig(name=name)
@@ -134,7 +133,7 @@ def job_params(
 
 
 def variants(config: Config) -> list[Variant]:
-    """The congestion controls that this configuration can need, in a fixed order."""
+    """Return the congestion controls that this configuration can need, in a fixed order."""
     wanted = {config.mltcp.variant, *(job.variant for job in config.job)}
     if Variant.DCTCP in wanted:
         wanted.add(Variant.RENO)  # what it becomes on connections without ECN

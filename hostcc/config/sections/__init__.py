@@ -1,1 +1,1 @@
-"""The sections of the configuration, by mechanism: every knob, its type, bounds, default, unit."""
+"""Sections of the configuration by mechanism: every key with type, bounds, default and unit."""

@@ -1,4 +1,4 @@
-"""This host's own egress queues."""
+"""Egress queues of this host."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Device = Annotated[
 
 
 class EgressConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[egress]`: queues by level on this host's devices, for its own jobs meet there first."""
+    """`[egress]`: queues by level on this host's devices, where its own jobs meet first."""
 
     queues: Literal["off", "htb", "prio", "ets"] = "off"
-    """htb: a level may use what those above leave; prio, ets: strictly one before the other."""
+    """htb: a level may use what higher ones leave; prio, ets: strict priority."""
     devices: Annotated[tuple[Device, ...], Meta(max_length=64)] = ()
-    """Of the agent's network namespace; each must have the kernel's default queue."""
+    """Devices of the agent's network namespace; each must have the kernel's default queue."""
     rate_mbit: Annotated[float, Meta(ge=0, le=10_000_000)] = 0.0
-    """Of a device, for htb; 0: what the device says."""
+    """Rate of a device for htb; 0: as the device reports it."""

@@ -1,4 +1,4 @@
-"""What agents tell each other."""
+"""Gossip between agents."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Seed = Annotated[
 
 
 class GossipConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[gossip]`: what agents tell each other.  Addresses are checked in configfile.py."""
+    """`[gossip]`: gossip between agents. Addresses are checked in load.py."""
 
     enabled: bool = False
-    """Whether this host takes part; if not, nothing listens."""
+    """Whether this host takes part; if not, it does not listen."""
     name: Annotated[
         str,
         Meta(pattern=f"^$|{MEMBER_NAME}", description=f"{MEMBER_NAME_WORDS}, or nothing"),
     ] = ""
-    """Among the members; empty: `instance` if it is set, else the host name."""
+    """Its member name; empty: `instance` if that is set, else the host name."""
     listen: Endpoint = ""
-    """Empty: port 7471 of all IPv4 addresses, without keys of loopback only."""
+    """Empty: port 7471 of all IPv4 addresses, or of loopback if there are no keys."""
     keys: Annotated[
         str, Meta(pattern=r"^(/[^\x00]{0,4000})?\Z", description="an absolute path or nothing")
     ] = "/etc/hostcc/keys"
-    """Directory of `hostcc keys`; empty, or no host.key in it: without keys."""
+    """Directory of `hostcc keys`; empty, or without a host.key: run without keys."""
     insecure: bool = False
-    """Without keys, listen where others can reach it: for networks trusted as a whole."""
+    """Without keys, listen on addresses that others can reach: for trusted networks."""
     seeds: Annotated[tuple[Seed, ...], Meta(max_length=64)] = ()
-    """NAME@HOST:PORT of members to begin with; the others are learned."""
+    """NAME@HOST:PORT of members to contact first; the others are learned."""
     advertise: Endpoint = ""
-    """Where the others reach this host; empty: worked out from `listen`."""
+    """Address at which others reach this host; empty: derived from `listen`."""

@@ -1,4 +1,4 @@
-"""One job: how to find it, and what its owner wishes."""
+"""One job: how its sockets are found, and what its owner asked for."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hostcc.mltcp.params import Scope, ShapeKind, Variant
 
 
 class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[[job]]`: one job's wishes, and how to find its sockets if `hostcc run` did not start it."""
+    """`[[job]]`: a job's settings, and how to find its sockets if `hostcc run` did not start it."""
 
     name: JobName
     weight: Weight = 1.0
-    """Multiplies F; in static mode it is F unless `unfair static` says otherwise."""
+    """Multiplies F; in static mode it is F, unless `unfair static` sets another one."""
     bytes_per_iteration: Bytes | None = None
     """Bytes that this host sends in one iteration; absent: learned."""
     flops: Flop | None = None
@@ -46,14 +46,14 @@ class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What a job's owner asked for at `hostcc run`; None: not asked."""
+    """What a job's owner asked for at `hostcc run`; None: nothing."""
 
     weight: float | None = None
     bytes_per_iteration: int | None = None
     flops: float | None = None
 
     def over(self, earlier: JobRequest) -> JobRequest:
-        """These, and what was asked earlier where these say nothing."""
+        """Return these requests, completed by earlier ones."""
         size, flops = self.bytes_per_iteration, self.flops
         return JobRequest(
             earlier.weight if self.weight is None else self.weight,
@@ -62,7 +62,7 @@ class JobRequest:
         )
 
     def shown(self) -> dict[str, float | int | None]:
-        """As the journal keeps them for the next agent."""
+        """Return them as the journal stores them for the next agent."""
         asked: dict[str, float | int | None] = {
             "weight": self.weight,
             "bytes_per_iteration": self.bytes_per_iteration,

@@ -1,4 +1,4 @@
-"""The congestion control of jobs."""
+"""Congestion control of jobs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hostcc.mltcp.params import Mode, Scope, ShapeKind, Variant
 
 
 class MltcpConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[mltcp]`: the congestion control of every job, unless the job says otherwise.
+    """`[mltcp]`: congestion control of every job, unless its `[[job]]` sets it.
 
-    F(r), r the share of the iteration's bytes that were sent: slope * r + intercept
+    F(r), with r the share of the iteration's bytes that were sent: slope * r + intercept
     (Rajasekaran, MIT thesis 2025, section 5: 1.75 and 0.25).
     """
 
@@ -22,9 +22,9 @@ class MltcpConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     slope: Slope = 1.75
     intercept: Factor = 0.25
     table: FTable = ()
-    """F at even steps of r from 0 to 1, for shape = "table"."""
+    """F at evenly spaced r from 0 to 1, for shape = "table"."""
     delay_target_min_us: Micros = 300
-    """Queueing delay above which a job at the start of its iteration steps back."""
+    """Queueing delay above which a job at the start of its iteration yields."""
     delay_target_max_us: Micros = 1400
     """The same for a job about to finish."""
     silence_us: Silence = 0

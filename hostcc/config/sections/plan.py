@@ -1,4 +1,4 @@
-"""What plans are made by, and how long they hold."""
+"""Options of plans, and how long a plan stays in force."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Level = Annotated[int, Meta(ge=0, le=15)]
 
 
 class PlanConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[plan]`: what is decided for jobs, from what the hosts tell each other.
+    """`[plan]`: options of the plans that hosts make of what they gossip.
 
-    Hosts agree only where everything but `enabled` and `max_age_s` is the same.
+    Hosts agree only if all keys but `enabled` and `max_age_s` are the same.
     """
 
     enabled: bool = True
-    """Whether this host follows plans, while it gossips."""
+    """Whether this host follows plans while it gossips."""
     levels: Annotated[int, Meta(ge=1, le=16)] = 8
     """Priority levels of the network, 0 the highest."""
     reserved: Annotated[tuple[Level, ...], Meta(max_length=15)] = (0, 1, 7)
-    """Levels that jobs do not get: the network's own traffic, and whatever is no job's."""
+    """Levels that jobs do not get: for the network's own traffic, and for traffic of no job."""
     paths: Literal["hostcc", "crux", "taccl", "annealing", "ecmp", "stay"] = "hostcc"
     """How paths are chosen."""
     order: Literal["hostcc", "crux", "intensity", "sincronia", "varys", "hash"] = "hostcc"
@@ -29,13 +29,13 @@ class PlanConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     compression: Literal["exact", "algorithm1", "balanced", "sincronia"] = "exact"
     """How the order is fitted to the levels."""
     fairness: Annotated[float, Meta(ge=0, le=10)] = 0.0
-    """Power of recent slow-downs in what a job counts; 0: throughput alone."""
+    """Exponent of the recent slow-down in a job's worth; 0: throughput alone counts."""
     most_loss: Annotated[float, Meta(ge=0.0, le=1.0)] = 1.0
-    """No job shall lose more of its speed than this part of it, as predicted; 1: no bound."""
+    """Predicted fraction of its speed that no job may lose; 1: no bound."""
     max_age_s: Annotated[float, Meta(ge=1, le=86400)] = 30.0
-    """How long a plan holds after the last moment at which it was the one to follow."""
+    """Seconds for which a plan is followed after the last agreement on it."""
 
     @property
     def loss_bound(self) -> float:
-        """`most_loss` as the scheduler has it."""
+        """`most_loss` as schedule.plan.Options has it: inf means no bound."""
         return math.inf if self.most_loss == 1.0 else self.most_loss

@@ -12,28 +12,28 @@ Dscp = Annotated[int, Meta(ge=0, le=63)]
 
 
 class RdmaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[rdma]`: what jobs of `hostcc run --rdma` are told, and the NICs' own congestion control.
+    """`[rdma]`: the plan for jobs of `hostcc run --rdma`, and the NICs' own congestion control.
 
-    Without the agent's heartbeat for agent.heartbeat_stale_s the jobs do as if nobody told them.
+    Without the agent's heartbeat for agent.heartbeat_stale_s the jobs act as if without a plan.
     """
 
     enabled: bool = True
-    """Whether there is a plan for them; if not, or without an RDMA device, none is published."""
+    """Whether a plan is published for them; never without an RDMA device."""
     plan: ShortPath = "/dev/shm/hostcc-rdma"
-    """Shared memory that the jobs read."""
+    """Shared memory from which the jobs read the plan."""
     counts: ShortPath = "/dev/shm/hostcc-qp"
-    """Shared memory that each of their processes makes, `.PID` follows."""
+    """Shared memory that each of their processes creates; `.PID` is appended."""
     dscp: Annotated[tuple[Dscp, ...], Meta(max_length=16)] = ()
-    """DSCP by level, the highest first; empty: the class stays as the job has it.  RoCE needs
-    the classes that the fabric keeps free of loss, and only its operator knows which."""
+    """DSCP by level, the highest first; empty: traffic classes stay as the job sets them. RoCE
+    needs the fabric's lossless classes, which only its operator knows."""
     steer: bool = True
     """Whether queue pairs are put on paths, and moved between them."""
     probe_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
-    """How often the paths to a destination are asked for, seconds."""
+    """Seconds between probes of the paths to a destination."""
     pace: bool = False
-    """Whether posts of jobs that share a NIC are held back to F times a fair share of it."""
+    """Whether jobs that share a NIC are paced to F times a fair share of it."""
     dcqcn: Literal["off", "static", "on"] = "static"
-    """Whether NICs' DCQCN parameters are set: static: by `hostcc unfair static` only; on: in mode
-    mltcp, too."""
+    """Whether NICs' DCQCN parameters are set. static: only by `hostcc unfair static`; on: also in
+    mode mltcp."""
     dcqcn_steps: Annotated[int, Meta(ge=2, le=16)] = 4
-    """Steps of bytes_ratio in mode mltcp; each costs a write to the NIC an iteration."""
+    """Steps of bytes_ratio in mode mltcp; each costs a write to the NIC per iteration."""

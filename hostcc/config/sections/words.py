@@ -1,4 +1,4 @@
-"""Types of values that several sections have."""
+"""Types of values that several sections share."""
 
 from __future__ import annotations
 
