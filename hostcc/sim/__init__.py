@@ -1,1 +1,1 @@
-"""The event-driven cluster simulator: the judge of what hostcc.schedule decides."""
+"""Simulators: an event-driven cluster, DCQCN senders, and small cases with known optima."""

@@ -1,9 +1,9 @@
-"""The event-driven fluid simulation of a cluster: jobs come, iterate and go.
+"""Event-driven fluid simulation of a cluster: jobs arrive, iterate and leave.
 
-Strict priority between levels, max-min per flow within one, computation that overlaps with
-communication, any number of links.  A controller is asked for levels and routes whenever jobs
-come or go: a constant one judges a plan, one that calls hostcc.schedule replays a trace.
-Scalar and plain: it is the reference for the batch simulation of hostcc.schedule.fluid.
+Strict priority between levels, max-min fair sharing per flow within one, computation that overlaps
+with communication, any number of links. A controller sets levels and routes whenever jobs arrive or
+leave: a constant one evaluates a plan, one that calls hostcc.schedule replays a trace. Scalar and
+simple: it is the reference for the batch simulation in hostcc.schedule.fluid.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-TIME_EPS = 1e-9
-"""Events so many seconds apart are one."""
-SAME = 1 + 1e-12
-"""Shares closer than this are one."""
+TIME_EPS_S = 1e-9
+"""Events closer than this many seconds are simultaneous."""
+SHARE_TOLERANCE = 1 + 1e-12
+"""Shares within this ratio count as equal."""
 
 
 @dataclass(frozen=True)
@@ -24,57 +24,57 @@ class SimFlow:
     """One flow of a job."""
 
     bytes: float
-    """Per iteration."""
+    """Bytes per iteration."""
     links: tuple[int, ...]
-    """Where it goes unless the controller says otherwise; indices into the capacities."""
+    """Links, as indices into the capacities, unless the controller sets others."""
 
 
 @dataclass(frozen=True)
 class SimJob:
-    """One job, seconds and bytes."""
+    """A job; times in seconds, sizes in bytes."""
 
     compute: float
-    """Per iteration."""
+    """Computation per iteration."""
     comm_start: float
-    """From an iteration's start to its communication."""
+    """Time from an iteration's start to its communication."""
     flows: tuple[SimFlow, ...]
     start: float = 0.0
-    """Of the first iteration; may be negative, but nothing is sent before 0."""
+    """Start of the first iteration; may be negative, but nothing is sent before 0."""
     iterations: int | None = None
-    """After which it leaves; None: it stays."""
+    """Iterations after which it leaves; None: it stays."""
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What a controller wants from now on."""
+    """Levels and routes that a controller sets from now on."""
 
     levels: Mapping[int, int]
-    """Job -> level, 0 the highest; jobs that are not named keep theirs (at first: 0)."""
+    """Job -> level, 0 the highest; jobs that are not named keep theirs (at first 0)."""
     routes: Mapping[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
-    """(Job, place of the flow in it) -> links, for flows that start from now on."""
+    """(Job, index of the flow) -> links, for flows that start from now on."""
 
 
 class Controller(Protocol):
-    """Decides when the set of jobs changes."""
+    """Sets levels and routes when the set of jobs changes."""
 
     def __call__(self, now: float, running: Sequence[int]) -> Orders:
-        """Levels and routes for the jobs that run at `now`."""
+        """Return levels and routes for the jobs that run at `now`."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What became of the jobs."""
+    """Results of a simulation."""
 
     compute_seconds: list[float]
-    """Within the window, by job."""
+    """Computing time within the window, by job."""
     iterations: list[int]
-    """That ended within the window."""
+    """Iterations that ended within the window, by job."""
     finished: list[float | None]
-    """When a job left."""
+    """When each job left; None: it did not."""
 
 
 def constant(levels: Sequence[int]) -> Controller:
-    """A controller that always wants the same levels."""
+    """Return a controller that always sets the same levels."""
     orders = Orders(dict(enumerate(levels)))
 
     def control(now: float, running: Sequence[int]) -> Orders:  # noqa: ARG001
@@ -90,7 +90,7 @@ def simulate(
     t0: float,
     t1: float,
 ) -> History:
-    """Run from 0 to t1 (seconds), counting from t0.  `capacity`: bytes/s, positive.
+    """Run from 0 to t1 (seconds), measuring from t0 on; `capacity` in bytes/s, positive.
 
     Jobs whose iteration takes no time at all are left out.
     """
@@ -132,17 +132,17 @@ class _Run:
         self.finished: list[float | None] = [None] * count
         self.timers: list[tuple[float, int, Callable[[int], None]]] = []
         for index, job in enumerate(jobs):
-            if job.compute > TIME_EPS or any(flow.bytes > 0 and flow.links for flow in job.flows):
-                self._at(max(job.start, 0.0), index, self._arrive)
+            if job.compute > TIME_EPS_S or any(flow.bytes > 0 and flow.links for flow in job.flows):
+                self._schedule(max(job.start, 0.0), index, self._arrive)
 
-    def _at(self, when: float, job: int, what: Callable[[int], None]) -> None:
+    def _schedule(self, when: float, job: int, what: Callable[[int], None]) -> None:
         heapq.heappush(self.timers, (when, job, what))
 
     def run(self) -> History:
-        """Event by event."""
+        """Process all events in order."""
         while True:
-            self._fire()
-            self._share()
+            self._run_due_events()
+            self._set_rates()
             ahead = self.t1 - self.now
             if self.timers:
                 ahead = min(ahead, self.timers[0][0] - self.now)
@@ -154,19 +154,19 @@ class _Run:
             self.now += ahead
             if self.now >= self.t1:
                 # What ends just now has ended within the window.
-                self._fire()
+                self._run_due_events()
                 return History(self.seconds, self.ended, self.finished)
 
-    def _fire(self) -> None:
+    def _run_due_events(self) -> None:
         """Everything that is due."""
-        while self.timers and self.timers[0][0] <= self.now + TIME_EPS:
+        while self.timers and self.timers[0][0] <= self.now + TIME_EPS_S:
             _, job, what = heapq.heappop(self.timers)
             what(job)
 
     def _send(self, ahead: float) -> None:
         over = []
         for flow in self.active:
-            if flow.rate > 0 and flow.left / flow.rate <= ahead + TIME_EPS:
+            if flow.rate > 0 and flow.left / flow.rate <= ahead + TIME_EPS_S:
                 over.append(flow)
             else:
                 flow.left -= flow.rate * ahead
@@ -176,26 +176,26 @@ class _Run:
             for flow in over:
                 self.pending[flow.job] -= 1
                 if not self.pending[flow.job]:
-                    self._sent(flow.job, self.now + ahead)
+                    self._on_flows_done(flow.job, self.now + ahead)
 
     def _arrive(self, job: int) -> None:
         self.running.add(job)
-        self._ask()
+        self._apply_controller()
         self._begin(job, self.jobs[job].start if self.jobs[job].start < 0 else self.now)
 
-    def _ask(self) -> None:
+    def _apply_controller(self) -> None:
         orders = self.controller(self.now, sorted(self.running))
         for job, level in orders.levels.items():
             self.levels[job] = level
         self.routes.update(orders.routes)
 
     def _begin(self, job: int, when: float) -> None:
-        """An iteration starts."""
+        """Start an iteration."""
         spec = self.jobs[job]
         self.compute_end[job] = when + spec.compute
         last = min(self.t1, when + spec.compute)
         self.seconds[job] += max(last - max(self.t0, when), 0.0)
-        self._at(max(when + spec.comm_start, 0.0), job, self._communicate)
+        self._schedule(max(when + spec.comm_start, 0.0), job, self._communicate)
 
     def _communicate(self, job: int) -> None:
         for place, flow in enumerate(self.jobs[job].flows):
@@ -204,11 +204,11 @@ class _Run:
                 self.active.append(_Active(job, links, flow.bytes))
                 self.pending[job] += 1
         if not self.pending[job]:
-            self._sent(job, self.now)
+            self._on_flows_done(job, self.now)
 
-    def _sent(self, job: int, when: float) -> None:
+    def _on_flows_done(self, job: int, when: float) -> None:
         """All flows of the iteration have ended; it ends when the computation has, too."""
-        self._at(max(self.compute_end[job], when), job, self._end)
+        self._schedule(max(self.compute_end[job], when), job, self._end)
 
     def _end(self, job: int) -> None:
         self.done[job] += 1
@@ -217,11 +217,11 @@ class _Run:
         if self.done[job] == self.jobs[job].iterations:
             self.finished[job] = self.now
             self.running.discard(job)
-            self._ask()
+            self._apply_controller()
         elif self.now < self.t1:
             self._begin(job, self.now)
 
-    def _share(self) -> None:
+    def _set_rates(self) -> None:
         """Rates: level by level, each by progressive filling of what is left."""
         free = dict(enumerate(self.capacity))
         by_level: dict[int, list[_Active]] = {}
@@ -236,7 +236,7 @@ class _Run:
                         crossing[link] = crossing.get(link, 0) + 1
                 share = {link: free[link] / count for link, count in crossing.items()}
                 limit = [min(share[link] for link in flow.links) for flow in waiting]
-                least = min(limit) * SAME
+                least = min(limit) * SHARE_TOLERANCE
                 rest = []
                 for flow, most in zip(waiting, limit, strict=True):
                     if most > least:

@@ -1,9 +1,9 @@
-"""DCQCN senders of training jobs on one bottleneck: a rate model in fixed steps.
+"""DCQCN senders of training jobs on one bottleneck: a rate model in fixed time steps.
 
-Reaction point, switch and notification point as in Zhu et al., "Congestion Control for
-Large-Scale RDMA Deployments", SIGCOMM 2015, sections 3 and 5.  Jobs compute, send their bytes
-over some queue pairs, and start again when the last of those is done.  F may scale R_AI as
-MLTCP does, or T may differ between jobs, as in Rajasekaran's thesis (2025), section 3.1.
+Reaction point, switch and notification point follow Zhu et al., "Congestion Control for Large-Scale
+RDMA Deployments", SIGCOMM 2015, sections 3 and 5. Jobs compute, send their bytes over some queue
+pairs, and start again when the last of these is done. F may scale R_AI as MLTCP does, or T may
+differ between jobs, as in Rajasekaran's thesis (2025), section 3.1.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 STEP_S = 50e-6
-"""Also the shortest time between two CNPs of a flow."""
-PACKET = 1024.0
+"""Time step; also the shortest time between two CNPs of a flow."""
+PACKET_BYTES = 1024.0
 Scale = Callable[[float], float]
-"""F: what R_AI is multiplied by at a bytes_ratio."""
+"""F: the factor on R_AI at a bytes_ratio."""
 
 
 @dataclass(frozen=True)
@@ -25,56 +25,57 @@ class Link:
     """The bottleneck and its RED marking."""
 
     rate: float = 50e9 / 8
-    """Bytes per second."""
+    """Bytes/s."""
     kmin: float = 5e3
     kmax: float = 200e3
     pmax: float = 0.01
-    """Marking begins at a queue of kmin bytes, is pmax at kmax, and certain above."""
+    """Marking probability at a queue of kmax bytes; 0 below kmin, 1 above kmax."""
     buffer: float = 4e6
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Reaction point; rates in bytes per second."""
+    """Parameters of the reaction point; rates in bytes/s."""
 
     t_s: float = 125e-6
-    """T: timer of rate increases."""
+    """T: seconds between rate increases."""
     byte_reset: float = 10e6
-    """B: likewise by bytes."""
+    """B: bytes between rate increases."""
     ai: float = 40e6 / 8
     hai: float = 400e6 / 8
     rounds: int = 5
-    """Of fast recovery."""
+    """Rounds of fast recovery."""
     g: float = 1 / 256
     alpha_s: float = 55e-6
     least: float = 40e6 / 8
     mltcp: Scale | None = None
     update_s: float = 0.0
-    """How often R_AI follows F; 0: always.  Writing to a NIC takes milliseconds."""
+    """Seconds between updates of R_AI by F; 0: always up to date. Writing to a NIC takes
+    milliseconds."""
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One job."""
+    """A job that computes and sends in turn."""
 
     name: str
     compute_s: float
     bytes: float
-    """Per iteration, split evenly over its flows."""
+    """Bytes per iteration, split evenly over its flows."""
     sender: Sender = field(default_factory=Sender)
     start_s: float = 0.0
     flows: int = 4
-    """Queue pairs: with one, chance alone drives jobs apart."""
+    """Queue pairs; with a single one, random marks alone would separate jobs."""
 
 
 @dataclass
 class _Job:
     job: TrainingJob
     until: float = 0.0
-    """Computes until then."""
+    """End of the present computation."""
     began: float = 0.0
     left: float = 0.0
-    """Bytes of this iteration."""
+    """Remaining bytes of this iteration."""
     scale: float = 1.0
     scaled_at: float = -math.inf
     durations: list[float] = field(default_factory=list)
@@ -83,7 +84,7 @@ class _Job:
         self.began, self.until, self.left = now, now + self.job.compute_s, self.job.bytes
 
     def factor(self, now: float) -> float:
-        """F now, as the NIC knows it."""
+        """Return F as the NIC knows it now."""
         sender = self.job.sender
         if sender.mltcp is not None and now - self.scaled_at >= sender.update_s:
             self.scaled_at = now
@@ -106,23 +107,22 @@ class _Flow:
     by_bytes: int = 0
     left: float = 0.0
 
-    def fresh(self) -> None:
-        """The NIC starts a flow after a pause at line rate."""
+    def restart_at_line_rate(self) -> None:
         self.rate = self.target = self.link.rate
         self.alpha = 1.0
         self.timer = self.alpha_timer = self.sent_since = 0.0
         self.by_time = self.by_bytes = 0
 
-    def cut(self) -> None:
-        """A CNP came (equation 1)."""
+    def reduce_rate(self) -> None:
+        """React to a CNP (equation 1)."""
         self.target = self.rate
         self.rate = max(self.rate * (1 - self.alpha / 2), self.sender.least)
         self.alpha = (1 - self.sender.g) * self.alpha + self.sender.g
         self.timer = self.alpha_timer = self.sent_since = 0.0
         self.by_time = self.by_bytes = 0
 
-    def grow(self, now: float, sent: float) -> None:
-        """Timers and byte counter of one step without a CNP (equations 2 to 4)."""
+    def raise_rates(self, now: float, sent: float) -> None:
+        """Advance timers and byte counter by one step without a CNP (equations 2 to 4)."""
         sender = self.sender
         self.alpha_timer += STEP_S
         while self.alpha_timer >= sender.alpha_s:
@@ -151,9 +151,9 @@ class _Flow:
 def run(
     jobs: Sequence[TrainingJob], link: Link, iterations: int, seed: int, limit_s: float = 600.0
 ) -> dict[str, list[float]]:
-    """Job -> seconds of each of its first `iterations` iterations.
+    """Return job -> seconds of each of its first `iterations` iterations.
 
-    Deterministic for a seed, which decides which packets are marked.  Jobs go on until the last
+    Deterministic for a seed, which decides which packets are marked. Jobs continue until the last
     has finished its iterations, so that none has the link to itself at the end.
     """
     rng = random.Random(seed)
@@ -165,7 +165,7 @@ def run(
     queue, now = 0.0, 0.0
     while now < limit_s and any(len(one.durations) < iterations for one in running):
         if all(now < one.until for one in running):
-            # Nobody sends: the queue drains, time passes to the next who does.
+            # No job sends: drain the queue and skip to the next one that does.
             then = min(one.until for one in running)
             queue = max(0.0, queue - (then - now) * link.rate)
             now = math.ceil(then / STEP_S - 1e-9) * STEP_S
@@ -173,7 +173,7 @@ def run(
             if now >= flow.owner.until and not sending[place]:
                 sending[place] = True
                 flow.left = flow.owner.job.bytes / flow.owner.job.flows
-                flow.fresh()
+                flow.restart_at_line_rate()
         queue = _step([flow for flow in flows if flow.left > 0], link, queue, now, rng)
         now += STEP_S
         for one in running:
@@ -189,7 +189,7 @@ def run(
 def _step(
     senders: Sequence[_Flow], link: Link, queue: float, now: float, rng: random.Random
 ) -> float:
-    """One step of all who send; the queue after it."""
+    """Advance all senders by one step; return the queue after it."""
     wished: dict[int, float] = {}
     for flow in senders:
         wished[id(flow.owner)] = wished.get(id(flow.owner), 0.0) + flow.rate
@@ -205,15 +205,15 @@ def _step(
         sent = min(flow.rate * nic[id(flow.owner)] * part, flow.left)
         flow.left -= sent
         flow.owner.left -= sent
-        if mark and rng.random() < 1 - (1 - mark) ** (sent / PACKET):
-            flow.cut()
+        if mark and rng.random() < 1 - (1 - mark) ** (sent / PACKET_BYTES):
+            flow.reduce_rate()
         else:
-            flow.grow(now, sent)
+            flow.raise_rates(now, sent)
     return max(0.0, queue + accepted - room)
 
 
 def marking(link: Link, queue: float) -> float:
-    """Probability that a packet is marked at a queue length."""
+    """Return the probability that a packet is marked at a queue length."""
     if queue <= link.kmin:
         return 0.0
     if queue > link.kmax:

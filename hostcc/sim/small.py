@@ -1,4 +1,4 @@
-"""Small clusters at random, small enough to know the best schedule of each (Crux, section 4.4).
+"""Random small clusters, small enough to find the best schedule of each (Crux, section 4.4).
 
 Two aggregation switches, 2 to 4 ToRs, 10 to 20 hosts of 8 GPUs, links of 1 byte/s, five jobs.
 """
@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 
-JOBS = 5
-SIZES = ((8, 0.15), (16, 0.3), (24, 0.2), (32, 0.25), (48, 0.1))
-"""(GPUs, probability)."""
-SPANNING = 0.9
-"""Share of draws in which a job has to span two ToRs or more."""
-ALL_TO_ALL = 0.2
-MOST_CHOICES = 8
-"""Flows that have two paths; cases with more are drawn again, so that all can be tried."""
-WINDOW = (5.0, 45.0)
-"""Utilisation counts from and to these multiples of the longest iteration."""
+JOB_COUNT = 5
+GPU_COUNTS = ((8, 0.15), (16, 0.3), (24, 0.2), (32, 0.25), (48, 0.1))
+"""(GPUs of a job, probability)."""
+SPANNING_SHARE = 0.9
+"""Share of draws in which a job must span two ToRs or more."""
+ALL_TO_ALL_SHARE = 0.2
+MAX_CHOICES = 8
+"""Flows that have two paths; cases with more are drawn again, so that all can be enumerated."""
+WINDOW_ITERATIONS = (5.0, 45.0)
+"""Window of the utilisation, in multiples of the longest iteration."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _Placed:
 
 
 def small_case(seed: int, index: int) -> ClusterView:
-    """Case `index` of the family `seed`; the same on every machine."""
+    """Return case `index` of the family `seed`; the same on every machine."""
     rng = random.Random(f"hostcc small case {seed} {index}")
     while True:
         tors = rng.randint(2, 4)
@@ -39,12 +39,12 @@ def small_case(seed: int, index: int) -> ClusterView:
         placed = _place(rng, tor_of)
         if placed is not None:
             view = _view(rng, tor_of, placed)
-            if sum(_choices(flow, tor_of) for flow in view.flows) <= MOST_CHOICES:
+            if sum(_choices(flow, tor_of) for flow in view.flows) <= MAX_CHOICES:
                 return view
 
 
-def measured(view: ClusterView, error: float, seed: int, index: int) -> ClusterView:
-    """The view as hosts would measure it: every figure off by up to `error` (a fraction)."""
+def with_errors(view: ClusterView, error: float, seed: int, index: int) -> ClusterView:
+    """Return the view with every measurement off by up to `error` (a fraction)."""
     rng = random.Random(f"hostcc measurement error {seed} {index}")
 
     def off(value: float) -> float:
@@ -72,17 +72,17 @@ def measured(view: ClusterView, error: float, seed: int, index: int) -> ClusterV
 def _place(rng: random.Random, tor_of: list[int]) -> list[_Placed] | None:
     free = [8] * len(tor_of)
     placed = []
-    for _ in range(JOBS):
-        gpus = rng.choices([size for size, _ in SIZES], [share for _, share in SIZES])[0]
+    for _ in range(JOB_COUNT):
+        gpus = rng.choices([size for size, _ in GPU_COUNTS], [share for _, share in GPU_COUNTS])[0]
         per_host = rng.choice((4, 8))
         count = gpus // per_host
         room = [host for host, left in enumerate(free) if left >= per_host]
         if len(room) < count:
             return None
-        chosen = _choose(rng, room, count, tor_of, rng.random() < SPANNING)
+        chosen = _choose(rng, room, count, tor_of, rng.random() < SPANNING_SHARE)
         for host in chosen:
             free[host] -= per_host
-        all_to_all = rng.random() < ALL_TO_ALL and len(chosen) <= 4
+        all_to_all = rng.random() < ALL_TO_ALL_SHARE and len(chosen) <= 4
         placed.append(_Placed(gpus, tuple(chosen), all_to_all))
     return placed
 
@@ -90,7 +90,7 @@ def _place(rng: random.Random, tor_of: list[int]) -> list[_Placed] | None:
 def _choose(
     rng: random.Random, room: list[int], count: int, tor_of: list[int], spanning: bool
 ) -> list[int]:
-    """Hosts for a job; over two ToRs or more when asked for and possible."""
+    """Return hosts for a job, over two ToRs or more if required and possible."""
     chosen = sorted(rng.sample(room, count))
     for _ in range(50):
         if not spanning or len({tor_of[host] for host in chosen}) > 1:

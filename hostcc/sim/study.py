@@ -1,9 +1,9 @@
-"""How near the best schedules of small clusters the algorithms come (as in Crux, section 4.4).
+"""How close the algorithms come to the optimum in small clusters (as in Crux, section 4.4).
 
-The optimum is by enumeration: every routing that behaves differently, every order that
-differs on a pair of jobs that meets, every assignment of levels; all in the same simulation.
-The algorithms see the view, exact or with errors of measurement; what they decide is scored
-on the truth.
+The optimum is found by enumeration: every routing that behaves differently, every order that
+differs on a pair of jobs that meets, and every assignment of levels, all in the same simulation.
+The algorithms see the view, exact or with measurement errors; their decisions are scored on the
+exact case.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from hostcc.schedule.intensity import communication_time, intensity
 from hostcc.schedule.job_pairs import graph, pairs
 from hostcc.schedule.plan import Options, decide
 from hostcc.schedule.problem import Floats, Ints, Problem, build
-from hostcc.sim.small import WINDOW, measured, small_case
+from hostcc.sim.small import WINDOW_ITERATIONS, small_case, with_errors
 
 Answer = TypeVar("Answer")
 
-LEVELS = 3
-"""That five jobs have to share, in compression and in the whole pipeline."""
+LEVEL_COUNT = 3
+"""Levels that five jobs share, in compression and in the whole pipeline."""
 RIVALS = ("crux", "taccl", "annealing", "ecmp")
-"""In path selection."""
+"""Path selection methods for comparison."""
 PIPELINES: dict[str, Options] = {
     "hostcc": Options(),
     "hostcc, no simulation": Options(simulations=0),
@@ -47,7 +47,7 @@ PIPELINES: dict[str, Options] = {
 
 @dataclass
 class CaseResult:
-    """One case: shares of the optimum, by (error, stage, method)."""
+    """Results of one case: shares of the optimum, by (error, stage, method)."""
 
     index: int
     optimum: float
@@ -61,13 +61,13 @@ class CaseResult:
     """Seconds of the algorithm."""
 
 
-class Truth:
-    """Everything about a case, by enumeration."""
+class ExactCase:
+    """A case with its optimum, found by enumeration."""
 
     def __init__(self, view: ClusterView) -> None:
         self.problem = build(view)
         self.small = SmallProblem(self.problem)
-        self.oracle = simulated_search.make_oracle(self.small, self.problem.work, WINDOW)
+        self.oracle = simulated_search.make_oracle(self.small, self.problem.work, WINDOW_ITERATIONS)
         layouts = list(self.small.layouts())
         parts = list(dict.fromkeys(part for layout in layouts for part in layout.components))
         orders = {part: self.small.orders(part) for part in parts}
@@ -86,22 +86,22 @@ class Truth:
         return values[top], listed[top]
 
     def at_best(self, layout: Layout) -> float:
-        """What a routing is worth under its best order."""
+        """Return the value of a routing under its best order."""
         return sum(self.best[part][0] for part in layout.components)
 
     def value(self, layout: Layout, levels: Ints) -> float:
-        """What a routing is worth with these levels (J,)."""
+        """Return the value of a routing with these levels (J,)."""
         return sum(
             self.oracle.value(part, levels[list(part.members)].tolist())
             for part in layout.components
         )
 
     def routed(self, routing: Ints) -> Layout:
-        """A routing (F,) taken apart."""
+        """Return the layout of a routing (F,)."""
         return self.small.layout(tuple(routing.tolist()))
 
     def _whole(self, layout: Layout) -> Ints:
-        """The best order of all jobs (J,) for a routing."""
+        """Return the best order of all jobs (J,) for a routing."""
         rank = np.zeros(self.problem.job_count, np.int64)
         place = sorted(
             (own, member)
@@ -113,7 +113,7 @@ class Truth:
         return rank
 
     def best_levels(self, layout: Layout, rank: Ints, levels: int) -> float:
-        """The most that an order is worth on so many levels: all ways to assign them."""
+        """Return the highest value of an order on `levels` levels, over all assignments."""
         total = 0.0
         for part in layout.components:
             own = rank[list(part.members)]
@@ -129,22 +129,22 @@ class Truth:
 
 
 def study(seed: int, index: int, errors: Sequence[float]) -> CaseResult:
-    """One case, the algorithms with each error of measurement (fractions; 0: exact)."""
+    """Run one case with each error of measurement (fractions; 0: exact)."""
     view = small_case(seed, index)
     begun = time.perf_counter()
-    truth = Truth(view)
+    truth = ExactCase(view)
     alone = np.array([job.period_s for job in sorted(view.jobs, key=lambda job: job.job)])
     ideal = float((truth.problem.work / alone).sum())
-    enough = truth.best_levels(truth.layout, truth.order, LEVELS)
+    enough = truth.best_levels(truth.layout, truth.order, LEVEL_COUNT)
     result = CaseResult(
         index,
         truth.optimum / ideal,
         truth.oracle.simulated,
         time.perf_counter() - begun,
     )
-    judged = _Judged(truth, result)
+    judged = _ScoredCase(truth, result)
     for error in errors:
-        seen = build(view if not error else measured(view, error, seed, index))
+        seen = build(view if not error else with_errors(view, error, seed, index))
         _paths(judged, seen, error)
         _orders(judged, seen, error)
         _levels(judged, seen, error, enough)
@@ -154,10 +154,10 @@ def study(seed: int, index: int, errors: Sequence[float]) -> CaseResult:
 
 
 @dataclass
-class _Judged:
-    """What the algorithms have found for a case; scored at the end, in one simulation."""
+class _ScoredCase:
+    """Results of the algorithms for a case; scored at the end, in one simulation."""
 
-    truth: Truth
+    truth: ExactCase
     result: CaseResult
     found: list[tuple[tuple[float, str, str], Layout, Ints | None, float]] = field(
         default_factory=list
@@ -165,7 +165,7 @@ class _Judged:
     """Where, the layout and levels (None: at its best), and the value that is 1."""
 
     def time(self, where: tuple[float, str, str], method: Callable[[], Answer]) -> Answer:
-        """What a method answers; its time is noted."""
+        """Return a method's answer, and record how long it took."""
         begun = time.perf_counter()
         answer = method()
         self.result.took[where] = time.perf_counter() - begun
@@ -174,11 +174,11 @@ class _Judged:
     def note(
         self, where: tuple[float, str, str], layout: Layout, levels: Ints | None, best: float
     ) -> None:
-        """Score a layout under levels (J,), as a share of `best`."""
+        """Record a layout under levels (J,), to be scored as a share of `best`."""
         self.found.append((where, layout, levels, best))
 
     def score(self) -> None:
-        """Simulate what is not known yet, and note all shares."""
+        """Simulate what is not known yet, and compute all shares."""
         self.truth.oracle.learn(
             [
                 (part, levels[None, list(part.members)])
@@ -195,7 +195,7 @@ class _Judged:
             self.result.shares[where] = value / best
 
 
-def _paths(judged: _Judged, seen: Problem, error: float) -> None:
+def _paths(judged: _ScoredCase, seen: Problem, error: float) -> None:
     options: Mapping[str, Callable[[], Ints]] = {
         "hostcc, no simulation": lambda: methods.ROUTES["hostcc"](seen),
         **{name: _bound(methods.ROUTES[name], seen) for name in RIVALS},
@@ -210,8 +210,8 @@ def _bound(route: methods.Route, seen: Problem) -> Callable[[], Ints]:
     return lambda: route(seen)
 
 
-def _ordered(truth: Truth, seen: Problem) -> Ints:
-    """hostcc's order where the routing is given."""
+def _ordered(truth: ExactCase, seen: Problem) -> Ints:
+    """Return hostcc's order for a given routing."""
     small = SmallProblem(seen)
     judge = simulated_search.make_oracle(small, seen.work)
     layout = small.layout(truth.layout.routing)
@@ -220,7 +220,7 @@ def _ordered(truth: Truth, seen: Problem) -> Ints:
     ).rank
 
 
-def _orders(judged: _Judged, seen: Problem, error: float) -> None:
+def _orders(judged: _ScoredCase, seen: Problem, error: float) -> None:
     truth = judged.truth
     routing = np.array(truth.layout.routing, np.int64)
     options: dict[str, Callable[[], Ints]] = {
@@ -236,7 +236,7 @@ def _orders(judged: _Judged, seen: Problem, error: float) -> None:
         judged.note(where, truth.layout, rank, truth.at_best(truth.layout))
 
 
-def _levels(judged: _Judged, seen: Problem, error: float, best: float) -> None:
+def _levels(judged: _ScoredCase, seen: Problem, error: float, best: float) -> None:
     truth = judged.truth
     routing = np.array(truth.layout.routing, np.int64)
     worth: Floats = intensity(seen.work, communication_time(seen, routing))
@@ -244,15 +244,15 @@ def _levels(judged: _Judged, seen: Problem, error: float, best: float) -> None:
     options: dict[str, Callable[[], Ints]] = {"hostcc": lambda: _compressed(truth, seen)}
     for name, compress in compression.METHODS.items():
         options[f"{name} cut" if name == "exact" else name] = (
-            lambda compress=compress: compress(contention, truth.order, LEVELS)  # type: ignore[misc]
+            lambda compress=compress: compress(contention, truth.order, LEVEL_COUNT)  # type: ignore[misc]
         )
     for name, method in options.items():
         where = (error, "levels", name)
         judged.note(where, truth.layout, judged.time(where, method), best)
 
 
-def _compressed(truth: Truth, seen: Problem) -> Ints:
-    """hostcc's levels where routing and order are given."""
+def _compressed(truth: ExactCase, seen: Problem) -> Ints:
+    """Return hostcc's levels for a given routing and order."""
     small = SmallProblem(seen)
     judge = simulated_search.make_oracle(small, seen.work)
     level = np.zeros(seen.job_count, np.int64)
@@ -260,17 +260,17 @@ def _compressed(truth: Truth, seen: Problem) -> Ints:
         part: [np.argsort(np.argsort(truth.order[list(part.members)])).tolist()]
         for part in small.layout(truth.layout.routing).components
     }
-    found = simulated_search.compress(judge, ranks, LEVELS)
+    found = simulated_search.compress(judge, ranks, LEVEL_COUNT)
     for part, (_, fitted) in zip(ranks, found, strict=True):
         level[list(part.members)] = fitted
     return level
 
 
-def _pipelines(judged: _Judged, seen: Problem, error: float) -> None:
+def _pipelines(judged: _ScoredCase, seen: Problem, error: float) -> None:
     truth = judged.truth
     for name, options in PIPELINES.items():
         where = (error, "pipeline", name)
-        found = judged.time(where, partial(decide, seen, options, LEVELS))
+        found = judged.time(where, partial(decide, seen, options, LEVEL_COUNT))
         layout = truth.routed(found.routing)
         judged.note(where, layout, found.level, truth.optimum)
         if name == "hostcc":  # which chooses paths and order together

@@ -1,6 +1,6 @@
-"""Reads the routing paper's traffic: files that others wrote, so nothing is believed.
+"""Reads the routing paper's traffic files, which are untrusted input.
 
-A folder with `topology.properties` and `jobs_N/ring_R/job_I-MODEL.txt`, a line per flow.
+A folder has `topology.properties` and `jobs_N/ring_R/job_I-MODEL.txt`, one line per flow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hostcc.system import input_file
 Ints = NDArray[np.int64]
 
 MAX_BYTES = 64 << 20
-"""No file is larger."""
+"""Largest file that is read."""
 MAX_ROWS = 1_000_000
 MAX_NODES = 1_000_000
 MAX_JOBS = 4096
@@ -47,7 +47,7 @@ class LeafSpine:
 
 @dataclass(frozen=True)
 class JobTraffic:
-    """The flows of one iteration of a job; all arrays are (F,)."""
+    """Flows of one iteration of a job; all arrays are (F,)."""
 
     name: str
     """`I-MODEL`."""
@@ -76,7 +76,7 @@ class Traffic:
 
 
 def read_traffic(folder: Path) -> tuple[LeafSpine, tuple[Traffic, ...]]:
-    """The fabric and all sets of jobs of a folder, by (N, R).  Raises InputError."""
+    """Return the fabric and all sets of jobs of a folder, by (N, R). Raises InputError."""
     fabric = read_topology(folder / "topology.properties")
     found = []
     for outer in sorted(_folders(folder, _FOLDER), key=lambda path: (_number(path), path.name)):
@@ -93,7 +93,7 @@ def read_traffic(folder: Path) -> tuple[LeafSpine, tuple[Traffic, ...]]:
 
 
 def read_topology(path: Path) -> LeafSpine:
-    """A `topology.properties`.  Raises InputError."""
+    """Return the fabric of a `topology.properties`. Raises InputError."""
     values = _properties(path)
     tors = _span(path, values, "switches_which_are_tors")
     cores = _span(path, values, "cores")
@@ -115,7 +115,7 @@ def read_topology(path: Path) -> LeafSpine:
 
 
 def read_job(path: Path, fabric: LeafSpine) -> JobTraffic:
-    """One job's flows.  Raises InputError for what does not fit the fabric."""
+    """Return one job's flows. Raises InputError for what does not fit the fabric."""
     name = _JOB.fullmatch(path.name)
     if name is None:
         raise InputError(f"{path}: expected a name like job_0-MODEL.txt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostcc.schedule.problem import build
-from hostcc.sim.small import JOBS, MOST_CHOICES, SIZES, measured, small_case
+from hostcc.sim.small import GPU_COUNTS, JOB_COUNT, MAX_CHOICES, small_case, with_errors
 from hostcc.sim.study import study
 
 pytestmark = pytest.mark.unit
@@ -15,16 +15,16 @@ pytestmark = pytest.mark.unit
 def test_as_described(index: int) -> None:
     view = small_case(0, index)
     assert small_case(0, index) == view
-    assert len(view.jobs) == JOBS
+    assert len(view.jobs) == JOB_COUNT
     assert 10 <= len(view.members) <= 20
     assert {rate for _, rate in view.links} <= {1.0}
     for job in view.jobs:
-        assert job.gpus in {size for size, _ in SIZES}
+        assert job.gpus in {size for size, _ in GPU_COUNTS}
         assert 0.4 <= job.compute_s <= 2.0
         assert 0.25 <= job.comm_start_s / job.compute_s <= 1.0
         assert job.work == job.gpus * job.compute_s
     several = {(table.src, table.dst) for table in view.tables if len(table.paths) > 1}
-    assert sum((flow.src, flow.dst) in several for flow in view.flows) <= MOST_CHOICES
+    assert sum((flow.src, flow.dst) in several for flow in view.flows) <= MAX_CHOICES
     build(view)
 
 
@@ -34,8 +34,8 @@ def test_cases_and_families_differ() -> None:
 
 def test_errors_of_measurement_are_bounded() -> None:
     view = small_case(0, 4)
-    off = measured(view, 0.2, 0, 4)
-    assert measured(view, 0.2, 0, 4) == off
+    off = with_errors(view, 0.2, 0, 4)
+    assert with_errors(view, 0.2, 0, 4) == off
     assert off != view
     for job, other in zip(view.jobs, off.jobs, strict=True):
         assert abs(other.compute_s / job.compute_s - 1) <= 0.2
