@@ -1,4 +1,4 @@
-"""`python -m hostcc` is `hostcc`."""
+"""Runs `hostcc` as `python -m hostcc`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Asks the agent.  Light on purpose: `hostcc run` goes through here before every job."""
+"""Client of the agent's control socket. Imports little: `hostcc run` uses it before every job."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hostcc.errors import HostccError, InputError, NoAgentError
 
 DEFAULT_SOCKET = Path("/run/hostcc/control.sock")
 SOCKET_VARIABLE = "HOSTCC_SOCKET"
-"""Of the environment: another default."""
+"""Environment variable with another default path."""
 MAX_PATH_BYTES = 107
-"""Of a UNIX socket's address (sockaddr_un), with the byte that ends it 108."""
+"""Longest path of a UNIX socket; sockaddr_un has 108 bytes with the final zero."""
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 
 
 class RefusedError(HostccError):
-    """The agent answered, and said no; `code` is one of docs/control.md."""
+    """The agent answered with an error; `code` is one of docs/control.md."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -28,21 +28,21 @@ class RefusedError(HostccError):
 
 
 def default_socket() -> Path:
-    """Where the agent is asked unless the command line says otherwise."""
+    """Return the control socket's path, unless the command line sets one."""
     return Path(os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
 def root_socket_path(path: Path) -> Path | None:
-    """The control socket beside `path` that only root may use; None when its path is too long."""
+    """Return the control socket beside `path` that only root can use; None: path too long."""
     beside = path.with_name(f"{path.stem}-root{path.suffix}")
     return beside if len(os.fsencode(beside)) <= MAX_PATH_BYTES else None
 
 
 def ask(path: Path, op: str, timeout_s: float = 15.0, **fields: object) -> dict[str, Any]:
-    """The result of one request.
+    """Send one request; return its result.
 
-    Raises NoAgentError when nobody answers in time, InputError when the agent finds the
-    request wrong, RefusedError when it would not or could not do it.
+    Raises NoAgentError if nobody answers in time, InputError if the agent finds the request
+    invalid, RefusedError if it refused or failed.
     """
     request = {"v": 1, "op": op, **{k: v for k, v in fields.items() if v is not None}}
     line = _exchange(path, json.dumps(request).encode() + b"\n", timeout_s)
@@ -88,7 +88,7 @@ def _exchange(path: Path, request: bytes, timeout_s: float) -> bytes:
 
 
 def _connect(sock: socket.socket, path: Path) -> None:
-    """To root's own socket where there is one: readers may have filled the other."""
+    # Root has a socket of its own: readers may have filled the common one.
     if os.geteuid() == 0 and (beside := root_socket_path(path)) is not None:
         try:
             sock.connect(str(beside))

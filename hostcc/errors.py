@@ -1,4 +1,4 @@
-"""Errors that a person caused or can act on; each carries the exit status it leads to."""
+"""Errors that a person caused or can act on, each with its exit status."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit statuses of every hostcc command but `run`, which returns its command's."""
+    """Exit statuses of every hostcc command but `run`, which returns that of its command."""
 
     OK = 0
     FAILED = 1
     """It did not work, there is no such job, or `verify` or `doctor` found something."""
     BAD_INPUT = 2
-    """Wrong usage, file, scenario, name or message."""
+    """Invalid usage, file, scenario, name or message."""
     NO_AGENT = 3
-    """Nobody answers at the control socket."""
+    """No agent answers at the control socket."""
     UNRECORDED = 4
-    """All is undone, but the journal could not be told all of it."""
+    """Everything is undone, but the journal could not be updated completely."""
     CONFIGURATION = 78
-    """The agent's configuration is wrong, and starting it again does not help (EX_CONFIG)."""
+    """The agent's configuration is invalid; restarting does not help (EX_CONFIG)."""
 
 
 class HostccError(Exception):
-    """Something failed for a reason that fits in one line; never shown as a traceback."""
+    """A failure whose reason fits in one line; never shown with a traceback."""
 
     exit_status: Exit = Exit.FAILED
     code: str = "failed"
@@ -33,21 +33,21 @@ class HostccError(Exception):
 
 
 class InputError(HostccError):
-    """Input was refused: `WHERE: key.path: expected X, got Y`."""
+    """Invalid input: `WHERE: key.path: expected X, got Y`."""
 
     exit_status = Exit.BAD_INPUT
     code = "bad-request"
 
 
 class ConfigError(InputError):
-    """An agent cannot start with its configuration."""
+    """The agent cannot start with its configuration."""
 
     exit_status = Exit.CONFIGURATION
     code = "configuration"
 
 
 class UnrecordedError(HostccError):
-    """What was to be undone is, and the journal still says that it is not."""
+    """Changes were undone, but the journal still lists them."""
 
     exit_status = Exit.UNRECORDED
     code = "unrecorded"
@@ -67,5 +67,5 @@ class NoJobError(HostccError):
 
 
 def one_line(text: str) -> str:
-    """`text` without line breaks and control characters, so that it stays one line in a log."""
+    """Return `text` with line breaks and control characters escaped, so that it is one line."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,8 +1,8 @@
-"""Text from others on its way to a person: names of processes and devices, what members say.
+"""Escapes text from others before a person sees it: names of processes, devices and members.
 
-Control characters move a terminal's cursor and write its title, bidirectional ones turn a line
-round, a line end makes another line of ours.  `errors.one_line` writes all of them as escapes;
-here it is put to use for every form of output.
+Control characters can move a terminal's cursor and set its title, bidirectional ones reverse a
+line, and a line end fakes a line of hostcc's own. `errors.one_line` escapes all of them; this
+module applies it to every form of output.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ESCAPED = re.compile(r"[^ -~\n]")
 
 
 def lines(text: str) -> str:
-    """The same of text that has several lines of ours."""
+    """Escape text that may consist of several lines."""
     return text if text.isprintable() else "\n".join(map(one_line, text.split("\n")))
 
 
 def tree(value: Any) -> Any:
-    """The same of every text in an answer."""
+    """Escape every text in an answer, recursively."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, Mapping):
@@ -33,7 +33,7 @@ def tree(value: Any) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    """`value` as JSON; where a name is no Unicode, as a cgroup's may be, as it is shown."""
+    """Return `value` as JSON; names that are not Unicode, as a cgroup's may be, are escaped."""
     import msgspec
 
     try:
@@ -43,12 +43,12 @@ def encoded(value: Any) -> bytes:
 
 
 def in_json(document: str) -> str:
-    """A JSON document that says the same, in which nothing is left that a terminal obeys."""
+    """Return an equivalent JSON document without characters that a terminal would act on."""
     return _ESCAPED.sub(_json_escape, document)
 
 
 def in_html(text: str) -> str:
-    """The same as the content of an element or of a quoted attribute."""
+    """Escape text for the content of an HTML element or a quoted attribute."""
     import html
 
     return html.escape(one_line(text))
@@ -57,7 +57,7 @@ def in_html(text: str) -> str:
 def say(
     text: object = "", *, file: IO[str] | None = None, end: str = "\n", flush: bool = False
 ) -> None:
-    """Print it; what others have put into it does nothing to a terminal."""
+    """Print text, with everything escaped that a terminal would act on."""
     print(lines(str(text)), file=file or sys.stdout, end=end, flush=flush)
 
 

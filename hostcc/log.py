@@ -1,7 +1,7 @@
-"""Structured logs: an event and its fields, as text for people or JSON for machines.
+"""Structured logs: an event and its fields, as text for people or as JSON for programs.
 
-Under systemd (JOURNAL_STREAM) text lines carry the journal's priority prefix and no time
-of their own, which the journal adds.
+Under systemd (JOURNAL_STREAM) text lines carry the journal's priority prefix and no time, which the
+journal adds.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Logger:
         self._logger = logger
 
     def debug(self, event: str, **fields: object) -> None:
-        """Something that only matters when looking for a fault."""
+        """Log something that only matters when looking for a fault."""
         self._write(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: object) -> None:
-        """Something that an operator may want to know afterwards."""
+        """Log something that an operator may want to know afterwards."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Something is not as it should be; the agent goes on."""
+        """Log something that is not as it should be, while the agent goes on."""
         self._write(logging.WARNING, event, fields)
 
     def failure(self, event: str, **fields: object) -> None:
-        """Something failed that was worth trying."""
+        """Log an operation that failed."""
         self._write(logging.ERROR, event, fields)
 
     def defect(self, event: str, error: BaseException, **fields: object) -> None:
-        """Something failed that should not have been possible; says where."""
+        """Log a failure that should have been impossible, with its traceback."""
         self._write(logging.ERROR, event, fields, error)
 
     def _write(
@@ -64,7 +64,7 @@ class Logger:
 
 
 def get_logger(part: str) -> Logger:
-    """The logger of one part: `hostcc.PART`."""
+    """Return the logger of one part: `hostcc.PART`."""
     return Logger(logging.getLogger(f"{_ROOT}.{part}"))
 
 
@@ -84,7 +84,7 @@ class TextFormatter(_Formatter):
         self._journald = journald
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback when there is one."""
+        """Return one line, followed by the traceback if there is one."""
         words = [f"{key}={_quoted(value)}" for key, value in self._fields(record).items()]
         line = " ".join([f"{self._part(record)}: {record.getMessage()}", *words])
         line = one_line(line)
@@ -97,10 +97,10 @@ class TextFormatter(_Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """One object per line: at, level, part, event, and the event's fields."""
+    """One JSON object per line: at, level, part, event, and the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, always."""
+        """Return exactly one line."""
         line = {
             "at": _utc(record.created),
             "level": record.levelname.lower(),
@@ -114,7 +114,7 @@ class JsonFormatter(_Formatter):
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:
-    """Send all logs to standard error.  May be called again, on reload."""
+    """Send all logs to standard error; may be called again, on reload."""
     handler = logging.StreamHandler(sys.stderr)
     under_systemd = "JOURNAL_STREAM" in os.environ and not sys.stderr.isatty()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(under_systemd))
@@ -125,7 +125,7 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
 
 
 def configured() -> tuple[str, Literal["text", "json"]]:
-    """Level and form of the logs, for a process that is to write the same."""
+    """Return level and form of the logs, for a child process that should log alike."""
     root = logging.getLogger(_ROOT)
     as_json = any(isinstance(one.formatter, JsonFormatter) for one in root.handlers)
     return logging.getLevelName(root.getEffectiveLevel()).lower(), "json" if as_json else "text"

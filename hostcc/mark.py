@@ -24,12 +24,12 @@ import time
 from array import array
 
 SOCKET = "/run/hostcc/marks.sock"
-"""Where the agent listens, unless the environment variable HOSTCC_MARK_SOCKET says otherwise."""
+"""Where the agent listens, unless the environment variable HOSTCC_MARK_SOCKET is set."""
 HELLO = b"hostcc-mark/1"
 SLOTS = 256
-"""Times kept: as many iterations may pass between two looks of the agent."""
+"""Times kept: this many iterations may pass between two reads by the agent."""
 SIZE = 8 * (2 + SLOTS)
-"""Bytes: the magic number, how many marks there were, and a ring of times (ns), in host order."""
+"""Bytes: the magic number, the number of marks, and a ring of times (ns), in host byte order."""
 MAGIC = 0x31_4B52_414D_4343_48
 HELLO_EVERY_NS = 5_000_000_000
 
@@ -39,18 +39,18 @@ _hello_at = 0
 _fd = -1
 _view: memoryview | None = None
 explicit = False
-"""Whether the script marks by itself; then the optimiser hook keeps quiet."""
+"""Whether the script marks by itself; then the optimiser hook does nothing."""
 
 
 def iteration() -> None:
-    """An iteration ends here and the next begins.  Call it once per iteration, in any rank."""
+    """End an iteration and begin the next. Call it once per iteration, in any rank."""
     global explicit
     explicit = True
     record()
 
 
 def record() -> None:
-    """What `iteration` does; for hooks."""
+    """Write a mark; for hooks."""
     global _count
     try:
         now = _now()
@@ -65,7 +65,7 @@ def record() -> None:
 
 
 def _hello(now: int) -> None:
-    """Show the agent our memory; make it first if there is none."""
+    """Show the agent this process's memory; create it first if needed."""
     global _hello_at, _fd, _view
     _hello_at = now + HELLO_EVERY_NS  # first, so that failing costs little
     if _view is None:
@@ -82,7 +82,7 @@ def _hello(now: int) -> None:
 
 
 def _memory() -> tuple[int, memoryview]:
-    """Memory of a fixed size, as the agent does not look at memory that could shrink."""
+    """Create memory of fixed size: the agent does not read memory that could shrink."""
     import fcntl
 
     fd = os.memfd_create("hostcc-mark", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -99,7 +99,7 @@ def _memory() -> tuple[int, memoryview]:
 
 
 def _forget() -> None:
-    """After fork the memory is the parent's: the child gets its own at its first mark."""
+    """Drop the parent's memory after a fork: the child makes its own at its first mark."""
     global _count, _hello_at, _fd, _view, explicit
     fd, _fd, _view = _fd, -1, None
     _count, _hello_at, explicit = 0, 0, False

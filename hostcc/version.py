@@ -1,10 +1,10 @@
-"""Which hostcc this is; the number is kept in pyproject.toml only."""
+"""The version of hostcc; the number is stored in pyproject.toml only."""
 
 from __future__ import annotations
 
 
 def version() -> str:
-    """The installed version, "unknown" when run from files that were never installed."""
+    """Return the installed version; "unknown" when run from files that were never installed."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
