@@ -160,7 +160,7 @@ def differences(active: Iterable[Change], found: Mapping[str, Values]) -> list[D
 def _alone(port: Port) -> None:
     if len(port.jobs) > 1:
         raise InputError(
-            f"{port.name}: DCQCN's parameters are the port's: expected one job, "
+            f"{port.name}: DCQCN parameters apply to the whole port: expected one job, "
             f"got {', '.join(port.jobs[:4])}"
         )
 

@@ -80,7 +80,8 @@ class Knobs:
         chosen = next(iter(change.after.values())) if isinstance(change.after, Mapping) else value
         chosen = chosen if value is None else value
         if not isinstance(chosen, int) or chosen not in allowed(change):
-            raise HostccError(f"{change.target}: {value} is no value of this change")
+            wanted = " or ".join(map(str, sorted(allowed(change))))
+            raise HostccError(f"{change.target}: expected {wanted}, got {value}")
         knob = target_of(change)[1]
         least, most = BOUNDS[knob]
         if not least <= chosen <= most:

@@ -100,19 +100,20 @@ class TransportChild:
                 raise HostccError(f"gossip: its process does not start: {error}") from None
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(lambda: self._pipe, sock=ours)
-        self.say(begin)
+        self.send_order(begin)
         done, _ = await asyncio.wait(
             (self.port, self.over), timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
         )
         if self.port in done:
             return self.port.result()
-        raise HostccError(f"gossip: its process {await self.end() if done else 'does not begin'}")
+        late = f"did not listen within {START_TIMEOUT_S:g} s"
+        raise HostccError(f"gossip: its process {await self.end() if done else late}")
 
-    def say(self, order: Order) -> bool:
+    def send_order(self, order: Order) -> bool:
         """Send an order; return False when there was no room for it."""
         return self._pipe.send(ENCODER.encode(order))
 
-    def give_up(self, why: str) -> None:
+    def mark_unusable(self, why: str) -> None:
         """Mark the child as unusable, for the reason `why`."""
         if not self.over.done():
             self.over.set_result(why)
@@ -142,7 +143,7 @@ class TransportChild:
             self._tell(report)
 
     def _lost(self, why: str) -> None:
-        self.give_up(f"said what it should not: {why}" if why else "")
+        self.mark_unusable(f"said what it should not: {why}" if why else "")
 
 
 class ChildTransport:
@@ -214,7 +215,7 @@ class ChildTransport:
                 "dropped: no process" if self._child is None else "dropped: too long"
             ] += 1
             return False
-        if not self._child.say(Send(peer, address, payload)):
+        if not self._child.send_order(Send(peer, address, payload)):
             self.counters["dropped: the process is busy"] += 1
             return False
         return True
@@ -222,7 +223,7 @@ class ChildTransport:
     def offence(self, peer: str, reason: str, strikes: float = 1.0) -> None:
         """Count a protocol violation of a peer."""
         if self._child is not None:
-            self._child.say(Offence(peer, reason, strikes))
+            self._child.send_order(Offence(peer, reason, strikes))
 
     def link(self, peer: str) -> Link:
         """Return the state of the connections to a peer, as of the latest status report."""
@@ -261,7 +262,7 @@ class ChildTransport:
             if child is not None:
                 child.reported = False
         elif at - self._reported_at > HANG_TIMEOUT_S:
-            child.give_up(f"said nothing for {HANG_TIMEOUT_S:g} s")
+            child.mark_unusable(f"said nothing for {HANG_TIMEOUT_S:g} s")
 
     async def _begin(self) -> None:
         child = TransportChild(self._take)

@@ -37,7 +37,7 @@ class Connection:
     rtt_s: float | None = field(default=None)
     """The kernel's smoothed round-trip time; None: not known yet."""
 
-    def look(self, now: float) -> bool:
+    def within_limit(self, now: float) -> bool:
         """Update from the kernel; return False when more bytes arrived than allowed."""
         found = _tcp_info(self.fd)
         if found is None or found[1] < self.received:  # closed, or somebody else's by now
@@ -103,7 +103,7 @@ class Connections:
         self._strangers[remote[0]] += 1
         return found
 
-    def proven(self, connection: Connection, curve: str, peer: str) -> None:
+    def set_peer(self, connection: Connection, curve: str, peer: str) -> None:
         """Record the peer that an authenticated message came from."""
         if not connection.peer:
             self._no_stranger(connection)

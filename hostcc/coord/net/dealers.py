@@ -132,7 +132,7 @@ class Dealers:
         self._context, self._name, self._keyring = context, name, keyring
         self._settings, self._received, self._rng = settings, received, rng
         self._open: OrderedDict[str, Dealer] = OrderedDict()
-        self._waits: OrderedDict[str, DialFailure] = OrderedDict()
+        self._failures: OrderedDict[str, DialFailure] = OrderedDict()
         self.dialled = 0
         """Connections opened since the start."""
 
@@ -154,7 +154,7 @@ class Dealers:
 
     def dial(self, peer: str, address: Address, now: float) -> str:
         """Open a connection; return empty, or why not: "waiting", "not allowed", "busy"."""
-        wait = self._waits.get(peer)
+        wait = self._failures.get(peer)
         if wait is not None and now < wait.until:
             return "waiting"
         curve = self._key(peer, wait)
@@ -179,7 +179,7 @@ class Dealers:
 
     def heard(self, peer: str) -> None:
         """Forget a peer's failures: a message came over its connection."""
-        self._waits.pop(peer, None)
+        self._failures.pop(peer, None)
 
     def drop(self, peer: str) -> None:
         """Close the connection to a peer, if there is one."""
@@ -192,18 +192,18 @@ class Dealers:
         for peer in list(self._open):
             self.drop(peer)
 
-    def forget_waits(self) -> None:
+    def retry_now(self) -> None:
         """Allow new attempts at once: keys have changed, so failed peers may work now."""
-        for wait in self._waits.values():
+        for wait in self._failures.values():
             wait.until, wait.delay, wait.curve = 0.0, self._settings.retry_s[0] / 2, ""
 
     def failed(self) -> list[str]:
         """Return the peers whose last attempt failed."""
-        return list(self._waits)
+        return list(self._failures)
 
     def failure(self, peer: str) -> DialFailure | None:
         """Return the failure that is remembered of a peer."""
-        return self._waits.get(peer)
+        return self._failures.get(peer)
 
     def tick(self, now: float) -> int:
         """Close failed and idle connections; return the number of failed handshakes."""
@@ -223,12 +223,12 @@ class Dealers:
     def _fail(self, dealer: Dealer, now: float) -> None:
         self.drop(dealer.peer)
         first, most = self._settings.retry_s
-        old = self._waits.pop(dealer.peer, None)
+        old = self._failures.pop(dealer.peer, None)
         delay = min(most, 2 * old.delay) if old is not None else first
         until = now + delay * self._rng.uniform(0.5, 1.5)
-        if len(self._waits) >= MAX_TRACKED_PEERS:
-            self._waits.popitem(last=False)
-        self._waits[dealer.peer] = DialFailure(
+        if len(self._failures) >= MAX_TRACKED_PEERS:
+            self._failures.popitem(last=False)
+        self._failures[dealer.peer] = DialFailure(
             delay,
             until,
             dealer.curve,

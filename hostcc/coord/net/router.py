@@ -99,9 +99,9 @@ class Router:
             self._reader.wake()
         return ""
 
-    def proven(self, peer: str, identity: bytes, connection: Connection, curve: str) -> None:
+    def set_peer(self, peer: str, identity: bytes, connection: Connection, curve: str) -> None:
         """Record that an authenticated message of `peer` came over a connection."""
-        self.connections.proven(connection, curve, peer)
+        self.connections.set_peer(connection, curve, peer)
         self._routes[peer] = (identity, connection)
 
     def tick(self, now: float) -> list[Connection]:
@@ -112,7 +112,9 @@ class Router:
         parts = min(CHECK_GROUPS, max(1, round(CHECK_GROUPS * (now - self._looked_at))))
         turns = {(self._turn + part) % CHECK_GROUPS for part in range(parts)}
         self._turn, self._looked_at = self._turn + parts, now
-        return [c for c in self.connections if c.fd % CHECK_GROUPS in turns and not c.look(now)]
+        return [
+            c for c in self.connections if c.fd % CHECK_GROUPS in turns and not c.within_limit(now)
+        ]
 
     def _open(self) -> None:
         s = self._settings

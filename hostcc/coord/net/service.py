@@ -195,7 +195,7 @@ class GossipService:
         if self._fingerprint() != self._key_in_use:
             self._key_in_use = self._fingerprint()
             self.node.renew()
-        self._troubles.look(self.node, now)
+        self._troubles.update(self.node, now)
         self._send_all(self.coordinator.tick(now), now)
         for event in self.node.take_events():
             tell = log.info if event.what in NEWS else log.warning

@@ -127,7 +127,7 @@ class Transport:
                 self._clock,
             )
         except BaseException:
-            self._end()
+            self._close_context()
             raise
         self._open = True
 
@@ -137,7 +137,7 @@ class Transport:
             self._open = False
             self._dealers.close()
             self._router.close()
-            self._end()
+            self._close_context()
 
     def send(self, peer: str, address: Address | None, payload: bytes) -> bool:
         """Send a message to a member, connecting to `address` if there is no connection yet.
@@ -224,7 +224,7 @@ class Transport:
         if self.offenders.shut_out(peer, now):
             return "shut out"
         dealer = self._dealers.get(peer)
-        accepted = self._may(peer, self._router.connection_of(peer))
+        accepted = self._key_is_of(peer, self._router.connection_of(peer))
         # Of two connections both ends choose the same one, so that the other becomes idle.
         if dealer is not None and dealer.up and not (accepted and peer < self.name):
             return "" if self._dealers.send(peer, payload, now) else "queue full"
@@ -240,7 +240,7 @@ class Transport:
                 return why
         return "" if self._dealers.send(peer, payload, now) else "queue full"
 
-    def _may(self, peer: str, connection: Connection | None) -> bool:
+    def _key_is_of(self, peer: str, connection: Connection | None) -> bool:
         if connection is None:
             return False
         return self.keyring is None or self.keyring.member_of(connection.curve) == peer
@@ -286,7 +286,7 @@ class Transport:
         if connection is not None:
             if not connection.peer and not self._limits.connect(peer, self._clock()):
                 self.offence(peer, "it connects again and again")
-            self._router.proven(peer, identity, connection, curve)
+            self._router.set_peer(peer, identity, connection, curve)
         return self._take(peer, frame, connection.cut if connection else _nothing)
 
     def _from_dealer(self, peer: str, socket: zmq.Socket[bytes]) -> float:
@@ -335,17 +335,17 @@ class Transport:
     def tick(self) -> None:
         """Check keys and connections; to be called at least every second while open."""
         try:
-            self._look(self._clock())
+            self._check_connections(self._clock())
         except (OSError, HostccError, zmq.ZMQError) as error:
             log.failure("gossip transport", reason=str(error))
 
-    def _look(self, now: float) -> None:
+    def _check_connections(self, now: float) -> None:
         if self.keyring is not None:
             self._follow_keys(self.keyring, now)
         self.counters["handshakes failed"] += self._dealers.tick(now)
         floods = self._router.tick(now)
         for dealer in self._dealers.all():
-            if dealer.connection is not None and not dealer.connection.look(now):
+            if dealer.connection is not None and not dealer.connection.within_limit(now):
                 floods.append(dealer.connection)
         for connection in floods:
             connection.cut()
@@ -361,7 +361,7 @@ class Transport:
     def _follow_keys(self, keyring: Keyring, now: float) -> None:
         before = keyring.current
         if keyring.tick(now):
-            self._dealers.forget_waits()
+            self._dealers.retry_now()
         if keyring.current.public.curve != before.public.curve:
             self._router.rekey()
             self._dealers.close()
@@ -378,7 +378,7 @@ class Transport:
             if connection.peer == peer:
                 connection.cut()
 
-    def _end(self) -> None:
+    def _close_context(self) -> None:
         if self._authenticator is not None:
             self._authenticator.close()
             self._authenticator = None

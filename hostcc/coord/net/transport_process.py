@@ -48,7 +48,7 @@ class Server:
 
     def __init__(self) -> None:
         self.begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
-        self.pipe = Pipe(self._take, _leave)
+        self.pipe = Pipe(self._take, _exit)
         self._transport: Transport | None = None
 
     async def run(self) -> None:
@@ -56,15 +56,15 @@ class Server:
         transport = self._made(await self.begin)
         await transport.start()
         self._transport = transport
-        self._say(Started(transport.address.port))
+        self._report(Started(transport.address.port))
         while True:
             transport.tick()
-            self._say(transport_status(transport))
+            self._report(transport_status(transport))
             await asyncio.sleep(STATUS_INTERVAL_S)
 
     def refuse(self, reason: str) -> None:
         """Report that the start failed."""
-        self._say(StartError(reason[:500]))
+        self._report(StartError(reason[:500]))
 
     def _made(self, begin: Begin) -> Transport:
         configure(begin.log_level, begin.log_form)
@@ -90,10 +90,10 @@ class Server:
             self._transport.offence(order.peer, order.reason, order.strikes)
 
     def _heard(self, peer: str, payload: bytes) -> None:
-        if not self._say(PeerMessage(peer, payload)) and self._transport is not None:
+        if not self._report(PeerMessage(peer, payload)) and self._transport is not None:
             self._transport.counters["dropped: the agent is busy"] += 1
 
-    def _say(self, report: Report) -> bool:
+    def _report(self, report: Report) -> bool:
         return self.pipe.send(ENCODER.encode(report))
 
 
@@ -127,7 +127,7 @@ async def serve(sock: socket.socket) -> None:
         await asyncio.Event().wait()  # until the agent has read the reason and closes
 
 
-def _leave(_why: str) -> None:
+def _exit(_why: str) -> None:
     # The agent is gone or sent an invalid message; all connections end with this process.
     os._exit(0)
 

@@ -67,7 +67,7 @@ class Troubles:
         self._told: set[tuple[str, str]] = set()
         self._lines = TokenBucket(LINES_PER_MINUTE / 60, LINES_PER_MINUTE)
 
-    def look(self, node: Node, now: float) -> None:
+    def update(self, node: Node, now: float) -> None:
         """Check again if it is due; `now`: monotonic seconds."""
         if now < self._due:
             return
@@ -102,7 +102,7 @@ class Troubles:
             elif unresolved and self._seeds.address(name) is None:
                 yield Trouble(Reason.UNRESOLVED, who, f"its name has no address ({unresolved})")
             elif failed is not None and (failed.reached or failed.failure is not None):
-                yield self._shaken(who, name, failed)
+                yield self._handshake_trouble(who, name, failed)
             elif failed is not None and (code := self._answer(name, failed, now)):
                 yield Trouble(Reason.UNREACHABLE, who, f"no answer ({errno_text(code)})")
 
@@ -113,9 +113,9 @@ class Troubles:
                 continue
             failed = self._transport.failure(name)
             if failed is not None and failed.failure is not None:
-                yield self._shaken(f"member {name}@{failed.address}", name, failed)
+                yield self._handshake_trouble(f"member {name}@{failed.address}", name, failed)
 
-    def _shaken(self, who: str, name: str, failed: DialFailure) -> Trouble:
+    def _handshake_trouble(self, who: str, name: str, failed: DialFailure) -> Trouble:
         keyring = self._transport.keyring
         if failed.failure is HandshakeFailure.AUTH:
             key = keyring.current.public.fingerprint if keyring is not None else ""
