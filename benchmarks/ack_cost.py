@@ -1,9 +1,9 @@
-"""Nanoseconds that each congestion control takes per ACK, beside the kernel's cubic.
+"""Nanoseconds per ACK of each congestion control, beside the kernel's cubic.
 
 The kernel times BPF programs (BPF_ENABLE_STATS): time in all hooks of a control over the
-segments that its senders received.  The kernel's own cubic is no BPF program; what it takes
-is the difference between a control whose hooks call it and one whose hooks do nothing.
-docs/benchmarks.md says what that leaves out.
+segments that its senders received.  The kernel's own cubic is no BPF program; its time is the
+difference between a control whose hooks call it and one whose hooks do nothing.
+docs/benchmarks.md lists what that does not include.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--iterations", 1, options.MAX_ITERATIONS),
         default=40,
         metavar="N",
-        help="of every job (default: %(default)s)",
+        help="iterations of every job (default: %(default)s)",
     )
 
 

@@ -1,10 +1,10 @@
-"""What the agent itself takes: CPU and memory, idle and with open flows.
+"""CPU and memory of the agent, idle and with open flows.
 
 An agent runs in a network namespace as a user would start it; a job of its host holds
-connections to another host open.  Nothing is sent over them: what is measured is what the
-agent does for having them.  Then jobs that exchange every period are added: what it takes to
-learn them, and after that to meter and follow them.  With `--gossip` the other host has an agent,
-too, and the two tell each other what they know; the first one is measured.
+connections to another host open.  Nothing is sent over them, so the figures are the cost of
+open connections.  Then jobs that exchange every period are added, for the cost of learning
+them, and after that of metering and following them.  With `--gossip` the other host has an
+agent, too, and the two gossip; the first one is measured.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ AT_ONCE = 4
 """Jobs that are started at the same time: all would keep a small machine from its jobs."""
 
 
-class Secured(Dumbbell):
-    """Agents gossip as they would between real hosts."""
+class KeyedFabric(Dumbbell):
+    """Agents gossip with keys, as between real hosts."""
 
     secured = True
 
@@ -49,11 +49,11 @@ class Figures(msgspec.Struct, frozen=True):
     """One run with one number of flows."""
 
     flows_seen: int
-    """What the agent says the job has."""
+    """Flows of the job, as the agent reports them."""
     jobs_known: int
     """Other jobs whose period has been found."""
     peers_alive: int
-    """Other agents that it hears."""
+    """Other agents that are alive for it."""
     learning_percent: float
     """The agent's part of one CPU from before the first job's start until the measurement."""
     cpu_percent: float
@@ -87,21 +87,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.fraction("--period", 0.01, 60),
         default=0.24,
         metavar="S",
-        help="of those jobs (default: %(default)s)",
+        help="period of those jobs (default: %(default)s)",
     )
     parser.add_argument(
         "--burst",
         type=options.whole("--burst", 1, 1 << 30),
         default=1_000_000,
         metavar="BYTES",
-        help="that each of them sends every period (default: %(default)s)",
+        help="bytes that each of them sends every period (default: %(default)s)",
     )
     parser.add_argument(
         "--learn",
         type=options.fraction("--learn", 0, 600),
         default=12.0,
         metavar="S",
-        help="between their start and the measurement (default: %(default)s)",
+        help="time between their start and the measurement (default: %(default)s)",
     )
     parser.add_argument(
         "--seconds",
@@ -171,7 +171,7 @@ def measure(
 ) -> list[Figures]:
     """One run: the same agent with more and more (flows, jobs that exchange); raises LabError."""
     hosts = (Host(1, JOB, 0, left=True), Host(2, JOB, 1, left=False))
-    with Secured(FabricSpec(rate_mbit=1000.0, gso_max_segs=64), hosts) as fabric:
+    with KeyedFabric(FabricSpec(rate_mbit=1000.0, gso_max_segs=64), hosts) as fabric:
         profiled = {"measure": {"jobs_max": 1 + max(jobs for _, jobs in steps)}}
         with_agents = hosts if args.gossip else hosts[:1]
         running = agents.start(fabric, with_agents, profiled, gossiping=args.gossip)

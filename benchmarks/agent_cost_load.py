@@ -1,6 +1,6 @@
-"""Jobs that exchange in a rhythm, for agent-cost: `python -m benchmarks.agent_cost_load ...`.
+"""Periodic jobs for agent-cost: `python -m benchmarks.agent_cost_load ...`.
 
-take ADDRESS PORT                    accepts whatever comes and throws it away
+take ADDRESS PORT                    accepts all connections and discards their bytes
 send ADDRESS PORT PERIOD_S BYTES     a burst each period, until standard input ends
 """
 

@@ -1,7 +1,7 @@
 """Run many lab cases: one scenario, variant and run number each, finished ones kept.
 
 Runs are interleaved (every case once, then every case again), so that a slow change of the
-machine falls on all variants alike, and so that a killed benchmark has something of all.
+machine affects all variants alike, and so that a killed benchmark has some cases of each.
 """
 
 from __future__ import annotations

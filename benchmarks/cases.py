@@ -1,7 +1,7 @@
-"""Cases that have been measured, on disk, so that a long benchmark can be taken up again.
+"""Finished cases on disk, so that a long benchmark can be resumed.
 
-A case is one small JSON file, written when it is finished.  It is used again only when what
-was measured is the same: the file carries digests of everything that the result depends on.
+A case is one small JSON file, written when it is finished.  It is reused only when it measured
+the same: the file carries digests of everything that the result depends on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Both ends of a checksummed stream, as processes, and whether all of it arrived.
+"""Both ends of a checksummed stream, as processes, and the check that all of it arrived.
 
-The receiver says "ready", the sender its own port; both end with how many bytes and their digest,
-the sender when its standard input ends (repath_stream is such a pair).
+The receiver prints "ready", the sender its own port; at the end both print the number of bytes
+and their digest, the sender when its standard input ends (repath_stream is such a pair).
 """
 
 from __future__ import annotations

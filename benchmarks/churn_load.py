@@ -1,11 +1,11 @@
-"""Jobs of one host that come and go: a process whose children are jobs, with a connection each.
+"""Short-lived jobs of one host: a process whose children are jobs, with a connection each.
 
     churn_load take ADDRESS PORT
     churn_load jobs CONTROL_SOCKET ADDRESS PORT ALIVE LONG PERIOD_S BYTES SEED PREFIX
 
 `jobs` keeps ALIVE children at a time; the part LONG of them live for LONG_S, the others for
 SHORT_S.  A line of JSON for each connection when its first byte has left ("open") and when all of
-it has arrived ("close", with what went wrong, or nothing).  End of standard input: no new ones.
+it has arrived ("close", with the error, if any).  After the end of standard input: no new ones.
 """
 
 from __future__ import annotations

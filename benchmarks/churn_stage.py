@@ -1,4 +1,4 @@
-"""Agents with all parts on, on a small leaf-spine fabric whose hosts' jobs come and go."""
+"""Agents with all parts on, on a small leaf-spine fabric with short-lived jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from benchmarks import host_dump
-from benchmarks.held import Held, held
+from benchmarks.held import KernelResources, held
 from hostcc.client import ask
 from hostcc.daemon import preflight
 from hostcc.errors import HostccError
@@ -110,7 +110,7 @@ class ChurnStage:
             self.lab.namespace(name), self.lab.cgroup_of(self.lab.named(name)), tag
         )
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, KernelResources]:
         """What each agent holds."""
         return {name: held(agent.process.pid) for name, agent in self.agents.items()}
 

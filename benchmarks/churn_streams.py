@@ -1,9 +1,9 @@
-"""A job of many checksummed connections at full rate, an iteration after the other.
+"""A job of many checksummed connections at full rate, one iteration after the other.
 
     churn_streams CONTROL_SOCKET JOB ADDRESS PORT CONNECTIONS BYTES
 
 The receiver is `churn_load take`.  It sends BYTES over all connections together in every iteration,
-until standard input ends; then a line of JSON: bytes, and what went wrong.
+until standard input ends; then a line of JSON: bytes, and the error, if any.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """`python -m benchmarks.collide`: make the first two jobs of the calling lab collide.
 
-Jobs that have found places beside each other stay there under any congestion control until
-something disturbs them.  This disturbs them: the first job is stopped while it computes, and
-goes on at the moment at which the second begins to send.  From then on both communicate at
-the same time, as at the common start.
+Interleaved jobs stay interleaved under any congestion control until something disturbs them.
+This disturbs them: the first job is stopped while it computes, and continues when the second
+begins to send.  From then on both communicate at the same time, as at the common start.
 
-Meant as a scenario's action: the lab is the one whose process is this one's parent.  Gives up
-after some seconds, with exit status 1 and one line.
+It serves as a scenario's action: the lab is the one whose process is this one's parent.  It
+gives up after some seconds, with exit status 1 and one line.
 """
 
 from __future__ import annotations

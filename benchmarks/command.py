@@ -49,11 +49,11 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="keep the record, plots and finished cases here; the same command goes on from them",
+        help="keep the record, plots and finished cases here; the same command resumes after them",
     )
     parser.add_argument("--fresh", action="store_true", help="measure finished cases again")
     parser.add_argument(
-        "--report", action="store_true", help="measure nothing: print what --out DIR has"
+        "--report", action="store_true", help="measure nothing: print the cases in --out DIR"
     )
     parser.add_argument("--json", action="store_true", help="print the record, no table")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line per finished case")

@@ -1,4 +1,4 @@
-"""What every benchmark is given: where results go, how often to run, whom to tell."""
+"""Context of every benchmark: folder of the results, number of runs, progress display."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DCQCN jobs with equal senders, with unequal timers, and with MLTCP: the thesis's experiment.
 
-A rate model (hostcc.sim.dcqcn), not hardware, and jobs of our own making: what is compared with
-the thesis is who gains, and by about how much.  Needs no kernel.
+A rate model (hostcc.sim.dcqcn), not hardware, and other jobs than the thesis's: only the sign and
+rough size of each gain can be compared.  Needs no kernel.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--iterations", 5, 10_000),
         default=40,
         metavar="N",
-        help="of each job (default: %(default)s)",
+        help="iterations of each job (default: %(default)s)",
     )
 
 

@@ -1,8 +1,8 @@
-"""Pure: the goals that measurements are held against, as data, and the judgement.
+"""Pure: the goals of measurements, as data, and the test whether they are met.
 
 A goal bounds one figure of hostcc's own variant, as it is or relative to other variants'
 medians in the same scenario with the same number of flows.  It is met when the median over
-the runs meets it; how many runs do is shown beside.
+the runs meets it; the number of runs that do is shown beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stored cases with known optima: schedules, level assignments, paths.
 
-A folder holds JSON files of cases.  What a file is about shows in its cases: `jobs` and
-`flows` are schedules (simulated, and ordered by hostcc), `edges` and `K` maximum cuts,
-`commodities` paths on a two-layer Clos.
+A folder holds JSON files of cases.  The keys of a case give its kind: `jobs` and `flows` are
+schedules (simulated, and ordered by hostcc), `edges` and `K` maximum cuts, `commodities` paths on
+a two-layer Clos.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     goal = Verdict("all", "share of cases at the optimum", spread([share]), int(all_met), all_met)
     return Record(
         benchmark="golden",
-        title="stored cases: what hostcc finds, what is optimal",
+        title="stored cases: hostcc's result and the optimum",
         parameters={"folder": str(args.folder), "tolerance": TOLERANCE},
         columns=[
             Column("file", "file"),

@@ -1,4 +1,4 @@
-"""Gossip in clusters of 10 to 10,000 simulated hosts: how fast, how many bytes, how much CPU.
+"""Gossip in clusters of 10 to 10,000 simulated hosts: rounds, bytes and CPU.
 
 Every host is a real core; the network between them is simulated (gossip_world.py).  A host has
 a profile; jobs have eight hosts each.
@@ -49,7 +49,7 @@ NOTE = (
 
 
 @dataclass
-class Measured:
+class GossipFigures:
     """One cluster, one seed."""
 
     rounds: list[float | None]
@@ -82,14 +82,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.fraction("--loss", 0.0, 0.9),
         default=0.0,
         metavar="P",
-        help="of every message (default: 0)",
+        help="probability of losing each message (default: 0)",
     )
     parser.add_argument(
         "--seeds",
         type=options.span("--seeds", 0, 2**31),
         default=(0, 3),
         metavar="A:B",
-        help="from A up to but not B (default: 0:3)",
+        help="seeds from A up to but not B (default: 0:3)",
     )
 
 
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     )
 
 
-def row(hosts: int, loss: float, found: list[Measured]) -> dict[str, Cell]:
+def row(hosts: int, loss: float, found: list[GossipFigures]) -> dict[str, Cell]:
     """Of one size."""
     each = sorted(value for one in found for value in one.each)
     return {
@@ -149,7 +149,7 @@ def row(hosts: int, loss: float, found: list[Measured]) -> dict[str, Cell]:
     }
 
 
-def verdicts(hosts: int, loss: float, found: list[Measured]) -> list[Verdict]:
+def verdicts(hosts: int, loss: float, found: list[GossipFigures]) -> list[Verdict]:
     """The goals, which are for 1,000 hosts, and twice the traffic for more."""
     most_rounds = 10.0 if loss == 0 else 20.0
     last = sorted(math.inf if v is None else v for one in found for v in one.rounds)
@@ -170,7 +170,7 @@ def quantile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
 
 
-def measure(hosts: int, loss: float, seed: int) -> Measured:
+def measure(hosts: int, loss: float, seed: int) -> GossipFigures:
     """One cluster, from its steady state."""
     gc.collect()
     gc.disable()
@@ -193,7 +193,7 @@ class _Cluster:
         self.world.disturb(loss=loss)
         self.world.on_deliver = self.delivered
 
-    def measure(self) -> Measured:
+    def measure(self) -> GossipFigures:
         world, hosts = self.world, len(self.names)
         world.run(WARM_S)
         idle = self.cost(STEADY_S / 2)[0]
@@ -213,7 +213,9 @@ class _Cluster:
             if at > begun
         ]
         rounds = [self.last(key, begun) for key, begun in changes]
-        return Measured(rounds, each, idle, steady, arrival, arrival_rounds, cpu, tick_us, records)
+        return GossipFigures(
+            rounds, each, idle, steady, arrival, arrival_rounds, cpu, tick_us, records
+        )
 
     def steady(self) -> tuple[float, float, float, float]:
         """Changes at the usual rate: bytes/s, CPU share, microseconds a round, records/s."""
@@ -312,7 +314,7 @@ def _path(src: str, dst: str, index: int) -> PathEntry:
     return PathEntry(f"p{index}", (f"{src}-s{index}", f"s{index}-{dst}"), (40_000 + index,))
 
 
-def _last(found: list[Measured]) -> Spread:
+def _last(found: list[GossipFigures]) -> Spread:
     return spread([value for one in found for value in one.rounds])
 
 

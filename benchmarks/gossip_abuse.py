@@ -1,8 +1,8 @@
-"""Pauses, hostile connections and floods with a member's key: does the agent outlive them?
+"""An agent under pauses, hostile connections and floods with a member's key.
 
-Two agents with keys gossip.  While one is paused again and again, together with the process that
-has its sockets, the other's host opens connections that are no handshake, and floods it with a
-member's own key.  Nothing of it may end the agent; when it is over, the two hear of each other.
+Two agents with keys gossip.  While one is paused again and again, together with its gossip
+process, the other's host opens connections without a valid handshake, and floods it with a
+member's own key.  The agent must survive all of it, and the two must reach each other afterwards.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     parser.add_argument(
         "--longest", type=options.fraction("--longest", SHORTEST_PAUSE_S, 600), default=30.0,
-        metavar="S", help="of the pauses, which begin at 0.3 s (default: %(default)g)",
+        metavar="S", help="longest pause; the shortest is 0.3 s (default: %(default)g)",
     )  # fmt: skip
     parser.add_argument(
         "--seed", type=options.whole("--seed", 0, 2**31), default=1, metavar="N",
-        help="of the pauses (default: %(default)s)",
+        help="seed of the pauses (default: %(default)s)",
     )  # fmt: skip
 
 

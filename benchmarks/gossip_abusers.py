@@ -1,8 +1,8 @@
-"""`python -m benchmarks.gossip_abusers HOST:PORT KIND COUNT`: what members must survive.
+"""`python -m benchmarks.gossip_abusers HOST:PORT KIND COUNT`: hostile connections to a member.
 
-`connections`: without keys, in turn what is no handshake, a handshake broken off, and messages,
+`connections`: without keys, in turn an invalid handshake, a handshake broken off, and messages,
 pings and the end in one write.  `floods`: a member's key and as many messages as fit, then the end.
-It ends with 0 when all were made, however the other end took them.
+The exit status is 0 when all were made, whatever the other end did with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`python -m benchmarks.gossip_clients KEYS HOST:PORT COUNT`: connections of one member.
 
-Opens so many connections to another member, says one word over each, and holds them until
+Opens COUNT connections to another member, sends one message over each, and holds them until
 standard input ends.
 """
 

@@ -40,14 +40,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.span("--seeds", 0, 2**31),
         default=(0, NIGHTLY),
         metavar="A:B",
-        help=f"from A up to but not B (default: 0:{NIGHTLY})",
+        help=f"seeds from A up to but not B (default: 0:{NIGHTLY})",
     )
     parser.add_argument(
         "--processes",
         type=options.whole("--processes", 1, 1024),
         default=os.cpu_count() or 1,
         metavar="N",
-        help="that share the seeds (default: one per core)",
+        help="processes that share the seeds (default: one per core)",
     )
 
 

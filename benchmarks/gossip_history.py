@@ -1,6 +1,6 @@
-"""One seed of simulation testing: members, faults, a liar; what must hold is checked throughout.
+"""One seed of simulation testing: members, faults, a liar; invariants are checked throughout.
 
-Everything is drawn from the seed, so a seed that fails fails again in the same way.
+Everything is drawn from the seed, so a failing seed fails again in the same way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`python -m benchmarks.gossip_member JSON`: one member of gossip-sockets, as a process.
 
-Takes part until standard input ends, and writes a line of JSON a few times a second: what it
-agrees on with whom, and what it takes of the machine.
+Takes part until standard input ends, and writes a line of JSON a few times a second: its
+agreement with other members, and its use of the machine.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ QUICK = Settings(
 QUICK_TRANSPORT = TransportSettings(retry_s=(0.1, 1.0), down_s=2.0, keepalive_s=1)
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """What the process has of the machine."""
+class ProcessUse(msgspec.Struct, frozen=True):
+    """CPU time, descriptors and memory of the process."""
 
     at: float
     """CLOCK_MONOTONIC."""
@@ -72,7 +72,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """How it goes."""
+    """One line of output: agreement, connections, use of the machine."""
 
     alive: int
     """Other members."""
@@ -81,11 +81,11 @@ class Line(msgspec.Struct, frozen=True):
     agreed: bool
     dialled: int
     accepted: int
-    taken: Taken
+    taken: ProcessUse
 
 
 def main() -> int:
-    """Take part."""
+    """Run the member; the exit status."""
     order = msgspec.json.decode(sys.argv[1], type=Order)
     log.configure("warning", "text")
     asyncio.run(_take_part(order))
@@ -128,7 +128,7 @@ def _plan(view: ClusterView) -> Plan:
     return Plan(view.digest)
 
 
-def _line(service: GossipService, taken: Taken) -> Line:
+def _line(service: GossipService, taken: ProcessUse) -> Line:
     status = service.status()
     return Line(
         alive=status.members.get("alive", 0),
@@ -141,11 +141,11 @@ def _line(service: GossipService, taken: Taken) -> Line:
     )
 
 
-def _taken() -> Taken:
+def _taken() -> ProcessUse:
     kinds = _descriptors()
     used = resource.getrusage(resource.RUSAGE_SELF)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return Taken(
+    return ProcessUse(
         at=time.monotonic(),
         cpu_s=used.ru_utime + used.ru_stime,
         descriptors=len(kinds),

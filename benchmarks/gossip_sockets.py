@@ -1,9 +1,9 @@
 """Gossip over real sockets: many processes, kill -9, a cut wire, restarts, and churn.
 
 Every member is a process with keys of its own.  Half of them are at either end of a wire between
-two network namespaces.  Measured is the time until those who can reach each other know each other,
-nobody else, and follow one plan; then, while members die and return, what the ones that stay take
-of the machine.
+two network namespaces.  Measured is the time until all members that can reach each other know
+exactly each other and follow one plan; then, while members die and return, the use of the machine
+by the members that stay.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--members", 6, 200),
         default=50,
         metavar="N",
-        help="processes (default: %(default)s)",
+        help="members, each a process (default: %(default)s)",
     )
     parser.add_argument(
         "--minutes",
         type=options.fraction("--minutes", 0, 240),
         default=10.0,
         metavar="M",
-        help="of churn; 0: none (default: %(default)g)",
+        help="minutes of churn; 0: none (default: %(default)g)",
     )
 
 

@@ -1,8 +1,8 @@
-"""What one host's transport takes and gives: handshakes, messages, round trips, memory.
+"""Performance of one host's transport: handshakes, messages, round trips, memory.
 
-Both ends are in this process and one asyncio loop, over loopback and CURVE, with limits out of
-the way; CPU figures are of both ends together.  Memory is of the accepting end alone: the
-connections come from another process.
+Both ends are in this process and one asyncio loop, over loopback and CURVE, without limits; CPU
+figures are of both ends together.  Memory is of the accepting end alone: the connections come
+from another process.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--connections", 10, 2000),
         default=1000,
         metavar="N",
-        help="to hold for the memory of one (default: %(default)s)",
+        help="connections held to find the memory of one (default: %(default)s)",
     )
 
 

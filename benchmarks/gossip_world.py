@@ -1,7 +1,7 @@
-"""A simulated network of real gossip cores: an event queue, a clock, and what goes wrong.
+"""A simulated network of real gossip cores: an event queue, a clock, and faults.
 
-Nothing of the core is simplified but signatures, which are keyed hashes here.  Messages are
-encoded and decoded as on the wire; `frame` bytes are added to each for what carries it.
+The core is not simplified, except for signatures, which are keyed hashes here.  Messages are
+encoded and decoded as on the wire; `frame` bytes are added to each for its headers.
 """
 
 from __future__ import annotations

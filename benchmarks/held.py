@@ -1,7 +1,7 @@
-"""What a process holds of the kernel: BPF objects and their entries, descriptors, memory.
+"""Kernel resources of a process: BPF objects and their entries, descriptors, memory.
 
-Programs, maps and links are told apart by their ids, so that those of other agents on the same
-machine do not count, and so that it can be seen later whether any has outlived the process.
+Programs, maps and links are identified by their ids, so that those of other agents on the same
+machine do not count, and so that objects which outlive the process are found later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_ENTRIES = 100_000
 KINDS = ("prog", "map", "link")
 
 
-class Held(msgspec.Struct, frozen=True):
+class KernelResources(msgspec.Struct, frozen=True):
     """At one moment."""
 
     ids: dict[str, tuple[int, ...]]
@@ -34,7 +34,7 @@ class Held(msgspec.Struct, frozen=True):
     resident_bytes: int
 
 
-def held(pid: int) -> Held:
+def held(pid: int) -> KernelResources:
     """Look.  Raises OSError when the process is gone."""
     base = Path(f"/proc/{pid}")
     found: dict[str, set[int]] = {kind: set() for kind in KINDS}
@@ -50,7 +50,7 @@ def held(pid: int) -> Held:
         name, count = _entries(number, key_bytes)
         entries[name] = entries.get(name, 0) + count
     pages = int((base / "statm").read_text().split()[1])
-    return Held(
+    return KernelResources(
         {kind: tuple(sorted(ids)) for kind, ids in found.items()},
         entries,
         sum(1 for _ in (base / "fd").iterdir()),
@@ -59,7 +59,7 @@ def held(pid: int) -> Held:
     )
 
 
-def outliving(was: Held) -> list[str]:
+def outliving(was: KernelResources) -> list[str]:
     """What of it still exists: "KIND ID"; it may take the kernel some seconds to free it."""
     return [f"{kind} {number}" for kind in KINDS for number in was.ids[kind] if _open(kind, number)]
 

@@ -1,7 +1,7 @@
 """Hold TCP connections open, idle: `python -m benchmarks.holder listen|connect ADDRESS PORT`.
 
-`listen` accepts whatever comes.  `connect` reads numbers from standard input, one a line,
-opens or closes connections until it has so many, and answers `open N`.  Both end when their
+`listen` accepts all connections.  `connect` reads numbers from standard input, one a line,
+opens or closes connections until it has that number, and answers `open N`.  Both end when their
 standard input does.
 """
 

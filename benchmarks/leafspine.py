@@ -1,9 +1,9 @@
 """Jobs on a leaf-spine fabric with random starts: ECMP, each part of hostcc alone, all of it.
 
-A start is a seed: it gives connections their source ports, and so decides what ECMP puts onto one
-link; every variant gets the same starts.  Iteration times are held against those under the best
-assignment, which is found by trying all (hostcc.lab.assignment) and measured like the others, with
-its routes set in the switches.  docs/leafspine.md says more.
+A start is a seed: it gives connections their source ports, and so decides which flows ECMP puts
+onto one link; every variant gets the same starts.  Iteration times are compared with those under
+the best assignment, which is found by trying all (hostcc.lab.assignment) and measured like the
+others, with its routes set in the switches.  Details: docs/leafspine.md.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_variants(parser, VARIANTS)
     parser.add_argument(
         "--seconds", type=options.fraction("--seconds", 1.0, 3600.0), default=18.0, metavar="S",
-        help="that jobs run for (default: %(default)g)",
+        help="duration of each run (default: %(default)g)",
     )  # fmt: skip
     parser.add_argument(
         "--settle", type=options.fraction("--settle", 0.0, 3600.0), default=SETTLE_S, metavar="S",
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     # Every case once, then every case again: a slow change of the machine falls on all alike.
     lonely = run_cases(
         context,
-        Alone,
+        TimesAlone,
         [
             Case(
                 name,
@@ -128,19 +128,19 @@ def measure(
     return figures(wanted, entry, settle_s, this_machine().processors)
 
 
-class Alone(msgspec.Struct, frozen=True):
+class TimesAlone(msgspec.Struct, frozen=True):
     """Median iteration times of jobs that have the fabric to themselves, by job; seconds."""
 
     seconds: dict[str, float]
 
 
-def alone(name: str, wanted: LeafSpineScenario) -> Alone:
+def alone(name: str, wanted: LeafSpineScenario) -> TimesAlone:
     """Each job by itself, on the best assignment; raises LabError."""
     quiet = msgspec.structs.replace(
         wanted, alone_iterations=ALONE_ITERATIONS, iterations=1, action=()
     )
     measured = runner.run(runner.Comparison(name, quiet, resolve((BEST,), quiet)), lambda *_: None)
-    return Alone(measured.variants[0].alone_s)
+    return TimesAlone(measured.variants[0].alone_s)
 
 
 def _alone_identity(wanted: LeafSpineScenario) -> Identity:
@@ -164,7 +164,7 @@ def _record(
     context: Context,
     wanted: Mapping[str, LeafSpineScenario],
     measured: Measured[tuple[str, str], Figures],
-    lonely: Measured[str, Alone],
+    lonely: Measured[str, TimesAlone],
 ) -> Record:
     found = measured.results
     rows: list[dict[str, Cell]] = []

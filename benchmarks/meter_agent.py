@@ -1,7 +1,7 @@
 """A process that meters as the agent does, for meter-cost: `python -m benchmarks.meter_agent`.
 
-The first line of standard input is a JSON list of cgroups, one a job.  Then each line is an
-order, answered by one line: `on` and `off` attach and detach, `root` also attaches to the
+The first line of standard input is a JSON list of cgroups, one a job.  Then each line is a
+command, answered by one line: `on` and `off` attach and detach, `root` also attaches to the
 cgroup that holds the others, `idle` leaves the programs attached but has them return at once,
 `report` is answered with JSON (`Report`).
 """

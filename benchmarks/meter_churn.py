@@ -1,8 +1,8 @@
-"""Whether the byte meter grows while connections come and go, for minutes or for an hour.
+"""Growth of the byte meter while connections come and go, for minutes or for an hour.
 
 A process opens, uses and closes connections at a steady rate; all of them are metered, by the
 programs of their job and by those of the root.  A sample every few seconds is kept on disk, so
-that a run which somebody ends says what it has seen until then.
+that an interrupted run has its results until then.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the byte meter costs: per packet, in throughput, and of the agent.
+"""Cost of the byte meter: per packet, in throughput, and in the agent.
 
 One process on one CPU sends and receives 64 KiB over each of the flows in turn, over loopback,
-which is the fastest path that any machine has; both ends are metered, so every packet runs two
-programs.  The meter is attached and detached in turn while the same connections go on:
-throughput with and without it is compared in pairs.  The metering process reads meanwhile.
-docs/measure-bytes.md says more.
+the fastest path of any machine; both ends are metered, so every packet runs two programs.  The
+meter is attached and detached in turn while the same connections go on, and throughput with and
+without it is compared in pairs.  The metering process reads at the same time.  Details:
+docs/measure-bytes.md.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Each reads lines from standard input, answers with one line each, and ends with 
 pump: the first line is JSON, see `Load`; answers `open N`; each further line is a number of
 seconds, for which it sends and receives over loopback: answered by `BYTES NANOSECONDS`.
 sink: the first line is a port; accepts and drains.
-churn: the first line is JSON; opens and closes so many connections a second to the sink, and
-answers any line with the number of those so far.
+churn: the first line is JSON; opens and closes connections to the sink at the given rate, and
+answers any line with their number so far.
 """
 
 from __future__ import annotations

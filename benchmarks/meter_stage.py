@@ -1,4 +1,4 @@
-"""Where meter-cost plays: two namespaces and a wire, cgroups of jobs, load, a metering process."""
+"""Set-up of meter-cost: two namespaces and a wire, cgroups of jobs, load, a metering process."""
 
 from __future__ import annotations
 

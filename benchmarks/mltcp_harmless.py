@@ -1,4 +1,4 @@
-"""Jobs that the congestion control cannot help, or not surely: no slower than under cubic."""
+"""Jobs that the congestion control cannot reliably help: no slower than under cubic."""
 
 from __future__ import annotations
 

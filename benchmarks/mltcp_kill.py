@@ -1,7 +1,7 @@
-"""kill -9 of every agent in mid-run: what happens to connections, old and new.
+"""kill -9 of every agent in mid-run: the effect on connections, old and new.
 
-Two jobs send as always; beside them a third one watches (benchmarks.prober): it holds
-connections open, and looks at the congestion control of a new socket every ten milliseconds.
+Beside two jobs that send, a third one observes (benchmarks.prober): it holds connections
+open, and reads the congestion control of a new socket every ten milliseconds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--iterations", 4, options.MAX_ITERATIONS),
         default=60,
         metavar="N",
-        help="of every job; the agents die in the middle (default: %(default)s)",
+        help="iterations of every job; the agents die in the middle (default: %(default)s)",
     )
 
 

@@ -1,7 +1,7 @@
-"""Jobs beside traffic that is no job's: what it gets, and what the jobs lose.
+"""Jobs beside other traffic: its throughput, and the loss of the jobs.
 
 The neighbour is a bulk cubic transfer or a constant UDP stream.  Each figure under hostcc is
-held against the same with the jobs on cubic: the neighbour has to keep its share.
+compared with that of jobs on cubic: the neighbour has to keep its share.
 """
 
 from __future__ import annotations

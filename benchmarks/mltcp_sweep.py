@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.names("--factors", FACTORS),
         default=FACTORS,
         metavar="NAME,NAME,...",
-        help=f"what to vary; none: the scenario as it is (default: {','.join(FACTORS)})",
+        help=f"factors to vary; none: the unchanged scenario (default: {','.join(FACTORS)})",
     )
     parser.add_argument(
         "--quick",

@@ -1,11 +1,10 @@
 """`unfair off` and `unfair mltcp` on live connections in mid-run, beside jobs on cubic.
 
 The run has three equal parts: unfairness on, off, on again.  A second after each switch the
-jobs are made to collide (benchmarks.collide): jobs that have found places beside each other
-would keep them under any congestion control.  A part begins there and ends at the next switch;
-its iterations are those that begin and end in it; "settled" leaves out the first ten.  Under
-cubic nothing is switched, and the jobs collide all the same: its parts are the curves that
-`off` has to bring back.
+jobs are made to collide (benchmarks.collide): interleaved jobs would stay interleaved under any
+congestion control.  A part begins there and ends at the next switch; its iterations are those
+that begin and end in it; "settled" leaves out the first ten.  Under cubic nothing is switched,
+and the jobs collide in the same way: its parts are the curves that `off` has to restore.
 """
 
 from __future__ import annotations

@@ -106,14 +106,14 @@ def add_iterations(parser: argparse.ArgumentParser, default: int = 60) -> None:
         type=whole("--iterations", 1, MAX_ITERATIONS),
         default=default,
         metavar="N",
-        help="of every job (default: %(default)s)",
+        help="iterations of every job (default: %(default)s)",
     )
     parser.add_argument(
         "--alone",
         type=whole("--alone", 0, MAX_ITERATIONS),
         default=8,
         metavar="N",
-        help="of each job by itself, once per variant; 0: the computed ideal (default: 8)",
+        help="iterations of each job alone, once per variant; 0: the computed ideal (default: 8)",
     )
 
 
@@ -135,5 +135,5 @@ def add_variants(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> N
         type=words("--variants"),
         default=default,
         metavar="NAME,NAME,...",
-        help=f"what to compare (default: {','.join(default)})",
+        help=f"variants to compare (default: {','.join(default)})",
     )

@@ -1,9 +1,9 @@
-"""Jobs that come and go for long, under agents with all parts on: what leaks, what is left.
+"""Churn of jobs under agents with all parts on: leaks, and traces left on hosts.
 
 Real agents on a leaf-spine fabric measure, gossip, plan, move flows, mark them and keep queues by
 level, while jobs with checksummed connections begin and end.  At the end, without jobs, each agent
-holds what it held before the first; three ways of ending one leave its host as it was found.
-docs/steering.md says more.
+holds the same resources as before the first job; three ways of ending an agent restore its host.
+Details: docs/steering.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks import goals, host_dump, options
 from benchmarks.churn_stage import ChurnStage, Life
 from benchmarks.context import Context
 from benchmarks.harness import repeated
-from benchmarks.held import Held, outliving
+from benchmarks.held import KernelResources, outliving
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 
 LONG = 0.3
@@ -72,11 +72,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """How many jobs."""
     parser.add_argument(
         "--jobs", type=options.whole("--jobs", 1, 1_000_000), default=1000, metavar="N",
-        help="in all (default: %(default)s)",
+        help="number of jobs (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--alive", type=options.whole("--alive", 1, 100), default=4, metavar="N",
-        help="at a time on each host (default: %(default)s)",
+        help="jobs at a time on each host (default: %(default)s)",
     )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def measure(jobs: int, alive: int, context: Context) -> Figures:
     )  # fmt: skip
 
 
-def quiet(stage: ChurnStage, before: Mapping[str, Held]) -> dict[str, Held]:
+def quiet(stage: ChurnStage, before: Mapping[str, KernelResources]) -> dict[str, KernelResources]:
     """What agents hold once tables have no more entries than before, or QUIET_S later: some are
     tidied up with the next look at all sockets only."""
     until = time.monotonic() + QUIET_S
@@ -152,7 +152,7 @@ def quiet(stage: ChurnStage, before: Mapping[str, Held]) -> dict[str, Held]:
     return after
 
 
-def end(stage: ChurnStage, was: Mapping[str, Held]) -> tuple[list[str], list[str]]:
+def end(stage: ChurnStage, was: Mapping[str, KernelResources]) -> tuple[list[str], list[str]]:
     """End every agent, each in another way: lines of the hosts' dumps that have changed, and
     objects that are still there."""
     ways = (stage.stop, stage.roll_back, stage.kill_and_roll_back)
@@ -172,7 +172,9 @@ def end(stage: ChurnStage, was: Mapping[str, Held]) -> tuple[list[str], list[str
         time.sleep(0.5)
 
 
-def entries(before: Mapping[str, Held], after: Mapping[str, Held]) -> dict[str, int]:
+def entries(
+    before: Mapping[str, KernelResources], after: Mapping[str, KernelResources]
+) -> dict[str, int]:
     """ "HOST MAP" -> how many entries more than before, where there are more."""
     grown = {
         f"{name} {table}": count - before[name].entries.get(table, 0)
@@ -182,7 +184,7 @@ def entries(before: Mapping[str, Held], after: Mapping[str, Held]) -> dict[str, 
     return {what: count for what, count in grown.items() if count > 0}
 
 
-def objects(before: Mapping[str, Held], after: Mapping[str, Held]) -> int:
+def objects(before: Mapping[str, KernelResources], after: Mapping[str, KernelResources]) -> int:
     """How many programs, maps and links more than before."""
     return sum(
         max(0, len(now.ids[kind]) - len(before[name].ids[kind]))

@@ -1,4 +1,4 @@
-"""PCIe semaphores: what they cost, how fast a hand-over is, and whom they help.
+"""PCIe semaphores: their cost, the time of a hand-over, and the gain of the intensive job.
 
 The shared link is emulated: a token bucket that both jobs' copies draw on, first come first
 served (hostcc.pcie.exercise).  Everything else is real: processes, shared memory, futexes.
@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.fraction("--seconds", 0.5, 60),
         default=3.0,
         metavar="S",
-        help="of each pair of jobs (default: %(default)s)",
+        help="duration for each pair of jobs (default: %(default)s)",
     )
 
 

@@ -1,4 +1,4 @@
-"""How often the iteration period is found, how exactly, and how often where there is none.
+"""Detection rate and accuracy of the iteration period, and false detections.
 
 Generated series of known period and bytes, beside the Fourier transform's strongest line and
 the autocorrelation's highest peak.  Needs no kernel; a run is a set of seeds of its own.
@@ -84,7 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--series", 1, 100_000),
         default=1000,
         metavar="N",
-        help="of each class and run (default: %(default)s)",
+        help="series of each class and run (default: %(default)s)",
     )
     parser.add_argument(
         "--classes",
@@ -96,7 +96,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--told",
         action="store_true",
-        help="beside them who is told the period, or where iterations begin: what can be reached",
+        help="also upper bounds: with the period given, and with the start of each iteration given",
     )
 
 

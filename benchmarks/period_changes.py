@@ -1,7 +1,7 @@
-"""How soon a change of a job's pattern is noticed; generated jobs, bins fed as they come.
+"""Delay of change detection, for generated jobs whose bins are fed as they come.
 
 `python -m benchmarks.period_changes [jobs [first]]` prints the table of docs/measure-period.md.
-What a job does before it changes is followed once for all its changes.
+A job's traffic before the change is followed once for all its changes.
 """
 
 from __future__ import annotations

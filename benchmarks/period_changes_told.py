@@ -1,10 +1,10 @@
-"""How soon a change could be noticed by who is told where each iteration begins.
+"""Upper bound of change detection: the starts of all iterations are given.
 
 `python -m benchmarks.period_changes_told [jobs]` prints the table of docs/measure-period.md.  The
 oracle knows length, bytes and silence of each complete iteration, exactly, and how they are
 distributed before the change and after it: estimated by kernels, on iterations of the same job
 that it is not tried on.  It sums logarithms of likelihood ratios (CUSUM; Page, Biometrika 1954) and
-calls a change at ln 1000, so that on average it is wrong less often than once in 1,000 iterations
+reports a change at ln 1000, so that on average it is wrong less often than once in 1,000 iterations
 (Lorden, Annals of Mathematical Statistics 1971).
 """
 

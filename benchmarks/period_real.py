@@ -1,7 +1,7 @@
-"""The iteration period of real jobs: the lab's, seen by the byte meter, beside what they report.
+"""The iteration period of the lab's jobs by the byte meter, compared with their own reports.
 
 A scenario's jobs run in the lab's network; the meter counts on the host of each job's first
-rank.  The jobs say when each of their iterations began, and the scenario how much they send.
+rank.  The jobs report the start of each iteration, and the scenario gives their bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCENARIOS = ("two-jobs", "six-jobs", "allreduce", "ddp")
 FIRST, LAST, ALL = "first ten", "last ten", "all"
 
 
-class Found(msgspec.Struct, frozen=True):
+class DetectedPeriod(msgspec.Struct, frozen=True):
     """One job in one stretch of its iterations."""
 
     job: str
@@ -103,7 +103,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_variants(parser, ("cubic", "hostcc"))
     parser.add_argument(
         "--iterations", type=options.whole("--iterations", TEN + 1, 10_000), default=40,
-        metavar="N", help="of every job (default: %(default)s)",
+        metavar="N", help="iterations of every job (default: %(default)s)",
     )  # fmt: skip
 
 
@@ -121,11 +121,11 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         for variant in args.variants
         for number in range(1, context.runs + 1)
     ]
-    measured = run_cases(context, list[Found], cases)
+    measured = run_cases(context, list[DetectedPeriod], cases)
     found = {key: [one for run in runs for one in run] for key, runs in measured.results.items()}
     return Record(
         benchmark="period-real",
-        title="iteration period of the lab's jobs, as the meter sees them",
+        title="iteration period of the lab's jobs, by the byte meter",
         parameters={
             "scenarios": list(args.scenarios), "variants": list(args.variants),
             "iterations": args.iterations, "runs": context.runs,
@@ -158,14 +158,14 @@ def _identity(name: str, variant: str, iterations: int) -> Identity:
 
 def _measure_named(
     name: str, variant: str, iterations: int, number: int, out: Path | None
-) -> list[Found]:
+) -> list[DetectedPeriod]:
     keep = None if out is None else out / "series" / name
     return measure(scenario.load(scenario.find(name)), variant, iterations, number, keep)
 
 
 def measure(
     wanted: Scenario, variant: str, iterations: int, number: int, keep: Path | None
-) -> list[Found]:
+) -> list[DetectedPeriod]:
     """One run; series are kept below `keep`.  Raises LabError, BpfError or OSError."""
     control = resolve((variant,), wanted)[0]
     with Dumbbell(wanted.fabric, plan.hosts_of(wanted)) as fabric:
@@ -204,7 +204,7 @@ def between(series: ByteSeries, begin_s: float, end_s: float) -> ByteSeries:
 
 def compare(
     job: JobSpec, wanted: Scenario, inside: ByteSeries, stretch: str, steps: Sequence[Iteration]
-) -> Found:
+) -> DetectedPeriod:
     """What is found in a stretch of the series, beside what the job says of it."""
     true_s = float(np.median(np.diff([step.start for step in steps])))
     moved = float(inside.total.sum()) / (len(steps) - 1)
@@ -212,7 +212,7 @@ def compare(
         moved = float(plan.bytes_per_iteration(job, wanted.fabric))
     found = detect(inside)
     sent = found.bytes_per_iteration
-    return Found(
+    return DetectedPeriod(
         job.name, stretch, true_s, found.period_s, None if sent is None else sent / moved,
         found.reason,
     )  # fmt: skip
@@ -223,7 +223,7 @@ def _save(path: Path, job: str, series: ByteSeries) -> None:
     save(path, Recording(Meta(job=job, bin_ns=series.bin_ns, start_ns=series.start_ns), series))
 
 
-def _row(name: str, variant: str, stretch: str, found: Sequence[Found]) -> dict[str, Cell]:
+def _row(name: str, variant: str, stretch: str, found: Sequence[DetectedPeriod]) -> dict[str, Cell]:
     known = [one for one in found if one.found_s is not None]
     return {
         "scenario": name,
@@ -242,7 +242,7 @@ def _errors(ratios: Sequence[float]) -> Cell:
     return spread([100 * abs(ratio - 1) for ratio in ratios]) if ratios else None
 
 
-def _goal(name: str, variant: str, found: Sequence[Found]) -> Verdict:
+def _goal(name: str, variant: str, found: Sequence[DetectedPeriod]) -> Verdict:
     right = [100.0 * one.right for one in found]
     measured = spread([float(np.mean(right))])
     met = min(right) == 100.0

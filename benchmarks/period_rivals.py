@@ -1,4 +1,4 @@
-"""Pure: how others find the period of a series, to compare with; each answers with a number."""
+"""Pure: other methods of finding the period of a series, for comparison; each returns a number."""
 
 from __future__ import annotations
 

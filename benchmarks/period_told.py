@@ -1,6 +1,6 @@
-"""Pure: the period and bytes of generated series for who is told what hostcc has to find out.
+"""Pure: upper bounds for generated series, with the period or all starts given.
 
-What even they get wrong, ten iterations do not hold: the rest is what finding out costs.
+Errors of these bounds are due to the length of ten iterations; the rest is the cost of detection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pure: a run that is cut into phases by what was done in it."""
+"""Pure: a run that is cut into phases by its actions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long a plan takes, on one core: small and large clusters, and one job that arrives.
+"""Time of a plan on one core: small and large clusters, and the arrival of one job.
 
 Views are generated: jobs of random periods, flows between random ToRs of a two-layer Clos, all
-spines as paths.  Timed is all that an agent does from the view to the plan; where a job arrives,
-with the plan of the view before at hand.
+spines as paths.  The time is that of an agent from the view to the plan; for an arrival, with
+reuse of the plan of the view before.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--seed", 0, 2**31),
         default=0,
         metavar="S",
-        help="of the views (default: 0)",
+        help="seed of the views (default: 0)",
     )
 
 

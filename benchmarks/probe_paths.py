@@ -1,7 +1,7 @@
-"""Probing: are all paths found, with how many ports and packets, and in what time.
+"""Path discovery by probing: paths found, ports, packets and time.
 
-Leaf-spine fabrics of the kernel's own routers, each of which limits its ICMP errors.  docs/paths.md
-says more.
+Leaf-spine fabrics of the kernel's own routers, each of which limits its ICMP errors.  Details:
+docs/paths.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A job that watches what becomes of sockets: `python -m benchmarks.prober DIRECTORY`.
+"""A job that observes sockets: `python -m benchmarks.prober DIRECTORY`.
 
-Rank 0 keeps some connections to rank 1 open and asks over each of them now and then, and rank
-1 answers.  Meanwhile rank 0 opens a new connection to itself every few milliseconds, and notes
-which congestion controls its two ends got, and which ones of agents the kernel offers.  At the
-end it writes `probes.json` into the directory and prints one iteration, so that the
-lab has something to count.  Started by the lab, with its environment (docs/lab.md).
+Rank 0 keeps some connections to rank 1 open and sends requests over each of them, which rank 1
+answers.  At the same time rank 0 opens a new connection to itself every few milliseconds, and
+records the congestion controls of its two ends, and those of agents that are registered.  At the
+end it writes `probes.json` into the directory and prints one iteration for the lab to count.  The
+lab starts it, with its environment (docs/lab.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every benchmark ends in: one record with rows, goals and failures, and its JSON form.
+"""The result of every benchmark: one record with rows, goals and failures, and its JSON form.
 
 A row's cell is text, a number, a Spread over repeated runs, or nothing.  Schema and version
 are in docs/benchmarks.md; a change that breaks readers raises the version.

@@ -2,7 +2,7 @@
 
 A checksummed stream crosses a leaf-spine fabric at full rate while its agents move it from one
 source port on the wire to the next; then the same stream runs with and without the programs in
-turn.  docs/steering.md says more.
+turn.  Details: docs/steering.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Moves, pairs, families."""
     parser.add_argument(
         "--moves", type=options.whole("--moves", 1, 100_000), default=1000, metavar="N",
-        help="of the stream (default: %(default)s)",
+        help="moves of the stream (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--pairs", type=options.whole("--pairs", 1, 100), default=10, metavar="N",

@@ -1,9 +1,9 @@
 """Live flows moved again and again by real agents, through measuring, gossip and plan.
 
-A job's checksummed connections run at full rate while the table of paths that its host reads says,
-every five seconds, that ports take the other path: every flow is on the wrong one, and its agent
-moves it.  Nothing may break, and hosts are afterwards as they were found.  `repath` has the same
-for the library alone, as fast as it goes; docs/steering.md says more.
+A job's checksummed connections run at full rate while the table of paths that its host reads is
+reversed every five seconds: every flow is then on the wrong path, and its agent moves it.  No
+connection may break, and afterwards the hosts are in their original state.  `repath` measures the
+library alone, at full speed.  Details: docs/steering.md.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Moves and connections."""
     parser.add_argument(
         "--moves", type=options.whole("--moves", 1, 100_000), default=1000, metavar="N",
-        help="in all (default: %(default)s)",
+        help="number of moves (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--connections", type=options.whole("--connections", 1, 60), default=32, metavar="N",

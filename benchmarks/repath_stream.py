@@ -1,8 +1,8 @@
 """One end of a checksummed stream, as a process of a lab host.
 
 `serve ADDRESS PORT` receives one connection until its end; `send ADDRESS PORT SOURCE_PORT`
-sends numbered, hashed blocks as fast as they go until its standard input says stop.  Both end
-by printing how many bytes and their digest.
+sends numbered, hashed blocks at full speed until `stop` on its standard input.  At the end both
+print the number of bytes and their digest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Path assignment against the optimum: the largest link load, and how long it takes to find.
+"""Path assignment against the optimum: the largest link load, and the time to find it.
 
 Beside hostcc: ECMP's hash, the routing paper's greedy, longest first, simulated annealing.  A
-ratio is the largest load over the smallest possible; where neither a bound nor the solver
-settles what that is, over the best bound known, so that no ratio is too good.
+ratio is the largest load over the smallest possible.  Where neither a bound nor the solver finds
+the smallest one, it is over the best known bound, so that no ratio is too good.
 """
 
 from __future__ import annotations
@@ -66,17 +66,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.whole("--seed", 0, 2**31),
         default=0,
         metavar="S",
-        help="which spines fail, and the random cases (default: 0)",
+        help="seed of the failing spines and of the random cases (default: 0)",
     )
-    parser.add_argument(
-        "--golden", type=Path, metavar="FILE", help="cases of which the optimum is known"
-    )
+    parser.add_argument("--golden", type=Path, metavar="FILE", help="cases with a known optimum")
     parser.add_argument(
         "--solver-seconds",
         type=options.fraction("--solver-seconds", 0.0, 3600.0),
         default=20.0,
         metavar="T",
-        help="for the optimum of one case (default: %(default)g)",
+        help="time limit for the optimum of one case (default: %(default)g)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Fabrics and traffic on which path assignment is measured."""
+"""Fabrics and traffic for the measurement of path assignment."""
 
 from __future__ import annotations
 

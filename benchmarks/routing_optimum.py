@@ -1,6 +1,6 @@
 """The best possible path assignment by integer programming (HiGHS through SciPy).
 
-For tests and benchmarks only: the daemon does not need SciPy, and minutes are no time for it.
+For tests and benchmarks only: the daemon does not need SciPy, and a solution takes minutes.
 """
 
 from __future__ import annotations

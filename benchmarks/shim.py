@@ -1,4 +1,4 @@
-"""What the transport shim costs: ib_write_lat and ib_write_bw, in turn without and with it.
+"""Cost of the transport shim: ib_write_lat and ib_write_bw, in turn without and with it.
 
 Needs perftest and two RDMA devices that reach each other, as two ports of this host or two
 Soft-RoCE devices do.  `idle` is the shim without an agent, `active` with a plan for the job.

@@ -1,7 +1,7 @@
-"""Small clusters whose best schedule is known: how near the algorithms come (hostcc.sim.study).
+"""Scheduling algorithms against the optimum on small clusters (hostcc.sim.study).
 
-Per case: the optimum by enumeration, what each algorithm finds, and how long both take.  With
---out finished cases are kept, and a run that was cut short goes on from them.
+Per case: the optimum by enumeration, the result of each algorithm, and the time of both.  With
+--out finished cases are kept, and an interrupted run resumes after them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="(default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=whole("--seed", 0, 2**31), default=0, metavar="S", help="of the cases"
+        "--seed", type=whole("--seed", 0, 2**31), default=0, metavar="S", help="seed of the cases"
     )
     parser.add_argument(
         "--errors",
@@ -64,11 +64,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=whole("--processes", 1, 1024),
         default=os.cpu_count() or 1,
         metavar="N",
-        help="that share the cases (default: one per core)",
+        help="processes that share the cases (default: one per core)",
     )
 
 
-class Kept(Struct, frozen=True):
+class StoredResult(Struct, frozen=True):
     """A finished case on disk."""
 
     optimum: float
@@ -80,7 +80,7 @@ class Kept(Struct, frozen=True):
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Study every case that is not kept already."""
-    store = CaseStore(context.out, Kept, fresh=context.fresh)
+    store = CaseStore(context.out, StoredResult, fresh=context.fresh)
     results: dict[int, CaseResult] = {}
     for index in range(args.cases):
         kept = store.load(*_place(args.seed, index, args.errors))
@@ -125,12 +125,12 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-def _kept(result: CaseResult) -> Kept:
+def _kept(result: CaseResult) -> StoredResult:
     found = [(*key, share, result.took[key]) for key, share in result.shares.items()]
-    return Kept(result.optimum, result.schedules, result.seconds, found)
+    return StoredResult(result.optimum, result.schedules, result.seconds, found)
 
 
-def _restored(index: int, kept: Kept) -> CaseResult:
+def _restored(index: int, kept: StoredResult) -> CaseResult:
     result = CaseResult(index, kept.optimum, kept.schedules, kept.seconds)
     for error, stage, method, share, took in kept.found:
         result.shares[error, stage, method] = share

@@ -1,9 +1,10 @@
-"""Hours of whatever can happen to two hosts and their agents, by seed, and what is left of it.
+"""Hours of faults and churn on two hosts and their agents, by seed, and a check for traces.
 
 Jobs with checked streams, peers, namespaces, paths and configurations come and go under two
-agents, which are paused, killed and stopped, whose disks fill up and whose clocks step, while
-packets are lost.  No stream may break, no agent end by itself; at the end agents hold what they
-held at the begin, and hosts are as they were found.  docs/benchmarks.md says more.
+agents.  The agents are paused, killed and stopped, their disks fill up and their clocks step, and
+packets are lost.  No stream may break, and no agent may end by itself.  At the end agents hold the
+same resources as at the start, and hosts are in their original state.  Details:
+docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--seed", type=options.whole("--seed", 0, SEEDS - 1), default=None, metavar="N",
-        help="of what happens; the same one plays the same again (default: drawn, and told)",
+        help="seed of the events; the same seed plays the same events (default: drawn and printed)",
     )  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def record(found: Figures | None, failures: Sequence[str] = ()) -> Record:
     missed = [f"{one.goal}: missed" for one in verdicts if not one.met]
     return Record(
         benchmark="soak",
-        title="two agents, and everything that can happen to them",
+        title="two agents under faults and churn",
         parameters={
             "seed": found.seed if found else None,
             "minutes": found.minutes if found else None,

@@ -1,4 +1,4 @@
-"""Pure: configurations that a soak's agents are given while they run, right ones and wrong ones."""
+"""Pure: configurations for the running agents of a soak, valid and invalid ones."""
 
 from __future__ import annotations
 

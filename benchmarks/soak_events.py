@@ -1,7 +1,7 @@
-"""Pure: what happens to two hosts in a soak, drawn from a seed.
+"""Pure: events of two hosts in a soak, drawn from a seed.
 
-Everything that begins ends again, at the latest when time is up, and what would make no sense at
-the same time does not overlap: each thing has a lane to itself.
+Every condition that begins ends again, at the latest with the run, and conditions that exclude
+each other do not overlap: each kind has a lane of its own.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Kind(StrEnum):
     LOSS = "packets lost"
 
 
-class How(StrEnum):
-    """How a job comes about, and where its connections go."""
+class StartMode(StrEnum):
+    """How a job is started or found, and in which network namespace."""
 
     RUN = "hostcc run"
     FOUND = "found by its environment"
@@ -65,7 +65,7 @@ class Job:
     """A distributed job: one end sends to the other."""
 
     name: str
-    how: How
+    how: StartMode
     sender: str
     receiver: str
     """The other host; in a namespace of its own the same one."""
@@ -153,8 +153,8 @@ def _amount(draw: random.Random, kind: Kind) -> int:
 
 
 def _job(draw: random.Random, number: int, host: str) -> Job:
-    how = draw.choices([*How], [3, 2, 1])[0]
-    other = host if how is How.SPACE else HOSTS[1 - HOSTS.index(host)]
+    how = draw.choices([*StartMode], [3, 2, 1])[0]
+    other = host if how is StartMode.SPACE else HOSTS[1 - HOSTS.index(host)]
     return Job(
         name=f"job-{number}",
         how=how,

@@ -4,8 +4,8 @@
     soak_job send ADDRESS PORT CONNECTIONS PERIOD_S BURST_BYTES
 
 `take` receives them until their end.  `send` sends a burst over all of them every period, an
-iteration, until its standard input ends.  Both say at last how many bytes there were, and their
-digest (checked_stream); a connection on which nothing moves for PATIENCE_S is broken.
+iteration, until its standard input ends.  At the end both print the number of bytes and their
+digest (checked_stream); a connection without progress for PATIENCE_S counts as broken.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What agents hold while a soak runs, looked at every few seconds, and how that grows."""
+"""Resources of agents during a soak, sampled every few seconds, and their growth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.held import KINDS, Held, held
+from benchmarks.held import KINDS, KernelResources, held
 from hostcc.lab.agents import Agent
 
 SAMPLE_S = 5.0
@@ -60,7 +60,7 @@ class Sampler:
         self._over.set()
         self._thread.join()
 
-    def ever(self, now: Mapping[str, Held]) -> dict[str, Held]:
+    def ever(self, now: Mapping[str, KernelResources]) -> dict[str, KernelResources]:
         """All objects that were seen of each host's agents, beside those that they hold now."""
         found = {}
         for name, one in now.items():

@@ -1,4 +1,4 @@
-"""Two agents with all parts on, two paths between them, and whatever befalls them in a soak.
+"""Two agents with all parts on, two paths between them, and the faults of a soak.
 
 Disks, clocks and links are the lab's own: a run directory is a small tmpfs, the wall clock of an
 agent is stepped for its process alone, packets are lost by a program at a switch's port.
@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import soak_configs
 from benchmarks.checked_stream import CheckedStream
 from benchmarks.churn_stage import ChurnStage
-from benchmarks.soak_events import HOSTS, Event, How, Job, Kind
+from benchmarks.soak_events import HOSTS, Event, Job, Kind, StartMode
 from hostcc.errors import Exit, HostccError
 from hostcc.lab import agents, cgroup, loss, netns
 from hostcc.lab.errors import LabError
@@ -289,7 +289,7 @@ class SoakStage(ChurnStage):
             return ends[0]
 
         def send() -> subprocess.Popen[bytes]:
-            inside = [f"--net=/proc/{ends[0].pid}/ns/net"] if job.how is How.SPACE else []
+            inside = [f"--net=/proc/{ends[0].pid}/ns/net"] if job.how is StartMode.SPACE else []
             return self._rank(job, 1, "send", job.period_s, job.burst_bytes, inside=inside)
 
         try:
@@ -302,7 +302,7 @@ class SoakStage(ChurnStage):
         self, job: Job, rank: int, verb: str, *more: object, inside: list[str] | None = None
     ) -> subprocess.Popen[bytes]:
         name = job.sender if rank else job.receiver
-        own = job.how is How.SPACE
+        own = job.how is StartMode.SPACE
         address = "127.0.0.1" if own else self.lab.named(job.receiver).address
         words = [verb, address, job.port, job.connections, *more]
         command = [sys.executable, "-m", JOB, *map(str, words)]
@@ -312,7 +312,7 @@ class SoakStage(ChurnStage):
             command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh",
                        *command]  # fmt: skip
         environment: Mapping[str, str] = MappingProxyType({})
-        if job.how is How.FOUND:
+        if job.how is StartMode.FOUND:
             environment = {
                 "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": address,
                 "MASTER_PORT": str(job.port),

@@ -1,4 +1,4 @@
-"""Pure: the points of a sweep, one factor at a time around the scenario as it is.
+"""Pure: the points of a sweep, one factor at a time around the unchanged scenario.
 
 The bottleneck's queue keeps its length in time when the rate changes, as a switch with a
 buffer to match its ports would: `buffer_packets` packets at the scenario's own rate.  At 1

@@ -1,6 +1,6 @@
-"""Pure: traffic of jobs whose true period and bytes are known, for benchmarks and tests.
+"""Pure: traffic of jobs with known period and bytes, for benchmarks and tests.
 
-Traffic is a list of rectangles (from, to, rate); bins get exactly what falls into them, so a
+Traffic is a list of rectangles (from, to, rate); each bin gets exactly its part of them, so a
 burst that begins in the middle of a bin fills half of it, as a counter would.
 """
 

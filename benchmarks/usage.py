@@ -1,4 +1,4 @@
-"""CPU time and memory of a process, and what else the machine was doing."""
+"""CPU time and memory of a process, and the load of the rest of the machine."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Scripts for whoever works with the source: set-up, tests, a demonstration, tracing."""
+"""Scripts for development: set-up, tests, a demonstration, tracing."""

@@ -9,12 +9,14 @@ import pytest
 
 from benchmarks import host_dump, paths_churn
 from benchmarks.churn_stage import ChurnStage
-from benchmarks.held import Held, held, outliving
+from benchmarks.held import KernelResources, held, outliving
 from benchmarks.paths_churn import Figures, at, entries, growth, judge, objects
 
 
-def holding(*, progs: tuple[int, ...] = (1,), entries: int = 0) -> Held:
-    return Held({"prog": progs, "map": (2,), "link": ()}, {"steer_out": entries}, 9, 2, 1)
+def holding(*, progs: tuple[int, ...] = (1,), entries: int = 0) -> KernelResources:
+    return KernelResources(
+        {"prog": progs, "map": (2,), "link": ()}, {"steer_out": entries}, 9, 2, 1
+    )
 
 
 def figures(**over: int) -> Figures:
@@ -53,7 +55,7 @@ def test_percentiles_and_dumps() -> None:
 def test_a_process_without_bpf_holds_none() -> None:
     mine = held(os.getpid())
     assert mine.open_files > 2
-    assert outliving(Held({"prog": (), "map": (2**31,), "link": ()}, {}, 0, 0, 0)) == []
+    assert outliving(KernelResources({"prog": (), "map": (2**31,), "link": ()}, {}, 0, 0, 0)) == []
 
 
 @pytest.mark.kernel

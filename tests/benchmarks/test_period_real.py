@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import period_real
-from benchmarks.period_real import ALL, FIRST, LAST, Found, between
+from benchmarks.period_real import ALL, FIRST, LAST, DetectedPeriod, between
 from hostcc.lab import scenario
 from hostcc.measure.record import load
 from hostcc.measure.series import series
@@ -27,7 +27,7 @@ def test_between() -> None:
 
 @pytest.mark.unit
 def test_right_is_both() -> None:
-    good = Found("a", ALL, 0.1, 0.102, 0.99, "")
+    good = DetectedPeriod("a", ALL, 0.1, 0.102, 0.99, "")
     assert good.right
     for change in ({"found_s": 0.11}, {"sent": 0.9}, {"found_s": None}):
         assert not msgspec.structs.replace(good, **change).right
@@ -37,7 +37,7 @@ def test_right_is_both() -> None:
 def test_a_job_alone(tmp_path: Path) -> None:
     wanted = scenario.load(scenario.find("two-jobs"))
     alone = msgspec.structs.replace(wanted, job=wanted.job[:1])
-    found: list[Found] = []
+    found: list[DetectedPeriod] = []
     number = 0
     while number < RUNS and not (found and found[-1].right):
         number += 1

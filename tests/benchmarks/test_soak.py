@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 
 from benchmarks import soak, soak_configs
 from benchmarks.context import Context
-from benchmarks.soak_events import AT_ONCE, HOSTS, LASTS_S, MOST_JOBS, Event, How, Kind, events
+from benchmarks.soak_events import (
+    AT_ONCE,
+    HOSTS,
+    LASTS_S,
+    MOST_JOBS,
+    Event,
+    Kind,
+    StartMode,
+    events,
+)
 from benchmarks.soak_samples import SETTLED_S, Sample, growth, kept, lives, slope
 from benchmarks.soak_stage import SoakStage
 from hostcc.config.load import load
@@ -63,7 +72,7 @@ def lane(event: Event) -> str:
 def test_in_five_minutes_everything_happens_and_seeds_differ() -> None:
     drawn = [one for one in events(SEED, SECONDS) if one.begins]
     assert {one.kind for one in drawn} == set(Kind)
-    assert {one.job.how for one in drawn if one.job} == set(How)
+    assert {one.job.how for one in drawn if one.job} == set(StartMode)
     assert {one.host for one in drawn if one.kind is Kind.KILL} == set(HOSTS)
     wrong = [soak_configs.choice(x.amount)[1] for x in drawn if x.kind is Kind.RELOAD]
     assert None in wrong
@@ -127,7 +136,7 @@ def test_whatever_is_not_as_it_should_be_is_a_failure_that_names_the_seed() -> N
 @pytest.mark.kernel
 def test_what_breaks_is_noticed() -> None:
     """An agent and a stream that end although nothing should have ended them."""
-    job = next(one for one in events(SEED, SECONDS) if one.job and one.job.how is How.RUN)
+    job = next(one for one in events(SEED, SECONDS) if one.job and one.job.how is StartMode.RUN)
     player = soak.Player(SEED, Context(1, None))
     with SoakStage() as stage:
         stage.hear()

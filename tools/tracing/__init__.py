@@ -1,1 +1,1 @@
-"""Ad-hoc tracing with bcc: what `tools/trace-*` run.  Reads, never changes the network."""
+"""Ad-hoc tracing with bcc, the code of `tools/trace-*`.  Reads, never changes the network."""

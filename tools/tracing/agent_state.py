@@ -1,8 +1,8 @@
-"""What a running agent's BPF programs know of each job, read straight from their maps.
+"""The state of each job in a running agent's BPF programs, read directly from their maps.
 
-The control socket gives what changes slowly.  How far an iteration has come changes with every
-acknowledgement, so the map itself is read; it belongs to the agent's process, by which it is
-found, because several agents may run on one machine.
+The control socket has the state that changes slowly.  The progress of an iteration changes with
+every acknowledgement, so the map itself is read.  It is found by the agent's process, because
+several agents may run on one machine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class JobStates:
         self._fd = _find(pid, self._dtype.itemsize)
 
     def close(self) -> None:
-        """Let go of the map."""
+        """Close the map."""
         os.close(self._fd)
 
     def read(self, slot: int) -> Any:

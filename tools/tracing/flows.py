@@ -1,4 +1,4 @@
-"""`tools/trace-flows`: which process opens which TCP connection, and which way it leaves."""
+"""`tools/trace-flows`: TCP connections with their process, device and next hop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--no-accept",
         action="store_true",
-        help="do not look who accepts, which costs every system call of the host a little",
+        help="omit the accepting process; its look-up slows every system call a little",
     )
     add_job_options(made)
     return made
@@ -75,7 +75,7 @@ class Owners:
 
 
 def trace(args: argparse.Namespace, until: Until, out: Output) -> None:
-    """Print until told to stop."""
+    """Print until the limit or a signal."""
     require_root()
     jobs = Jobs(args, out, optional=True)
     calls = {} if args.no_accept else ACCEPT_CALLS.get(platform.machine(), {})

@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         type=positive_seconds,
         default=2.0,
         metavar="S",
-        help="seconds that a lane shows (default: %(default)g)",
+        help="length of a lane (default: %(default)g)",
     )
     made.add_argument(
         "--silence",
@@ -60,14 +60,14 @@ def parser() -> argparse.ArgumentParser:
         type=positive_count,
         default=MIN_BYTES,
         metavar="N",
-        help="less is not an iteration (default: %(default)d)",
+        help="fewer bytes are no iteration (default: %(default)d)",
     )
     add_job_options(made)
     return made
 
 
 class Timeline:
-    """What was seen of every job so far."""
+    """Traffic of every job so far."""
 
     def __init__(self, silence_s: float | None, min_bytes: int) -> None:
         self._silence = silence_s
@@ -114,7 +114,7 @@ class Timeline:
 
 
 def trace(args: argparse.Namespace, until: Until, out: Output) -> None:
-    """Print until told to stop."""
+    """Print until the limit or a signal."""
     jobs = Jobs(args, out)
     macros = {"BIN_NS": f"{BIN_NS}ULL"}
     with Program(["common", "jobs", "iterations"], HOOKS, macros) as program:

@@ -1,4 +1,4 @@
-"""Which sockets are whose: from the agent's control socket, or as given on the command line."""
+"""The job of each socket: from the agent's control socket, or as given on the command line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where the running kernel keeps what the tracing programs read: its BTF to C macros.  Pure.
+"""Kernel offsets for the tracing programs, from the kernel's BTF to C macros.  Pure.
 
-bcc compiles against whatever headers there are, so nothing may depend on a struct in them.
+bcc may compile against headers of another kernel, so nothing may depend on a struct in them.
 The programs read kernel memory at offsets O_NAME, which are taken from the BTF of the kernel
 that runs and given to the compiler, together with sizes S_NAME and drop reasons.
 """

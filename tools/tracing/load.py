@@ -1,4 +1,4 @@
-"""Loads a tracing program with bcc, and says in one line what is missing when it cannot."""
+"""Load a tracing program with bcc; one line names what is missing when that fails."""
 
 from __future__ import annotations
 

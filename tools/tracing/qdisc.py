@@ -1,4 +1,4 @@
-"""`tools/trace-qdisc`: how long packets wait in each queueing discipline, and which are dropped."""
+"""`tools/trace-qdisc`: delay and drops of packets in each queueing discipline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         type=positive_seconds,
         default=1.0,
         metavar="S",
-        help="between reports (default: %(default)g)",
+        help="time between reports (default: %(default)g)",
     )
     made.add_argument("--device", metavar="NAME", help="only this device")
     made.add_argument(
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DisciplineCounters:
     """Counters of one discipline since tracing began."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -59,9 +59,9 @@ class Seen:
         """Whether there is anything."""
         return any(self.counts.values())
 
-    def since(self, earlier: Seen) -> Seen:
+    def since(self, earlier: DisciplineCounters) -> DisciplineCounters:
         """What came after `earlier`."""
-        return Seen(
+        return DisciplineCounters(
             {k: v - earlier.counts.get(k, 0) for k, v in self.counts.items()},
             {k: v - earlier.buckets.get(k, 0) for k, v in self.buckets.items()},
         )
@@ -82,7 +82,7 @@ class Leaf:
 
 
 def trace(args: argparse.Namespace, until: Until, out: Output) -> None:
-    """Print until told to stop."""
+    """Print until the limit or a signal."""
     names = Namespaces()
     types = kernel_btf()
     drops = " || ".join(f"(r) == {value}" for value in drop_reasons(types, "QDISC")) or "0"
@@ -90,13 +90,13 @@ def trace(args: argparse.Namespace, until: Until, out: Output) -> None:
     with Program(["common", "qdisc"], hooks, {"IS_QDISC_DROP(r)": drops}, btf=types) as program:
         walk = program.raw_function("walk")
         ready(out, until, "queueing disciplines")
-        before: dict[int, Seen] = {}
+        before: dict[int, DisciplineCounters] = {}
         dropped: dict[int, int] = {}
         last_s = until.started
         for elapsed in until.ticks(args.interval):
             now_s = time.monotonic()
             seen, infos = _read(program)
-            new = {key: seen[key].since(before.get(key, Seen())) for key in seen}
+            new = {key: seen[key].since(before.get(key, DisciplineCounters())) for key in seen}
             # Of a device that nothing came to, nothing is read: it may be gone.
             active = [key for key in sorted(infos, key=_place(infos)) if new[key].any]
             leaves = _leaves(program, walk, {infos[key].dev for key in active})
@@ -122,14 +122,16 @@ def _chosen(args: argparse.Namespace, row: Any, names: Namespaces) -> bool:
     return args.device in (None, text_of(row.name)) and args.netns in (None, names.name(row.netns))
 
 
-def _read(program: Program) -> tuple[dict[int, Seen], dict[int, Any]]:
+def _read(program: Program) -> tuple[dict[int, DisciplineCounters], dict[int, Any]]:
     """What was counted for each discipline, and what it is."""
     buckets: dict[int, dict[int, int]] = {}
     for key, value in program.rows("delays"):
         buckets.setdefault(key.qdisc, {})[key.index] = value.value
     infos = {key.value: row for key, row in program.rows("qdiscs")}
     seen = {
-        key: Seen({name: getattr(row, name) for name in COUNTED}, buckets.get(key, {}))
+        key: DisciplineCounters(
+            {name: getattr(row, name) for name in COUNTED}, buckets.get(key, {})
+        )
         for key, row in infos.items()
     }
     return seen, infos
@@ -157,7 +159,7 @@ def _leaves(program: Program, walk: int, devices: set[int]) -> dict[int, list[tu
 
 def describe(
     row: Any,
-    new: Seen,
+    new: DisciplineCounters,
     below: Sequence[tuple[int, Leaf]],
     dropped: Mapping[int, int],
     names: Namespaces,

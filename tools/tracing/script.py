@@ -34,7 +34,7 @@ def make_parser(
         "--duration",
         type=positive_seconds,
         metavar="S",
-        help="stop after so many seconds (default: at Ctrl-C)",
+        help="stop after this time, in seconds (default: at Ctrl-C)",
     )
     parser.add_argument(
         "--count",

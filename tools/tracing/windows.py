@@ -47,20 +47,20 @@ def parser() -> argparse.ArgumentParser:
         type=positive_seconds,
         default=0.1,
         metavar="S",
-        help="between samples (default: %(default)g)",
+        help="time between samples (default: %(default)g)",
     )
     made.add_argument(
         "--idle",
         action="store_true",
-        help="also sockets to which nothing came since the last sample",
+        help="also sockets that received nothing since the last sample",
     )
     add_job_options(made)
     return made
 
 
 @dataclass(frozen=True)
-class Scaled:
-    """What scales a socket's window."""
+class WindowScaling:
+    """Scaling of a socket's window: mode, stance, bytes_ratio and F."""
 
     mode: str | None = None
     stance: str | None = None
@@ -69,7 +69,7 @@ class Scaled:
 
 
 class Agent:
-    """What the agent's programs know of the jobs' iterations, for as long as it lives."""
+    """The jobs' iterations as the agent's programs have them, for as long as the agent lives."""
 
     def __init__(self, args: argparse.Namespace, types: Btf) -> None:
         self._socket = args.socket
@@ -91,26 +91,26 @@ class Agent:
             self._pid = pid
 
     def close(self) -> None:
-        """Let go of the maps."""
+        """Close the maps."""
         if self._states is not None:
             self._states.close()
         self._states, self._pid = None, 0
 
-    def scaled(self, job: TracedJob, private: bytes, ours: bool) -> Scaled:
+    def scaled(self, job: TracedJob, private: bytes, ours: bool) -> WindowScaling:
         """What scales a socket of `job` now; `ours`: it runs one of hostcc's controls."""
         parameters = job.parameters
         if self._states is None or job.slot is None or parameters is None:
-            return Scaled()
+            return WindowScaling()
         state = self._states.read(job.slot)
         if state is None:
-            return Scaled(parameters.mode)
+            return WindowScaling(parameters.mode)
         stance, direction = STANCES[int(state["stance"])], DIRECTIONS[int(state["direction"])]
         whole = Progress(int(state["iteration_bytes"]), int(state["total_bytes"]))
         own = flow_progress(self.private, private) if ours else None
         counts = progress_of(parameters.ratio_scope, whole, own)
         ratio = None if counts is None else bytes_ratio(counts)
         f = scale(parameters, ratio, stance, direction) if ours else 1.0
-        return Scaled(parameters.mode, stance, ratio, f)
+        return WindowScaling(parameters.mode, stance, ratio, f)
 
 
 def flow_progress(form: DType | None, private: bytes) -> Progress | None:
@@ -122,7 +122,7 @@ def flow_progress(form: DType | None, private: bytes) -> Progress | None:
 
 
 def trace(args: argparse.Namespace, until: Until, out: Output) -> None:
-    """Print until told to stop."""
+    """Print until the limit or a signal."""
     jobs = Jobs(args, out)
     names = Namespaces()
     agent = _agent(args, jobs, out)
@@ -143,7 +143,7 @@ def trace(args: argparse.Namespace, until: Until, out: Output) -> None:
                 if (job := known.get(row.job)) is None or (row.at_ns < since_ns and not args.idle):
                     continue
                 ours = text_of(row.control).startswith("hcc_")
-                scaled = agent.scaled(job, octets(row.priv), ours) if agent else Scaled()
+                scaled = agent.scaled(job, octets(row.priv), ours) if agent else WindowScaling()
                 record = sample(job, key.value, row, scaled, now_ns, names)
                 out.result(record, text(record, elapsed))
             since_ns = now_ns
@@ -172,7 +172,7 @@ def _refresh(agent: Agent, out: Output) -> None:
 
 
 def sample(
-    job: TracedJob, key: int, row: Any, scaled: Scaled, now_ns: int, names: Namespaces
+    job: TracedJob, key: int, row: Any, scaled: WindowScaling, now_ns: int, names: Namespaces
 ) -> dict[str, Any]:
     """One socket, one moment."""
     ends = row.ends

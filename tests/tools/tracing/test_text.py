@@ -13,9 +13,9 @@ from tools.tracing import flows, qdisc, windows
 from tools.tracing.iterations import Timeline
 from tools.tracing.jobs import TracedJob
 from tools.tracing.netns import Namespaces
-from tools.tracing.qdisc import Leaf, Seen, handle
+from tools.tracing.qdisc import DisciplineCounters, Leaf, handle
 from tools.tracing.scaling import Progress
-from tools.tracing.windows import Scaled, flow_progress
+from tools.tracing.windows import WindowScaling, flow_progress
 
 pytestmark = pytest.mark.unit
 
@@ -44,7 +44,7 @@ def test_handles(number: int, text: str) -> None:
     assert handle(number) == text
 
 
-def a_qdisc(seen: Seen, below: list[tuple[int, Leaf]]) -> dict[str, Any]:
+def a_qdisc(seen: DisciplineCounters, below: list[tuple[int, Leaf]]) -> dict[str, Any]:
     row = SimpleNamespace(
         handle=0x10000, parent=0xFFFFFFFF, ifindex=7, netns=3, kind=b"htb\0", name=b"eth0"
     )
@@ -56,7 +56,7 @@ def test_a_qdisc() -> None:
         (5, Leaf(0x100000, 0x10001, "bfifo", 3, 4500, 102, counted=True)),
         (6, Leaf(0x110000, 0x10002, "pfifo_fast", 0, 0, 0, counted=False)),
     ]
-    record = a_qdisc(Seen(COUNTS, {80: 4}), leaves)
+    record = a_qdisc(DisciplineCounters(COUNTS, {80: 4}), leaves)
     assert (record["netns"], record["device"], record["drops"]) == ("ns3", "eth0", 2)
     assert record["delay_us"]["mean"] == 2000.0
     assert [leaf["drops"] for leaf in record["below"]] == [2, None]
@@ -69,14 +69,16 @@ def test_a_qdisc() -> None:
 
 
 def test_a_qdisc_that_nothing_left() -> None:
-    record = a_qdisc(Seen({**COUNTS, "waited": 0}, {}), [])
+    record = a_qdisc(DisciplineCounters({**COUNTS, "waited": 0}, {}), [])
     assert record["delay_us"] is None
     assert "no delay measured" in qdisc.text(record)
     assert qdisc.duration(0.4) == "<1 us"
 
 
 def test_what_came_since() -> None:
-    new = Seen(COUNTS, {1: 5, 2: 7}).since(Seen({**COUNTS, "packets": 4}, {1: 5}))
+    new = DisciplineCounters(COUNTS, {1: 5, 2: 7}).since(
+        DisciplineCounters({**COUNTS, "packets": 4}, {1: 5})
+    )
     assert new.counts["packets"] == 6
     assert new.counts["drops"] == 0
     assert new.buckets == {1: 0, 2: 7}
@@ -98,7 +100,9 @@ def a_window(**other: Any) -> Any:
 
 
 def test_a_window_of_which_little_is_known() -> None:
-    record = windows.sample(TracedJob("train"), 0xAB, a_window(), Scaled(), 2 * 10**9, Unnamed())
+    record = windows.sample(
+        TracedJob("train"), 0xAB, a_window(), WindowScaling(), 2 * 10**9, Unnamed()
+    )
     assert (record["local"], record["remote"]) == ("198.18.0.1:1", "198.18.0.1:2")
     assert record["age_s"] == 1.0
     unknown = ("ssthresh_packets", "srtt_us", "min_rtt_us", "pacing_bytes_per_s", "f", "stance")
@@ -108,7 +112,7 @@ def test_a_window_of_which_little_is_known() -> None:
 
 def test_a_window_of_which_all_is_known() -> None:
     row = a_window(ssthresh=20, srtt_us=1500)
-    scaled = Scaled("mltcp", "scaled", 0.5, 1.125)
+    scaled = WindowScaling("mltcp", "scaled", 0.5, 1.125)
     record = windows.sample(TracedJob("train"), 1, row, scaled, 10**9, Unnamed())
     words = windows.text(record, 1.5).split()
     assert words[5:] == ["10", "20", "0", "1.50", "ms", "0.500", "1.125", "scaled"]
