@@ -1,4 +1,4 @@
-"""Pages for people: no sentence of more than 40 words, and a short README."""
+"""Pages for people: short sentences, headings that name something, a short README."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.) )")
 TARGET = re.compile(r"\]\([^)]*\)")
 END = re.compile(r"(?<=[.!?])\s+|(?<=[:;])\s+(?=[A-Z`*\[(\d])")
 WORD = re.compile(r"\S*[A-Za-z0-9]\S*")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+QUESTION = re.compile(r"(?:What|Who|Whose|Which|When|Where|Why|How)\b")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def pieces(page: str) -> Iterator[str]:
     """Paragraphs, items of lists and cells of tables; code is none."""
-    fences = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
-    for block in re.split(r"\n\s*\n", fences):
+    for block in re.split(r"\n\s*\n", FENCE.sub("", page)):
         if all(line.startswith("    ") for line in block.splitlines()):
             continue
         if block.lstrip().startswith("|"):
@@ -42,6 +44,12 @@ def long_sentences(page: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
 def test_no_sentence_is_long(page: Path) -> None:
     assert long_sentences(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+def test_headings_are_no_questions(page: Path) -> None:
+    headings = HEADING.findall(FENCE.sub("", page.read_text()))
+    assert [one for one in headings if QUESTION.match(one)] == []
 
 
 def test_the_readme_is_short() -> None:
