@@ -14,14 +14,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import msgspec
 
 from benchmarks import options, usage
 from benchmarks.context import Context
 from benchmarks.harness import repeated
+from benchmarks.headings import Heading, cells, columns
 from benchmarks.holder import most
-from benchmarks.record import Column, Record, spread
+from benchmarks.record import Column, Record
 from hostcc.client import ask
 from hostcc.lab import agents, cgroup, netns
 from hostcc.lab.dumbbell import Dumbbell
@@ -48,22 +50,22 @@ class KeyedFabric(Dumbbell):
 class Figures(msgspec.Struct, frozen=True):
     """One run with one number of flows."""
 
-    flows_seen: int
+    flows_seen: Annotated[int, Heading("seen by the agent", 0)]
     """Flows of the job, as the agent reports them."""
-    jobs_known: int
+    jobs_known: Annotated[int, Heading("of known period", 0)]
     """Other jobs whose period has been found."""
-    peers_alive: int
+    peers_alive: Annotated[int, Heading("agents it hears", 0)]
     """Other agents that are alive for it."""
-    learning_percent: float
+    learning_percent: Annotated[float, Heading("CPU % until then", 2)]
     """The agent's part of one CPU from before the first job's start until the measurement."""
-    cpu_percent: float
+    cpu_percent: Annotated[float, Heading("CPU %", 2)]
     """Of one CPU."""
-    resident_bytes: int
-    open_cpu_us: float
+    resident_bytes: Annotated[int, Heading("resident MB", 1, 1e-6)]
+    open_cpu_us: Annotated[float, Heading("CPU us / flow opened", 1)]
     """The agent's CPU time for each flow that was opened; 0 when there was none."""
-    others_percent: float
+    others_percent: Annotated[float, Heading("rest of the machine %", 1)]
     """The rest of the machine, of one CPU: the noise."""
-    stolen_percent: float
+    stolen_percent: Annotated[float, Heading("stolen %", 2)]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -138,25 +140,15 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         parameters={**parameters, "runs": context.runs},
         columns=[
             Column("flows", "open flows", digits=0),
-            Column("flows_seen", "seen by the agent", digits=0),
+            *columns(Figures, "flows_seen"),
             Column("jobs", "jobs that exchange", digits=0),
-            Column("jobs_known", "of known period", digits=0),
-            Column("peers_alive", "agents it hears", digits=0),
-            Column("learning_percent", "CPU % until then", digits=2),
-            Column("cpu_percent", "CPU %", digits=2),
-            Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
-            Column("open_cpu_us", "CPU us / flow opened", digits=1),
-            Column("others_percent", "rest of the machine %", digits=1),
-            Column("stolen_percent", "stolen %", digits=2),
+            *columns(Figures)[1:],
         ],
         rows=[
             {
                 "flows": count,
                 "jobs": others,
-                **{
-                    field: spread([getattr(found[index], field) for found in runs])
-                    for field in Figures.__struct_fields__
-                },
+                **cells([found[index] for found in runs]),
             }
             for index, (count, others) in enumerate(steps)
             if runs

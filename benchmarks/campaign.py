@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks import headings
 from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
 from benchmarks.figures import combined, figures
 from benchmarks.harness import Case, run_cases
-from benchmarks.record import Spread, spread
+from benchmarks.record import Spread
 from hostcc.lab import plots, results, runner
 from hostcc.lab.results import Results
 from hostcc.lab.scenario import Scenario
@@ -83,14 +84,10 @@ class _Case:
 
 def cells(measured: Results) -> dict[str, dict[str, Spread]]:
     """variant -> figure -> over the runs."""
-    table = {}
-    for variant in measured.variants:
-        runs = [figures(run) for run in variant.runs]
-        table[variant.name] = {
-            name: spread([getattr(run, name) for run in runs])
-            for name in runs[0].__dataclass_fields__
-        }
-    return table
+    return {
+        variant.name: headings.cells([figures(run) for run in variant.runs])
+        for variant in measured.variants
+    }
 
 
 def run(groups: Sequence[Group], context: Context) -> Campaign:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
+from benchmarks.headings import Heading
 from hostcc.lab import plan, statistics
 from hostcc.lab.results import JobResult, Results, RunResult, VariantResult
 
@@ -19,21 +21,21 @@ from hostcc.lab.results import JobResult, Results, RunResult, VariantResult
 class Figures:
     """All jobs of one run.  Ratios are iteration times over the time alone."""
 
-    mean: float
+    mean: Annotated[float, Heading("mean")]
     """Over all iterations, mean of the jobs."""
-    first: float
+    first: Annotated[float, Heading("first ten")]
     """Of the first ten."""
-    rest: float
+    rest: Annotated[float, Heading("rest")]
     """Of those after the tenth."""
-    p99_rest: float
+    p99_rest: Annotated[float, Heading("p99 of rest")]
     """99th percentile of those after the tenth, worst job."""
-    slowest_job: float
+    slowest_job: Annotated[float, Heading("slowest job")]
     """Mean of the job that fared worst."""
-    converged_after: float | None
+    converged_after: Annotated[float | None, Heading("conv.", 0)]
     """Iterations until all jobs are within 5 % of alone at once; None: never."""
-    loss_percent: float
+    loss_percent: Annotated[float, Heading("loss %", 2)]
     """At the bottleneck, worse direction."""
-    background_mbit: float
+    background_mbit: Annotated[float, Heading("neighbour Mbit/s", 1)]
     """Sum of all background traffic; 0 without."""
 
 

@@ -17,13 +17,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from benchmarks import options
 from benchmarks.context import Context
 from benchmarks.harness import repeated
-from benchmarks.record import Column, Record, spread
+from benchmarks.headings import Heading, cells, columns
+from benchmarks.record import Record
 from hostcc.coord.keys import files
 from hostcc.coord.keys import identity as keys
 from hostcc.coord.keys.identity import HostKeys
@@ -59,18 +61,18 @@ MOST = 0.95
 class Figures(msgspec.Struct, frozen=True):
     """One run."""
 
-    handshake_s: float
+    handshake_s: Annotated[float, Heading("handshake ms", 2, 1e3)]
     """From dialling to the arrival of the first message."""
-    handshake_cpu_s: float
+    handshake_cpu_s: Annotated[float, Heading("CPU ms, both ends", 2, 1e3)]
     """Of both ends."""
-    round_trip_s: float
+    round_trip_s: Annotated[float, Heading("round trip us", 0, 1e6)]
     """Median."""
-    round_trip_p99_s: float
-    messages_per_s: float
+    round_trip_p99_s: Annotated[float, Heading("p99 us", 0, 1e6)]
+    messages_per_s: Annotated[float, Heading("messages/s", 0)]
     """That arrived."""
-    message_cpu_s: float
+    message_cpu_s: Annotated[float, Heading("CPU us, both ends", 1, 1e6)]
     """Of both ends, for each message that arrived."""
-    connection_bytes: float
+    connection_bytes: Annotated[float, Heading("kB / connection", 1, 1e-3)]
     """Resident memory of the accepting end, for each connection."""
 
 
@@ -95,23 +97,14 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         lambda _: asyncio.run(measure(args.connections)),
         programs=False,
     )
-    fields = Figures.__struct_fields__
     return Record(
         benchmark="gossip-transport",
         title="one host's transport on loopback",
         parameters={"connections": args.connections, "runs": context.runs, "bytes": BYTES},
         columns=[
-            Column("handshake_s", "handshake ms", digits=2, scale=1e3),
-            Column("handshake_cpu_s", "CPU ms, both ends", digits=2, scale=1e3),
-            Column("round_trip_s", "round trip us", digits=0, scale=1e6),
-            Column("round_trip_p99_s", "p99 us", digits=0, scale=1e6),
-            Column("messages_per_s", "messages/s", digits=0),
-            Column("message_cpu_s", "CPU us, both ends", digits=1, scale=1e6),
-            Column("connection_bytes", "kB / connection", digits=1, scale=1e-3),
+            *columns(Figures),
         ],
-        rows=[{field: spread([getattr(one, field) for one in found]) for field in fields}]
-        if found
-        else [],
+        rows=[dict(cells(found))] if found else [],
         failures=failures,
     )
 

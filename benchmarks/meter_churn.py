@@ -13,11 +13,13 @@ import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from benchmarks import options
 from benchmarks.context import Context
+from benchmarks.headings import Heading, columns
 from benchmarks.meter_stage import Stage
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.bpf.loader.errors import BpfError
@@ -38,16 +40,16 @@ class Sample(msgspec.Struct, frozen=True):
 
     seconds: float
     """Since the begin."""
-    connections: int
+    connections: Annotated[int, Heading("connections", 0)]
     """So many in all."""
-    cpu_percent: float
+    cpu_percent: Annotated[float, Heading("agent CPU %", 2)]
     """Of one CPU."""
-    resident_bytes: int
-    map_bytes: int
+    resident_bytes: Annotated[int, Heading("resident MB", 2, 1e-6)]
+    map_bytes: Annotated[int, Heading("maps MB", 2, 1e-6)]
     """Of all BPF maps that it holds."""
-    open_files: int
-    rows: int
-    lost_packets: int
+    open_files: Annotated[int, Heading("open files", 0)]
+    rows: Annotated[int, Heading("destinations", 0)]
+    lost_packets: Annotated[int, Heading("not counted", 0)]
 
 
 GROWING = ("cpu_percent", "resident_bytes", "map_bytes", "open_files", "rows")
@@ -85,13 +87,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         parameters={"minutes": args.minutes, "rate": args.rate},
         columns=[
             Column("minutes", "until minute", digits=1),
-            Column("connections", "connections", digits=0),
-            Column("cpu_percent", "agent CPU %", digits=2),
-            Column("resident_bytes", "resident MB", digits=2, scale=1e-6),
-            Column("map_bytes", "maps MB", digits=2, scale=1e-6),
-            Column("open_files", "open files", digits=0),
-            Column("rows", "destinations", digits=0),
-            Column("lost_packets", "not counted", digits=0),
+            *columns(Sample),
         ],
         rows=[_row(part) for part in _parts(samples)],
         goals=judge(samples) if samples else [],

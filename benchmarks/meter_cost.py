@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import Annotated
 
 import msgspec
 
@@ -22,6 +23,7 @@ from benchmarks import options
 from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
 from benchmarks.harness import Case, run_cases
+from benchmarks.headings import Heading, cells, columns
 from benchmarks.meter_stage import Stage
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.bpf.loader import stats
@@ -38,20 +40,20 @@ GOAL_RESIDENT_BYTES = 100 * MB
 class Figures(msgspec.Struct, frozen=True):
     """One number of flows and jobs, in one run."""
 
-    without_bps: float
+    without_bps: Annotated[float, Heading("Gbit/s without", 2, 1e-9)]
     """Throughput, bits per second of payload; median over the pairs."""
-    with_bps: float
-    lost_percent: float
+    with_bps: Annotated[float, Heading("with", 2, 1e-9)]
+    lost_percent: Annotated[float, Heading("lost %", 2)]
     """Median over the pairs of what was lost in each; below 0 is noise."""
-    call_ns: float
+    call_ns: Annotated[float, Heading("ns / packet", 0)]
     """A program's run, what measuring adds included."""
-    floor_ns: float
+    floor_ns: Annotated[float, Heading("of which to be there", 0)]
     """A run that returns at once, measured likewise."""
-    cpu_percent: float
+    cpu_percent: Annotated[float, Heading("agent CPU %", 2)]
     """Of the metering process, while attached, of one CPU."""
-    resident_bytes: int
-    rows: int
-    lost_packets: int
+    resident_bytes: Annotated[int, Heading("resident MB", 1, 1e-6)]
+    rows: Annotated[int, Heading("destinations", 0)]
+    lost_packets: Annotated[int, Heading("not counted", 0)]
     """Not counted because reading was late."""
 
 
@@ -108,15 +110,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         columns=[
             Column("flows", "flows", digits=0),
             Column("jobs", "jobs", digits=0),
-            Column("without_bps", "Gbit/s without", digits=2, scale=1e-9),
-            Column("with_bps", "with", digits=2, scale=1e-9),
-            Column("lost_percent", "lost %", digits=2),
-            Column("call_ns", "ns / packet", digits=0),
-            Column("floor_ns", "of which to be there", digits=0),
-            Column("cpu_percent", "agent CPU %", digits=2),
-            Column("resident_bytes", "resident MB", digits=1, scale=1e-6),
-            Column("rows", "destinations", digits=0),
-            Column("lost_packets", "not counted", digits=0),
+            *columns(Figures),
         ],
         rows=[_row(*case) for case in found.items()],
         goals=goals,
@@ -191,9 +185,8 @@ def _below(scope: str, goal: str, values: Sequence[float], limit: float) -> Verd
 
 
 def _row(case: tuple[int, int], runs: Sequence[Figures]) -> dict[str, Cell]:
-    fields = Figures.__struct_fields__
     return {
         "flows": case[0],
         "jobs": case[1],
-        **{field: spread([getattr(figures, field) for figures in runs]) for field in fields},
+        **cells(runs),
     }

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from benchmarks import bars, compared, goals
 from benchmarks.context import Context
+from benchmarks.figures import Figures
+from benchmarks.headings import columns
 from benchmarks.record import Column, Record
 
 SCENARIOS = (
@@ -22,14 +24,8 @@ SCENARIOS = (
 )
 FLOWS = (1, 8)
 VARIANTS = ("hostcc", "mltcp-reno", "mltcp-cubic", "cubic", "reno", "bbr")
-FIGURES = (
-    Column("mean", "mean"),
-    Column("first", "first ten"),
-    Column("rest", "rest"),
-    Column("p99_rest", "p99 of rest"),
-    Column("slowest_job", "slowest job"),
-    Column("converged_after", "conv.", digits=0),
-    Column("loss_percent", "loss %", digits=2),
+FIGURES = columns(
+    Figures, "mean", "first", "rest", "p99_rest", "slowest_job", "converged_after", "loss_percent"
 )
 LEGEND = (
     "ratios to each job alone, median (least..greatest) over the runs; mean: over all "

@@ -12,13 +12,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
 import msgspec
 
 from benchmarks import goals, options, phases, programs
 from benchmarks.context import Context
 from benchmarks.harness import repeated
+from benchmarks.headings import Heading, columns
 from benchmarks.prober import PROBE_EVERY_S, Probe, Probes
 from benchmarks.record import Column, Record, Spread, Verdict, spread
 from hostcc.lab import override, runner, scenario
@@ -34,26 +35,28 @@ FREED_WITHIN_S = 20.0
 class Outcome(msgspec.Struct, frozen=True):
     """One run."""
 
-    connections: int
+    connections: Annotated[int, Heading("connections open at the kill")]
     """Held by the watcher, and the jobs' own."""
-    broken: int
+    broken: Annotated[int, Heading("connections broken")]
     """Of the watcher's; a job whose connection breaks fails the run."""
-    before: str
+    before: Annotated[str, Heading("congestion control of new sockets before")]
     """Congestion control of new sockets before the kill."""
-    after: str
+    after: Annotated[str, Heading("and after")]
     """And at the end."""
-    default_after_s: float | None
+    default_after_s: Annotated[float | None, Heading("seconds until new sockets get the default")]
     """From the kill to the first new socket with the default; None: never."""
-    accepted_after_s: float | None
+    accepted_after_s: Annotated[
+        float | None, Heading("seconds until old listeners' new connections do")
+    ]
     """The same for sockets accepted by a listener that is older than the kill."""
-    gone_after_s: float | None
+    gone_after_s: Annotated[float | None, Heading("seconds until nothing is registered")]
     """From the kill until no agent's congestion control is offered; None: never."""
-    left_registered: int
-    programs_left: int
+    left_registered: Annotated[int, Heading("congestion controls left registered")]
+    programs_left: Annotated[int, Heading("BPF programs left when the jobs have ended")]
     """BPF programs more than before, once the jobs have ended."""
-    mean_before: float | None
+    mean_before: Annotated[float | None, Heading("iteration time / ideal before")]
     """Iteration time / ideal."""
-    mean_after: float | None
+    mean_after: Annotated[float | None, Heading("iteration time / ideal after")]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -97,8 +100,8 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         },
         columns=[Column("what", "what"), Column("measured", "measured", digits=3)],
         rows=[
-            {"what": words, "measured": over_runs(found, field)}
-            for field, words in FIELDS.items()
+            {"what": column.heading, "measured": over_runs(found, column.key)}
+            for column in columns(Outcome)
             if found
         ],
         goals=judge(found) if found else [],
@@ -108,21 +111,6 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         ],
         failures=failures,
     )
-
-
-FIELDS = {
-    "connections": "connections open at the kill",
-    "broken": "connections broken",
-    "before": "congestion control of new sockets before",
-    "after": "and after",
-    "default_after_s": "seconds until new sockets get the default",
-    "accepted_after_s": "seconds until old listeners' new connections do",
-    "gone_after_s": "seconds until nothing is registered",
-    "left_registered": "congestion controls left registered",
-    "programs_left": "BPF programs left when the jobs have ended",
-    "mean_before": "iteration time / ideal before",
-    "mean_after": "iteration time / ideal after",
-}
 
 
 def over_runs(found: Sequence[Outcome], field: str) -> Spread | str:

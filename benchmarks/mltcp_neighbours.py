@@ -12,6 +12,8 @@ from pathlib import Path
 
 from benchmarks import bars, compared, goals
 from benchmarks.context import Context
+from benchmarks.figures import Figures
+from benchmarks.headings import columns
 from benchmarks.record import Column, Record, Spread, Verdict, number
 from hostcc.lab import scenario
 
@@ -42,11 +44,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         title="jobs beside other traffic: iteration time / alone, the neighbour's throughput",
         columns=[
             Column("variant", "jobs on"),
-            Column("mean", "mean"),
-            Column("rest", "rest"),
-            Column("p99_rest", "p99 of rest"),
-            Column("loss_percent", "loss %", digits=2),
-            Column("background_mbit", "neighbour Mbit/s", digits=1),
+            *columns(Figures, "mean", "rest", "p99_rest", "loss_percent", "background_mbit"),
         ],
         notes=["the neighbour's throughput is on the wire, at its receiver, while the jobs run"],
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import time
 from functools import partial
+from typing import Annotated
 
 import msgspec
 
 from benchmarks import options
 from benchmarks.context import Context
+from benchmarks.headings import Heading, cells, columns
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import HostccError
 from hostcc.lab import netns
@@ -29,14 +31,14 @@ PROTOCOLS = {"tcp": TCP, "udp": UDP}
 class Figures(msgspec.Struct, frozen=True):
     """One search."""
 
-    found: int
-    ports: int
+    found: Annotated[int, Heading("found", 0)]
+    ports: Annotated[int, Heading("until sure", 0)]
     """Until the search was sure."""
-    needed: int
+    needed: Annotated[int, Heading("ports until all seen", 0)]
     """Until the last path was seen for the first time."""
-    probes: int
-    lost: int
-    seconds: float
+    probes: Annotated[int, Heading("packets", 0)]
+    lost: Annotated[int, Heading("unanswered", 0)]
+    seconds: Annotated[float, Heading("s", 2)]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -70,13 +72,9 @@ def run(args: argparse.Namespace, context: Context) -> Record:
             Column("paths", "paths", digits=0),
             Column("family", "family"),
             Column("protocol", "protocol"),
-            Column("found", "found", digits=0),
-            Column("needed", "ports until all seen", digits=0),
+            *columns(Figures, "found", "needed"),
             Column("expected", "expected", digits=1),
-            Column("ports", "until sure", digits=0),
-            Column("probes", "packets", digits=0),
-            Column("lost", "unanswered", digits=0),
-            Column("seconds", "s", digits=2),
+            *columns(Figures, "ports", "probes", "lost", "seconds"),
         ],
         rows=[_row(*case) for case in found.items()],
         goals=[_goal(*case) for case in found.items()],
@@ -111,11 +109,10 @@ def _goal(case: tuple[int, str, str], runs: list[Figures]) -> Verdict:
 
 
 def _row(case: tuple[int, str, str], runs: list[Figures]) -> dict[str, Cell]:
-    fields = Figures.__struct_fields__
     return {
         "paths": case[0],
         "family": case[1],
         "protocol": case[2],
         "expected": counts.expected_ports(case[0]),
-        **{field: spread([getattr(one, field) for one in runs]) for field in fields},
+        **cells(runs),
     }

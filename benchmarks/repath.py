@@ -12,6 +12,7 @@ import itertools
 import statistics
 import time
 from functools import partial
+from typing import Annotated
 
 import msgspec
 
@@ -19,6 +20,7 @@ from benchmarks import options
 from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
 from benchmarks.harness import Case, run_cases
+from benchmarks.headings import Heading, cells, columns
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from benchmarks.repath_stage import RepathStage
 from hostcc.bpf.loader import stats
@@ -32,21 +34,21 @@ SETTLE_S = 0.2
 class Figures(msgspec.Struct, frozen=True):
     """One run."""
 
-    moves: int
-    broken: int
+    moves: Annotated[int, Heading("moves", 0)]
+    broken: Annotated[int, Heading("errors", 0)]
     """0, or 1 when the stream did not arrive as it was sent."""
-    p50_s: float
+    p50_s: Annotated[float, Heading("p50 ms", 2, 1e3)]
     """From the decision to the first packet on the new path."""
-    p99_s: float
-    gbytes: float
-    without_bps: float
+    p99_s: Annotated[float, Heading("p99 ms", 2, 1e3)]
+    gbytes: Annotated[float, Heading("GB sent", 1)]
+    without_bps: Annotated[float, Heading("Gbit/s without", 2, 1e-9)]
     """Bits per second, headers included; median of the pairs."""
-    with_bps: float
-    lost_percent: float
-    egress_ns: float
+    with_bps: Annotated[float, Heading("with", 2, 1e-9)]
+    lost_percent: Annotated[float, Heading("lost %", 2)]
+    egress_ns: Annotated[float, Heading("ns / packet out", 0)]
     """A run of the sender's program for a packet that it rewrites, measuring included."""
-    ingress_ns: float
-    miss_ns: float
+    ingress_ns: Annotated[float, Heading("in", 0)]
+    miss_ns: Annotated[float, Heading("not moved", 0)]
     """A run for a packet of a flow that is not moved."""
 
 
@@ -87,17 +89,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         parameters={"moves": args.moves, "pairs": args.pairs, "runs": context.runs},
         columns=[
             Column("family", "family"),
-            Column("moves", "moves", digits=0),
-            Column("broken", "errors", digits=0),
-            Column("p50_s", "p50 ms", digits=2, scale=1e3),
-            Column("p99_s", "p99 ms", digits=2, scale=1e3),
-            Column("gbytes", "GB sent", digits=1),
-            Column("without_bps", "Gbit/s without", digits=2, scale=1e-9),
-            Column("with_bps", "with", digits=2, scale=1e-9),
-            Column("lost_percent", "lost %", digits=2),
-            Column("egress_ns", "ns / packet out", digits=0),
-            Column("ingress_ns", "in", digits=0),
-            Column("miss_ns", "not moved", digits=0),
+            *columns(Figures),
         ],
         rows=[_row(family, runs) for family, runs in found.items()],
         goals=[
@@ -179,8 +171,7 @@ def _stats(stage: RepathStage, host: str, program: str) -> tuple[int, int]:
 
 
 def _row(family: str, runs: list[Figures]) -> dict[str, Cell]:
-    fields = Figures.__struct_fields__
     return {
         "family": family,
-        **{field: spread([getattr(one, field) for one in runs]) for field in fields},
+        **cells(runs),
     }

@@ -13,7 +13,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -21,8 +21,9 @@ from benchmarks import goals, options
 from benchmarks.churn_stage import PORT, ChurnStage
 from benchmarks.context import Context
 from benchmarks.harness import repeated
+from benchmarks.headings import Heading, columns
 from benchmarks.paths_churn import end
-from benchmarks.record import Cell, Column, Record, spread
+from benchmarks.record import Cell, Record, spread
 from hostcc.lab.errors import LabError
 
 STREAMS = "benchmarks.churn_streams"
@@ -38,22 +39,22 @@ STANDS_STILL_S = 60.0
 class Figures(msgspec.Struct, frozen=True):
     """One run."""
 
-    connections: int
-    moves: int
-    refused: int
-    fell_back: int
-    broken: int
+    connections: Annotated[int, Heading("connections", 0)]
+    moves: Annotated[int, Heading("moves", 0)]
+    refused: Annotated[int, Heading("refused", 0)]
+    fell_back: Annotated[int, Heading("fell back", 0)]
+    broken: Annotated[int, Heading("errors", 0)]
     """Connections that broke, or whose bytes did not all arrive."""
     unverified: int
     changed: int
     """Lines of the hosts' dumps that are not as before, and BPF objects that are left."""
-    gbytes: float
-    again_percent: float
+    gbytes: Annotated[float, Heading("GB sent", 2)]
+    again_percent: Annotated[float, Heading("sent again %", 2)]
     """Of segments, that were sent again."""
-    seconds: float
-    p50_s: float
+    seconds: Annotated[float, Heading("s", 0)]
+    p50_s: Annotated[float, Heading("p50 ms", 1, 1e3)]
     """From a decision to the rewriting: a round trip of two messages by gossip."""
-    p99_s: float
+    p99_s: Annotated[float, Heading("p99 ms", 1, 1e3)]
     what: list[str]
 
 
@@ -85,16 +86,7 @@ def run(args: argparse.Namespace, context: Context) -> Record:
         title="live TCP flows moved by real agents",
         parameters={**parameters, "runs": context.runs},
         columns=[
-            Column("connections", "connections", digits=0),
-            Column("moves", "moves", digits=0),
-            Column("refused", "refused", digits=0),
-            Column("fell_back", "fell back", digits=0),
-            Column("broken", "errors", digits=0),
-            Column("gbytes", "GB sent", digits=2),
-            Column("again_percent", "sent again %", digits=2),
-            Column("seconds", "s", digits=0),
-            Column("p50_s", "p50 ms", digits=1, scale=1e3),
-            Column("p99_s", "p99 ms", digits=1, scale=1e3),
+            *columns(Figures),
         ],
         rows=[_row(one) for one in runs],
         goals=[
@@ -193,7 +185,4 @@ def _move(
 
 
 def _row(one: Figures) -> dict[str, Cell]:
-    keys = [
-        key for key in Figures.__struct_fields__ if key not in {"what", "unverified", "changed"}
-    ]
-    return {key: spread([float(getattr(one, key))]) for key in keys}
+    return {column.key: spread([float(getattr(one, column.key))]) for column in columns(Figures)}

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from benchmarks import mltcp_kill
+from benchmarks.headings import columns
 from benchmarks.mltcp_kill import Outcome
 from benchmarks.prober import Probe
 from hostcc.lab import scenario
@@ -76,4 +77,4 @@ def test_outcomes_over_runs() -> None:
     found = mltcp_kill.over_runs([GOOD, other], "default_after_s")
     assert not isinstance(found, str)
     assert found.greatest == pytest.approx(0.03)
-    assert set(mltcp_kill.FIELDS) == set(Outcome.__struct_fields__)
+    assert {one.key for one in columns(mltcp_kill.Outcome)} == set(Outcome.__struct_fields__)
