@@ -65,10 +65,13 @@ class Difference:
     """A change that is no longer in force, as `verify` reports it."""
 
     id: str
-    """Of the Change."""
+    """Of the change."""
     target: str
+    """What was changed."""
     expected: str
+    """How the agent left it."""
     found: str
+    """How it is."""
 
 
 class SizeClass(StrEnum):
@@ -178,6 +181,7 @@ class JobPlan:
     """What is decided for one job."""
 
     job: str
+    """Its name."""
     rank: int
     """0 is the most important; every job has its own."""
     level: int
@@ -197,6 +201,7 @@ class FlowPlan:
     """Which path one flow takes."""
 
     flow: str
+    """Id of the flow, the same on every host."""
     path: str
     """Id in the table of the flow's (src, dst)."""
 

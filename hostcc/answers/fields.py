@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -64,9 +65,10 @@ def annotations_of(kind: type) -> dict[str, tuple[Any, ...]]:
 
 
 def _carried(hint: Any) -> Iterator[Any]:
+    """Of a type, and of what it is beside None; not of what a list or a dictionary contains."""
     yield from getattr(hint, "__metadata__", ())
-    for part in get_args(hint):
-        if hasattr(part, "__metadata__"):
+    if get_origin(hint) in (Annotated, Union, UnionType):
+        for part in get_args(hint):
             yield from _carried(part)
 
 

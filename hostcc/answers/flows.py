@@ -10,8 +10,8 @@ FLOWS = "hostcc.flows/1"
 
 
 class FlowRow(Struct, frozen=True, kw_only=True):
-    """One connection. An agent that only observes leaves out what the congestion control knows,
-    and shows only connections of jobs with port rules."""
+    """One connection. An agent that only observes knows `job`, `local`, `remote`, `state`,
+    `protocol`, `wire_port` and `dscp`, and only of jobs with port rules."""
 
     job: str
     """Whose it is."""

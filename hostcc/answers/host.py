@@ -45,7 +45,8 @@ class Verification(Struct, frozen=True, kw_only=True):
     observing: str | None
     """Why there is nothing to check; None while the agent acts."""
     differences: tuple[Difference, ...]
-    """Changes that are not as they were made; with one, the command's exit status is 1."""
+    """Changes that are not as they were made; with one, the command's exit status is 1. The agent
+    records them and stands aside."""
     left_alone: tuple[LeftAlone, ...]
     """Connections that run what somebody else chose for them."""
 
@@ -58,11 +59,11 @@ class Registration(Struct, frozen=True, kw_only=True):
     job: str
     """Its name."""
     cgroup: str
-    """Its cgroup."""
+    """Its cgroup, which the command is to enter."""
     joined: bool
     """Whether the agent has moved the asking process there."""
     marks: str | None
-    """Socket for [marks](discovery.md#marks); None: they are not taken."""
+    """Socket for [marks](discovery.md#iteration-marks); None: they are not taken."""
     rdma: dict[str, str]
     """Environment for `hostcc run --rdma`; empty: there is nothing to say."""
 
@@ -77,9 +78,9 @@ class Sharing(Struct, frozen=True, kw_only=True):
     before: str
     """The mode until now; `nothing`: the agent only observed."""
     jobs: list[str]
-    """Jobs that it applies to."""
+    """Jobs whose live connections were moved."""
     unknown: list[str]
-    """Names with a weight that are no job here yet."""
+    """Names with a weight that are no job here yet; their weights are kept for when they come."""
 
 
 class Undone(Struct, frozen=True, kw_only=True):
@@ -92,6 +93,7 @@ class Undone(Struct, frozen=True, kw_only=True):
     gone: list[str] = []
     """Ids of changes that went with their network namespace."""
     problems: list[str]
-    """What could not be undone, and why."""
+    """What could not be undone, and why; with one, the command's exit status is 1."""
     unrecorded: dict[str, str] = {}
-    """Ids of what was undone but could not be [recorded](control.md#undoing), to the reason."""
+    """Ids of what was undone to the reason why the journal
+    [does not say so](control.md#undo); with one, the command's exit status is 4."""

@@ -22,7 +22,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class RefusedClaims(Struct, frozen=True, kw_only=True):
-    """Claims of one user over the [quota](discovery.md#how-much-one-user-gets)."""
+    """Claims of one user over the [quota](discovery.md#quotas-per-user)."""
 
     uid: int = 0
     """The user."""

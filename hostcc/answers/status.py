@@ -54,7 +54,7 @@ class Loop(Struct, frozen=True, kw_only=True):
 
 
 class JobSlots(Struct, frozen=True, kw_only=True):
-    """Job slots, and the [quota](discovery.md#how-much-one-user-gets)."""
+    """Job slots, and the [quota](discovery.md#quotas-per-user)."""
 
     total: int
     """How many there are."""
@@ -174,7 +174,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     counted."""
     plain_reason: str | None
     """Why its sockets ran the plain algorithm at the last acknowledgement
-    ([reasons](mltcp.md#why-a-job-is-plain)); None when they did not."""
+    ([reasons](mltcp.md#reasons-for-the-plain-algorithm)); None when they did not."""
     recent: Recent
     """Its iterations of late."""
     iterations_by_bytes: int | None

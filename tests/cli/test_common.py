@@ -1,15 +1,19 @@
-"""Tables on screens of any width, and in pipes."""
+"""Tables on screens of any width, and in pipes; answers of agents of other versions."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 from rich.console import Console
 
+from hostcc.cli import common
 from hostcc.cli.common import Column, console, emit, print_whole, table
+from hostcc.errors import HostccError
 
 pytestmark = pytest.mark.unit
 
@@ -69,3 +73,31 @@ def test_a_pipe_gets_lines_without_colour_or_padding(capsys: pytest.CaptureFixtu
     assert len(lines) == 4
     assert lines[2].endswith("find room at once")
     assert all(line == line.rstrip() and "\x1b" not in line for line in lines)
+
+
+class Figures(Struct):
+    """An answer with one that was added later."""
+
+    name: str
+    jobs: int
+    later: int | None = None
+
+
+def test_what_a_newer_agent_says_beside_it_is_ignored_and_text_is_harmless() -> None:
+    answer = {"name": "a\x1b[2J", "jobs": 3, "new": {"x": 1}}
+    assert common.read(Path("/s"), answer, Figures) == Figures(r"a\x1b[2J", 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"name": "a"}, "the agent at /s does not say 'jobs', so it is not of this version: "),
+        ({"name": 1, "jobs": 2}, "the agent at /s says something else: Expected `str`, got `int`"),
+        ([], "the agent at /s says something else: Expected `object`, got `array`"),
+    ],
+)
+def test_an_older_agent_may_lack_something(answer: object, expected: str) -> None:
+    with pytest.raises(HostccError) as caught:
+        common.read(Path("/s"), answer, Figures)
+    assert str(caught.value).startswith(expected)
+    assert str(caught.value).endswith("restart it")
