@@ -1,0 +1,20 @@
+"""What parts say in the status is declared, so that commands, metrics and the page know it."""
+
+from __future__ import annotations
+
+from msgspec import convert
+
+from hostcc.answers.parts import PARTS, Part
+from hostcc.daemon import supervisor
+from tools.answers_page import field_names
+
+BLOCKS = {"routing"}
+"""What of a part's view has a place of its own in the status."""
+
+
+def declared(part: supervisor.Part) -> Part:
+    """The view of a part, read as the answer that is declared of it; every key of it is known."""
+    kind, view = PARTS[part.name], dict(part.view())
+    unknown = view.keys() - field_names(kind).keys() - BLOCKS
+    assert not unknown
+    return convert({"name": part.name, "state": "running", **view}, kind)
