@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import convert
 
-from hostcc.answers.parts import PARTS, Part
+from hostcc.answers.parts import PARTS
 from hostcc.daemon import supervisor
 from tools.answers_page import field_names
 
@@ -12,9 +12,9 @@ BLOCKS = {"routing"}
 """What of a part's view has a place of its own in the status."""
 
 
-def declared(part: supervisor.Part) -> Part:
-    """The view of a part, read as the answer that is declared of it; every key of it is known."""
+def check_declared(part: supervisor.Part) -> None:
+    """The view of a part can be read as the answer that is declared of it, and has no other key."""
     kind, view = PARTS[part.name], dict(part.view())
     unknown = view.keys() - field_names(kind).keys() - BLOCKS
     assert not unknown
-    return convert({"name": part.name, "state": "running", **view}, kind)
+    convert({"name": part.name, "state": "running", **view}, kind)

@@ -18,7 +18,7 @@ from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
 from hostcc.daemon.marking.level_marks import WALK_INTERVAL_S, LevelMarks
 from hostcc.paths.marking import JobMark, WalkResult
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.planning.made import ToyPlans, made
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
@@ -246,4 +246,4 @@ def test_what_applications_marked_is_told(world: World) -> None:
     view = world.part.view()
     assert (view["left_alone"], view["dscp"]) == (3, {})
     assert "left alone 3 connections" in view["reason"]
-    assert declared(world.part)
+    check_declared(world.part)

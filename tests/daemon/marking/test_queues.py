@@ -14,7 +14,7 @@ from hostcc.daemon.marking.queues import LevelQueues, planned
 from hostcc.errors import HostccError
 from hostcc.paths import egress_kernel
 from hostcc.paths.egress_kernel import Root
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit
@@ -91,7 +91,7 @@ def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     view = part.view()
     assert view["left_alone"] == {"hcc-none": "there is no such device"}
     assert view["reason"] == "hcc-none: there is no such device"
-    assert declared(part)
+    check_declared(part)
     assert asyncio.run(part.verify()) == []
     asyncio.run(part.stop())
     host.config = config()

@@ -17,7 +17,7 @@ from hostcc.daemon.profiling.live_jobs import DiscoveryResult, live_jobs, owners
 from hostcc.system.process_scan import read
 from hostcc.system.processes import FoundJob, Kind, Process, ProcessRef, Snapshot
 from hostcc.system.procfs import stat
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit
@@ -146,7 +146,7 @@ def test_a_users_claims_are_admitted_up_to_the_quota_and_stay(
     why = "uid 7 has 3, the most for one user (agent.per_uid)"
     assert view["refused"] == [{"uid": 7, "claims": 7, "why": why}]
     assert (view["claims_refused"], view["reason"]) == (7, f"7 claims refused: {why}")
-    assert declared(part)
+    check_declared(part)
     assert caplog.text.count("claims refused") == 1
     table = host.act()
     for number in range(3):

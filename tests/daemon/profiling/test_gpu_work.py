@@ -14,7 +14,7 @@ from hostcc.config.sections.measure import GpuConfig
 from hostcc.daemon.profiling.gpu_work import Gpus
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.gpu.readings import Gpu, Reading, Sample
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit
@@ -57,7 +57,7 @@ def test_work_goes_to_the_job_of_the_process(tmp_path: Path) -> None:
     assert part.intervals("other") == ()
     assert part.intervals("train")[0].busy == 0.5
     assert (part.view()["gpus"], part.why) == (1, "")
-    assert declared(part)
+    check_declared(part)
     part.stop()
 
 

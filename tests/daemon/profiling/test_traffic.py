@@ -28,6 +28,7 @@ from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import MissingData, Window
 from hostcc.measure.series import Bins, ByteSeries
 from hostcc.system.cgroups import CgroupTree
+from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import ToyHost
 from tests.daemon.profiling.test_metering import FakeMeter
 from tests.measure.addresses import packed
@@ -136,6 +137,7 @@ async def test_cheap_looks_are_all_thorough(
     await watched.run(60)
     assert all(thorough for _, _, thorough in watched.looks)
     assert len(watched.looks) >= 3 * 50
+    check_declared(watched.part)
 
 
 @pytest.mark.parametrize(("cost_s", "waits_s"), [(1e-4, MIN_BATCH_S), (1.0, MAX_WAIT_S)])

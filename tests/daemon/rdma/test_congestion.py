@@ -18,7 +18,7 @@ from hostcc.mltcp import dcqcn
 from hostcc.mltcp.dcqcn import Knob
 from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.mltcp.params import Mode
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.rdma.world import World
 from tests.mltcp.test_dcqcn import PLAIN
 
@@ -75,7 +75,7 @@ def test_unfair_static_and_back(stage: Stage) -> None:
     assert (change.before, change.after) == (100, 125)
     assert stage.part.verify() == []
     assert stage.part.view()["set"] == {"eth0/time_reset": 125}
-    assert declared(stage.part)
+    check_declared(stage.part)
     stage.unfair(Mode.STATIC, a=2.0)
     stage.tick()
     assert stage.read() == PLAIN | {Knob.TIME_RESET: 50}  # of what was there, not of 125

@@ -16,7 +16,7 @@ from hostcc.pcie import handout, sysfs
 from hostcc.pcie.keeper import Keeper, remove
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.pcie.tree import Tree
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.rdma.test_pcie_links import GPU, NIC, OTHER_GPU
 from tests.daemon.rdma.world import World
 from tests.pcie import servers
@@ -74,7 +74,7 @@ def test_who_shares_a_link_gets_a_semaphore(stage: Stage) -> None:
         mine.leave()
         (row,) = stage.part.view()["shared_links"]
         assert (row["link"], row["jobs"], row["participants"]) == (NIC, ["a", "b"], 1)
-        assert declared(stage.part)
+        check_declared(stage.part)
     assert stage.rates[0] is False
     assert any(stage.rates)  # asked for once a link is shared
     inside = stage.world.tracker.inside["a", NIC]

@@ -23,7 +23,7 @@ from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.schedule.plan import Options, solve_for_agents
 from hostcc.verbs import plan as shared
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.gossip.sources import no_profiles
 from tests.daemon.planning.made import ToyPlans
 from tests.daemon.rdma.world import HERE, RATE, THERE, Process, World
@@ -168,7 +168,7 @@ def test_one_of_two_jobs_moves_when_there_is_another_path(stage: Stage) -> None:
     assert stage.told().header.generation == generation
     assert stage.network.asked == 3
     (row, _) = stage.part.view()["rdma"]
-    assert declared(stage.part)
+    check_declared(stage.part)
     assert (row["job"], row["processes"], row["queue_pairs"]) == ("a", 1, 1)
     assert row["largest"][0]["destination"] == THERE
     assert row["bytes"] > 0

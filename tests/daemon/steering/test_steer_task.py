@@ -25,7 +25,7 @@ from hostcc.daemon.steering.steer_task import SteerTask
 from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.paths.exchange_types import FlowKey
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.planning.made import ToyPlans
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
@@ -225,7 +225,7 @@ async def test_a_flow_follows_the_plan_and_back(scene: Scene) -> None:
     await scene.tick()
     assert scene.picture.path_of(KEY) == "p2"
     assert scene.part.view()["moved"] == scene.part.view()["on_planned_paths"] == 1
-    assert declared(scene.part)
+    check_declared(scene.part)
     scene.plans("p1", "e")
     await scene.tick()
     assert scene.port == 0

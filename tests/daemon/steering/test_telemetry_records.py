@@ -23,7 +23,7 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.steering.telemetry_records import MAX_LINES_PER_TICK, Records, TelemetryListener
 from hostcc.errors import HostccError
 from hostcc.paths.packets import TCP, Target
-from tests.daemon.declared import declared
+from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit
@@ -92,7 +92,7 @@ def test_records_arrive_and_the_socket_goes_with_the_part(tmp_path: Path) -> Non
         assert table is not None
         assert [path.ports for path in table.paths] == [(50000, 50001)]
         assert scene.part.view() == {"socket": str(scene.path), "records": 2, "refused": 0}
-        assert declared(scene.part)
+        check_declared(scene.part)
         assert scene.part.verify() == []
 
     scene.play(body)
