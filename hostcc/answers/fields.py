@@ -97,20 +97,22 @@ def families_of_rows(core: Any, kind: type[Struct], rows: Iterable[Struct]) -> I
     key, label = label_of(kind)
     rows = list(rows)
     for name, metric in metrics_of(kind).items():
-        family = _maker(core, metric)(metric.name, metric.help, labels=[label])
+        made = family(core, metric, labels=[label])
         for row in rows:
             if (value := getattr(row, name)) is not None:
-                family.add_metric([getattr(row, key)], value)
-        yield family
+                made.add_metric([getattr(row, key)], value)
+        yield made
 
 
 def families(core: Any, of: Struct) -> Iterator[Any]:
     """Metric families of one answer, or of a block of one; none of what is not known."""
     for name, metric in metrics_of(type(of)).items():
         if (value := getattr(of, name)) is not None:
-            yield _maker(core, metric)(metric.name, metric.help, value=value)
+            yield family(core, metric, value=value)
 
 
-def _maker(core: Any, metric: Metric) -> Any:
+def family(core: Any, metric: Metric, **more: Any) -> Any:
+    """A metric family with labels, or with the one value that it has."""
     is_gauge = isinstance(metric, Gauge)
-    return core.GaugeMetricFamily if is_gauge else core.CounterMetricFamily
+    make = core.GaugeMetricFamily if is_gauge else core.CounterMetricFamily
+    return make(metric.name, metric.help, **more)

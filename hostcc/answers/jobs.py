@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import UNSET, Struct, UnsetType
 
 from hostcc.answers.fields import (
     BitsPerSecond,
     Bytes,
     BytesPerSecond,
+    Counter,
     Flop,
     FlopPerSecond,
+    Gauge,
     MeanBytes,
     Microseconds,
     Seconds,
@@ -94,9 +98,18 @@ class Analysis(Struct, frozen=True, kw_only=True):
     """Whether it repeats itself."""
     reason: str
     """Why it is taken to, or not."""
-    confidence: float
+    confidence: Annotated[
+        float,
+        Gauge(
+            "hostcc_profile_confidence",
+            "How sure the measured period is, 0 to 1; 0: not periodic",
+        ),
+    ]
     """How sure that is, 0 to 1."""
-    period_s: Seconds | None
+    period_s: Annotated[
+        Seconds | None,
+        Gauge("hostcc_profile_iteration_seconds", "Measured length of a typical iteration"),
+    ]
     """A typical iteration, start to start."""
     mean_period_s: Seconds | None
     """The mean, with stragglers."""
@@ -104,7 +117,13 @@ class Analysis(Struct, frozen=True, kw_only=True):
     """Half of the iterations are within this fraction of the period."""
     irregular: bool
     """`confidence` is that of the mean."""
-    bytes_per_iteration: MeanBytes | None
+    bytes_per_iteration: Annotated[
+        MeanBytes | None,
+        Gauge(
+            "hostcc_profile_iteration_bytes",
+            "Sent and received in an iteration, without the background",
+        ),
+    ]
     """Sent and received in an iteration."""
     tx_bytes: MeanBytes | None
     """Sent in an iteration."""
@@ -116,19 +135,36 @@ class Analysis(Struct, frozen=True, kw_only=True):
     """Time that an iteration communicates."""
     communication_start_s: Seconds | None
     """Its beginning, from the start of the iteration."""
-    link_time_s: Seconds | None
+    link_time_s: Annotated[
+        Seconds | None,
+        Gauge(
+            "hostcc_profile_communication_seconds",
+            "Longest time that an iteration's bytes need on a link, t",
+        ),
+    ]
     """t: longest time that an iteration's bytes need on a link."""
     bottleneck: str | None
     """The link that t is of."""
     links: list[Link]
     """Links of this host that it uses."""
-    overlap: float | None
+    overlap: Annotated[
+        float | None,
+        Gauge(
+            "hostcc_profile_overlap_ratio",
+            "Share of the communication that is hidden under computing",
+        ),
+    ]
     """Share of the communication that is hidden under computing, 0 to 1."""
     overlap_reason: str | None
     """Why that is unknown."""
-    flop: Flop | None
+    flop: Annotated[
+        Flop | None, Gauge("hostcc_profile_work_flop", "FLOP of an iteration on this host, W")
+    ]
     """W: work of an iteration on this host."""
-    intensity: FlopPerSecond | None
+    intensity: Annotated[
+        FlopPerSecond | None,
+        Gauge("hostcc_profile_intensity", "GPU intensity W/t, FLOP per second of communication"),
+    ]
     """W / t."""
 
 
@@ -147,7 +183,10 @@ class ProfileFigures(Analysis, frozen=True, kw_only=True):
     """Over the time while it went first; at least 1."""
     marks: int = 0
     """Iteration marks that are known."""
-    changes: int = 0
+    changes: Annotated[
+        int,
+        Counter("hostcc_profile_pattern_changes", "Changes of the pattern that were noticed"),
+    ] = 0
     """Changes of its pattern so far."""
     total_tx_bytes: Bytes = 0
     """Sent in all."""

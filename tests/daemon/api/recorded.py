@@ -35,6 +35,7 @@ from hostcc.daemon.api.metrics import MetricsServer
 from hostcc.daemon.enforcement import default_ca
 from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.jobs import views
+from hostcc.daemon.profiling.gauges import gauges
 from hostcc.daemon.profiling.profiles import summary
 from hostcc.foreign import encoded
 from hostcc.model import Difference
@@ -222,10 +223,16 @@ def status() -> Status:
 
 
 def metrics() -> str:
-    """The exposition of that status: families in alphabetical order."""
-    body: bytes = MetricsServer("127.0.0.1:0", status)._response()
-    text = body.decode().partition("\r\n\r\n")[2]
-    return "# HELP".join(["", *sorted(text.split("# HELP")[1:])])
+    """The exposition of that status and of a profile: families in alphabetical order."""
+    known = {"a": profiled("a", 5e12)}
+    server = MetricsServer("127.0.0.1:0", status, lambda core: gauges(core, known))
+    text = server._response().decode().partition("\r\n\r\n")[2]
+    rounded = re.sub(r"(?m)^(hostcc_profile_\S+) (\S+)$", _rounded, text)
+    return "# HELP".join(["", *sorted(rounded.split("# HELP")[1:])])
+
+
+def _rounded(sample: re.Match[str]) -> str:
+    return f"{sample[1]} {float(sample[2]):.5g}"
 
 
 def written(found: dict[str, Any]) -> str:

@@ -10,7 +10,9 @@ from prometheus_client import core
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from hostcc.daemon.profiling.gauges import FAMILIES, gauges
+from hostcc.answers.fields import metrics_of
+from hostcc.answers.jobs import ProfileFigures
+from hostcc.daemon.profiling.gauges import gauges
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge, known
 from hostcc.daemon.profiling.tracks import Track
@@ -69,4 +71,4 @@ def test_labels_are_jobs_only() -> None:
     jobs = {name: profiled(name) for name in ("a", "b", "c")}
     got = samples(page(jobs))
     assert {name.partition("{")[2] for name in got} == {f'training_job="{name}"}}' for name in jobs}
-    assert len(got) <= len(jobs) * len(FAMILIES)
+    assert len(got) <= len(jobs) * len(metrics_of(ProfileFigures))
