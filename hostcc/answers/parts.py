@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from hostcc.answers.fields import Bytes, BytesPerSecond, Counter, Gauge, Seconds
 
@@ -322,3 +324,11 @@ PARTS: dict[str, type[Part]] = {
     "marking": MarkingPart,
 }
 """Name of a part to its figures; a part that is not here has none."""
+
+
+def part_of(row: Mapping[str, Any]) -> Part:
+    """A row of `parts`, with its figures if they are as declared; those of an agent of another
+    version may not be."""
+    with suppress(ValidationError):
+        return convert(row, PARTS.get(row["name"], Part))
+    return convert(row, Part)

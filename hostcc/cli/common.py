@@ -85,7 +85,15 @@ def show(
 
 
 def read(path: Path, answer: object, kind: type[T]) -> T:
-    """An answer of the agent at `path`; no text in it does anything to a terminal.
+    """An answer of the agent at `path` to show; no text in it does anything to a terminal.
+
+    Raises HostccError as `decoded` does.
+    """
+    return decoded(path, tree(answer), kind)
+
+
+def decoded(path: Path, answer: object, kind: type[T]) -> T:
+    """An answer of the agent at `path`, its texts as they are.
 
     What a newer agent says beside it is ignored. Raises HostccError where an older one does not
     say what this version needs.
@@ -93,7 +101,7 @@ def read(path: Path, answer: object, kind: type[T]) -> T:
     import msgspec
 
     try:
-        return msgspec.convert(tree(answer), kind)
+        return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
         missing = _MISSING.search(str(error))
         what = f"does not say '{missing[1]}'" if missing else f"says something else: {error}"

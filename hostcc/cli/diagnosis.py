@@ -14,8 +14,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from hostcc.answers.gossip import Gossip
+from hostcc.answers.parts import part_of
+from hostcc.answers.status import Status
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.cli import kernel_probes
+from hostcc.cli.common import decoded
 from hostcc.client import ask
 from hostcc.errors import HostccError, NoAgentError, one_line
 from hostcc.system.cgroups import find_mount, how_to_mount
@@ -266,29 +270,29 @@ def agent(socket: Path) -> list[Finding]:
     """Does an agent answer, and do all of its parts run?"""
     serves = "all of it"
     try:
-        answer = ask(socket, "status", 5.0)
-        state, parts = answer["agent"], answer.get("parts", [])
-        detail = f"pid {state['pid']}, {state['state']}"
+        status = decoded(socket, ask(socket, "status", 5.0), Status)
+        detail = f"pid {status.agent.pid}, {status.agent.state}"
         found = [Finding("agent", State.OK, detail, serves, required=False)]
-        found += [part(row["name"], row["state"], row["reason"]) for row in parts]
-        return found + members(answer.get("gossip"))
+        parts = map(part_of, status.parts)
+        found += [part(one.name, one.state, one.reason) for one in parts]
+        return found + members(status.gossip)
     except NoAgentError as error:
         remedy = "systemctl start hostcc, or: hostcc agent"
         return [Finding("agent", State.MISSING, str(error), serves, False, remedy)]
-    except (HostccError, KeyError) as error:
+    except HostccError as error:
         return [Finding("agent", State.UNKNOWN, str(error), serves, False)]
 
 
-def members(gossip: dict[str, Any] | None) -> list[Finding]:
+def members(gossip: Gossip | None) -> list[Finding]:
     """Other hosts that are not reached, or not let in, and why."""
-    found = gossip["troubles"] if gossip is not None else []
-    serves = PARTS["gossip"]
+    if gossip is None:
+        return []
+    serves, process = PARTS["gossip"], gossip.process
     rows = [
-        Finding(one["who"], State.MISSING, one["text"], serves, required=False) for one in found
+        Finding(one.who, State.MISSING, one.text, serves, required=False) for one in gossip.troubles
     ]
-    process = gossip.get("process") if gossip is not None else None
-    if process is not None and process["restarts"] and process["pid"] is not None:
-        detail = f"started again {process['restarts']} times; the last one {process['reason']}"
+    if process is not None and process.restarts and process.pid is not None:
+        detail = f"started again {process.restarts} times; the last one {process.reason}"
         rows.append(Finding("gossip process", State.OK, detail, serves, required=False))
     return rows
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Iterable, Sequence
 
 from hostcc.answers.parts import (
     DcqcnPart,
+    Part,
     PciePart,
     QueuePair,
     RdmaJob,
@@ -22,18 +20,19 @@ ENDS_SHOWN = 8
 """Pairs of addresses of one job."""
 
 
-def lines(parts: Iterable[Mapping[str, Any]]) -> list[str]:
+def lines(parts: Iterable[Part]) -> list[str]:
     """The parts `rdma-plan`, `pcie` and `dcqcn` of the answer, for people."""
-    of = {part["name"]: part for part in parts}
-    nothing = {"name": "", "state": "off"}
-    plan = msgspec.convert(of.get("rdma-plan", nothing), RdmaPlanPart)
-    pcie = msgspec.convert(of.get("pcie", nothing), PciePart)
-    dcqcn = msgspec.convert(of.get("dcqcn", nothing), DcqcnPart)
-    told = [line for job in plan.rdma if _is_used(job) for line in _job(job)]
-    told += [f"RDMA paths {ends}: {why}" for ends, why in plan.unknown.items()]
-    told += [_link(link) for link in pcie.shared_links]
-    told += [f"DCQCN {target}: {value}" for target, value in dcqcn.set.items()]
-    return told
+    shown: list[str] = []
+    for part in parts:
+        match part:
+            case RdmaPlanPart():
+                shown += [line for job in part.rdma if _is_used(job) for line in _job(job)]
+                shown += [f"RDMA paths {ends}: {why}" for ends, why in part.unknown.items()]
+            case PciePart():
+                shown += [_link(link) for link in part.shared_links]
+            case DcqcnPart():
+                shown += [f"DCQCN {target}: {value}" for target, value in part.set.items()]
+    return shown
 
 
 def _is_used(job: RdmaJob) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hostcc.answers.gossip import Gossip
+from hostcc.answers.parts import Part, part_of
 from hostcc.answers.plan import PlanStatus
 from hostcc.answers.status import AgentStatus, JobStatus, Recent, Status
 from hostcc.cli import rdma, routed
@@ -102,7 +103,7 @@ def told(answer: Status) -> tuple[list[Text], list[Text], list[Text]]:
 
     others = gossip(answer.gossip)
     planned = plan(answer.plan)
-    parts = answer.parts
+    parts = [part_of(row) for row in answer.parts]
     alarms = [*others[1:], *(Text(line) for line in troubles(parts))]
     alarms += [Text(f"note: {note.target}: {note.text}") for note in answer.notes]
     summary = others[:1]
@@ -133,12 +134,12 @@ def heading(agent: AgentStatus) -> list[str]:
     ]
 
 
-def troubles(parts: list[dict[str, Any]]) -> list[str]:
+def troubles(parts: Sequence[Part]) -> list[str]:
     """What does not run as it could, and why."""
     return [
-        f"{part['name']}{' failed' if part['state'] == 'failed' else ''}: {part['reason']}"
+        f"{part.name}{' failed' if part.state == 'failed' else ''}: {part.reason}"
         for part in parts
-        if part["reason"] and part["state"] != "off"
+        if part.reason and part.state != "off"
     ]
 
 

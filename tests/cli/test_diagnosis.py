@@ -13,6 +13,7 @@ import pytest
 from hostcc.cli import diagnosis, kernel_probes
 from hostcc.cli.diagnosis import Finding, State, healthy
 from hostcc.daemon.preflight import tag
+from tests.cli.test_tables import AGENT, GOSSIP, UNREACHED
 
 
 def refuse(number: int) -> Callable[..., Any]:
@@ -117,3 +118,21 @@ def test_clsact_is_tried_in_a_namespace_of_its_own() -> None:
 
     assert kernel_probes.in_new_netns(inside) != own
     assert Path("/proc/self/ns/net").readlink() == own
+
+
+def test_parts_and_members_of_a_running_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = {"name": "gpu", "state": "failed", "reason": "a\x1b driver"}
+    process = {"pid": 7, "restarts": 2, "reason": "was ended by SIGABRT"}
+    gossip = {**GOSSIP, "troubles": [UNREACHED], "process": process}
+    answer = {"agent": AGENT, "jobs": [], "notes": [], "parts": [part], "gossip": gossip}
+    monkeypatch.setattr(diagnosis, "ask", lambda *_: answer)
+    agent, failed, seed, again = diagnosis.agent(tmp_path)
+    assert (agent.state, agent.detail) == (State.OK, "pid 7, active")
+    assert (failed.name, failed.state, failed.detail) == ("part gpu", State.MISSING, "a\x1b driver")
+    assert (seed.name, seed.detail) == (UNREACHED["who"], UNREACHED["text"])
+    assert again.detail == "started again 2 times; the last one was ended by SIGABRT"
+    del answer["agent"]
+    (unknown,) = diagnosis.agent(tmp_path)
+    assert (unknown.state, "does not say 'agent'" in unknown.detail) == (State.UNKNOWN, True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hostcc.answers.parts import part_of
 from hostcc.cli import rdma
 
 pytestmark = pytest.mark.unit
@@ -35,15 +36,19 @@ def parts(*jobs: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
     ]
 
 
+def lines(rows: list[dict[str, Any]]) -> list[str]:
+    return rdma.lines(map(part_of, rows))
+
+
 def test_a_host_without_rdma_says_nothing() -> None:
-    assert rdma.lines([]) == []
-    assert rdma.lines([{"name": "rdma-plan", "state": "off", "reason": "no RDMA device"}]) == []
+    assert lines([]) == []
+    assert lines([{"name": "rdma-plan", "state": "off", "reason": "no RDMA device"}]) == []
     idle = {**JOB, "processes": 0, "queue_pairs": 0, "largest": []}
-    assert rdma.lines(parts(idle)) == []  # every job has an entry
+    assert lines(parts(idle)) == []  # every job has an entry
 
 
 def test_what_a_job_is_told_and_where_it_is() -> None:
-    assert rdma.lines(parts(JOB)) == [
+    assert lines(parts(JOB)) == [
         (
             "RDMA train: level 1, DSCP 26, takes turns at PCIe, 2 queue pairs of 2 processes, "
             "2.00 GB in 41 iterations, 2 moved live"
@@ -57,7 +62,7 @@ def test_what_is_not_known_or_not_planned() -> None:
     job = {**JOB, "told": None, "processes": 1, "queue_pairs": 1, "iterations": 1, "moves": 0,
            "failed": 3, "left_alone": 2, "largest": [quiet]}  # fmt: skip
     unknown = {"198.18.1.1 > 198.18.2.1": "nobody answers"}
-    assert rdma.lines(parts(job, unknown=unknown)) == [
+    assert lines(parts(job, unknown=unknown)) == [
         (
             "RDMA train: no plan, 1 queue pair of 1 process, 2.00 GB in 1 iteration, "
             "3 could not be moved, 2 left alone for want of room"
@@ -66,13 +71,13 @@ def test_what_is_not_known_or_not_planned() -> None:
         "RDMA paths 198.18.1.1 > 198.18.2.1: nobody answers",
     ]
     told = {"level": 7, "class": None, "ports": None, "links": None, "rate": 12_500_000_000}
-    (line, _) = rdma.lines(parts({**job, "told": told}))
+    (line, _) = lines(parts({**job, "told": told}))
     assert line.startswith("RDMA train: level 7, class as it is, at most F times 12.5 GB/s, 1 ")
 
 
 def test_many_ends_are_cut() -> None:
     many = [{**PAIR, "destination": f"198.18.3.{n}"} for n in range(rdma.ENDS_SHOWN + 2)]
-    shown = rdma.lines(parts({**JOB, "largest": many}))
+    shown = lines(parts({**JOB, "largest": many}))
     assert len(shown) == rdma.ENDS_SHOWN + 2
     assert shown[-1] == "  and 2 more"
 
@@ -82,7 +87,7 @@ def test_links_and_parameters() -> None:
     busy = {**LINK, "rescues": 1, "given_up": 2, "utilisation": 0.83, "contended": True}
     rows[2]["shared_links"] = [LINK, busy]
     rows[3]["set"] = {"eth0:rpg_time_reset": 125}
-    assert rdma.lines(rows) == [
+    assert lines(rows) == [
         "PCIe 0000:3b:00.0, shared by train, other: 2 participants, 12 hand-overs",
         (
             "PCIe 0000:3b:00.0, shared by train, other: 2 participants, 12 hand-overs, 1 rescued, "

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
-from hostcc.answers.fields import families, families_of_rows, metrics_of
+from hostcc.answers.fields import families, families_of_rows
 from hostcc.answers.gossip import Gossip
-from hostcc.answers.parts import PARTS, SteeringPart
+from hostcc.answers.parts import Part, SteeringPart, part_of
 from hostcc.answers.plan import PlannedJob, PlanStatus
 from hostcc.answers.status import JobSlots, JobStatus, Loop, Routing, Status
 from hostcc.errors import HostccError
@@ -89,8 +87,8 @@ class MetricsServer:
             yield from self._gossip(status.gossip)
         if status.routing is not None:
             yield from self._routing(status.routing)
-        for row in status.parts:
-            yield from self._part(row)
+        for part in map(part_of, status.parts):
+            yield from self._part(part)
         yield from self._more(core)
 
     def _loop(self, loop: Loop) -> Iterator[Any]:
@@ -107,12 +105,8 @@ class MetricsServer:
         taken.add_metric(["free"], slots.total - slots.used)
         return taken
 
-    def _part(self, row: Mapping[str, Any]) -> Iterator[Any]:
+    def _part(self, part: Part) -> Iterator[Any]:
         """The figures of one part; of one that does not run there are none."""
-        kind = PARTS.get(row["name"])
-        if kind is None or not metrics_of(kind):
-            return
-        part = msgspec.convert(row, kind)
         yield from families(self._core, part)
         if isinstance(part, SteeringPart) and part.strays:
             family = self._core.CounterMetricFamily(
@@ -120,8 +114,8 @@ class MetricsServer:
                 "Packets that fit no moved flow and ended none, by kind",
                 labels=["kind"],
             )
-            for key, kind_of_packet in STRAY_PACKETS.items():
-                family.add_metric([kind_of_packet], float(part.strays[key]))
+            for key, kind in STRAY_PACKETS.items():
+                family.add_metric([kind], float(part.strays[key]))
             yield family
 
     def _plan(self, plan: PlanStatus) -> Iterator[Any]:
