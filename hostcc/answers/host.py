@@ -47,7 +47,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
     """Changes that are not as they were made; with one, the command's exit status is 1. The agent
     records them and stands aside."""
-    left_alone: tuple[LeftAlone, ...]
+    left_alone: tuple[LeftAlone, ...] = ()
     """Connections that run what somebody else chose for them."""
 
 

@@ -206,7 +206,7 @@ class DetailedJob(JobRow, frozen=True, kw_only=True):
     unmanaged_reason: str | None
     """Why not."""
     profiling: bool
-    """Whether it goes first now because it is being profiled."""
+    """Whether it has the profiling turn."""
     profile: ProfileFigures | None
     """None: nothing was measured."""
     profile_reason: str | None = None
@@ -287,7 +287,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     unmanaged_reason: str | None = None
     """Why not."""
     profiling: bool = False
-    """Whether it goes first now because it is being profiled."""
+    """Whether it has the profiling turn."""
     profile: ProfileFigures | None
     """None: nothing was measured."""
     profile_reason: str | None = None

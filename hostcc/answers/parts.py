@@ -12,7 +12,7 @@ from hostcc.answers.fields import Bytes, BytesPerSecond, Counter, Gauge, Seconds
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """What is said of every part. One that fails is tried again after 2 s to 5 min; nothing else
+    """Name and state of a part. One that fails is tried again after 2 s to 5 min; nothing else
     depends on it."""
 
     name: str
@@ -98,11 +98,11 @@ class TrafficPart(Part, frozen=True, kw_only=True):
     lost_packets: int = 0
     """Packets that found no bin."""
     profiling: str | None = None
-    """The job whose turn it is."""
+    """The job that has the profiling turn."""
 
 
 class ToldRdma(Struct, frozen=True, kw_only=True, rename={"tclass": "class"}):
-    """What the transport shim of a job's processes is told."""
+    """The entry that the transport shim of a job reads."""
 
     level: int = 0
     """Priority level."""
@@ -142,7 +142,7 @@ class QueuePair(Struct, frozen=True, kw_only=True, rename={"tclass": "class"}):
 
 
 class RdmaJob(Struct, frozen=True, kw_only=True):
-    """What one job is told, and what it counted."""
+    """The entry of one job, and the counters of its processes."""
 
     job: str = ""
     """Its name."""
@@ -167,7 +167,7 @@ class RdmaJob(Struct, frozen=True, kw_only=True):
 
 
 class RdmaPlanPart(Part, frozen=True, kw_only=True):
-    """`rdma-plan`: what jobs with the [transport shim](shim.md) are told."""
+    """`rdma-plan`: what jobs with the [transport shim](shim.md) are given."""
 
     rdma: list[RdmaJob] = []
     """One for each job."""
@@ -191,9 +191,9 @@ class SharedLink(Struct, frozen=True, kw_only=True):
     given_up: int = 0
     """Processes that went ahead after their patience."""
     utilisation: float | None = None
-    """0 to 1; None: nobody can say."""
+    """0 to 1; None: unknown."""
     contended: bool | None = None
-    """Whether jobs slow each other down there; None: nobody can say."""
+    """Whether jobs slow each other down there; None: unknown."""
 
 
 class PciePart(Part, frozen=True, kw_only=True):

@@ -135,7 +135,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     static_weight: float | None
     """Its weight in static mode; None in other modes."""
     profiling: bool = False
-    """Whether it goes first now because it is being profiled."""
+    """Whether it has the profiling turn."""
     processes: Annotated[int, Gauge("hostcc_job_processes", "Processes in the job's cgroup")]
     """Processes in its cgroup."""
     flows: Annotated[int | None, Gauge("hostcc_job_flows", "Open connections")]
@@ -251,7 +251,7 @@ class Note(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The agent and every job, in numbers."""
+    """Figures of the agent and of every job."""
 
     schema: str = STATUS
     """Names this form."""

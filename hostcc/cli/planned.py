@@ -1,4 +1,4 @@
-"""How the plan that an agent follows is told to a person."""
+"""The plan that an agent follows, in words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def heading(state: PlanState) -> list[str]:
 
 
 def here(jobs: Sequence[PlannedJob]) -> list[str]:
-    """What it says of this host's jobs."""
+    """Rank, level and weight of this host's jobs, the first first."""
     return [f"plan: job {_job(one)}" for one in sorted(jobs, key=lambda one: one.rank)]
 
 

@@ -86,19 +86,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def screen(answer: Status) -> Group:
-    """The agent in a line or two, its jobs in a table, what it noticed."""
+    """The heading, a table of jobs, and the other sections."""
     from rich.console import Group
     from rich.text import Text
 
-    alarms, summary, details = told(answer)
+    alarms, summary, details = sections(answer)
     parts: list[Any] = [Text(line) for line in heading(answer.agent)]
     if answer.jobs:
         parts += [Text(""), table(COLUMNS, map(job_row, answer.jobs))]
     return Group(*parts, *summary, *details, *alarms)
 
 
-def told(answer: Status) -> tuple[list[Text], list[Text], list[Text]]:
-    """What is wrong, how it stands, and the rest: all beside the heading and the jobs."""
+def sections(answer: Status) -> tuple[list[Text], list[Text], list[Text]]:
+    """Alarms, summary and details: all beside the heading and the table of jobs."""
     from rich.text import Text
 
     others = gossip(answer.gossip)

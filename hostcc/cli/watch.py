@@ -62,7 +62,7 @@ class FittedScreen:
 
     def __init__(self, answer: Status) -> None:
         self._answer = answer
-        self._alarms, self._summary, self._details = status.told(self._answer)
+        self._alarms, self._summary, self._details = status.sections(self._answer)
 
     def __rich_console__(self, screen: Console, options: ConsoleOptions) -> RenderResult:
         """As rich asks for it."""

@@ -1,4 +1,4 @@
-"""What the agent answers to requests that change nothing."""
+"""Answers to requests that change nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hostcc.daemon.jobs.history import History, Iteration
 from hostcc.daemon.supervisor import Host, Supervisor
 
 BLOCKS = ("gossip", "plan", "routing")
-"""What of a part's view stands beside the agent and the jobs."""
+"""Keys of a part's view that are blocks of the status."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def status(
 
 
 def jobs(host: Host) -> list[JobRow]:
-    """One row per job: what it was given and how its sockets are found."""
+    """Parameters of every job, and how its sockets are found."""
     engine = host.engine
     return views.configured_jobs(host.config) if engine is None else views.job_details(engine.table)
 

@@ -1,4 +1,4 @@
-"""What may be said on the control socket: typed, bounded, versioned (docs/control.md).
+"""Requests and replies of the control socket: typed, bounded, versioned (docs/control.md).
 
 One JSON object in one line each way.  A request names its `op`; unknown keys, types
 and ranges are refused, so that a typing error never becomes a silent default.
@@ -30,18 +30,18 @@ class _Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, ta
 
 
 class Status(_Request, frozen=True, tag="status"):
-    """The agent and every job, in numbers."""
+    """Figures of the agent and of every job."""
 
 
 class Jobs(_Request, frozen=True, tag="jobs"):
-    """What every job was given, and where its processes are."""
+    """Parameters and processes of every job."""
 
     detail: bool = False
-    """Also what was measured of it."""
+    """Also their profiles."""
 
 
 class Profile(_Request, frozen=True, tag="profile"):
-    """What was measured of one job."""
+    """The profile of one job."""
 
     job: JobName
     series: bool = False
@@ -53,10 +53,10 @@ class Peers(_Request, frozen=True, tag="peers"):
 
 
 class Plan(_Request, frozen=True, tag="plan"):
-    """What is decided for the jobs of all hosts, and how that stands."""
+    """The plan that holds, and the state of agreement."""
 
     explain: JobName | None = None
-    """Also why this job is treated as it is."""
+    """Also the reasons for this job's rank, level and path."""
 
 
 class Flows(_Request, frozen=True, tag="flows"):
