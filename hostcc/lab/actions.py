@@ -43,7 +43,7 @@ def label(spec: ActionSpec) -> str:
 
 
 def perform(spec: ActionSpec, running: Sequence[agents.Agent]) -> str:
-    """Do it; returns what went wrong, or an empty string.
+    """Perform an action; returns what went wrong, or an empty string.
 
     Without agents, `unfair` and `kill-agent` do nothing: the same scenario serves variants
     that have none.

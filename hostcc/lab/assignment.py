@@ -16,12 +16,12 @@ from hostcc.lab.leafspine_scenario import LeafSpineScenario, PlacedJobSpec
 from hostcc.lab.plan import bytes_per_iteration, goodput_fraction
 from hostcc.sim.cluster import SimFlow, SimJob, constant, simulate
 
-MOST = 300_000
-"""Assignments looked at; more are refused."""
-MOST_SIMULATED = 2000
-"""Of those that differ, the ones with the least load in common are simulated."""
-WINDOW = (3.0, 33.0)
-"""Simulated time that counts, in iterations of the slowest job."""
+MAX_ASSIGNMENTS = 300_000
+"""Assignments that are enumerated; scenarios with more are refused."""
+MAX_SIMULATED = 2000
+"""Assignments that are simulated: of those that differ, the ones with the least shared load."""
+MEASURED_ITERATIONS = (3.0, 33.0)
+"""Begin and end of the simulated time that counts, in iterations of the slowest job."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Assignment:
     """Weighted by GPU intensity."""
     simulated: int
     """Assignments that were simulated to find it."""
-    looked_at: int
+    enumerated: int
+    """Assignments that there are."""
 
 
 def edges_of(scenario: LeafSpineScenario) -> list[Edge]:
@@ -65,18 +66,18 @@ def edges_of(scenario: LeafSpineScenario) -> list[Edge]:
 
 
 def best(scenario: LeafSpineScenario) -> Assignment | None:
-    """The best assignment; None: there are more than MOST."""
+    """The best assignment; None: there are more than MAX_ASSIGNMENTS."""
     edges = edges_of(scenario)
     spines = scenario.fabric.spines
-    if spines ** max(0, len(edges) - 1) > MOST:
+    if spines ** max(0, len(edges) - 1) > MAX_ASSIGNMENTS:
         return None
     different: dict[frozenset[frozenset[int]], tuple[int, ...]] = {}
-    looked_at = 0
+    enumerated = 0
     for choice in _choices(len(edges), spines):
-        looked_at += 1
+        enumerated += 1
         different.setdefault(_sharing(edges, choice), choice)
     candidates = sorted(different.items(), key=lambda item: _common(edges, item[0]))
-    candidates = candidates[:MOST_SIMULATED]
+    candidates = candidates[:MAX_SIMULATED]
     judged = [(judge(scenario, edges, choice), choice) for _, choice in candidates]
     (utilisation, speed, seconds), choice = max(judged, key=lambda one: one[0][:2])
     del speed
@@ -84,7 +85,7 @@ def best(scenario: LeafSpineScenario) -> Assignment | None:
         (edge.src, edge.dst, port_of(edge.job)): spine + 1
         for edge, spine in zip(edges, choice, strict=True)
     }
-    return Assignment(pins, seconds, utilisation, len(candidates), looked_at)
+    return Assignment(pins, seconds, utilisation, len(candidates), enumerated)
 
 
 def judge(
@@ -107,7 +108,7 @@ def judge(
         job.compute + max((flow.bytes for flow in job.flows), default=0.0) / rate for job in jobs
     ]
     longest, latest = max(alone), max(job.start for job in jobs)
-    t0, t1 = (latest + part * longest for part in WINDOW)
+    t0, t1 = (latest + part * longest for part in MEASURED_ITERATIONS)
     done = simulate(jobs, [rate] * len(numbers), constant([0] * len(jobs)), t0, t1)
     # Computation within the window counts parts of iterations, too.
     counts = [

@@ -14,8 +14,8 @@ from hostcc.lab import compile as compiler
 from hostcc.lab import netns
 from hostcc.lab.errors import LabError
 
-DEVICE = "delay"
-TABLE = 100
+TUN_DEVICE = "delay"
+ROUTING_TABLE = 100
 
 
 def netem_commands(ports: Sequence[str], extra_us: int) -> list[str]:
@@ -28,12 +28,12 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Route what arrives by the devices through a delay line; returns its process."""
     program = compiler.program("delayline.c")
-    netns.batch("ip", [f"tuntap add dev {DEVICE} mode tun"], namespace)
-    netns.batch("ip", [f"link set {DEVICE} mtu {mtu} txqueuelen 10000 up"], namespace)
+    netns.batch("ip", [f"tuntap add dev {TUN_DEVICE} mode tun"], namespace)
+    netns.batch("ip", [f"link set {TUN_DEVICE} mtu {mtu} txqueuelen 10000 up"], namespace)
     log_file = run_dir / f"{namespace}.delayline.log"
     with log_file.open("wb") as log:
         process = netns.spawn(
-            [str(program), DEVICE, str(extra_us)],
+            [str(program), TUN_DEVICE, str(extra_us)],
             namespace=namespace,
             cgroup=group,
             stdout=subprocess.PIPE,
@@ -49,8 +49,8 @@ def start(
         netns.batch(
             "ip",
             [
-                f"route add default dev {DEVICE} table {TABLE}",
-                *(f"rule add iif {one} lookup {TABLE} priority 100" for one in devices),
+                f"route add default dev {TUN_DEVICE} table {ROUTING_TABLE}",
+                *(f"rule add iif {one} lookup {ROUTING_TABLE} priority 100" for one in devices),
             ],
             namespace,
             family,

@@ -11,7 +11,7 @@ from pathlib import Path
 from hostcc.lab import state
 from hostcc.lab.errors import LabError
 
-PATIENCE_S = 20.0
+END_PATIENCE_S = 20.0
 
 
 def down(running_too: bool = False, directory: Path = state.STATE_DIRECTORY) -> list[str]:
@@ -37,7 +37,7 @@ def down(running_too: bool = False, directory: Path = state.STATE_DIRECTORY) -> 
 
 def _end(lab: state.LabState) -> None:
     """Ask the process that runs a lab to end, and wait; it removes the lab itself."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + END_PATIENCE_S
     if lab.alive:
         with suppress(ProcessLookupError):
             os.kill(lab.pid, signal.SIGTERM)

@@ -30,7 +30,7 @@ def started_later(scenario: Scenario) -> frozenset[str]:
 
 
 def perform(spec: ActionSpec, stage: Stage) -> str:
-    """Do it; returns what went wrong, or an empty string."""
+    """Perform an event; returns what went wrong, or an empty string."""
     if not isinstance(spec.run, str):
         return actions.perform(spec, stage.agents)
     verb, *words = spec.run.split()

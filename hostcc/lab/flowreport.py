@@ -1,4 +1,4 @@
-"""Pure: from what spines saw of flows to a report: who went which way, when all had settled."""
+"""Pure: report which path each flow took, and when paths had settled, from spines' counts."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class SettledResult(msgspec.Struct, frozen=True):
     """Until the last change of way or mark before the next thing; None: something stood still."""
 
 
-Look = tuple[float, tuple[Segment, ...]]
+FlowSnapshot = tuple[float, tuple[Segment, ...]]
 
 
 def flow_results(
-    look: Sequence[Segment],
+    segments: Sequence[Segment],
     start_s: float,
     hosts: Mapping[str, str],
     jobs: Mapping[int, tuple[str, int]],
 ) -> list[FlowResult]:
     """Every edge; `hosts`: address -> name, `jobs`: port -> name, connections per edge."""
     found = []
-    for (src, dst, port), mine in edges(look).items():
+    for (src, dst, port), mine in edges(segments).items():
         if port not in jobs:
             continue
         name, count = jobs[port]
@@ -76,7 +76,7 @@ def flow_results(
 
 
 def settled_results(
-    looks: Sequence[Look],
+    snapshots: Sequence[FlowSnapshot],
     start_s: float,
     happened: Sequence[tuple[float, str]],
     connections: Mapping[int, int],
@@ -87,7 +87,7 @@ def settled_results(
     found = []
     for index, (at, what) in enumerate(happened):
         end = happened[index + 1][0] if index + 1 < len(happened) else float("inf")
-        within = [look for moment, look in looks if moment - start_s <= end]
+        within = [segments for moment, segments in snapshots if moment - start_s <= end]
         if within:
             begin = start_s + at
             there = {port: n for port, n in connections.items() if ended.get(port, begin) > begin}

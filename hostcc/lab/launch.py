@@ -20,7 +20,7 @@ from hostcc.lab.topology import LabHost
 
 FIRST_PORT = 5000
 PORTS_PER_JOB = 100
-LONGEST_ITERATION_S = 1e6
+MAX_ITERATION_S = 1e6
 WORKER_NICE = -15
 """Workers stand for hosts with cores of their own."""
 
@@ -86,7 +86,7 @@ class Rank:
                 self.ready = True
             elif words[:1] == ["iteration"] and len(words) in (3, 5):
                 seconds = float(words[2])
-                if not 0 <= seconds <= LONGEST_ITERATION_S:  # not a number is neither
+                if not 0 <= seconds <= MAX_ITERATION_S:  # not a number is neither
                     return
                 end = int(words[4]) / 1e9 if len(words) == 5 else now
                 start = int(words[3]) / 1e9 if len(words) == 5 else now - seconds

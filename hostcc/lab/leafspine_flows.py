@@ -1,4 +1,4 @@
-"""Which flow takes which path of a leaf-spine fabric, counted by its spines."""
+"""Count at the spines which path each flow of a leaf-spine fabric takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hostcc.lab.errors import LabError
 from hostcc.lab.segments import Segment
 from hostcc.paths import hooks
 
-SOURCE, PROGRAM, TABLE, RESETS = "leafspine_flows.bpf.c", "see_flow", "ways", "resets"
+SOURCE, PROGRAM, SEGMENTS_MAP, RESETS_MAP = "leafspine_flows.bpf.c", "see_flow", "ways", "resets"
 
 
 class FlowTable:
@@ -36,10 +36,10 @@ class FlowTable:
             raise LabError(f"{SOURCE}: {error}") from error
 
     def read(self) -> tuple[Segment, ...]:
-        """Everything that was seen since the last `clear`, in no order."""
+        """All segments since the last `clear`, in no order."""
         found = []
         for spine, one in enumerate(self._objects, 1):
-            keys, values = one.map(TABLE).lookup_batch()
+            keys, values = one.map(SEGMENTS_MAP).lookup_batch()
             for key, value in zip(keys, values, strict=True):
                 found.append(
                     Segment(
@@ -58,12 +58,12 @@ class FlowTable:
 
     def resets(self) -> int:
         """Resets of jobs' connections that have passed so far."""
-        return sum(int(one.map(RESETS).lookup(0)) for one in self._objects)
+        return sum(int(one.map(RESETS_MAP).lookup(0)) for one in self._objects)
 
     def clear(self) -> None:
-        """Forget what was seen."""
+        """Forget all segments."""
         for one in self._objects:
-            one.map(TABLE).clear()
+            one.map(SEGMENTS_MAP).clear()
 
     def close(self) -> None:
         """Free the counts."""

@@ -1,4 +1,4 @@
-"""A leaf-spine fabric that scenarios run on: jobs on named hosts, events, who took which path."""
+"""A leaf-spine fabric that scenarios run on: jobs on named hosts, events, paths of flows."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from hostcc.lab.topology import LabHost, Queueing
 ELEPHANT_BYTES = 100_000.0
 """Per iteration: rates are a hundredth of a real network's, and so are bytes."""
 SPOT_S = 2.0
+"""`paths.spot_s` of agents, seconds: shorter than on a real network, as runs are."""
 PIN_TABLE = 200
 """Routing table of the first spine; one for each."""
 PIN_PRIORITY, CUT_PRIORITY = 50, 30
@@ -98,7 +99,7 @@ class LeafSpineLab(LeafSpine, Network):
         return self.host(int(name[1:]))
 
     def segments(self) -> tuple[Segment, ...]:
-        """Which flow has gone which way since `forget`."""
+        """Which paths each flow has taken since `forget`."""
         return self._flows.read() if self._flows is not None else ()
 
     def resets(self) -> int:
@@ -106,7 +107,7 @@ class LeafSpineLab(LeafSpine, Network):
         return self._flows.resets() if self._flows is not None else 0
 
     def forget(self) -> None:
-        """Begin anew with what is seen of flows."""
+        """Forget the paths of flows seen so far."""
         if self._flows is not None:
             self._flows.clear()
 

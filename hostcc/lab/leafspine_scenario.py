@@ -25,7 +25,7 @@ from hostcc.lab.scenario import (
     check_names,
 )
 
-MAX_LABS_HOSTS = 64
+MAX_SCENARIO_HOSTS = 64
 HostName = Annotated[str, Meta(pattern=r"^h[1-9][0-9]{0,3}\Z", description="h1, h2 ...")]
 Dscp = Annotated[int, Meta(ge=0, le=63)]
 EVENTS = {
@@ -114,10 +114,10 @@ def check(scenario: LeafSpineScenario) -> Iterator[Problem]:
 
 
 def _check_fabric(fabric: LeafSpineFabric) -> Iterator[Problem]:
-    if fabric.leaves * fabric.hosts_per_leaf > MAX_LABS_HOSTS:
+    if fabric.leaves * fabric.hosts_per_leaf > MAX_SCENARIO_HOSTS:
         yield (
             "fabric.hosts_per_leaf",
-            f"at most {MAX_LABS_HOSTS} hosts in all",
+            f"at most {MAX_SCENARIO_HOSTS} hosts in all",
             fabric.leaves * fabric.hosts_per_leaf,
         )
     if fabric.ecn_threshold_packets:

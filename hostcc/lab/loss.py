@@ -7,9 +7,9 @@ from pathlib import Path
 from hostcc.lab import compile as compiler
 from hostcc.lab import netns
 
-SIDES = ("ingress", "egress")
-FIRST = 1
-"""Preference of the filter: before all others."""
+DIRECTIONS = ("ingress", "egress")
+FILTER_PREFERENCE = 1
+"""The filter is applied before all others."""
 
 
 def program(permille: int) -> Path:
@@ -22,11 +22,16 @@ def begin(namespace: str, port: str, permille: int) -> None:
     lose = program(permille)
     netns.batch(
         "tc",
-        [f"filter add dev {port} {s} pref {FIRST} bpf da obj {lose} sec tc" for s in SIDES],
+        [
+            f"filter add dev {port} {s} pref {FILTER_PREFERENCE} bpf da obj {lose} sec tc"
+            for s in DIRECTIONS
+        ],
         namespace,
     )
 
 
 def end(namespace: str, port: str) -> None:
     """It loses none any more.  Raises LabError."""
-    netns.batch("tc", [f"filter del dev {port} {s} pref {FIRST}" for s in SIDES], namespace)
+    netns.batch(
+        "tc", [f"filter del dev {port} {s} pref {FILTER_PREFERENCE}" for s in DIRECTIONS], namespace
+    )

@@ -76,7 +76,7 @@ class Network(Fabric):
         """Undo what events did to the network, before the next phase."""
 
     def segments(self) -> tuple[Segment, ...]:
-        """Which flow has gone which way since `forget`, where the network can tell."""
+        """Which paths each flow has taken since `forget`, where the network can tell."""
         return ()
 
     def resets(self) -> int:
@@ -84,10 +84,10 @@ class Network(Fabric):
         return 0
 
     def forget(self) -> None:
-        """Begin anew with what is seen of flows."""
+        """Forget the paths of flows seen so far."""
 
     def agent_settings(self) -> dict[str, Any]:
-        """What agents have to be told of this network; a variant's configuration goes over it."""
+        """Configuration of every agent on this network; a variant's goes over it."""
         return {}
 
     def gossip_address(self, host: LabHost) -> str:

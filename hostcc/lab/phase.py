@@ -24,16 +24,16 @@ from hostcc.lab.topology import LabHost
 from hostcc.lab.variants import Variant
 from hostcc.lab.watch import Watch, leaves
 
-SAMPLE_MS = 5
-LOOK_S = 0.25
-"""Between two looks at which way flows go."""
+SAMPLE_INTERVAL_MS = 5
+SNAPSHOT_INTERVAL_S = 0.25
+"""Between two snapshots of which path each flow takes."""
 READY_PATIENCE_S = 60.0
-LEAD_S = 0.1
+START_LEAD_S = 0.1
 """From the release of the barrier to the common start time."""
 COMMAND_ITERATION_S = 1.0
 """Taken for a command's iteration when its job gives neither compute_ms nor comm_ms."""
-SLOWEST = 8.0
-"""A phase is given up when it takes so many times its ideal time, plus patience."""
+MAX_SLOWDOWN = 8.0
+"""A phase that takes more than this times its ideal duration, plus patience, is given up."""
 
 Progress = Callable[[int], None]
 
@@ -57,8 +57,8 @@ class PhaseResult:
     tcp: TcpCounts = field(default_factory=TcpCounts)
     resets: int = 0
     """Of jobs' connections before the jobs were told to leave."""
-    looks: list[tuple[float, tuple[Segment, ...]]] = field(default_factory=list)
-    """When, CLOCK_MONOTONIC seconds, and which way every flow had gone until then."""
+    snapshots: list[tuple[float, tuple[Segment, ...]]] = field(default_factory=list)
+    """Time, CLOCK_MONOTONIC seconds, and which paths every flow had taken until then."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Phase:
             name: frozenset(job for host, job in on if host.name == name) for name in self.hosts
         }
         self.later = events.started_later(plan.scenario) if plan.actions else frozenset()
-        self.looked = 0.0
+        self.snapshot_at = 0.0
         self.resets = 0
 
     def start(self) -> None:
@@ -157,13 +157,13 @@ class _Phase:
         try:
             if sampler is not None:
                 _await_samples(sampler)
-            result.start = time.monotonic() + LEAD_S
+            result.start = time.monotonic() + START_LEAD_S
             _release(self.ranks, result.start)
             self._follow()
         finally:
             if sampler is not None:
                 _stop_sampler(sampler)
-        self._look()
+        self._take_snapshot()
         for name, counters in network.counters().items():
             result.queues[name] = counters - queues[name]
         result.marked = network.marked() - marked
@@ -187,11 +187,11 @@ class _Phase:
         if self.watch.staying == [job for job in self.plan.jobs if not leaves(job)]:
             self.result.resets = self.network.resets() - self.resets
 
-    def _look(self) -> None:
+    def _take_snapshot(self) -> None:
         seen = self.network.segments()
         if seen:
-            self.result.looks.append((time.monotonic(), seen))
-        self.looked = time.monotonic()
+            self.result.snapshots.append((time.monotonic(), seen))
+        self.snapshot_at = time.monotonic()
 
     def _follow(self) -> None:
         """Watch until every job has left or been told to."""
@@ -203,9 +203,9 @@ class _Phase:
         while not watch.finished:
             elapsed = time.monotonic() - result.start
             wait = pending.next_in(elapsed)
-            watch.poll(LOOK_S if wait is None else min(LOOK_S, wait))
-            if time.monotonic() - self.looked >= LOOK_S:
-                self._look()
+            watch.poll(SNAPSHOT_INTERVAL_S if wait is None else min(SNAPSHOT_INTERVAL_S, wait))
+            if time.monotonic() - self.snapshot_at >= SNAPSHOT_INTERVAL_S:
+                self._take_snapshot()
             self.progress(watch.least)
             done = len(watch.iterations(plan.jobs[0])) if plan.jobs else 0
             for spec in pending.due(time.monotonic() - result.start, done):
@@ -251,7 +251,7 @@ def _patience_s(plan: PhasePlan) -> float:
         each = ideal_seconds(job, fabric) or COMMAND_ITERATION_S
         longest = max(longest, job.start_ms / 1e3 + count * each)
     last = max((spec.at_ms or 0.0 for spec in plan.scenario.action), default=0.0) / 1e3
-    return READY_PATIENCE_S + SLOWEST * longest * max(1, len(plan.jobs) // 2) + last
+    return READY_PATIENCE_S + MAX_SLOWDOWN * longest * max(1, len(plan.jobs) // 2) + last
 
 
 def _start_sampler(network: Network, out: Path) -> subprocess.Popen[bytes]:
@@ -262,7 +262,7 @@ def _start_sampler(network: Network, out: Path) -> subprocess.Popen[bytes]:
             "-m",
             "hostcc.lab.sampler",
             str(out),
-            str(SAMPLE_MS),
+            str(SAMPLE_INTERVAL_MS),
             *(network.namespace(switch) for switch in switches),
         ],
         namespace=network.namespace(switches[-1]),

@@ -85,7 +85,7 @@ class RunResult(msgspec.Struct, frozen=True):
     out_of_order: int = 0
     """Segments that arrived before an earlier one."""
     flows: list[FlowResult] = []
-    """On a leaf-spine fabric: who went which way."""
+    """On a leaf-spine fabric: the paths of each job's flows."""
     settled: list[SettledResult] = []
     """On a leaf-spine fabric: after each arrival and event."""
 

@@ -225,7 +225,7 @@ def _run_result(
 
 def _flows(scenario: Scenario, measured: phase.PhaseResult) -> dict[str, Any]:
     """Fields that only a leaf-spine fabric has."""
-    if not isinstance(scenario, LeafSpineScenario) or not measured.looks:
+    if not isinstance(scenario, LeafSpineScenario) or not measured.snapshots:
         return {}
     hosts = {host.address: host.name for host in LeafSpineLab(scenario.fabric).hosts}
     jobs = {port_of(number): (job.name, job.flows) for number, job in enumerate(scenario.job)}
@@ -237,9 +237,9 @@ def _flows(scenario: Scenario, measured: phase.PhaseResult) -> dict[str, Any]:
     happened = [(at, ", ".join(names) + " begins") for at, names in arrived.items()]
     happened += [(at, what) for at, what, _ in measured.events]
     return {
-        "flows": flow_results(measured.looks[-1][1], measured.start, hosts, jobs),
+        "flows": flow_results(measured.snapshots[-1][1], measured.start, hosts, jobs),
         "settled": settled_results(
-            measured.looks,
+            measured.snapshots,
             measured.start,
             sorted(happened),
             {port: count for port, (_, count) in jobs.items()},

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-FIRST = 10
-TOLERANCE = 0.05
+FIRST_ITERATIONS = 10
+CONVERGED_TOLERANCE = 0.05
 """A job has converged while its iterations stay within this much of alone."""
-STREAK = 3
+CONVERGED_ITERATIONS = 3
 """So many iterations in a row must stay within the tolerance."""
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ def summarise(seconds: Sequence[float], alone_s: float, own_alone_s: float) -> T
     """Figures of one job; needs at least one iteration and an alone time above 0."""
     times = np.asarray(seconds, dtype=np.float64)
     ratios = times / alone_s
-    rest = ratios[FIRST:] if len(ratios) > FIRST else ratios
+    rest = ratios[FIRST_ITERATIONS:] if len(ratios) > FIRST_ITERATIONS else ratios
     return TimeSummary(
         iterations=len(times),
         mean_s=float(times.mean()),
@@ -58,7 +58,7 @@ def summarise(seconds: Sequence[float], alone_s: float, own_alone_s: float) -> T
         alone_s=alone_s,
         own_alone_s=own_alone_s,
         ratio_mean=float(ratios.mean()),
-        ratio_first=float(ratios[:FIRST].mean()),
+        ratio_first=float(ratios[:FIRST_ITERATIONS].mean()),
         ratio_rest=float(rest.mean()),
         ratio_p99=float(np.percentile(ratios, 99)),
         ratio_p99_rest=float(np.percentile(rest, 99)),
@@ -71,9 +71,9 @@ def converged_after(ratios: Sequence[float] | Floats) -> int | None:
     """Iterations before the first streak within the tolerance; None: there is none."""
     good = 0
     for index, ratio in enumerate(ratios):
-        good = good + 1 if ratio <= 1 + TOLERANCE else 0
-        if good == STREAK:
-            return index + 1 - STREAK
+        good = good + 1 if ratio <= 1 + CONVERGED_TOLERANCE else 0
+        if good == CONVERGED_ITERATIONS:
+            return index + 1 - CONVERGED_ITERATIONS
     return None
 
 
@@ -83,15 +83,16 @@ def all_converged_after(
 ) -> int | None:
     """Iterations until all jobs are within the tolerance at the same time.
 
-    The moment sought is the first iteration start from which every job's next STREAK
+    The moment sought is the first iteration start from which every job's next CONVERGED_ITERATIONS
     iterations are good; counted are the iterations, of the job that has most of them, that
     began before.  None: there is no such moment.
     """
     good_from: dict[str, list[bool]] = {}
     for name, values in ratios.items():
-        within = [value <= 1 + TOLERANCE for value in values]
+        within = [value <= 1 + CONVERGED_TOLERANCE for value in values]
         good_from[name] = [
-            len(within) - index >= STREAK and all(within[index : index + STREAK])
+            len(within) - index >= CONVERGED_ITERATIONS
+            and all(within[index : index + CONVERGED_ITERATIONS])
             for index in range(len(within))
         ]
     moments = sorted({start for values in starts.values() for start in values})

@@ -42,7 +42,7 @@ def test_flows_of_two_leaves_do_not_meet_and_one_leaf_needs_no_choice() -> None:
     assert len(edges_of(wanted)) == 2
     found = best(wanted)
     assert found is not None
-    assert (found.looked_at, found.simulated) == (2, 1)  # both say the same
+    assert (found.enumerated, found.simulated) == (2, 1)  # both say the same
 
 
 def test_the_heavy_flow_of_three_is_left_alone() -> None:
