@@ -22,10 +22,10 @@ PEERS = {
     "peers": [
         {
             "name": "node2", "state": "alive", "shut_out": False, "rtt_s": 0.1, "version": NASTY,
-            "held": "ab", "heard_s": 1.0, "link": NASTY, "address": NASTY,
+            "held": "ab", "active": "ab", "heard_s": 1.0, "link": NASTY, "address": NASTY,
         }
     ],
-    "troubles": [{"who": NASTY, "text": NASTY}],
+    "troubles": [{"reason": NASTY, "who": NASTY, "text": NASTY}],
     "disagreements": [
         {
             "option": NASTY, "here": NASTY,
