@@ -126,8 +126,12 @@ class Agent:
         loop.set_exception_handler(lambda _, context: self.pieces.unseen(context))
         for number in (signal.SIGTERM, signal.SIGINT):  # a start that has begun ends first
             loop.add_signal_handler(number, self._stop.set)
+        changed = asyncio.Event()  # the configuration, while the old one is put in force
+        loop.add_signal_handler(signal.SIGHUP, changed.set)
         await self.start()
         loop.add_signal_handler(signal.SIGHUP, self.reload)
+        if changed.is_set():
+            self.reload()
         if self._stalls is not None:
             self._stalls.begin()
         tasks = [asyncio.create_task(one) for one in (self._beat(), self._watch())]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +109,29 @@ def test_registering_anew_lets_go_of_the_groups_that_were_watched(host: Host) ->
         events.unlink()
 
     play(agent, body)
+
+
+def test_a_reload_that_is_asked_for_during_the_start_is_made_after_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_config(host, "")
+    agent = host.agent(load(path), path)
+    listen = agent._listen
+
+    async def changed_meanwhile() -> None:
+        write_config(host, "[mltcp]\nslope=1.0")
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0)
+        await listen()
+
+    monkeypatch.setattr(agent, "_listen", changed_meanwhile)
+
+    async def scene() -> None:
+        running = asyncio.create_task(agent.run())
+        while agent.config.mltcp.slope != 1.0:
+            assert not running.done()
+            await asyncio.sleep(0.01)
+        agent._stop.set()
+        await running
+
+    asyncio.run(scene())
