@@ -80,17 +80,19 @@ def test_a_plan_that_fails_costs_as_well(thread: PlanThread, times: Times) -> No
 def test_jobs_come_first_where_processors_are_scarce(thread: PlanThread) -> None:
     found: list[int] = []
 
+    def nice() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
     def work() -> Plan:
-        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        found.append(nice())
         return Plan("a")
 
+    before = nice()
     pending = thread.submit(work)
     assert pending is not None
     pending.result(timeout=10)
-    assert found[0] >= THREAD_NICE
-    assert (
-        os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < THREAD_NICE
-    )  # this one is as before
+    assert found == [THREAD_NICE]
+    assert nice() == before
 
 
 def test_by_itself_it_measures_what_the_work_takes() -> None:

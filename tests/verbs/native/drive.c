@@ -4,9 +4,12 @@
  *
  *     drive SECONDS THREADS     prints an empty line when a queue pair is connected; at the
  *                               end ns per post and poll, and what the stand-in saw
+ *
+ * SIGTERM is an earlier end.
  */
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,13 @@ struct ibv_qp *fake_qp(struct ibv_context *context, uint32_t number);
 static struct ibv_context *context;
 static double seconds;
 static unsigned long rounds;
+static volatile sig_atomic_t told_to_end;
+
+static void on_term(int number)
+{
+	(void)number;
+	told_to_end = 1;
+}
 
 static double now(void)
 {
@@ -58,7 +68,7 @@ static void life_of_a_pair(uint32_t number, double until)
 				exit(6);
 		}
 		__atomic_fetch_add(&rounds, 1000, __ATOMIC_RELAXED);
-	} while (now() < until);
+	} while (!told_to_end && now() < until);
 	if (ibv_destroy_qp(qp))
 		exit(7);
 }
@@ -68,7 +78,7 @@ static void *live(void *argument)
 	uint32_t number = 17 + (uint32_t)(uintptr_t)argument * 1000;
 	double end = now() + seconds;
 
-	while (now() < end)
+	while (!told_to_end && now() < end)
 		life_of_a_pair(number++, now() + seconds / 4);
 	return NULL;
 }
@@ -79,6 +89,7 @@ int main(int argc, char **argv)
 	pthread_t thread[16];
 	double began;
 
+	signal(SIGTERM, on_term);
 	seconds = atof(argv[1]);
 	context = fake_context();
 	began = now();
