@@ -43,7 +43,7 @@ def enums() -> dict[str, int]:
 until = patience.until
 
 
-def attempts(scene: Callable[[], None], times: int = 3) -> None:
+def attempts(scene: Callable[[], None], times: int = 6) -> None:
     """Play a scene whose pauses a busy machine may spoil; it has to come off once."""
     for left in reversed(range(times)):
         try:

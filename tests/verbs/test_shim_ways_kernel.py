@@ -19,7 +19,15 @@ from hostcc.verbs.build import SHIM, VERBS_HEADER
 from hostcc.verbs.counts import read_counts
 from hostcc.verbs.plan import PlanRegion, RdmaJob
 from tests.patience import until
-from tests.verbs.test_shim_native import NATIVE, compiled, end, places, program, start
+from tests.verbs.test_shim_native import (
+    NATIVE,
+    PATIENCE_S,
+    compiled,
+    end,
+    places,
+    program,
+    start,
+)
 from tests.verbs.test_shim_odd import POSTS, SIZE, Odd, Places, compiled_odd, odd
 
 __all__ = ["odd", "places", "program"]
@@ -181,7 +189,7 @@ def test_vfork_leaves_the_parent_steered(ways: Path, places: Places, how: str) -
 
 
 def test_threads_are_all_steered(program: Path, places: Places) -> None:
-    process = start(program, places, 4.0, 4)
+    process = start(program, places, PATIENCE_S, 4)
     seen: set[int] = set()
 
     def steered() -> bool:
@@ -190,6 +198,7 @@ def test_threads_are_all_steered(program: Path, places: Places) -> None:
         return len(seen) == 4 or process.poll() is not None
 
     until(steered, "four threads' queue pairs")
+    process.terminate()
     assert end(process)["errors"] == 0
     assert seen == {0, 1, 2, 3}
 

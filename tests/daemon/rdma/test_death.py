@@ -14,7 +14,7 @@ import pytest
 
 from hostcc.verbs.build import VERBS_HEADER
 from hostcc.verbs.counts import read_counts
-from tests.verbs.test_shim_native import end, program, start
+from tests.verbs.test_shim_native import PATIENCE_S, end, program, start
 
 __all__ = ["program"]
 pytestmark = [
@@ -38,16 +38,20 @@ def test_kill_9(program: Path, tmp_path: Path) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "ready\n"
     places = (tmp_path / "plan", tmp_path / "qp", tmp_path / "semaphores")
-    process = start(program, places, 6.0, 1)
+    process = start(program, places, PATIENCE_S, 1)
     try:
-        time.sleep(1.0)
-        before = sent(places[1])
-        assert 0 < before < 50e6
+        while not (before := sent(places[1])) and process.poll() is None:
+            time.sleep(0.1)
+        assert before < 50e6
         holder.kill()
         holder.wait()
         holder.stdout.close()
+        # 100,000 posts of 4 KiB: held back they take 400 s.
+        while sent(places[1]) < before + 400e6 and process.poll() is None:
+            time.sleep(0.1)
     finally:
         holder.kill()
+        process.terminate()
         report = end(process)
     assert report["errors"] == 0
-    assert report["posted"] > 100_000  # of 4 KiB; held back it were 1,500 in all six seconds
+    assert report["posted"] > 100_000
