@@ -15,9 +15,9 @@ from setuptools.dist import Distribution
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from hostcc import sbom
 from hostcc.bpf.build import build_directory
 from hostcc.verbs.build import build_all
+from tools import sbom
 
 TOP = Path(__file__).resolve().parent
 FIRST_OF_ZIP = "315532800"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from hostcc import sbom
+from tools import sbom
 
 pytestmark = pytest.mark.unit
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.errors import Exit
-from hostcc.sbom import pinned
+from tools.sbom import pinned
 
 pytestmark = pytest.mark.kernel
 TOP = Path(__file__).parents[1]

@@ -25,7 +25,7 @@ from hostcc.config.sections.plan import PlanConfig
 from hostcc.config.sections.rdma import RdmaConfig
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
-from hostcc.quota import Quota
+from hostcc.system.quota import Quota
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hostcc.mark import HELLO, MAGIC, SIZE, SLOTS
-from hostcc.quota import Owner, Quota
 from hostcc.system import procfs, unix_socket
 from hostcc.system.process_scan import read
+from hostcc.system.quota import Owner, Quota
 
 MAX_SENDERS = 1024
 MAX_SENDERS_PER_JOB = 64

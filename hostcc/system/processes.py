@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from hostcc.quota import Owner
+from hostcc.system.quota import Owner
 
 ENVIRON = (
     "SLURM_JOB_ID",

@@ -21,7 +21,7 @@ from hostcc import mark
 from hostcc.mark import HELLO, MAGIC, SIZE, SLOTS
 from hostcc.measure import marks
 from hostcc.measure.marks import MarkReceiver, boundaries, new_times
-from hostcc.quota import Quota
+from hostcc.system.quota import Quota
 
 pytestmark = pytest.mark.unit
 

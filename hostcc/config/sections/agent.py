@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from hostcc.config.sections.words import AbsolutePath
 from hostcc.limits import MAX_JOBS
-from hostcc.quota import FOR_ROOT, PER_UID
+from hostcc.system.quota import FOR_ROOT, PER_UID
 
 
 class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hostcc.config.sections.job import JobRequest
-from hostcc.quota import Owner
+from hostcc.system.quota import Owner
 
 
 class Claim(NamedTuple):

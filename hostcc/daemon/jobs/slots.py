@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from hostcc.errors import HostccError
-from hostcc.quota import Owner, Quota
+from hostcc.system.quota import Owner, Quota
 
 
 class Slots:

@@ -35,8 +35,8 @@ from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.params import JobParams, Mode
 from hostcc.mltcp.preference import JobPreference
 from hostcc.model import Change
-from hostcc.quota import Owner
 from hostcc.system.cgroups import CgroupTree
+from hostcc.system.quota import Owner
 from hostcc.system.slices import SLICE_S, at_once
 
 log = get_logger("jobs")

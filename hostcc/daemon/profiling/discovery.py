@@ -25,11 +25,11 @@ from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
 from hostcc.measure.discover.find import OWN, find
 from hostcc.model import Difference
-from hostcc.quota import Owner, Quota, Refused, admit, in_turns
 from hostcc.system import procfs
 from hostcc.system.cgroups import find_mount, resolve_root
 from hostcc.system.process_scan import Scanner, read
 from hostcc.system.processes import FoundJob, ProcessRef, Rules, Snapshot
+from hostcc.system.quota import Owner, Quota, Refused, admit, in_turns
 from hostcc.system.slices import at_once, in_slices
 
 log = get_logger("discovery")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hostcc.quota import FOR_ROOT, PER_UID
+from hostcc.system.quota import FOR_ROOT, PER_UID
 from tests.daemon.profiling.wired import USUAL
 from tests.real import HOSTCC, RealHost, until
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hostcc.daemon.jobs.slots import Slots
 from hostcc.errors import HostccError
-from hostcc.quota import Owner, Quota, Refused, admit, in_turns
+from hostcc.system.quota import Owner, Quota, Refused, admit, in_turns
 
 pytestmark = pytest.mark.unit
 
