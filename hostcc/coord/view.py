@@ -67,6 +67,33 @@ class MergedJob:
 
 
 @dataclass(frozen=True)
+class _KnownTable:
+    """A path table, with the record that it was made from."""
+
+    content: Paths
+    table: PathTable
+    links: frozenset[str]
+    """Of all its paths."""
+
+
+@dataclass
+class ViewMemory:
+    """Parts of the latest view, to be taken over where their records are the same.
+
+    Few of many records change from one view to the next. Parts that are taken over are the same
+    objects, by which the planner recognises them.
+    """
+
+    jobs: dict[str, MergedJob] = field(default_factory=dict)
+    flows: dict[tuple[str, str], tuple[Flows, tuple[Flow, ...]]] = field(default_factory=dict)
+    """By (job, writer)."""
+    tables: dict[tuple[str, str], _KnownTable] = field(default_factory=dict)
+    """By (source, destination)."""
+    links: frozenset[str] = frozenset()
+    """Links of declared capacity, on which the tables depend."""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A view, with the members that take part in each job."""
 
@@ -79,33 +106,33 @@ def build(
     store: Store,
     is_dead: Callable[[str], bool],
     rules: str,
-    memory: dict[str, MergedJob] | None = None,
+    memory: ViewMemory | None = None,
 ) -> Snapshot:
     """Return the view of all members that are not dead.
 
     `rules` is everything else that the plan depends on, as text: the scheduler's version and
-    options. It is part of the digest, so equal digests mean equal plans. `memory` caches merged
-    jobs between calls, because few of many jobs change from one view to the next.
+    options. It is part of the digest, so equal digests mean equal plans. `memory` is that of the
+    view before, of the same store or not; it is brought up to date.
     """
     records = _gather(store, is_dead)
-    before = {} if memory is None else memory
-    merged = {}
+    memory = ViewMemory() if memory is None else memory
+    before, merged = memory.jobs, {}
     for job in sorted(records.profiles):
         parts, known = records.profiles[job], before.get(job)
         merged[job] = known if known is not None and known.parts == parts else _merged(job, parts)
-    if memory is not None:
-        memory.clear()
-        memory.update(merged)
+    memory.jobs = merged
     hosts = {job: one.hosts for job, one in merged.items()}
     capacities = {link: capacity(values) for link, values in records.links.items()}
-    flows = _flows(records, hosts)
-    tables = _tables(records, {(flow.src, flow.dst) for flow in flows}, capacities)
-    used = sorted({link for table in tables for path in table.paths for link in path.links})
+    if memory.links != capacities.keys():
+        memory.links, memory.tables = frozenset(capacities), {}
+    flows = _flows(records, hosts, memory)
+    memory.tables = _tables(records, {(flow.src, flow.dst) for flow in flows}, memory)
+    used = frozenset[str]().union(*(known.links for known in memory.tables.values()))
     view = ClusterView(
         jobs=tuple(one.profile for one in merged.values()),
         flows=flows,
-        tables=tables,
-        links=tuple((link, capacities[link]) for link in used),
+        tables=tuple(known.table for known in memory.tables.values()),
+        links=tuple((link, capacities[link]) for link in sorted(used)),
         members=tuple(sorted(records.members)),
     )
     return Snapshot(replace(view, digest=digest(view, rules)), hosts)
@@ -199,14 +226,24 @@ def _gather(store: Store, is_dead: Callable[[str], bool]) -> _LiveRecords:
     return records
 
 
-def _flows(records: _LiveRecords, hosts: Mapping[str, frozenset[str]]) -> tuple[Flow, ...]:
+def _flows(
+    records: _LiveRecords, hosts: Mapping[str, frozenset[str]], memory: ViewMemory
+) -> tuple[Flow, ...]:
     # Only of hosts that take part in the job; of two flows with one id the first job's is kept.
     found: dict[str, Flow] = {}
-    for (job, writer), content in sorted(records.flows.items()):
-        if writer in hosts.get(job, ()):
-            for entry in sorted(content.flows, key=lambda entry: entry.id):
-                flow = _flow(entry, job, writer)
-                found.setdefault(flow.id, flow)
+    made: dict[tuple[str, str], tuple[Flows, tuple[Flow, ...]]] = {}
+    for at in sorted(records.flows):
+        job, writer = at
+        if writer not in hosts.get(job, ()):
+            continue
+        content, before = records.flows[at], memory.flows.get(at)
+        if before is None or before[0] is not content:
+            entries = sorted(content.flows, key=lambda entry: entry.id)
+            before = content, tuple(_flow(entry, job, writer) for entry in entries)
+        made[at] = before
+        for flow in before[1]:
+            found.setdefault(flow.id, flow)
+    memory.flows = made
     return tuple(found.values())
 
 
@@ -226,17 +263,24 @@ def _flow(entry: FlowEntry, job: str, writer: str) -> Flow:
 
 
 def _tables(
-    records: _LiveRecords, ends: Iterable[tuple[str, str]], known: Mapping[str, float]
-) -> tuple[PathTable, ...]:
-    tables = []
-    for src, dst in sorted(ends):
-        content = records.paths.get((src, dst))
+    records: _LiveRecords, ends: Iterable[tuple[str, str]], memory: ViewMemory
+) -> dict[tuple[str, str], _KnownTable]:
+    tables = {}
+    for at in sorted(ends):
+        content, before = records.paths.get(at), memory.tables.get(at)
         if content is None:
             continue
-        paths = tuple(
-            Path(entry.id, entry.links, entry.ports)
-            for entry in sorted(content.paths, key=lambda entry: entry.id)
-            if known.keys() >= set(entry.links)
-        )
-        tables.append(PathTable(src, dst, paths))
-    return tuple(tables)
+        if before is None or before.content is not content:
+            before = _table(at, content, memory.links)
+        tables[at] = before
+    return tables
+
+
+def _table(ends: tuple[str, str], content: Paths, known: frozenset[str]) -> _KnownTable:
+    paths = tuple(
+        Path(entry.id, entry.links, entry.ports)
+        for entry in sorted(content.paths, key=lambda entry: entry.id)
+        if known.issuperset(entry.links)
+    )
+    links = frozenset(link for path in paths for link in path.links)
+    return _KnownTable(content, PathTable(*ends, paths), links)

@@ -14,7 +14,7 @@ from hostcc.coord.core.message import Record
 from hostcc.coord.core.payloads import FlowEntry, Flows, Links, Member, PathEntry, Paths, Profile
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
-from hostcc.coord.view import MergedJob, Snapshot, build, neighbours
+from hostcc.coord.view import Snapshot, ViewMemory, build, neighbours
 from hostcc.schedule.plan import Options, plan
 from tests.coord.records import held, member, profile, record
 
@@ -175,18 +175,18 @@ def test_what_was_merged_before_changes_nothing() -> None:
     store = Store(Settings())
     for item in [*(member(name) for name in "ab"), profile("a", "j"), profile("b", "k")]:
         store.put(held(item), 0.0)
-    memory: dict[str, MergedJob] = {}
+    memory = ViewMemory()
     first = build(store, lambda _: False, "rules", memory)
-    assert memory.keys() == {"j", "k"}
-    kept = memory["k"]
+    assert memory.jobs.keys() == {"j", "k"}
+    kept = memory.jobs["k"]
     store.put(held(profile("a", "j", 3e12, version=3)), 0.0)
     again = build(store, lambda _: False, "rules", memory)
-    assert memory["k"] is kept
+    assert memory.jobs["k"] is kept
     assert again == build(store, lambda _: False, "rules")
     assert again.view.digest != first.view.digest
     alone = build(store, lambda name: name == "b", "rules", memory)
     assert alone == build(store, lambda name: name == "b", "rules")
-    assert memory.keys() == {"j"}
+    assert memory.jobs.keys() == {"j"}
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -232,6 +232,32 @@ def test_whatever_members_claim_there_is_a_plan(claims: list[Record]) -> None:
     made = plan(found.view, Options(simulations=0))
     assert made.digest == found.view.digest
     assert {one.job for one in made.jobs} == {job.job for job in found.view.jobs}
+
+
+@given(st.lists(st.tuples(CLAIMS, st.sampled_from(["", "", "b"])), max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_a_view_with_memory_equals_one_without(claims: list[tuple[Record, str]]) -> None:
+    store, memory = Store(Settings()), ViewMemory()
+    for name in "abcd":
+        store.put(held(member(name)), 0.0)
+    for version, (claim, dead) in enumerate(claims, start=10):
+        again = record(claim.writer, claim.kind, claim.key, claim.payload, version=version)
+        store.put(held(again), 0.0)
+        found = build(store, dead.__eq__, "r", memory)
+        assert found == build(store, dead.__eq__, "r")
+
+
+def test_unchanged_tables_and_flows_stay_the_same_objects() -> None:
+    store, memory = Store(Settings()), ViewMemory()
+    for item in ring("a", "b"):
+        store.put(held(item), 0.0)
+    first = build(store, lambda _: False, "r", memory).view
+    store.put(held(profile("a", "j", 3e12, version=9, to=(("b", 1e9),))), 0.0)
+    second = build(store, lambda _: False, "r", memory).view
+    assert first.digest != second.digest
+    assert len(first.tables) == len(first.flows) == 2
+    assert all(one is other for one, other in zip(first.tables, second.tables, strict=True))
+    assert all(one is other for one, other in zip(first.flows, second.flows, strict=True))
 
 
 def test_neighbours_share_jobs_or_links() -> None:

@@ -89,7 +89,7 @@ class Coordinator:
         """Digest of the view whose plan was started last."""
         self._pending: PendingPlan | None = None
         self._revision = (-1, -1)
-        self._merged: dict[str, views.MergedJob] = {}
+        self._memory = views.ViewMemory()
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._ticked_at = 0.0
         self._rounds = 0
@@ -130,7 +130,7 @@ class Coordinator:
         self._revision = revision
         settings = self.node.settings
         self.snapshot = views.build(
-            self.node.store, self.node.members.is_dead, self._rules, self._merged
+            self.node.store, self.node.members.is_dead, self._rules, self._memory
         )
         near = views.neighbours(self.snapshot, self.node.name, settings.neighbours)
         self.node.neighbours = near
