@@ -114,6 +114,8 @@ class JobProfile:
     """0: a guess, 1: measured over many iterations."""
     at: float = 0.0
     """When it was measured, seconds since the epoch."""
+    assumed: str = ""
+    """How `work` is assumed, in words; empty: it is measured or declared on every host."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from hostcc.answers.fields import JOB_LABEL, Counter, Gauge, Label, Seconds
+from hostcc.answers.fields import JOB_LABEL, Counter, Flop, Gauge, Label, Seconds
 from hostcc.answers.gossip import Disagreement
 from hostcc.model import FlowPlan, JobPlan
 
@@ -61,6 +61,10 @@ class PlannedJob(Struct, frozen=True, kw_only=True):
         Gauge("hostcc_job_planned_factor", "What the plan multiplies its owner's weight by"),
     ]
     """What the plan multiplies its owner's weight by."""
+    work: Flop | None = None
+    """W that it is planned with: work of an iteration on all of its hosts."""
+    work_assumed: str | None = None
+    """How W is assumed; None: all of its hosts measure it, or it was declared."""
 
 
 class PlanStatus(PlanState, frozen=True, kw_only=True):

@@ -36,7 +36,8 @@ def _job(one: PlannedJob) -> str:
     words = f"{one.name}: rank {one.rank}, level {one.level}"
     if one.dscp is not None:
         words += f", DSCP {one.dscp}"
-    return words + f", weight {one.weight:.3g} ({one.factor:.3g} times its owner's)"
+    words += f", weight {one.weight:.3g} ({one.factor:.3g} times its owner's)"
+    return words + (f", work assumed: {one.work_assumed}" if one.work_assumed else "")
 
 
 def _how(state: PlanState) -> str:

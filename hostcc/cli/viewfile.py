@@ -51,6 +51,7 @@ class JobGiven(_Given, frozen=True):
     phase_s: Annotated[float, Meta(ge=-1e30, le=1e30)] | None = None
     confidence: Share = 1.0
     at: NotNegative = 0.0
+    assumed: Text = ""
 
 
 class FlowGiven(_Given, frozen=True):

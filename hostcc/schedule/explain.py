@@ -55,6 +55,8 @@ def _order(found: Solution, job: int) -> str:
     value = intensity(problem.work, times)[job]
     words = f"I = W / t = {problem.work[job]:.4g} / {times[job]:.4g} = {value:.4g} FLOP/s"
     words += f"; k = {k:.3g} against {problem.job_ids[reference]}, P = k I = {k * value:.4g}"
+    if problem.assumed[job]:
+        words += f"; W is assumed: {problem.assumed[job]}"
     if problem.weight[job] != 1:
         words += f"; its owner's weight is {problem.weight[job]:g}"
     if found.options.fairness and problem.slowdown[job] > 1:

@@ -34,6 +34,7 @@ TINY_S = 1e-9
 
 # Called for thousands of jobs.
 _job_name: Callable[[JobProfile], str] = attrgetter("job")
+_job_assumed: Callable[[JobProfile], str] = attrgetter("assumed")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Problem:
     path_links: Ints
     blind: NDArray[np.bool_]
     """(J,) jobs with traffic but no usable path: their contenders are unknown."""
+    assumed: tuple[str, ...] = ()
+    """(J,) how `work` is assumed, in words; empty text: measured."""
 
     @property
     def job_count(self) -> int:
@@ -149,6 +152,7 @@ def read(view: ClusterView, before: ParsedView | None = None) -> ParsedView:
         path_start=tables.path_starts,
         path_links=tables.path_links,
         blind=blind,
+        assumed=tuple(map(_job_assumed, jobs)),
     )
     return ParsedView(problem, tables, view.links, Flows(said, found))
 

@@ -1,7 +1,8 @@
 """Merges several hosts' measurements of one job into one profile.
 
 Sums and maxima follow Crux (SIGCOMM'24, section 4): W summed over hosts, t of the slowest. Where a
-single host must not decide for the job, the lower median over its hosts is taken.
+single host must not decide for the job, the lower median over its hosts is taken. Work that hosts
+do not know is assumed (hostcc/schedule/assumed_work.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from statistics import median_low
 
 from hostcc.coord.core.payloads import Profile
 from hostcc.model import JobProfile
+from hostcc.schedule.assumed_work import job_work
 
 
 def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
@@ -22,6 +24,8 @@ def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
     confidence = 1.0 if timed else 0.0
     timed = timed or profiles
     compute = max(one.compute_s for one in timed)
+    period = max(one.period_s for one in timed)
+    work, assumed = job_work([one.work for one in profiles], compute, period)
     to: dict[str, float] = {}
     for one in profiles:
         for name, volume in one.to:
@@ -30,14 +34,15 @@ def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
         job=job,
         compute_s=compute,
         comm_start_s=min(compute, median_low(one.comm_start_s for one in timed)),
-        work=math.fsum(one.work for one in profiles),
+        work=work,
         gpus=math.fsum(one.gpus for one in profiles),
-        period_s=max(one.period_s for one in timed),
+        period_s=period,
         comm_s=max(one.comm_s for one in timed),
         bytes_to=tuple(sorted(to.items())),
         weight=median_low(one.weight for one in profiles),
         slowdown=median_low(one.slowdown for one in timed),
         confidence=confidence,
+        assumed=assumed,
     )
 
 

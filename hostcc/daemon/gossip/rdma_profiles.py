@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hostcc.model import JobProfile
+from hostcc.schedule.assumed_work import job_work
 
-ASSUMED_FLOP_PER_S = 1e12
-"""Per GPU, of a job whose work is unknown: the same for all, so that weights and traffic decide."""
 SOCKET_DOMINANCE = 2.0
 """A guess from sockets counts where they carry more than this many times the bytes of RDMA."""
 UNKNOWN_PERIOD_S = 1.0
@@ -25,13 +24,16 @@ def period_s(profile: JobProfile | None) -> float:
 
 def assumed(job: str, measured: JobProfile | None, weight: float) -> JobProfile:
     """Return what to plan by: what was measured, and guesses for what was not."""
-    iteration_s = period_s(measured)
-    known = measured or JobProfile(job, iteration_s, 0.0, 0.0, 1.0)
-    work = known.work or ASSUMED_FLOP_PER_S * max(1.0, known.gpus) * iteration_s
+    known = measured or _unmeasured(job)
+    work, how = job_work([known.work], known.compute_s, period_s(measured))
     return JobProfile(
         job, known.compute_s, min(known.comm_start_s, known.compute_s), work,
-        max(1.0, known.gpus), weight=weight,
+        max(1.0, known.gpus), weight=weight, assumed=how,
     )  # fmt: skip
+
+
+def _unmeasured(job: str) -> JobProfile:
+    return JobProfile(job, UNKNOWN_PERIOD_S, 0.0, 0.0, 1.0)
 
 
 def informative(measured: Iterable[JobProfile], rdma: RdmaRates) -> list[JobProfile]:
@@ -55,16 +57,14 @@ def merged(
 ) -> list[JobProfile]:
     """Complete what was measured with guesses of jobs that send by RDMA.
 
-    Work that is unknown is assumed; a job of which nothing was measured has a confidence of 0.
+    A job of which nothing was measured has a confidence of 0. Work that is unknown stays 0: it is
+    assumed where the records of all hosts of the job are merged.
     """
-    made = []
-    for one in informative(measured, rdma):
-        unknown = one.job in rdma and not one.work
-        made.append(replace(one, work=assumed(one.job, one, one.weight).work) if unknown else one)
+    made = informative(measured, rdma)
     guessed = rdma.keys() - {one.job for one in made}
     return made + [
         replace(
-            assumed(job, None, weights.get(job, 1.0)),
+            _unmeasured(job), weight=weights.get(job, 1.0),
             period_s=UNKNOWN_PERIOD_S, confidence=0.0,
             bytes_to=tuple((to, rate * UNKNOWN_PERIOD_S) for to, rate in sorted(rdma[job].items())),
         )

@@ -109,7 +109,8 @@ class Planning:
         if made is None or engine is None:
             return []
         dscp = levels.marks(made, levels.table(config.plan, config.marking))
-        table = engine.table
+        table, problem = engine.table, made.solution.problem
+        place = {job: at for at, job in enumerate(problem.job_ids)}
         return [
             PlannedJob(
                 name=one.job,
@@ -118,6 +119,8 @@ class Planning:
                 dscp=dscp.get(one.job) if config.marking.enabled else None,
                 weight=params.weight,
                 factor=made.factors.get(one.job, 1.0),
+                work=float(problem.work[place[one.job]]),
+                work_assumed=problem.assumed[place[one.job]] or None,
             )
             for one in made.plan.jobs
             if one.job in table.jobs and (params := table.jobs[one.job].params) is not None

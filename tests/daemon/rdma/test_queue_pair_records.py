@@ -9,6 +9,7 @@ import pytest
 
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.coord.core import quantise
+from hostcc.coord.core.merge import merge
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.payloads import MAX_HOPS, Links
 from hostcc.coord.core.settings import Settings
@@ -23,6 +24,7 @@ from hostcc.daemon.steering import rdma_flows
 from hostcc.daemon.steering.flow_records import FarEnds, links
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.model import ClusterView, JobProfile, Path, PathTable
+from hostcc.schedule.assumed_work import EQUAL
 from hostcc.schedule.plan import plan
 from tests.coord.records import held, member, record
 from tests.daemon.rdma.test_queue_pair_flows import DST, SRC, TABLE, way
@@ -82,12 +84,14 @@ def test_guesses_are_marked_as_such() -> None:
     assert quantise.profile(guess).provisional
 
 
-def test_work_that_is_unknown_is_guessed() -> None:
-    """Else a plan would do nothing for the job; of those that send no RDMA nothing is changed."""
+def test_work_that_is_unknown_is_assumed_alike_for_tcp_and_rdma() -> None:
+    """It is published as unknown, and assumed in the view, or a plan would do nothing for it."""
     measured = [JobProfile(job, 0.1, 0.05, 0.0, 8.0, period_s=0.2) for job in "az"]
-    first, second = merged(measured, rates_by_job({way("a"): 1e9}), {})
-    assert (first.work, first.period_s, first.confidence) == (1.6e12, 0.2, 1.0)
-    assert second.work == 0.0
+    told = merged(measured, rates_by_job({way("a"): 1e9}), {})
+    assert [(one.work, one.period_s, one.confidence) for one in told] == [(0.0, 0.2, 1.0)] * 2
+    first, second = (merge(one.job, {"h1": quantise.profile(one)}) for one in told)
+    assert first.work == second.work > 0
+    assert first.assumed == second.assumed == EQUAL
 
 
 def test_what_sockets_beside_rdma_seem_to_do_is_no_iteration() -> None:
