@@ -77,3 +77,9 @@ def test_nobody_is_told_to_start_later() -> None:
     """Also of an older agent's answer: the view carries no phase, so it was never known to help."""
     (line,) = here([JOB | {"start_later_s": 0.411}])
     assert "later" not in line
+
+
+def test_assumed_work_is_told() -> None:
+    (line,) = here([JOB | {"work": 2e14, "work_assumed": "equal for each host"}])
+    assert line.endswith(", work assumed: equal for each host")
+    assert "assumed" not in here([JOB])[0]

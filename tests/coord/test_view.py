@@ -14,7 +14,8 @@ from hostcc.coord.core.message import Record
 from hostcc.coord.core.payloads import FlowEntry, Flows, Links, Member, PathEntry, Paths, Profile
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
-from hostcc.coord.view import Snapshot, ViewMemory, build, neighbours
+from hostcc.coord.view import MergedJob, Snapshot, ViewMemory, build, neighbours
+from hostcc.schedule.assumed_work import EQUAL, MEAN
 from hostcc.schedule.plan import Options, plan
 from tests.coord.records import held, member, profile, record
 
@@ -54,6 +55,38 @@ def test_work_is_summed_and_times_are_the_longest() -> None:
     ]
     (job,) = view(*records).view.jobs
     assert (job.work, job.gpus, job.compute_s, job.comm_s) == (4e12, 16.0, 2.0, 0.2)
+
+
+def test_a_host_that_cannot_measure_takes_the_mean_of_the_others() -> None:
+    records = [
+        *(member(name) for name in "abc"),
+        record("a", "profile", "j", _profile(work=1e12)),
+        record("b", "profile", "j", _profile(work=3e12)),
+        record("c", "profile", "j", _profile(work=0.0)),
+    ]
+    (job,) = view(*records).view.jobs
+    assert (job.work, job.assumed) == (6e12, MEAN)
+
+
+def test_jobs_without_measured_work_are_ordered_by_their_owners_weights() -> None:
+    for heavy in "jk":
+        records = [member("a"), member("b")]
+        for job in "jk":
+            records += [
+                record(
+                    "a", "profile", job, _profile(work=0.0, weight=4.0 if job == heavy else 1.0)
+                ),
+                record("a", "flows", job, Flows((FlowEntry(f"f{job}", "b", 1e9),))),
+            ]
+        records += [
+            record("a", "paths", "b", Paths((PathEntry("p", ("a-b",)),))),
+            record("a", "links", "", Links((("a-b", 1e9),))),
+        ]
+        found = view(*records).view
+        assert {job.assumed for job in found.jobs} == {EQUAL}
+        first, second = sorted(plan(found).jobs, key=lambda one: one.rank)
+        assert first.job == heavy
+        assert first.level < second.level
 
 
 def _profile(**values: float) -> Profile:

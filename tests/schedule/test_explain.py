@@ -84,6 +84,15 @@ def test_fairness_and_weights_are_told() -> None:
     assert why.parameters.startswith("weight 6: its owner's 3 times 2")
 
 
+def test_assumed_work_is_told() -> None:
+    view = one_link(
+        [job("a"), dataclasses.replace(job("b"), assumed="equal for each host")], [0.5, 0.5]
+    )
+    found = solve(view)
+    assert "W is assumed: equal for each host" in explain(found, "b").order
+    assert "assumed" not in explain(found, "a").order
+
+
 def test_weights_fall_with_the_level() -> None:
     competing = np.array([True, True, True, False])
     found = weights(np.array([0, 4, 7, 5]), np.array([1.0, 1.0, 2.0, 3.0]), competing)
