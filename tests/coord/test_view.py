@@ -14,7 +14,7 @@ from hostcc.coord.core.message import Record
 from hostcc.coord.core.payloads import FlowEntry, Flows, Links, Member, PathEntry, Paths, Profile
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
-from hostcc.coord.view import MergedJob, Snapshot, ViewMemory, build, neighbours
+from hostcc.coord.view import Snapshot, ViewMemory, build, neighbours
 from hostcc.schedule.assumed_work import EQUAL, MEAN
 from hostcc.schedule.plan import Options, plan
 from tests.coord.records import held, member, profile, record
