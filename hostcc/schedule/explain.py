@@ -123,6 +123,8 @@ def _flows(found: Solution, job: int) -> list[FlowReason]:
         elif flow in gains:
             beside = f" with {together[flow] - 1} other flows" if together[flow] > 1 else ""
             words = f"moves{beside}: predicted gain {gains[flow]}"
+        elif before >= 0 and path != before:
+            words = f"moves: the method {found.options.paths!r} chooses every path anew"
         elif before >= 0:
             words = "stays: no move gains enough"
         else:

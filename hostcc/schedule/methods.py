@@ -12,7 +12,7 @@ from hostcc.schedule import baseline_orders, order
 from hostcc.schedule.intensity import Crossings, communication_time, crossings, intensity
 from hostcc.schedule.job_pairs import Pairs, pairs
 from hostcc.schedule.pair_loss import IsolatedTimes
-from hostcc.schedule.paths import baselines, crux, pair_search
+from hostcc.schedule.paths import baselines, crux, link_balance, pair_search
 from hostcc.schedule.paths.fabric import from_problem
 from hostcc.schedule.problem import Floats, Ints, Problem
 
@@ -113,6 +113,8 @@ ROUTES: dict[str, Route] = {
     "hostcc": pair_search.choose,
     "crux": crux.crux,
     "taccl": crux.taccl,
+    "maxmin": lambda problem: link_balance.maxmin(problem).routing,
+    "balance": lambda problem: link_balance.balance(problem).routing,
     "annealing": annealing,
     "ecmp": ecmp,
     "stay": stay,

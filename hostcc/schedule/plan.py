@@ -30,7 +30,7 @@ from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import Crossings, crossings, intensity
 from hostcc.schedule.job_pairs import Pairs, graph, nearest, pairs, pairs_on_links
-from hostcc.schedule.paths import replanning
+from hostcc.schedule.paths import link_balance, replanning
 from hostcc.schedule.paths.free_paths import move_to_free_paths
 from hostcc.schedule.plan_writer import write_plan
 from hostcc.schedule.problem import Floats, Ints, ParsedView, Problem, read
@@ -269,6 +269,15 @@ def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -
 
 def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, ...], list[str]]:
     """Return the routing, its moves, and words on how it was found."""
+    if options.paths in link_balance.METHODS:
+        balanced = link_balance.METHODS[options.paths](problem)
+        moves = tuple(
+            MovedFlows(
+                one.flows, f"load of the busiest link from {one.before:.2f} to {one.after:.2f}"
+            )
+            for one in balanced.moves
+        )
+        return balanced.routing, moves, [link_balance.words(options.paths, balanced)]
     if options.paths != DEFAULT_METHOD or not (problem.flow_path >= 0).any():
         return methods.ROUTES[options.paths](problem), (), [f"paths: {options.paths}"]
     next_one = replanning.replan(problem)

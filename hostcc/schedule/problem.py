@@ -87,6 +87,8 @@ class Problem:
     """(J,) jobs with traffic but no usable path: their contenders are unknown."""
     assumed: tuple[str, ...] = ()
     """(J,) how `work` is assumed, in words; empty text: measured."""
+    ways: Sequence[Sequence[tuple[str, ...]]] = ()
+    """(T,) links of each path in the order of its hops, by name; empty: the order is not known."""
 
     @property
     def job_count(self) -> int:
@@ -153,6 +155,7 @@ def read(view: ClusterView, before: ParsedView | None = None) -> ParsedView:
         path_links=tables.path_links,
         blind=blind,
         assumed=tuple(map(_job_assumed, jobs)),
+        ways=tables.ways,
     )
     return ParsedView(problem, tables, view.links, Flows(said, found))
 

@@ -63,6 +63,8 @@ class Tables:
     starts: Ints
     """(T + 1,) index at which each table's usable paths begin."""
     path_ids: NameList
+    ways: Sequence[Sequence[tuple[str, ...]]]
+    """(T,) links of each usable path in the order of its hops, by name."""
     path_starts: Ints
     path_links: Ints
     whole: bool
@@ -247,6 +249,7 @@ def _usable(
     works = capacity > 0
     whole = bool(works.all() or works[found.hops].all())
     ids: Sequence[Sequence[str]] = found.ids
+    ways: Sequence[Sequence[tuple[str, ...]]] = found.ways
     hops, ends, starts = found.hops, found.hop_ends, found.path_ends
     if not whole:
         count = len(ends) - 1
@@ -256,8 +259,10 @@ def _usable(
         kept = np.flatnonzero(usable)
         hops, path = hops[usable[path]], path[usable[path]]
         ends = np.append(np.searchsorted(path, kept), len(path)).astype(np.int64)
-        some = iter(usable.tolist())
+        kept_flags = usable.tolist()
+        some, again = iter(kept_flags), iter(kept_flags)
         ids = [list(compress(own, some)) for own in ids]
+        ways = [list(compress(own, again)) for own in ways]
         starts = np.searchsorted(kept, starts).astype(np.int64)
     if not works.all():
         hops = (np.cumsum(works) - 1)[hops]
@@ -270,6 +275,7 @@ def _usable(
         alive,
         starts,
         NameList(ids, starts),
+        ways,
         ends,
         hops,
         whole,

@@ -98,3 +98,11 @@ def test_weights_fall_with_the_level() -> None:
     found = weights(np.array([0, 4, 7, 5]), np.array([1.0, 1.0, 2.0, 3.0]), competing)
     assert found.tolist() == [2.0, 1.0, 1.0, 3.0]
     assert weights(np.array([3]), np.array([0.0]), np.array([True])).tolist() == [0.01]
+
+
+def test_a_method_that_starts_anew_says_so() -> None:
+    view = problems.view([{"flows": [(0, 1, 0.5, "s1")]}, {"flows": [(0, 1, 0.4, "s1")]}])
+    found = solve(view, Options(paths="crux"))
+    reasons = [flow.reason for name in ("j0", "j1") for flow in explain(found, name).flows]
+    assert "moves: the method 'crux' chooses every path anew" in reasons
+    assert "stays: no move gains enough" in reasons

@@ -22,7 +22,9 @@ class PlanConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Priority levels of the network, 0 the highest."""
     reserved: Annotated[tuple[Level, ...], Meta(max_length=15)] = (0, 1, 7)
     """Levels that jobs do not get: for the network's own traffic, and for traffic of no job."""
-    paths: Literal["hostcc", "crux", "taccl", "annealing", "ecmp", "stay"] = "hostcc"
+    paths: Literal["hostcc", "crux", "taccl", "maxmin", "balance", "annealing", "ecmp", "stay"] = (
+        "hostcc"
+    )
     """How paths are chosen."""
     order: Literal["hostcc", "crux", "intensity", "sincronia", "varys", "hash"] = "hostcc"
     """How jobs are ordered."""

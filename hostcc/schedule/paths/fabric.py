@@ -141,3 +141,20 @@ def order(demand: Floats, table: Ints, key: Ints | None = None) -> Ints:
     """Return flow indices, largest demand first; then by table, then by `key` (a name's rank)."""
     last = np.arange(len(demand)) if key is None else key
     return np.lexsort((last, table, -demand))
+
+
+def connected(count: int, one: Ints, other: Ints) -> Ints:
+    """Return (count,) the lowest vertex of each vertex's connected component.
+
+    `one`, `other` (E,) are the ends of the edges.
+    """
+    label = np.arange(count)
+    while True:
+        low = np.minimum(label[one], label[other])
+        joined = label.copy()
+        for ends in (label[one], label[other]):
+            np.minimum.at(joined, ends, low)
+        joined = joined[joined]
+        if np.array_equal(joined, label):
+            return label
+        label = joined

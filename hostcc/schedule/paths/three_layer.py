@@ -17,7 +17,6 @@ from hostcc.schedule.paths import colouring, greedy, local_search
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
 
-# Nothing here is called by the agent yet: it waits for the work on plans.
 MAX_LINKS = 1 << 20
 STEPS = 300
 BOUND_REACHED = 1 + 1e-9

@@ -44,7 +44,6 @@ class Routing:
         return self.peak <= self.bound * BOUND_REACHED
 
 
-# Not called by the agent yet: it waits for the work on plans.
 def route(clos: Clos, flows: Flows, mapper: Mapper = map) -> Routing:
     """Choose a spine for every flow so that the most loaded link has as little load as possible.
 
