@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from hostcc.model import PathTable
-from hostcc.schedule.failure_plans import switches
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import failover
 from hostcc.schedule.problem import Ints, Problem
+from hostcc.schedule.switches import switches
 
 MAX_FAILURES = 256
 """Failures prepared for: those that cut off most of a host's bytes."""
