@@ -15,13 +15,12 @@ from hostcc.paths import counts
 from hostcc.paths.packets import TCP, UDP, Target
 from hostcc.paths.prober import search
 from hostcc.paths.search import SILENT, SearchSettings
+from tests.paths.test_probe_fabric import MISSED_RISK
 
 pytestmark = pytest.mark.kernel
 
 SPINES = 2
 PROBES = 100
-MISSED_RISK = 1e-9
-"""The kernel's hash of these ports is the same until it boots again."""
 
 
 @pytest.fixture(scope="module")

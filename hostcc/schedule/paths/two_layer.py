@@ -83,7 +83,8 @@ def components(flows: Flows) -> list[Ints]:
     if not len(outward):
         return []
     src, dst = flows.src[outward], flows.dst[outward]
-    label = _labels(src, dst)
+    senders = int(src.max()) + 1
+    label = fabrics.connected(senders + int(dst.max()) + 1, src, senders + dst)[src]
     last = outward if flows.key is None else flows.key[outward]
     order = np.lexsort((last, dst, src, -flows.demand[outward], label))
     starts = np.flatnonzero(np.diff(label[order])) + 1
@@ -119,25 +120,6 @@ def _starts(
     yield greedy.place(fabric, table, demand, range(len(table)), np.full(len(table), -1, np.int64))
     counted = equal_demand.route(clos, flows.src, flows.dst, 1.0)
     yield counted
-
-
-def _labels(src: Ints, dst: Ints) -> Ints:
-    """Return (F,) the number of each flow's connected component: its lowest sender."""
-    size = int(max(src.max(), dst.max())) + 1
-    pairs = np.unique(src * size + dst)
-    senders, receivers = np.divmod(pairs, size)
-    parent = list(range(2 * size))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for a, b in zip(senders.tolist(), (receivers + size).tolist(), strict=True):
-        low, high = sorted((root(a), root(b)))
-        parent[high] = low
-    return np.array([root(node) for node in range(size)], np.int64)[src]
 
 
 def _subset(flows: Flows, chosen: Ints | NDArray[np.bool_]) -> Flows:
