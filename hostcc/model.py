@@ -116,6 +116,9 @@ class JobProfile:
     """When it was measured, seconds since the epoch."""
     assumed: str = ""
     """How `work` is assumed, in words; empty: it is measured or declared on every host."""
+    assumed_flop_per_s: float = 0.0
+    """FLOP/s that the job's GPUs are assumed to reach while they compute, where `work` is unknown;
+    0: they are unknown too."""
 
 
 @dataclass(frozen=True)

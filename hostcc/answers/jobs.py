@@ -177,6 +177,8 @@ class ProfileFigures(Analysis, frozen=True, kw_only=True):
     """Of W: `declared`, `counters`, `utilisation` or `unknown`."""
     flop_reason: str | None = None
     """Why W is unknown."""
+    assumed_flop_per_s: FlopPerSecond | None = None
+    """Where W is unknown: assumed while the job computes, unless other hosts of it know theirs."""
     gpus: list[str] = []
     """GPUs that it computes on."""
     slowdown: float = 1.0

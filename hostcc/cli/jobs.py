@@ -15,7 +15,7 @@ from hostcc.cli.common import (
     size,
     table,
 )
-from hostcc.cli.profile import flop, share
+from hostcc.cli.profile import flop, share, unknown_work
 from hostcc.foreign import say
 
 COLUMNS = [
@@ -117,7 +117,7 @@ def remarks(job: DetailedJob) -> list[str]:
     if not got.periodic:
         found.append(f"no period: {got.reason}")
     if got.flop is None:
-        found.append(f"W unknown: {got.flop_reason}")
+        found.append(f"W {unknown_work(got)}")
     return found
 
 

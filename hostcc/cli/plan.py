@@ -27,6 +27,7 @@ from hostcc.errors import Exit, InputError
 from hostcc.foreign import say
 from hostcc.model import FlowPlan, JobPlan, Plan
 from hostcc.schedule import compression, methods
+from hostcc.schedule.assumed_work import completed
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.explain import explain
 from hostcc.schedule.plan import Options, Solution, solve_for_agents
@@ -156,7 +157,7 @@ def _of_view(args: argparse.Namespace) -> int:
         fairness=args.fairness,
         most_loss=math.inf if args.most_loss == 1 else args.most_loss,  # as in [plan]
     )
-    view = view_of(input_file.read_argument(args.file, MAX_BYTES), args.file)
+    view = completed(view_of(input_file.read_argument(args.file, MAX_BYTES), args.file))
     try:
         found = solve_for_agents(view, options)
         why = None if args.explain is None else explain(found, args.explain)

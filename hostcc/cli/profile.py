@@ -181,8 +181,8 @@ def work(got: Analysis) -> list[tuple[str, str]]:
     known = flop(got.flop)
     if known and figures and figures.flop_source:
         known += f" ({figures.flop_source})"
-    reason = figures.flop_reason if figures else None
-    facts.append(("W", known or f"unknown: {reason or 'not recorded'}"))
+    unknown = unknown_work(figures) if figures else "unknown: not recorded"
+    facts.append(("W", known or unknown))
     if got.intensity is not None:
         facts.append(("I = W/t", f"{flop(got.intensity)}/s"))
     if figures and figures.marks:
@@ -190,6 +190,15 @@ def work(got: Analysis) -> list[tuple[str, str]]:
     if figures and figures.changes:
         facts.append(("changes", f"{figures.changes} of its pattern so far"))
     return facts
+
+
+def unknown_work(got: ProfileFigures) -> str:
+    """Why W is unknown, and what is assumed instead."""
+    words = f"unknown: {got.flop_reason or 'not recorded'}"
+    if got.assumed_flop_per_s is None:
+        return words
+    rate = f"{flop(got.assumed_flop_per_s)}/s while it computes"
+    return f"{words}; assumed: {rate}, or the mean of its hosts that measure it"
 
 
 def sparkline(values: list[float], width: int = 64) -> str:

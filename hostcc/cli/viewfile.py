@@ -52,6 +52,7 @@ class JobGiven(_Given, frozen=True):
     confidence: Share = 1.0
     at: NotNegative = 0.0
     assumed: Text = ""
+    assumed_flop_per_s: NotNegative = 0.0
 
 
 class FlowGiven(_Given, frozen=True):

@@ -7,15 +7,17 @@ cluster's view sums over hosts.  What cannot be known is None with a reason in w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hostcc.limits import FLOP_MAX
 from hostcc.measure.gpu.flop import flop_of
+from hostcc.measure.gpu.models import model_peak
 from hostcc.measure.gpu.readings import Reading, Source
 from hostcc.measure.gpu.shares import shares
+from hostcc.schedule.assumed_work import ASSUMED_GPUS, ASSUMED_UTILISATION
 
 Floats = npt.NDArray[np.float64]
 _ORDER = list(Source)
@@ -35,6 +37,8 @@ class Interval:
     source: Source
     """The least good source among its GPUs."""
     gpus: tuple[str, ...]
+    peak_flop_per_s: float | None = None
+    """Of its GPUs, by their models; None: unknown for one of them."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Work:
     gpus: tuple[str, ...] = ()
     why: str = ""
     """In words, when it is unknown."""
+    assumed_flop_per_s: float = 0.0
+    """What its GPUs are assumed to reach while they compute; 0: `flop` is known, or not they."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +95,28 @@ def work_per_iteration(
     boundaries_s: Sequence[float] = (),
     declared: float | None = None,
     why: str = "",
+    assumed_flops: float = 0.0,
 ) -> Work:
     """W of a job, FLOP.
 
     `declared` (`--flops`) settles it.  Else the median over the iterations between
     `boundaries_s` (exact, from marks), if there are two that the intervals cover; else
     mean FLOP/s times `period_s`.  `why`: what to say when there are no intervals.
+    `assumed_flops`: FLOP/s that a GPU is assumed to reach where W is unknown; 0: by its model.
     """
+    work = _work(intervals, period_s, boundaries_s, declared, why)
+    if work.flop is not None:
+        return work
+    return replace(work, assumed_flop_per_s=_assumed_rate(intervals, assumed_flops))
+
+
+def _work(
+    intervals: Sequence[Interval],
+    period_s: float | None,
+    boundaries_s: Sequence[float],
+    declared: float | None,
+    why: str,
+) -> Work:
     gpus = tuple(sorted({gpu for interval in intervals for gpu in interval.gpus}))
     if declared is not None:
         return _declared(declared, gpus)
@@ -114,6 +135,13 @@ def work_per_iteration(
     return Work(total / sum(i.end_s - i.start_s for i in known) * period_s, source, gpus)
 
 
+def _assumed_rate(intervals: Sequence[Interval], per_gpu: float) -> float:
+    if per_gpu > 0:
+        return per_gpu * (len(intervals[-1].gpus) if intervals else ASSUMED_GPUS)
+    peak = intervals[-1].peak_flop_per_s if intervals else None
+    return ASSUMED_UTILISATION * (peak or 0.0)
+
+
 def _declared(flop: float, gpus: tuple[str, ...]) -> Work:
     if np.isfinite(flop) and 0 < flop <= FLOP_MAX:
         return Work(float(flop), Source.DECLARED, gpus)
@@ -125,6 +153,7 @@ def _joined(parts: Sequence[tuple[Reading, float]]) -> Interval:
     flop: float | None = 0.0
     sources = set()
     busy: list[float] = []
+    peaks = [model_peak(reading.gpu) for reading, _ in parts]
     for reading, share in parts:
         work, source = flop_of(reading)
         sources.add(source)
@@ -138,6 +167,7 @@ def _joined(parts: Sequence[tuple[Reading, float]]) -> Interval:
         busy=sum(busy) / len(parts) if len(busy) == len(parts) else None,
         source=max(sources, key=_ORDER.index),
         gpus=tuple(reading.gpu.uuid for reading, _ in parts),
+        peak_flop_per_s=None if None in peaks else sum(peak for peak in peaks if peak),
     )
 
 

@@ -16,6 +16,7 @@ GPU_COUNTS = ((8, 0.15), (16, 0.3), (24, 0.2), (32, 0.25), (48, 0.1))
 SPANNING_SHARE = 0.9
 """Share of draws in which a job must span two ToRs or more."""
 ALL_TO_ALL_SHARE = 0.2
+FLOP_PER_S_OF_GPU = 1.0
 MAX_CHOICES = 8
 """Flows that have two paths; cases with more are drawn again, so that all can be enumerated."""
 WINDOW_ITERATIONS = (5.0, 45.0)
@@ -119,7 +120,7 @@ def _view(rng: random.Random, tor_of: list[int], placed: list[_Placed]) -> Clust
                 name,
                 compute,
                 start,
-                work=job.gpus * compute,
+                work=job.gpus * compute * FLOP_PER_S_OF_GPU,
                 gpus=float(job.gpus),
                 period_s=period,
                 phase_s=rng.random() * period,

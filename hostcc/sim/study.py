@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TypeVar
@@ -19,12 +19,13 @@ import numpy as np
 
 from hostcc.model import ClusterView
 from hostcc.schedule import compression, methods, simulated_search
+from hostcc.schedule.assumed_work import completed
 from hostcc.schedule.components import Component, Layout, SmallProblem
 from hostcc.schedule.intensity import communication_time, intensity
 from hostcc.schedule.job_pairs import graph, pairs
 from hostcc.schedule.plan import Options, decide
 from hostcc.schedule.problem import Floats, Ints, Problem, build
-from hostcc.sim.small import WINDOW_ITERATIONS, small_case, with_errors
+from hostcc.sim.small import FLOP_PER_S_OF_GPU, WINDOW_ITERATIONS, small_case, with_errors
 
 Answer = TypeVar("Answer")
 
@@ -144,11 +145,13 @@ def study(seed: int, index: int, errors: Sequence[float]) -> CaseResult:
     )
     judged = _ScoredCase(truth, result)
     for error in errors:
-        seen = build(view if not error else with_errors(view, error, seed, index))
+        measured = view if not error else with_errors(view, error, seed, index)
+        seen = build(measured)
         _paths(judged, seen, error)
         _orders(judged, seen, error)
         _levels(judged, seen, error, enough)
         _pipelines(judged, seen, error)
+        _unknown_work(judged, measured, error)
     judged.score()
     return result
 
@@ -276,3 +279,33 @@ def _pipelines(judged: _ScoredCase, seen: Problem, error: float) -> None:
         if name == "hostcc":  # which chooses paths and order together
             judged.note((error, "paths", name), layout, None, truth.optimum)
             judged.result.took[error, "paths", name] = judged.result.took[where]
+
+
+def _unknown_work(judged: _ScoredCase, measured: ClusterView, error: float) -> None:
+    # Where GPUs cannot be read, computing that overlaps with communication is not seen either.
+    blind = _without_work(measured, 0.0)
+    views = {
+        "measured": measured,
+        "assumed, GPUs known": completed(_without_work(measured, FLOP_PER_S_OF_GPU)),
+        "assumed": completed(blind),
+        "zero": blind,
+    }
+    truth = judged.truth
+    for name, view in views.items():
+        where = (error, "work", name)
+        found = judged.time(where, partial(decide, build(view), Options(), LEVEL_COUNT))
+        judged.note(where, truth.routed(found.routing), found.level, truth.optimum)
+
+
+def _without_work(view: ClusterView, flop_per_s: float) -> ClusterView:
+    """Return what hosts see that cannot read GPUs, but know what each of them computes at."""
+    jobs = tuple(
+        replace(
+            job,
+            work=0.0,
+            compute_s=job.comm_start_s,
+            assumed_flop_per_s=job.gpus * flop_per_s,
+        )
+        for job in view.jobs
+    )
+    return replace(view, jobs=jobs, digest="")

@@ -25,6 +25,9 @@ def test_a_case() -> None:
     assert all(0 < float(str(row["mean"])) <= 1.05 for row in found.rows)
     for stage in ("paths", "order", "levels", "pipeline"):
         assert float(str(rows[0, stage, "hostcc"]["mean"])) > 0.98
+    assert rows[0, "work", "measured"]["mean"] == rows[0, "pipeline", "hostcc"]["mean"]
+    assert {"assumed", "assumed, GPUs known", "zero"} <= {key[2] for key in rows}
+    assert sum(goal.scope.startswith("work ") for goal in found.goals) == 4
     assert len(found.parameters["each"]) == 1
     assert record.decode(record.encode(found)).benchmark == "small-cases"
 
@@ -46,6 +49,9 @@ def test_finished_cases_are_not_studied_again(
             for method in ("hostcc", small_cases.RIVAL.get(stage, "Crux")):
                 found.shares[0.0, stage, method] = 0.9 + index / 100
                 found.took[0.0, stage, method] = 0.25
+        for method in ("measured", *small_cases.ASSUMED, "zero"):
+            found.shares[0.0, "work", method] = 0.9
+            found.took[0.0, "work", method] = 0.25
         return found
 
     monkeypatch.setattr(small_cases, "study", study)

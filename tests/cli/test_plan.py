@@ -51,6 +51,19 @@ def test_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["path"] for one in answer["flows"]] == ["p0", "p0"]
 
 
+def test_work_that_a_view_lacks_is_assumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "view.json"
+    profiles = [job("a", compute=0.4, work=0.0), job("b", compute=0.4, work=0.0, weight=3.0)]
+    file.write_bytes(msgspec.json.encode(one_link(profiles, [1.0, 1.0])))
+    assert call(str(file), "--json") == 0
+    a, b = json.loads(capsys.readouterr().out)["jobs"]
+    assert b["level"] < a["level"]
+    assert call(str(file), "--explain", "b") == 0
+    assert "W is assumed: equal for each host" in capsys.readouterr().out
+
+
 def test_a_start_is_put_off_only_where_it_is_known_when_iterations_begin(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.answers.jobs import Profile
-from hostcc.cli import profile
+from hostcc.answers.jobs import DetailedJob, Profile
+from hostcc.cli import jobs, profile
 from hostcc.cli.main import main
+from hostcc.daemon.profiling.profiles import summary
 from hostcc.errors import HostccError
 from hostcc.measure.record import Meta, Recording, save
+from tests.daemon.profiling.test_gauges import profiled
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit
@@ -76,6 +78,36 @@ def test_words_that_make_no_sense(
 def test_a_job_that_was_not_measured_says_why() -> None:
     answer = Profile(job="a", profile=None, profile_reason="no traffic of a was seen yet")
     assert profile.lines(answer) == ["job a", "  not measured: no traffic of a was seen yet"]
+
+
+def test_what_is_assumed_of_unknown_work_is_told() -> None:
+    blind = Profile(job="a", profile=summary(profiled("a", None)))
+    (line,) = [line for line in profile.lines(blind) if "unknown:" in line and " W " in line]
+    assert line.endswith(
+        "assumed: 1 PFLOP/s while it computes, or the mean of its hosts that measure it"
+    )
+    assert not any("assumed" in line for line in jobs.remarks(detailed("a", 5e12)))
+    assert any("assumed: 1 PFLOP/s" in line for line in jobs.remarks(detailed("a", None)))
+
+
+def detailed(name: str, flops: float | None) -> DetailedJob:
+    figures = summary(profiled(name, flops))
+    return DetailedJob(
+        name=name,
+        how="hostcc run",
+        weight=1.0,
+        managed=True,
+        unmanaged_reason=None,
+        profiling=False,
+        profile_reason=None,
+        slot=1,
+        cgroup=None,
+        pids=[],
+        local_ports=[],
+        remote_ports=[],
+        parameters=None,
+        profile=figures,
+    )
 
 
 def test_a_series_that_the_agent_does_not_have(

@@ -24,6 +24,21 @@ STORED = json.loads((Path(__file__).parent / "golden" / "message-0.1.0.json").re
 DATA = bytes.fromhex(STORED["message"])
 
 
+class FirstProfile(msgspec.Struct, frozen=True, array_like=True):
+    """The record of a profile as 0.1.0 reads it."""
+
+    compute_s: float
+    comm_start_s: float
+    work: float
+    gpus: float
+    period_s: float = 0.0
+    comm_s: float = 0.0
+    weight: float = 1.0
+    slowdown: float = 1.0
+    to: tuple[tuple[str, float], ...] = ()
+    provisional: bool = False
+
+
 class Recorded:
     """Believes the member whose public file is stored beside the message."""
 
@@ -52,6 +67,13 @@ def test_a_message_of_0_1_0_is_understood_whole() -> None:
     assert (message.holding.held, message.holding.ask) == ("ab" * 16, True)
     assert (message.pings, message.acks, len(message.probes)) == ((5,), (6,), 1)
     assert [note.topic for note in message.notes] == ["steer"]
+
+
+def test_0_1_0_reads_assumed_work_as_unknown() -> None:
+    told = payloads.Profile(0.1, 0.1, 0.0, 8.0, 0.25, weight=2.0, assumed_flop_per_s=1e15)
+    read = msgspec.msgpack.decode(payloads.encode(told), type=FirstProfile)
+    assert read == FirstProfile(0.1, 0.1, 0.0, 8.0, 0.25, weight=2.0)
+    assert payloads.decode(Record("h", 1, 1, "profile", "a", payloads.encode(told), b"")) == told
 
 
 def test_what_is_said_alike_is_the_same_bytes() -> None:

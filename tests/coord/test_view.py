@@ -15,7 +15,7 @@ from hostcc.coord.core.payloads import FlowEntry, Flows, Links, Member, PathEntr
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.store import Store
 from hostcc.coord.view import Snapshot, ViewMemory, build, neighbours
-from hostcc.schedule.assumed_work import EQUAL, MEAN
+from hostcc.schedule.assumed_work import BY_GPUS, EQUAL, MEAN
 from hostcc.schedule.plan import Options, plan
 from tests.coord.records import held, member, profile, record
 
@@ -66,6 +66,18 @@ def test_a_host_that_cannot_measure_takes_the_mean_of_the_others() -> None:
     ]
     (job,) = view(*records).view.jobs
     assert (job.work, job.assumed) == (6e12, MEAN)
+
+
+def test_work_assumed_by_gpus_is_weaker_than_measured_work() -> None:
+    records = [
+        *(member(name) for name in "abc"),
+        record("a", "profile", "j", _profile(work=0.0, assumed_flop_per_s=4e15)),
+        record("b", "profile", "j", _profile(work=0.0, assumed_flop_per_s=2e15)),
+    ]
+    (job,) = view(*records, record("c", "profile", "j", _profile(work=0.0))).view.jobs
+    assert (job.work, job.assumed) == (9e15, BY_GPUS)
+    (job,) = view(*records, record("c", "profile", "j", _profile(work=1e12))).view.jobs
+    assert (job.work, job.assumed) == (3e12, MEAN)
 
 
 def test_jobs_without_measured_work_are_ordered_by_their_owners_weights() -> None:

@@ -51,6 +51,34 @@ def test_one_unknown_gpu_makes_the_sum_unknown() -> None:
     assert work_per_iteration([done], period_s=1).why == "the driver does not tell enough"
 
 
+def test_unknown_work_is_assumed_by_the_models_of_the_jobs_gpus() -> None:
+    readings = [
+        Reading(Gpu("GPU-0", "NVIDIA H100 80GB HBM3"), 0.0, 1.0, pids=(1,)),
+        Reading(Gpu("GPU-1", "NVIDIA H100 80GB HBM3"), 0.0, 1.0, pids=(1,)),
+    ]
+    done = attribute(readings, {1: "a"})["a"]
+    work = work_per_iteration([done], period_s=1)
+    assert work.flop is None
+    assert work.assumed_flop_per_s == pytest.approx(0.4 * 2 * 989e12)
+    configured = work_per_iteration([done], period_s=1, assumed_flops=3e14)
+    assert configured.assumed_flop_per_s == 6e14
+    assert work_per_iteration([done], declared=1e12).assumed_flop_per_s == 0.0
+
+
+def test_one_unknown_model_makes_the_sum_unknown() -> None:
+    readings = [
+        Reading(Gpu("GPU-0", "NVIDIA H100 80GB HBM3"), 0.0, 1.0, pids=(1,)),
+        Reading(Gpu("GPU-1", "?"), 0.0, 1.0, pids=(1,)),
+    ]
+    done = attribute(readings, {1: "a"})["a"]
+    assert (done.peak_flop_per_s, work_per_iteration([done]).assumed_flop_per_s) == (None, 0.0)
+
+
+def test_a_job_without_gpus_in_sight_is_assumed_only_by_configuration() -> None:
+    assert work_per_iteration([]).assumed_flop_per_s == 0.0
+    assert work_per_iteration([], assumed_flops=1e14).assumed_flop_per_s == 8e14
+
+
 def test_by_period() -> None:
     work = work_per_iteration(steps([10.0, 0.0, 10.0, 0.0]), period_s=2.0)
     assert work == Work(20.0, Source.COUNTERS, ("GPU-0",))

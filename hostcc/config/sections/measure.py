@@ -25,6 +25,9 @@ class GpuConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """false also closes the driver, so that it can be unloaded or MIG mode changed."""
     interval_s: Annotated[float, Meta(ge=0.1, le=10)] = 0.1
     """Seconds between readings of the GPUs."""
+    assumed_flops: Annotated[float, Meta(ge=0, le=1e16)] = 0.0
+    """FLOP/s that a job is assumed to reach on each of its GPUs while it computes, where its work
+    is not measured; 0: by the GPU's model."""
 
 
 class MarksConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

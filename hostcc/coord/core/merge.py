@@ -25,7 +25,8 @@ def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
     timed = timed or profiles
     compute = max(one.compute_s for one in timed)
     period = max(one.period_s for one in timed)
-    work, assumed = job_work([one.work for one in profiles], compute, period)
+    rates = [one.assumed_flop_per_s for one in profiles]
+    work, assumed = job_work([one.work for one in profiles], compute, period, rates)
     to: dict[str, float] = {}
     for one in profiles:
         for name, volume in one.to:

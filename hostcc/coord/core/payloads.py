@@ -87,6 +87,9 @@ class Profile(Struct, frozen=True, array_like=True):
     """(Member, bytes per iteration) for each destination of the job's traffic."""
     provisional: bool = False
     """Guessed from the job's traffic, because its iterations are not known yet."""
+    assumed_flop_per_s: Annotated[float, Meta(ge=0, le=MAX_GPUS * MAX_FLOP_PER_S)] = 0.0
+    """What the job's GPUs on this host are assumed to reach while they compute, as `work` is
+    unknown; 0: `work` is known, or they are not.  Members of earlier versions do not read it."""
 
 
 class FlowEntry(Struct, frozen=True, array_like=True):
@@ -183,7 +186,12 @@ class PayloadError(InputError):
 
 
 def encode(content: Content) -> bytes:
-    """Return a record's payload. Path tables are compressed, because link names repeat in them."""
+    """Return a record's payload. Path tables are compressed, because link names repeat in them.
+
+    A profile without assumed work is encoded without that field, as 0.1.0 wrote it.
+    """
+    if isinstance(content, Profile) and not content.assumed_flop_per_s:
+        return _encoder.encode(msgspec.structs.astuple(content)[:-1])
     plain = _encoder.encode(content)
     return zlib.compress(plain) if isinstance(content, Paths) else plain
 
@@ -251,8 +259,9 @@ def _check(content: Content, where: str) -> None:
 def _numbers(content: Content) -> list[tuple[str, float]]:
     # Numbers with a range: msgspec's comparisons let NaN through.
     if isinstance(content, Profile):
-        fields = ("compute_s", "comm_start_s", "work", "gpus", "period_s", "comm_s")
-        found = [(name, getattr(content, name)) for name in (*fields, "weight", "slowdown")]
+        fields = ("compute_s", "comm_start_s", "work", "gpus", "period_s", "comm_s", "weight")
+        more = ("slowdown", "assumed_flop_per_s")
+        found = [(name, getattr(content, name)) for name in (*fields, *more)]
         return found + [("to", value) for _, value in content.to]
     if isinstance(content, Flows):
         return [("bytes", flow.bytes) for flow in content.flows]

@@ -12,6 +12,8 @@ import msgspec
 
 from hostcc.coord.core.payloads import (
     MAX_DESTINATIONS,
+    MAX_FLOP_PER_S,
+    MAX_GPUS,
     MAX_SECONDS,
     MAX_SLOWDOWN,
     FlowEntry,
@@ -62,6 +64,10 @@ def profile(measured: JobProfile, before: Profile | None = None) -> Profile:
         ),
         to=tuple(sorted((name, _volume(published.get(name), size)) for name, size in largest)),
         provisional=measured.confidence <= 0.0,
+        assumed_flop_per_s=hold(
+            last.assumed_flop_per_s,
+            min(measured.assumed_flop_per_s, MAX_GPUS * MAX_FLOP_PER_S / 2),
+        ),
     )
 
 

@@ -130,6 +130,7 @@ def _alike(one: JobProfile, other: JobProfile, factor: float) -> bool:
         and near(one.compute_s, other.compute_s)
         and near(one.comm_start_s, other.comm_start_s)
         and near(one.work, other.work)
+        and near(one.assumed_flop_per_s, other.assumed_flop_per_s)
         and near(_sent(one), _sent(other))
         and near(one.slowdown, other.slowdown, SLOWDOWN_FACTOR)
         and one.weight == other.weight

@@ -25,7 +25,8 @@ def period_s(profile: JobProfile | None) -> float:
 def assumed(job: str, measured: JobProfile | None, weight: float) -> JobProfile:
     """Return what to plan by: what was measured, and guesses for what was not."""
     known = measured or _unmeasured(job)
-    work, how = job_work([known.work], known.compute_s, period_s(measured))
+    rates = [known.assumed_flop_per_s]
+    work, how = job_work([known.work], known.compute_s, period_s(measured), rates)
     return JobProfile(
         job, known.compute_s, min(known.comm_start_s, known.compute_s), work,
         max(1.0, known.gpus), weight=weight, assumed=how,

@@ -161,7 +161,12 @@ class Measurement:
         )
 
     def _facts(self, name: str) -> JobFacts:
-        return JobFacts(self.gpus.intervals(name), self.gpus.why, self.marking.boundaries(name))
+        return JobFacts(
+            self.gpus.intervals(name),
+            self.gpus.why,
+            self._host.config.gpu.assumed_flops,
+            self.marking.boundaries(name),
+        )
 
 
 def _row(job: LiveJob) -> JobRow:

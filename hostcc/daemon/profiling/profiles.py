@@ -21,6 +21,7 @@ from hostcc.measure.profile import Link, MeasuredProfile, assemble
 from hostcc.measure.series import NS
 from hostcc.measure.work import Interval, Work, activity, work_per_iteration
 from hostcc.model import JobProfile
+from hostcc.schedule.assumed_work import ASSUMED_HOST_FLOP_PER_S
 
 UNEVEN_SPREAD = 0.03
 """Iterations whose times differ by a larger fraction (MeasuredProfile.spread) cannot be folded."""
@@ -34,6 +35,8 @@ class JobFacts:
     """Its work on GPUs."""
     why: str = ""
     """Why that is not known."""
+    assumed_flops: float = 0.0
+    """FLOP/s that a GPU is assumed to reach where that is not known; 0: by its model."""
     boundaries_s: Sequence[float] = ()
     """When its iterations ended, by its iteration marks; CLOCK_MONOTONIC."""
     ways: Mapping[Address, Route] = field(default_factory=dict)
@@ -61,6 +64,7 @@ def known(job: LiveJob, track: Track, facts: JobFacts) -> JobKnowledge:
         boundaries_s=facts.boundaries_s,
         declared=job.flops,
         why=facts.why,
+        assumed_flops=facts.assumed_flops,
     )
     measured = assemble(
         job.name,
@@ -126,6 +130,7 @@ def _measured(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> Job
         slowdown=slowdown(of),
         phase_s=begin_s % period_s,
         confidence=got.confidence,
+        assumed_flop_per_s=of.work.assumed_flop_per_s,
         at=got.measured_ns / NS + wall_minus_monotonic_s,
     )
 
@@ -133,7 +138,11 @@ def _measured(of: JobKnowledge, host: str, wall_minus_monotonic_s: float) -> Job
 def _guessed(of: JobKnowledge, host: str, found: Guess, at: float) -> JobProfile:
     facts = of.facts
     work = work_per_iteration(
-        facts.intervals, period_s=found.period_s, declared=of.job.flops, why=facts.why
+        facts.intervals,
+        period_s=found.period_s,
+        declared=of.job.flops,
+        why=facts.why,
+        assumed_flops=facts.assumed_flops,
     )
     return JobProfile(
         job=of.job.name,
@@ -147,6 +156,7 @@ def _guessed(of: JobKnowledge, host: str, found: Guess, at: float) -> JobProfile
         weight=of.job.weight,
         slowdown=slowdown(of),
         confidence=0.0,
+        assumed_flop_per_s=work.assumed_flop_per_s,
         at=at,
     )
 
@@ -169,6 +179,7 @@ def summary(of: JobKnowledge) -> ProfileFigures:
         bytes_to=dict(sorted(_bytes_to(of, of.measured.tx_bytes or 0.0), key=lambda p: -p[1])),
         flop_source=str(of.work.source),
         flop_reason=of.work.why or None,
+        assumed_flop_per_s=_assumed(of.work),
         gpus=list(of.work.gpus),
         slowdown=slowdown(of),
         marks=len(of.facts.boundaries_s),
@@ -176,6 +187,10 @@ def summary(of: JobKnowledge) -> ProfileFigures:
         total_tx_bytes=of.track.total[0],
         total_rx_bytes=of.track.total[1],
     )
+
+
+def _assumed(work: Work) -> float | None:
+    return (work.assumed_flop_per_s or ASSUMED_HOST_FLOP_PER_S) if work.flop is None else None
 
 
 def _bytes_to(of: JobKnowledge, sent: float) -> tuple[tuple[str, float], ...]:

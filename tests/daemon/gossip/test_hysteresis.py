@@ -62,6 +62,7 @@ def test_a_guess_that_says_the_same_changes_nothing() -> None:
         {"comm_start_s": 0.01},
         {"work": 5e12},
         {"work": 0.0},
+        {"assumed_flop_per_s": 1e15},
         {"weight": 2.0},
     ],
 )

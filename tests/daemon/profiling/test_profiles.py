@@ -20,6 +20,7 @@ from hostcc.measure.gpu.readings import Source
 from hostcc.measure.meter import RX, TX
 from hostcc.measure.series import ByteSeries, part, series
 from hostcc.measure.work import Interval
+from hostcc.schedule.assumed_work import ASSUMED_HOST_FLOP_PER_S
 from tests.measure.addresses import packed
 from tests.measure.jobs import regular
 from tests.measure.test_exchanges import SENT, SILENCE
@@ -135,9 +136,25 @@ def test_unknown_is_said_with_the_reason(track: Track) -> None:
     got = summary(known(LiveJob("a"), track, JobFacts(why="no NVIDIA driver")))
     assert (got.flop, got.flop_reason) == (None, "no NVIDIA driver")
     assert (got.links, got.link_time_s, got.intensity) == ([], None, None)
+    assert got.assumed_flop_per_s == ASSUMED_HOST_FLOP_PER_S
     nobody = known(LiveJob("b"), Track("b"), JobFacts())
     assert to_share(nobody, "h", 0.0) is None
     assert summary(nobody).reason == "no traffic yet"
+
+
+def test_others_are_told_what_is_assumed_where_work_is_unknown(track: Track) -> None:
+    unknown = Interval(0.0, 4.0, None, None, Source.UNKNOWN, ("GPU-1",), peak_flop_per_s=1e15)
+    of = known(LiveJob("a"), track, JobFacts([unknown]))
+    got = to_share(of, "h", 0.0)
+    assert got is not None
+    assert got.work == 0.0
+    assert got.assumed_flop_per_s == pytest.approx(4e14)
+    assert summary(of).assumed_flop_per_s == got.assumed_flop_per_s
+    declared = known(LiveJob("a", flops=2e12), track, JobFacts([unknown], assumed_flops=1e14))
+    sure = to_share(declared, "h", 0.0)
+    assert sure is not None
+    assert (sure.work, sure.assumed_flop_per_s) == (2e12, 0.0)
+    assert summary(declared).assumed_flop_per_s is None
 
 
 def test_a_virtual_links_speed_is_nominal(track: Track) -> None:
