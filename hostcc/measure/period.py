@@ -1,7 +1,8 @@
 """The period of a job's iterations and the bytes that each sends, from bytes over time.
 
-Three methods follow one another: equal silences (`rhythm`), exchanges of equal size (`exchanges`),
-and a shape that comes again (`spectrum`, `tracking`).  The first that answers counts.
+The series is cut at silences (`silences`); what is between them comes at equal intervals, or is
+equal in size, or neither.  Then a shape that comes again is looked for (`spectrum`, `tracking`).
+The first of these that answers counts.
 
 Crux (SIGCOMM'24, section 5) takes the strongest frequency of the Fourier transform.  That is a
 burst's, when an iteration has several, and no longer a line, when iterations are late.  Here
@@ -20,9 +21,8 @@ import numpy as np
 
 from hostcc.measure import likeness
 from hostcc.measure.background import background, typical
-from hostcc.measure.exchanges import Exchanges, exchanges
-from hostcc.measure.rhythm import Rhythm, rhythm
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative, median
+from hostcc.measure.silences import Exchanges, Rhythm, exchanges, rhythm
 from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
 from hostcc.measure.tracking import FEWEST, Track, track
 
@@ -178,11 +178,11 @@ def irregular(of: ByteSeries, equal: Exchanges) -> Period:
     # A median is a whole number of bins, more or less.
     period = regular_interval(equal.starts, middle) if equal.spread <= EVEN_EXCHANGES else middle
     sent = exchanged(of.total, equal.starts, period)
-    if sent.amount < MIN_BURST_FRACTION * equal.size:
+    if sent.amount < MIN_BURST_FRACTION * float(of.total.mean()) * period:
         return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
     certain = (
         equal.share
-        * (1 - equal.pauses)
+        * (1 - equal.silence_spread)
         * within(RIGHT_WITHIN, equal.spread / QUARTILE / math.sqrt(count))
     )
     return Period(

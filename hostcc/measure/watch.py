@@ -23,8 +23,8 @@ from hostcc.measure.iterations import (
     suspected,
 )
 from hostcc.measure.period import Period, detect, judged
-from hostcc.measure.rhythm import rhythm
 from hostcc.measure.series import NS, Bins
+from hostcc.measure.silences import rhythm
 from hostcc.measure.spectrum import tamed
 from hostcc.measure.tracking import track
 

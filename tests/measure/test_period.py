@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from benchmarks import synthetic
 from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure import period
-from hostcc.measure.rhythm import Rhythm
 from hostcc.measure.series import ByteSeries, empty, part, rebinned, series
+from hostcc.measure.silences import Rhythm
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

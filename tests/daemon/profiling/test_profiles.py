@@ -23,8 +23,8 @@ from hostcc.measure.work import Interval
 from hostcc.schedule.assumed_work import ASSUMED_HOST_FLOP_PER_S
 from tests.measure.addresses import packed
 from tests.measure.jobs import regular
-from tests.measure.test_exchanges import SENT, SILENCE
-from tests.measure.test_exchanges import job as shapeless
+from tests.measure.test_silences import SENT, SILENCE
+from tests.measure.test_silences import job as shapeless
 
 pytestmark = pytest.mark.unit
 
