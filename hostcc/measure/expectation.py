@@ -213,8 +213,6 @@ class ExpectationTracker:
         """Of each job of which something is expected its part of `Expectation`."""
         self._place: dict[str, int] = {}
         """Job -> which row."""
-        self._of_slot: tuple[Mapping[int, str], Ints] | None = None
-        """Slot -> row, or -1, and the jobs that it was made for."""
         self._sure_ns: dict[str, float] = {}
         """Until when those went on that do so no longer."""
         self._counted: Floats = NO_CELLS
@@ -245,7 +243,7 @@ class ExpectationTracker:
         elif place is not None:
             self._rows[place] = row
         else:
-            self._place[name], self._of_slot = len(self._rows), None
+            self._place[name] = len(self._rows)
             self._rows = np.append(self._rows, [row], axis=0)
 
     def keep(self, names: Collection[str]) -> None:
@@ -298,19 +296,17 @@ class ExpectationTracker:
 
     def _rows_of(self, jobs: Mapping[int, str]) -> Ints:
         """Slot -> row; -1 where nothing is expected."""
-        if self._of_slot is None or self._of_slot[0] != jobs:
-            found = np.full(MAX_JOBS, -1)
-            for slot, name in jobs.items():
-                found[slot] = self._place.get(name, -1)
-            self._of_slot = dict(jobs), found
-        return self._of_slot[1]
+        found = np.full(MAX_JOBS, -1)
+        for slot, name in jobs.items():
+            found[slot] = self._place.get(name, -1)
+        return found
 
     def _drop(self, names: Collection[str]) -> None:
         if self._place.keys().isdisjoint(names):
             return
         left = [name for name in self._place if name not in names]
         self._rows = self._rows[[self._place[name] for name in left]]
-        self._place, self._of_slot = {name: place for place, name in enumerate(left)}, None
+        self._place = {name: place for place, name in enumerate(left)}
 
 
 def _cells_of(window: Window) -> Floats:

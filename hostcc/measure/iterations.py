@@ -2,7 +2,7 @@
 
 An iteration deviates that is longer or shorter, computes for longer or shorter, or sends another
 amount.  Two and more in a row may be a change, stragglers, or iterations that were found at the
-wrong place.  `novelty` decides: they are a change when nothing like them is in the job's past.
+wrong place.  `change` decides: they are a change when nothing like them is in the job's past.
 Time for computing is measured by silence: another job in the link makes exchanges longer, not the
 silence between them.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcc.measure.change import HISTORY, changed
 from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
-from hostcc.measure.novelty import HISTORY, novelty
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
 from hostcc.measure.series import Bins, ByteSeries, Floats, cumulative, median, part, smoothed
@@ -45,8 +45,6 @@ LOUD = 0.2
 floor."""
 TESTED_AFTER = 2.0
 """Periods after an iteration that deviates that are tested for a change with it."""
-CEASED, CEASED_LONGEST = 6.0, 2.0
-"""A job has ceased after so many periods without bytes, and so many times its longest silence."""
 OVERDUE = 1.5
 """Periods after an iteration's start from which on a missing next one counts as a deviation."""
 
@@ -165,22 +163,14 @@ def suspected(recent: Sequence[Iteration]) -> Iteration | None:
     return row[0] if row else None
 
 
-def changed(of: Bins, begin: float, until: float, known: Reference) -> bool:
+def changed_from(of: Bins, begin: float, until: float, known: Reference) -> bool:
     """Whether the job has changed where something deviates, from `begin` on; bins.
 
-    `until`: so far iterations have been looked at; what came soon after counts, too.
+    `until`: so far iterations have been compared; what came soon after counts, too.
     """
     first = max(0, int(begin - HISTORY * known.period))
     values = _capped(part(of, first, int(until + TESTED_AFTER * known.period)).total, known)
-    return _ceased(values, known) or novelty(values, begin - first, known.period) > 1
-
-
-def _ceased(values: Floats, known: Reference) -> bool:
-    """Whether nothing has been sent for much longer than ever before; `values` above the floor."""
-    busy = np.flatnonzero(values > known.quiet / 2)
-    longest = CEASED_LONGEST * int(np.diff(busy).max(initial=0))
-    silent = len(values) - (int(busy[-1]) if len(busy) else 0)
-    return silent > max(CEASED * known.period, longest)
+    return changed(values, begin - first, known.period, known.quiet / 2)
 
 
 def _compared(

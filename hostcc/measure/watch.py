@@ -16,7 +16,7 @@ from hostcc.measure.iterations import (
     OVERDUE,
     Iteration,
     Reference,
-    changed,
+    changed_from,
     following,
     in_a_row,
     reference,
@@ -315,13 +315,13 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
         if left and not wrong and start - asked < TEST_EVERY * known.period:
             continue  # what is asked after a later one says as much
         asked = start
-        other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
+        other = changed_from(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
         if other or wrong:
             break
     first = suspected(recent)
     if not told and (first is not None or len(of) - start > OVERDUE * known.period):
         since_ns = next_ns if first is None else first.start
-        other = changed(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
+        other = changed_from(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
     look_ns = of.end_ns + COMPARE_EVERY * known.period * of.bin_ns
     watch = replace(watch, look_ns=look_ns, recent=tuple(recent), seen=seen, next_ns=next_ns)
     if other:

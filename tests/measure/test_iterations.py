@@ -9,7 +9,7 @@ from benchmarks.synthetic import Dirt, Shape, job
 from hostcc.measure.iterations import (
     Iteration,
     Reference,
-    changed,
+    changed_from,
     following,
     in_a_row,
     reference,
@@ -86,7 +86,7 @@ def follow(*ends: int, burst: int = 40, past: int = 20) -> bool:
     more = pieces(*ends, burst=burst)
     whole = joined(learned, series(more // 2, more // 2, MS, learned.end_ns))
     first = suspected(following(whole, float(found.starts[-1]), known))
-    return first is not None and changed(whole, first.start, float(len(whole)), known)
+    return first is not None and changed_from(whole, first.start, float(len(whole)), known)
 
 
 @pytest.mark.parametrize("ends", [(150,) * 4, (70,) * 5, (120,) * 4, (200,) * 4])
@@ -121,7 +121,7 @@ def test_what_was_so_before_is_hardly_ever_a_change() -> None:
         first = suspected(following(whole, float(found.starts[-1]), known))
         if first is not None:
             asked += 1
-            called += changed(whole, first.start, float(len(whole)), known)
+            called += changed_from(whole, first.start, float(len(whole)), known)
     assert asked > 40
     assert called <= asked / 20
 
@@ -145,7 +145,7 @@ def test_a_job_that_sends_nothing_any_more_has_changed() -> None:
         nothing = np.zeros(silent, dtype=np.int64)
         whole = joined(LEARNED, series(nothing, nothing, MS, LEARNED.end_ns))
         end = float(len(whole))
-        assert changed(whole, float(len(LEARNED)), end, known) == ceased
+        assert changed_from(whole, float(len(LEARNED)), end, known) == ceased
 
 
 def test_silence_tells_computing_where_others_send() -> None:

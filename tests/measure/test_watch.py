@@ -329,7 +329,7 @@ def test_what_is_over_is_not_asked_about(
         asked.append(1)
         return False
 
-    monkeypatch.setattr(w, "changed", changed)
+    monkeypatch.setattr(w, "changed_from", changed)
     watch = w.update(watch, ByteSeries(MS, more.start_ns, sent, more.rx))
     assert any(one.deviates for one in watch.recent)
     assert len(asked) == asks

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostcc.measure.series import Bins, ByteSeries, Floats, Ints, cumulative, part
+from hostcc.measure.period import between
+from hostcc.measure.series import Bins, ByteSeries, cumulative, median, part
+from hostcc.measure.silences import bursts
 
 LEAST_S, RATE_S = 0.5, 2.0
 """Seconds of bins without which nothing is guessed, and without which a rate says nothing."""
@@ -57,7 +59,11 @@ def guess(levels: Sequence[Bins]) -> Guess | None:
 
 def _by_silences(of: ByteSeries) -> Guess | None:
     total = of.total
-    begin, length = _silences(total <= QUIET * total.mean())
+    high = total > QUIET * total.mean()
+    if not high.any() or high.all():
+        return None
+    found = bursts(total, high, least=0.0)
+    begin, length = found.ends[:-1], found.begins[1:] - found.ends[:-1]
     if len(length) < FEWEST:
         return None
     among_longest = np.sort(length)[-LONGEST:]
@@ -66,11 +72,11 @@ def _by_silences(of: ByteSeries) -> Guess | None:
     begin, length = begin[among], length[among]
     if len(begin) < FEWEST:
         return None
-    period = float(np.median(np.diff(begin)))
-    silent = float(np.median(length))
+    period = median(np.diff(begin))
+    silent = median(length)
     if silent < SHORT * period:
         return None
-    sent = float(np.median(np.diff(cumulative(of.tx)[begin])))
+    sent = median(np.diff(between(cumulative(of.tx), begin)))
     return Guess(period * of.bin_s, silent * of.bin_s, sent) if sent > 0 else None
 
 
@@ -78,16 +84,3 @@ def _by_rate(of: Bins) -> Guess | None:
     lately = part(of, max(0, len(of) - int(WINDOW_S / of.bin_s)))
     sent = float(lately.tx.sum()) / (len(lately) * of.bin_s) * NOMINAL_S
     return Guess(NOMINAL_S, 0.0, sent) if sent > 0 else None
-
-
-def _silences(quiet: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[Ints, Ints | Floats]:
-    """Where silences between bursts begin, and how long they are, in bins.
-
-    What is before the first burst and after the last one has no length that is known.
-    """
-    edge = np.diff(quiet.astype(np.int8))
-    begin, end = np.flatnonzero(edge == 1) + 1, np.flatnonzero(edge == -1) + 1
-    if quiet.size and quiet[0]:
-        end = end[1:]
-    begin = begin[: len(end)]
-    return begin, end - begin

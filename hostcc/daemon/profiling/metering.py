@@ -71,8 +71,6 @@ class Metering:
         self._readings = 0
         self._met: set[str] = set()
         """Jobs whose bytes have been in a `read`."""
-        self._unread = np.zeros(MAX_JOBS, np.bool_)
-        """Slots of other jobs."""
         self.looped: dict[str, int] = {}
         """Bytes that jobs have sent over loopback, by the last reading, which leaves them out."""
         self._since_ns: dict[str, int] = {}
@@ -97,7 +95,6 @@ class Metering:
         self._apply(rules, by_name, root)
         self._met &= by_name.keys()
         self.looped = {name: sent for name, sent in self.looped.items() if name in by_name}
-        self._mark()
 
     def gather(self) -> None:
         """Read the meter, whose memory is short; what it holds is in the next `read`."""
@@ -137,7 +134,8 @@ class Metering:
         if self.last is None:
             return False
         who = self.last.who
-        return bool((self._unread[who["slot"]] & ~who["local"]).any())
+        sending = map(self._jobs.get, set(who["slot"][~who["local"]].tolist()))
+        return any(name is not None and name not in self._met for name in sending)
 
     @property
     def gap(self) -> bool:
@@ -151,10 +149,7 @@ class Metering:
         window, since_ns = self._joined(), self._since_ns
         self._gathered, self._readings, self._since_ns = [], 0, {}
         reading = self._named(window, since_ns)
-        sent = {name for name, counted in reading.jobs.items() if any(counted.total)}
-        if not sent <= self._met:
-            self._met |= sent
-            self._mark()
+        self._met |= {name for name, counted in reading.jobs.items() if any(counted.total)}
         return reading
 
     def read_of(self, names: Collection[str]) -> Reading:
@@ -166,12 +161,6 @@ class Metering:
         since_ns = {name: self._since_ns.get(name, window.start_ns) for name in names}
         self._since_ns.update(dict.fromkeys(names, window.end_ns))
         return self._named(window.only(mine), since_ns)
-
-    def _mark(self) -> None:
-        """Say of each slot whether it would be news."""
-        unread = [slot for slot, name in self._jobs.items() if name not in self._met]
-        self._unread = np.zeros(MAX_JOBS, np.bool_)
-        self._unread[unread] = True
 
     def _joined(self) -> Window:
         return self._gathered[0] if len(self._gathered) == 1 else joined(self._gathered)

@@ -1,11 +1,12 @@
-"""Whether the end of a series is something new, whatever its period is and where iterations begin.
+"""The change detector: whether the end of a job's series is something new, or silence for good.
 
-The end is put together from pieces of the past (`pieces`).  Each step to another piece costs one,
-and so does each pause that the past does not have: a late worker is one pause, a checkpoint one
-inserted stretch, and then what the job did before goes on.  When it does something else, hardly any
-silence or burst is as long as it was, and each costs a step.  How much is usual is told by the
-past, put together from the rest of itself.  What is new comes again: it costs less where the end
-may be put together from itself, too.  Disturbances do not, for they differ.
+It needs a period, but not where iterations begin. The end is put together from pieces of the past
+(`pieces`). Each step to another piece costs one, and so does each pause that the past does not
+have: a late worker is one pause, a checkpoint one inserted stretch, and then what the job did
+before goes on. When it does something else, hardly any silence or burst is as long as it was, and
+each costs a step. How much is usual is told by the past, put together from the rest of itself.
+What is new comes again: it costs less where the end may be put together from itself, too.
+Disturbances do not, for they differ.
 """
 
 from __future__ import annotations
@@ -45,8 +46,26 @@ ENOUGH = 3.3
 """Steps beyond the usual from which on the end is new."""
 CAUTION = 0.5
 """Standard deviations by which stretches of the past differ that count as usual, too."""
+CEASED, CEASED_LONGEST = 6.0, 2.0
+"""A job has ceased after so many periods without bytes, and so many times its longest silence."""
 LOOK = 16
 """Values of stretches of the past between two looks at whether they took enough already."""
+
+
+def changed(values: Floats, since: float, period: float, busy: float) -> bool:
+    """Whether a job has changed: it does something new from `since` on, or has ceased.
+
+    Arguments as of `novelty`; a bin with more than `busy` is not silent.
+    """
+    return _ceased(values, period, busy) or novelty(values, since, period) > 1
+
+
+def _ceased(values: Floats, period: float, busy: float) -> bool:
+    """Whether nothing has been sent for much longer than ever before."""
+    sent = np.flatnonzero(values > busy)
+    longest = CEASED_LONGEST * int(np.diff(sent).max(initial=0))
+    silent = len(values) - (int(sent[-1]) if len(sent) else 0)
+    return silent > max(CEASED * period, longest)
 
 
 def novelty(values: Floats, since: float, period: float) -> float:

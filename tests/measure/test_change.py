@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.measure import novelty as of_novelty
-from hostcc.measure.novelty import FEWEST, novelty
+from hostcc.measure import change
+from hostcc.measure.change import FEWEST, novelty
 from hostcc.measure.series import Floats
 
 pytestmark = pytest.mark.unit
@@ -89,7 +89,7 @@ def test_what_is_new_does_not_depend_on_when_the_usual_is_known(
         past = pieces(*lengths.tolist())
         found.append((np.concatenate((past, end)), float(len(past))))
     early = [novelty(*one, 100.0) for one in found]
-    monkeypatch.setattr(of_novelty, "LOOK", 10**6)
+    monkeypatch.setattr(change, "LOOK", 10**6)
     late = [novelty(*one, 100.0) for one in found]
     assert [one > 1 for one in early] == [one > 1 for one in late]
     assert {one > 1 for one in late} == {True, False}
