@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.synthetic import Sample
 from hostcc.measure.period import exchanged, regular_interval
-from hostcc.measure.spectrum import tamed
+from hostcc.measure.spectrum import detrended
 from hostcc.measure.tracking import track
 
 Answer = tuple[float | None, float | None, float]
@@ -27,7 +27,7 @@ def told_lag(sample: Sample) -> Answer:
     if sample.period_s is None:
         return NOTHING
     of = sample.series
-    one = track(tamed(of.total), sample.period_s / of.bin_s)
+    one = track(detrended(of.total), sample.period_s / of.bin_s)
     if one is None:
         return NOTHING
     sent = exchanged(of.total, one.starts, one.period)

@@ -114,7 +114,7 @@ async def test_patterns_of_rdma_traffic(tmp_path: Path, monkeypatch: pytest.Monk
         slow.wait()
         loop.call_soon_threadsafe(looked.set)
 
-    monkeypatch.setattr(Track, "look", look)
+    monkeypatch.setattr(Track, "analyse", look)
     now_ns = 0
     part = Rdma(ToyHost(tmp_path), lambda: None, clock_ns=lambda: now_ns)  # type: ignore[arg-type, return-value]
     track = part._tracks["a"] = Track("a")

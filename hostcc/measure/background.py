@@ -1,4 +1,4 @@
-"""What passes while a job is silent: data loading, logs, whatever goes on beside its exchanges."""
+"""The rate of a job's other traffic: data loading, logs, whatever it sends beside its exchanges."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hostcc.measure.pattern import QUIET, quiet_phases, sampled
 from hostcc.measure.series import Floats, median
 
 PHASES = 96
-"""Parts of an iteration that are told apart to see when the job is silent."""
+"""Parts of an iteration in which silence is looked for."""
 STRAY = 0.35
-"""What is higher above the background than so much of the bursts' height is one of them, which
-came late or early, unless it is no longer than two phases: loading has peaks."""
+"""Rates above the background by more than this fraction of the bursts' height are a burst that came
+late or early, unless they last for two phases at most: loading has peaks."""
 FAR = 10.0
-"""Iterations whose silence differs by more than so many median deviations do not count."""
+"""Median deviations; iterations whose background differs by more from the median do not count."""
 
 
 class RobustMean(NamedTuple):

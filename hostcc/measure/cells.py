@@ -15,7 +15,7 @@ import numpy as np
 from hostcc.measure.series import NS, Bins, ByteSeries, Ints, silence
 
 FULL = 8
-"""Where one bin in so many is not empty, or more, nothing is gained."""
+"""A series is sparse below one full bin in this many; nothing is gained from there on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +83,8 @@ class Cells:
             self.received[low:high],
         )
 
-    def sooner(self, bins: int) -> Cells:
-        """With so many empty bins before the first one."""
+    def preceded(self, bins: int) -> Cells:
+        """With this many empty bins before the first one."""
         start_ns = self.start_ns - bins * self.bin_ns
         return replace(self, start_ns=start_ns, count=self.count + bins, at=self.at + bins)
 

@@ -1,12 +1,11 @@
 """The change detector: whether the end of a job's series is something new, or silence for good.
 
-It needs a period, but not where iterations begin. The end is put together from pieces of the past
-(`pieces`). Each step to another piece costs one, and so does each pause that the past does not
-have: a late worker is one pause, a checkpoint one inserted stretch, and then what the job did
-before goes on. When it does something else, hardly any silence or burst is as long as it was, and
-each costs a step. How much is usual is told by the past, put together from the rest of itself.
-What is new comes again: it costs less where the end may be put together from itself, too.
-Disturbances do not, for they differ.
+It needs a period, but not where iterations begin.  The end is composed of pieces of the past
+(`pieces`).  Each step to another piece costs one, and so does each pause that the past does not
+have.  A late worker is one pause and a checkpoint one inserted stretch, after which the job is as
+before.  After a change hardly any silence or burst has its old length, and each costs a step.  The
+usual cost is that of the past, composed of the rest of itself.  A new pattern repeats: it costs
+less where the end may be composed of itself, too.  Disturbances differ, so they do not.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ SMOOTHING = 2
 HISTORY, FEWEST = 16, 12
 """Periods of the past that pieces are from, and without which nothing is new."""
 LONGEST, STRETCH = 6, 4
-"""Periods at the end that are put together, and of stretches of the past that it is beside."""
+"""Periods at the end that are composed, and of the stretches of the past beside it."""
 LEAST = 0.5
 """Periods of the end without which nothing can be said."""
 MISFIT = 0.5
-"""A step costs as much as so many values that are wrong by the height of the bursts."""
+"""Cost of a step, in values that are wrong by the height of the bursts."""
 NOISE = 4.0
-"""A step costs at least so many times what the noise of a period does."""
+"""Least cost of a step, over that of the noise of a period."""
 INSERTED = 3.0
-"""What a period of anything else costs, beside the step to it."""
+"""Steps that an inserted period costs, in addition to the step to it."""
 AGAIN, TWICE = 0.4, 3.0
 """Periods after which what is new can come again; how many times a step that is saved by that
 counts again."""
 EDGE = 3
 """Values after the edge of a burst at which it has been seen."""
 LEAST_STEP = 1e-12
-"""A step costs at least so much of the square of the highest rate."""
+"""Least cost of a step, over the square of the highest rate."""
 SHORT = 0.5
 """Of the highest value of a period: bursts are at least so high."""
 ENOUGH = 3.3
@@ -47,8 +46,8 @@ ENOUGH = 3.3
 CAUTION = 0.5
 """Standard deviations by which stretches of the past differ that count as usual, too."""
 CEASED, CEASED_LONGEST = 6.0, 2.0
-"""A job has ceased after so many periods without bytes, and so many times its longest silence."""
-LOOK = 16
+"""Periods without bytes, and multiples of its longest silence, after which a job has ceased."""
+CHECK_EVERY = 16
 """Values of stretches of the past between two looks at whether they took enough already."""
 
 
@@ -104,7 +103,7 @@ def _rates(sums: Floats, edges: Floats) -> Costs:
 
 
 def _lasting(saved: Costs, high: npt.NDArray[np.bool_]) -> Costs:
-    """What was saved until the burst or silence began that goes on.
+    """Steps saved until the present burst or silence began.
 
     While a second pause lasts it seems to be the first one again, however long it will be.
     """
@@ -185,7 +184,7 @@ def _unusual(
     taken = pieced(stretches, pieces, step, INSERTED / WIDTH, hide)
     for number, steps in enumerate(taken, 1):
         # Stretches never take fewer steps than their beginnings do.
-        if number % LOOK == 0 and (beyond - steps.mean() * share).max() <= ENOUGH:
+        if number % CHECK_EVERY == 0 and (beyond - steps.mean() * share).max() <= ENOUGH:
             break
     usual: Costs = steps.mean() * share + CAUTION * steps.std() * np.sqrt(share)
     return beyond - usual

@@ -1,8 +1,9 @@
-"""A cheap check whether jobs go on as they did, of all at once: which need no analysis yet.
+"""A cheap check of all jobs at once: whose iterations are as expected, and need no analysis yet.
 
-From a job's pattern follows what its next iterations send, and when by the clock.  Readings of the
-meter are compared with that: bytes, mean and deviation of where they are in each iteration.  For a
-hundred jobs it takes about as long as `following` takes for one, and says less.
+A job's pattern predicts when its next iterations begin and what they send.  Readings of the meter
+are compared with that: the bytes of each iteration, and mean and standard deviation of their times
+in it.  A hundred jobs take about as long as one job in `iterations.completed`, which sees more.
+It decides nothing: a job that deviates is analysed, and `change` tells whether it has changed.
 """
 
 from __future__ import annotations
@@ -23,54 +24,54 @@ from hostcc.measure.watch import Watch
 Bools = npt.NDArray[np.bool_]
 
 SPREAD = 0.05
-"""Periods by which the deviation of an iteration's bytes from their middle may differ from the
+"""Periods by which the standard deviation of the times of an iteration's bytes may differ from the
 pattern's."""
 SILENT = 0.1
 """Periods after an iteration's begin in which nothing is sent: there it is silent for longest."""
 
 MAX_CELLS = 1 << 17
 """Bins of destinations that are kept, 24 bytes each; when there are more, the job that has most is
-no longer expected to do anything."""
+no longer checked."""
 MAX_INTERVAL_NS = 2 * NS
 """Readings are compared with what is expected at least so often."""
-NEXT, PERIOD, DOUBT, SURE = 0, 1, -2, -1
+NEXT, PERIOD, DOUBT, REGULAR_UNTIL = 0, 1, -2, -1
 """Places in a row of `Expectation`."""
 NO_CELLS = np.zeros((3, 0))
 
-ODD = -1.0
-"""Doubt about an iteration after which the next one has to be as it should be."""
+DEVIATED = -1.0
+"""Doubt about an iteration after which the next one has to be as expected."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """What n jobs send next, if they go on; each array has shape (n,)."""
+    """What n jobs send next, if they stay regular; each array has shape (n,)."""
 
     next_ns: Floats
     """Where the next iteration begins."""
     period_ns: Floats
     middle_ns: Floats
-    """Mean of where an iteration's bytes are, from its begin."""
+    """Mean time of an iteration's bytes, from its begin."""
     spread_ns: Floats
-    """Deviation of that."""
+    """Standard deviation of that time."""
     sent: Floats
     """Bytes of an iteration."""
     moved_ns: Floats
-    """By so much an iteration may be longer or shorter."""
+    """By this an iteration may be longer or shorter."""
     bytes_tolerance: Floats
     """By such a share it may send more or less."""
     doubt: Floats
-    """About the last iteration: 0 where it was as it should be; where it only sent more, and the
-    one before it was as it should be, its bytes in those of an iteration; else `ODD`."""
-    sure_ns: Floats
-    """Where the first iteration begins that was not as it should be, of those at the end, or that
-    has not been compared."""
+    """About the last iteration: 0 where it was as expected; where it only sent more, and the one
+    before it was as expected, its bytes over those expected; else `DEVIATED`."""
+    regular_until_ns: Floats
+    """Where the first iteration begins, of those at the end, that was not as expected or has not
+    been compared."""
 
     def __len__(self) -> int:
         return len(self.next_ns)
 
 
 def expected(watch: Watch, from_ns: float) -> list[float] | None:
-    """A job's part of `Expectation`, in the order of its fields; None: nothing can be told of it.
+    """A job's part of `Expectation`, in the order of its fields; None: nothing can be expected.
 
     `from_ns`: what came before is not there to be compared.
     """
@@ -102,17 +103,17 @@ class Outcome:
     """Where the next iterations begin now."""
     doubt: Floats
     """As in `Expectation`."""
-    other: Bools
-    """Whether a job does not go on as it did: two in a row were not as they should be; three, where
+    deviates: Bools
+    """Whether a job needs an analysis: two iterations in a row were not as expected; three, where
     the first two only sent more and not the same, as when segments are sent again."""
-    sure_ns: Floats
-    """As in `Expectation`; of one that does not go on where the first of those begins."""
+    regular_until_ns: Floats
+    """As in `Expectation`; of a job that deviates where the first of those iterations begins."""
 
 
 def compared(
     known: Expectation, job: Ints, at_ns: Floats, sent: Floats, until_ns: float
 ) -> Outcome:
-    """The iterations that are complete by now beside what was expected of them.
+    """The iterations that are complete by now, compared with what was expected.
 
     `job`, `at_ns`, `sent`: bytes, when and of which job, shape (k,): all from `next_ns` until
     `until_ns`, and perhaps others from before.
@@ -120,34 +121,34 @@ def compared(
     count = np.maximum((until_ns - known.next_ns) // known.period_ns, 0).astype(np.int64)
     owner = np.repeat(np.arange(len(known)), count)
     first = np.cumsum(count) - count
-    moved, before, here = _beside(known, count, first, owner, (job, at_ns, sent))
+    moved, before, here = _deviations(known, count, first, owner, (job, at_ns, sent))
     number = np.arange(len(owner)) - first[owner]
     begin_ns = known.next_ns[owner] + number * known.period_ns[owner] + before
     doubt, next_ns = known.doubt.copy(), known.next_ns + count * known.period_ns
     some = np.flatnonzero(count)
     begins, last = first[some], (first + count - 1)[some]
-    again = (here != 0) & (_earlier(here, doubt[some], begins) != 0)
-    after = np.where(again, ODD, here)
-    past = _earlier(after, doubt[some], begins)
+    again = (here != 0) & (_previous(here, doubt[some], begins) != 0)
+    after = np.where(again, DEVIATED, here)
+    past = _previous(after, doubt[some], begins)
     alike = np.abs(here - past) <= known.bytes_tolerance[owner] * past
     strange = np.flatnonzero(again & ((np.minimum(here, past) < 0) | alike))
     others, which = np.unique(owner[strange], return_index=True)
     doubt[some] = after[last]
     next_ns[some] += np.nan_to_num(moved[last])
-    # The first that was not as it should be: the first of those in a row.
+    # The first that was not as expected: the first of those in a row.
     odd = first + count
     odd[some] -= np.where(after[last] != 0, 1 + again[last], 0)
     ends = strange[which]
     odd[others] = ends - 1 - again[ends - 1]
     begin_ns = np.append(begin_ns, 0.0)
-    sure_ns = np.where(odd < first + count, begin_ns[np.minimum(odd, len(owner))], next_ns)
-    sure_ns = np.where(odd <= first, known.sure_ns, sure_ns)
-    other = np.zeros(len(known), np.bool_)
-    other[others] = True
-    return Outcome(next_ns, doubt, other, sure_ns)
+    regular_until_ns = np.where(odd < first + count, begin_ns[np.minimum(odd, len(owner))], next_ns)
+    regular_until_ns = np.where(odd <= first, known.regular_until_ns, regular_until_ns)
+    deviates = np.zeros(len(known), np.bool_)
+    deviates[others] = True
+    return Outcome(next_ns, doubt, deviates, regular_until_ns)
 
 
-def _beside(
+def _deviations(
     known: Expectation, count: Ints, first: Ints, owner: Ints, sent: tuple[Ints, Floats, Floats]
 ) -> tuple[Floats, Floats, Floats]:
     """By how much each complete iteration's bytes, and those of the one before it, came late,
@@ -164,18 +165,18 @@ def _beside(
     after_ns, number = after_ns[complete], number[complete].astype(np.int64)
     after_ns -= number * known.period_ns[job] + known.middle_ns[job]
     total, moved, spread = _moments(first[job] + number, size, after_ns, len(owner))
-    before = np.nan_to_num(_earlier(moved, 0.0, first[count > 0]))
+    before = np.nan_to_num(_previous(moved, 0.0, first[count > 0]))
     times, tolerance = total / known.sent[owner], known.bytes_tolerance[owner]
-    # What is no number, where nothing was sent, is not as it should be.
+    # What is no number, where nothing was sent, is not as expected.
     where = (np.abs(moved - before) <= known.moved_ns[owner]) & (
         np.abs(spread - known.spread_ns[owner]) <= SPREAD * known.period_ns[owner]
     )
-    doubt = np.where(where & (times > 1), times, ODD)
+    doubt = np.where(where & (times > 1), times, DEVIATED)
     doubt[where & (np.abs(times - 1) <= tolerance)] = 0.0
     return moved, before, doubt
 
 
-def _earlier(values: Floats, at_first: Floats | float, begins: Ints) -> Floats:
+def _previous(values: Floats, at_first: Floats | float, begins: Ints) -> Floats:
     """Of each iteration the value of the one before it; `begins`: those that are their job's
     first, and theirs."""
     found = np.concatenate(((0.0,), values[:-1]))[: len(values)]
@@ -206,15 +207,15 @@ def _shape(known: Reference) -> tuple[float, float]:
 
 
 class ExpectationTracker:
-    """Knows after each reading of the meter which jobs go on as they did when last analysed."""
+    """Knows after each reading of the meter which jobs are as they were when last analysed."""
 
     def __init__(self) -> None:
         self._rows = np.zeros((0, len(fields(Expectation))))
         """Of each job of which something is expected its part of `Expectation`."""
         self._place: dict[str, int] = {}
         """Job -> which row."""
-        self._sure_ns: dict[str, float] = {}
-        """Until when those went on that do so no longer."""
+        self._regular_until_ns: dict[str, float] = {}
+        """Until when jobs were as expected that are so no longer."""
         self._counted: Floats = NO_CELLS
         """What was counted, until the iteration that it is part of is complete: slot, when, bytes;
         shape (3, k)."""
@@ -223,20 +224,24 @@ class ExpectationTracker:
         self._more: list[Window] = []
         """Those after it."""
 
-    def goes_on(self, name: str) -> bool:
-        """Whether a job has done nothing else since it was analysed."""
+    def is_regular(self, name: str) -> bool:
+        """Whether a job's iterations have been as expected since it was analysed."""
         return name in self._place
 
-    def sure_ns(self, name: str) -> float | None:
-        """Until when it surely went on as it did; None where nothing was expected of it."""
+    def regular_until_ns(self, name: str) -> float | None:
+        """Until when they surely were; None where nothing was expected."""
         place = self._place.get(name)
-        return self._sure_ns.get(name) if place is None else float(self._rows[place, SURE])
+        return (
+            self._regular_until_ns.get(name)
+            if place is None
+            else float(self._rows[place, REGULAR_UNTIL])
+        )
 
-    def looked_at(self, name: str, watch: Watch | None) -> None:
+    def expect(self, name: str, watch: Watch | None) -> None:
         """Expect from now on the pattern that an analysis has found."""
         place = self._place.get(name)
         from_ns = self.until_ns if place is None else float(self._rows[place, NEXT])
-        self._sure_ns.pop(name, None)
+        self._regular_until_ns.pop(name, None)
         row = None if watch is None else expected(watch, from_ns)
         if row is None:
             self._drop({name})
@@ -249,14 +254,16 @@ class ExpectationTracker:
     def keep(self, names: Collection[str]) -> None:
         """Forget all other jobs."""
         self._drop(self._place.keys() - names)
-        self._sure_ns = {name: ns for name, ns in self._sure_ns.items() if name in names}
+        self._regular_until_ns = {
+            name: ns for name, ns in self._regular_until_ns.items() if name in names
+        }
 
-    def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
-        """Take in a reading that comes after the last one.  `jobs`: slot -> name."""
+    def add_reading(self, window: Window, jobs: Mapping[int, str]) -> None:
+        """Compare a reading, which comes after the last one.  `jobs`: slot -> name."""
         before_ns = self._more[-1].end_ns if self._more else self.until_ns
         if window.start_ns != before_ns or window.lost.bins:
             self._drop(set(self._place))
-            self._sure_ns, self._counted, self._more = {}, NO_CELLS, []
+            self._regular_until_ns, self._counted, self._more = {}, NO_CELLS, []
             self.until_ns = window.start_ns
         self._more.append(window)
         if window.end_ns - self.until_ns < self._interval_ns:
@@ -285,13 +292,16 @@ class ExpectationTracker:
         of_one = job >= 0
         job, (_, at_ns, sent) = job[of_one], (counted := self._counted[:, of_one])
         now = compared(Expectation(*self._rows.T), job, at_ns, sent, self.until_ns)
-        self._rows[:, NEXT], self._rows[:, DOUBT], self._rows[:, SURE] = (
-            now.next_ns, now.doubt, now.sure_ns
+        self._rows[:, NEXT], self._rows[:, DOUBT], self._rows[:, REGULAR_UNTIL] = (
+            now.next_ns, now.doubt, now.regular_until_ns
         )  # fmt: skip
-        self._counted = counted[:, ~now.other[job] & (at_ns >= now.next_ns[job])]
+        self._counted = counted[:, ~now.deviates[job] & (at_ns >= now.next_ns[job])]
         names = list(self._place)
-        others = {names[place]: float(now.sure_ns[place]) for place in np.flatnonzero(now.other)}
-        self._sure_ns.update(others)
+        others = {
+            names[place]: float(now.regular_until_ns[place])
+            for place in np.flatnonzero(now.deviates)
+        }
+        self._regular_until_ns.update(others)
         self._drop(others)
 
     def _rows_of(self, jobs: Mapping[int, str]) -> Ints:

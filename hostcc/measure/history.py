@@ -1,4 +1,4 @@
-"""A long series of bins in little memory: packed in pieces, unpacked where somebody looks."""
+"""A long series of bins in little memory: packed in pieces, each unpacked when it is read."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _ungrouped(since_ns: int, before: History, finer: History, added: Bins) -> B
         if added.start_ns == since_ns:
             return added
         if left > 0 and before.end_ns == added.start_ns and before.quiet(first):
-            return added.sooner(left)
+            return added.preceded(left)
         return finer.cells(first)
     if left < 0 or len(finer) != len(before) + len(added):
         return part(finer, first)

@@ -19,7 +19,7 @@ from hostcc.measure.likeness import GAIN_RANGE, TOLERANCE
 from hostcc.measure.pattern import mean_of, sampled
 from hostcc.measure.period import Period, between
 from hostcc.measure.series import Bins, ByteSeries, Floats, cumulative, median, part, smoothed
-from hostcc.measure.spectrum import RATE_CAP, taming_of
+from hostcc.measure.spectrum import RATE_CAP, detrending_of
 from hostcc.measure.tracking import SMOOTHING, STEP_COST, at_resolution
 
 EARLIEST, LATEST = 0.5, 2.2
@@ -39,7 +39,7 @@ INTERVAL_TOLERANCE = (0.025, 0.12)
 BYTES_TOLERANCE = (0.04, 0.3)
 """... send more or less; between them, what the job's own iterations differ by decides."""
 TOLERANCE_DEVIATIONS = 6.0
-"""Tolerances are so many median deviations of the job's own iterations."""
+"""Tolerances, in median deviations of the job's own iterations."""
 LOUD = 0.2
 """Rate from which on a bin is not silent at all, over the 90th percentile of those above the
 floor."""
@@ -105,21 +105,21 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
     if found.period_s is None or found.starts is None:
         return None
     period, values = found.period_s / of.bin_s, of.total
-    taming = taming_of(values)
-    smooth = smoothed(taming.tame(values), _width(period))
+    detrending = detrending_of(values)
+    smooth = smoothed(detrending.applied_to(values), _width(period))
     whole = found.starts[found.starts + period <= len(of)]
     finer = at_resolution(np.zeros(1), period)[1]
     pattern = mean_of(sampled(cumulative(smooth), whole, period, round(period / finer)))
     lengths = np.diff(found.starts)
     sent = np.diff(between(cumulative(values), found.starts))
     typical = median(sent)
-    quiet = LOUD * taming.cap / RATE_CAP
-    silent = np.diff(between(_silence(values, taming.floor, quiet), found.starts)) / period
+    quiet = LOUD * detrending.cap / RATE_CAP
+    silent = np.diff(between(_silence(values, detrending.floor, quiet), found.starts)) / period
     return Reference(
         period=period,
         pattern=pattern * finer,
-        floor=taming.floor,
-        cap=taming.cap,
+        floor=detrending.floor,
+        cap=detrending.cap,
         sent=typical,
         interval_tolerance=_tolerance(lengths / period, INTERVAL_TOLERANCE),
         bytes_tolerance=_tolerance(sent / max(typical, 1.0), BYTES_TOLERANCE),
@@ -129,10 +129,10 @@ def reference(of: ByteSeries, found: Period) -> Reference | None:
     )
 
 
-def following(
+def completed(
     of: Bins, start: float, known: Reference, *, doubtful: bool = False
 ) -> list[Iteration]:
-    """The iterations from `start` (bins) on whose end can be told from the series so far.
+    """The iterations from `start` (bins) on whose end is in the series.
 
     An iteration ends where the next one begins, which is known when a part of that has passed.
     `doubtful`: the iteration before deviated, so that the next may well come early.
@@ -146,7 +146,7 @@ def following(
     return found
 
 
-def in_a_row(recent: Sequence[Iteration]) -> Sequence[Iteration]:
+def deviating_run(recent: Sequence[Iteration]) -> Sequence[Iteration]:
     """The last ones that deviate, one after the other."""
     count = 0
     while count < len(recent) and recent[-1 - count].deviates:
@@ -154,12 +154,12 @@ def in_a_row(recent: Sequence[Iteration]) -> Sequence[Iteration]:
     return recent[len(recent) - count :]
 
 
-def suspected(recent: Sequence[Iteration]) -> Iteration | None:
+def first_suspect(recent: Sequence[Iteration]) -> Iteration | None:
     """The first of the last ones in a row that deviate; one that does not may come after them.
 
     By chance the bursts of another pattern look like an iteration now and then.
     """
-    row = in_a_row(recent) or in_a_row(recent[:-1])
+    row = deviating_run(recent) or deviating_run(recent[:-1])
     return row[0] if row else None
 
 
@@ -176,7 +176,7 @@ def changed_from(of: Bins, begin: float, until: float, known: Reference) -> bool
 def _compared(
     start: float, length: float, sent: float, silent: float, *, known: Reference, lost: bool = False
 ) -> Iteration:
-    """An iteration beside the reference; all but `start` as in `Iteration`."""
+    """An iteration compared with the reference; all but `start` as in `Iteration`."""
     longer = abs(length - 1) > known.interval_tolerance
     return Iteration(
         start,
@@ -252,7 +252,7 @@ def _next(ahead: _Ahead, start: float, known: Reference, doubtful: bool) -> Iter
     early = steps[best] < 1 - known.interval_tolerance
     if early and not doubtful and seen < 1:
         return None  # what would be on time cannot be seen yet
-    length = 1.0 if lost else float(steps[best])  # when the thread is lost, go by the clock
+    length = 1.0 if lost else float(steps[best])  # when the track is lost, go by the clock
     edges = np.array([begin, begin + length * known.period])
     sent = float(np.diff(between(ahead.sums, edges))[0]) / max(known.sent, 1.0)
     silent = float(np.diff(between(ahead.silence, edges))[0]) / known.period

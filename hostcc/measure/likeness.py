@@ -8,7 +8,7 @@ from hostcc.measure.pattern import mean_of, most_of
 from hostcc.measure.series import Floats, median
 
 TOLERANCE = 0.12
-"""Of intervals, in periods: one that differs so much is regular by 37 %."""
+"""Of intervals, in periods: one that differs by this much is regular by 37 %."""
 GAIN_RANGE = (0.5, 1.3)
 """How much weaker or stronger than the pattern an iteration may be."""
 PREDICTED = 0.7
@@ -18,7 +18,7 @@ FEWEST_GAPS = 4
 """Gaps of one length that make shorter intervals a part of something longer."""
 
 TURN_ENERGY, TURN_LENGTH = 0.01, 0.02
-"""Differences of so much of the energy, and of the period, are none."""
+"""Fractions of the energy, and of the period, below which there is no difference."""
 
 
 def explained(pieces: Floats, starts: Floats, period: float, squares: Floats) -> float:

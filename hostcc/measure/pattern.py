@@ -1,4 +1,4 @@
-"""One iteration as rates over its phase: cut out, averaged, looked at for silence."""
+"""One iteration as rates over its phase: cut out, averaged, searched for silence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from hostcc.measure.series import Floats
 
 QUIET = 0.1
-"""A job is silent below so much of the pattern's height above its lowest rate."""
+"""A job is silent below this fraction of the pattern's height above its lowest rate."""
 
 
 def sampled(sums: Floats, starts: Floats, period: float, width: int) -> Floats:
@@ -28,7 +28,7 @@ def mean_of(pieces: Floats) -> Floats:
 
 
 def most_of(count: int) -> int:
-    """How many of so many iterations have to be alike: checkpoints and stragglers are not."""
+    """How many of `count` iterations have to be alike: checkpoints and stragglers are not."""
     return count - count // 5
 
 

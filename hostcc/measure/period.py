@@ -1,8 +1,9 @@
 """The period of a job's iterations and the bytes that each sends, from bytes over time.
 
-The series is cut at silences (`silences`); what is between them comes at equal intervals, or is
-equal in size, or neither.  Then a shape that comes again is looked for (`spectrum`, `tracking`).
-The first of these that answers counts.
+The series is cut at silences (`silences`).  What is between them comes at equal intervals, or is
+equal in size, or neither; then lags are looked for after which the series repeats itself
+(`spectrum`).  Either way the iterations of such a length are located by `tracking`, and the first
+length that explains the series counts.
 
 Crux (SIGCOMM'24, section 5) takes the strongest frequency of the Fourier transform.  That is a
 burst's, when an iteration has several, and no longer a line, when iterations are late.  Here
@@ -23,7 +24,7 @@ from hostcc.measure import likeness
 from hostcc.measure.background import background, typical
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative, median
 from hostcc.measure.silences import Exchanges, Rhythm, exchanges, rhythm
-from hostcc.measure.spectrum import SHORTEST, repeating_lags, tamed
+from hostcc.measure.spectrum import SHORTEST, detrended, repeating_lags
 from hostcc.measure.tracking import FEWEST, Track, track
 
 MIN_ITERATIONS = 4
@@ -52,7 +53,7 @@ FEW_STARTS = 6
 NO_TURNS_AT = 0.55
 """Parts do not take turns from this alternation on."""
 EVEN_SPREAD, EVEN_BINS = 0.015, 0.2
-"""Intervals with a spread of at most the first, plus so many bins, are measured best by
+"""Intervals with a spread of at most the first, plus this many bins, are measured best by
 regression."""
 MIN_BYTES_ERROR = 0.001
 """No measurement of bytes is more exact than to this fraction."""
@@ -61,9 +62,9 @@ MIN_BURST_FRACTION = 0.1
 CERTAIN_FRACTION = 0.9
 """Share of the bytes in exchanges of equal size from which on no other period is looked for."""
 EXCHANGE_TOLERANCE = 0.03
-"""A shape comes again as exchanges do when the intervals differ by at most this, or by a bin."""
+"""A shape repeats as exchanges do when the intervals differ by at most this, or by a bin."""
 SHAPED_SCORE = 0.5
-"""From this score on what is sent in an interval has a shape that comes again."""
+"""From this score on what is sent in an interval has a repeating shape."""
 EVEN_EXCHANGES = 0.1
 """Exchanges whose intervals differ by at most this fraction have a rhythm."""
 RIGHT_WITHIN = 0.05
@@ -73,7 +74,7 @@ QUARTILE = 0.674
 FEW_EDGES = 4
 """Places of a series up to which each is looked up by itself."""
 CONFIDENCE_ITERATIONS = 4.0
-"""After so many iterations the confidence is 63 % of the probability that the period is right."""
+"""Iterations after which the confidence is 63 % of the probability that the period is right."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +105,11 @@ class Period:
 
 def detect(of: ByteSeries) -> Period:
     """The period of a series, or why it has none.  Deterministic; O(n log n) for n bins."""
-    values = tamed(of.total)
+    values = detrended(of.total)
     if not values.any():
-        return _not("no traffic" if not of.total.any() else "traffic at a constant rate")
+        return _aperiodic("no traffic" if not of.total.any() else "traffic at a constant rate")
     if len(values) < MIN_ITERATIONS * SHORTEST:
-        return _not(f"only {len(values)} bins")
+        return _aperiodic(f"only {len(values)} bins")
     silences = rhythm(of.total)
     found = _from_silences(of, values, silences, SUFFICIENT_PROBABILITY, SHAPED_SCORE)
     if found is not None:
@@ -129,13 +130,13 @@ def _from_silences(
     of: ByteSeries, values: Floats, silences: Rhythm | None, likely: float, score: float = 0.0
 ) -> Period | None:
     """The figures of iterations in the rhythm of the silences; None where that is less likely, or
-    what is sent has no shape of such a score that comes again in it."""
+    what is sent has no repeating shape of at least such a score."""
     if silences is None or silences.likely < likely:
         return None
     one = track(values, silences.interval)
     if one is None or one.score < score or not agree(one.period, silences):
         return None
-    found = judged(of, one, silences)
+    found = figures(of, one, silences)
     return found if found.periodic else None
 
 
@@ -148,7 +149,7 @@ def _from_exchanges(
     one = track(values, interval)
     if one is None or abs(one.period - interval) > max(EXCHANGE_TOLERANCE * interval, 1.0):
         return None
-    found = judged(of, one, silences)
+    found = figures(of, one, silences)
     return found if found.periodic and one.score >= SHAPED_SCORE else None
 
 
@@ -163,10 +164,10 @@ def _from_repetition(of: ByteSeries, values: Floats, silences: Rhythm | None) ->
         # No longer period can be so much better that it would be preferred.
         if one.score >= SHORTER_TURNS_AT and len(one.starts) > FEW_STARTS:
             break
-    found = _not("nothing comes again often enough")
+    found = _aperiodic("nothing comes again often enough")
     # What was preferred for being shorter may not do: then what scored better may.
     while not found.periodic and (best := chosen(tracks)) is not None:
-        found = judged(of, best, silences)
+        found = figures(of, best, silences)
         tracks = [one for one in tracks if one.score > best.score]
     return found
 
@@ -179,7 +180,7 @@ def irregular(of: ByteSeries, equal: Exchanges) -> Period:
     period = regular_interval(equal.starts, middle) if equal.spread <= EVEN_EXCHANGES else middle
     sent = exchanged(of.total, equal.starts, period)
     if sent.amount < MIN_BURST_FRACTION * float(of.total.mean()) * period:
-        return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
+        return _aperiodic(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
     certain = (
         equal.share
         * (1 - equal.silence_spread)
@@ -208,17 +209,17 @@ def within(share: float, error: float) -> float:
     return math.erf(share / error / math.sqrt(2)) if error > 0 else 1.0
 
 
-def judged(of: ByteSeries, best: Track, silences: Rhythm | None) -> Period:
+def figures(of: ByteSeries, best: Track, silences: Rhythm | None) -> Period:
     """The figures of iterations that were found, unless they are too little alike.
 
     `silences`: the rhythm of the series' silences.
     """
     count = len(best.starts) - 1
     if count < MIN_ITERATIONS:
-        return _not(f"only {count} iterations of {best.period * of.bin_s:.3g} s so far")
+        return _aperiodic(f"only {count} iterations of {best.period * of.bin_s:.3g} s so far")
     right = likely(best.score, supported(best.period, silences))
     if right < MIN_PROBABILITY:
-        return _not(
+        return _aperiodic(
             f"what comes every {best.period * of.bin_s:.3g} s is not alike enough in {count} "
             f"iterations: a period by {right:.0%}"
         )
@@ -234,7 +235,7 @@ def judged(of: ByteSeries, best: Track, silences: Rhythm | None) -> Period:
             period = (period + silences.interval) / 2
     everything = float(np.diff(between(cumulative(of.total), best.starts[[0, -1]]))[0])
     if sent.amount * count < MIN_BURST_FRACTION * everything:
-        return _not(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
+        return _aperiodic(f"a steady transfer with a ripple of {sent.amount:.3g} bytes")
     return Period(
         periodic=True,
         reason=f"{count} iterations, alike by {best.explained:.0%}, regular by "
@@ -377,5 +378,5 @@ def weighted(one: IterationBytes, other: IterationBytes) -> IterationBytes:
     return IterationBytes(*(share * a + (1 - share) * b for a, b in zip(one, other, strict=True)))
 
 
-def _not(reason: str) -> Period:
+def _aperiodic(reason: str) -> Period:
     return Period(periodic=False, reason=reason, confidence=0.0)

@@ -1,9 +1,9 @@
 """Iterations found by cutting a series at silences: the one segmentation that needs no period.
 
 A job computes for as long in every iteration, and sends as many bytes.  Another job on the link,
-or a late worker, stretches or divides an exchange, but changes neither.  So bursts are told from
-the background, silences of different least lengths are tried, and what lies between them is judged
-twice: how regular it is, which needs equal silences, and how equal its sizes are, which does not.
+or a late worker, stretches or divides an exchange, but changes neither.  So bursts are separated
+from the background, and cut into exchanges at silences of several least lengths.  Two criteria
+choose among these: equal silences and intervals (`rhythm`), or equal bytes (`exchanges`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import NamedTuple
 import numpy as np
 
 from hostcc.measure.series import Floats, Ints, cumulative, median
-from hostcc.measure.spectrum import tamed
+from hostcc.measure.spectrum import detrended
 
 RATES = 64
 """Rates that are tried to tell bursts from the background."""
 HIGHEST = 0.98
 """Share of the bins below the highest rate that is tried."""
 LEVELS = (0.6, 0.3, 1.0)
-"""Bins above so much of the dividing rate are of a burst: some are sent slowly, and some
-backgrounds are high."""
+"""Multiples of the dividing rate above which a bin is of a burst: some bursts are sent slowly, and
+some backgrounds are high."""
 SMALL_BURST = 0.1
-"""Bursts with less than so much of a usual burst's bytes are of the background."""
+"""Bursts with less than this fraction of a usual burst's bytes are of the background."""
 SILENT = 0.02
-"""Where all bytes count, a bin is silent below so much of the rate that the busiest tenth of the
-bins exceeds."""
+"""Where all bytes count, a bin is silent below this fraction of the 90th percentile of the rates
+above the floor."""
 MIN_SILENCE_BINS = 1.5
 """Bins of the shortest silence that may be one of computing."""
 MIN_SILENCES = 7
@@ -38,14 +38,15 @@ MAX_LENGTHS, MIN_STEP = 8, 1.05
 the shortest one of such a length is."""
 EQUAL, EQUAL_BINS = 0.06, 0.3
 """Bytes and silences that differ by at most this fraction from the usual are equal; so are silences
-that differ by at most so many bins."""
+that differ by at most this many bins."""
 MAX_PIECES = 3
 """Parts that a long pause, as of a late worker, may have divided an exchange into."""
-BREAK_LENGTH, BREAK_WIDTH, MIN_BREAKS = 1.4, 0.1, 4
-"""Silences so many times as long as usual, half of which differ by so little, are breaks."""
+MIN_BREAKS, BREAK_LENGTH, BREAK_WIDTH = 4, 1.4, 0.1
+"""At least this many silences that are longer than usual by the first factor, the better half of
+them within the second fraction of each other, are breaks."""
 TURN, NO_TURN = 0.5, 0.003
-"""Values take turns when they differ from those of the same turn by so much of what they differ
-from the next by; differences of so much of the median are none."""
+"""Values take turns when they differ from those of the same turn by less than the first fraction of
+what they differ from the next by; fractions of the median below the second are no difference."""
 LONGER_AT, LONGER_EQUAL_AT = 0.5, 0.93
 """A longer silence is preferred from this fraction of the best probability on; the second, of the
 best share of bytes in exchanges of equal size."""
@@ -173,7 +174,7 @@ def exchanges(values: Floats) -> Exchanges | None:
     `values`: bytes per bin, shape (n,).  Every byte counts, so that only what is hardly more than
     the floor is silent.
     """
-    above = tamed(values)
+    above = detrended(values)
     if not above.any():
         return None
     high = above > SILENT * float(np.quantile(above[above > 0], 0.9))

@@ -1,6 +1,6 @@
 """Which lags a series repeats itself after: autocorrelation by Fourier transform.
 
-The lags are split into octaves, and each octave is looked at in bins that are as coarse as it
+The lags are split into octaves, and each octave is searched in bins that are as coarse as it
 allows.  That keeps the work at O(n log n) for any range of lags, and makes a lag tolerant to
 jitter in proportion to its length: bursts that come 3 % late still meet after one iteration.
 """
@@ -14,14 +14,14 @@ import numpy as np
 from hostcc.measure.series import Floats, coarser, cumulative
 
 OCTAVE = 32
-"""Bins of the shortest lag of an octave that is looked at in coarser bins; the longest has
+"""Bins of the shortest lag of an octave that is searched in coarser bins; the longest has
 twice as many."""
 SHORTEST = 4
-"""Bins of the shortest lag that is looked at."""
+"""Bins of the shortest lag that is searched for."""
 CYCLES = 2.5
 """So often the longest lag has to fit into the series."""
 RATE_CAP = 3.0
-"""Rates above so many times the 90th percentile of those above zero are cut."""
+"""Rates are cut at this multiple of the 90th percentile of those above zero."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +41,29 @@ def floor_of(values: Floats) -> float:
 
 @dataclass(frozen=True)
 class Detrending:
-    """What is taken away from a series before it is looked at; bytes per bin."""
+    """What is taken away from a series before it is analysed; bytes per bin."""
 
     floor: float
     """What is always there."""
     cap: float
     """Above the floor: rates beyond it are cut."""
 
-    def tame(self, values: Floats) -> Floats:
+    def applied_to(self, values: Floats) -> Floats:
         """The series above the floor and below the cap; shape (n,)."""
         result: Floats = np.minimum(np.maximum(values - self.floor, 0.0), self.cap)
         return result
 
 
-def taming_of(values: Floats) -> Detrending:
+def detrending_of(values: Floats) -> Detrending:
     """For a series: its floor, and a cap that only single very high bins reach."""
     floor = floor_of(values)
     above = values[values > floor] - floor
     return Detrending(floor, RATE_CAP * float(np.quantile(above, 0.9)) if len(above) else 0.0)
 
 
-def tamed(values: Floats) -> Floats:
+def detrended(values: Floats) -> Floats:
     """The series above its floor, with single very high bins cut; shape (n,)."""
-    return taming_of(values).tame(values)
+    return detrending_of(values).applied_to(values)
 
 
 def repeating_lags(values: Floats, most: int = 10) -> list[Lag]:

@@ -19,13 +19,13 @@ from hostcc.measure.pattern import longest_silence, mean_of, sampled
 from hostcc.measure.series import Floats, Ints, coarser, cumulative, median, smoothed
 
 RESOLUTION = 64
-"""Bins of an iteration at least, where the series has so many; less than twice as many."""
+"""Least bins of an iteration, where the series has them; fewer than twice as many."""
 MOST_CYCLES = 96
-"""Iterations that are looked at: the last ones."""
+"""Iterations that are tracked at most: the last ones."""
 FEWEST = 3
 """Iterations without which nothing is said."""
 SHORTEST, LONGEST = 0.75, 3.0
-"""Intervals between neighbours in periods; beyond the longest the thread is lost and found."""
+"""Intervals between neighbours in periods; beyond the longest the track is broken."""
 SMOOTHING = 24
 """What is shorter than a period over this is smoothed: bursts meet bins at different places,
 and need not be punctual to a thousandth."""
@@ -34,9 +34,9 @@ STEP_COST = 0.5
 COVERAGE = 0.9
 """So much of the time has to be filled with iterations: stragglers leave some of it empty."""
 REACH = 0.6
-"""The iterations have to hold so much of the series; it begins and ends within others."""
+"""Share of the bytes that the iterations have to hold; the rest is at the ends of the series."""
 ODD_END = 0.04
-"""By so many intervals the first and the last one may differ from the median."""
+"""Fraction of the median by which the first and the last interval may differ from it."""
 ROUNDS = 2
 SEEDS = 8
 
@@ -71,7 +71,7 @@ class Track:
 
     @property
     def score(self) -> float:
-        """How much of the series is one pattern that comes again and again; 0 to 1."""
+        """How much of the series is one repeating pattern; 0 to 1."""
         covered = min(1.0, self.coverage / COVERAGE) * min(1.0, self.reach / REACH)
         return self.explained * self.regularity * (1 - self.gaps) * covered
 

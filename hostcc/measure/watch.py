@@ -17,15 +17,15 @@ from hostcc.measure.iterations import (
     Iteration,
     Reference,
     changed_from,
-    following,
-    in_a_row,
+    completed,
+    deviating_run,
+    first_suspect,
     reference,
-    suspected,
 )
-from hostcc.measure.period import Period, detect, judged
+from hostcc.measure.period import Period, detect, figures
 from hostcc.measure.series import NS, Bins
 from hostcc.measure.silences import rhythm
-from hostcc.measure.spectrum import tamed
+from hostcc.measure.spectrum import detrended
 from hostcc.measure.tracking import track
 
 LEVELS = 3
@@ -44,8 +44,8 @@ PREFER_FINER_AT = 0.85
 COMPARE_EVERY = 0.04
 """Periods between two attempts to find the next iteration."""
 REMEASURE_ITERATIONS, REMEASURE_NS = 8, 20 * NS
-"""Figures are measured again after so many iterations; once they are of `WINDOW` iterations, not
-before so long."""
+"""Iterations after which figures are measured again; once they are of `WINDOW` iterations, not more
+often than the second, nanoseconds."""
 RECONSIDER_GROWTH, RECONSIDER_GROWTH_LATER = 0.5, 1.0
 """When the history has grown by this fraction, a longer period is looked for; the second, after
 `MANY` iterations."""
@@ -80,12 +80,12 @@ class Watch:
     """The bins that `found` was found in."""
     known: Reference | None = None
     next_ns: float = 0.0
-    """Where the next iteration that has not been looked at begins."""
-    look_ns: float = 0.0
-    """Before there are bins until then, it is not worth looking."""
+    """Where the next iteration begins that has not been compared."""
+    compare_ns: float = 0.0
+    """The next iteration is not looked for before there are bins until then."""
     recent: tuple[Iteration, ...] = ()
     seen: int = 0
-    """Iterations looked at since the pattern was learned."""
+    """Iterations compared since the pattern was learned."""
     refreshed: int = 0
     """`seen`, when figures were last measured."""
     doubts: int = 0
@@ -123,7 +123,7 @@ def update(watch: Watch, new: Bins, *, thorough: bool = True) -> Watch:
         return watch
     first = watch.levels[0]
     if len(first) and new.start_ns - first.end_ns > MAX_BINS * first.bin_ns:
-        # Nobody looked for longer than is remembered.
+        # No bins came for longer than is kept.
         fresh = begin(new.bin_ns, new.start_ns)
         fresh = replace(fresh, changes=watch.changes, before=watch.found)
         return update(fresh, new, thorough=thorough)
@@ -135,16 +135,16 @@ def update(watch: Watch, new: Bins, *, thorough: bool = True) -> Watch:
     return _learned(watch) if thorough else watch
 
 
-def went_on(watch: Watch, sure_ns: float) -> Watch:
-    """With the iterations until then, of which somebody else knows that they are as they should be;
+def skipped_to(watch: Watch, regular_until_ns: float) -> Watch:
+    """With the iterations until then counted as regular, which `expectation` has found them to be;
     unchanged where no pattern is known."""
     if watch.known is None:
         return watch
     period_ns = watch.known.period * watch.levels[watch.level].bin_ns
-    passed = round((sure_ns - watch.next_ns) / period_ns)
+    passed = round((regular_until_ns - watch.next_ns) / period_ns)
     if passed < 1:
         return watch
-    return replace(watch, next_ns=sure_ns, seen=watch.seen + passed, recent=())
+    return replace(watch, next_ns=regular_until_ns, seen=watch.seen + passed, recent=())
 
 
 def _cut(watch: Watch) -> Watch:
@@ -153,9 +153,9 @@ def _cut(watch: Watch) -> Watch:
 
 
 def _learned(watch: Watch) -> Watch:
-    """Look for a pattern, when there is enough new to look at."""
+    """Search for a pattern, when enough is new."""
     if watch.found.irregular:
-        return _relooked(watch)
+        return _remeasured_irregular(watch)
     finest = watch.levels[0]
     long = min(level.start_ns for level in watch.levels if len(level)) < finest.start_ns
     if not _due(watch, LEARN_GROWTH_LONG if long else LEARN_GROWTH):
@@ -167,7 +167,7 @@ def _learned(watch: Watch) -> Watch:
     return _accepted(watch, number, watch.levels[number], found, seen=0)
 
 
-def _relooked(watch: Watch) -> Watch:
+def _remeasured_irregular(watch: Watch) -> Watch:
     """Measure the last exchanges again; they have no shape that each could be compared with."""
     if not watch.doubts and _due(watch, _growth(watch)):
         again = _reconsidered(watch)
@@ -191,7 +191,7 @@ def _relooked(watch: Watch) -> Watch:
     if not other:
         return _accepted(watch, watch.level, tail, found, seen=watch.seen + passed)
     if watch.doubts:
-        return _forgotten(watch, tail.start_ns)
+        return _restarted(watch, tail.start_ns)
     return replace(watch, series=tail, doubts=1)
 
 
@@ -200,14 +200,14 @@ def _growth(watch: Watch) -> float:
 
 
 def _due(watch: Watch, growth: float) -> bool:
-    """Whether the history has grown by so much since it was last looked at as a whole."""
+    """Whether the history has grown by this fraction since it was last searched as a whole."""
     finest = watch.levels[0]
     start_ns = min(level.start_ns for level in watch.levels if len(level))
     new_ns = finest.end_ns - max(watch.tried_ns, start_ns)
     return len(finest) >= MIN_BINS and new_ns >= growth * (finest.end_ns - new_ns - start_ns)
 
 
-def _telling(watch: Watch) -> list[History]:
+def _distinct_levels(watch: Watch) -> list[History]:
     """The levels that go farther back than those of shorter bins; the first always."""
     start_ns = min(level.start_ns for level in watch.levels if len(level))
     return [
@@ -219,7 +219,9 @@ def _telling(watch: Watch) -> list[History]:
 
 def _best(watch: Watch) -> tuple[int, Period]:
     """The pattern in the whole history, and the level whose bins show it."""
-    tried = [(number, detect(level.whole())) for number, level in enumerate(_telling(watch))]
+    tried = [
+        (number, detect(level.whole())) for number, level in enumerate(_distinct_levels(watch))
+    ]
     best = max(period.confidence for _, period in tried)
     return next(one for one in tried if one[1].confidence >= PREFER_FINER_AT * best)
 
@@ -229,10 +231,10 @@ def _reconsidered(watch: Watch) -> Watch:
     watch = replace(watch, tried_ns=watch.levels[0].end_ns)
     old = watch.found
     assert old.period_s is not None
-    # The longest bins that show it go back farthest; the others are asked where these object.
+    # The longest bins that show it go back farthest; the others are tested where these object.
     fit = [
         level
-        for level in _telling(watch)
+        for level in _distinct_levels(watch)
         if old.period_s * NS >= MIN_BINS_PER_PERIOD * level.bin_ns
     ]
     if fit and _same(detect(fit[-1].whole()).period_s, old.period_s):
@@ -276,7 +278,7 @@ def _followed(watch: Watch, thorough: bool) -> Watch:
     """Compare the iterations that are complete by now; notice a change; stay current."""
     of = watch.levels[watch.level]
     assert watch.known is not None
-    if of.end_ns < watch.look_ns:
+    if of.end_ns < watch.compare_ns:
         return _cut(watch)
     before, watch = watch, _cut(_compared(watch, of, watch.known))
     if watch.known is not before.known or not thorough:
@@ -297,42 +299,42 @@ def _compared(watch: Watch, of: History, known: Reference) -> Watch:
     start = (watch.next_ns - of.start_ns) / of.bin_ns
     recent, seen, next_ns = list(watch.recent), watch.seen, watch.next_ns
     doubtful = bool(recent) and recent[-1].deviates
-    since_ns, other, wrong, told = next_ns, False, False, False
-    found, asked = following(of, start, known, doubtful=doubtful), start
+    since_ns, other, wrong, compared_any = next_ns, False, False, False
+    found, tested = completed(of, start, known, doubtful=doubtful), start
     passed = _passed(found)
     for left, over, one in zip(reversed(range(len(found))), passed, found, strict=True):
         at_ns = of.start_ns + one.start * of.bin_ns
         recent = [*recent[1 - WRONG_AFTER :], replace(one, start=at_ns)]
         start = one.start + one.length * known.period
-        seen, next_ns, told = seen + 1, of.start_ns + start * of.bin_ns, True
-        first = suspected(recent)
+        seen, next_ns, compared_any = seen + 1, of.start_ns + start * of.bin_ns, True
+        first = first_suspect(recent)
         if first is None or over:
             continue
         since_ns = first.start
-        wrong = len(in_a_row(recent)) >= (
+        wrong = len(deviating_run(recent)) >= (
             WRONG_AFTER if seen >= ESTABLISHED else WRONG_AFTER_UNSETTLED
         )
-        if left and not wrong and start - asked < TEST_EVERY * known.period:
-            continue  # what is asked after a later one says as much
-        asked = start
+        if left and not wrong and start - tested < TEST_EVERY * known.period:
+            continue  # what is tested after a later one says as much
+        tested = start
         other = changed_from(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
         if other or wrong:
             break
-    first = suspected(recent)
-    if not told and (first is not None or len(of) - start > OVERDUE * known.period):
+    first = first_suspect(recent)
+    if not compared_any and (first is not None or len(of) - start > OVERDUE * known.period):
         since_ns = next_ns if first is None else first.start
         other = changed_from(of, (since_ns - of.start_ns) / of.bin_ns, start, known)
-    look_ns = of.end_ns + COMPARE_EVERY * known.period * of.bin_ns
-    watch = replace(watch, look_ns=look_ns, recent=tuple(recent), seen=seen, next_ns=next_ns)
+    compare_ns = of.end_ns + COMPARE_EVERY * known.period * of.bin_ns
+    watch = replace(watch, compare_ns=compare_ns, recent=tuple(recent), seen=seen, next_ns=next_ns)
     if other:
-        return _forgotten(watch, int(since_ns))
+        return _restarted(watch, int(since_ns))
     if not wrong:
         return watch
-    return (_regained(watch, of, known) if seen >= ESTABLISHED else None) or _doubted(watch)
+    return (_found_again(watch, of, known) if seen >= ESTABLISHED else None) or _relearning(watch)
 
 
 def _passed(found: Sequence[Iteration]) -> list[bool]:
-    """Of each iteration, whether it and the next one, or the next two, are as they should be.
+    """Of each iteration, whether it and the next one, or the next two, do not deviate.
 
     What came before them was no change then.
     """
@@ -352,31 +354,31 @@ def _refreshed(watch: Watch, of: History) -> Watch:
     assert watch.known is not None
     tail = of.since(max(0, len(of) - int(WINDOW * watch.known.period)))
     bins = tail.whole()
-    again = track(tamed(bins.total), watch.known.period)
-    found = NOTHING if again is None else judged(bins, again, rhythm(bins.total))
+    again = track(detrended(bins.total), watch.known.period)
+    found = NOTHING if again is None else figures(bins, again, rhythm(bins.total))
     if not found.periodic:
         found = detect(bins)
     if found.periodic:
         fresh = _accepted(watch, watch.level, tail, found, seen=watch.seen)
         return replace(fresh, next_ns=watch.next_ns, recent=watch.recent)
     if watch.doubts:
-        return _forgotten(watch, tail.start_ns, changed_now=False)
+        return _restarted(watch, tail.start_ns, changed_now=False)
     return replace(watch, doubts=1, refreshed=watch.seen)
 
 
-def _regained(watch: Watch, of: History, known: Reference) -> Watch | None:
-    """Where the pattern goes on when only the thread was lost; None when it does not."""
+def _found_again(watch: Watch, of: History, known: Reference) -> Watch | None:
+    """Where the pattern goes on when only its track was lost; None when it does not."""
     tail = of.since(max(0, len(of) - int(WINDOW * known.period)))
     bins = tail.whole()
-    again = track(tamed(bins.total), known.period)
+    again = track(detrended(bins.total), known.period)
     if again is None or abs(again.period / known.period - 1) > SAME_PERIOD:
         return None
-    found = judged(bins, again, rhythm(bins.total))
+    found = figures(bins, again, rhythm(bins.total))
     return _accepted(watch, watch.level, tail, found, seen=watch.seen) if found.periodic else None
 
 
-def _doubted(watch: Watch) -> Watch:
-    """Look at the whole history again, because the pattern does not go on; keep the history."""
+def _relearning(watch: Watch) -> Watch:
+    """Search the whole history again, because the pattern has not gone on; keep the history."""
     reason = "what seemed to be a pattern has not gone on: learning"
     return replace(
         watch,
@@ -390,7 +392,7 @@ def _doubted(watch: Watch) -> Watch:
     )
 
 
-def _forgotten(watch: Watch, since_ns: int, *, changed_now: bool = True) -> Watch:
+def _restarted(watch: Watch, since_ns: int, *, changed_now: bool = True) -> Watch:
     """Begin to learn anew from what came since a moment."""
     levels = tuple(
         level.since(min(len(level), max(0, -(-(since_ns - level.start_ns) // level.bin_ns))))

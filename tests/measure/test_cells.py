@@ -37,7 +37,7 @@ def test_it_is_cut_and_shortened_as_a_series_is(
     assert same(part(few, begin, end), part(plain, begin, end))
     assert same(part(few, begin), part(plain, begin))
     assert same(
-        few.sooner(factor), joined(series([0] * factor, None, MS, (5 - factor) * MS), plain)
+        few.preceded(factor), joined(series([0] * factor, None, MS, (5 - factor) * MS), plain)
     )
     assert same(few.coarser(factor), rebinned(plain, factor))
     assert len(few.coarser(factor).at) == len(set(few.coarser(factor).at.tolist()))

@@ -89,7 +89,7 @@ def test_what_is_new_does_not_depend_on_when_the_usual_is_known(
         past = pieces(*lengths.tolist())
         found.append((np.concatenate((past, end)), float(len(past))))
     early = [novelty(*one, 100.0) for one in found]
-    monkeypatch.setattr(change, "LOOK", 10**6)
+    monkeypatch.setattr(change, "CHECK_EVERY", 10**6)
     late = [novelty(*one, 100.0) for one in found]
     assert [one > 1 for one in early] == [one > 1 for one in late]
     assert {one > 1 for one in late} == {True, False}

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.synthetic import Dirt, Shape, job
 from hostcc.measure import watch as watching
 from hostcc.measure.cells import cells
-from hostcc.measure.expectation import ODD, Expectation, Outcome, compared, expected
+from hostcc.measure.expectation import DEVIATED, Expectation, Outcome, compared, expected
 from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
 from hostcc.measure.watch import Watch
 
@@ -65,8 +65,8 @@ def test_a_job_that_goes_on_is_followed_to_its_end(shape: Shape, seed: int) -> N
     watch = learned(of)
     found = beside([of], [watch], of.end_ns)
     (next_ns,) = found.next_ns
-    assert found.other.tolist() == [False]
-    assert found.sure_ns.tolist() == [next_ns]
+    assert found.deviates.tolist() == [False]
+    assert found.regular_until_ns.tolist() == [next_ns]
     period_ns = shape.period_s * NS
     assert of.end_ns - 1.2 * period_ns < next_ns <= of.end_ns + 0.1 * period_ns
     # It is where the same job's iterations begin when they are looked at closely.
@@ -92,13 +92,13 @@ def test_what_is_done_otherwise_is_seen_in_three_iterations(then: Shape, seed: i
     change_ns = of.start_ns + (int(LEARNED / 200) + 4) * 200_000_000
     watches = [learned(same), learned(of)]
     before = beside([same, of], watches, change_ns - 100_000_000)
-    assert before.other.tolist() == [False, False]
+    assert before.deviates.tolist() == [False, False]
     until_ns = change_ns + 3.5 * then.period_s * NS
     after = beside([same, of], watches, until_ns)
-    assert after.other.tolist() == [False, True]
+    assert after.deviates.tolist() == [False, True]
     # Until the change it went on; the iteration that it is in may be taken for either.
-    assert after.sure_ns[1] == pytest.approx(change_ns, abs=0.3 * NS)
-    assert after.sure_ns[0] > change_ns
+    assert after.regular_until_ns[1] == pytest.approx(change_ns, abs=0.3 * NS)
+    assert after.regular_until_ns[0] > change_ns
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -109,17 +109,17 @@ def test_jobs_have_nothing_to_do_with_each_other(seed: int) -> None:
     together = beside(of, watches, until_ns)
     alone = [beside([one], [watch], until_ns) for one, watch in zip(of, watches, strict=True)]
     assert together.next_ns.tolist() == [found.next_ns[0] for found in alone]
-    assert together.sure_ns.tolist() == [found.sure_ns[0] for found in alone]
-    assert together.other.tolist() == [found.other[0] for found in alone]
-    assert together.other.tolist() == [False, False, True, False]
+    assert together.regular_until_ns.tolist() == [found.regular_until_ns[0] for found in alone]
+    assert together.deviates.tolist() == [found.deviates[0] for found in alone]
+    assert together.deviates.tolist() == [False, False, True, False]
 
 
 def test_an_iteration_that_is_not_complete_says_nothing() -> None:
     of = made(ONE, 1)
     watch = learned(of)
     found = beside([of], [watch], watch.next_ns + 0.99 * 0.2 * NS)
-    assert found.next_ns.tolist() == found.sure_ns.tolist() == [watch.next_ns]
-    assert found.other.tolist() == [False]
+    assert found.next_ns.tolist() == found.regular_until_ns.tolist() == [watch.next_ns]
+    assert found.deviates.tolist() == [False]
 
 
 def test_what_came_before_is_left_out() -> None:
@@ -145,8 +145,8 @@ def bursts(sizes: list[float]) -> tuple[Floats, Floats]:
 
 
 def of_bursts(doubt: float = 0.0) -> Expectation:
-    sure_ns = -float(NS) if doubt else 0.0
-    one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt, sure_ns]
+    regular_until_ns = -float(NS) if doubt else 0.0
+    one = [0.0, float(NS), 0.5 * NS, 0.0, 100.0, 0.05 * NS, 0.1, doubt, regular_until_ns]
     return Expectation(*np.array([one]).T)
 
 
@@ -155,25 +155,25 @@ def of_bursts(doubt: float = 0.0) -> Expectation:
     [
         ([100, 100, 100], 0.0, 0.0, False, 3),
         ([100, 50, 100], 0.0, 0.0, False, 3),
-        ([100, 100, 50], 0.0, ODD, False, 2),
-        ([50], 0.0, ODD, False, 0),
-        ([100, 50, 50], 0.0, ODD, True, 1),
-        ([100, 50, 50, 100, 50, 50], 0.0, ODD, True, 1),
+        ([100, 100, 50], 0.0, DEVIATED, False, 2),
+        ([50], 0.0, DEVIATED, False, 0),
+        ([100, 50, 50], 0.0, DEVIATED, True, 1),
+        ([100, 50, 50, 100, 50, 50], 0.0, DEVIATED, True, 1),
         ([50, 50, 100], 0.0, 0.0, True, 0),
-        ([50, 100, 100], ODD, 0.0, True, -1),
-        ([150, 100, 100], ODD, 0.0, True, -1),
-        ([100, 50, 100], ODD, 0.0, False, 3),
+        ([50, 100, 100], DEVIATED, 0.0, True, -1),
+        ([150, 100, 100], DEVIATED, 0.0, True, -1),
+        ([100, 50, 100], DEVIATED, 0.0, False, 3),
         ([100, 0, 0, 100], 0.0, 0.0, True, 1),
         ([], 0.0, 0.0, False, 0),
-        ([], ODD, ODD, False, -1),
+        ([], DEVIATED, DEVIATED, False, -1),
         # Only more: not the same, which segments that are sent again are, ...
         ([100, 100, 120], 0.0, 1.2, False, 2),
-        ([100, 150, 120], 0.0, ODD, False, 1),
-        ([120], 1.5, ODD, False, -1),
+        ([100, 150, 120], 0.0, DEVIATED, False, 1),
+        ([120], 1.5, DEVIATED, False, -1),
         ([100, 150, 120, 100], 0.0, 0.0, False, 4),
         # ... or the same, or three, or beside one that is less.
-        ([100, 125, 120], 0.0, ODD, True, 1),
-        ([120], 1.25, ODD, True, -1),
+        ([100, 125, 120], 0.0, DEVIATED, True, 1),
+        ([120], 1.25, DEVIATED, True, -1),
         ([100, 150, 120, 150, 100], 0.0, 0.0, True, 1),
         ([120, 150, 100], 1.5, 0.0, True, -1),
         ([100, 150, 50, 100], 0.0, 0.0, True, 1),
@@ -186,12 +186,12 @@ def test_two_or_three_in_a_row_are_something_else(
     at_ns, sent = bursts(sizes)
     job = np.zeros(len(sizes), np.int64)
     found = compared(of_bursts(doubt), job, at_ns, sent, len(sizes) * NS)
-    assert (found.doubt.tolist(), found.other.tolist()) == ([then], [other])
+    assert (found.doubt.tolist(), found.deviates.tolist()) == ([then], [other])
     assert found.next_ns.tolist() == [len(sizes) * NS]
-    assert found.sure_ns.tolist() == [sure * NS]
+    assert found.regular_until_ns.tolist() == [sure * NS]
 
 
-SURE = [1.0, 2.0, 2.0, 4.2, 5.2, 6.2]
+REGULAR_UNTIL = [1.0, 2.0, 2.0, 4.2, 5.2, 6.2]
 """Until when the job below surely went on, after each of its iterations."""
 
 
@@ -202,16 +202,18 @@ def test_a_late_iteration_moves_those_after_it(step: int) -> None:
     known, found = of_bursts(), False
     for until in range(step, 7, step):
         now = compared(known, np.zeros(6, np.int64), at_ns, sent, until * NS + 0.3 * NS)
-        known = replace(known, next_ns=now.next_ns, doubt=now.doubt, sure_ns=now.sure_ns)
-        found = found or bool(now.other[0])
+        known = replace(
+            known, next_ns=now.next_ns, doubt=now.doubt, regular_until_ns=now.regular_until_ns
+        )
+        found = found or bool(now.deviates[0])
         if step == 1:
-            assert known.sure_ns.tolist() == [pytest.approx(SURE[until - 1] * NS)]
+            assert known.regular_until_ns.tolist() == [pytest.approx(REGULAR_UNTIL[until - 1] * NS)]
     assert not found
-    assert known.next_ns.tolist() == known.sure_ns.tolist() == [pytest.approx(6.2 * NS)]
+    assert known.next_ns.tolist() == known.regular_until_ns.tolist() == [pytest.approx(6.2 * NS)]
 
 
 def test_the_next_ones_are_expected_where_the_last_one_was() -> None:
     at_ns, sent = bursts([100, 100])
     found = compared(of_bursts(), np.zeros(2, np.int64), at_ns + 0.04 * NS, sent, 2 * NS)
-    assert found.next_ns.tolist() == found.sure_ns.tolist() == [pytest.approx(2.04 * NS)]
-    assert not found.other.any()
+    assert found.next_ns.tolist() == found.regular_until_ns.tolist() == [pytest.approx(2.04 * NS)]
+    assert not found.deviates.any()

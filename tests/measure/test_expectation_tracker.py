@@ -60,9 +60,9 @@ def window(sent: dict[int, Ints], begin: int, end: int, *, local: bool = False) 
 
 def expecting(watch: Watch, sent: dict[int, Ints]) -> ExpectationTracker:
     made = ExpectationTracker()
-    made.heard(window(sent, LEARNED - 500, LEARNED), JOBS)
+    made.add_reading(window(sent, LEARNED - 500, LEARNED), JOBS)
     for name in set(JOBS.values()):
-        made.looked_at(name, watch)
+        made.expect(name, watch)
     return made
 
 
@@ -71,15 +71,15 @@ def test_jobs_go_on_however_they_are_read(known: tuple[Ints, Watch], step: int) 
     sent, watch = known
     made = expecting(watch, {3: sent, 5: sent // 2, 9: sent // 2})
     for at in range(LEARNED, 10_000, step):
-        made.heard(window({3: sent, 5: sent // 2, 9: sent // 2}, at, at + step), JOBS)
+        made.add_reading(window({3: sent, 5: sent // 2, 9: sent // 2}, at, at + step), JOBS)
         for name in ("early", "late"):
-            sure_ns = made.sure_ns(name)
-            assert made.goes_on(name)
-            assert sure_ns is not None
+            regular_until_ns = made.regular_until_ns(name)
+            assert made.is_regular(name)
+            assert regular_until_ns is not None
             # At first the iteration that was begun before is left out; short readings wait.
             behind = 240 if at + step > LEARNED + 480 else 720
             behind += 240 if step < 240 else 0
-            assert (at + step - behind) * MS <= sure_ns <= (at + step) * MS
+            assert (at + step - behind) * MS <= regular_until_ns <= (at + step) * MS
 
 
 @pytest.mark.parametrize("step", [50, 500])
@@ -90,72 +90,72 @@ def test_one_that_does_not_is_told_from_the_others(known: tuple[Ints, Watch], st
     every = {3: other, 5: sent // 2, 9: sent // 2}
     made, told = expecting(watch, every), 0
     for at in range(LEARNED, 10_000, step):
-        made.heard(window(every, at, at + step), JOBS)
-        assert made.goes_on("late")
-        if not told and not made.goes_on("early"):
+        made.add_reading(window(every, at, at + step), JOBS)
+        assert made.is_regular("late")
+        if not told and not made.is_regular("early"):
             told = at + step
     assert 7000 < told <= 7000 + 3 * 240 + step
-    assert made.sure_ns("early") == pytest.approx(7000 * MS, abs=240 * MS)
+    assert made.regular_until_ns("early") == pytest.approx(7000 * MS, abs=240 * MS)
     # Looked at again, as what it was, it does something else from the next iteration on.
-    made.looked_at("early", watch)
-    assert made.goes_on("early")
-    made.heard(window(every, 10_000, 10_900), JOBS)
-    assert not made.goes_on("early")
+    made.expect("early", watch)
+    assert made.is_regular("early")
+    made.add_reading(window(every, 10_000, 10_900), JOBS)
+    assert not made.is_regular("early")
 
 
 def test_readings_wait_until_they_are_an_iteration(known: tuple[Ints, Watch]) -> None:
     sent, watch = known
     every = {3: sent, 5: sent}
     made = expecting(watch, every)
-    made.heard(window(every, LEARNED, LEARNED + 200), JOBS)
+    made.add_reading(window(every, LEARNED, LEARNED + 200), JOBS)
     assert made.until_ns == LEARNED * MS
-    made.heard(window(every, LEARNED + 200, LEARNED + 250), JOBS)
+    made.add_reading(window(every, LEARNED + 200, LEARNED + 250), JOBS)
     assert made.until_ns == (LEARNED + 250) * MS
     # What waits is lost with the bins after it.
-    made.heard(window(every, LEARNED + 250, LEARNED + 300), JOBS)
-    made.heard(window(every, LEARNED + 500, LEARNED + 800), JOBS)
-    assert not made.goes_on("early")
+    made.add_reading(window(every, LEARNED + 250, LEARNED + 300), JOBS)
+    made.add_reading(window(every, LEARNED + 500, LEARNED + 800), JOBS)
+    assert not made.is_regular("early")
 
 
 def test_a_look_between_two_readings_loses_nothing(known: tuple[Ints, Watch]) -> None:
     sent, watch = known
     made = expecting(watch, {3: sent, 5: sent})
     for at in range(LEARNED, 9000, 100):
-        made.heard(window({3: sent, 5: sent}, at, at + 100), JOBS)
-        made.looked_at("early", watch)
-        assert made.goes_on("early")
+        made.add_reading(window({3: sent, 5: sent}, at, at + 100), JOBS)
+        made.expect("early", watch)
+        assert made.is_regular("early")
 
 
 def test_bytes_over_loopback_and_of_others_do_not_count(known: tuple[Ints, Watch]) -> None:
     sent, watch = known
     made = expecting(watch, {3: sent, 5: sent})
-    made.heard(window({3: sent, 5: sent, 7: sent}, LEARNED, 6000), JOBS)
-    assert made.goes_on("early")
-    made.heard(window({3: sent, 5: sent}, 6000, 7000, local=True), JOBS)
-    assert not made.goes_on("early")
+    made.add_reading(window({3: sent, 5: sent, 7: sent}, LEARNED, 6000), JOBS)
+    assert made.is_regular("early")
+    made.add_reading(window({3: sent, 5: sent}, 6000, 7000, local=True), JOBS)
+    assert not made.is_regular("early")
 
 
 def test_after_a_gap_nothing_is_expected(known: tuple[Ints, Watch]) -> None:
     sent, watch = known
     made = expecting(watch, {3: sent, 5: sent})
-    made.heard(window({3: sent, 5: sent}, LEARNED + 1, 6000), JOBS)
-    assert not made.goes_on("early")
-    assert made.sure_ns("early") is None
-    made.looked_at("early", watch)
-    made.heard(window({3: sent, 5: sent}, 6000, 8000), JOBS)
-    assert made.goes_on("early")
+    made.add_reading(window({3: sent, 5: sent}, LEARNED + 1, 6000), JOBS)
+    assert not made.is_regular("early")
+    assert made.regular_until_ns("early") is None
+    made.expect("early", watch)
+    made.add_reading(window({3: sent, 5: sent}, 6000, 8000), JOBS)
+    assert made.is_regular("early")
 
 
 def test_who_is_gone_and_who_is_not_known_are_not_expected(known: tuple[Ints, Watch]) -> None:
     sent, watch = known
     made = expecting(watch, {3: sent, 5: sent})
     made.keep({"late"})
-    assert (made.goes_on("early"), made.goes_on("late")) == (False, True)
-    assert made.sure_ns("early") is None
-    made.looked_at("late", None)
-    assert not made.goes_on("late")
-    made.looked_at("late", watching.begin(MS))
-    assert not made.goes_on("late")
+    assert (made.is_regular("early"), made.is_regular("late")) == (False, True)
+    assert made.regular_until_ns("early") is None
+    made.expect("late", None)
+    assert not made.is_regular("late")
+    made.expect("late", watching.begin(MS))
+    assert not made.is_regular("late")
 
 
 def test_of_who_sends_more_than_can_be_kept_nothing_is_expected(
@@ -165,7 +165,7 @@ def test_of_who_sends_more_than_can_be_kept_nothing_is_expected(
     often = np.full(len(sent), 2)
     made = expecting(watch, {3: sent, 5: often})
     monkeypatch.setattr(expectation, "MAX_CELLS", 50)
-    made.heard(window({3: sent, 5: often}, LEARNED, LEARNED + 245), JOBS)
-    assert (made.goes_on("early"), made.goes_on("late")) == (True, False)
-    made.heard(window({3: sent, 5: often}, LEARNED + 245, 6000), JOBS)
-    assert made.goes_on("early")
+    made.add_reading(window({3: sent, 5: often}, LEARNED, LEARNED + 245), JOBS)
+    assert (made.is_regular("early"), made.is_regular("late")) == (True, False)
+    made.add_reading(window({3: sent, 5: often}, LEARNED + 245, 6000), JOBS)
+    assert made.is_regular("early")

@@ -10,10 +10,10 @@ from hostcc.measure.iterations import (
     Iteration,
     Reference,
     changed_from,
-    following,
-    in_a_row,
+    completed,
+    deviating_run,
+    first_suspect,
     reference,
-    suspected,
 )
 from hostcc.measure.period import detect
 from hostcc.measure.series import ByteSeries, joined, part, series
@@ -33,7 +33,7 @@ def after(more: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Iteration]:
     assert known is not None
     assert found.starts is not None
     whole = joined(LEARNED, series(more // 2, more // 2, MS, LEARNED.end_ns))
-    return following(whole, float(found.starts[-1]), known)
+    return completed(whole, float(found.starts[-1]), known)
 
 
 def pieces(
@@ -72,7 +72,7 @@ def test_nothing_is_said_before_it_can_be_seen() -> None:
     known = reference(LEARNED, found)
     assert known is not None
     assert found.starts is not None
-    assert following(part(LEARNED, 0, int(found.starts[-1]) + 20), found.starts[-1], known) == []
+    assert completed(part(LEARNED, 0, int(found.starts[-1]) + 20), found.starts[-1], known) == []
     assert reference(LEARNED, detect(part(LEARNED, 0, 120))) is None
 
 
@@ -85,7 +85,7 @@ def follow(*ends: int, burst: int = 40, past: int = 20) -> bool:
     assert found.starts is not None
     more = pieces(*ends, burst=burst)
     whole = joined(learned, series(more // 2, more // 2, MS, learned.end_ns))
-    first = suspected(following(whole, float(found.starts[-1]), known))
+    first = first_suspect(completed(whole, float(found.starts[-1]), known))
     return first is not None and changed_from(whole, first.start, float(len(whole)), known)
 
 
@@ -118,7 +118,7 @@ def test_what_was_so_before_is_hardly_ever_a_change() -> None:
             continue
         whole = joined(learned, series(pieces(*lengths[-6:]), None, MS, learned.end_ns))
         assert found.starts is not None
-        first = suspected(following(whole, float(found.starts[-1]), known))
+        first = first_suspect(completed(whole, float(found.starts[-1]), known))
         if first is not None:
             asked += 1
             called += changed_from(whole, first.start, float(len(whole)), known)
@@ -129,12 +129,12 @@ def test_what_was_so_before_is_hardly_ever_a_change() -> None:
 def test_the_first_that_deviates_is_suspected() -> None:
     usual, odd = Iteration(0.0, 1.0, 1.0), Iteration(1.0, 1.3, 1.0, by_length=True)
     later = Iteration(2.0, 1.3, 1.0, by_length=True)
-    assert suspected([]) is None
-    assert suspected([usual, usual]) is None
-    assert suspected([usual, odd, later]) is odd
-    assert suspected([odd, later, usual]) is odd
-    assert suspected([odd, usual, usual]) is None
-    assert list(in_a_row([odd, later, usual])) == []
+    assert first_suspect([]) is None
+    assert first_suspect([usual, usual]) is None
+    assert first_suspect([usual, odd, later]) is odd
+    assert first_suspect([odd, later, usual]) is odd
+    assert first_suspect([odd, usual, usual]) is None
+    assert list(deviating_run([odd, later, usual])) == []
 
 
 def test_a_job_that_sends_nothing_any_more_has_changed() -> None:
@@ -174,7 +174,7 @@ def learned(of: ByteSeries) -> tuple[float, Reference]:
 def test_all_of_many_iterations_are_found_at_once() -> None:
     of = regular(100, 60)
     start, known = learned(part(of, 0, 2000))
-    found = following(of, start, known)
+    found = completed(of, start, known)
     assert 60 - 20 - 1 <= len(found) <= 60 - 20 + 1
     assert not any(one.deviates for one in found)
     assert [one.start for one in found] == pytest.approx(
@@ -193,7 +193,7 @@ def bursty(shape: Shape, seed: int, then: Shape | None = None) -> ByteSeries:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_job_that_is_mostly_silent_is_followed(shape: Shape, seed: int) -> None:
     of = bursty(shape, seed)
-    found = following(of, *learned(part(of, 0, 3000)))
+    found = completed(of, *learned(part(of, 0, 3000)))
     assert len(found) >= 20
     assert sum(one.deviates for one in found) <= 3
 
@@ -211,7 +211,7 @@ def test_a_job_that_is_mostly_silent_is_followed(shape: Shape, seed: int) -> Non
 def test_iterations_deviate_from_a_change_on(then: Shape, seed: int) -> None:
     of = bursty(ONE, seed, then)
     start, known = learned(part(of, 0, 3000))
-    found = following(of, start, known)
+    found = completed(of, start, known)
     changed_at = start + round((30 * 200 - start) / 200) * 200
     until = [one for one in found if one.start + one.length * known.period <= changed_at + 100]
     assert len(until) >= 13
@@ -224,8 +224,8 @@ def test_iterations_are_missed_once_a_job_falls_silent() -> None:
     for of in (regular(100, 40), bursty(ONE, 0)):
         start, known = learned(part(of, 0, len(of) // 2))
         whole = joined(of, series(nothing, nothing, MS, of.end_ns))
-        usual = [one for one in following(whole, start, known) if not one.deviates]
+        usual = [one for one in completed(whole, start, known) if not one.deviates]
         assert 15 <= len(usual) <= 21
         assert usual[-1].start < len(of)
         silent = series(nothing, nothing, MS, 0)
-        assert all(one.deviates for one in following(silent, 0.0, known))
+        assert all(one.deviates for one in completed(silent, 0.0, known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.measure.spectrum import autocorrelation, floor_of, repeating_lags, tamed
+from hostcc.measure.spectrum import autocorrelation, detrended, floor_of, repeating_lags
 
 pytestmark = pytest.mark.unit
 
@@ -39,9 +39,9 @@ def test_nothing_repeats_in_silence_or_in_short_series() -> None:
 def test_taming_takes_the_floor_and_single_peaks_away() -> None:
     values = square(30, 10) + 4.0
     values[77] = 1e6
-    found = tamed(values)
+    found = detrended(values)
     assert floor_of(values) == 4.0
     assert found.min() == 0.0
     assert found.max() == pytest.approx(3 * 9.0)
     assert floor_of(np.zeros(0)) == 0.0
-    assert not tamed(np.full(20, 3.0)).any()
+    assert not detrended(np.full(20, 3.0)).any()

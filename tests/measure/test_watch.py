@@ -341,10 +341,10 @@ def test_what_is_known_to_go_on_is_not_compared(monkeypatch: pytest.MonkeyPatch,
     watch, rest = fed(part(made, 0, 40 * 240), 400), part(made, 40 * 240)
     assert watch.known is not None
     period_ns = watch.known.period * MS
-    sure_ns = watch.next_ns + more * period_ns
+    regular_until_ns = watch.next_ns + more * period_ns
     with monkeypatch.context() as patch:
-        patch.setattr(w, "following", lambda _of, _start, _known, *, doubtful: [])
-        passed = w.update(w.went_on(watch, sure_ns), rest, thorough=False)
+        patch.setattr(w, "completed", lambda _of, _start, _known, *, doubtful: [])
+        passed = w.update(w.skipped_to(watch, regular_until_ns), rest, thorough=False)
     compared = w.update(watch, rest, thorough=False)
     assert passed.seen == watch.seen + more == compared.seen
     assert passed.next_ns == pytest.approx(compared.next_ns, abs=0.02 * period_ns)
@@ -354,9 +354,9 @@ def test_what_is_known_to_go_on_is_not_compared(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("later_ns", [-5_000_000_000, 0, 100 * MS])
 def test_less_than_an_iteration_is_not_passed(later_ns: int) -> None:
     watch = fed(regular(240, 40, share=0.05), 400)
-    assert w.went_on(watch, watch.next_ns + later_ns) is watch
+    assert w.skipped_to(watch, watch.next_ns + later_ns) is watch
     fresh = w.begin(MS)
-    assert w.went_on(fresh, 1e12) is fresh
+    assert w.skipped_to(fresh, 1e12) is fresh
 
 
 def test_what_comes_after_it_is_compared() -> None:
@@ -364,8 +364,8 @@ def test_what_comes_after_it_is_compared() -> None:
     watch, sent = fed(part(made, 0, 40 * 240), 400), made.tx.copy()
     sent[50 * 240 :] *= 2
     assert watch.known is not None
-    sure_ns = watch.next_ns + 10 * watch.known.period * MS
+    regular_until_ns = watch.next_ns + 10 * watch.known.period * MS
     rest = ByteSeries(MS, 40 * 240 * MS, sent[40 * 240 :], made.rx[40 * 240 :])
-    after = w.update(w.went_on(watch, sure_ns), rest)
+    after = w.update(w.skipped_to(watch, regular_until_ns), rest)
     assert after.changes == 1
     assert after.changed_ns == pytest.approx(50 * 240 * MS, abs=240 * MS)

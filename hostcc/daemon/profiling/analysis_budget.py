@@ -46,9 +46,9 @@ class AnalysisRequest:
     account: Account | None
     """What is charged; None: the bins may not wait any longer, whatever it costs."""
     unchanged_until_ns: float | None = None
-    """Until then the job went on as it did; None: that is not known."""
+    """Until then the job's iterations were as expected; None: that is not known."""
     skips: bool = False
-    """Whether the job is taken to go on until the end of the bins, and nothing is compared."""
+    """Whether they are taken to be so until the end of the bins, and nothing is compared."""
 
 
 @dataclass

@@ -17,14 +17,14 @@ WAIT_PER_CHANGED_JOB_S = 0.1
 """Bins of jobs with a confident pattern wait so much longer for each job that seems to have
 changed, seconds."""
 MAX_UNCHANGED_WAIT_S, MAX_UNCHANGED_DENSE_WAIT_S = 60.0, 30.0
-"""Longest wait of the bins of a job that goes on as it did, seconds; the second, when the bins are
-not mostly empty, and take memory."""
+"""Longest wait of the bins of a regular job, seconds; the second, when the bins are not mostly
+empty, and take memory."""
 CONFIDENT_INTERVAL_S = 16.0
 """Between thorough analyses of two jobs with confident patterns, seconds."""
 COALESCE_AT, COALESCE_UNCHANGED_AT = 0.5, 0.8
 """When one job's bins have waited for as long as they may, jobs are analysed too whose bins have
 waited for this fraction of that, so that later all are due at the same moment.  The second is for
-jobs that go on as they did: with less, two groups would come to alternate, each twice as often."""
+regular jobs: with less, two groups would come to alternate, each twice as often."""
 
 
 class AnalysisSchedule:
@@ -37,9 +37,9 @@ class AnalysisSchedule:
         """End of the reading after which a job with a confident pattern was last analysed
         thoroughly."""
 
-    def heard(self, window: Window, jobs: Mapping[int, str]) -> None:
-        """Take in a reading of the meter that comes after the last one.  `jobs`: slot -> name."""
-        self._expectation.heard(window, jobs)
+    def add_reading(self, window: Window, jobs: Mapping[int, str]) -> None:
+        """Compare a reading of the meter, which comes after the last one.  `jobs`: slot -> name."""
+        self._expectation.add_reading(window, jobs)
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all other jobs."""
@@ -48,26 +48,28 @@ class AnalysisSchedule:
 
     def due(self, tracks: Collection[Track], now_ns: int) -> list[Track]:
         """Jobs that would be analysed, if their bins until now were handed over."""
-        going = self.going(tracks)
+        regular = self.regular(tracks)
         return [
-            one for one in tracks if one.behind_s(now_ns) >= self._min_wait_s(one, going, tracks)
+            one for one in tracks if one.behind_s(now_ns) >= self._min_wait_s(one, regular, tracks)
         ]
 
-    def going(self, tracks: Collection[Track]) -> set[str]:
-        """Jobs that go on as they did; the others may have changed."""
-        goes_on = self._expectation.goes_on
-        return {one.name for one in tracks if goes_on(one.name) and one.settled}
+    def regular(self, tracks: Collection[Track]) -> set[str]:
+        """Jobs whose iterations stay as expected; the others may have changed."""
+        is_regular = self._expectation.is_regular
+        return {one.name for one in tracks if is_regular(one.name) and one.settled}
 
-    def _min_wait_s(self, track: Track, going: Collection[str], tracks: Collection[Track]) -> float:
+    def _min_wait_s(
+        self, track: Track, regular: Collection[str], tracks: Collection[Track]
+    ) -> float:
         """Seconds of bins from which on a job is analysed, where the budget allows."""
-        if track.name in going:
-            return _max_wait_s(track, going)
+        if track.name in regular:
+            return _max_wait_s(track, regular)
         if not track.confident:
             return track.wanted_s
         thorough = self._rested and (self._own(track) or self._budget.has(_account(track)))
         if not (thorough or self._budget.has(Account.EARLY)):
             return MAX_WAIT_S
-        changed = len(tracks) - len(going)
+        changed = len(tracks) - len(regular)
         return min(MAX_WAIT_S, max(track.wanted_s, WAIT_PER_CHANGED_JOB_S * changed))
 
     def batch(self, tracks: Collection[Track], now_ns: int) -> list[AnalysisRequest]:
@@ -81,43 +83,43 @@ class AnalysisSchedule:
         found: list[AnalysisRequest] = []
         free = {account: self._budget.has(account) for account in Account}
         left, doubtful_only = ANALYSES_PER_TICK, not self._rested
-        going = self.going(tracks)
+        regular = self.regular(tracks)
         waiting = [(track.waiting_s, track) for track in tracks]
-        overdue = any(waiting_s >= _max_wait_s(track, going) for waiting_s, track in waiting)
+        overdue = any(waiting_s >= _max_wait_s(track, regular) for waiting_s, track in waiting)
         for waiting_s, track in sorted(waiting, key=lambda one: -one[0]):
-            due = left > 0 and waiting_s >= self._min_wait_s(track, going, tracks)
-            part = COALESCE_UNCHANGED_AT if track.name in going else COALESCE_AT
-            late = overdue and waiting_s >= part * _max_wait_s(track, going)
+            due = left > 0 and waiting_s >= self._min_wait_s(track, regular, tracks)
+            part = COALESCE_UNCHANGED_AT if track.name in regular else COALESCE_AT
+            late = overdue and waiting_s >= part * _max_wait_s(track, regular)
             if not (due or late):
                 continue
-            account, own, goes_on = _account(track), self._own(track), track.name in going
+            account, own, is_regular = _account(track), self._own(track), track.name in regular
             with apart(track):
                 if due and (own or free[account]) and not (track.confident and doubtful_only):
                     free[account], left = free[account] and own, left - 1
                     if track.confident:
                         doubtful_only, self._confident_ns = True, self._expectation.until_ns
-                    found.append(self._thorough(track, account, goes_on))
+                    found.append(self._thorough(track, account, is_regular))
                 elif late:
-                    found.append(self._quick(track, None, goes_on))
+                    found.append(self._quick(track, None, is_regular))
                 elif track.confident and free[Account.EARLY]:
                     left -= 1
-                    found.append(self._quick(track, Account.EARLY, goes_on))
+                    found.append(self._quick(track, Account.EARLY, is_regular))
         return found
 
     def cost(self, done: AnalysisRequest, cost_s: float) -> None:
         """Charge an analysis with the processor time that it took, seconds."""
         if not done.skips:
-            self._expectation.looked_at(done.track.name, done.track.watch)
+            self._expectation.expect(done.track.name, done.track.watch)
         self._budget.charge(done, cost_s)
 
-    def _thorough(self, track: Track, account: Account, goes_on: bool) -> AnalysisRequest:
-        # A job that seems to go on is compared closely for once.
-        until_ns = None if goes_on else self._expectation.sure_ns(track.name)
+    def _thorough(self, track: Track, account: Account, is_regular: bool) -> AnalysisRequest:
+        # A job that seems regular is compared closely for once.
+        until_ns = None if is_regular else self._expectation.regular_until_ns(track.name)
         return AnalysisRequest(track, track.collect(), True, account, until_ns)
 
-    def _quick(self, track: Track, account: Account | None, goes_on: bool) -> AnalysisRequest:
-        until_ns = self._expectation.sure_ns(track.name)
-        return AnalysisRequest(track, track.collect(), False, account, until_ns, skips=goes_on)
+    def _quick(self, track: Track, account: Account | None, is_regular: bool) -> AnalysisRequest:
+        until_ns = self._expectation.regular_until_ns(track.name)
+        return AnalysisRequest(track, track.collect(), False, account, until_ns, skips=is_regular)
 
     @property
     def _rested(self) -> bool:
@@ -133,8 +135,8 @@ def _account(track: Track) -> Account:
     return Account.KNOWN if track.known else Account.LEARNING
 
 
-def _max_wait_s(track: Track, going: Collection[str]) -> float:
+def _max_wait_s(track: Track, regular: Collection[str]) -> float:
     """Seconds of bins after which a job has to be analysed."""
-    if track.name not in going:
+    if track.name not in regular:
         return MAX_WAIT_S
     return MAX_UNCHANGED_WAIT_S if track.sparse else MAX_UNCHANGED_DENSE_WAIT_S

@@ -46,7 +46,7 @@ class ProfileCache:
     """Keeps all that is known of each job, and the profile that others get.
 
     The first is as new as what it is made from; the second is up to PROFILE_MAX_AGE_S old while
-    the job goes on as it did.
+    the job's pattern is the same.
     """
 
     def __init__(self) -> None:

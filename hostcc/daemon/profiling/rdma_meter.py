@@ -60,7 +60,7 @@ class Rdma:
         """Why a port's queue pairs are not told apart by process."""
         self._whose: dict[Key, frozenset[str]] = {}
         self._whose_due_ns = 0
-        self._looking: asyncio.Task[None] | None = None
+        self._analysing: asyncio.Task[None] | None = None
         self._last: dict[Key, tuple[int, int]] = {}
         self._bins: dict[str, list[int]] = {}
         """Job -> bytes sent and received in the bin that is not over."""
@@ -106,9 +106,9 @@ class Rdma:
 
     async def stop(self) -> None:
         """Undo the bindings."""
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+        if self._analysing is not None:
+            self._analysing.cancel()
+            self._analysing = None
         for change in [one for one in self._host.journal.active.values() if one.what == kinds.RDMA]:
             await self._unbind(change)
         self._counters, self._files, self._whose = None, (), {}
@@ -206,21 +206,21 @@ class Rdma:
             with apart(track):
                 track.take(ByteSeries(BIN_NS, self._bin * BIN_NS, tx, rx))
         self._bin = now_bin
-        self._look()
+        self._start_analyses()
 
-    def _look(self) -> None:
+    def _start_analyses(self) -> None:
         """Look for patterns, in a thread: counters are to be read in time meanwhile."""
-        if self._looking is not None and not self._looking.done():
+        if self._analysing is not None and not self._analysing.done():
             return
         due = list[tuple[Track, Bins]]()
         for track in [track for track in self._tracks.values() if track.due]:
             with apart(track):
                 due.append((track, track.collect()))
         if due:
-            self._looking = asyncio.get_running_loop().create_task(_look_at(due))
+            self._analysing = asyncio.get_running_loop().create_task(_analyse(due))
 
 
-async def _look_at(due: Sequence[tuple[Track, Bins]]) -> None:
+async def _analyse(due: Sequence[tuple[Track, Bins]]) -> None:
     for track, new in due:
         with apart(track):
-            await asyncio.to_thread(track.look, new)
+            await asyncio.to_thread(track.analyse, new)

@@ -1,4 +1,4 @@
-"""What is kept of one job's traffic: its pattern, where it goes, and bins still to be looked at.
+"""What is kept of one job's traffic: its pattern, its destinations, and bins still to be analysed.
 
 Pure but for being mutable: bytes come in, nothing is asked.
 """
@@ -64,7 +64,7 @@ class Track:
     sparse: bool = True
     """Whether the bins that wait are mostly empty, so that they take little memory."""
     failure: str = ""
-    """Why its traffic could not be looked at; empty again after a look."""
+    """Why its traffic could not be analysed; empty again after an analysis."""
     failures: int = 0
     """How often that was."""
     _waiting: list[Bins] = field(default_factory=list)
@@ -124,11 +124,11 @@ class Track:
 
     @property
     def waiting_s(self) -> float:
-        """Seconds of bins that have not been looked at."""
+        """Seconds of bins that have not been analysed."""
         return (self._waiting[-1].end_ns - self._since_ns) / NS if self._waiting else 0.0
 
     def behind_s(self, now_ns: int) -> float:
-        """Seconds that have not been looked at, also those whose bins were not taken yet."""
+        """Seconds that have not been analysed, also those whose bins were not taken yet."""
         return (now_ns - self._since_ns) / NS
 
     @property
@@ -138,22 +138,22 @@ class Track:
 
     @property
     def wanted_s(self) -> float:
-        """So many seconds of bins are worth a look."""
+        """Seconds of bins that are worth an analysis."""
         return min(max(MIN_BATCH_S, MIN_BATCH_PERIODS * self.period_s), MAX_BATCH_S)
 
     @property
     def due(self) -> bool:
-        """Whether it is worth while to look."""
+        """Whether they are worth an analysis now."""
         return self.waiting_s >= self.wanted_s
 
     def collect(self) -> Bins:
-        """The bins that wait, for `look`; they wait no longer."""
+        """The bins that wait, for `analyse`; they wait no longer."""
         new, self._waiting, self._loose = together(self._waiting), [], 0
         self._since_ns, self.sparse = new.end_ns, True
         self._account(new.end_ns)
         return new
 
-    def look(
+    def analyse(
         self,
         new: Bins,
         *,
@@ -170,9 +170,9 @@ class Track:
             return
         watch = self.watch
         if unchanged_until_ns is not None:
-            watch = watching.went_on(watch, unchanged_until_ns)
+            watch = watching.skipped_to(watch, unchanged_until_ns)
         if skips:
-            watch = replace(watch, look_ns=new.end_ns + 1)
+            watch = replace(watch, compare_ns=new.end_ns + 1)
         self.watch, self.failure = watching.update(watch, new, thorough=thorough), ""
 
     def begin_again(self, failure: str) -> None:

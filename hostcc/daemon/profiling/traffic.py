@@ -110,9 +110,9 @@ class Traffic:
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Route]] = {}
         self._cache = ProfileCache()
-        self._looks = AnalysisSchedule()
+        self._schedule = AnalysisSchedule()
         self._routes: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._analysing: asyncio.Task[None] | None = None
         self._routes_due_s = 0.0
         self._asked: tuple[float, Mapping[str, frozenset[Address]]] = 0.0, {}
         """When routes were last asked for, seconds, and of which destinations of each job."""
@@ -138,7 +138,7 @@ class Traffic:
         self._metering = Metering(self._make_meter(shared), CgroupTree(self._root).identity)
 
     async def tick(self) -> None:
-        """Read, look at some jobs, decide whose turn it is."""
+        """Read, analyse some jobs, decide whose turn it is."""
         if self._host.engine is not self._engine:  # another one: the tracker's map is another
             self._close_meter()
             await self.start()
@@ -148,26 +148,26 @@ class Traffic:
         self._sync(self._metering, jobs)
         self._metering.gather()
         if self._metering.last is not None:
-            self._looks.heard(self._metering.last, self._metering.jobs)
+            self._schedule.add_reading(self._metering.last, self._metering.jobs)
         due = self._due(self._metering)
         if due is not None:
             if due:
                 self._take_of(self._metering, due)
-                self._look()
+                self._start_analyses()
             return
         self._take(self._metering.read())
-        self._look()
+        self._start_analyses()
         self._give_turns()
         self._find_routes()
 
     def stop(self) -> None:
         """Detach everything; what was learned is forgotten."""
-        for task in (self._routes, self._looking):
+        for task in (self._routes, self._analysing):
             if task is not None:
                 task.cancel()
         if self._host.engine is not None:
             self._host.engine.table.set_preferred_job("", "measuring ended")
-        self._routes = self._looking = None
+        self._routes = self._analysing = None
         self._elsewhere.stop()
         self._close_meter()
         self._tracks, self._ways, self.turns = {}, {}, Turns()
@@ -273,7 +273,7 @@ class Traffic:
         metering.sync(*wanted, self._root)
 
     def _due(self, metering: Metering) -> list[Track] | None:
-        """Jobs to be looked at, none of those that wait for more to be read, when every pattern is
+        """Jobs to be analysed, none of those that wait for more to be read, when every pattern is
         known, and no turn goes on or is waited for; None: what was read is for all."""
         if metering.last is None or metering.gap or metering.cells >= MAX_PENDING_CELLS:
             return None
@@ -289,7 +289,7 @@ class Traffic:
             return []
         if metering.gathered_s >= MAX_WAIT_S:
             return None
-        due = self._looks.due(tracks, metering.last.end_ns)
+        due = self._schedule.due(tracks, metering.last.end_ns)
         return due if len(due) <= MAX_HANDED_FRACTION * len(tracks) else None
 
     def _take_of(self, metering: Metering, some: Sequence[Track]) -> None:
@@ -305,7 +305,7 @@ class Traffic:
             if name not in self._live:
                 del self._tracks[name]
         self._cache.keep(self._live)
-        self._looks.keep(self._live)
+        self._schedule.keep(self._live)
         wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
         wanted.sort(key=lambda name: name not in self._tracks)
         self._crowded = max(0, len(wanted) - most)
@@ -318,25 +318,25 @@ class Traffic:
                 else:
                     _hand_over(track, counted)
 
-    def _look(self) -> None:
-        """Look at some jobs' bins, in a thread: the agent's sign of life must not wait for it."""
-        if self._looking is not None and not self._looking.done():
+    def _start_analyses(self) -> None:
+        """Analyse some jobs' bins, in a thread: the agent's heartbeat must not wait for it."""
+        if self._analysing is not None and not self._analysing.done():
             return
-        batch = self._looks.batch(list(self._tracks.values()), self._clock_ns())
+        batch = self._schedule.batch(list(self._tracks.values()), self._clock_ns())
         if batch:
-            self._looking = asyncio.get_running_loop().create_task(self._look_at(batch))
+            self._analysing = asyncio.get_running_loop().create_task(self._analyse(batch))
 
-    async def _look_at(self, batch: Sequence[AnalysisRequest]) -> None:
+    async def _analyse(self, batch: Sequence[AnalysisRequest]) -> None:
         try:
-            costs_s = await asyncio.to_thread(_look_at_all, batch)
+            costs_s = await asyncio.to_thread(_analyse_all, batch)
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
             log.defect("looking at jobs' traffic failed", error)
             return
-        for look, cost_s in zip(batch, costs_s, strict=True):
-            with apart(look.track):
+        for request, cost_s in zip(batch, costs_s, strict=True):
+            with apart(request.track):
                 if isinstance(cost_s, Exception):
                     raise cost_s
-                self._looks.cost(look, cost_s)
+                self._schedule.cost(request, cost_s)
 
     def _give_turns(self) -> None:
         now_ns = self._clock_ns()
@@ -423,19 +423,19 @@ def _total(track: Track | None) -> tuple[int, int]:
     return track.total if track is not None else (0, 0)
 
 
-def _look_at_all(batch: Sequence[AnalysisRequest]) -> list[float | Exception]:
+def _analyse_all(batch: Sequence[AnalysisRequest]) -> list[float | Exception]:
     """CPU time that each took, seconds, or why it failed."""
-    return [_look_at_one(look) for look in batch]
+    return [_analyse_one(request) for request in batch]
 
 
-def _look_at_one(look: AnalysisRequest) -> float | Exception:
+def _analyse_one(request: AnalysisRequest) -> float | Exception:
     began_s = time.thread_time()
     try:
-        look.track.look(
-            look.bins,
-            thorough=look.thorough,
-            unchanged_until_ns=look.unchanged_until_ns,
-            skips=look.skips,
+        request.track.analyse(
+            request.bins,
+            thorough=request.thorough,
+            unchanged_until_ns=request.unchanged_until_ns,
+            skips=request.skips,
         )
     except Exception as error:  # noqa: BLE001 - the other jobs' bins are in this batch only
         return error

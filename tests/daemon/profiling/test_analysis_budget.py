@@ -66,7 +66,7 @@ def test_a_job_whose_pattern_is_lost_has_an_allowance_again_but_not_at_once(
     def analysed(new: ByteSeries, cost_s: float) -> None:
         track.take(new)
         bins = track.collect()
-        track.look(bins)
+        track.analyse(bins)
         budget.charge(AnalysisRequest(track, bins, thorough, Account.LEARNING), cost_s)
 
     for at in range(0, len(made), 2000):

@@ -51,7 +51,9 @@ class World:
         self.now_ms = 0
         self.looks = AnalysisSchedule(AnalysisBudget(allowance_s=0.0))
         self.tracks = [Track(name, watching.begin(MS)) for name in names]
-        monkeypatch.setattr(ExpectationTracker, "goes_on", lambda _, name: name not in self.other)
+        monkeypatch.setattr(
+            ExpectationTracker, "is_regular", lambda _, name: name not in self.other
+        )
         for what, value in (("known", True), ("confident", True), ("settled", True)):
             monkeypatch.setattr(Track, what, value)
         monkeypatch.setattr(Track, "period_s", PERIOD_S)
@@ -63,7 +65,7 @@ class World:
             sent = np.arange(STEP_MS) % self.each == 0
             new = cells(series(sent, None, MS, self.now_ms * MS))
             self.now_ms += STEP_MS
-            self.looks.heard(nothing(new.start_ns), {})
+            self.looks.add_reading(nothing(new.start_ns), {})
             for track in self.tracks:
                 track.take(new)
             for look in self.looks.batch(self.tracks, self.now_ms * MS):
@@ -156,9 +158,11 @@ def test_who_goes_on_passes_and_only_the_end_of_others_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, "ab")
-    monkeypatch.setattr(ExpectationTracker, "sure_ns", lambda _, name: {"a": 7.0, "b": 8.0}[name])
+    monkeypatch.setattr(
+        ExpectationTracker, "regular_until_ns", lambda _, name: {"a": 7.0, "b": 8.0}[name]
+    )
     told: list[str] = []
-    monkeypatch.setattr(ExpectationTracker, "looked_at", lambda _, name, watch: told.append(name))
+    monkeypatch.setattr(ExpectationTracker, "expect", lambda _, name, watch: told.append(name))
     found = [look for _, look in world.run(MAX_UNCHANGED_WAIT_S, 0.0)]
     assert [(look.track.name, look.thorough, look.skips) for look in found] == [
         ("a", True, False),

@@ -27,7 +27,7 @@ def profiled(name: str, flops: float | None = None) -> JobKnowledge:
     track, made = Track(name), regular(100, 40)
     for at in range(0, len(made), 1000):
         track.take(part(made, at, at + 1000))
-        track.look(track.collect())
+        track.analyse(track.collect())
     return known(LiveJob(name, flops=flops), track, JobFacts())
 
 
@@ -61,7 +61,7 @@ def test_what_is_known_of_a_job() -> None:
 def test_a_job_without_a_period_has_no_number() -> None:
     track, flat = Track("b"), np.full(2000, 500)
     track.take(ByteSeries(MS, 0, flat, flat))
-    track.look(track.collect())
+    track.analyse(track.collect())
     got = samples(page({"b": known(LiveJob("b"), track, JobFacts())}))
     assert got['hostcc_profile_confidence{training_job="b"}'] == 0
     assert not any("iteration" in name for name in got)

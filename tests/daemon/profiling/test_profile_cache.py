@@ -24,7 +24,7 @@ class Stage:
     def __init__(self, iterations: int = 40) -> None:
         self.told, self.track, self.made = ProfileCache(), Track("a"), 0
         self.track.take(regular(100, iterations))
-        self.track.look(self.track.collect())
+        self.track.analyse(self.track.collect())
 
     def make(self) -> JobProfile:
         self.made += 1

@@ -39,7 +39,7 @@ def track() -> Track:
     who["addr"][0], who["addr"][1] = packed(str(NEAR)), packed(str(FAR))
     for at in range(0, 4000, 1000):
         made.take(part(regular(100, 40), at, at + 1000), who, np.array([[3, 1], [1, 1]]))
-        made.look(made.collect())
+        made.analyse(made.collect())
     return made
 
 
@@ -68,7 +68,7 @@ def test_before_its_iterations_are_known_a_guess_is_told() -> None:
     young, who = Track("a"), np.zeros(1, DESTINATION)
     who["addr"][0] = packed(str(NEAR))
     young.take(part(regular(200, 4), 0, 780), who, np.array([[1, 1]]))
-    young.look(young.collect())
+    young.analyse(young.collect())
     of = known(LiveJob("a", weight=3.0, flops=2e12), young, JobFacts())
     got = to_share(of, "h", 1000)
     assert got is not None
@@ -87,7 +87,7 @@ def learned(of: ByteSeries) -> Track:
     who["addr"][0] = packed(str(NEAR))
     for at in range(0, len(of), 1000):
         made.take(part(of, at, at + 1000), who, np.array([[1, 1]]))
-        made.look(made.collect())
+        made.analyse(made.collect())
     return made
 
 
@@ -188,7 +188,7 @@ def test_what_is_known_is_put_together_again_when_something_of_it_is_new(track: 
     before = latest.known(job, track, beside)
     track.take(part(regular(100, 50), 4000, 5000))
     assert latest.known(job, track, beside) is before
-    track.look(track.collect())
+    track.analyse(track.collect())
     assert latest.known(job, track, beside) is not before
     another = latest.known(job, Track("a"), beside)
     assert another.measured.period_s is None
@@ -204,19 +204,19 @@ def test_looks_that_find_the_same_figures_put_nothing_together_again() -> None:
     who["addr"][0] = packed(str(NEAR))
     for at in range(4000, 4600, 200):
         steady.take(part(regular(100, 60), at, at + 200), who, np.array([[1, 1]]))
-        steady.look(steady.collect())
+        steady.analyse(steady.collect())
         assert steady.watch is not watch
         assert latest.known(job, steady, JobFacts()) is first
     # Where the traffic goes is part of it.
     who = who.copy()
     who["addr"][0] = packed(str(FAR))
     steady.take(part(regular(100, 60), 4600, 4700), who, np.array([[1, 1]]))
-    steady.look(steady.collect())
+    steady.analyse(steady.collect())
     to_both = latest.known(job, steady, JobFacts())
     assert to_both is not first
     # As are figures that were measured again.
     steady.take(part(regular(100, 600), 4700, 45_000), who, np.array([[1, 1]]))
-    steady.look(steady.collect())
+    steady.analyse(steady.collect())
     again = latest.known(job, steady, JobFacts())
     assert again is not to_both
     assert again.measured.measured_ns > to_both.measured.measured_ns

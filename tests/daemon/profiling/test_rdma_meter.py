@@ -69,8 +69,8 @@ class World:
     def tick(self, bins: float = 1.0) -> None:
         async def turn() -> None:
             await self.part.tick()
-            if self.part._looking is not None:
-                await self.part._looking
+            if self.part._analysing is not None:
+                await self.part._analysing
 
         asyncio.run(turn())
         self.now_ns += int(bins * BIN_NS)

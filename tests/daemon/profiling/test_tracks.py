@@ -34,7 +34,7 @@ def fed(track: Track, made: ByteSeries, step: int = 400) -> None:
     for at in range(0, len(made), step):
         track.take(part(made, at, at + step))
         if track.due:
-            track.look(track.collect())
+            track.analyse(track.collect())
 
 
 def test_a_pattern_is_found_and_silence_before_the_first_byte_is_nothing() -> None:
@@ -68,7 +68,7 @@ def test_few_full_bins_wait_as_they_are_and_are_one_series() -> None:
     found = track.collect()
     assert isinstance(found, Cells)
     assert (found.start_ns, found.whole().tx.tolist()) == (made.start_ns, made.tx.tolist())
-    track.look(found)
+    track.analyse(found)
     assert track.total == (made.tx.sum(), made.rx.sum())
 
 
@@ -86,12 +86,12 @@ def test_shares_by_destination_fade_and_are_bounded() -> None:
     track, made = Track("a"), regular(100, 40)
     sums = np.array([[300, 10], [100, 30]])
     track.take(part(made, 0, 1000), rows("198.18.0.2", "fd00::2"), sums)
-    track.look(track.collect())
+    track.analyse(track.collect())
     shares = track.shares()
     assert shares[address(packed("198.18.0.2"))] == (0.75, 0.25)
     many = rows(*(f"198.18.{n // 200}.{n % 200}" for n in range(400)))
     track.take(part(made, 1000), many, np.ones((400, 2), np.int64))
-    track.look(track.collect())
+    track.analyse(track.collect())
     assert len(track.to) == MAX_DESTINATIONS
     assert sum(tx for tx, _ in track.shares().values()) == pytest.approx(1.0)
 
@@ -137,8 +137,8 @@ def test_what_is_taken_to_go_on_is_compared_later() -> None:
     before = track.watch
     silence = np.zeros(2000, np.int64)
     gone = ByteSeries(MS, 4000 * MS, silence, silence)
-    track.look(gone, thorough=False, unchanged_until_ns=before.next_ns, skips=True)
+    track.analyse(gone, thorough=False, unchanged_until_ns=before.next_ns, skips=True)
     assert (track.watch.seen, track.watch.changes) == (before.seen, 0)
     assert track.watch.levels[0].end_ns == gone.end_ns
-    track.look(ByteSeries(MS, gone.end_ns, silence[:500], silence[:500]), thorough=False)
+    track.analyse(ByteSeries(MS, gone.end_ns, silence[:500], silence[:500]), thorough=False)
     assert not track.known

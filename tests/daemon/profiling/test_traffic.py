@@ -86,7 +86,7 @@ class Watched:
             self.looks += [(at_s, look.track.name, look.thorough) for look in batch]
             return [cost_s] * len(batch)
 
-        monkeypatch.setattr(t, "_look_at_all", looked)
+        monkeypatch.setattr(t, "_analyse_all", looked)
         monkeypatch.setattr(t, "resolve_root", lambda _: folder / "cg")
         self.part = t.Traffic(
             host,
@@ -193,7 +193,7 @@ async def test_who_does_not_go_on_is_read_without_the_others(
     monkeypatch.setattr(Metering, "sync", synced)
     for what in ("known", "confident", "settled"):
         monkeypatch.setattr(Track, what, True)
-    monkeypatch.setattr(ExpectationTracker, "goes_on", lambda _, name: name != "job-2")
+    monkeypatch.setattr(ExpectationTracker, "is_regular", lambda _, name: name != "job-2")
     monkeypatch.setattr(t, "MAX_HANDED_FRACTION", 1 / JOBS)
     await Watched(tmp_path, monkeypatch, 1e-4).run(300)
     late = {name: parts[-5:] for name, parts in taken.items()}
@@ -245,7 +245,7 @@ async def test_few_readings_wait_of_jobs_that_never_fall_silent(
     assert max(reads) == 2 * BINS
 
 
-@pytest.mark.parametrize("method", ["take", "collect", "look", "pattern"])
+@pytest.mark.parametrize("method", ["take", "collect", "analyse", "pattern"])
 @pytest.mark.asyncio
 async def test_what_goes_wrong_with_one_job_costs_the_others_nothing(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -301,9 +301,9 @@ def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
         said.append(thorough and len(new) == 0)
         assert (unchanged_until_ns, skips) == ((None, False) if thorough else (5.0, True))
 
-    monkeypatch.setattr(Track, "look", look)
+    monkeypatch.setattr(Track, "analyse", look)
     nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    look_at_all = t.__dict__["_look_at_all"]
+    look_at_all = t.__dict__["_analyse_all"]
     looks = [
         AnalysisRequest(Track("a"), nothing, True, None),
         AnalysisRequest(Track("b"), nothing, False, None, 5.0, True),
