@@ -48,6 +48,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
         "the same by real agents, from plan to packet",
     ),
     "paths-churn": ("paths_churn", "churn of jobs under agents: leaks, traces on hosts, lags"),
+    "recurring": ("recurring", "a job that runs twice: seconds until it is published"),
     "probe-paths": ("probe_paths", "paths found by probing: ports, packets, seconds"),
     "leafspine": ("leafspine", "jobs on a leaf-spine fabric against the best assignment"),
     "soak": (

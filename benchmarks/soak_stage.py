@@ -51,7 +51,7 @@ FORGET_S = Timing().keep_s + 60.0
 """A translation whose sender ended while the receiver was away is forgotten after `keep_s`."""
 CALM_S = 15.0
 """Parts that have nothing to do take a turn every five seconds, some every ten."""
-KEPT = {"agent.lock", "journal.jsonl", "journal.old.jsonl", "keys"}
+KEPT = {"agent.lock", "journal.jsonl", "journal.old.jsonl", "keys", "remembered-jobs.json"}
 """What stays in a run directory when its agent has ended."""
 
 

@@ -119,6 +119,8 @@ class JobProfile:
     assumed_flop_per_s: float = 0.0
     """FLOP/s that the job's GPUs are assumed to reach while they compute, where `work` is unknown;
     0: they are unknown too."""
+    recalled: bool = False
+    """Whether it is what was measured when the job ran before, and not this time."""
 
 
 @dataclass(frozen=True)

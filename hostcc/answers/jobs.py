@@ -196,6 +196,15 @@ class ProfileFigures(Analysis, frozen=True, kw_only=True):
     """Received in all."""
 
 
+class RememberedFigures(Struct, frozen=True, kw_only=True):
+    """What a job was like when it ran before on this host."""
+
+    period_s: Seconds
+    """A typical iteration, start to start."""
+    tx_bytes: MeanBytes
+    """Sent in an iteration."""
+
+
 class DetailedJob(JobRow, frozen=True, kw_only=True):
     """One job with how it was found and what was measured of it."""
 
@@ -213,6 +222,8 @@ class DetailedJob(JobRow, frozen=True, kw_only=True):
     """None: nothing was measured."""
     profile_reason: str | None = None
     """Why nothing was; else None."""
+    remembered: RememberedFigures | None = None
+    """What it is planned by until it is measured; None: it was not seen before, or is measured."""
 
 
 class Jobs(Struct, frozen=True, kw_only=True):
@@ -294,6 +305,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """None: nothing was measured."""
     profile_reason: str | None = None
     """Why nothing was; else None."""
+    remembered: RememberedFigures | None = None
+    """What it is planned by until it is measured; None: it was not seen before, or is measured."""
     circle: Circle | None = None
     """The folded iteration; None without a period."""
     recording: RecordedSeries | None = None

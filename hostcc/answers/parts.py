@@ -88,6 +88,18 @@ class RdmaPart(Part, frozen=True, kw_only=True):
     """Port to the reason why nothing is known of it."""
 
 
+class MemoryPart(Part, frozen=True, kw_only=True):
+    """`memory`: what is remembered of jobs that ran before."""
+
+    jobs: int = 0
+    """Jobs that are remembered."""
+    recalled: Annotated[
+        int | None,
+        Gauge("hostcc_jobs_recalled", "Jobs planned by what they were like before"),
+    ] = None
+    """Jobs that are planned by that now, because they are not measured yet."""
+
+
 class TrafficPart(Part, frozen=True, kw_only=True):
     """`traffic`: the byte meter, and the analysis of jobs."""
 
@@ -313,6 +325,7 @@ PARTS: dict[str, type[Part]] = {
     "gpu": GpuPart,
     "marks": MarksPart,
     "rdma": RdmaPart,
+    "memory": MemoryPart,
     "traffic": TrafficPart,
     "rdma-plan": RdmaPlanPart,
     "pcie": PciePart,

@@ -112,6 +112,9 @@ def remarks(job: DetailedJob) -> list[str]:
         found.append(f"not managed: {job.unmanaged_reason}")
     if job.profiling:
         found.append("it is its turn to be profiled")
+    if (before := job.remembered) is not None:
+        figures = f"{seconds(before.period_s)}, {size(before.tx_bytes)} sent"
+        found.append(f"planned by what is remembered of it until it is measured: {figures}")
     if got is None:
         return [*found, f"not measured: {job.profile_reason}"]
     if not got.periodic:

@@ -1,9 +1,10 @@
 """Holds what is published of jobs steady: each change makes a new view, and a new plan.  Pure.
 
 A guess is published until the job's iterations are known; what was known outlives a moment of
-doubt.  Another measurement has to be confirmed for a while before it is published, for longer the
-more often that happened: a plan changes what is measured of its jobs, and the two must not chase
-each other.
+doubt.  What a job was like when it ran before is published until it is measured, or turns out to
+be another one.  Another measurement has to be confirmed for a while before it is published, for
+longer the more often that happened: a plan changes what is measured of its jobs, and the two must
+not chase each other.
 """
 
 from __future__ import annotations
@@ -92,9 +93,16 @@ def _next(
     if fresh is before.like:
         return before._replace(at=now, other_at=None)
     old = before.profile
+    if old.recalled and not fresh.recalled:
+        if fresh.confidence > 0 and _alike(old, fresh, MEASURED_FACTOR):
+            # Confirmed: the same figures, so that no host makes another plan.
+            confirmed = replace(old, recalled=False)
+            return before._replace(profile=confirmed, at=now, other_at=None, like=fresh)
+        return PublishedProfile(fresh, now, changed_at=now, like=fresh)
     guess, was_guess = fresh.confidence <= 0, old.confidence <= 0
-    if guess != was_guess:
-        return before if guess else PublishedProfile(fresh, now, changed_at=now, like=fresh)
+    if guess != was_guess or fresh.recalled != old.recalled:
+        worse = guess or (fresh.recalled and not was_guess)
+        return before if worse else PublishedProfile(fresh, now, changed_at=now, like=fresh)
     if _alike(old, fresh, GUESS_FACTOR if guess else MEASURED_FACTOR):
         return before._replace(at=now, other_at=None, like=fresh)
     since = now if before.other_at is None else before.other_at

@@ -32,6 +32,9 @@ class LiveJob(NamedTuple):
     weight: float = 1.0
     flops: float | None = None
     """FLOP of one iteration, as its owner declared; None: not declared."""
+    uid: int | None = None
+    """The user in whose quota it counts, 0 for what root asked for; None: nobody's, such as the
+    job of a port rule, or not known."""
 
 
 @dataclass
@@ -53,7 +56,9 @@ def live_jobs(host: Host, seen: DiscoveryResult) -> list[LiveJob]:
         if found.id not in jobs and seen.mount is not None:
             groups = tuple(seen.mount / group.lstrip("/") for group in found.groups)
             flops = declared(config, found.id)
-            jobs[found.id] = LiveJob(found.id, 0, groups, str(found.kind), flops=flops)
+            jobs[found.id] = LiveJob(
+                found.id, 0, groups, str(found.kind), flops=flops, uid=found.owner or 0
+            )
     return [jobs[name] for name in sorted(jobs)][: MAX_JOBS - 1]
 
 
@@ -67,6 +72,7 @@ def of_table(table: JobTable) -> dict[str, LiveJob]:
             job.how or ("hostcc run" if job.group else "port rule"),
             table.weight_of(job),
             declared(table.config, job.name) if job.wishes.flops is None else job.wishes.flops,
+            (table.slots.owner(job.slot) or 0) if job.groups else None,
         )
         for job in table.jobs.values()
     }

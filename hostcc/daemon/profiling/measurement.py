@@ -19,6 +19,7 @@ from hostcc.daemon.profiling.discovery import Discovery
 from hostcc.daemon.profiling.gauges import gauges
 from hostcc.daemon.profiling.gpu_work import Gpus
 from hostcc.daemon.profiling.iteration_marks import MarkListener
+from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import DiscoveryResult, LiveJob, live_jobs, owners
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.rdma_meter import Rdma
@@ -48,18 +49,20 @@ class Measurement:
         self.gpus = Gpus(host, self.owners, lambda: len(self.jobs()))
         self.marking = MarkListener(host, self.owners)
         self.rdma = Rdma(host, self.owners)
+        self.memory = JobMemory(host)
         self.traffic = Traffic(
             host,
             self.jobs,
             self._facts,
             self.rdma.track,
             elsewhere=ClusterTurns(cluster),
+            memory=self.memory,
         )
 
     @property
     def parts(self) -> list[Part]:
         """All parts, in the order in which they start."""
-        return [self.discovery, self.gpus, self.marking, self.rdma, self.traffic]
+        return [self.discovery, self.gpus, self.marking, self.rdma, self.memory, self.traffic]
 
     def jobs(self) -> list[LiveJob]:
         """Return every job of this host; the same list while nothing is new."""
@@ -136,6 +139,7 @@ class Measurement:
             "profiling": turns.job == name,
             "profile": profiles.summary(known) if known else None,
             "profile_reason": None if known else self._why_not(name),
+            "remembered": self.memory.recalled(name),
         }
 
     def _why_not(self, name: str) -> str:

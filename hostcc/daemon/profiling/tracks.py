@@ -53,6 +53,8 @@ class Track:
     name: str
     watch: Watch | None = None
     """None before its first byte."""
+    first_ns: int = 0
+    """When it first sent, or a little earlier; 0: it has not."""
     last_ns: int = 0
     """When it last sent."""
     total: tuple[int, int] = (0, 0)
@@ -92,6 +94,7 @@ class Track:
             return
         if self.watch is None:
             self.watch = watching.begin(new.bin_ns, new.start_ns)
+            self.first_ns = self.first_ns or new.start_ns
         if not self._waiting:
             self._since_ns = new.start_ns
         self._waiting.append(new)
@@ -106,6 +109,8 @@ class Track:
             self.total = self.total[0] + tx, self.total[1] + rx
             if who is not None and sums is not None and len(who):
                 self._went.append((who["addr"].tobytes(), sums))
+                if not self.to:  # where it sends is asked before it is worth an analysis
+                    self._account(self.last_ns)
 
     @property
     def known(self) -> bool:

@@ -17,6 +17,7 @@ from hostcc.daemon.jobs.history import Iteration
 from hostcc.daemon.profiling import profiles, routes
 from hostcc.daemon.profiling.analysis_budget import AnalysisRequest
 from hostcc.daemon.profiling.analysis_schedule import ANALYSES_PER_TICK, AnalysisSchedule
+from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
 from hostcc.daemon.profiling.metering import JobReading, Metering, Reading
 from hostcc.daemon.profiling.profile_cache import ProfileCache
@@ -78,7 +79,7 @@ class Traffic:
 
     `jobs`: who there is now.  `beside`: what else is known of a job.  `other`: its traffic that
     the meter does not see, and the links of that; the profile is of what is more.  `elsewhere`:
-    the turns of jobs on other hosts.
+    the turns of jobs on other hosts.  `memory`: what is known of jobs that ran before.
     """
 
     name = "traffic"
@@ -93,6 +94,7 @@ class Traffic:
         make_meter: MakeMeter = kernel_meter,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         elsewhere: ClusterTurns | None = None,
+        memory: JobMemory | None = None,
     ) -> None:
         self._host = host
         self._jobs = jobs
@@ -101,6 +103,7 @@ class Traffic:
         self._make_meter = make_meter
         self._clock_ns = clock_ns
         self._elsewhere = elsewhere or ClusterTurns()
+        self._memory = memory or JobMemory(host, clock_ns)
         self._metering: Metering | None = None
         self._engine: Engine | None = None
         self._synced: object = None
@@ -171,6 +174,7 @@ class Traffic:
         self._elsewhere.stop()
         self._close_meter()
         self._tracks, self._ways, self.turns = {}, {}, Turns()
+        self._memory.keep(())
 
     def verify(self) -> list[Difference]:
         """Whether jobs' cgroups are still metered."""
@@ -237,13 +241,20 @@ class Traffic:
         for name in sorted(self._tracks):
             if (counted := self._counted(name)) is not None:
                 job, track, *reaches = counted
-                make = partial(self.latest, name)
+                make = partial(self._measured, name)
                 with apart(track):
-                    told.append(self._cache.profile(job, track, reaches, now_s, make))
+                    found = self._cache.profile(job, track, reaches, now_s, make)
+                    told.append(self._memory.complete(job, track, found))
         return [profile for profile in told if profile is not None]
 
     def latest(self, name: str) -> JobProfile | None:
         """The same of one job, with where in its iterations it is now; None: nothing is known."""
+        counted = self._counted(name)
+        if counted is None:
+            return None
+        return self._memory.complete(counted.job, counted.track, self._measured(name))
+
+    def _measured(self, name: str) -> JobProfile | None:
         known, ahead_s = self.known(name), time.time() - self._clock_ns() / 1e9
         if known is None:
             return None
@@ -305,6 +316,7 @@ class Traffic:
             if name not in self._live:
                 del self._tracks[name]
         self._cache.keep(self._live)
+        self._memory.keep(self._live)
         self._schedule.keep(self._live)
         wanted = [name for name in self._live if name in self._tracks or name in reading.jobs]
         wanted.sort(key=lambda name: name not in self._tracks)

@@ -143,3 +143,34 @@ def test_a_guess_takes_the_iteration_that_others_have_measured() -> None:
     assert got.confidence == 0.0
     (held,) = step({}, [GUESS], lambda _: replace(SURE, confidence=0.0), 0.0).values()
     assert held.profile is GUESS
+
+
+RECALLED = replace(SURE, recalled=True)
+
+
+def test_what_is_recalled_stays_when_it_is_measured_again() -> None:
+    held: dict[str, PublishedProfile] = {}
+    assert told(held, RECALLED, 0.0) is RECALLED
+    about_the_same = replace(SURE, period_s=0.27, confidence=0.8)
+    assert told(held, about_the_same, 5.0) == SURE
+    assert held["j"].changes == 0
+    # From then on it is a measurement like any other.
+    assert told(held, GUESS, 6.0) == SURE
+    assert told(held, RECALLED, 7.0) == SURE
+    other = replace(SURE, period_s=0.5)
+    assert told(held, other, 8.0) == SURE
+    assert told(held, other, 8.0 + CONFIRM_S) is other
+
+
+@pytest.mark.parametrize("fresh", [GUESS, replace(SURE, period_s=0.3)])
+def test_what_is_recalled_goes_at_once_when_it_is_wrong(fresh: JobProfile) -> None:
+    held: dict[str, PublishedProfile] = {}
+    told(held, RECALLED, 0.0)
+    assert told(held, fresh, 0.5) is fresh
+
+
+def test_what_is_recalled_is_better_than_a_guess() -> None:
+    held: dict[str, PublishedProfile] = {}
+    told(held, GUESS, 0.0)
+    assert told(held, RECALLED, 0.5) is RECALLED
+    assert told(held, GUESS, 1.0) is GUESS

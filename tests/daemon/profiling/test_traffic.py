@@ -18,6 +18,7 @@ from hostcc.daemon.profiling.analysis_budget import (
     Account,
     AnalysisRequest,
 )
+from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.metering import Metering
 from hostcc.daemon.profiling.profiles import JobFacts
@@ -27,6 +28,7 @@ from hostcc.measure.destinations import DESTINATION, Address
 from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import MissingData, Window
 from hostcc.measure.series import Bins, ByteSeries
+from hostcc.model import JobProfile
 from hostcc.system.cgroups import CgroupTree
 from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import ToyHost
@@ -79,7 +81,10 @@ class Watched:
         self.looks: list[tuple[float, str, bool]] = []
         host = ToyHost(folder)
         host.act()
-        jobs = [LiveJob(f"job-{slot}", slot, (folder / "cg",)) for slot in range(1, JOBS + 1)]
+        jobs = [
+            LiveJob(f"job-{slot}", slot, (folder / "cg",), uid=0) for slot in range(1, JOBS + 1)
+        ]
+        self.memory = JobMemory(host, lambda: self.meter.now_ns)
 
         def looked(batch: Any) -> list[float]:
             at_s = self.meter.now_ns / 1e9
@@ -94,6 +99,7 @@ class Watched:
             lambda _: JobFacts(),
             make_meter=lambda _: self.meter,
             clock_ns=lambda: self.meter.now_ns,
+            memory=self.memory,
         )
 
     async def run(self, seconds: float) -> None:
@@ -384,3 +390,28 @@ async def test_another_meter_is_told_of_the_jobs_at_once(
         await watched.turn()
     watched.part.stop()
     assert len(asked.at_s) > before
+
+
+@pytest.mark.asyncio
+async def test_a_job_that_ran_before_is_told_from_its_first_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    part, memory = watched.part, watched.memory
+    before = JobProfile(
+        "job-2", 0.5, 0.5, 0.0, 0.0, period_s=1.0, bytes_to=(("10.0.0.1", 50_000.0),),
+    )  # fmt: skip
+    memory.complete(LiveJob("job-2", uid=0), Track("job-2"), before)
+    memory.keep(())
+    await part.start()
+    await watched.turn()
+    (told,) = part.profiles()
+    assert (told.job, told.period_s, told.bytes_to) == ("job-2", 1.0, before.bytes_to)
+    assert told.recalled
+    assert part.latest("job-2") is told
+    assert part.latest("job-1") is None
+    assert memory.recalled("job-2") is not None
+    # Where it sends now is known as early.
+    assert [str(to) for to in part.all_known()["job-1"].track.to] == ["10.0.0.1"]
+    part.stop()
+    assert memory.recalled("job-2") is None
