@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostcc.answers import flows, gossip, host, jobs, plan, status
+from hostcc.answers import flows, gossip, host, jobs, links, plan, status, view
 from hostcc.cli import agent, diagnosis, dryrun, keys, pcie, probe, rank
 from hostcc.cli.main import COMMANDS, build_parser
 from hostcc.config.load import load
@@ -88,11 +88,11 @@ def test_every_operation_schema_and_change() -> None:
         assert f"| `{op}` |" in CONTROL
     schemas = {
         value
-        for module in (flows, gossip, host, jobs, plan, status)
+        for module in (flows, gossip, host, jobs, links, plan, status, view)
         for value in vars(module).values()
         if re.fullmatch(r"hostcc\.[a-z-]+/\d+", str(value))
     }
-    assert len(schemas) == 12
+    assert len(schemas) == 14
     for schema in {*map(str, schemas), diagnosis.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
     assert agent.SCHEMA in CONFIG

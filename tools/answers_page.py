@@ -15,7 +15,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from msgspec import Struct, UnsetType
 from msgspec.inspect import StructType, type_info
 
-from hostcc.answers import flows, gossip, host, jobs, parts, plan, status
+from hostcc.answers import flows, gossip, host, jobs, links, parts, plan, status, view
 from hostcc.answers.fields import Counter, Unit, annotations_of, metrics_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "answers.md"
@@ -26,6 +26,8 @@ ANSWERS: dict[str, tuple[type[Struct], ...]] = {
     flows.FLOWS: (flows.Flows,),
     gossip.PEERS: (gossip.Peers,),
     plan.PLAN: (plan.PlanAnswer,),
+    links.LINKS: (links.Links,),
+    view.VIEW: (view.View,),
     host.CHANGES: (host.Changes,),
     host.VERIFY: (host.Verification,),
     host.REGISTER: (host.Registration,),

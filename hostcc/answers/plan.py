@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from hostcc.answers.fields import JOB_LABEL, Counter, Flop, Gauge, Label, Seconds
 from hostcc.answers.gossip import Disagreement
+from hostcc.answers.links import Utilisation
 from hostcc.model import FlowPlan, JobPlan
 
 PLAN, EXPLANATION = "hostcc.plan/1", "hostcc.explanation/1"
@@ -72,6 +73,8 @@ class PlanStatus(PlanState, frozen=True, kw_only=True):
 
     jobs: tuple[PlannedJob, ...]
     """The jobs of this host."""
+    cluster: Utilisation | None = None
+    """How the cluster fares; None without a plan, and in its first seconds."""
 
 
 class Contender(Struct, frozen=True):

@@ -36,6 +36,8 @@ COMMANDS = {
     "lab": "jobs on network namespaces of this machine",
     "probe": "the paths to a host and the source ports that choose them",
     "plan": "paths, priorities and time-shifts of a cluster's jobs",
+    "links": "the links that jobs share by the plan",
+    "view": "the cluster as the agent sees it, for hostcc plan",
     "rank": "placements by how well their jobs' bursts fit together",
     "pcie": "the PCIe tree, and which jobs share its links",
     "peers": "the hosts that this one gossips with",

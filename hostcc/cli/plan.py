@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from hostcc.answers.plan import EXPLANATION, PLAN, Contender, Explanation, PlanAnswer
+from hostcc.cli import viewfile
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -21,7 +22,6 @@ from hostcc.cli.common import (
 )
 from hostcc.cli.peers import disagreements
 from hostcc.cli.planned import heading
-from hostcc.cli.viewfile import MAX_BYTES, view_of
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
 from hostcc.foreign import say
@@ -53,6 +53,8 @@ FLOW_COLUMNS = [
     ("Reason", "left"),
 ]
 FLOWS_SHOWN = 100
+OPTIONS = ("levels", "reserved", "fairness", "most_loss", "paths", "order", "compression")
+"""Of the command line, for a VIEW."""
 CONTENDER_COLUMNS = [
     ("Shares links with", "left"),
     ("Rank", "right"),
@@ -83,27 +85,22 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--levels",
         type=int,
-        default=default.levels,
         metavar="N",
-        help="priority levels of the network (default: %(default)s)",
+        help=f"priority levels of the network ({_default(default.levels)})",
     )
-    parser.add_argument(
-        "--reserved", default="", metavar="N,N,...", help="levels that jobs must not use"
-    )
+    parser.add_argument("--reserved", metavar="N,N,...", help="levels that jobs must not use")
     parser.add_argument(
         "--fairness",
         type=float,
-        default=default.fairness,
         metavar="X",
-        help="power of recent slow-downs in what a job counts (default: %(default)g)",
+        help=f"power of recent slow-downs in what a job counts ({_default(default.fairness)})",
     )
     parser.add_argument(
         "--most-loss",
         type=float,
-        default=default.most_loss,
         metavar="X",
         help="no job shall lose more of its speed than this fraction, as predicted "
-        "(default: no bound)",
+        f"({_default('no bound')})",
     )
     for name, known in (
         ("paths", methods.ROUTES),
@@ -112,10 +109,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(
             f"--{name}",
-            default=getattr(default, name),
             metavar="NAME",
-            help=f"one of {', '.join(known)} (default: %(default)s)",
+            help=f"one of {', '.join(known)} ({_default(getattr(default, name))})",
         )
+
+
+def _default(value: object) -> str:
+    return f"default: what VIEW says, or {value}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -124,13 +124,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _agents(args: argparse.Namespace) -> int:
-    default, given = Options(), vars(args)
-    for name in ("levels", "fairness", "most_loss", "paths", "order", "compression"):
-        if given[name] != getattr(default, name):
+    for name in OPTIONS:
+        if getattr(args, name) is not None:
             option = name.replace("_", "-")
             raise InputError(f"--{option}: expected together with VIEW; the agent has [plan]")
-    if args.reserved:
-        raise InputError("--reserved: expected together with VIEW; the agent has [plan]")
     answer = ask(args.socket, "plan", explain=args.explain)
     if args.json:
         why = answer.pop("explanation", None)
@@ -148,22 +145,17 @@ def _agents(args: argparse.Namespace) -> int:
 
 
 def _of_view(args: argparse.Namespace) -> int:
-    options = Options(
-        levels=_bounded("--levels", args.levels, 1, 4096),
-        reserved=_levels(args.reserved),
-        paths=args.paths,
-        order=args.order,
-        compression=args.compression,
-        fairness=args.fairness,
-        most_loss=math.inf if args.most_loss == 1 else args.most_loss,  # as in [plan]
-    )
-    view = completed(view_of(input_file.read_argument(args.file, MAX_BYTES), args.file))
+    given = viewfile.given(input_file.read_argument(args.file, viewfile.MAX_BYTES), args.file)
+    options = viewfile.planned_by(msgspec.structs.replace(given.options, **_said(args)))
+    view = completed(viewfile.model_of(given))
     try:
         found = solve_for_agents(view, options)
         why = None if args.explain is None else explain(found, args.explain)
     except OptionsError as error:
         name, _, words = str(error).partition(":")
-        raise InputError(f"--{name.replace('_', '-')}:{words}") from None
+        told = name in _said(args)
+        where = f"--{name.replace('_', '-')}" if told else f"{args.file}: options.{name}"
+        raise InputError(f"{where}:{words}") from None
     except InputError as error:
         raise InputError(f"{args.file}: {error}") from None
     if why is not None:
@@ -171,6 +163,16 @@ def _of_view(args: argparse.Namespace) -> int:
     else:
         _show_plan(view.digest, found, as_json=args.json)
     return Exit.OK
+
+
+def _said(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of the command line."""
+    said = {name: value for name in OPTIONS if (value := getattr(args, name)) is not None}
+    if "levels" in said:
+        said["levels"] = _bounded("--levels", args.levels, 1, 4096)
+    if "reserved" in said:
+        said["reserved"] = _levels(args.reserved)
+    return said
 
 
 def _show_plan(digest: str, found: Solution, *, as_json: bool) -> None:

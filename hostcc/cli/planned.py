@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hostcc.answers.links import Utilisation
 from hostcc.answers.plan import PlannedJob, PlanState
 from hostcc.cli.common import seconds
 from hostcc.cli.peers import short
@@ -30,6 +31,21 @@ def heading(state: PlanState) -> list[str]:
 def here(jobs: Sequence[PlannedJob]) -> list[str]:
     """Rank, level and weight of this host's jobs, the first first."""
     return [f"plan: job {_job(one)}" for one in sorted(jobs, key=lambda one: one.rank)]
+
+
+def cluster(of: Utilisation | None) -> list[str]:
+    """How the cluster's GPUs are used, and for how many jobs sharing links is a risk."""
+    if of is None:
+        return []
+    planned = _share(of.predicted, of.predicted_jobs, "as planned")
+    measured = _share(of.measured, of.measured_jobs, "as measured")
+    at_risk = "1 job is" if of.at_risk == 1 else f"{of.at_risk} jobs are"
+    line = f"GPU utilisation: {planned}, {measured}; {at_risk} at risk of contention"
+    return [line + (f", {of.relieved} of them relieved" if of.at_risk else "")]
+
+
+def _share(value: float | None, jobs: int, how: str) -> str:
+    return f"unknown {how}" if value is None else f"{value:.1%} {how} ({jobs} jobs)"
 
 
 def _job(one: PlannedJob) -> str:

@@ -25,8 +25,8 @@ from hostcc.cli.common import (
 from hostcc.cli.flows import number
 from hostcc.cli.peers import disagreements, restarts, short
 from hostcc.cli.peers import troubles as troubles_of
+from hostcc.cli.planned import cluster, here
 from hostcc.cli.planned import heading as plan_heading
-from hostcc.cli.planned import here
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
 
@@ -177,7 +177,9 @@ def gossip(block: Gossip | None) -> list[Text]:
 
 def plan(block: PlanStatus | None) -> list[str]:
     """Which plan is followed, and what it says of the jobs here."""
-    return [] if block is None else [*plan_heading(block), *here(block.jobs)]
+    if block is None:
+        return []
+    return [*plan_heading(block), *cluster(block.cluster), *here(block.jobs)]
 
 
 def plain(jobs: Sequence[JobStatus]) -> list[str]:

@@ -5,6 +5,7 @@ The keys are those of hostcc.model, so that an encoded ClusterView reads back as
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import Meta, Struct
 from hostcc.errors import InputError
 from hostcc.limits import JOB_NAME, JOB_NAME_WORDS, VISIBLE
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
+from hostcc.schedule.plan import Options
 from hostcc.system import validate
 
 MAX_BYTES = 256 << 20
@@ -53,6 +55,7 @@ class JobGiven(_Given, frozen=True):
     at: NotNegative = 0.0
     assumed: Text = ""
     assumed_flop_per_s: NotNegative = 0.0
+    recalled: bool = False
 
 
 class FlowGiven(_Given, frozen=True):
@@ -87,8 +90,20 @@ class TableGiven(_Given, frozen=True):
     probed_at: NotNegative = 0.0
 
 
+class OptionsGiven(_Given, frozen=True):
+    """The options by which hosts plan the view, as in `[plan]`."""
+
+    levels: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    reserved: Annotated[tuple[Annotated[int, Meta(ge=0, le=4095)], ...], Meta(max_length=4096)] = ()
+    paths: Text | None = None
+    order: Text | None = None
+    compression: Text | None = None
+    fairness: Annotated[float, Meta(ge=0, le=10)] | None = None
+    most_loss: Share | None = None
+
+
 class ViewGiven(_Given, frozen=True):
-    """A ClusterView."""
+    """A ClusterView, and how it is planned."""
 
     jobs: Annotated[tuple[JobGiven, ...], Meta(max_length=100_000)] = ()
     flows: Annotated[tuple[FlowGiven, ...], Meta(max_length=1_000_000)] = ()
@@ -96,15 +111,33 @@ class ViewGiven(_Given, frozen=True):
     links: Annotated[tuple[tuple[Name, NotNegative], ...], Meta(max_length=1_000_000)] = ()
     members: Annotated[tuple[Name, ...], Meta(max_length=1_000_000)] = ()
     digest: Text = ""
+    options: OptionsGiven = OptionsGiven()
 
 
 def view_of(data: bytes, where: str) -> ClusterView:
     """The view in a file's bytes.  Raises InputError."""
+    return model_of(given(data, where))
+
+
+def given(data: bytes, where: str) -> ViewGiven:
+    """What a file's bytes say, a view and its options.  Raises InputError."""
     try:
         parsed = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"{where}: expected JSON: {error}") from None
-    given = validate.convert(parsed, ViewGiven, where)
+    return validate.convert(parsed, ViewGiven, where)
+
+
+def planned_by(given: OptionsGiven) -> Options:
+    """The options of a view, with defaults for those that it does not have."""
+    told = {key: value for key, value in _fields(given).items() if value is not None}
+    if told.get("most_loss") == 1:  # as in [plan]
+        told["most_loss"] = math.inf
+    return Options(**told)
+
+
+def model_of(given: ViewGiven) -> ClusterView:
+    """The view as the scheduler has it."""
     return ClusterView(
         jobs=tuple(JobProfile(**_fields(one)) for one in given.jobs),
         flows=tuple(Flow(**_fields(one)) for one in given.flows),

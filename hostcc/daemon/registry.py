@@ -11,7 +11,7 @@ import msgspec
 from hostcc.answers import flows, jobs
 from hostcc.daemon.api import answers
 from hostcc.daemon.api.credentials import Peer
-from hostcc.daemon.api.messages import Flows, Jobs, Peers, Plan, Profile
+from hostcc.daemon.api.messages import Flows, Jobs, Links, Peers, Plan, Profile, View
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.gossip.profile_store import ProfileStore
@@ -65,8 +65,12 @@ class Registry:
         return {
             Flows: lambda request, _: self._flows(request),
             Jobs: lambda request, _: self._jobs(request),
+            Links: lambda request, _: self.planning.links(
+                request.job, request.limit, every=request.every
+            ),
             Peers: lambda *_: self.gossip.peers(),
             Plan: lambda request, _: self.planning.answer(request.explain),
+            View: lambda *_: self.planning.exported(),
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
 

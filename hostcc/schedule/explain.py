@@ -9,13 +9,13 @@ from hostcc.errors import NoJobError
 from hostcc.schedule import fairness, methods
 from hostcc.schedule import order as orders
 from hostcc.schedule.correction import correction, reference_job
-from hostcc.schedule.intensity import intensity, link_seconds
+from hostcc.schedule.intensity import intensity
+from hostcc.schedule.link_load import link_loads
 from hostcc.schedule.plan import Solution
-from hostcc.schedule.problem import Floats, Ints
+from hostcc.schedule.problem import Floats
 
 MAX_CONTENDERS = 100
 """Contenders that are listed, the highest ranks first."""
-MIN_PERIOD_S = 1e-9
 
 
 def explain(found: Solution, name: str) -> Explanation:
@@ -107,7 +107,7 @@ def _parameters(found: Solution, job: int, competes: bool) -> str:
 
 def _flows(found: Solution, job: int) -> list[FlowReason]:
     problem, routing = found.problem, found.decision.routing
-    load = _load(found)
+    load = link_loads(found).total
     gains = {flow: one.gain for one in found.decision.moved for flow in one.flows}
     together = {flow: len(one.flows) for one in found.decision.moved for flow in one.flows}
     apart = set(found.decision.on_free_paths)
@@ -140,15 +140,3 @@ def _flows(found: Solution, job: int) -> list[FlowReason]:
             )
         )
     return reasons
-
-
-def _load(found: Solution) -> Floats:
-    """Return (L,) seconds of traffic per second on each link."""
-    problem = found.problem
-    job, link, seconds = link_seconds(problem, found.decision.routing)
-    period = np.maximum(problem.compute, problem.comm_start + found.times)
-    return _summed(link, seconds / np.maximum(period[job], MIN_PERIOD_S), problem.link_count)
-
-
-def _summed(where: Ints, much: Floats, count: int) -> Floats:
-    return np.asarray(np.bincount(where, much, count), np.float64)

@@ -22,6 +22,7 @@ PROTOCOL = 1
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 FLOWS_LIMIT = 50_000
+LINKS_LIMIT = 5_000
 CHANGES_LIMIT = 10_000
 
 
@@ -57,6 +58,19 @@ class Plan(_Request, frozen=True, tag="plan"):
 
     explain: JobName | None = None
     """Also the reasons for this job's rank, level and path."""
+
+
+class Links(_Request, frozen=True, tag="links"):
+    """The links of the plan that holds, and who shares them."""
+
+    job: JobName | None = None
+    every: bool = False
+    """Also links that one job has to itself."""
+    limit: Annotated[int, Meta(ge=1, le=LINKS_LIMIT)] = 1000
+
+
+class View(_Request, frozen=True, tag="view"):
+    """The view of the cluster."""
 
 
 class Flows(_Request, frozen=True, tag="flows"):
@@ -98,7 +112,7 @@ class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
 
 
-Asking = Status | Jobs | Profile | Peers | Plan | Flows | Changes | Verify
+Asking = Status | Jobs | Profile | Peers | Plan | Links | View | Flows | Changes | Verify
 Request = Asking | Register | Unfair | Rollback
 CHANGING = (Register, Unfair, Rollback)
 """Requests that only root may make."""
@@ -128,6 +142,8 @@ OPERATIONS: dict[str, type[Request]] = {
     "flows": Flows,
     "peers": Peers,
     "plan": Plan,
+    "links": Links,
+    "view": View,
     "changes": Changes,
     "verify": Verify,
     "register": Register,

@@ -10,6 +10,7 @@ from typing import Any
 
 from hostcc.answers.fields import families, families_of_rows
 from hostcc.answers.gossip import Gossip
+from hostcc.answers.links import OwnLink
 from hostcc.answers.parts import Part, SteeringPart, part_of
 from hostcc.answers.plan import PlannedJob, PlanStatus
 from hostcc.answers.status import JobSlots, JobStatus, Loop, Routing, Status
@@ -129,6 +130,9 @@ class MetricsServer:
         yield agreed
         yield from families(self._core, plan)
         yield from families_of_rows(self._core, PlannedJob, plan.jobs)
+        if plan.cluster is not None:
+            yield from families(self._core, plan.cluster)
+            yield from families_of_rows(self._core, OwnLink, plan.cluster.links)
 
     def _gossip(self, gossip: Gossip) -> Iterator[Any]:
         gauge = self._core.GaugeMetricFamily

@@ -74,6 +74,7 @@ class Member:
             at=coordinator.ticked,
             alone=self.service.node.members.count == 1,
             disagreements=self.differences.found,
+            view=coordinator.snapshot.view,
         )
 
     def status(self) -> GossipStatus:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostcc.answers.gossip import Disagreement
-from hostcc.model import PathTable, Plan
+from hostcc.model import ClusterView, Plan
 
 if TYPE_CHECKING:
     from hostcc.schedule.plan import Solution
@@ -27,8 +27,8 @@ class PlanResult:
     """Jobs whose paths are known, and share no link that matters with another job's."""
     stays: frozenset[str] = frozenset()
     """Flows that the plan leaves on the path that they had in its view."""
-    tables: tuple[PathTable, ...] = ()
-    """Paths of the view that it was made from."""
+    view: ClusterView = field(default_factory=ClusterView)
+    """The view that it was made from."""
 
 
 @dataclass(frozen=True)
@@ -55,3 +55,5 @@ class AgreementStatus:
     """Whether no other member is known to be alive."""
     disagreements: tuple[Disagreement, ...] = ()
     """Options in which others' plans differ from this host's, whatever the view."""
+    view: ClusterView = field(default_factory=ClusterView)
+    """The view that it holds."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import is_not
 from typing import Any
 
 import msgspec
 
+from hostcc.answers.links import Links
 from hostcc.answers.plan import Explanation, PlanAnswer, PlannedJob, PlanState, PlanStatus
+from hostcc.answers.view import View
 from hostcc.daemon.planning import levels
 from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.planning.cluster_figures import ClusterFigures
 from hostcc.daemon.planning.plan_store import PlanStore
-from hostcc.daemon.supervisor import Host
+from hostcc.daemon.planning.view_export import exported
+from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError
 from hostcc.model import Difference, Plan
 from hostcc.system import malloc
@@ -45,6 +50,7 @@ class Planning:
         """What `_apart` was made from: plan, and the sections of the configuration."""
         self._apart = frozenset[str]()
         """Jobs that share no queue."""
+        self._figures = ClusterFigures(clock)
 
     def disabled_reason(self) -> str:
         """Return the key that keeps this host from following plans, if one does."""
@@ -58,10 +64,14 @@ class Planning:
         made = self._plans.current()
         self._weigh(made)
         self._give_back(made)
+        standing = self._plans.agreement()
+        measured = standing.view.jobs if standing is not None else ()
+        self._figures.follow(made, self._plans.member, measured)
 
     def stop(self) -> None:
         """Take the plan's weights back."""
         self._plans.forget()
+        self._figures.forget()
         self._weigh(None)
 
     def verify(self) -> list[Difference]:
@@ -72,7 +82,8 @@ class Planning:
         """Show how the plan stands, and what it says of this host's jobs."""
         made = self._plans.current()
         state = msgspec.structs.asdict(self._state())
-        return {"plan": PlanStatus(**state, jobs=tuple(self._jobs(made)))}
+        cluster = self._figures.latest() if made is not None else None
+        return {"plan": PlanStatus(**state, jobs=tuple(self._jobs(made)), cluster=cluster)}
 
     def answer(self, explain: str | None) -> PlanAnswer:
         """Answer `hostcc plan`.  Raises HostccError for a job that is in no plan."""
@@ -84,8 +95,28 @@ class Planning:
             flows=plan.flows,
             reason=plan.reason,
             state=self._state(),
-            explanation=self._explain(made, explain) if explain is not None else None,
+            explanation=self._explain(explain) if explain is not None else None,
         )
+
+    async def links(self, job: str | None, limit: int, *, every: bool) -> Links:
+        """Answer `hostcc links`.  Raises HostccError without a plan, and for an unknown job."""
+        from hostcc.schedule.link_rows import list_links
+
+        made = self._in_force()
+        work = partial(list_links, made.solution, made.plan.digest, limit, job, every=every)
+        return await in_thread(work)
+
+    async def exported(self) -> View:
+        """Answer `hostcc view`.  Raises HostccError where this host holds none."""
+        made, standing = self._plans.current(), self._plans.agreement()
+        if made is not None:
+            view = made.view
+        elif standing is not None and standing.view.digest:
+            view = standing.view
+        else:
+            raise HostccError(f"no view: {self.disabled_reason() or self._plans.followed.why}")
+        config = self._host.config.plan
+        return await in_thread(partial(exported, view, config, in_force=made is not None))
 
     def _state(self) -> PlanState:
         standing, now, of = self._plans.agreement(), self._clock(), self._plans.followed
@@ -126,12 +157,17 @@ class Planning:
             if one.job in table.jobs and (params := table.jobs[one.job].params) is not None
         ]
 
-    def _explain(self, made: PlanResult | None, job: str) -> Explanation:
-        from hostcc.schedule.explain import explain
-
+    def _in_force(self) -> PlanResult:
+        """Return the plan in force.  Raises HostccError, which says why there is none."""
+        made = self._plans.current()
         if made is None:
             raise HostccError(f"no plan: {self.disabled_reason() or self._plans.followed.why}")
-        return explain(made.solution, job)
+        return made
+
+    def _explain(self, job: str) -> Explanation:
+        from hostcc.schedule.explain import explain
+
+        return explain(self._in_force().solution, job)
 
     def _give_back(self, made: PlanResult | None) -> None:
         of = self._plans.followed

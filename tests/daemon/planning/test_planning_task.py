@@ -186,6 +186,37 @@ def test_what_plan_answers(world: World) -> None:
         world.part.answer("a")
 
 
+def test_what_links_and_view_answer(world: World) -> None:
+    answer = asyncio.run(world.part.links(None, 10, every=False))
+    assert (answer.digest, answer.total) == ("d", 1)
+    assert [one.job for one in answer.links[0].sharing] == ["a", "b"]
+    assert msgspec.json.encode(answer)
+    view = asyncio.run(world.part.exported())
+    assert (view.digest, view.in_force) == ("d", True)
+    with pytest.raises(HostccError, match="no job 'x' among the 3"):
+        asyncio.run(world.part.links("x", 10, every=False))
+    world.standing = standing(None, view=made("held").view)  # it is not planned yet
+    view = asyncio.run(world.part.exported())
+    assert (view.digest, view.in_force) == ("held", False)
+    world.standing = standing(None)
+    for answered in (world.part.exported(), world.part.links(None, 1, every=True)):
+        with pytest.raises(HostccError, match="no view is active yet"):
+            asyncio.run(answered)  # type: ignore[arg-type]
+
+
+def test_figures_of_the_cluster_come_after_a_while_and_go_with_the_plan(world: World) -> None:
+    async def play() -> None:
+        await world.part.tick()
+        working = world.part._figures._working
+        assert working is not None
+        await working
+        assert world.part.view()["plan"].cluster.at_risk == 2
+        world.standing = None
+        assert world.part.view()["plan"].cluster is None
+
+    asyncio.run(play())
+
+
 def test_an_observer_shows_the_plan_too(world: World) -> None:
     world.host.engine = None
     world.tick()

@@ -1,0 +1,112 @@
+"""What an agent answers about shared links and the cluster: `hostcc links`, part of the status."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from hostcc.answers.fields import BytesPerSecond, Gauge, Label, Seconds
+
+LINKS = "hostcc.links/1"
+
+
+class LinkJob(Struct, frozen=True):
+    """A job on one link."""
+
+    job: str
+    """Its name."""
+    level: int
+    """Its priority level, 0 the highest."""
+    load: float
+    """Seconds of its traffic at full capacity per second, as if it never waited."""
+
+
+class LinkRow(Struct, frozen=True, kw_only=True):
+    """A link that flows cross by the plan."""
+
+    link: str
+    """Its name, as in `hostcc probe`."""
+    capacity: BytesPerSecond
+    """As the hosts declare it."""
+    load: float
+    """Seconds of traffic at full capacity per second, as if nobody waited: above 1 it is offered
+    more than it carries."""
+    full: bool
+    """Whether its jobs fill it when they send at the same time, so that one of them waits."""
+    jobs: int
+    """How many jobs cross it."""
+    sharing: tuple[LinkJob, ...]
+    """The first 64 of them, by their places in the plan's order."""
+
+
+class Links(Struct, frozen=True, kw_only=True):
+    """Links by load, the highest first."""
+
+    schema: str = LINKS
+    """Names this form."""
+    digest: str
+    """Of the view of the plan that holds."""
+    total: int
+    """How many there are of those that were asked for."""
+    links: tuple[LinkRow, ...]
+    """The first `limit` of them."""
+
+
+class OwnLink(Struct, frozen=True, kw_only=True):
+    """A link that several jobs share, one of them with a flow that begins on this host."""
+
+    link: Annotated[str, Label("link")]
+    """Its name."""
+    load: Annotated[
+        float,
+        Gauge("hostcc_link_load", "Seconds of traffic per second on a shared link, as planned"),
+    ]
+    """Seconds of traffic at full capacity per second, as if nobody waited."""
+    capacity: Annotated[
+        BytesPerSecond, Gauge("hostcc_link_capacity_bytes_per_second", "Capacity of a shared link")
+    ]
+    """As the hosts declare it."""
+    jobs: Annotated[int, Gauge("hostcc_link_jobs", "Jobs that share a link, as planned")]
+    """How many jobs cross it."""
+
+
+class Utilisation(Struct, frozen=True, kw_only=True):
+    """How the GPUs of the cluster are used under the plan that holds
+    ([formulas](planning.md#utilisation-of-the-cluster))."""
+
+    predicted: Annotated[
+        float | None,
+        Gauge(
+            "hostcc_cluster_utilisation_predicted", "GPU work over that of jobs alone, as planned"
+        ),
+    ]
+    """Work of the jobs over that of the same jobs alone (U_T of Crux), as the plan predicts it;
+    None: of no job the paths are known."""
+    predicted_jobs: int
+    """Jobs that this is of."""
+    measured: Annotated[
+        float | None,
+        Gauge(
+            "hostcc_cluster_utilisation_measured", "GPU work over that of jobs alone, as measured"
+        ),
+    ]
+    """The same from measured iteration times; None: of no job one is known."""
+    measured_jobs: int
+    """Jobs that this is of."""
+    by_work: bool
+    """Whether jobs count by their work; else, where no job's is known, by their GPUs."""
+    at_risk: Annotated[
+        int,
+        Gauge("hostcc_cluster_jobs_at_risk", "Jobs that could meet another one on a full link"),
+    ]
+    """Jobs that could meet another one on a link which both fill, if switches chose the paths."""
+    relieved: Annotated[
+        int,
+        Gauge("hostcc_cluster_jobs_relieved", "Jobs at risk that lose at most 1 %, as planned"),
+    ]
+    """Those of them that lose at most 1 % of their speed by the plan."""
+    links: tuple[OwnLink, ...]
+    """Shared links of this host's flows by load, the first 64."""
+    age_s: Seconds
+    """Since these figures were worked out."""

@@ -1,0 +1,62 @@
+"""What operators look at, of two agents that gossip: links, the view, utilisation, metrics."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.planning.scene import Scene
+from tests.real import HOSTCC, until
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def scene(tmp_path: Path, cgroup2: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path, cgroup2)
+    yield made
+    made.close()
+
+
+def test_links_view_and_utilisation(scene: Scene, tmp_path: Path) -> None:
+    one, two = scene.hosts
+    agents = [host.start(scene.section()) for host in scene.hosts]
+    scene.tell(a=4e12, b=1e12)
+    until(lambda: len(one.json("plan")["jobs"]) == 2, one.log, 40)
+
+    answer = one.json("links")
+    (row,) = answer["links"]
+    assert (row["link"], row["capacity"], row["full"], row["jobs"]) == ("uplink", 1e9, True, 2)
+    assert row["load"] == pytest.approx(4 / 3)  # each computes 0.5 s and sends 1 s
+    assert [job["job"] for job in row["sharing"]] == ["a", "b"]
+    assert answer["digest"] == one.json("plan")["digest"]
+    assert "uplink" in one.client("links", "--job", "b").stdout
+    assert one.client("links", "--job", "nobody").returncode == 1
+
+    file = tmp_path / "view.json"
+    assert one.client("view", "--out", str(file)).returncode == 0
+    again = subprocess.run(
+        [*HOSTCC, "plan", str(file), "--json"], capture_output=True, text=True, check=True
+    )
+    theirs, mine = one.json("plan"), json.loads(again.stdout)
+    assert {key: mine[key] for key in ("digest", "jobs", "flows")} == {
+        key: theirs[key] for key in ("digest", "jobs", "flows")
+    }
+
+    def figures() -> bool:
+        cluster = two.json("status")["plan"]["cluster"]
+        return cluster is not None and cluster["predicted_jobs"] == 2
+
+    until(figures, two.log, 40)
+    cluster = two.json("status")["plan"]["cluster"]
+    assert 0.5 < cluster["predicted"] < 1.0
+    # Both iterations take 1.5 s alone, and the teller says that they do.
+    assert (cluster["measured"], cluster["measured_jobs"]) == (1.0, 2)
+    assert (cluster["at_risk"], cluster["relieved"], cluster["links"]) == (2, 1, [])
+    assert "2 jobs are at risk of contention, 1 of them relieved" in two.client("status").stdout
+    for host, agent in zip(scene.hosts, agents, strict=True):
+        assert host.stop(agent) == 0
