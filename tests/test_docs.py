@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hostcc.answers import flows, gossip, host, jobs, links, plan, status, view
-from hostcc.cli import agent, diagnosis, dryrun, keys, pcie, probe, rank
+from hostcc.cli import agent, diagnosis, dryrun, keys, pcie, probe, rank, rank_live
 from hostcc.cli.main import COMMANDS, build_parser
 from hostcc.config.load import load
 from hostcc.config.schema import Config
@@ -96,7 +96,14 @@ def test_every_operation_schema_and_change() -> None:
     for schema in {*map(str, schemas), diagnosis.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
     assert agent.SCHEMA in CONFIG
-    for command, page in ((keys, "keys"), (pcie, "pcie"), (probe, "paths"), (rank, "cassini")):
+    pages = (
+        (keys, "keys"),
+        (pcie, "pcie"),
+        (probe, "paths"),
+        (rank, "cassini"),
+        (rank_live, "cassini"),
+    )
+    for command, page in pages:
         assert f"`{command.SCHEMA}`" in (TOP / f"docs/{page}.md").read_text()
     kinds = (
         changes.GROUP,

@@ -1,4 +1,7 @@
-"""`hostcc rank FILE`: which of several placements has jobs that share links well (Algorithm 2)."""
+"""`hostcc rank FILE`: which of several placements has jobs that share links well (Algorithm 2).
+
+With --live they are placements of new jobs among those that run now (rank_live.py).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,15 @@ from typing import Annotated
 
 import msgspec
 
-from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds, table
+from hostcc.cli.common import (
+    Subparsers,
+    add_parser,
+    add_socket_option,
+    emit,
+    print_json,
+    seconds,
+    table,
+)
 from hostcc.errors import Exit, InputError
 from hostcc.limits import VISIBLE
 from hostcc.schedule.cassini import circle, placement
@@ -71,19 +82,34 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--tolerance",
         type=float,
-        default=circle.PERIOD_TOLERANCE,
         metavar="X",
-        help="relative difference up to which periods are commensurate (default: %(default)g)",
+        help="relative difference up to which periods are commensurate "
+        f"(default: {circle.PERIOD_TOLERANCE:g})",
     )
+    among = parser.add_mutually_exclusive_group()
+    among.add_argument(
+        "--live",
+        action="store_true",
+        help="new jobs, among those that run now as the agent sees them",
+    )
+    among.add_argument("--view", metavar="VIEW", help="the same, as a file of hostcc view has them")
+    add_socket_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON (docs/cassini.md)")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Rank them."""
-    if not 0 <= args.tolerance < 0.5:
-        raise InputError(f"--tolerance: expected 0 to 0.5, got {args.tolerance}")
-    ranked = rank_file(input_file.read_argument(args.file, MAX_BYTES), args.file, args.tolerance)
+    tolerance = circle.PERIOD_TOLERANCE if args.tolerance is None else args.tolerance
+    if not 0 <= tolerance < 0.5:
+        raise InputError(f"--tolerance: expected 0 to 0.5, got {tolerance}")
+    if args.live or args.view is not None:
+        if args.tolerance is not None:
+            raise InputError("--tolerance: expected without --live and --view")
+        from hostcc.cli import rank_live
+
+        return rank_live.run(args)
+    ranked = rank_file(input_file.read_argument(args.file, MAX_BYTES), args.file, tolerance)
     if args.json:
         print_json({"schema": SCHEMA, "candidates": [msgspec.to_builtins(one) for one in ranked]})
         return Exit.OK

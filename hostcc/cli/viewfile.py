@@ -121,11 +121,15 @@ def view_of(data: bytes, where: str) -> ClusterView:
 
 def given(data: bytes, where: str) -> ViewGiven:
     """What a file's bytes say, a view and its options.  Raises InputError."""
+    return validate.convert(json_of(data, where), ViewGiven, where)
+
+
+def json_of(data: bytes, where: str) -> object:
+    """What a file's bytes are as JSON.  Raises InputError."""
     try:
-        parsed = msgspec.json.decode(data)
+        return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"{where}: expected JSON: {error}") from None
-    return validate.convert(parsed, ViewGiven, where)
 
 
 def planned_by(given: OptionsGiven) -> Options:
@@ -139,7 +143,7 @@ def planned_by(given: OptionsGiven) -> Options:
 def model_of(given: ViewGiven) -> ClusterView:
     """The view as the scheduler has it."""
     return ClusterView(
-        jobs=tuple(JobProfile(**_fields(one)) for one in given.jobs),
+        jobs=tuple(map(profile_of, given.jobs)),
         flows=tuple(Flow(**_fields(one)) for one in given.flows),
         tables=tuple(
             PathTable(
@@ -151,6 +155,11 @@ def model_of(given: ViewGiven) -> ClusterView:
         members=given.members,
         digest=given.digest,
     )
+
+
+def profile_of(given: JobGiven) -> JobProfile:
+    """The job as the scheduler has it."""
+    return JobProfile(**_fields(given))
 
 
 def _fields(given: Struct) -> dict[str, Any]:
