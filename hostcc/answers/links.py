@@ -71,6 +71,26 @@ class OwnLink(Struct, frozen=True, kw_only=True):
     """How many jobs cross it."""
 
 
+class ProfilingTurn(Struct, frozen=True, kw_only=True):
+    """The last profiling turn of a job on this host, and what it cost the other jobs."""
+
+    job: str
+    """Whose it was."""
+    length_s: Annotated[
+        Seconds,
+        Gauge("hostcc_profiling_turn_seconds", "Length of the last profiling turn, seconds"),
+    ]
+    """How long it lasted."""
+    lost_s: Annotated[
+        Seconds | None,
+        Gauge("hostcc_profiling_turn_lost_seconds", "Time that others lose by it, as predicted"),
+    ] = None
+    """Time alone that the other jobs lose by it, summed over them, as the plan in force predicts;
+    None: the plan does not know the job's paths."""
+    lost_share: float | None = None
+    """Share of the cluster's work alone that this is, over the length of the turn."""
+
+
 class Utilisation(Struct, frozen=True, kw_only=True):
     """How the GPUs of the cluster are used under the plan that holds
     ([formulas](planning.md#utilisation-of-the-cluster))."""
@@ -108,5 +128,7 @@ class Utilisation(Struct, frozen=True, kw_only=True):
     """Those of them that lose at most 1 % of their speed by the plan."""
     links: tuple[OwnLink, ...]
     """Shared links of this host's flows by load, the first 64."""
+    turn: ProfilingTurn | None = None
+    """The last profiling turn here that has ended; None: there was none."""
     age_s: Seconds
     """Since these figures were worked out."""

@@ -111,6 +111,11 @@ class TrafficPart(Part, frozen=True, kw_only=True):
     """Packets that found no bin."""
     profiling: str | None = None
     """The job that has the profiling turn."""
+    last_turn_job: str | None = None
+    """The job whose turn ended last; None: there was none. What it cost others is in the block
+    `plan`."""
+    last_turn_s: Seconds | None = None
+    """How long that turn lasted; None: there was none."""
 
 
 class ToldRdma(Struct, frozen=True, kw_only=True, rename={"tclass": "class"}):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hostcc.answers.links import Utilisation
+from hostcc.answers.links import ProfilingTurn, Utilisation
 from hostcc.answers.plan import PlannedJob, PlanState
 from hostcc.cli.common import seconds
 from hostcc.cli.peers import short
@@ -41,7 +41,18 @@ def cluster(of: Utilisation | None) -> list[str]:
     measured = _share(of.measured, of.measured_jobs, "as measured")
     at_risk = "1 job is" if of.at_risk == 1 else f"{of.at_risk} jobs are"
     line = f"GPU utilisation: {planned}, {measured}; {at_risk} at risk of contention"
-    return [line + (f", {of.relieved} of them relieved" if of.at_risk else "")]
+    line += f", {of.relieved} of them relieved" if of.at_risk else ""
+    return [line, *_turn(of.turn)]
+
+
+def _turn(of: ProfilingTurn | None) -> list[str]:
+    if of is None:
+        return []
+    cost = "unknown" if of.lost_s is None else seconds(of.lost_s)
+    share = (
+        "" if of.lost_share is None else f", {of.lost_share:.2%} of the cluster's work meanwhile"
+    )
+    return [f"last profiling turn: {of.job}, {seconds(of.length_s)}; cost to others {cost}{share}"]
 
 
 def _share(value: float | None, jobs: int, how: str) -> str:

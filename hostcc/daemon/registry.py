@@ -44,7 +44,7 @@ class Registry:
         profiles = ProfileStore(self.measurement, cluster)
         self._plans = plans = PlanStore(host, cluster)
         self.gossip = Gossip(host, cluster, profiles)
-        self.planning = Planning(host, plans)
+        self.planning = Planning(host, plans, last_turn=lambda: self.measurement.traffic.last_turn)
         self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
         self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared)
         self.parts = Supervisor(

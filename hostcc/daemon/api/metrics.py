@@ -133,6 +133,8 @@ class MetricsServer:
         if plan.cluster is not None:
             yield from families(self._core, plan.cluster)
             yield from families_of_rows(self._core, OwnLink, plan.cluster.links)
+            if plan.cluster.turn is not None:
+                yield from families(self._core, plan.cluster.turn)
 
     def _gossip(self, gossip: Gossip) -> Iterator[Any]:
         gauge = self._core.GaugeMetricFamily

@@ -169,7 +169,9 @@ class LevelMarks:
     async def _wanted(self) -> dict[str, JobMark]:
         config, marks = self._host.config, dict[str, JobMark]()
         if config.marking.enabled:
-            dscp = levels.marks(self._plans.current(), levels.table(config.plan, config.marking))
+            table, engine = levels.table(config.plan, config.marking), self._host.engine
+            first = engine.table.preference.first if engine is not None else ""
+            dscp = levels.with_turn(levels.marks(self._plans.current(), table), first, table)
             force = config.marking.override
             marks = {name: JobMark(value << 2, force) for name, value in dscp.items()}
         return await self._shares.over(marks, self._clock())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hostcc.answers.links import OwnLink, Utilisation
+from hostcc.answers.links import OwnLink, ProfilingTurn, Utilisation
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.log import get_logger
 from hostcc.model import JobProfile
@@ -72,6 +72,18 @@ def with_measured(plan: PlanFigures, jobs: Sequence[JobProfile]) -> Utilisation:
     )
 
 
+def with_cost(plan: PlanFigures, turn: ProfilingTurn) -> ProfilingTurn:
+    """Return a turn with what it cost the other jobs."""
+    from hostcc.schedule import utilisation
+
+    fallen = utilisation.losses_to_first(plan.made.solution, turn.job)
+    if fallen is None:
+        return turn
+    lost_s = float(fallen.sum()) * turn.length_s
+    lost_share = float(plan.value @ fallen) / max(float(plan.value.sum()), 1e-30)
+    return msgspec.structs.replace(turn, lost_s=lost_s, lost_share=lost_share)
+
+
 class ClusterFigures:
     """The latest figures; nothing is computed by whoever reads them."""
 
@@ -80,15 +92,23 @@ class ClusterFigures:
         self._plan: PlanFigures | None = None
         self._latest: tuple[float, Utilisation] | None = None
         """When it was worked out, seconds, and what."""
+        self._turn: tuple[PlanResult, ProfilingTurn, ProfilingTurn] | None = None
+        """A plan, a turn, and the same with its cost under that plan."""
         self._due = 0.0
         self._working: asyncio.Task[None] | None = None
 
-    def follow(self, made: PlanResult | None, host: str, jobs: Sequence[JobProfile]) -> None:
-        """Start working out new figures if they are due; None: no plan holds."""
+    def follow(
+        self,
+        made: PlanResult | None,
+        host: str,
+        jobs: Sequence[JobProfile],
+        turn: ProfilingTurn | None = None,
+    ) -> None:
+        """Start working out new figures if they are due; `made` None: no plan holds."""
         if made is None:
             self.forget()
         elif self._clock() >= self._due and (self._working is None or self._working.done()):
-            work = self._work(made, host, jobs)
+            work = self._work(made, host, jobs, turn)
             self._working = asyncio.get_running_loop().create_task(work)
 
     def latest(self) -> Utilisation | None:
@@ -102,21 +122,34 @@ class ClusterFigures:
         """Have none until the next plan."""
         if self._working is not None:
             self._working.cancel()
-        self._plan = self._latest = self._working = None
+        self._plan = self._latest = self._working = self._turn = None
         self._due = 0.0
 
-    async def _work(self, made: PlanResult, host: str, jobs: Sequence[JobProfile]) -> None:
+    async def _work(
+        self,
+        made: PlanResult,
+        host: str,
+        jobs: Sequence[JobProfile],
+        turn: ProfilingTurn | None,
+    ) -> None:
         began = self._clock()
         self._due = began + REFRESH_S
-        before = self._plan
+        before, cost = self._plan, self._turn
 
         def work() -> tuple[PlanFigures, Utilisation]:
+            nonlocal cost
             same = before is not None and before.made is made
             plan = before if same and before is not None else of_plan(made, host)
-            return plan, with_measured(plan, jobs)
+            found = with_measured(plan, jobs)
+            if turn is None:
+                return plan, found
+            if cost is None or cost[0] is not made or cost[1] != turn:
+                cost = made, turn, with_cost(plan, turn)
+            return plan, msgspec.structs.replace(found, turn=cost[2])
 
         try:
             self._plan, found = await asyncio.to_thread(work)
+            self._turn = cost
         except Exception as error:  # noqa: BLE001 - the last figures stay
             log.defect("utilisation could not be worked out", error)
             return

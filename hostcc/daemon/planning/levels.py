@@ -33,6 +33,12 @@ def marks(made: PlanResult | None, dscp: Mapping[int, int]) -> dict[str, int]:
     return {job: dscp[lowest if job in made.blind else level] for job, level in levels.items()}
 
 
+def with_turn(told: Mapping[str, int], first: str, dscp: Mapping[int, int]) -> dict[str, int]:
+    """Return job -> DSCP where job `first` is profiled: it has the highest mark (Crux, section 5),
+    with a plan and without one.  Empty: nobody is."""
+    return {**told, first: dscp[min(dscp)]} if first and dscp else dict(told)
+
+
 def unrivalled(made: PlanResult, dscp: Mapping[int, int]) -> frozenset[str]:
     """Return jobs that share no queue with another job, where switches tell marks apart.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hostcc.answers.links import Links
+from hostcc.answers.links import Links, ProfilingTurn
 from hostcc.answers.plan import Explanation, PlanAnswer, PlannedJob, PlanState, PlanStatus
 from hostcc.answers.view import View
 from hostcc.daemon.planning import levels
@@ -40,8 +40,11 @@ class Planning:
         plans: PlanStore,
         clock: Callable[[], float] = time.monotonic,
         release: Callable[[], object] = malloc.release,
+        last_turn: Callable[[], ProfilingTurn | None] = lambda: None,
     ) -> None:
+        """`last_turn`: the profiling turn that ended last on this host."""
         self._host, self._plans = host, plans
+        self._last_turn = last_turn
         self._clock = clock
         self._release = release
         self._released = ""
@@ -66,7 +69,7 @@ class Planning:
         self._give_back(made)
         standing = self._plans.agreement()
         measured = standing.view.jobs if standing is not None else ()
-        self._figures.follow(made, self._plans.member, measured)
+        self._figures.follow(made, self._plans.member, measured, self._last_turn())
 
     def stop(self) -> None:
         """Take the plan's weights back."""

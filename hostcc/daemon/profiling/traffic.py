@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hostcc.answers.links import ProfilingTurn
 from hostcc.config.schema import port_rules
 from hostcc.coord.core.payloads import ProfilingClaim
 from hostcc.daemon.enforcement import Engine
@@ -124,6 +125,8 @@ class Traffic:
         """Jobs that wait for a turn."""
         self._root = Path("/")
         self.turns = Turns()
+        self.last_turn: ProfilingTurn | None = None
+        """The profiling turn that ended last."""
 
     def disabled_reason(self) -> str:
         """Configured away?"""
@@ -183,7 +186,7 @@ class Traffic:
 
     def view(self) -> Mapping[str, Any]:
         """How many jobs are watched, what was lost, whose turn it is."""
-        lost = self._metering.lost if self._metering is not None else None
+        lost, last = self._metering.lost if self._metering is not None else None, self.last_turn
         limit = self._host.config.measure.jobs_max
         crowd = f"{self._crowded} jobs more than measure.jobs_max, {limit}, are not profiled"
         return {
@@ -191,6 +194,8 @@ class Traffic:
             "lost_bins": lost.bins if lost else 0,
             "lost_packets": lost.packets if lost else 0,
             "profiling": self.turns.job or None,
+            "last_turn_job": last.job if last is not None else None,
+            "last_turn_s": last.length_s if last is not None else None,
             "reason": crowd if self._crowded else None,
         }
 
@@ -352,15 +357,17 @@ class Traffic:
 
     def _give_turns(self) -> None:
         now_ns = self._clock_ns()
+        # Of RDMA jobs the track of what bypasses sockets.
+        tracks = {name: found.track for name in self._live if (found := self._counted(name))}
         jobs = {
             name: Candidate(
                 track.sending(now_ns),
                 track.watch.found.confidence if track.watch else 0.0,
                 track.watch.changes if track.watch else 0,
             )
-            for name, track in self._tracks.items()
+            for name, track in tracks.items()
         }
-        before, now_s = self.turns.job, now_ns / 1e9
+        before, began_s, now_s = self.turns.job, self.turns.since_s, now_ns / 1e9
         longest_s = self._host.config.measure.profiling_max_s
         others = self._elsewhere.heed(self._waiting(now_s, jobs), jobs, now_s, longest_s)
         self.turns = local.step(self.turns, now_s, jobs, longest_s, others)
@@ -368,8 +375,10 @@ class Traffic:
         self._elsewhere.tell(self._queue)
         crowded = self._elsewhere.crowded(self.turns.job)
         first = local.preferred(self.turns, jobs, crowded=crowded)
-        if before and before != self.turns.job and before in self._tracks:
-            self._note_alone(self._tracks[before])
+        if before and before != self.turns.job:
+            self.last_turn = ProfilingTurn(job=before, length_s=now_s - began_s)
+            if before in tracks:
+                self._note_alone(tracks[before])
         engine = self._host.engine
         if engine is not None and engine.table.preference.first != first:
             why = f"job {first} is profiled" if first else "it is profiled"

@@ -48,6 +48,10 @@ class ShimInputs:
     silence_s: Mapping[str, float] = field(default_factory=dict)
     lowest: int = LEVELS - 1
     """Level of jobs that are in no plan."""
+    first: str = ""
+    """The job that is profiled; empty: none."""
+    highest: int = 0
+    """Its level."""
 
 
 def jobs(names: Iterable[str], known: ShimInputs, before: Before) -> list[RdmaJob]:
@@ -71,9 +75,11 @@ def jobs(names: Iterable[str], known: ShimInputs, before: Before) -> list[RdmaJo
 
 
 def levels_of(known: ShimInputs) -> dict[str, int]:
-    """Return job -> level: the cluster's plan goes before this host's own."""
+    """Return job -> level: a profiling turn goes before the cluster's plan, and that before this
+    host's own."""
     plans = [plan for plan in (known.local, known.cluster) if plan is not None]
-    return {one.job: one.level for plan in plans for one in plan.jobs}
+    found = {one.job: one.level for plan in plans for one in plan.jobs}
+    return {**found, known.first: known.highest} if known.first else found
 
 
 def routes(jobs: Iterable[RdmaJob], known: ShimInputs) -> dict[tuple[str, str], ShimRoute]:

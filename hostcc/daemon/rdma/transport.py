@@ -247,6 +247,8 @@ class Transport:
             gates=self._tracker.gates,
             pacing=pacing(senders, rates, params, sizes) if config.rdma.pace else {},
             silence_s=silence,
+            first=table.preference.first,
+            highest=min(set(range(config.plan.levels)) - set(config.plan.reserved), default=0),
         )
         names = sorted(table.jobs)[:MAX_JOBS]
         jobs = {one.name: one for one in shim_plan.jobs(names, known, self._routes)}

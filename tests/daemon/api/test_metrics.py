@@ -71,6 +71,28 @@ def test_none_holds_or_plans_are_off() -> None:
     assert "hostcc_plan" not in page()
 
 
+def test_how_the_cluster_fares() -> None:
+    cluster = {
+        "predicted": 0.9, "predicted_jobs": 3, "measured": None, "measured_jobs": 0,
+        "by_work": True, "at_risk": 2, "relieved": 1, "age_s": 1.0,
+        "links": [{"link": "a>b", "load": 1.5, "capacity": 8.0, "jobs": 2}],
+        "turn": {"job": "a", "length_s": 9.0, "lost_s": 2.0},
+    }  # fmt: skip
+    text = page(plan={**PLAN, "cluster": cluster})
+    for line in (
+        "hostcc_cluster_utilisation_predicted 0.9",
+        "hostcc_cluster_jobs_at_risk 2.0",
+        "hostcc_cluster_jobs_relieved 1.0",
+        'hostcc_link_load{link="a>b"} 1.5',
+        'hostcc_link_jobs{link="a>b"} 2.0',
+        "hostcc_profiling_turn_seconds 9.0",
+        "hostcc_profiling_turn_lost_seconds 2.0",
+    ):
+        assert line in text
+    assert "hostcc_cluster_utilisation_measured" not in text  # nobody has measured it
+    assert "hostcc_cluster" not in page(plan=PLAN)
+
+
 def test_how_the_loop_fares() -> None:
     text = page()
     for line in (

@@ -160,6 +160,22 @@ def test_a_new_plan_is_brought_to_sockets_at_once(world: World) -> None:
     assert world.journalled() == {}
 
 
+def test_a_job_that_is_profiled_has_the_highest_mark(world: World) -> None:
+    world.plans.result = made(first="b")
+    a, new = world.job("a"), world.job("new")
+    kernel = world.start()
+    assert kernel.jobs == {a: LOW}
+    world.table.set_preferred_job("new", "it is profiled")
+    world.tick()
+    assert kernel.walks[-1] == {a: LOW, new: HIGH}
+    world.plans.result = None
+    world.tick()
+    assert kernel.walks[-1] == {new: HIGH}
+    world.table.set_preferred_job("", "it is known")
+    world.tick()
+    assert (kernel.walks[-1], world.journalled()) == ({}, {})
+
+
 def test_jobs_that_come_and_go(world: World) -> None:
     kernel = world.start()
     assert kernel.walks == [{}]

@@ -42,7 +42,7 @@ def seen(name: str) -> Track:
     to["addr"][0] = packed(PEER)
     for at in range(0, 4000, 1000):
         made.take(part(regular(100, 40), at, at + 1000), to, np.array([[1, 1]]))
-        made.look(made.collect())
+        made.analyse(made.collect())
     return made
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from hostcc.answers.links import ProfilingTurn
 from hostcc.daemon.planning import cluster_figures
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.planning.cluster_figures import REFRESH_S, ClusterFigures
@@ -63,6 +64,30 @@ def test_what_is_measured_is_looked_at_again_and_again() -> None:
         found = world.figures.latest()
         assert found is not None
         assert (found.measured, found.measured_jobs) == (0.5, 1)
+
+    asyncio.run(play())
+
+
+def test_what_a_profiling_turn_cost_the_others() -> None:
+    async def play() -> None:
+        world, plan = World(), made()
+        for job_name, lost in (("b", True), ("a", False), ("c", None)):
+            turn = ProfilingTurn(job=job_name, length_s=10.0)
+            world.figures.follow(plan, "a", [], turn)
+            assert world.figures._working is not None
+            await world.figures._working
+            found = world.figures.latest()
+            assert found is not None
+            assert found.turn is not None
+            assert (found.turn.job, found.turn.length_s) == (job_name, 10.0)
+            if lost is None:  # its paths are unknown
+                assert (found.turn.lost_s, found.turn.lost_share) == (None, None)
+            else:
+                assert found.turn.lost_s is not None
+                assert found.turn.lost_share is not None
+                assert (found.turn.lost_s > 0, found.turn.lost_share > 0) == (lost, lost)
+                assert found.turn.lost_s < 10.0
+            world.now += REFRESH_S
 
     asyncio.run(play())
 

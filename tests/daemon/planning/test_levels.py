@@ -8,10 +8,18 @@ import pytest
 
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.daemon.planning.levels import marks, table, unrivalled
+from hostcc.daemon.planning.levels import marks, table, unrivalled, with_turn
 from tests.daemon.planning.made import made
 
 pytestmark = pytest.mark.unit
+
+
+def test_a_job_that_is_profiled_has_the_highest_mark() -> None:
+    dscp = {2: 40, 3: 32}
+    assert with_turn({"a": 40, "b": 32}, "b", dscp) == {"a": 40, "b": 40}
+    assert with_turn({}, "new", dscp) == {"new": 40}  # no plan holds
+    assert with_turn({"a": 32}, "", dscp) == {"a": 32}
+    assert with_turn({"a": 32}, "a", {}) == {"a": 32}
 
 
 def test_reserved_levels_are_left_out() -> None:

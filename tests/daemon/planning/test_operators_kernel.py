@@ -47,6 +47,17 @@ def test_links_view_and_utilisation(scene: Scene, tmp_path: Path) -> None:
         key: theirs[key] for key in ("digest", "jobs", "flows")
     }
 
+    new = {"job": "c", "compute_s": 0.5, "comm_start_s": 0.5, "work": 1e12, "gpus": 8}
+    flow = {"job": "c", "src": "teller", "dst": "elsewhere", "bytes": 1e9}
+    places = [{"name": "beside", "flows": [flow]}, {"name": "alone", "flows": []}]
+    candidates = tmp_path / "candidates.json"
+    candidates.write_text(json.dumps({"jobs": [new], "candidates": places}))
+    ranked = json.loads(one.client("rank", "--live", str(candidates), "--json").stdout)
+    assert ranked["digest"] == theirs["digest"]
+    first, second = ranked["placements"]
+    assert (first["name"], first["utilisation"]) == ("alone", ranked["before"])
+    assert second["utilisation"] < first["utilisation"]
+
     def figures() -> bool:
         cluster = two.json("status")["plan"]["cluster"]
         return cluster is not None and cluster["predicted_jobs"] == 2

@@ -201,7 +201,7 @@ def test_what_links_and_view_answer(world: World) -> None:
     world.standing = standing(None)
     for answered in (world.part.exported(), world.part.links(None, 1, every=True)):
         with pytest.raises(HostccError, match="no view is active yet"):
-            asyncio.run(answered)  # type: ignore[arg-type]
+            asyncio.run(answered)
 
 
 def test_figures_of_the_cluster_come_after_a_while_and_go_with_the_plan(world: World) -> None:

@@ -24,6 +24,7 @@ from hostcc.daemon.profiling.metering import Metering
 from hostcc.daemon.profiling.profiles import JobFacts
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
+from hostcc.daemon.profiling.turns import local
 from hostcc.measure.destinations import DESTINATION, Address
 from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import MissingData, Window
@@ -415,3 +416,30 @@ async def test_a_job_that_ran_before_is_told_from_its_first_reading(
     assert [str(to) for to in part.all_known()["job-1"].track.to] == ["10.0.0.1"]
     part.stop()
     assert memory.recalled("job-2") is None
+
+
+@pytest.mark.asyncio
+async def test_jobs_that_bypass_sockets_take_turns_and_the_last_one_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    monkeypatch.setattr(local, "tie_break_hash", lambda name: name.encode())
+    bypassing = Track("rdma")
+    bypassing.total = (10**15, 10**15)
+    monkeypatch.setattr(bypassing, "sending", lambda _: watched.meter.now_ns < 40 * 10**9)
+    names = ["rdma", "job-1"]
+    jobs = [LiveJob(name, at, (tmp_path / "cg",)) for at, name in enumerate(names, 1)]
+    watched.part._jobs = lambda: jobs
+    watched.part._other = lambda name: (bypassing, []) if name == "rdma" else None
+    await watched.part.start()
+    had = set[str]()
+    last = None
+    for _ in range(400):
+        await watched.turn()
+        had.add(watched.part.turns.job)
+        if (ended := watched.part.last_turn) is not None and ended.job == "rdma":
+            last = ended
+    watched.part.stop()
+    assert {"rdma", "job-1"} <= had
+    assert last is not None
+    assert 0 < last.length_s <= 31.0

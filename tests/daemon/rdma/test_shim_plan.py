@@ -39,6 +39,19 @@ def test_without_any_plan_nothing_is_asked() -> None:
     assert one.level == 7
 
 
+def test_a_job_that_is_profiled_has_the_highest_class() -> None:
+    known = replace(
+        KNOWN,
+        cluster=the_clusters({"a": 5, "b": 3}, {}),
+        dscp=tuple(range(8)),
+        first="a",
+        highest=2,
+    )
+    one, other = shim_plan.jobs(["a", "b"], known, {})
+    assert (one.level, one.traffic_class) == (2, 2 << 2)
+    assert (other.level, other.traffic_class) == (3, 3 << 2)
+
+
 def test_the_clusters_plan_comes_first() -> None:
     known = replace(
         KNOWN,
