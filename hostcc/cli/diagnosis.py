@@ -35,6 +35,7 @@ PARTS = {
     "discovery": "jobs that nobody started with hostcc run",
     "gpu": "work per iteration",
     "marks": "exact iteration boundaries",
+    "memory": "jobs that come again are planned from their first bytes",
     "traffic": "jobs' periods and bytes",
     "rdma": "bytes that bypass sockets",
     "rdma-plan": "paths, classes and turns of RDMA jobs",

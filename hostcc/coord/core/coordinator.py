@@ -13,6 +13,7 @@ from hostcc.coord.core.message import Message, Outgoing, ViewReport
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.offenders import Event
 from hostcc.coord.view import Snapshot
+from hostcc.coord.view_index import ViewIndex
 from hostcc.errors import HostccError
 from hostcc.model import ClusterView, Plan
 
@@ -70,7 +71,7 @@ class Coordinator:
         executor: Executor = ImmediatePlan,
     ) -> None:
         self.node = node
-        self.snapshot = Snapshot(ClusterView(), {})
+        self.snapshot = Snapshot(ViewIndex())
         self.plan: Plan | None = None
         """The plan of the active view, or the previous one until that is ready; None: use defaults.
         """
@@ -89,7 +90,6 @@ class Coordinator:
         """Digest of the view whose plan was started last."""
         self._pending: PendingPlan | None = None
         self._revision = (-1, -1)
-        self._memory = views.ViewMemory()
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._ticked_at = 0.0
         self._rounds = 0
@@ -99,7 +99,7 @@ class Coordinator:
         settings, state = self.node.settings, self.state
         if self._pending is not None or self._started_digest != self._active_view.digest:
             return settings.round_s
-        if self.snapshot.view.digest and (state.missing or state.held != state.active):
+        if self.snapshot.digest and (state.missing or state.held != state.active):
             return settings.round_s
         rest_s = self.node.rest_s()
         if self._revision == (self.node.store.revision, self.node.members.changes):
@@ -118,7 +118,7 @@ class Coordinator:
         if at >= self._view_at:
             self._view_at = at + self.node.settings.view_s
             self._update_view()
-        if self.snapshot.view.digest:
+        if self.snapshot.digest:
             self._update_agreement(now, at)
             self._update_plan(now)
         return self.node.tick(now)
@@ -130,7 +130,7 @@ class Coordinator:
         self._revision = revision
         settings = self.node.settings
         self.snapshot = views.build(
-            self.node.store, self.node.members.is_dead, self._rules, self._memory
+            self.node.store, self.node.members.is_dead, self._rules, self.snapshot.index
         )
         near = views.neighbours(self.snapshot, self.node.name, settings.neighbours)
         self.node.neighbours = near
@@ -138,7 +138,7 @@ class Coordinator:
             del self.node.reports[stranger]
 
     def _update_agreement(self, now: float, at: float) -> None:
-        node, held = self.node, self.snapshot.view.digest
+        node, held = self.node, self.snapshot.digest
         live = [peer for peer in node.neighbours if not node.members.is_dead(peer)]
         reports = {peer: holding.held for peer, holding in node.reports.items()}
         before = self.state

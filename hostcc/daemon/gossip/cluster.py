@@ -32,7 +32,6 @@ class Cluster:
         self._topics: dict[str, Hear] = {}
         self._heard_by: Member | None = None
         self._owners: tuple[tuple[object, int], dict[str, str]] = ((None, -1), {})
-        self._jobs: tuple[object, dict[str, JobProfile]] = (None, {})
 
     @property
     def name(self) -> str:
@@ -90,10 +89,7 @@ class Cluster:
         member = self.member
         if member is None:
             return None
-        view = member.service.coordinator.snapshot.view
-        if self._jobs[0] is not view:
-            self._jobs = view, {job.job: job for job in view.jobs}
-        return self._jobs[1].get(name)
+        return member.service.coordinator.snapshot.job(name)
 
     def gone(self, name: str, silent_s: float) -> bool:
         """Tell whether a member's agent is dead, or suspect and silent for `silent_s` seconds."""
