@@ -8,8 +8,11 @@ their present ones, and jobs the order by intensity.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from hostcc.schedule import (
     approximate_cut,
     baseline_orders,
     compression,
+    coupling,
     fairness,
     kcut,
     methods,
@@ -27,6 +31,7 @@ from hostcc.schedule import (
 from hostcc.schedule import order as orders
 from hostcc.schedule.components import SmallProblem
 from hostcc.schedule.contention_graph import ContentionGraph
+from hostcc.schedule.coupling import Component
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import Crossings, crossings, intensity
 from hostcc.schedule.job_pairs import Pairs, graph, nearest, pairs, pairs_on_links
@@ -41,6 +46,9 @@ DEFAULT_METHOD = "hostcc"
 MAX_EXACT_CUT_PAIRS = 40_000
 """Pairs up to which the maximum cut is computed (kcut.py); beyond, approximate_cut.py. The named
 alternatives then get only pairs next to each other in rank."""
+
+MAX_WORDINGS = 3
+"""Ways to plan that a plan of several components names."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +102,10 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Solution:
-    """Everything that a plan says, as arrays."""
+class Schedule:
+    """Everything that a plan says of a problem, as arrays."""
 
-    reading: ParsedView
-    options: Options
+    problem: Problem
     decision: Decision
     level: Ints
     """(J,) level of the network."""
@@ -111,16 +118,27 @@ class Solution:
     weight: Floats
     """(J,) weight of the congestion control."""
 
-    @property
-    def problem(self) -> Problem:
-        """The problem that it solves."""
-        return self.reading.problem
+
+@dataclass(frozen=True)
+class Solution(Schedule):
+    """A view's schedule, with what speeds up that of the next view."""
+
+    reading: ParsedView
+    options: Options
+    components: tuple[Schedule, ...] = ()
+    """Of each component; empty: they were not planned by themselves."""
 
     @cached_property
     def contenders(self) -> Ints:
         """(J,) number of jobs that each shares links with."""
         count = np.bincount(self.met.one, minlength=self.problem.job_count)
         return count + np.bincount(self.met.other, minlength=self.problem.job_count)
+
+    @cached_property
+    def component_of(self) -> Mapping[str, int]:
+        """Job -> its component."""
+        each = enumerate(self.components)
+        return {job: at for at, one in each for job in one.problem.job_ids}
 
 
 def plan(view: ClusterView, options: Options | None = None) -> Plan:
@@ -131,16 +149,44 @@ def plan(view: ClusterView, options: Options | None = None) -> Plan:
 def solve(
     view: ClusterView, options: Options | None = None, before: Solution | None = None
 ) -> Solution:
-    """Solve a view, without writing the plan.
+    """Solve a view as one component, without writing the plan.
 
     `before`: the solution of any other view. Common parts are taken from it; the result is the
     same. Raises ViewError and OptionsError.
     """
     options = Options() if options is None else options
     reading = read(view, None if before is None else before.reading)
-    problem = reading.problem
+    found = _schedule(reading.problem, options, None if before is None else before.decision.work)
+    return Solution(**_fields(found), reading=reading, options=options)
+
+
+def solve_for_agents(
+    view: ClusterView, options: Options, before: Solution | None = None
+) -> Solution:
+    """Solve a view as agents follow it: component by component (coupling.py), and flows share
+    links only if they have to (paths/free_paths.py).
+
+    `before`: as for solve(). Raises ViewError and OptionsError.
+    """
+    _check(options)
+    reading = read(view, None if before is None else before.reading)
+    parts = coupling.components(reading.problem)
+    if before is not None and before.options != options:
+        before = None
+    found = tuple(_for_agents(part.problem, options, before) for part in parts)
+    if len(parts) == 1 and parts[0].problem is reading.problem:
+        whole = found[0]
+    else:
+        whole = _joined(reading.problem, options, parts, found)
+    return Solution(**_fields(whole), reading=reading, options=options, components=found)
+
+
+def _fields(found: Schedule) -> dict[str, Any]:
+    return {field.name: getattr(found, field.name) for field in fields(Schedule)}
+
+
+def _schedule(problem: Problem, options: Options, past: IntermediateResults | None) -> Schedule:
     usable = compression.usable_levels(options.levels, options.reserved)
-    past = None if before is None else before.decision.work
     decision = decide(problem, options, len(usable), past)
     work = decision.work
     found = crossings(problem, decision.routing) if work is None else work.crossings
@@ -151,9 +197,8 @@ def solve(
     met = pairs(problem, decision.routing) if work is None else work.met
     competing = np.zeros(problem.job_count, np.bool_)
     competing[met.one] = competing[met.other] = True
-    return Solution(
-        reading,
-        options,
+    return Schedule(
+        problem,
         decision,
         level,
         times,
@@ -164,29 +209,22 @@ def solve(
     )
 
 
-def solve_for_agents(
-    view: ClusterView, options: Options, before: Solution | None = None
-) -> Solution:
-    """Solve a view as agents follow it: flows share links only if they have to.
-
-    After the schedule, flows move to free paths (paths/free_paths.py) and order and levels are
-    solved again. `before`: as for solve(). Raises ViewError and OptionsError.
-    """
-    found = solve(view, options, before)
+def _for_agents(problem: Problem, options: Options, before: Solution | None) -> Schedule:
+    """Solve a component; `before` has the same options."""
+    past = None if before is None else _nearest(problem, before)
+    if past is not None and coupling.equal(past.problem, problem):
+        return replace(past, problem=problem)
+    found = _schedule(problem, options, None if past is None else past.decision.work)
     if options.paths != DEFAULT_METHOD:
         return found
-    problem, first = found.problem, found.decision
+    first = found.decision
     moved = move_to_free_paths(problem, first.routing)
     if not moved:
         return found
     routing = first.routing.copy()
     routing[list(moved)] = list(moved.values())
-    paths = dict(zip(problem.flow_ids, problem.path_ids.some(routing), strict=True))
-    flows = tuple(
-        flow if (path := paths.get(flow.id, flow.path)) == flow.path else replace(flow, path=path)
-        for flow in view.flows
-    )
-    again = solve(replace(view, flows=flows), replace(options, paths="stay"), found)
+    stays = replace(problem, flow_path=routing)
+    again = _schedule(stays, replace(options, paths="stay"), first.work)
     kept = [one for one in first.moved if not moved.keys() & set(one.flows)]
     leaving = [flow for flow in moved if problem.flow_path[flow] >= 0]
     decision = replace(
@@ -195,7 +233,76 @@ def solve_for_agents(
         moved=(*kept, *(MovedFlows((flow,), "a path of its own") for flow in leaving)),
         on_free_paths=tuple(moved),
     )
-    return replace(again, reading=found.reading, options=options, decision=decision)
+    return replace(again, problem=problem, decision=decision)
+
+
+def _nearest(problem: Problem, before: Solution) -> Schedule | None:
+    """Return the component of `before` with the most jobs of this one."""
+    known = map(before.component_of.get, problem.job_ids)
+    shared = Counter(at for at in known if at is not None)
+    return before.components[max(shared, key=lambda at: (shared[at], -at))] if shared else None
+
+
+def _joined(
+    problem: Problem, options: Options, parts: Sequence[Component], found: Sequence[Schedule]
+) -> Schedule:
+    """Return the schedule of a problem from those of its components.
+
+    A job without flows has rank 0, the highest level and its owner's weight; the lowest level, if
+    its paths are not known.
+    """
+    usable = compression.usable_levels(options.levels, options.reserved)
+    jobs = problem.job_count
+    routing = np.zeros(problem.flow_count, np.int64)
+    rank, place = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
+    level = np.where(problem.blind, usable[-1], usable[0])
+    times, priority, seconds = np.zeros(jobs), np.zeros(jobs), np.zeros(jobs)
+    weight = parameters.weights(level, problem.weight, np.zeros(jobs, np.bool_))
+    reason = [""] * jobs
+    moved: list[MovedFlows] = []
+    free: list[int] = []
+    for part, one in zip(parts, found, strict=True):
+        at, decision = part.jobs, one.decision
+        routing[part.flows] = part.paths[decision.routing]
+        rank[at], place[at], level[at] = decision.rank, decision.level, one.level
+        times[at], priority[at], weight[at] = one.times, one.priority, one.weight
+        seconds[at] = one.shifts.seconds
+        for job, words in zip(at.tolist(), one.shifts.reason, strict=True):
+            reason[job] = words
+        moved += [
+            MovedFlows(tuple(part.flows[list(some.flows)].tolist()), some.gain)
+            for some in decision.moved
+        ]
+        free += part.flows[list(decision.on_free_paths)].tolist()
+    decision = Decision(routing, rank, place, _how(found), tuple(moved), tuple(free))
+    met = _met(parts, found)
+    return Schedule(
+        problem, decision, level, times, priority, met, Shifts(seconds, tuple(reason)), weight
+    )
+
+
+def _met(parts: Sequence[Component], found: Sequence[Schedule]) -> Pairs:
+    columns = [
+        (
+            part.jobs[one.met.one],
+            part.jobs[one.met.other],
+            one.met.one_seconds,
+            one.met.other_seconds,
+        )
+        for part, one in zip(parts, found, strict=True)
+    ]
+    none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+    one, other, one_seconds, other_seconds = map(np.concatenate, zip(none, *columns, strict=True))
+    by = np.lexsort((other, one))
+    return Pairs(one[by], other[by], one_seconds[by], other_seconds[by])
+
+
+def _how(found: Sequence[Schedule]) -> str:
+    """Say how components were planned, the most frequent words first."""
+    words = Counter(one.decision.how for one in found).most_common(MAX_WORDINGS)
+    if len(found) < 2:
+        return words[0][0] if words else "no job has a flow with a usable path"
+    return " / ".join(f"{count} of {len(found)} components: {how}" for how, count in words)
 
 
 def decide(
