@@ -123,7 +123,7 @@ class JobProfile:
     """Whether it is what was measured when the job ran before, and not this time."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Flow:
     """One connection or queue pair of a job."""
 
@@ -142,7 +142,7 @@ class Flow:
     """Id of the path that it is on, in the table of (src, dst); empty: unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Path:
     """One way through the fabric."""
 
@@ -190,7 +190,7 @@ class JobPlan:
     job: str
     """Its name."""
     rank: int
-    """0 is the most important; every job has its own."""
+    """0 is the most important of its component (schedule/coupling.py)."""
     level: int
     """Of the network's priority levels, 0 the highest."""
     priority: float

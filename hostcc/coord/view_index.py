@@ -76,6 +76,8 @@ class ViewIndex:
         """By member, by job: records, and all flows made of each."""
         self._between: dict[Ends, dict[str, int]] = {}
         """By pair: jobs with flows between the two, and how many."""
+        self._elephants: dict[Ends, dict[str, int]] = {}
+        """The same, of flows that may meet others on links."""
         self._mentions: dict[str, set[Ends]] = {}
         """By link, declared or not: tables whose record has it."""
         self._tree = DigestTree()
@@ -139,27 +141,25 @@ class ViewIndex:
         """
         found = set(jobs)
         waiting = sorted(found)
-        links, pairs = set[str](), set[Ends]()
+        links, near = set[str](), set[Ends]()
         while waiting:
-            fresh = self._elephant_pairs(waiting.pop()) - pairs
-            pairs |= fresh
-            over = set().union(*(self.tables[pair].links for pair in fresh)) - links
-            links |= over
-            near = set[Ends]().union(*(self.ends_on[link] for link in over), fresh)
-            for pair in near:
-                for job in self._between.get(pair, {}).keys() - found:
-                    if pair in self._elephant_pairs(job):
-                        found.add(job)
-                        waiting.append(job)
+            for pair in self._elephant_pairs(waiting.pop()):
+                fresh = self.tables[pair].links - links
+                if not fresh and pair in near:
+                    continue
+                links |= fresh
+                pairs = {pair}.union(*(self.ends_on[link] for link in fresh)) - near
+                near |= pairs
+                others = set[str]().union(*(self._elephants.get(one, ()) for one in pairs)) - found
+                found |= others
+                waiting += others
         return found
 
-    def _elephant_pairs(self, job: str) -> set[Ends]:
-        pairs = {
-            (flow.src, flow.dst)
-            for flow in self.flows(job)
-            if flow.size is SizeClass.ELEPHANT and flow.bytes > 0
-        }
-        return pairs & self.tables.keys()
+    def _elephant_pairs(self, job: str) -> Iterator[Ends]:
+        for flow in self.flows(job):
+            pair = flow.src, flow.dst
+            if _couples(flow) and pair in self.tables:
+                yield pair
 
     def _merge(self, job: str) -> frozenset[str]:
         """Merge a job's profiles; return members that have begun or ceased to take part."""
@@ -185,7 +185,7 @@ class ViewIndex:
         return hosts ^ were
 
     def _read_flows(self, writer: str) -> set[Ends]:
-        """Read a member's flows again; return pairs that have their first flow or lost their last.
+        """Read a member's flows again; return pairs whose table may come or go.
 
         Of two flows with one id the first job's is kept.
         """
@@ -206,28 +206,26 @@ class ViewIndex:
         if now:
             self._flows[writer], self._made[writer] = now, made
         changed = [job for job in before.keys() | now.keys() if before.get(job) != now.get(job)]
-        ends = set[Ends]()
+        pairs = set[Ends]()
         for job in changed:
             for flow in before.get(job, ()):
-                ends |= self._count((flow.src, flow.dst), job, -1)
+                pairs.add((flow.src, flow.dst))
+                self._count(flow, -1)
                 self._tree.put(b"flow " + flow.id.encode(), None)
+        had = pairs - self._between.keys()
         for job in changed:
             for flow in now.get(job, ()):
-                ends |= self._count((flow.src, flow.dst), job, 1)
+                pairs.add((flow.src, flow.dst))
+                self._count(flow, 1)
                 size = flow.size is SizeClass.ELEPHANT
                 values = flow.job, flow.dst, flow.bytes, size, flow.path
                 self._tree.put(b"flow " + flow.id.encode(), _packed(values))
-        return ends
+        return had | {pair for pair in pairs if pair not in self.tables}
 
-    def _count(self, pair: Ends, job: str, more: int) -> set[Ends]:
-        jobs = self._between.setdefault(pair, {})
-        there = bool(jobs)
-        jobs[job] = jobs.get(job, 0) + more
-        if not jobs[job]:
-            del jobs[job]
-        if not jobs:
-            del self._between[pair]
-        return set() if there and jobs else {pair}
+    def _count(self, flow: Flow, more: int) -> None:
+        _add(self._between, flow, more)
+        if _couples(flow):
+            _add(self._elephants, flow, more)
 
     def _read_table(self, pair: Ends) -> set[str]:
         """Read a path table again; return the links that it had and has."""
@@ -293,6 +291,21 @@ def _table(ends: Ends, content: Paths, known: Collection[str]) -> KnownTable:
 
 def _links(content: Paths) -> Iterator[str]:
     return chain.from_iterable(entry.links for entry in content.paths)
+
+
+def _couples(flow: Flow) -> bool:
+    """Return whether a flow gets a path from a plan, and so may meet others on links."""
+    return flow.size is SizeClass.ELEPHANT and flow.bytes > 0
+
+
+def _add(count: dict[Ends, dict[str, int]], flow: Flow, more: int) -> None:
+    pair = flow.src, flow.dst
+    jobs = count.setdefault(pair, {})
+    jobs[flow.job] = jobs.get(flow.job, 0) + more
+    if not jobs[flow.job]:
+        del jobs[flow.job]
+    if not jobs:
+        del count[pair]
 
 
 def _remove(index: dict[str, set[Ends]], links: Iterable[str], pair: Ends) -> None:

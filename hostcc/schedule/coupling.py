@@ -30,32 +30,36 @@ class Component:
 
 def labels(problem: Problem) -> Ints:
     """Return (J,) the first job of each job's component; -1 for jobs without flows."""
-    label = np.arange(problem.job_count)
     if not problem.flow_count:
         return np.full(problem.job_count, -1)
     tables, at = np.unique(problem.flow_table, return_inverse=True)
     at = at.reshape(-1)
-    starts = problem.path_start[problem.table_start[tables]]
-    ends = problem.path_start[problem.table_start[tables + 1]]
-    link, size = problem.path_links[spans(starts, ends)], ends - starts
-    table = np.repeat(np.arange(len(tables)), size)
-    linked = np.flatnonzero(size)
-    first = (size.cumsum() - size)[linked]
+    first, past = problem.table_start[tables], problem.table_start[tables + 1]
     jobs, begin = np.unique(problem.flow_job, return_index=True)
-    while True:
-        of_table = np.full(len(tables), problem.job_count)
-        np.minimum.at(of_table, at, label[problem.flow_job])
-        of_link = np.full(problem.link_count, problem.job_count)
-        np.minimum.at(of_link, link, of_table[table])
-        if len(linked):
-            of_table[linked] = np.minimum.reduceat(of_link[link], first)
-        found = label.copy()
-        found[jobs] = np.minimum(label[jobs], np.minimum.reduceat(of_table[at], begin))
-        found = found[found]
-        done = bool((found[jobs] == jobs[0]).all()) or np.array_equal(found, label)
-        label = found
-        if done:
-            break
+    label = np.arange(problem.job_count)
+    # Within a host there is no link, and nothing to share.
+    without = np.flatnonzero(problem.path_start[first] == problem.path_start[past])
+    # First by one path of each table: in a large cluster that couples all jobs already.
+    for last in (first + 1, past):
+        starts, ends = problem.path_start[first], problem.path_start[last]
+        link, size = problem.path_links[spans(starts, ends)], ends - starts
+        table = np.repeat(np.arange(len(tables)), size)
+        linked = np.flatnonzero(size)
+        begins = (size.cumsum() - size)[linked]
+        while (label[jobs] != jobs[0]).any():
+            of_table = np.full(len(tables), problem.job_count)
+            np.minimum.at(of_table, at, label[problem.flow_job])
+            of_link = np.full(problem.link_count, problem.job_count)
+            np.minimum.at(of_link, link, of_table[table])
+            if len(linked):
+                of_table[linked] = np.minimum.reduceat(of_link[link], begins)
+            of_table[without] = problem.job_count
+            found = label.copy()
+            found[jobs] = np.minimum(label[jobs], np.minimum.reduceat(of_table[at], begin))
+            found = found[found]
+            if np.array_equal(found, label):
+                break
+            label = found
     idle = np.ones(problem.job_count, np.bool_)
     idle[jobs] = False
     label[idle] = -1

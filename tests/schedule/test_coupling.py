@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, Plan, SizeClass
@@ -95,6 +95,7 @@ def said(plan: Plan, flows: set[str], jobs: set[str]) -> tuple[object, ...]:
 
 
 @given(st.integers(0, 10_000), st.sampled_from(OPTIONS))
+@example(36, OPTIONS[0])  # two jobs on one table without a link
 @settings(max_examples=60, deadline=None)
 def test_a_part_is_planned_as_in_the_whole(seed: int, options: Options) -> None:
     whole = view(seed)

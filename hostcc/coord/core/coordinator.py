@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from random import Random
 from typing import Protocol
 
@@ -59,7 +60,8 @@ class Coordinator:
 
     Call `tick` and `receive` as for the node; afterwards `plan` is the plan to follow. `planner` is
     a pure function of the view; `rules` names it and its options (view.build). `executor` may
-    compute plans elsewhere, so that a round does not wait for one.
+    compute plans elsewhere, so that a round does not wait for one. The planner gets the part of the
+    view that decides about this member's jobs (Snapshot.view_for).
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class Coordinator:
         """
         self.plan_error = ""
         """Why the active view has no plan; empty: it has one, or will have."""
+        self.plan_waits = False
+        """Whether the executor has no time for the plan of the active view yet."""
         self.ticked = 0.0
         """Clock reading at the start of the last round."""
         self.state = Agreement()
@@ -84,8 +88,8 @@ class Coordinator:
         self._planner = planner
         self._rules = rules
         self._executor = executor
-        self._active_view = ClusterView()
-        """The active view."""
+        self._active_digest = ""
+        """Digest of the active view."""
         self._started_digest = ""
         """Digest of the view whose plan was started last."""
         self._pending: PendingPlan | None = None
@@ -97,7 +101,7 @@ class Coordinator:
     def rest_s(self) -> float:
         """Return the seconds from the last round to the next one that has something to do."""
         settings, state = self.node.settings, self.state
-        if self._pending is not None or self._started_digest != self._active_view.digest:
+        if self._pending is not None or self._started_digest != self._active_digest:
             return settings.round_s
         if self.snapshot.digest and (state.missing or state.held != state.active):
             return settings.round_s
@@ -153,7 +157,7 @@ class Coordinator:
             node.report_view(holding, self.state.missing, ask=True)
 
     def _activate(self, activation: Activation, now: float) -> None:
-        self._active_view = self.snapshot.view
+        self._active_digest = self.snapshot.digest
         self.activations.append(activation)
         missing = f", without {', '.join(activation.missing[:8])}" if activation.missing else ""
         how = "agreed" if activation.agreed else f"after waiting{missing}"
@@ -161,11 +165,8 @@ class Coordinator:
         self.node.add_event(Event(now, "activation", self.node.name, text))
 
     def _update_plan(self, now: float) -> None:
-        view = self._active_view
-        if self._pending is None and self._started_digest != view.digest:
-            self._pending = self._executor(lambda: self._planner(view))
-            if self._pending is not None:
-                self._started_digest = view.digest
+        if self._pending is None and self._started_digest != self._active_digest:
+            self._start_plan()
         if self._pending is None or not self._pending.done():
             return
         ready, self._pending = self._pending, None
@@ -176,3 +177,17 @@ class Coordinator:
             self.plan_error = str(error)
             self.node.add_event(Event(now, "plan", self.node.name, self.plan_error))
         self.plan = made
+
+    def _start_plan(self) -> None:
+        # A view that has changed since it was active is not planned: the next one soon will be.
+        self.plan_waits = True
+        if self.snapshot.digest != self._active_digest:
+            return
+        view: Future[ClusterView] = Future()
+        self._pending = self._executor(lambda: self._planner(view.result()))
+        if self._pending is None:
+            return
+        # Made only where there is time for its plan.
+        self.plan_waits = False
+        self._started_digest = self._active_digest
+        view.set_result(self.snapshot.view_for(self.node.name))

@@ -71,6 +71,7 @@ class Member:
             number=at.number,
             made=self.planner.made(coordinator.plan),
             trouble=coordinator.plan_error,
+            waits=coordinator.plan_waits,
             at=coordinator.ticked,
             alone=self.service.node.members.count == 1,
             disagreements=self.differences.found,

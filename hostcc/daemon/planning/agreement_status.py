@@ -49,6 +49,8 @@ class AgreementStatus:
     """The latest plan; None: there is none, or none could be made."""
     trouble: str = ""
     """Why there is no plan of the active view."""
+    waits: bool = False
+    """Whether the plan of the active view waits for processor time."""
     at: float = 0.0
     """When the gossip had its last round, CLOCK_MONOTONIC, seconds."""
     alone: bool = False

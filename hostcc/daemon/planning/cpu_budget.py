@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_CPU_SHARE = 0.25
+MAX_CPU_SHARE = 0.02
 """Share of one processor that plans may take in the long run."""
-MAX_SAVED_S = 2.0
+MAX_SAVED_S = 6.0
 """Processor time that is saved up at most: the first views after a pause are planned at once."""
-MAX_PAUSE_S = 10.0
-"""Between two plans at most, whatever they cost; a plan is old after plan.max_age_s, 30 s."""
+MAX_PAUSE_S = 300.0
+"""Between two plans at most: a plan that takes more than 6 s of a processor exceeds the share."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,9 @@ def step(
     digest = made.plan.digest
     same = digest == before.digest
     since, current = (before.since, before.current) if same else (now, now)
-    if digest == agreement.active == agreement.held and now - agreement.at < GOSSIP_STALLED_S:
+    # A plan whose successor waits for processor time is as good as there can be one.
+    valid = agreement.waits or digest == agreement.active == agreement.held
+    if valid and now - agreement.at < GOSSIP_STALLED_S:
         current = now
     if now - current > max_age_s:
         why = f"the last plan is older than plan.max_age_s, {max_age_s:g} s"

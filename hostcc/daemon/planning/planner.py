@@ -6,6 +6,7 @@ Only imported where gossip is enabled: it loads the scheduler.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from itertools import compress
 
 from hostcc.config.sections.plan import PlanConfig
@@ -45,6 +46,8 @@ class Planner:
         self._options = options(config)
         self._enabled = config.enabled
         self._latest: deque[PlanResult] = deque(maxlen=KEPT_PLANS)
+        self._view = ClusterView()
+        """What the latest plan was made of, but for its digest."""
         if config.enabled:
             malloc.set_trim_threshold()
 
@@ -56,17 +59,24 @@ class Planner:
         if not self._enabled:
             return Plan(view.digest, reason="plan.enabled is false")
         try:
-            last = self._latest[-1] if self._latest else None
-            with malloc.gc_paused():
-                before = None if last is None else last.solution
-                found = solve_for_agents(view, self._options, before)
-                made = _made(view, found, last)
+            made = self._made(view)
         except HostccError:
             raise
         except Exception as error:
             raise HostccError(f"no plan: {one_line(repr(error))}") from error
         self._latest.append(made)
         return made.plan
+
+    def _made(self, view: ClusterView) -> PlanResult:
+        last, own = self._latest[-1] if self._latest else None, replace(view, digest="")
+        if last is not None and own == self._view:
+            return replace(last, plan=replace(last.plan, digest=view.digest))
+        with malloc.gc_paused():
+            before = None if last is None else last.solution
+            found = solve_for_agents(view, self._options, before)
+            made = _made(view, found, last)
+        self._view = own
+        return made
 
     def made(self, plan: Plan | None) -> PlanResult | None:
         """Return a plan with what it was made from; None if it is none of the KEPT_PLANS."""

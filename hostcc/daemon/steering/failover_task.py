@@ -28,6 +28,9 @@ class FailoverTask:
         """Prepare for this plan; `host`: our name in it."""
         if made is self._made or (self._task is not None and not self._task.done()):
             return
+        if made is not None and self._made is not None and made.solution is self._made.solution:
+            self._made = made
+            return
         self._made, self.prepared, self.now = made, {}, {}
         if made is not None:
             self._task = asyncio.get_running_loop().create_task(self._prepare(made, host))

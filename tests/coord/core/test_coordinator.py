@@ -10,7 +10,7 @@ import pytest
 from benchmarks.gossip_world import Member, World
 from hostcc.coord.core.coordinator import Coordinator
 from hostcc.coord.core.node import Node
-from hostcc.coord.core.payloads import FlowEntry, Flows, Profile
+from hostcc.coord.core.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile
 from hostcc.coord.core.settings import Settings
 from hostcc.errors import InputError
 from hostcc.model import ClusterView, Plan
@@ -182,12 +182,38 @@ def test_a_plan_that_may_not_begin_yet_is_asked_for_again() -> None:
     host = of(made, "a")
     made.run(5)
     assert (bool(host.state.active), of(made, "a").plan) == (True, None)
+    assert host.plan_waits
     host.node.publish("profile", "j", Profile(1.0, 0.5, 1e12, 8.0))
     made.run(5)
     free.append(True)
     made.run(1)
     assert host.plan is not None
     assert host.plan.digest == host.state.active  # not the one in between
+    assert not host.plan_waits
+
+
+def test_a_host_plans_the_jobs_that_are_coupled_with_its_own() -> None:
+    seen: dict[str, set[str]] = {}
+
+    def make(node: Node, rng: Random) -> Member:
+        def watched(view: ClusterView) -> Plan:
+            seen[node.name] = {one.job for one in view.jobs}
+            return planner(view)
+
+        return Coordinator(node, watched, "r", rng)
+
+    made = World(1, SETTINGS, make=make)
+    for name, job, way in (("a", "j", "x"), ("b", "k", "x"), ("c", "m", "y"), ("d", "", "")):
+        node = made.add(name)
+        node.add_contact("a")
+        if job:
+            node.publish("profile", job, Profile(1.0, 0.5, 1e12, 8.0))
+            node.publish("flows", job, Flows((FlowEntry("f", "d", 1e9),)))
+            node.publish("paths", "d", Paths((PathEntry("p", (way,)),)))
+            node.publish("links", "", Links(((way, 1e9),)))
+    made.run(20)
+    assert seen == {"a": {"j", "k"}, "b": {"j", "k"}, "c": {"m"}, "d": set()}
+    assert len({of(made, name).plan.digest for name in NAMES}) == 1  # type: ignore[union-attr]
 
 
 def test_what_is_wrong_with_a_view_is_kept() -> None:

@@ -28,15 +28,16 @@ def test_the_first_plans_begin_at_once() -> None:
     assert begun([0.2] * 5) == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
-def test_a_plan_of_half_a_second_is_made_every_two() -> None:
+def test_a_plan_of_half_a_second_is_made_every_25() -> None:
     moments = begun([0.5] * 40)
-    assert 1.9 < (moments[-1] - moments[-11]) / 10 < 2.1
+    assert 24.5 < (moments[-1] - moments[-11]) / 10 < 25.5
 
 
 def test_a_calm_while_is_saved_up_but_not_for_ever() -> None:
     spent = CpuBudget().spent(MAX_SAVED_S + 0.1)
     assert not spent.free
-    assert spent.now(0.5).free
+    assert not spent.now(4.9).free
+    assert spent.now(5.1).free
     assert spent.now(1e6).left_s == MAX_SAVED_S
 
 
@@ -46,12 +47,12 @@ def test_a_clock_that_steps_back_gives_and_takes_nothing() -> None:
 
 @given(COSTS)
 def test_no_plan_waits_longer_than_the_longest(costs: list[float]) -> None:
-    moments = begun(costs)
-    assert all(after - before <= MAX_PAUSE_S + 0.5 for before, after in pairwise(moments))
+    moments = begun(costs, step_s=10.0)
+    assert all(after - before <= MAX_PAUSE_S + 20.0 for before, after in pairwise(moments))
 
 
 @given(st.lists(st.floats(0.0, MAX_CPU_SHARE * MAX_PAUSE_S), min_size=1, max_size=40))
 def test_plans_take_no_more_than_their_share(costs: list[float]) -> None:
-    moments = begun(costs)
+    moments = begun(costs, step_s=10.0)
     # What the last costs is paid afterwards.
     assert sum(costs[:-1]) <= MAX_SAVED_S + MAX_CPU_SHARE * moments[-1] + 1e-9

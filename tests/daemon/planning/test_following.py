@@ -49,6 +49,15 @@ def test_a_plan_that_is_not_renewed_grows_old(stale: dict[str, Any]) -> None:
     assert follow(*seen).made is PLAN
 
 
+def test_a_plan_stays_while_its_successor_waits_for_processor_time() -> None:
+    late: dict[str, Any] = {"active": "new", "held": "newer", "waits": True}
+    seen = [(0.0, standing(PLAN)), (5 * AGE_S, standing(PLAN, 5 * AGE_S, **late))]
+    assert follow(*seen).made is PLAN
+    # Not without the gossip, which may have lost everybody.
+    seen.append((7 * AGE_S, standing(PLAN, 5 * AGE_S, **late)))
+    assert follow(*seen).made is None
+
+
 @pytest.mark.parametrize(
     ("what", "why"),
     [

@@ -76,6 +76,17 @@ def test_the_plan_before_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [one is None for one in taken] == [True, False, True]
 
 
+def test_a_view_that_is_the_same_for_this_host_is_not_planned_again() -> None:
+    planner = Planner(PlanConfig())
+    first, second = planner(VIEW), planner(replace(VIEW, digest="e"))
+    assert (first.digest, second.digest) == ("d", "e")
+    assert replace(second, digest="d") == first
+    one, other = planner.made(first), planner.made(second)
+    assert one is not None
+    assert other is not None
+    assert other.solution is one.solution
+
+
 def test_disabled_plans_nothing() -> None:
     planner = Planner(PlanConfig(enabled=False))
     plan = planner(VIEW)
