@@ -37,6 +37,7 @@ from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
 from hostcc.coord.core.store import Store
 from hostcc.model import ClusterView, Plan
+from hostcc.schedule import coupling
 from hostcc.schedule.plan import Options, plan
 from hostcc.schedule.problem import Problem, build
 
@@ -87,7 +88,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self._rng = rng = Random(seed)
         self._world = World(rng.getrandbits(64), SETTINGS, make=self._member)
-        self._problems: dict[str, bytes] = {}
+        self._problems: dict[tuple[str, str], bytes] = {}
         self._seen: dict[tuple[str, int, str, str, str], list[CheckedRecord]] = {}
         self._dead_since: dict[tuple[str, str], float] = {}
         self._trace = hashlib.blake2b(digest_size=8)
@@ -275,11 +276,14 @@ class History:
                 self._violation(f"{name}: a record of {record.writer} is not its own")
 
     def _plan(self, view: ClusterView) -> Plan:
-        """A plan is a function of its problem and the digest: two hosts with one digest must
-        have one problem.  Plans themselves are made and compared at the end, for their cost."""
-        problem = _bytes(build(view))
-        if self._problems.setdefault(view.digest, problem) != problem:
-            self._violation(f"digest {view.digest}: expected one problem, got two")
+        """A job's plan is a function of its component: two hosts with one digest must have one
+        problem for it.  Plans themselves are made and compared at the end, for their cost."""
+        for part in coupling.components(build(view)):
+            problem = _bytes(part.problem)
+            for job in part.problem.job_ids:
+                if self._problems.setdefault((view.digest, job), problem) != problem:
+                    self._violation(f"digest {view.digest}: expected one problem, got two")
+                    break
         return Plan(view.digest)
 
     def _check_plans(self) -> None:

@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "golden": ("golden", "scheduling cases with known answers"),
     "small-cases": ("small_cases", "generated scheduling cases against the enumerated optimum"),
     "plan-time": ("plan_time", "time of plans for small and large clusters"),
+    "plan-cost": ("plan_cost", "an agent's CPU and memory for views and plans, by cluster"),
     "routing": ("routing", "path assignment on published traffic and permutations"),
     "gossip-transport": ("gossip_transport", "handshakes, messages, round trips over CURVE"),
     "gossip-sockets": ("gossip_sockets", "members as processes: kill -9, a cut wire, churn"),
@@ -59,7 +60,17 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
 }
 """Name on the command line -> module, what it measures."""
 PURE = frozenset(
-    {"dcqcn", "gossip", "gossip-faults", "period", "golden", "small-cases", "plan-time", "routing"}
+    {
+        "dcqcn",
+        "gossip",
+        "gossip-faults",
+        "period",
+        "golden",
+        "small-cases",
+        "plan-cost",
+        "plan-time",
+        "routing",
+    }
 )
 """They compute, and leave the kernel alone: no root needed."""
 

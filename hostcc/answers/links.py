@@ -92,8 +92,8 @@ class ProfilingTurn(Struct, frozen=True, kw_only=True):
 
 
 class Utilisation(Struct, frozen=True, kw_only=True):
-    """How the GPUs of the cluster are used under the plan that holds
-    ([formulas](planning.md#utilisation-of-the-cluster))."""
+    """How GPUs are used under the plan that holds, of this host's jobs and those that may meet
+    them, directly or through others ([formulas](planning.md#utilisation-of-the-cluster))."""
 
     predicted: Annotated[
         float | None,

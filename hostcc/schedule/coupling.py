@@ -146,6 +146,7 @@ def _part(problem: Problem, jobs: Ints, flows: Ints) -> Component:
             table_start=start,
             path_start=_starts(np.diff(problem.path_start)[paths]),
             path_links=(used.cumsum() - 1)[path_links],
+            ways=[problem.ways[one] for one in tables.tolist()] if problem.ways else (),
             blind=problem.blind[jobs],
             assumed=tuple(map(problem.assumed.__getitem__, jobs.tolist()))
             if problem.assumed

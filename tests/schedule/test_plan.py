@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.model import ClusterView, Flow, Path, PathTable, Plan
+from hostcc.schedule import coupling
 from hostcc.schedule.compression import METHODS
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.job_pairs import pairs
@@ -64,9 +65,16 @@ def many(jobs: int, flows: int, seed: int = 0) -> ClusterView:
     return ClusterView(profiles, tuple(made), tables, capacities, digest="many")
 
 
-def valid(view: ClusterView, made: Plan, levels: int) -> None:
+def valid(view: ClusterView, made: Plan, levels: int, *, by_component: bool = False) -> None:
+    """Check a plan of a view; `by_component`: it is one for agents, who rank within components."""
     assert [one.job for one in made.jobs] == sorted(one.job for one in view.jobs)
-    assert sorted(one.rank for one in made.jobs) == list(range(len(view.jobs)))
+    rank, whole = {one.job: one.rank for one in made.jobs}, [view.jobs]
+    if by_component:
+        known = {one.job: one for one in view.jobs}
+        parts = coupling.components(build(view))
+        whole = [tuple(known[job] for job in part.problem.job_ids) for part in parts]
+    for jobs in whole:
+        assert sorted(rank[one.job] for one in jobs) == list(range(len(jobs)))
     assert all(0 <= one.level < levels for one in made.jobs)
     names = {(t.src, t.dst): {path.id for path in t.paths} for t in view.tables}
     ends = {flow.id: (flow.src, flow.dst) for flow in view.flows}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from sys import intern
 from typing import Annotated
 
 import msgspec
@@ -222,6 +223,23 @@ def decode(record: Record) -> Content | None:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise PayloadError(f"{where}: {str(error)[:160]}") from None
     _check(content, where)
+    return _shared(content)
+
+
+def _shared(content: Content) -> Content:
+    """Return the content with names of which there is one object each.
+
+    The names of links and paths repeat in thousands of records.
+    """
+    if isinstance(content, Paths):
+        return Paths(
+            tuple(
+                PathEntry(intern(one.id), tuple(map(intern, one.links)), one.ports)
+                for one in content.paths
+            )
+        )
+    if isinstance(content, Links):
+        return Links(tuple((intern(link), value) for link, value in content.links))
     return content
 
 

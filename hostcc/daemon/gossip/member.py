@@ -75,7 +75,7 @@ class Member:
             at=coordinator.ticked,
             alone=self.service.node.members.count == 1,
             disagreements=self.differences.found,
-            view=coordinator.snapshot.view,
+            snapshot=coordinator.snapshot,
         )
 
     def status(self) -> GossipStatus:

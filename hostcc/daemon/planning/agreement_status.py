@@ -10,6 +10,7 @@ from hostcc.answers.gossip import Disagreement
 from hostcc.model import ClusterView, Plan
 
 if TYPE_CHECKING:
+    from hostcc.coord.view import Snapshot
     from hostcc.schedule.plan import Solution
 
 
@@ -57,5 +58,5 @@ class AgreementStatus:
     """Whether no other member is known to be alive."""
     disagreements: tuple[Disagreement, ...] = ()
     """Options in which others' plans differ from this host's, whatever the view."""
-    view: ClusterView = field(default_factory=ClusterView)
-    """The view that it holds."""
+    snapshot: Snapshot | None = None
+    """The view that it holds, in parts; whole only when it is asked for."""

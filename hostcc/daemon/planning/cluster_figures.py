@@ -101,13 +101,17 @@ class ClusterFigures:
         self,
         made: PlanResult | None,
         host: str,
-        jobs: Sequence[JobProfile],
+        newest: Callable[[str], JobProfile | None],
         turn: ProfilingTurn | None = None,
     ) -> None:
-        """Start working out new figures if they are due; `made` None: no plan holds."""
+        """Start working out new figures if they are due; `made` None: no plan holds.
+
+        `newest`: the latest profile of a job.
+        """
         if made is None:
             self.forget()
         elif self._clock() >= self._due and (self._working is None or self._working.done()):
+            jobs = [one for job in made.solution.problem.job_ids if (one := newest(job))]
             work = self._work(made, host, jobs, turn)
             self._working = asyncio.get_running_loop().create_task(work)
 

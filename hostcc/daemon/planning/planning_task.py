@@ -20,7 +20,7 @@ from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.view_export import exported
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError
-from hostcc.model import Difference, Plan
+from hostcc.model import Difference, JobProfile, Plan
 from hostcc.system import malloc
 
 TICK_S = 0.25
@@ -67,9 +67,7 @@ class Planning:
         made = self._plans.current()
         self._weigh(made)
         self._give_back(made)
-        standing = self._plans.agreement()
-        measured = standing.view.jobs if standing is not None else ()
-        self._figures.follow(made, self._plans.member, measured, self._last_turn())
+        self._figures.follow(made, self._plans.member, self._newest, self._last_turn())
 
     def stop(self) -> None:
         """Take the plan's weights back."""
@@ -112,14 +110,11 @@ class Planning:
     async def exported(self) -> View:
         """Answer `hostcc view`.  Raises HostccError where this host holds none."""
         made, standing = self._plans.current(), self._plans.agreement()
-        if made is not None:
-            view = made.view
-        elif standing is not None and standing.view.digest:
-            view = standing.view
-        else:
+        if standing is None or standing.snapshot is None or not standing.snapshot.digest:
             raise HostccError(f"no view: {self.disabled_reason() or self._plans.followed.why}")
-        config = self._host.config.plan
-        return await in_thread(partial(exported, view, config, in_force=made is not None))
+        view, config = standing.snapshot.view, self._host.config.plan
+        in_force = made is not None and made.plan.digest == view.digest
+        return await in_thread(partial(exported, view, config, in_force=in_force))
 
     def _state(self) -> PlanState:
         standing, now, of = self._plans.agreement(), self._clock(), self._plans.followed
@@ -137,6 +132,13 @@ class Planning:
             age_s=now - of.current if there else None,
             in_force_s=now - of.since if there else None,
         )
+
+    def _newest(self, job: str) -> JobProfile | None:
+        """Return what the view that this host holds says of a job."""
+        standing = self._plans.agreement()
+        if standing is None or standing.snapshot is None:
+            return None
+        return standing.snapshot.job(job)
 
     def _jobs(self, made: PlanResult | None) -> list[PlannedJob]:
         engine, config = self._host.engine, self._host.config

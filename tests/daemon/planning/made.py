@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from hostcc.config.sections.plan import PlanConfig
+from hostcc.coord.view import Snapshot
 from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
 from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planner import Planner
+from hostcc.model import ClusterView, JobProfile
 from tests.schedule.views import job, one_link
 
 
@@ -23,10 +25,25 @@ def made(digest: str = "d", first: str = "a") -> PlanResult:
     return found
 
 
+class HeldSnapshot(Snapshot):
+    """The snapshot of a view that is there already."""
+
+    def __init__(self, held: ClusterView) -> None:
+        self.held, self.digest = held, held.digest
+
+    @property
+    def view(self) -> ClusterView:
+        return self.held
+
+    def job(self, name: str) -> JobProfile | None:
+        return next((one for one in self.held.jobs if one.job == name), None)
+
+
 def standing(plan: PlanResult | None, now: float = 0.0, **more: Any) -> AgreementStatus:
     """A member that holds and follows the view of `plan`."""
     digest = plan.plan.digest if plan is not None else ""
-    at = AgreementStatus(digest, digest, True, (), 1, plan, at=now)
+    held = HeldSnapshot(plan.view) if plan is not None else None
+    at = AgreementStatus(digest, digest, True, (), 1, plan, at=now, snapshot=held)
     return replace(at, **more)
 
 

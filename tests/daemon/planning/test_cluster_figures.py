@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -25,7 +24,7 @@ class World:
         self.figures = ClusterFigures(lambda: self.now)
 
     async def follow(self, result: PlanResult | None, *, period_s: float = 0.0) -> None:
-        self.figures.follow(result, "a", [job("a", period_s=period_s)])
+        self.figures.follow(result, "a", {"a": job("a", period_s=period_s)}.get)
         if (working := self.figures._working) is not None:
             await working
 
@@ -73,7 +72,7 @@ def test_what_a_profiling_turn_cost_the_others() -> None:
         world, plan = World(), made()
         for job_name, lost in (("b", True), ("a", False), ("c", None)):
             turn = ProfilingTurn(job=job_name, length_s=10.0)
-            world.figures.follow(plan, "a", [], turn)
+            world.figures.follow(plan, "a", lambda _: None, turn)
             assert world.figures._working is not None
             await world.figures._working
             found = world.figures.latest()
@@ -124,13 +123,14 @@ def test_figures_that_take_long_come_seldom() -> None:
     asyncio.run(play())
 
 
-def test_a_defect_is_logged_and_the_last_figures_stay() -> None:
+def test_a_defect_is_logged_and_the_last_figures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         world, plan = World(), made()
         await world.follow(plan)
         last = world.figures.latest()
         world.now += REFRESH_S
-        await world.follow(replace(plan, solution=None))  # type: ignore[arg-type]
+        monkeypatch.setattr(cluster_figures, "with_measured", None)
+        await world.follow(plan)
         now = world.figures.latest()
         assert last is not None
         assert now is not None

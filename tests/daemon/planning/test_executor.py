@@ -54,7 +54,7 @@ def test_another_thread_makes_the_plan(thread: PlanThread) -> None:
 
 
 def test_after_a_long_plan_the_next_has_to_wait(thread: PlanThread, times: Times) -> None:
-    times.cost = 2.5
+    times.cost = 6.04
     pending = thread.submit(lambda: Plan("a"))
     assert pending is not None
     pending.result(timeout=10)
@@ -69,7 +69,7 @@ def test_a_plan_that_fails_costs_as_well(thread: PlanThread, times: Times) -> No
     def work() -> Plan:
         raise InputError("view: expected something else")
 
-    times.cost = 3.0
+    times.cost = 7.0
     pending = thread.submit(work)
     assert pending is not None
     with pytest.raises(InputError):

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 
 from hostcc.cli import viewfile
 from hostcc.config.sections.plan import PlanConfig
-from hostcc.coord import view as views
 from hostcc.daemon.planning import planner, view_export
 from hostcc.model import ClusterView, Path, PathTable
 from hostcc.schedule.plan import plan
@@ -30,13 +29,12 @@ def written(view: ClusterView, config: PlanConfig | None = None) -> bytes:
 
 @given(problems.views())
 @settings(max_examples=20, deadline=None)
-def test_any_view_is_read_back_with_the_same_digest_and_plan(view: ClusterView) -> None:
+def test_any_view_is_read_back_with_the_same_plan(view: ClusterView) -> None:
     config = PlanConfig(levels=5, most_loss=0.5, paths="crux", reserved=(1, 0))
     given = viewfile.given(written(view, config), "FILE")
     again, options = viewfile.model_of(given), viewfile.planned_by(given.options)
     assert options == planner.options(config)
-    assert views.digest(again, "") == views.digest(view, "")
-    assert again.jobs == view.jobs
+    assert again == view
     assert plan(again, options) == plan(view, options)
 
 

@@ -93,7 +93,7 @@ def test_no_clos_is_planned_by_its_tables(method: str) -> None:
     sent = [(f"j{n}", f"h{n}", f"h{4 + n}", 0.2, "p0") for n in range(4)]
     view = two_layers(sent, missed=[("h0", "h4", "p1"), ("h1", "h5", "p1")])
     made = planned(view, method)
-    valid(view, made, 8)
+    valid(view, made, 8, by_component=True)
     assert sorted(Counter(one.path for one in made.flows).values()) == [1, 1, 2]
     assert "1 group on no Clos that is known in full" in made.reason
 
@@ -182,7 +182,7 @@ def test_own_paths_whatever_the_order_and_nothing_moves_twice(
     method: str, view: ClusterView, seed: int
 ) -> None:
     made = write_plan("d", solve_for_agents(view, Options(paths=method)))
-    valid(view, made, 8)
+    valid(view, made, 8, by_component=True)
     assert {one.flow for one in made.flows} == set(build(view).flow_ids)
     back = write_plan("d", solve_for_agents(shuffled(view, seed), Options(paths=method)))
     assert back == made
