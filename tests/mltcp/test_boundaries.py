@@ -127,6 +127,23 @@ def test_totals_and_silence_that_were_given(kernel: MltcpKernel, near: Stage) ->
     attempts(scene)
 
 
+def test_pauses_within_iterations(kernel: MltcpKernel, near: Stage) -> None:
+    """Bursts with pauses between them make a job plain; as much at once does not."""
+
+    def scene(bursts: int, reason: str) -> None:
+        fresh(kernel, near, replace(JOB, variant=Variant.HOSTCC))
+        sender, receiver = near.pair()
+        near.dial(sender, receiver, flows=4)
+        sizes = [4 * BYTES // bursts] * bursts
+        sender.ask("send", sizes=sizes * 10, gaps_ms=[*[20] * (bursts - 1), 120] * 10)
+        assert delivered(sender, receiver) == 40 * BYTES
+        assert state(kernel)["total_bytes"] == 4 * BYTES
+        assert state(kernel)["plain"] == enums()[reason]
+
+    attempts(lambda: scene(4, "HCC_PLAIN_BURSTS"))
+    attempts(lambda: scene(1, "HCC_PLAIN_UNMETERED"))  # the reason that is left here
+
+
 def test_several_jobs_are_told_apart(kernel: MltcpKernel, near: Stage) -> None:
     def scene() -> None:
         fresh(kernel, near, JOB)

@@ -48,6 +48,16 @@ def test_who_receives_or_is_not_metered_never_is(native: Native, received: float
     assert {native.call("pace", flow) for flow in range(4)} <= {0, 0xFFFFFFFF}
 
 
+def test_who_pauses_within_iterations_grows_as_cubic(native: Native) -> None:
+    job = NativeJob(native, flows=2, variant=HOSTCC)
+    for number in range(20):
+        for burst in range(4):
+            job.rest(COMM_US // 5 if burst else GAP_US)
+            job.native.call("send", 0, HOSTCC, job.now_us, 1448)
+            assert number < 8 or grows(native, 4)
+            job.burst(SIZE // 4, spread_us=COMM_US // 4)
+
+
 @given(
     sizes=st.lists(st.integers(1 << 18, 1 << 24), min_size=12, max_size=12),
     received=st.sampled_from([0.3, 0.5, 1.0]),
@@ -66,10 +76,15 @@ def test_a_ring_of_any_iterations_grows_as_cubic(
 
 
 @pytest.mark.parametrize("weight", [0.5, 1.0, 2.0])
-def test_of_a_two_way_job_the_weight_counts(native: Native, weight: float) -> None:
+@pytest.mark.parametrize(("received", "bursts_q10"), [(1.0, 0), (0.02, 1024)])
+def test_of_a_job_that_is_not_steered_the_weight_counts(
+    native: Native, weight: float, received: float, bursts_q10: int
+) -> None:
     plain = round(weight * native.enums["HCC_ONE"])
-    job = NativeJob(native, variant=HOSTCC, received=1.0, conf={"f_q10": 77, "plain_q10": plain})
-    assert not any(steered(job, 6))
+    conf = {"f_q10": 77, "plain_q10": plain}
+    job = NativeJob(native, variant=HOSTCC, received=received, conf=conf)
+    job.state["bursts_q10"] = bursts_q10
+    assert not any(steered(job, 3))
     start, acked = native.call("grow", 0, 0), 0
     while native.call("grow", 0, 1) < start + 10:
         acked += 1

@@ -63,6 +63,62 @@ def test_hardly_a_pause(native: Native) -> None:
     assert reason(job) == "NO_PAUSE"
 
 
+def in_bursts(job: NativeJob, times: int, pause_us: int, bursts: int = 4) -> None:
+    for _ in range(times):
+        for number in range(bursts):
+            job.rest(pause_us if number else GAP_US)
+            job.burst(SIZE // bursts, spread_us=COMM_US // bursts)
+
+
+def test_pauses_within_iterations(native: Native) -> None:
+    job = NativeJob(native, flows=2, variant=HOSTCC)
+    in_bursts(job, 8, COMM_US // 5)
+    assert reason(job) == "BURSTS"
+    assert int(job.state["stance"]) == native.enums["HCC_STANCE_SCALED"]  # all else is sure
+    job.rest(GAP_US)
+    iterate(job, 7)
+    assert reason(job) == "NOT"
+
+
+@pytest.mark.parametrize(
+    ("pause_us", "rate_known", "why"),
+    [(1900, False, "NOT"), (2100, False, "BURSTS"), (2100, True, "NOT"), (3000, True, "BURSTS")],
+)
+def test_how_long_pauses_matter(native: Native, pause_us: int, rate_known: bool, why: str) -> None:
+    job = NativeJob(native, flows=2, variant=HOSTCC)
+    iterate(job, 4)
+    job.state["ns_per_mib"] = rate_known and (COMM_US * 1000 << 20) // SIZE
+    in_bursts(job, 8, pause_us)
+    assert reason(job) == why
+
+
+def test_one_iteration_in_three_with_pauses(native: Native) -> None:
+    job = NativeJob(native, flows=2, variant=HOSTCC)
+    iterate(job, 6)
+    for _ in range(6):
+        in_bursts(job, 1, COMM_US // 5)
+        in_bursts(job, 2, 0, bursts=1)
+        assert reason(job) == "NOT"
+
+
+def test_stalls_and_time_outs_are_no_pauses(native: Native) -> None:
+    """As long as something is not acknowledged, the job does not pause."""
+    job = NativeJob(native, flows=2, variant=HOSTCC)
+    iterate(job, 4)
+    for _ in range(8):
+        native.call("send", 0, HOSTCC, job.now_us, 1448)
+        for _ in range(4):
+            job.rest(COMM_US // 2)
+            native.call("send", 1, HOSTCC, job.now_us, SIZE // 4)
+            native.call("ack", 1, HOSTCC, job.now_us + job.rtt_us, job.rtt_us)
+        native.call("time_out", 0, HOSTCC, 2)
+        job.rest(COMM_US // 2)
+        native.call("ack", 0, HOSTCC, job.now_us, job.rtt_us)
+        assert job.state["pause_ns"] == 0
+        job.rest(GAP_US)
+    assert job.state["bursts_q10"] == 0
+
+
 @pytest.mark.parametrize(("received", "why"), [(0.0, "UNMETERED"), (1.0, "TWO_WAY")])
 def test_which_way(native: Native, received: float, why: str) -> None:
     job = NativeJob(native, flows=2, variant=HOSTCC, received=received)

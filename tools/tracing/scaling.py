@@ -28,20 +28,25 @@ def bytes_ratio(progress: Progress) -> float:
 
 
 def scale(
-    parameters: Parameters, ratio: float | None, stance: str, direction: str = ONE_WAY
+    parameters: Parameters,
+    ratio: float | None,
+    stance: str,
+    direction: str = ONE_WAY,
+    bursts: bool = False,
 ) -> float | None:
     """F for a socket now (flow_f_q10 of bpf/mltcp.bpf.c); None when the ratio is not known.
 
     1 in mode off and while the job's iterations are not trusted yet.  The hostcc variant
     evaluates the same F at the job's urgency instead, for its common window, and of a job that
-    is not known to be one-way only the weight counts (host_f_q10 of bpf/host.bpf.h).
+    is not known to be one-way, or sends in `bursts`, only the weight counts (host_f_q10 of
+    bpf/host.bpf.h).
     """
     if parameters.mode == Mode.OFF:
         return 1.0
     if parameters.mode == Mode.STATIC:
         return parameters.static_weight
-    if parameters.variant == Variant.HOSTCC and direction != ONE_WAY:
-        return parameters.plain_weight if direction == TWO_WAY else 1.0
+    if parameters.variant == Variant.HOSTCC and (bursts or direction != ONE_WAY):
+        return parameters.plain_weight if direction in (ONE_WAY, TWO_WAY) else 1.0
     if stance == LEARNING:
         return 1.0
     if ratio is None:

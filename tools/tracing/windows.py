@@ -80,6 +80,7 @@ class Agent:
             self.private: DType | None = types.named_dtype(CA_PRIVATE)
         except KeyError:
             self.private = None
+        self._bursts_q10 = types.enums()["HCC_BURSTS_Q10"]
 
     def refresh(self) -> None:
         """Find the maps of the agent that answers now.  Raises HostccError."""
@@ -109,7 +110,8 @@ class Agent:
         own = flow_progress(self.private, private) if ours else None
         counts = progress_of(parameters.ratio_scope, whole, own)
         ratio = None if counts is None else bytes_ratio(counts)
-        f = scale(parameters, ratio, stance, direction) if ours else 1.0
+        bursts = int(state["bursts_q10"]) >= self._bursts_q10
+        f = scale(parameters, ratio, stance, direction, bursts) if ours else 1.0
         return WindowScaling(parameters.mode, stance, ratio, f)
 
 

@@ -5,8 +5,9 @@
  * yields before the queue overflows.
  *
  * It acts as plain cubic unless this is known to pay: until two iterations were alike; if the
- * job receives much while it sends, or this is unknown; if it is not periodic; if yielding did
- * not pay; if the agent is gone; and after a retransmission time-out.
+ * job receives much while it sends, or this is unknown; if it pauses within its iterations; if
+ * it is not periodic; if yielding did not pay; if the agent is gone; and after a retransmission
+ * time-out.
  */
 #ifndef HOSTCC_HOST_BPF_H
 #define HOSTCC_HOST_BPF_H
@@ -326,15 +327,17 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 }
 
 /*
- * F where the window follows loss.  For a two-way job only its weight: with growth by
- * bytes_ratio, rings and DistributedDataParallel were slower than with plain growth.
+ * F where the window follows loss.  For a two-way job, or one that sends in bursts, only its
+ * weight: with growth by bytes_ratio, rings and DistributedDataParallel were slower than with
+ * plain growth.
  */
 static __always_inline u32 host_f_q10(struct sock *sk, struct flow_priv *f,
 				      const struct hcc_job_conf *c, const struct hcc_job_state *s)
 {
 	u32 scale;
 
-	if (c && s && c->mode == HCC_MODE_MLTCP && s->direction != HCC_DIRECTION_ONE_WAY) {
+	if (c && s && c->mode == HCC_MODE_MLTCP &&
+	    (s->direction != HCC_DIRECTION_ONE_WAY || hcc_in_bursts(s))) {
 		if (s->direction == HCC_DIRECTION_UNKNOWN || !agent_alive(now_ns(tcp_sk(sk))))
 			return HCC_ONE;
 		return c->plain_q10;

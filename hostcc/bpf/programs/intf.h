@@ -74,6 +74,7 @@ enum hcc_plain {
 	HCC_PLAIN_OVERRUN = 8,	/* more was sent than an iteration has */
 	HCC_PLAIN_LONG_PATH = 9, /* too few round trips in a communication phase */
 	HCC_PLAIN_NO_WINDOW = 10, /* all windows of this host are taken */
+	HCC_PLAIN_BURSTS = 11,	/* it pauses within its iterations: others use the link meanwhile */
 };
 
 /* job_states[slot]: written by BPF only. */
@@ -89,6 +90,7 @@ struct hcc_job_state {
 	__u64 period_ns;	/* start to start, last */
 	__u64 usual_gap_ns;	/* usual longest silence: twice the silence threshold */
 	__u64 long_gap_ns;	/* a much longer silence, seen once */
+	__u64 pause_ns;		/* silences within this iteration */
 	__u64 yield_ns;		/* time at the floor rate in this iteration */
 	__u64 yield_since_ns;	/* 0: not yielding now */
 	__u64 unresponsive_ns;	/* time of yielding to a queue that only others can fill */
@@ -110,6 +112,7 @@ struct hcc_job_state {
 	__u32 direction;	/* enum hcc_direction */
 	__u32 escape;		/* enum hcc_plain: why the job stopped yielding the last time */
 	__u32 plain;		/* enum hcc_plain, at the last acknowledgement */
+	__u32 bursts_q10;	/* recent part of iterations with long pauses within */
 };
 
 /* Key of path_numbers: a job and the peer that it sends to. */

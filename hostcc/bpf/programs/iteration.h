@@ -19,7 +19,8 @@ enum hcc_iteration {
 	HCC_MISSED_END_ITERATIONS = 4,	/* this many iterations' bytes without an end: one was missed */
 	HCC_EARLY_ITERATIONS = 3,	/* among these, two alike in a row suffice to trust them */
 	HCC_START_ITERATIONS = 5,	/* giving up in these is forgiven: jobs still find their order */
-	HCC_MIN_PAUSE_DIVISOR = 8,	/* a pause is at least 1/8 of the communication time */
+	HCC_MIN_PAUSE_DIVISOR = 8,	/* pauses below 1/8 of the communication time do not count */
+	HCC_BURSTS_Q10 = 448,		/* bursts_q10 from which a job sends in bursts: two in a row */
 	HCC_BACKOFF_FIRST = 4,
 	HCC_BACKOFF_MAX = 64,
 	HCC_FORGET_SHIFT = 6,		/* best_comm_ns and ns_per_mib grow by 1/64 an iteration */
@@ -153,6 +154,27 @@ HCC_INLINE int hcc_hardly_pauses(const struct hcc_job_state *s)
 }
 
 /*
+ * 1 if the job paused within this iteration for more than an eighth of the time that its bytes
+ * need at the highest rate, else 0; any pause counts while that is unknown.  Contention makes
+ * communication longer, but not this.  Without a branch: they cost the verifier much here.
+ */
+HCC_INLINE __u32 hcc_long_pauses(const struct hcc_job_state *s)
+{
+	__u64 ns = (s->total_bytes >> 10) * s->ns_per_mib >> 10;
+
+	return (ns / HCC_MIN_PAUSE_DIVISOR - s->pause_ns) >> 63;
+}
+
+/*
+ * Whether a job sends its iterations' bytes in bursts.  Two such jobs fit only burst between
+ * burst, and an order of whole iterations lets the link stand idle during the pauses of one.
+ */
+HCC_INLINE int hcc_in_bursts(const struct hcc_job_state *s)
+{
+	return s->bursts_q10 >= HCC_BURSTS_Q10;
+}
+
+/*
  * Whether more was sent than an iteration has: its end was missed, or the job has changed.
  * bytes_ratio would stay at one, and the job urgent for ever.
  */
@@ -190,6 +212,8 @@ HCC_INLINE __u32 hcc_plain_window(const struct hcc_job_state *s)
 {
 	if (s->direction == HCC_DIRECTION_TWO_WAY)
 		return HCC_PLAIN_TWO_WAY;
+	if (hcc_in_bursts(s))
+		return HCC_PLAIN_BURSTS;
 	if (s->stance == HCC_STANCE_PLAIN || s->yield_ns > hcc_patience_ns(s))
 		return s->escape ? s->escape : HCC_PLAIN_YIELDED;
 	if (s->stance == HCC_STANCE_LEARN)
@@ -238,6 +262,8 @@ HCC_INLINE void hcc_iteration_end(struct hcc_job_state *s,
 		s->best_comm_ns += s->best_comm_ns >> HCC_FORGET_SHIFT;
 	if (s->ns_per_mib < HCC_MAX_NS_PER_MIB)
 		s->ns_per_mib += s->ns_per_mib >> HCC_FORGET_SHIFT;
+	s->bursts_q10 += hcc_long_pauses(s) * HCC_ONE / 4 - s->bursts_q10 / 4;
+	s->pause_ns = 0;
 
 	if (hcc_hardly_pauses(s)) {
 		s->stance = HCC_STANCE_LEARN;

@@ -116,7 +116,7 @@ static void flow_tx_start(struct sock *sk)
 	struct flow_priv *f = priv(sk);
 	struct hcc_job_state *s = job_state(f->slot);
 	const struct hcc_job_conf *c = job_conf(f->slot);
-	u64 now = now_ns(tp), last, gap;
+	u64 now = now_ns(tp), last, gap, pause;
 
 	if (!s || !c || f->flags & FLOW_BUSY)
 		return;
@@ -127,6 +127,8 @@ static void flow_tx_start(struct sock *sk)
 	gap = now - last;
 	if ((s64)gap <= 0)
 		return;
+	/* The queue lengthens the mean RTT, and must not hide pauses. */
+	pause = gap >= hcc_min_silence_ns(tp->rtt_min.s[0].v) ? gap : 0;
 	/* The first iteration needs no silence: it may begin right after the handshake. */
 	if (!s->iteration_start_ns || gap >= hcc_min_silence_ns(tp->srtt_us >> 3)) {
 		/* If several flows start at once, one of them ends the iteration. */
@@ -136,6 +138,7 @@ static void flow_tx_start(struct sock *sk)
 			/* Nothing, or only an application's handshake: too little to learn from. */
 			s->iteration_start_ns = now;
 			s->iteration_bytes = 0;
+			s->pause_ns = 0;
 			s->epoch++;
 		} else {
 			u64 bytes = s->iteration_bytes, yielded = s->yield_ns;
@@ -146,11 +149,14 @@ static void flow_tx_start(struct sock *sk)
 			if (over) {
 				hcc_iteration_end(s, c, now);
 				emit_iteration(f->slot, s, now, bytes, yielded);
+			} else {
+				s->pause_ns += pause;
 			}
 			s->last_active_ns = now;
 		}
 	} else {
 		s->last_active_ns = now;
+		s->pause_ns += pause;
 	}
 }
 

@@ -42,6 +42,7 @@ PLAIN_REASONS = (
     "more was sent than an iteration has",
     "its communication phases have fewer than 24 round trips",
     "all windows of this host are taken",
+    "it pauses within its iterations",
 )
 """enum hcc_plain in words."""
 TCP_STATES = (

@@ -44,8 +44,11 @@ def test_of_a_job_that_is_not_one_way_the_weight_counts() -> None:
     assert scale(hostcc, 0.5, "scaled", "two-way") == 2.0
     assert scale(hostcc, 0.5, "scaled", "unknown") == 1.0
     assert scale(hostcc, 0.5, "scaled", "one-way") == scale(PLAIN, 0.5, "scaled")
+    assert scale(hostcc, 0.5, "scaled", "one-way", bursts=True) == 2.0
+    assert scale(hostcc, 0.5, "scaled", "unknown", bursts=True) == 1.0
     cubic = msgspec.structs.replace(hostcc, variant="cubic")
     assert scale(cubic, 0.5, "scaled", "two-way") == scale(PLAIN, 0.5, "scaled")
+    assert scale(cubic, 0.5, "scaled", bursts=True) == scale(PLAIN, 0.5, "scaled")
 
 
 def test_whose_progress_counts() -> None:
