@@ -77,7 +77,7 @@ class GossipStatus(Struct, frozen=True, kw_only=True):
     active: str
     """Digest of the view whose plan it follows; empty: none."""
     agreed: bool
-    """Whether those that matter held the active view, too."""
+    """Whether those that matter held the active view, too, or are to follow the same plan."""
     missing: tuple[str, ...]
     """Members that it waits for, or has stopped waiting for."""
     troubles: tuple[Trouble, ...]
@@ -125,6 +125,11 @@ class PeerStatus(Struct, frozen=True):
     """Since its last message to this host; None: there was none."""
     shut_out: bool
     """It sent what it should not, and is not listened to for now."""
+    plan: str = ""
+    """Digest of what it is to do by its plan, as it has told this host; empty: nothing, or its
+    version is older."""
+    differs: tuple[str, ...] = ()
+    """Options in which its plans differ from this host's: `plan.KEY`, or `scheduler`."""
 
 
 class Peers(Struct, frozen=True, kw_only=True):
@@ -138,6 +143,8 @@ class Peers(Struct, frozen=True, kw_only=True):
     """Digest of the view that this host holds; empty: none."""
     active: str = ""
     """Digest of the view whose plan it follows; empty: none."""
+    plan: str = ""
+    """Digest of what it is to do by its plan; empty: nothing."""
     key: str
     """Fingerprint of the key in use; empty: none."""
     process: ProcessStatus | None = None

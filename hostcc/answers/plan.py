@@ -14,6 +14,33 @@ from hostcc.model import FlowPlan, JobPlan
 PLAN, EXPLANATION = "hostcc.plan/1", "hostcc.explanation/1"
 
 
+class PlanDifference(Struct, frozen=True, kw_only=True):
+    """A job of this host whose other hosts are to follow another plan."""
+
+    name: Annotated[str, Label(JOB_LABEL)]
+    """Of the job."""
+    members: tuple[str, ...]
+    """Its hosts with another plan; at most 8 are named."""
+    hosts: Annotated[
+        int, Gauge("hostcc_plan_differing_hosts", "Hosts of the job that have another plan")
+    ]
+    """How many of its hosts have another plan."""
+    since_s: Annotated[
+        Seconds, Gauge("hostcc_plan_differing_seconds", "Since a host of the job has another plan")
+    ]
+    """For how long the first of them has had another plan."""
+    total_s: Annotated[
+        Seconds,
+        Gauge(
+            "hostcc_plan_differing_recent_seconds",
+            "For how long hosts of the job had other plans in the last 2 plan.max_age_s",
+        ),
+    ] = 0.0
+    """For how long any of its hosts had another plan, in all, in the last two `max_age_s`."""
+    defaults: bool = False
+    """Whether the job is back to the defaults on this host because of that."""
+
+
 class PlanState(Struct, frozen=True, kw_only=True):
     """Which plan holds on this host, and since when."""
 
@@ -26,13 +53,19 @@ class PlanState(Struct, frozen=True, kw_only=True):
     active: str | None
     """Digest of the view whose plan is the one to follow; None without gossip."""
     agreed: bool | None
-    """Whether those that matter held the active view, too; None without gossip."""
+    """Whether those that matter held the active view, too, or are to follow the same plan; None
+    without gossip."""
     alone: bool | None
     """No other member is alive; None without gossip."""
     missing: tuple[str, ...]
     """Members that it waits for, or has stopped waiting for."""
     disagreements: tuple[Disagreement, ...] = ()
     """What plans depend on and is not the same on all members."""
+    differing: tuple[PlanDifference, ...] = ()
+    """Jobs of this host whose other hosts are to follow another plan."""
+    acts: dict[str, str | None] = {}
+    """`weights`, `marks`, `paths`: digest of the view of the plan that each is by now; None: by
+    none."""
     number: Annotated[int, Counter("hostcc_plan_activations", "Activations of plans by this host")]
     """Activations of plans by this host so far."""
     age_s: Annotated[

@@ -32,6 +32,8 @@ COLUMNS = [
     ("Round trip", "right"),
     ("Version", "left"),
     ("View", "left"),
+    ("Plan", "left"),
+    ("Differs in", "left"),
     ("Last heard", "right"),
     ("Link", "left"),
     ("Address", "left"),
@@ -53,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
 def render(answer: Peers) -> None:
     """The table, and which view this host itself holds."""
     key = f", its key is {answer.key}" if answer.key else ""
-    say(f"{answer.name} (this host) holds view {short(answer.held)}{key}")
+    say(
+        f"{answer.name} (this host) holds view {short(answer.held)}, plan {short(answer.plan)}{key}"
+    )
     if answer.peers:
         emit(table(COLUMNS, map(row, answer.peers)))
     else:
@@ -72,6 +76,8 @@ def row(peer: PeerStatus) -> tuple[str, ...]:
         seconds(peer.rtt_s),
         peer.version or "-",
         short(peer.held),
+        short(peer.plan),
+        ", ".join(peer.differs) or "-",
         "never" if heard is None else f"{seconds(heard)} ago",
         peer.link,
         peer.address or "-",
@@ -92,10 +98,10 @@ def restarts(process: ProcessStatus | None) -> list[str]:
 
 
 def disagreements(found: Sequence[Disagreement]) -> list[str]:
-    """What is not the same on all members, so that they cannot agree on a plan."""
+    """What is not the same on all members, so that their plans may differ."""
     return [
         f"{one.option} differs: {one.here} here, {'; '.join(map(_elsewhere, one.there))}; "
-        "hosts agree on plans only where it is the same"
+        "hosts agree only while their plans are the same"
         for one in found
     ]
 

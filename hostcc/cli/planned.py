@@ -15,7 +15,7 @@ MISSING_SHOWN = 8
 def heading(state: PlanState) -> list[str]:
     """Which plan is followed and since when, or why none is."""
     if state.follows is None:
-        return [f"no plan, defaults are in force: {state.reason}"]
+        return [f"no plan, defaults are in force: {state.reason}", *_differing(state)]
     line = f"plan of view {short(state.follows)}, {_how(state)}"
     line += f", in force for {seconds(state.in_force_s)}"
     lines = [line]
@@ -25,7 +25,26 @@ def heading(state: PlanState) -> list[str]:
         lines.append(f"view {short(state.held or '')} is held and waits for {_names(state)}")
     if state.age_s is not None and state.age_s >= 1:
         lines.append(f"it was the one to follow {seconds(state.age_s)} ago")
-    return lines
+    return [*lines, *_acts(state), *_differing(state)]
+
+
+def _differing(state: PlanState) -> list[str]:
+    return [
+        f"plan differs from {one.hosts} host{'s' if one.hosts > 1 else ''} of job {one.name} "
+        f"since {seconds(one.since_s)}, {seconds(one.total_s)} of late: {', '.join(one.members)}"
+        + (", ..." if one.hosts > len(one.members) else "")
+        + ("; it is back to the defaults here" if one.defaults else "")
+        for one in state.differing
+    ]
+
+
+def _acts(state: PlanState) -> list[str]:
+    return [
+        f"{act} wait until the neighbours have this plan, too"
+        + (f": until then by the plan of view {short(digest)}" if digest else "")
+        for act, digest in state.acts.items()
+        if digest != state.follows
+    ]
 
 
 def here(jobs: Sequence[PlannedJob]) -> list[str]:

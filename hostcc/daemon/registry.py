@@ -78,7 +78,7 @@ class Registry:
         if request.job is not None and request.job not in self.measurement.weights():
             raise NoJobError(f"no job {request.job} on this host")
         answer = await answers.flows(self._host, request)
-        name, plan = self._plans.member, self._plans.plan()
+        name, plan = self._plans.member, self._plans.plan("paths")
         by_label = self._host.config.paths.ipv6 == "label"
         marks, wire = flow_rows.marks(self._host), self.steering.wire
 

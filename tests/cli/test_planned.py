@@ -51,6 +51,26 @@ def test_after_waiting() -> None:
     assert "after waiting for m0, m1, m2, m3, m4, m5, m6, m7, ..., in force" in line
 
 
+@pytest.mark.parametrize("follows", ["abc" * 8, None])
+def test_hosts_of_a_job_with_another_plan_are_named(follows: str | None) -> None:
+    found = {"name": "j", "members": ["x", "y"], "hosts": 2, "since_s": 12.0, "total_s": 20.0}
+    line = heading(STATE | {"follows": follows, "differing": [found]})[-1]
+    assert line == "plan differs from 2 hosts of job j since 12.0 s, 20.0 s of late: x, y"
+    line = heading(STATE | {"follows": follows, "differing": [found | {"defaults": True}]})[-1]
+    assert line.endswith("x, y; it is back to the defaults here")
+
+
+def test_acts_that_wait_for_agreement_are_named() -> None:
+    follows = STATE["follows"]
+    assert len(heading(STATE | {"acts": {"weights": follows, "paths": follows}})) == 1
+    acts = {"weights": follows, "marks": None, "paths": "def" * 8}
+    waits = "wait until the neighbours have this plan, too"
+    assert heading(STATE | {"acts": acts})[1:] == [
+        f"marks {waits}",
+        f"paths {waits}: until then by the plan of view defdefdefdef",
+    ]
+
+
 def test_another_view_is_on_its_way() -> None:
     lines = heading(STATE | {"held": "new", "active": "next", "missing": ["b"], "age_s": 4.0})
     assert lines[1:] == [

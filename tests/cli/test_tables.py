@@ -142,8 +142,8 @@ DISAGREEMENT: dict[str, Any] = {
         {"value": "9", "members": ["z"], "count": 1},
     ],
 }
-DIFFERS = "plan.levels differs: 4 here, 8 on b, c and 3 more; 9 on z; hosts agree on plans only "
-DIFFERS += "where it is the same"
+DIFFERS = "plan.levels differs: 4 here, 8 on b, c and 3 more; 9 on z; hosts agree only while "
+DIFFERS += "their plans are the same"
 
 
 def test_status_shows_agreement_and_in_red_that_there_are_no_keys() -> None:
@@ -190,19 +190,32 @@ def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
         "active": "cd" * 16,
         "heard_s": 0.31,
         "shut_out": False,
+        "plan": "ef" * 16,
+        "differs": ["plan.levels"],
     }
-    silent = {"rtt_s": None, "version": "", "held": "", "heard_s": None, "address": ""}
+    silent: dict[str, Any] = {
+        "rtt_s": None,
+        "version": "",
+        "held": "",
+        "plan": "",
+        "differs": [],
+        "heard_s": None,
+        "address": "",
+    }
     unknown = {**known, **silent, "name": "c", "state": "dead", "link": "none", "shut_out": True}
     own = {"name": "a", "held": "ab" * 16, "key": "", "troubles": [], "disagreements": []}
     peers.render(convert({**own, "peers": [known, unknown]}, Peers))
     out = [" ".join(line.split()) for line in lines(capsys)]
-    assert out[0] == "a (this host) holds view abababababab"
-    assert out[2] == "b alive 400 us 0.1.0 cdcdcdcdcdcd 310 ms ago dialled 10.0.0.2:7471"
-    assert out[3] == "c dead, shut out - - - never none -"
+    assert out[0] == "a (this host) holds view abababababab, plan -"
+    assert out[2] == (
+        "b alive 400 us 0.1.0 cdcdcdcdcdcd efefefefefef plan.levels 310 ms ago dialled "
+        "10.0.0.2:7471"
+    )
+    assert out[3] == "c dead, shut out - - - - - never none -"
     told = {"key": "0123456789abcdef", "troubles": [UNREACHED], "disagreements": [DISAGREEMENT]}
     peers.render(convert({**own, **told, "peers": []}, Peers))
     assert lines(capsys) == [
-        "a (this host) holds view abababababab, its key is 0123456789abcdef",
+        "a (this host) holds view abababababab, plan -, its key is 0123456789abcdef",
         "no other members are known",
         "seed b@10.0.0.2:7471: no answer (timeout)",
         DIFFERS,

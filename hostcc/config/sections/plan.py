@@ -8,12 +8,14 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 Level = Annotated[int, Meta(ge=0, le=15)]
+ActOn = Literal["agreed", "timeout"]
 
 
 class PlanConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[plan]`: options of the plans that hosts make of what they gossip.
 
-    Hosts agree only if all keys but `enabled` and `max_age_s` are the same.
+    Hosts agree where their plans are the same.  They are if all keys are but `enabled`,
+    `max_age_s` and `act_on_*`, and may be otherwise.
     """
 
     enabled: bool = True
@@ -35,7 +37,16 @@ class PlanConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     most_loss: Annotated[float, Meta(ge=0.0, le=1.0)] = 1.0
     """Predicted fraction of its speed that no job may lose; 1: no bound."""
     max_age_s: Annotated[float, Meta(ge=1, le=86400)] = 30.0
-    """Seconds for which a plan is followed after the last agreement on it."""
+    """Seconds for which a plan is followed after the last agreement on it.  A job has two plans in
+    force on its live hosts for at most as long, in all, in any twice that time."""
+    act_on_weights: ActOn = "timeout"
+    """Whether weights wait until the neighbours have the same plan, or only for the view. They do
+    not wait: a weight that only one host has already costs less than one that comes later."""
+    act_on_marks: ActOn = "timeout"
+    """The same for DSCP marks. They do not wait: a job without its mark is behind all others."""
+    act_on_paths: ActOn = "agreed"
+    """The same for paths. They wait, because flows of two plans meet on links on which each of the
+    plans alone keeps them apart."""
 
     @property
     def loss_bound(self) -> float:

@@ -8,11 +8,13 @@ from concurrent.futures import Future
 from random import Random
 from typing import Protocol
 
+from hostcc.coord import plan_difference
 from hostcc.coord import view as views
 from hostcc.coord.agreement import Activation, Agreement, step
 from hostcc.coord.core.message import Message, Outgoing, ViewReport
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.offenders import Event
+from hostcc.coord.plan_difference import NO_PLAN, FollowedPlan
 from hostcc.coord.view import Snapshot
 from hostcc.coord.view_index import ViewIndex
 from hostcc.errors import HostccError
@@ -84,14 +86,26 @@ class Coordinator:
         self.ticked = 0.0
         """Clock reading at the start of the last round."""
         self.state = Agreement()
+        self.differing: dict[tuple[str, str], float] = {}
+        """(Job of this host, live host of it that is to follow another plan) -> since when,
+        experienced seconds."""
         self.activations: deque[Activation] = deque(maxlen=MAX_ACTIVATIONS)
+        self._reported = ViewReport(""), NO_PLAN
+        """View report and plan's digests that the neighbours were told last."""
+        self._digests = NO_PLAN
+        """Of `plan`, with all of its jobs."""
+        self._own_jobs: list[str] = []
+        self._unlike: list[str] = []
+        """Live neighbours that are not known to follow the same plan."""
+        self._compared: tuple[object, ...] = ()
+        """What `_unlike` and `differing` were made from."""
         self._planner = planner
         self._rules = rules
         self._executor = executor
         self._active_digest = ""
         """Digest of the active view."""
-        self._started_digest = ""
-        """Digest of the view whose plan was started last."""
+        self._started = ClusterView()
+        """What the plan that was started last is made of."""
         self._pending: PendingPlan | None = None
         self._revision = (-1, -1)
         self._view_at = rng.uniform(0, node.settings.view_s)
@@ -101,9 +115,9 @@ class Coordinator:
     def rest_s(self) -> float:
         """Return the seconds from the last round to the next one that has something to do."""
         settings, state = self.node.settings, self.state
-        if self._pending is not None or self._started_digest != self._active_digest:
+        if self._pending is not None or self._started.digest != self._active_digest:
             return settings.round_s
-        if self.snapshot.digest and (state.missing or state.held != state.active):
+        if self.snapshot.digest and (state.missing or self._unlike or state.held != state.active):
             return settings.round_s
         rest_s = self.node.rest_s()
         if self._revision == (self.node.store.revision, self.node.members.changes):
@@ -125,6 +139,7 @@ class Coordinator:
         if self.snapshot.digest:
             self._update_agreement(now, at)
             self._update_plan(now)
+            self._report(at)
         return self.node.tick(now)
 
     def _update_view(self) -> None:
@@ -136,25 +151,77 @@ class Coordinator:
         self.snapshot = views.build(
             self.node.store, self.node.members.is_dead, self._rules, self.snapshot.index
         )
+        self._own_jobs = sorted(self.snapshot.index.jobs_at.get(self.node.name, ()))
         near = views.neighbours(self.snapshot, self.node.name, settings.neighbours)
         self.node.neighbours = near
         for stranger in self.node.reports.keys() - set(near):
-            del self.node.reports[stranger]
+            self.node.forget_report(stranger)
 
     def _update_agreement(self, now: float, at: float) -> None:
         node, held = self.node, self.snapshot.digest
-        live = [peer for peer in node.neighbours if not node.members.is_dead(peer)]
+        live = self._live()
         reports = {peer: holding.held for peer, holding in node.reports.items()}
-        before = self.state
         wait_s = node.settings.agree_s
-        self.state, activation = step(before, at, held, reports, live, wait_s)
+        self.state, activation = step(self.state, at, held, reports, live, wait_s)
         if activation is not None:
             self._activate(activation, now)
+
+    def _live(self) -> list[str]:
+        return [peer for peer in self.node.neighbours if not self.node.members.is_dead(peer)]
+
+    @property
+    def plans_agree(self) -> bool:
+        """Whether every live neighbour is to follow the same plan, for its jobs and this host's."""
+        return self.plan is not None and not self._unlike
+
+    @property
+    def agreed(self) -> bool:
+        """Whether those that matter held the active view, or are to follow the same plan."""
+        return self.state.agreed or self.plans_agree
+
+    @property
+    def plan_digest(self) -> str:
+        """Digest of what hosts do by `plan`; empty: nothing."""
+        return self._digests.plan
+
+    def _report(self, at: float) -> None:
+        node, live = self.node, self._live()
+        now = self._revision, self._digests, self.state.active, node.report_changes, live
+        if now != self._compared:
+            self._compared = now
+            self._compare(at, live)
         holding = ViewReport(self.state.held, self.state.active)
-        if (before.held, before.active) != (holding.held, holding.active):
-            node.report_view(holding, live)
-        elif self.state.missing and self._rounds % REMIND_ROUNDS == 0:
-            node.report_view(holding, self.state.missing, ask=True)
+        told = self._digests.of(self._own_jobs)
+        if (holding, told) != self._reported:
+            self._reported = holding, told
+            node.report_view(holding, live, plan=told)
+        elif self._rounds % REMIND_ROUNDS == 0 and (self.state.missing or self._unlike):
+            asked = sorted({*self.state.missing, *self._unlike})
+            node.report_view(holding, asked, ask=True, plan=told)
+
+    def _compare(self, at: float, live: list[str]) -> None:
+        node, jobs = self.node, self.snapshot.index.jobs
+        own = FollowedPlan(self.state.active, self._digests)
+        found: dict[str, frozenset[str]] = {}
+        self._unlike = []
+        for peer in live:
+            report = node.reports.get(peer)
+            other = FollowedPlan()
+            if report is not None:
+                other = FollowedPlan(report.active, node.reported_plans[peer])
+            shared = [job for job in self._own_jobs if peer in jobs[job].hosts]
+            found[peer] = plan_difference.differing(own, other, shared)
+            if not plan_difference.agree(own, other, shared):
+                self._unlike.append(peer)
+        self.differing = plan_difference.step(self.differing, at, found)
+
+    def differing_jobs(self) -> dict[str, dict[str, float]]:
+        """Return job of this host -> its hosts that are to follow another plan -> for how many
+        experienced seconds."""
+        found: dict[str, dict[str, float]] = {}
+        for (job, member), since in sorted(self.differing.items()):
+            found.setdefault(job, {})[member] = self._ticked_at - since
+        return found
 
     def _activate(self, activation: Activation, now: float) -> None:
         self._active_digest = self.snapshot.digest
@@ -165,7 +232,7 @@ class Coordinator:
         self.node.add_event(Event(now, "activation", self.node.name, text))
 
     def _update_plan(self, now: float) -> None:
-        if self._pending is None and self._started_digest != self._active_digest:
+        if self._pending is None and self._started.digest != self._active_digest:
             self._start_plan()
         if self._pending is None or not self._pending.done():
             return
@@ -177,6 +244,7 @@ class Coordinator:
             self.plan_error = str(error)
             self.node.add_event(Event(now, "plan", self.node.name, self.plan_error))
         self.plan = made
+        self._digests = plan_difference.digests(made, self._started.flows)
 
     def _start_plan(self) -> None:
         # A view that has changed since it was active is not planned: the next one soon will be.
@@ -189,5 +257,5 @@ class Coordinator:
             return
         # Made only where there is time for its plan.
         self.plan_waits = False
-        self._started_digest = self._active_digest
-        view.set_result(self.snapshot.view_for(self.node.name))
+        self._started = self.snapshot.view_for(self.node.name)
+        view.set_result(self._started)

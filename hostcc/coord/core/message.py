@@ -35,6 +35,9 @@ MAX_NOTE = 256
 COUNTER_MAX = 2**32 - 1
 """Largest incarnation and version."""
 NONCE_MAX = 2**62
+MAX_JOB_DIGESTS = 64
+"""Jobs of the sender whose plans one report tells."""
+JOB_DIGEST_BYTES = 8
 
 NAME = r"^[A-Za-z0-9._:-]{1,64}\Z"
 """Names of members, jobs and destinations."""
@@ -45,6 +48,7 @@ Key = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{0,64}\Z")]
 Counter = Annotated[int, Meta(ge=0, le=COUNTER_MAX)]
 Nonce = Annotated[int, Meta(ge=0, le=NONCE_MAX)]
 DigestText = Annotated[str, Meta(pattern=r"^[a-z0-9]{0,64}\Z")]
+JobDigest = Annotated[bytes, Meta(min_length=JOB_DIGEST_BYTES, max_length=JOB_DIGEST_BYTES)]
 
 
 class Record(Struct, frozen=True, array_like=True):
@@ -107,6 +111,8 @@ class Message(
         "entries": "e",
         "wanted": "w",
         "holding": "h",
+        "plan": "f",
+        "jobs": "j",
         "notes": "n",
     },
 ):
@@ -127,6 +133,11 @@ class Message(
     wanted: Annotated[bytes, Meta(max_length=HASH_BYTES * MAX_ENTRIES)] = b""
     """Slots whose records the sender asks for."""
     holding: ViewReport | None = None
+    plan: DigestText = ""
+    """With `holding`: digest of the plan that the sender is to follow (coord/plan_difference);
+    empty: none, or its version is older."""
+    jobs: Annotated[dict[Name, JobDigest], Meta(max_length=MAX_JOB_DIGESTS)] = {}
+    """With `plan`: digest of what the plan says of each of the sender's own jobs."""
     notes: Annotated[tuple[Note, ...], Meta(max_length=MAX_NOTES)] = ()
 
 

@@ -27,6 +27,7 @@ from hostcc.coord.core.settings import Settings
 from hostcc.coord.core.signing import Signer
 from hostcc.coord.core.store import MEMBER_SLOT, Store
 from hostcc.coord.core.view_reports import ViewReports
+from hostcc.coord.plan_difference import NO_PLAN, PlanDigests
 
 CATCH_UP_RECORDS = 32
 """New records in one message that show that this member is behind: compare stores again soon."""
@@ -122,10 +123,24 @@ class Node:
         """Withdraw a record from all members."""
         self._spread(self._own.withdraw((kind, key), self._clock.now))
 
-    def report_view(self, holding: ViewReport, peers: Iterable[str], *, ask: bool = False) -> None:
-        """Report the view that this member holds to `peers` next round; `ask`: request theirs."""
-        self._reports.schedule(holding, peers, ask=ask)
+    def report_view(
+        self,
+        holding: ViewReport,
+        peers: Iterable[str],
+        *,
+        ask: bool = False,
+        plan: PlanDigests = NO_PLAN,
+    ) -> None:
+        """Report this member's view, and the digests of its plan, to `peers` next round.
+
+        `ask`: request theirs.
+        """
+        self._reports.schedule(holding, plan, peers, ask=ask)
         self._notify_pending()
+
+    def forget_report(self, peer: str) -> None:
+        """Drop the view report of a peer that is no neighbour."""
+        self._reports.forget(peer)
 
     def renew(self) -> None:
         """Sign all own records again, because the signer's key has changed."""
@@ -149,6 +164,16 @@ class Node:
     def reports(self) -> dict[str, ViewReport]:
         """Latest view report of each neighbour."""
         return self._reports.latest
+
+    @property
+    def reported_plans(self) -> dict[str, PlanDigests]:
+        """Digests of the plan of each neighbour in `reports`."""
+        return self._reports.plans
+
+    @property
+    def report_changes(self) -> int:
+        """How often a neighbour's report was another than before."""
+        return self._reports.changes
 
     def accepts_from(self, peer: str, now: float) -> bool:
         """Return whether to accept messages of a peer; ask before decoding, to keep hostile ones
@@ -260,7 +285,7 @@ class Node:
             if news >= CATCH_UP_RECORDS:
                 self._sync_at = min(self._sync_at, at + self.settings.round_s)
         self._responder.answer(out, peer, message, at)
-        self._reports.receive(out, peer, message.holding)
+        self._reports.receive(out, peer, message)
         self._got_report |= message.holding is not None
         if (message.pings or message.leaves) and self.members.state(peer) is not State.ALIVE:
             self._inform_accused(out, peer)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hostcc.coord.core.message import (
     ENTRY_BYTES,
+    JOB_DIGEST_BYTES,
     MAX_ENTRIES,
     MAX_MESSAGE,
     MAX_PROBES,
@@ -20,6 +21,7 @@ from hostcc.coord.core.message import (
 )
 from hostcc.coord.core.record_checker import CheckedRecord
 from hostcc.coord.core.repair import Exchange
+from hostcc.coord.plan_difference import NO_PLAN, PlanDigests
 
 ROOM = MAX_MESSAGE - 1024
 """Bytes for the sections of variable length; the rest is for the frame and short sections."""
@@ -27,6 +29,8 @@ RECORD_FRAME = 16
 """Bytes of msgpack framing around a record."""
 PROBE_BYTES = 80
 """Upper estimate of an encoded probe, in bytes."""
+JOB_FRAME = JOB_DIGEST_BYTES + 4
+"""Bytes of a job's digest beside its name."""
 
 
 @dataclass
@@ -40,6 +44,7 @@ class _Letter:
     buckets: bytes = b""
     wanted: bytes = b""
     holding: ViewReport | None = None
+    plan: PlanDigests = NO_PLAN
     size: int = 0
 
 
@@ -62,9 +67,10 @@ class Outbox:
         """Add a request to probe another member."""
         self._letter(peer, PROBE_BYTES).probes.append(probe)
 
-    def holding(self, peer: str, holding: ViewReport) -> None:
-        """Set the view report; the last one counts."""
-        self._letter(peer, 0).holding = holding
+    def holding(self, peer: str, holding: ViewReport, plan: PlanDigests = NO_PLAN) -> None:
+        """Set the view report and the digests of the plan; the last one counts."""
+        letter = self._letter(peer, sum(len(job) + JOB_FRAME for job in plan.jobs))
+        letter.holding, letter.plan = holding, plan
 
     def records(self, peer: str, records: Iterable[CheckedRecord]) -> None:
         """Add records, over several messages if needed."""
@@ -126,5 +132,7 @@ class Outbox:
             entries=letter.entries,
             wanted=letter.wanted,
             holding=letter.holding,
+            plan=letter.plan.plan,
+            jobs=dict(letter.plan.jobs),
         )
         self._full.append(Outgoing(peer, message))

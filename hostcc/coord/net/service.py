@@ -181,7 +181,7 @@ class GossipService:
             members=dict(states),
             held=agreement.held,
             active=agreement.active,
-            agreed=agreement.agreed,
+            agreed=self.coordinator.agreed,
             missing=agreement.missing,
             troubles=self._troubles.found,
             dialled=dialled,
@@ -283,6 +283,7 @@ class GossipService:
             version=member.software if member is not None else "",
             held=report.held if report is not None else "",
             active=report.active if report is not None else "",
+            plan=self.node.reported_plans[name].plan if report is not None else "",
             heard_s=link.heard_s,
             shut_out=link.shut_out or not self.node.accepts_from(name, self._clock()),
         )

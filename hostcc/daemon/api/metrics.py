@@ -12,7 +12,7 @@ from hostcc.answers.fields import families, families_of_rows
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.links import OwnLink
 from hostcc.answers.parts import Part, SteeringPart, part_of
-from hostcc.answers.plan import PlannedJob, PlanStatus
+from hostcc.answers.plan import PlanDifference, PlannedJob, PlanStatus
 from hostcc.answers.status import JobSlots, JobStatus, Loop, Routing, Status
 from hostcc.errors import HostccError
 
@@ -120,7 +120,7 @@ class MetricsServer:
             yield family
 
     def _plan(self, plan: PlanStatus) -> Iterator[Any]:
-        """Nothing of jobs while no plan holds."""
+        """Nothing of jobs' levels while no plan holds."""
         gauge = self._core.GaugeMetricFamily
         held = gauge("hostcc_plan_followed", "1 while a plan holds, 0 while defaults are in force")
         held.add_metric([], float(plan.follows is not None))
@@ -130,6 +130,7 @@ class MetricsServer:
         yield agreed
         yield from families(self._core, plan)
         yield from families_of_rows(self._core, PlannedJob, plan.jobs)
+        yield from families_of_rows(self._core, PlanDifference, plan.differing)
         if plan.cluster is not None:
             yield from families(self._core, plan.cluster)
             yield from families_of_rows(self._core, OwnLink, plan.cluster.links)

@@ -7,7 +7,7 @@ import math
 from hostcc.answers.gossip import Disagreement
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import RULES, Rules
-from hostcc.daemon.planning.rules import disagreements
+from hostcc.daemon.planning.rules import disagreements, unlike
 from hostcc.log import get_logger
 
 log = get_logger("gossip")
@@ -21,6 +21,8 @@ class ClusterDifferences:
 
     def __init__(self, own: Rules) -> None:
         self.found: tuple[Disagreement, ...] = ()
+        self.by_member: dict[str, tuple[str, ...]] = {}
+        """Member -> options in which it differs, of those that do."""
         self._own = own
         self._due = -math.inf
         self._moment: tuple[int, int] = (-1, -1)
@@ -45,6 +47,9 @@ class ClusterDifferences:
         # The records of a member may come in two messages: it counts as silent at the second check.
         known, self._silent = self._silent & silent.keys(), set(silent)
         self.found = disagreements(self._own, said, {name: silent[name] for name in known})
+        told = {**dict.fromkeys(known), **said}
+        found = {member: unlike(self._own, told[member]) for member in told}
+        self.by_member = {member: options for member, options in found.items() if options}
         self._log()
 
     def _log(self) -> None:

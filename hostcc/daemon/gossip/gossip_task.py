@@ -89,6 +89,7 @@ class Gossip:
             name=status.name,
             held=status.held,
             active=status.active,
+            plan=member.service.coordinator.plan_digest,
             key=status.key,
             process=status.process,
             troubles=status.troubles,

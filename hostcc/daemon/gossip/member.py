@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from hostcc.answers.gossip import GossipStatus, PeerStatus
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import RULES
@@ -66,7 +68,7 @@ class Member:
         return AgreementStatus(
             held=at.held,
             active=at.active,
-            agreed=at.agreed,
+            agreed=coordinator.agreed,
             missing=at.missing,
             number=at.number,
             made=self.planner.made(coordinator.plan),
@@ -76,6 +78,8 @@ class Member:
             alone=self.service.node.members.count == 1,
             disagreements=self.differences.found,
             snapshot=coordinator.snapshot,
+            differing=coordinator.differing_jobs(),
+            plans_agree=coordinator.plans_agree,
         )
 
     def status(self) -> GossipStatus:
@@ -84,7 +88,11 @@ class Member:
 
     def peers(self) -> list[PeerStatus]:
         """Return figures of all others."""
-        return self.service.peers()
+        unlike = self.differences.by_member
+        return [
+            replace(one, differs=unlike[one.name]) if one.name in unlike else one
+            for one in self.service.peers()
+        ]
 
     def addresses(self) -> dict[str, str]:
         """Return address -> member; the same object while nobody has another address."""

@@ -171,7 +171,8 @@ class LevelMarks:
         if config.marking.enabled:
             table, engine = levels.table(config.plan, config.marking), self._host.engine
             first = engine.table.preference.first if engine is not None else ""
-            dscp = levels.with_turn(levels.marks(self._plans.current(), table), first, table)
+            planned = levels.marks(self._plans.current("marks"), table)
+            dscp = levels.with_turn(planned, first, table)
             force = config.marking.override
             marks = {name: JobMark(value << 2, force) for name, value in dscp.items()}
         return await self._shares.over(marks, self._clock())

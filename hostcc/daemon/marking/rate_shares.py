@@ -61,6 +61,7 @@ def job_shares(made: PlanResult, host: str) -> dict[str, Share]:
     problem, routing = made.solution.problem, made.solution.decision.routing
     share, meets = flow_shares(problem, routing)
     found: dict[str, Share] = {}
+    planned = {one.job for one in made.plan.jobs}
     together = set()
     for flow, name in enumerate(problem.flow_ids):
         if name.startswith(f"{host}/"):
@@ -69,7 +70,7 @@ def job_shares(made: PlanResult, host: str) -> dict[str, Share]:
             found[job] = Share(before.bytes_per_s + float(share[flow]), before.flows + 1)
             if meets[flow]:
                 together.add(job)
-    return {job: one for job, one in found.items() if job in together}
+    return {job: one for job, one in found.items() if job in together & planned}
 
 
 def shown(mark: JobMark) -> dict[str, float]:
@@ -91,7 +92,7 @@ class RateShares:
 
     async def over(self, marks: Mapping[str, JobMark], now: float) -> dict[str, JobMark]:
         """Add shares to marks; `now`: monotonic seconds."""
-        how, made = Hold(self._host.config.paths.shares), self._plans.current()
+        how, made = Hold(self._host.config.paths.shares), self._plans.current("paths")
         table = self._host.engine.table if self._host.engine is not None else None
         if how is Hold.OFF or made is None or table is None:
             self._of = (None, Hold.OFF)

@@ -41,7 +41,8 @@ class AgreementStatus:
     active: str
     """Digest of the view whose plan it is to follow; empty: none yet."""
     agreed: bool
-    """Whether the members that matter held that view, too; else it did not wait any longer."""
+    """Whether the members that matter held that view, too, or are to follow the same plan; else it
+    did not wait any longer."""
     missing: tuple[str, ...]
     """Members that it waits for, or has stopped waiting for."""
     number: int
@@ -60,3 +61,7 @@ class AgreementStatus:
     """Options in which others' plans differ from this host's, whatever the view."""
     snapshot: Snapshot | None = None
     """The view that it holds, in parts; whole only when it is asked for."""
+    differing: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Job of this host -> its other hosts that are to follow another plan -> seconds since when."""
+    plans_agree: bool = False
+    """Whether every live member that matters is to follow the latest plan, too."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
 from hostcc.daemon.planning.following import FollowedPlan, step
 from hostcc.daemon.supervisor import Host
 from hostcc.model import Plan
+
+Act = Literal["weights", "marks", "paths"]
+"""What parts of the agent do by a plan; `plan.act_on_*` says when."""
+ACTS: tuple[Act, ...] = ("weights", "marks", "paths")
 
 
 class Membership(Protocol):
@@ -27,7 +31,8 @@ class PlanStore:
     """Which plan is in force, and what this host is called in it.
 
     The gossip agrees on plans; one is in force until there is another, or it is older than
-    `plan.max_age_s`.  Whoever reads gets it as of now.
+    `plan.max_age_s`.  Whoever reads gets it as of now.  An act may wait for the neighbours to have
+    the plan, too; until then it is by the last plan that they had.
     """
 
     def __init__(
@@ -51,17 +56,28 @@ class PlanStore:
             return "plan.enabled is false"
         return "" if self._host.config.gossip.enabled else "gossip.enabled is false"
 
-    def current(self) -> PlanResult | None:
-        """Return the plan in force with what it was made from; None: defaults apply."""
+    def current(self, act: Act | None = None) -> PlanResult | None:
+        """Return the plan in force with what it was made from; None: defaults apply.
+
+        `act`: the plan for that, which may be an earlier one.
+        """
         if self.disabled_reason():
             return None
-        max_age_s = self._host.config.plan.max_age_s
-        self.followed = step(self.followed, self._clock(), self.agreement(), max_age_s)
+        config = self._host.config.plan
+        self.followed = step(self.followed, self._clock(), self.agreement(), config.max_age_s)
+        waits = {
+            None: "timeout",
+            "weights": config.act_on_weights,
+            "marks": config.act_on_marks,
+            "paths": config.act_on_paths,
+        }
+        if waits[act] == "agreed":
+            return self.followed.agreed.result
         return self.followed.made
 
-    def plan(self) -> Plan | None:
-        """Return the plan in force; None: defaults apply."""
-        result = self.current()
+    def plan(self, act: Act | None = None) -> Plan | None:
+        """Return the plan in force, or that for an act; None: defaults apply."""
+        result = self.current(act)
         return result.plan if result is not None else None
 
     def agreement(self) -> AgreementStatus | None:

@@ -16,7 +16,8 @@ from hostcc.answers.view import View
 from hostcc.daemon.planning import levels
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.planning.cluster_figures import ClusterFigures
-from hostcc.daemon.planning.plan_store import PlanStore
+from hostcc.daemon.planning.plan_differences import differences
+from hostcc.daemon.planning.plan_store import ACTS, PlanStore
 from hostcc.daemon.planning.view_export import exported
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError
@@ -65,7 +66,7 @@ class Planning:
     async def tick(self) -> None:
         """Give jobs the weights of the plan in force."""
         made = self._plans.current()
-        self._weigh(made)
+        self._weigh(self._plans.current("weights"))
         self._give_back(made)
         self._figures.follow(made, self._plans.member, self._newest, self._last_turn())
 
@@ -128,6 +129,11 @@ class Planning:
             alone=standing.alone if standing is not None else None,
             missing=standing.missing if standing is not None else (),
             disagreements=standing.disagreements if standing is not None else (),
+            differing=differences(standing, of, now, self._host.config.plan.max_age_s),
+            acts={
+                act: plan.digest if (plan := self._plans.plan(act)) is not None else None
+                for act in ACTS
+            },
             number=standing.number if standing is not None else 0,
             age_s=now - of.current if there else None,
             in_force_s=now - of.since if there else None,

@@ -14,7 +14,7 @@ from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import Rules
 from hostcc.schedule.revision import REVISION
 
-LOCAL_KEYS = frozenset({"enabled", "max_age_s"})
+LOCAL_KEYS = frozenset({"enabled", "max_age_s", "act_on_weights", "act_on_marks", "act_on_paths"})
 """Keys of `[plan]` that no plan depends on."""
 SCHEDULER = "scheduler"
 """Name of the scheduler's revision among the options."""
@@ -65,6 +65,15 @@ def disagreements(
         )
         for option in sorted(found)[:MAX_OPTIONS_SHOWN]
     )
+
+
+def unlike(own: Rules, other: Rules | None) -> tuple[str, ...]:
+    """Return the options in which another member differs; None: it publishes no rules."""
+    if other is None:
+        return (SCHEDULER,)
+    mine, theirs = _named(own), _named(other)
+    names = sorted(mine.keys() | theirs.keys())
+    return tuple(name for name in names if mine.get(name) != theirs.get(name))[:MAX_OPTIONS_SHOWN]
 
 
 def _named(of: Rules) -> dict[str, str]:

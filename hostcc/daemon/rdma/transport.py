@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -235,9 +236,9 @@ class Transport:
         }
         params = {job.name: job.params for job in table.jobs.values() if job.params is not None}
         rates, senders, sizes = self._device_rates, self._tracker.senders, self._iteration_bytes
-        made = self._plans.current()
+        made = self._plans.current("paths")
         known = ShimInputs(
-            cluster=made.plan if made is not None else None,
+            cluster=_combined(self._plans.plan("marks"), made.plan if made is not None else None),
             member=self._plans.member,
             stays=made.stays if made is not None else (),
             local=self._local,
@@ -338,6 +339,15 @@ def _planned(now: ClusterView, config: Any) -> Plan | None:
     except HostccError as error:
         log.failure("no plan of this host's own", reason=str(error))
         return None
+
+
+def _combined(marks: Plan | None, paths: Plan | None) -> Plan | None:
+    """Levels of one plan with the paths of another, which may be the same."""
+    either = marks or paths
+    if marks is paths or either is None:
+        return marks
+    jobs = marks.jobs if marks is not None else ()
+    return replace(either, jobs=jobs, flows=paths.flows if paths is not None else ())
 
 
 def _words(job: RdmaJob) -> dict[str, str | int | None]:

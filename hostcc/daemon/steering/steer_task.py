@@ -111,7 +111,7 @@ class SteerTask:
             return
         self._hooked.steering.tick()
         self._note_ports()
-        made = self._plans.current()
+        made = self._plans.current("paths")
         plan = made.plan if made is not None else None
         self._ahead.follow(made, self._cluster.name)
         basis = (plan.digest if plan is not None else "", self._picture.surveys)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from benchmarks.gossip_world import Member, World
-from hostcc.coord.core.coordinator import Coordinator
+from hostcc.coord.core.coordinator import Coordinator, Planner
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile
 from hostcc.coord.core.settings import Settings
@@ -26,11 +27,12 @@ def planner(view: ClusterView) -> Plan:
     return plan(view, Options(simulations=0))
 
 
-def world(rules: dict[str, str] | None = None) -> World:
+def world(rules: dict[str, str] | None = None, planners: dict[str, Planner] | None = None) -> World:
     """Four hosts in one job."""
 
     def make(node: Node, rng: Random) -> Member:
-        return Coordinator(node, planner, (rules or {}).get(node.name, "r"), rng)
+        plans = (planners or {}).get(node.name, planner)
+        return Coordinator(node, plans, (rules or {}).get(node.name, "r"), rng)
 
     made = World(1, SETTINGS, make=make)
     for index, name in enumerate(NAMES):
@@ -98,6 +100,39 @@ def test_hosts_of_other_rules_are_waited_for_in_vain() -> None:
     last = of(made, "a").activations[-1]
     assert not last.agreed
     assert "d" in last.missing
+
+
+def test_hosts_of_other_rules_with_the_same_plan_do_not_differ() -> None:
+    made = world({"d": "other"})
+    made.run(20)
+    assert of(made, "a").state.active != of(made, "d").state.active
+    assert of(made, "a").plan is not None
+    assert [of(made, name).differing_jobs() for name in NAMES] == [{}] * 4
+    assert all(of(made, name).plans_agree and of(made, name).agreed for name in NAMES)
+    assert not any(of(made, name).state.agreed for name in NAMES)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_a_host_with_another_plan_is_known_to_all_hosts_of_the_job(loss: float) -> None:
+    def other(view: ClusterView) -> Plan:
+        found = planner(view)
+        return replace(found, jobs=tuple(replace(one, level=one.level + 1) for one in found.jobs))
+
+    made = world({"d": "other"}, {"d": other})
+    made.disturb(loss=loss)
+    made.run(30)
+    for name in ("a", "b", "c"):
+        hosts = of(made, name).differing_jobs()["j"]
+        assert set(hosts) == {"d"}
+        assert hosts["d"] > 10
+        assert not of(made, name).agreed
+    assert set(of(made, "d").differing_jobs()["j"]) == {"a", "b", "c"}
+    made.disturb(side={"a": 0, "b": 0, "c": 0, "d": 1})
+    made.run(40)
+    assert [of(made, name).differing_jobs() for name in NAMES] == [{}] * 4
+    made.disturb(side={})
+    made.run(40)
+    assert set(of(made, "a").differing_jobs()["j"]) == {"d"}
 
 
 def test_a_new_job_changes_the_plan_of_all() -> None:

@@ -7,9 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.coord.core import codec, summary
-from hostcc.coord.core.message import MAX_ENTRIES, MAX_LEAVES, Probe, ViewReport
+from hostcc.coord.core.message import (
+    JOB_DIGEST_BYTES,
+    MAX_ENTRIES,
+    MAX_JOB_DIGESTS,
+    MAX_LEAVES,
+    MAX_MESSAGE,
+    Probe,
+    ViewReport,
+)
 from hostcc.coord.core.outbox import Outbox
 from hostcc.coord.core.repair import Exchange
+from hostcc.coord.plan_difference import PlanDigests
 from tests.coord.records import held, record
 
 pytestmark = pytest.mark.unit
@@ -50,6 +59,17 @@ def test_everything_arrives_within_bounds(
     assert sum(len(one.entries) for one in messages) == 24 * (entries + 500)
     assert sum(one.holding is not None for one in messages) == 1
     assert out.take() == []
+
+
+def test_a_report_tells_of_many_jobs_beside_whatever_else_there_is() -> None:
+    out = Outbox()
+    jobs = {f"{index:064}": bytes(JOB_DIGEST_BYTES) for index in range(MAX_JOB_DIGESTS)}
+    out.records("p", LARGE)
+    out.holding("p", ViewReport("d"), PlanDigests("e", jobs))
+    encoded = [codec.encode(one.payload) for one in out.take()]
+    assert max(map(len, encoded)) <= MAX_MESSAGE
+    (told,) = [one for one in map(codec.decode, encoded) if one.holding is not None]
+    assert (told.plan, told.jobs) == ("e", jobs)
 
 
 def test_one_message_for_each_peer() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.gossip_world import World
+from hostcc.coord.core.message import ViewReport
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import Profile
 from hostcc.coord.core.settings import Settings
@@ -36,6 +37,13 @@ def test_what_is_said_makes_a_round_due() -> None:
     assert nodes["a"].rest_s() == ROUND_S
     nodes["a"].publish("profile", "job", WORK)  # the same again
     assert said == ["a"]
+
+
+def test_a_report_of_the_view_makes_a_round_due() -> None:
+    nodes, said, _ = calm()
+    nodes["a"].report_view(ViewReport("view"), ["b"])
+    assert said == ["a"]
+    assert nodes["a"].rest_s() == ROUND_S
 
 
 def test_nobody_to_tell_is_no_reason_for_rounds() -> None:

@@ -156,7 +156,10 @@ def _of_agents(add: Callable[..., None]) -> None:
 
 def _of_gossip(add: Callable[..., None]) -> None:
     member = SimpleNamespace(
-        status=lambda: GOSSIP, peers=lambda: [PEER], differences=SimpleNamespace(found=(UNLIKE,))
+        status=lambda: GOSSIP,
+        peers=lambda: [PEER],
+        differences=SimpleNamespace(found=(UNLIKE,)),
+        service=SimpleNamespace(coordinator=SimpleNamespace(plan_digest="ef" * 16)),
     )
     cluster = SimpleNamespace(member=member, refused=lambda _: {"j": "too much"})
     part = Gossip(cast("Any", None), cast("Any", cluster), cast("Any", None))

@@ -63,6 +63,14 @@ def test_a_plan_that_holds() -> None:
     assert "hostcc_job_planned_dscp{" not in text
 
 
+def test_hosts_of_a_job_with_another_plan() -> None:
+    differing = [{"name": "a", "members": ["x"], "hosts": 1, "since_s": 12.0, "total_s": 20.0}]
+    text = page(plan={**PLAN, "differing": differing})
+    assert 'hostcc_plan_differing_hosts{training_job="a"} 1.0' in text
+    assert 'hostcc_plan_differing_seconds{training_job="a"} 12.0' in text
+    assert 'hostcc_plan_differing_recent_seconds{training_job="a"} 20.0' in text
+
+
 def test_none_holds_or_plans_are_off() -> None:
     none: dict[str, Any] = {"follows": None, "agreed": None, "number": 0, "age_s": None, "jobs": []}
     plan = {**PLAN, **none}

@@ -8,7 +8,7 @@ from typing import Any
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.view import Snapshot
 from hostcc.daemon.planning.agreement_status import AgreementStatus, PlanResult
-from hostcc.daemon.planning.plan_store import PlanStore
+from hostcc.daemon.planning.plan_store import Act, PlanStore
 from hostcc.daemon.planning.planner import Planner
 from hostcc.model import ClusterView, JobProfile
 from tests.schedule.views import job, one_link
@@ -57,5 +57,5 @@ class ToyPlans(PlanStore):
     def member(self) -> str:
         return self.name
 
-    def current(self) -> PlanResult | None:
+    def current(self, act: Act | None = None) -> PlanResult | None:
         return self.result

@@ -12,7 +12,7 @@ from hostcc.config.sections.gossip import GossipConfig
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.agreement_status import AgreementStatus
 from hostcc.daemon.planning.following import FollowedPlan
-from hostcc.daemon.planning.plan_store import PlanStore
+from hostcc.daemon.planning.plan_store import ACTS, PlanStore
 from tests.daemon.planning.made import made, standing
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
@@ -24,12 +24,13 @@ class Member:
 
     name = "here"
     result = made()
+    agree = True
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def agreement(self) -> AgreementStatus | None:
-        return standing(self.result)
+        return standing(self.result, self.now, plans_agree=self.agree)
 
 
 @pytest.fixture
@@ -47,6 +48,7 @@ def test_who_reads_gets_the_plan_of_now(host: ToyHost, member: Member) -> None:
     assert store.member == "here"
     assert store.current() is member.result
     assert store.plan() is member.result.plan
+    member.agreement = lambda: standing(member.result)  # type: ignore[method-assign]
     member.now = host.config.plan.max_age_s + 1.0
     assert (store.current(), store.plan()) == (None, None)
     assert "older than plan.max_age_s" in store.followed.why
@@ -68,3 +70,16 @@ def test_a_plan_that_is_forgotten_begins_anew(host: ToyHost, member: Member) -> 
     assert store.followed == FollowedPlan()
     store.current()
     assert store.followed.since == 7.0
+
+
+def test_an_act_waits_for_agreement_where_that_is_configured(host: ToyHost, member: Member) -> None:
+    store = PlanStore(host, member, lambda: member.now)
+    first = member.result
+    assert {store.current(act) for act in ACTS} == {first}
+    member.result, member.agree = made("new"), False
+    assert store.current() is store.current("weights") is store.current("marks") is member.result
+    assert store.current("paths") is first
+    swapped = PlanConfig(act_on_weights="agreed", act_on_marks="agreed", act_on_paths="timeout")
+    host.config = msgspec.structs.replace(host.config, plan=swapped)
+    assert store.current("weights") is store.current("marks") is first
+    assert store.plan("paths") is member.result.plan

@@ -9,11 +9,13 @@ from hostcc.answers.gossip import Disagreement, OtherOptions
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.coord.core.payloads import MAX_OPTIONS, Rules, decode, encode
 from hostcc.daemon.planning.rules import (
+    LOCAL_KEYS,
     MAX_MEMBERS_SHOWN,
     MAX_OPTIONS_SHOWN,
     disagreements,
     rules,
     text,
+    unlike,
 )
 from hostcc.schedule.revision import REVISION
 from tests.coord.records import record
@@ -46,7 +48,7 @@ def test_what_plans_depend_on_is_in_the_rules(
 
 def test_no_option_of_the_section_is_forgotten() -> None:
     changed = {"levels", "reserved", "order", "paths", "compression", "fairness", "most_loss"}
-    assert changed | {"enabled", "max_age_s"} == set(PlanConfig.__struct_fields__)
+    assert changed | LOCAL_KEYS == set(PlanConfig.__struct_fields__)
 
 
 def test_another_scheduler_is_another_rule() -> None:
@@ -54,7 +56,7 @@ def test_another_scheduler_is_another_rule() -> None:
 
 
 def test_what_is_each_hosts_affair_is_not() -> None:
-    assert rules(PlanConfig(enabled=False, max_age_s=1.0)) == USUAL
+    assert rules(PlanConfig(enabled=False, max_age_s=1.0, act_on_paths="timeout")) == USUAL
     assert rules(PlanConfig(reserved=(7, 1, 0, 0))) == USUAL
 
 
@@ -83,3 +85,10 @@ def test_what_is_named_is_bounded() -> None:
     assert len(found) == MAX_OPTIONS_SHOWN
     (there,) = found[0].there
     assert (there.members, there.count) == (tuple(sorted(many)[:MAX_MEMBERS_SHOWN]), 100)
+
+
+def test_options_of_one_member_are_told() -> None:
+    own = rules(PlanConfig(levels=4))
+    assert unlike(own, own) == ()
+    assert unlike(own, rules(PlanConfig(order="crux"))) == ("plan.levels", "plan.order")
+    assert unlike(own, Rules(REVISION + 1, own.options)) == unlike(own, None) == ("scheduler",)
