@@ -92,8 +92,8 @@ class ProfilingTurn(Struct, frozen=True, kw_only=True):
 
 
 class Utilisation(Struct, frozen=True, kw_only=True):
-    """How GPUs are used under the plan that holds, of this host's jobs and those that may meet
-    them, directly or through others ([formulas](planning.md#utilisation-of-the-cluster))."""
+    """How the GPUs of the jobs that this host plans are used, in small clusters those of all jobs
+    ([formulas](planning.md#utilisation-of-the-cluster))."""
 
     predicted: Annotated[
         float | None,

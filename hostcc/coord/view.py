@@ -6,13 +6,17 @@ the job, flows of unknown jobs, paths over links of undeclared capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from hashlib import blake2b
 
 from hostcc.coord.core.store import Store
 from hostcc.coord.view_index import ViewIndex
 from hostcc.model import ClusterView, JobProfile
+
+MAX_WHOLE_JOBS = 256
+"""Jobs up to which every host plans the whole view, so that each can show all of it. More take a
+member too much time: it plans its own jobs, and what is coupled with them."""
 
 
 class Snapshot:
@@ -29,10 +33,17 @@ class Snapshot:
         """The view of all jobs, made when it is first asked for."""
         return self._current().view(self.digest)
 
-    def view_for(self, member: str) -> ClusterView:
-        """Return the part of the view that decides about a member's jobs (ViewIndex.coupled)."""
+    def view_for(self, member: str, local: Collection[str] = ()) -> ClusterView:
+        """Return what a member plans: the whole view up to MAX_WHOLE_JOBS, else the part that
+        decides about its jobs (ViewIndex.coupled).
+
+        `local`: jobs that run on the member, whether it publishes them or not.
+        """
         index = self._current()
-        return index.view(self.digest, index.coupled(index.jobs_at.get(member, ())))
+        if len(index.jobs) <= MAX_WHOLE_JOBS:
+            return self.view
+        own = index.jobs_at.get(member, set()).union(index.jobs.keys() & set(local))
+        return index.view(self.digest, index.coupled(own))
 
     @property
     def hosts(self) -> Mapping[str, frozenset[str]]:

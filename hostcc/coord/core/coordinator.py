@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from random import Random
 from typing import Protocol
@@ -63,7 +63,8 @@ class Coordinator:
     Call `tick` and `receive` as for the node; afterwards `plan` is the plan to follow. `planner` is
     a pure function of the view; `rules` names it and its options (view.build). `executor` may
     compute plans elsewhere, so that a round does not wait for one. The planner gets the part of the
-    view that decides about this member's jobs (Snapshot.view_for).
+    view that decides about this member's jobs (Snapshot.view_for), among them `local_jobs`, which
+    run here and need not be published.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Coordinator:
         rules: str,
         rng: Random,
         executor: Executor = ImmediatePlan,
+        local_jobs: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self.node = node
         self.snapshot = Snapshot(ViewIndex())
@@ -102,10 +104,13 @@ class Coordinator:
         self._planner = planner
         self._rules = rules
         self._executor = executor
+        self._local_jobs = local_jobs
         self._active_digest = ""
         """Digest of the active view."""
         self._started = ClusterView()
         """What the plan that was started last is made of."""
+        self._started_for = "", frozenset[str]()
+        """Digest of its view, and the local jobs that it is for."""
         self._pending: PendingPlan | None = None
         self._revision = (-1, -1)
         self._view_at = rng.uniform(0, node.settings.view_s)
@@ -115,7 +120,7 @@ class Coordinator:
     def rest_s(self) -> float:
         """Return the seconds from the last round to the next one that has something to do."""
         settings, state = self.node.settings, self.state
-        if self._pending is not None or self._started.digest != self._active_digest:
+        if self._pending is not None or self._started_for != self._wanted:
             return settings.round_s
         if self.snapshot.digest and (state.missing or self._unlike or state.held != state.active):
             return settings.round_s
@@ -232,7 +237,7 @@ class Coordinator:
         self.node.add_event(Event(now, "activation", self.node.name, text))
 
     def _update_plan(self, now: float) -> None:
-        if self._pending is None and self._started.digest != self._active_digest:
+        if self._pending is None and self._started_for != self._wanted:
             self._start_plan()
         if self._pending is None or not self._pending.done():
             return
@@ -246,6 +251,10 @@ class Coordinator:
         self.plan = made
         self._digests = plan_difference.digests(made, self._started.flows)
 
+    @property
+    def _wanted(self) -> tuple[str, frozenset[str]]:
+        return self._active_digest, frozenset(self._local_jobs())
+
     def _start_plan(self) -> None:
         # A view that has changed since it was active is not planned: the next one soon will be.
         self.plan_waits = True
@@ -257,5 +266,6 @@ class Coordinator:
             return
         # Made only where there is time for its plan.
         self.plan_waits = False
-        self._started = self.snapshot.view_for(self.node.name)
+        self._started_for = self._wanted
+        self._started = self.snapshot.view_for(self.node.name, self._started_for[1])
         view.set_result(self._started)

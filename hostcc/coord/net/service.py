@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -70,6 +70,7 @@ class GossipService:
         rules: str,
         *,
         executor: Executor = ImmediatePlan,
+        local_jobs: Callable[[], Collection[str]] = tuple,
         carry: CarrierFactory = Transport,
         rng: Random | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -85,6 +86,7 @@ class GossipService:
         self._rng = rng or Random()
         self._clock = clock
         self._planner, self._rules, self._executor = planner, rules, executor
+        self._local_jobs = local_jobs
         self._seeds = Seeds(settings.seeds)
         self._pings: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._rtts: OrderedDict[str, float] = OrderedDict()
@@ -131,7 +133,7 @@ class GossipService:
             on_pending=self._arrange,
         )
         self.coordinator = Coordinator(
-            self.node, self._planner, self._rules, self._rng, self._executor
+            self.node, self._planner, self._rules, self._rng, self._executor, self._local_jobs
         )
         self._key_in_use = self._fingerprint()
         for name in self._seeds:

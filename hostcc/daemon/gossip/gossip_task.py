@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -106,7 +106,7 @@ class Gossip:
             await asyncio.wait([self._ending])
         config = self._host.config
         self._basis = _basis(config)
-        member = Member(settings(config, version()), config.plan)
+        member = Member(settings(config, version()), config.plan, self._local_jobs)
         try:
             await member.start()
         except BaseException:
@@ -114,6 +114,10 @@ class Gossip:
             raise
         self._cluster.member = member
         return member
+
+    def _local_jobs(self) -> Collection[str]:
+        engine = self._host.engine
+        return engine.table.jobs.keys() if engine is not None else ()
 
 
 def _load() -> None:

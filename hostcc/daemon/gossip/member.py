@@ -6,6 +6,7 @@ Only imported where gossip is enabled: it loads ZeroMQ, cryptography and the sch
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -26,8 +27,16 @@ from hostcc.daemon.planning.planner import Planner
 class Member:
     """One membership: ends when the configuration of the gossip changes."""
 
-    def __init__(self, settings: ServiceSettings, plan: PlanConfig) -> None:
-        """Raises HostccError (keys that cannot be read, an address that needs keys)."""
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        plan: PlanConfig,
+        local_jobs: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """`local_jobs`: names of the jobs on this host.
+
+        Raises HostccError (keys that cannot be read, an address that needs keys).
+        """
         self.planner = Planner(plan)
         self._rules = rules.rules(plan)
         self._thread = PlanThread()
@@ -36,6 +45,7 @@ class Member:
             self.planner,
             rules.text(self._rules),
             executor=self._thread.submit,
+            local_jobs=local_jobs,
             carry=ChildTransport,
         )
         self.differences = ClusterDifferences(self._rules)

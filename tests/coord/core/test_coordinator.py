@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from benchmarks.gossip_world import Member, World
+from hostcc.coord import view as views
 from hostcc.coord.core.coordinator import Coordinator, Planner
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile
@@ -227,15 +228,22 @@ def test_a_plan_that_may_not_begin_yet_is_asked_for_again() -> None:
     assert not host.plan_waits
 
 
-def test_a_host_plans_the_jobs_that_are_coupled_with_its_own() -> None:
-    seen: dict[str, set[str]] = {}
+@pytest.mark.parametrize("whole", [0, 3])
+def test_a_host_plans_the_jobs_that_are_coupled_with_its_own(
+    monkeypatch: pytest.MonkeyPatch, whole: int
+) -> None:
+    monkeypatch.setattr(views, "MAX_WHOLE_JOBS", whole)
+    local, seen = {"d": {"m", "unheard of"}}, dict[str, set[str]]()
 
     def make(node: Node, rng: Random) -> Member:
         def watched(view: ClusterView) -> Plan:
             seen[node.name] = {one.job for one in view.jobs}
             return planner(view)
 
-        return Coordinator(node, watched, "r", rng)
+        def jobs() -> set[str]:
+            return local.get(node.name, set())
+
+        return Coordinator(node, watched, "r", rng, local_jobs=jobs)
 
     made = World(1, SETTINGS, make=make)
     for name, job, way in (("a", "j", "x"), ("b", "k", "x"), ("c", "m", "y"), ("d", "", "")):
@@ -247,7 +255,14 @@ def test_a_host_plans_the_jobs_that_are_coupled_with_its_own() -> None:
             node.publish("paths", "d", Paths((PathEntry("p", (way,)),)))
             node.publish("links", "", Links(((way, 1e9),)))
     made.run(20)
-    assert seen == {"a": {"j", "k"}, "b": {"j", "k"}, "c": {"m"}, "d": set()}
+    every = {"j", "k", "m"}
+    if whole:
+        assert seen == dict.fromkeys("abcd", every)
+        return
+    assert seen == {"a": {"j", "k"}, "b": {"j", "k"}, "c": {"m"}, "d": {"m"}}
+    local["d"] = {"j"}  # another job begins; the view is as it was
+    made.run(1)
+    assert seen["d"] == {"j", "k"}
     assert len({of(made, name).plan.digest for name in NAMES}) == 1  # type: ignore[union-attr]
 
 
