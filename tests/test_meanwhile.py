@@ -74,10 +74,10 @@ async def test_tc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part.start()
     for _ in range(2):
         await part.tick()
-    assert part.view()["devices"] == ["eth0"]
+    assert part.view().devices == ["eth0"]
     assert await part.verify() == []
     await part.stop()
-    assert part.view()["devices"] == []
+    assert part.view().devices == []
     assert slow.seen == [True] * 5
 
 

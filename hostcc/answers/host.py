@@ -6,10 +6,34 @@ from typing import Any
 
 from msgspec import Struct
 
-from hostcc.model import Difference
+from hostcc.answers.fields import Epoch
+from hostcc.model import Difference, Place
 
 CHANGES, VERIFY = "hostcc.changes/1", "hostcc.verify/1"
 REGISTER, UNFAIR, ROLLBACK = "hostcc.register/1", "hostcc.unfair/1", "hostcc.rollback/1"
+
+
+class ChangeRow(Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
+    """One reversible edit of the host."""
+
+    at: Epoch
+    """When."""
+    id: str
+    """The same edit has the same id in every run and in a dry run."""
+    what: str
+    """Kind of edit."""
+    target: str
+    """What is edited: a path, a job, a congestion control."""
+    before: Any = None
+    """What it was."""
+    after: Any = None
+    """What it became."""
+    why: str
+    """What asked for it."""
+    undo: str
+    """How to undo it, for a person."""
+    place: Place | None = None
+    """[Where it is](control.md#undo-from-another-namespace); None: an older version wrote it."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):
@@ -18,8 +42,8 @@ class Changes(Struct, frozen=True, kw_only=True):
 
     schema: str = CHANGES
     """Names this form."""
-    in_force: list[dict[str, Any]]
-    """Changes: `id`, `at`, `what`, `target`, `from`, `to`, `why`, `undo`, `place`."""
+    in_force: list[ChangeRow]
+    """Changes that were made and not undone."""
     latest: list[dict[str, Any]]
     """Entries of the journal, the oldest first."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct, ValidationError, convert
 
@@ -15,7 +14,7 @@ class Part(Struct, frozen=True, kw_only=True):
     """Name and state of a part. One that fails is tried again after 2 s to 5 min; nothing else
     depends on it."""
 
-    name: str
+    name: str = ""
     """Of the part."""
     state: str = ""
     """`running`, `off` or `failed`."""
@@ -344,9 +343,18 @@ PARTS: dict[str, type[Part]] = {
 """Name of a part to its figures; a part that is not here has none."""
 
 
-def part_of(row: Mapping[str, Any]) -> Part:
+if TYPE_CHECKING:
+    Row = Part | dict[str, Any]
+    """As the agent makes it, or as it comes over the socket."""
+else:
+    Row = dict[str, Any]  # read by msgspec, which cannot tell the two apart
+
+
+def part_of(row: Row) -> Part:
     """A row of `parts`, with its figures if they are as declared; those of an agent of another
     version may not be."""
+    if isinstance(row, Part):
+        return row
     with suppress(ValidationError):
         return convert(row, PARTS.get(row["name"], Part))
     return convert(row, Part)

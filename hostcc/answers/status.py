@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from hostcc.answers.fields import (
     Seconds,
 )
 from hostcc.answers.gossip import Gossip
+from hostcc.answers.parts import Row
 from hostcc.answers.plan import PlanStatus
 
 STATUS = "hostcc.status/1"
@@ -263,7 +264,7 @@ class Status(Struct, frozen=True, kw_only=True):
     """None while this host follows none by its configuration ([planning.md](planning.md))."""
     routing: Routing | None = None
     """None while no paths are looked for."""
-    parts: list[dict[str, Any]] = []
+    parts: tuple[Row, ...] = ()
     """One for each part of the agent beside the engine: `name`, `state`, `reason` and, while it
     runs, figures of its own (below)."""
     jobs: tuple[JobStatus, ...]

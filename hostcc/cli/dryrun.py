@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from textwrap import shorten
 from typing import Any
 
+from msgspec import to_builtins
+
+from hostcc.answers.host import ChangeRow
 from hostcc.cli.common import emit, print_json, table
 from hostcc.config.schema import Config
-from hostcc.daemon.changes.journal import change_json
+from hostcc.daemon.changes.journal import row_of
 from hostcc.daemon.dry_run import planned
 from hostcc.errors import Exit
 from hostcc.foreign import say
-from hostcc.model import Change
 
 SCHEMA = "hostcc.dry-run/1"
 WIDEST = 120
@@ -23,9 +25,10 @@ WIDEST = 120
 def show(config: Config, as_json: bool) -> int:
     """Print them; nothing is changed."""
     changes, problems = planned(config)
-    rows = [without_time(change) for change in changes]
+    rows = [row_of(change) for change in changes]
     if as_json:
-        print_json({"schema": SCHEMA, "changes": rows, "missing": problems})
+        shown = [without_time(row) for row in rows]
+        print_json({"schema": SCHEMA, "changes": shown, "missing": problems})
         return Exit.OK
     for problem in problems:
         say(f"hostcc agent: it could not make these changes without {problem}", file=sys.stderr)
@@ -36,27 +39,20 @@ def show(config: Config, as_json: bool) -> int:
     return Exit.OK
 
 
-def without_time(change: Change) -> dict[str, Any]:
+def without_time(row: ChangeRow) -> dict[str, Any]:
     """A planned change: it has neither time nor place yet."""
-    shown = change_json(change)
+    shown: dict[str, Any] = to_builtins(row)
     del shown["at"], shown["place"]
     return shown
 
 
-def changes_table(rows: list[dict[str, Any]]) -> Any:
+def changes_table(rows: Iterable[ChangeRow]) -> Any:
     """Changes as a table."""
     columns = [(name, "left") for name in ("Change", "Target", "From", "To", "Why", "Undo")]
     return table(
         columns,
         (
-            (
-                row["id"],
-                row["target"],
-                words(row["from"]),
-                words(row["to"]),
-                row["why"],
-                row["undo"],
-            )
+            (row.id, row.target, words(row.before), words(row.after), row.why, row.undo)
             for row in rows
         ),
     )

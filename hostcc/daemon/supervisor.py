@@ -11,9 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from msgspec.structs import replace
+
+from hostcc.answers.gossip import Gossip
+from hostcc.answers.parts import Part as PartRow
+from hostcc.answers.plan import PlanStatus
+from hostcc.answers.status import Routing
 from hostcc.config.schema import Config
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import Engine
@@ -24,6 +30,9 @@ from hostcc.model import Difference
 
 log = get_logger("parts")
 T = TypeVar("T")
+Block = Gossip | PlanStatus | Routing
+"""What a part may fill of the status beside its row."""
+B_co = TypeVar("B_co", bound=Block, covariant=True)
 
 RETRY_MIN_S, RETRY_MAX_S = 2.0, 300.0
 """Wait after a first failure; it doubles with each further one up to the maximum."""
@@ -56,6 +65,13 @@ class Host(Protocol):
         """Where every change of the host is written before it is made."""
 
 
+class WithBlock(NamedTuple, Generic[B_co]):
+    """What a part shows that fills a block of the status."""
+
+    block: B_co
+    figures: PartRow = PartRow()
+
+
 class Part(Protocol):
     """A piece of the agent.  Any method may raise; `start` comes first, or follows a `stop`.
 
@@ -84,8 +100,9 @@ class Part(Protocol):
     def verify(self) -> Awaitable[list[Difference]] | list[Difference]:
         """List what is no longer as this part made it; called only while it runs."""
 
-    def view(self) -> Mapping[str, Any]:
-        """Return what status shows beside its state; called only while it runs."""
+    def view(self) -> PartRow | WithBlock[Block]:
+        """Return its figures, for status; name and state are filled in.  Called only while it
+        runs."""
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
@@ -150,8 +167,8 @@ class Supervisor:
         """List what is no longer as the parts made it."""
         return [one for run in self._runs if run.running for one in await run.verify()]
 
-    def status(self) -> list[dict[str, Any]]:
-        """Return a row per part: name, state (running, off, failed), reason, its own figures."""
+    def status(self) -> list[tuple[PartRow, Block | None]]:
+        """Return a row per part, with its figures while it runs, and the block that it fills."""
         return [run.status() for run in self._runs]
 
 
@@ -256,15 +273,16 @@ class _PartRunner:
             name = self.part.name
             return [Difference(id=name, target=name, expected="an answer", found=reason(error))]
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> tuple[PartRow, Block | None]:
         state = "failed" if self._trouble else "running" if self.running else "off"
-        shown: Mapping[str, Any] = {}
+        shown: PartRow | WithBlock[Block] = PartRow()
         try:
-            shown = self.part.view() if self.running else {}
+            shown = self.part.view() if self.running else shown
         except Exception as error:  # noqa: BLE001 - as above
             state, self._trouble = "failed", reason(error)
-        why = self._trouble or (None if self.running else self._disabled) or shown.get("reason")
-        return {**shown, "name": self.part.name, "state": state, "reason": why}
+        block, row = shown if isinstance(shown, WithBlock) else (None, shown)
+        why = self._trouble or (None if self.running else self._disabled) or row.reason
+        return replace(row, name=self.part.name, state=state, reason=why), block
 
     async def _failed(self, error: Exception) -> float:
         self._trouble = reason(error)

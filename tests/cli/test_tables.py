@@ -325,6 +325,7 @@ def test_changes(capsys: pytest.CaptureFixture[str]) -> None:
         "record": "change",
         "at": 0.0,
         "id": "job-cgroup:a",
+        "what": "job-cgroup",
         "target": "/x/a",
         "from": None,
         "to": {"job": "a", "weight": None},

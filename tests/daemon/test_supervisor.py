@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostcc.answers.parts import GpuPart
+from hostcc.answers.parts import Part as PartRow
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.daemon import supervisor as parts_
 from hostcc.daemon.supervisor import (
@@ -41,7 +41,7 @@ class Toy:
         self.why_off = ""
         self.fail: Exception | None = None
         self.calls: list[str] = []
-        self.shown: dict[str, Any] = {}
+        self.shown = PartRow()
 
     def disabled_reason(self) -> str:
         return self.why_off
@@ -62,7 +62,7 @@ class Toy:
             raise self.fail
         return [Difference(self.name, self.name, "a", "b")]
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> PartRow:
         return self.shown
 
 
@@ -73,6 +73,12 @@ def toy() -> Toy:
 
 def run_of(part: Part) -> _PartRunner:
     return _PartRunner(part, lambda: 0.0)
+
+
+def row_of(run: _PartRunner) -> PartRow:
+    row, block = run.status()
+    assert block is None
+    return row
 
 
 def turn(run: _PartRunner) -> float:
@@ -89,13 +95,13 @@ def test_a_failure_is_logged_once_shown_and_tried_again(
     waits = [turn(run) for _ in range(12)]
     assert waits[:3] == [RETRY_MIN_S, 2 * RETRY_MIN_S, 4 * RETRY_MIN_S]
     assert waits[-1] == RETRY_MAX_S
-    assert run.status() == {"name": "toy", "state": "failed", "reason": "no BTF here"}
+    assert row_of(run) == PartRow(name="toy", state="failed", reason="no BTF here")
     records = {id(record): record.getMessage() for record in caplog.records}
     assert list(records.values()) == ["part failed"]
     assert toy.calls.count("start") == toy.calls.count("stop") == 12
     toy.fail = None
     assert turn(run) == toy.every_s
-    assert run.status()["state"] == "running"
+    assert row_of(run).state == "running"
 
 
 def test_what_is_off_is_stopped_and_says_why(toy: Toy) -> None:
@@ -103,7 +109,7 @@ def test_what_is_off_is_stopped_and_says_why(toy: Toy) -> None:
     turn(run)
     toy.why_off = "toy.enabled is false"
     assert turn(run) == RECHECK_S
-    assert run.status() == {"name": "toy", "state": "off", "reason": "toy.enabled is false"}
+    assert row_of(run) == PartRow(name="toy", state="off", reason="toy.enabled is false")
     assert turn(run) == RECHECK_S
     toy.why_off = ""
     turn(run)
@@ -113,8 +119,9 @@ def test_what_is_off_is_stopped_and_says_why(toy: Toy) -> None:
 def test_figures_and_a_reason_of_its_own(toy: Toy) -> None:
     run = run_of(toy)
     turn(run)
-    toy.shown = {"gpus": 0, "reason": "no driver"}
-    assert run.status() == {"gpus": 0, "name": "toy", "state": "running", "reason": "no driver"}
+    toy.shown = GpuPart(gpus=3, reason="no driver")
+    row = row_of(run)
+    assert row == GpuPart(name="toy", state="running", gpus=3, reason="no driver")
 
 
 def test_one_failing_leaves_the_others_alone() -> None:
@@ -129,7 +136,7 @@ def test_one_failing_leaves_the_others_alone() -> None:
                 break
             await asyncio.sleep(0.01)
         assert [d.id for d in await parts.verify()] == ["good"]
-        assert [row["state"] for row in parts.status()] == ["failed", "running"]
+        assert [row.state for row, _ in parts.status()] == ["failed", "running"]
         await parts.stop()
 
     logging.getLogger("hostcc").addHandler(logging.NullHandler())
@@ -157,7 +164,7 @@ def test_something_it_waits_for_that_is_given_up_does_not_end_it(toy: Toy) -> No
     part = Waiting("waiting")
     run = run_of(part)
     assert turn(run) == RETRY_MIN_S
-    assert run.status()["state"] == "failed"
+    assert row_of(run).state == "failed"
     turn(run)
     assert part.calls == ["start", "tick", "stop", "start", "tick"]
 
@@ -262,7 +269,7 @@ def test_what_is_to_be_off_stops_at_once(toy: Toy) -> None:
     assert run.running
     toy.why_off = "rolled back"
     asyncio.run(run.stop_disabled())
-    assert (run.running, toy.calls[-1], run.status()["reason"]) == (False, "stop", "rolled back")
+    assert (run.running, toy.calls[-1], row_of(run).reason) == (False, "stop", "rolled back")
 
 
 def test_what_may_run_again_begins_when_it_is_asked(
@@ -276,7 +283,7 @@ def test_what_may_run_again_begins_when_it_is_asked(
         parts.recheck()
         parts.start()
         await asyncio.sleep(0.01)
-        assert parts.status()[0]["reason"] == "rolled back"
+        assert parts.status()[0][0].reason == "rolled back"
         parts.recheck()
         toy.why_off = ""
         await asyncio.sleep(0.01)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from hostcc.answers.flows import Flows as FlowsAnswer
+from hostcc.answers.gossip import Gossip
 from hostcc.answers.jobs import JobRow
-from hostcc.answers.status import AgentStatus, Loop, Status
+from hostcc.answers.plan import PlanStatus
+from hostcc.answers.status import AgentStatus, Loop, Routing, Status
 from hostcc.daemon.api import observation
 from hostcc.daemon.api.messages import Flows
 from hostcc.daemon.enforcement import default_ca
 from hostcc.daemon.jobs import views
 from hostcc.daemon.jobs.history import History, Iteration
-from hostcc.daemon.supervisor import Host, Supervisor
+from hostcc.daemon.supervisor import Block, Host, Supervisor
 
-BLOCKS = ("gossip", "plan", "routing")
-"""Keys of a part's view that are blocks of the status."""
+B = TypeVar("B", bound=Block)
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,8 @@ def status(
 ) -> Status:
     """The agent, its parts and its jobs, in numbers; `measured`: what the meter knows of a job."""
     engine, config = host.engine, host.config
-    rows = parts.status()
-    blocks: dict[str, Any] = {
-        key: next((row.pop(key) for row in rows if key in row), None) for key in BLOCKS
-    }
+    shown = parts.status()
+    blocks = [block for _, block in shown]
     cpu_s, resident_bytes = views.own_usage()
     return Status(
         agent=AgentStatus(
@@ -71,11 +70,17 @@ def status(
             resident_bytes=resident_bytes,
             loop=facts.loop,
         ),
-        **blocks,
-        parts=rows,
+        gossip=_first(Gossip, blocks),
+        plan=_first(PlanStatus, blocks),
+        routing=_first(Routing, blocks),
+        parts=tuple(row for row, _ in shown),
         jobs=tuple(history.annotate(engine.job_status() if engine else [], measured)),
         notes=views.notes(host.journal),
     )
+
+
+def _first(kind: type[B], blocks: Iterable[Block | None]) -> B | None:
+    return next((block for block in blocks if isinstance(block, kind)), None)
 
 
 def jobs(host: Host) -> list[JobRow]:

@@ -25,12 +25,13 @@ from typing import Any
 
 import msgspec
 
+from hostcc.answers.host import ChangeRow
 from hostcc.daemon.changes import places
 from hostcc.daemon.changes.attribute_copy import AttributeCopy
 from hostcc.errors import HostccError
 from hostcc.foreign import encoded, in_json
 from hostcc.log import get_logger
-from hostcc.model import Change, Note, Place
+from hostcc.model import Change, Note
 
 log = get_logger("journal")
 
@@ -60,17 +61,8 @@ class StopRecord(_Record, tag="stop", kw_only=True):
     how: str
 
 
-class ChangeRecord(_Record, tag="change", kw_only=True):
+class ChangeRecord(ChangeRow, frozen=True, tag_field="record", tag="change", kw_only=True):
     """A change is about to be made."""
-
-    id: str
-    what: str
-    target: str
-    before: Any = msgspec.field(name="from", default=None)
-    after: Any = msgspec.field(name="to", default=None)
-    why: str
-    undo: str
-    place: Place | None = None
 
 
 class UndoneRecord(_Record, tag="undone", kw_only=True):
@@ -413,39 +405,17 @@ def boot_id() -> str:
         return ""
 
 
-def change_json(change: Change) -> dict[str, Any]:
-    """A change as it is shown and kept: with `from` and `to`."""
-    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_record_of(change)))
-    del data["record"]
-    return data
+def row_of(change: Change) -> ChangeRow:
+    """A change as it is shown."""
+    return ChangeRow(**vars(change))
 
 
 def _record_of(change: Change) -> ChangeRecord:
-    return ChangeRecord(
-        at=change.at,
-        id=change.id,
-        what=change.what,
-        target=change.target,
-        before=change.before,
-        after=change.after,
-        why=change.why,
-        undo=change.undo,
-        place=change.place,
-    )
+    return ChangeRecord(**vars(change))
 
 
 def _change_of(record: ChangeRecord) -> Change:
-    return Change(
-        id=record.id,
-        what=record.what,
-        target=record.target,
-        before=record.before,
-        after=record.after,
-        why=record.why,
-        undo=record.undo,
-        at=record.at,
-        place=record.place,
-    )
+    return Change(**msgspec.structs.asdict(record))
 
 
 def _decode(line: bytes) -> Record | None:

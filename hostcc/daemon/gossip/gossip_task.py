@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hostcc.answers.gossip import Gossip as GossipAnswer
 from hostcc.answers.gossip import Peers
+from hostcc.answers.parts import Part
 from hostcc.config.schema import Config
 from hostcc.coord.core.payloads import PROFILE
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.profile_store import ProfileStore
-from hostcc.daemon.supervisor import Host, in_thread
+from hostcc.daemon.supervisor import Host, WithBlock, in_thread
 from hostcc.errors import HostccError
 from hostcc.model import Difference
 from hostcc.version import version
@@ -66,17 +67,17 @@ class Gossip:
         """Find nothing: no setting of the host is changed."""
         return []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> Part | WithBlock[GossipAnswer]:
         """Show who this host is among the others, and what they agree on."""
         member = self._cluster.member
         if member is None:
-            return {}
+            return Part()
         shown = GossipAnswer(
             **msgspec.structs.asdict(member.status()),
             unpublished=self._cluster.refused(PROFILE),
             disagreements=member.differences.found,
         )
-        return {"gossip": shown}
+        return WithBlock(shown)
 
     def peers(self) -> Peers:
         """List all other members.  Raises HostccError while this host does not take part."""

@@ -17,7 +17,7 @@ from hostcc.answers.jobs import JobRow, Parameters
 from hostcc.answers.status import JobSlots, JobStatus, Note, Recent
 from hostcc.config.schema import Config
 from hostcc.config.sections.job import JobConfig
-from hostcc.daemon.changes.journal import Journal, change_json
+from hostcc.daemon.changes.journal import Journal, row_of
 from hostcc.daemon.jobs.slots import Slots
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.daemon.jobs.table import JobTable
@@ -227,7 +227,7 @@ def rollback(
 
 def journal(book: Journal, limit: int) -> Changes:
     """Changes in force, and the latest entries of the journal."""
-    in_force = [change_json(one) for one in book.in_force()]
+    in_force = [row_of(one) for one in book.in_force()]
     return Changes(in_force=in_force, latest=book.tail(limit))
 
 

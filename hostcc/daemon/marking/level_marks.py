@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hostcc.answers.parts import MarkingPart
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.schema import port_rules
 from hostcc.daemon.changes import path_kinds
@@ -132,18 +133,18 @@ class LevelMarks:
             found.append(Difference("marking-guard", "its process", "running", "gone"))
         return found
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> MarkingPart:
         """DSCP by job; how many connections their applications have marked."""
         others = self._walked.foreign
         override = self._host.config.marking.override
         words = f"left alone {others} connections that their applications have marked"
-        return {
-            "dscp": {n: mark.tos >> 2 for n, mark in self._told.values() if mark.tos is not None},
-            "held": {name: held for name, mark in self._told.values() if (held := shown(mark))},
-            "left_alone": others,
-            "failed": self._walked.failed,
-            "reason": words if others and not override else None,
-        }
+        return MarkingPart(
+            dscp={n: mark.tos >> 2 for n, mark in self._told.values() if mark.tos is not None},
+            held={name: held for name, mark in self._told.values() if (held := shown(mark))},
+            left_alone=others,
+            failed=self._walked.failed,
+            reason=words if others and not override else None,
+        )
 
     def _left(self) -> list[Change]:
         """Marks in force by the journal, also those of an agent that died."""

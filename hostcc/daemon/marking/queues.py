@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from hostcc.answers.parts import EgressPart
 from hostcc.config.schema import Config
 from hostcc.daemon.changes import mechanisms
 from hostcc.daemon.planning import levels
@@ -73,10 +71,11 @@ class LevelQueues:
                 found.append(Difference(f"{egress.QUEUES}:{device}", device, wanted, kind))
         return found
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> EgressPart:
         """Which devices have queues, and which not."""
         words = "; ".join(f"{device}: {why}" for device, why in self._aside.items())
-        return {"devices": self._left(), "left_alone": dict(self._aside), "reason": words or None}
+        aside = dict(self._aside)
+        return EgressPart(devices=self._left(), left_alone=aside, reason=words or None)
 
     def _left(self) -> list[str]:
         """Devices with our queues, by the journal."""

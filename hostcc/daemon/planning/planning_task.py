@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from operator import is_not
-from typing import Any
 
 import msgspec
 
@@ -19,7 +18,7 @@ from hostcc.daemon.planning.cluster_figures import ClusterFigures
 from hostcc.daemon.planning.plan_differences import differences
 from hostcc.daemon.planning.plan_store import ACTS, PlanStore
 from hostcc.daemon.planning.view_export import exported
-from hostcc.daemon.supervisor import Host, in_thread
+from hostcc.daemon.supervisor import Host, WithBlock, in_thread
 from hostcc.errors import HostccError
 from hostcc.model import Difference, JobProfile, Plan
 from hostcc.system import malloc
@@ -80,12 +79,12 @@ class Planning:
         """Find nothing: weights are checked by the engine."""
         return []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> WithBlock[PlanStatus]:
         """Show how the plan stands, and what it says of this host's jobs."""
         made = self._plans.current()
         state = msgspec.structs.asdict(self._state())
         cluster = self._figures.latest() if made is not None else None
-        return {"plan": PlanStatus(**state, jobs=tuple(self._jobs(made)), cluster=cluster)}
+        return WithBlock(PlanStatus(**state, jobs=tuple(self._jobs(made)), cluster=cluster))
 
     def answer(self, explain: str | None) -> PlanAnswer:
         """Answer `hostcc plan`.  Raises HostccError for a job that is in no plan."""

@@ -11,10 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.parts import DiscoveryPart, RefusedClaims
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.daemon.jobs.claim import Claim
 from hostcc.daemon.jobs.table import JobTable
@@ -119,20 +119,23 @@ class Discovery:
         """The engine checks what is attached."""
         return []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> DiscoveryPart:
         """How many there are, which are not managed, and whose claims were refused."""
         claims = sum(one.claims for one in self._refused)
         worst = f"{claims} claims refused: {self._refused[0].why}" if self._refused else None
-        return {
-            "reason": worst,
-            "found": len(self._seen.found),
-            "complete": self._complete,
-            "look_s": self._look_s,
-            "unmanaged": dict(self._seen.unmanaged),
-            "refused": [asdict(one) for one in self._refused[:MAX_SHOWN_USERS]],
-            "claims_refused": claims,
-            "waiting": self._waiting,
-        }
+        return DiscoveryPart(
+            reason=worst,
+            found=len(self._seen.found),
+            complete=self._complete,
+            look_s=self._look_s,
+            unmanaged=dict(self._seen.unmanaged),
+            refused=[
+                RefusedClaims(uid=one.uid, claims=one.claims, why=one.why)
+                for one in self._refused[:MAX_SHOWN_USERS]
+            ],
+            claims_refused=claims,
+            waiting=self._waiting,
+        )
 
     def _look(self, scanner: Scanner, rules: Rules, inside: str) -> tuple[FoundJob, ...]:
         """In a thread: a process that is stuck in the kernel can hold this up."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from hostcc.answers.parts import GpuPart
 from hostcc.daemon.supervisor import Host
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.gpu.nvml import Nvml
@@ -84,9 +84,9 @@ class Gpus:
         """Nothing is changed here."""
         return []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> GpuPart:
         """How many GPUs are read, or why none."""
-        return {"gpus": self._gpus, "reason": self.why or None}
+        return GpuPart(gpus=self._gpus, reason=self.why or None)
 
     @property
     def why(self) -> str:

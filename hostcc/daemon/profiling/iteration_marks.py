@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.parts import MarksPart
 from hostcc.daemon.log_limit import LogLimit
 from hostcc.daemon.profiling.mark_thread import MarkThread
 from hostcc.daemon.supervisor import Host
@@ -81,15 +81,15 @@ class MarkListener:
             return []
         return [Difference("marks-socket", self._path, "present", "absent or replaced")]
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> MarksPart:
         """Where it listens, and what it did not take."""
         receiver = self._receiver
-        return {
-            "socket": self._path,
-            "senders": receiver.senders if receiver else 0,
-            "refused": receiver.refused if receiver else 0,
-            "over_quota": receiver.over_quota if receiver else 0,
-        }
+        return MarksPart(
+            socket=self._path,
+            senders=receiver.senders if receiver else 0,
+            refused=receiver.refused if receiver else 0,
+            over_quota=receiver.over_quota if receiver else 0,
+        )
 
     @property
     def socket(self) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hostcc.answers.jobs import RememberedFigures
+from hostcc.answers.parts import MemoryPart
 from hostcc.daemon.profiling import memory_file, remembered
 from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
 from hostcc.daemon.profiling.remembered import RememberedJob, RememberedJobs
@@ -98,13 +98,13 @@ class JobMemory:
         """Find nothing: no setting of the host is changed."""
         return []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> MemoryPart:
         """How many jobs are remembered, and how many are planned by that now."""
-        return {
-            "jobs": len(self._jobs),
-            "recalled": sum(life.told is not None for life in self._lives.values()),
-            "reason": self._trouble or None,
-        }
+        return MemoryPart(
+            jobs=len(self._jobs),
+            recalled=sum(life.told is not None for life in self._lives.values()),
+            reason=self._trouble or None,
+        )
 
     # What the byte meter asks.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from hostcc.answers.parts import RdmaPart
 from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.profiling.tracks import Track, apart
 from hostcc.daemon.supervisor import Host, in_thread
@@ -118,7 +118,7 @@ class Rdma:
         """Counters tell nobody who else has changed the mode of a port."""
         return []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> RdmaPart:
         """Ports that count bytes, and why not more is known."""
         shared = {
             f"{device}/{port}": "several jobs use it: their bytes cannot be told apart"
@@ -126,7 +126,7 @@ class Rdma:
             if len(jobs) > 1
         }
         why = {f"{device}/{port}": words for (device, port), words in self._why.items()}
-        return {"ports": len(self._files), "unknown": {**why, **shared}}
+        return RdmaPart(ports=len(self._files), unknown={**why, **shared})
 
     def track(self, job: str) -> tuple[Track, list[Link]] | None:
         """What is known of a job's RDMA traffic, and its ports; None without any."""

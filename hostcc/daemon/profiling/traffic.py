@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hostcc.answers.links import ProfilingTurn
+from hostcc.answers.parts import TrafficPart
 from hostcc.config.schema import port_rules
 from hostcc.coord.core.payloads import ProfilingClaim
 from hostcc.daemon.enforcement import Engine
@@ -184,20 +185,20 @@ class Traffic:
         found = [] if self._metering is None else self._metering.check()
         return [Difference("meter", "BPF", "attached", problem) for problem in found]
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> TrafficPart:
         """How many jobs are watched, what was lost, whose turn it is."""
         lost, last = self._metering.lost if self._metering is not None else None, self.last_turn
         limit = self._host.config.measure.jobs_max
         crowd = f"{self._crowded} jobs more than measure.jobs_max, {limit}, are not profiled"
-        return {
-            "watched": sum(track.watch is not None for track in self._tracks.values()),
-            "lost_bins": lost.bins if lost else 0,
-            "lost_packets": lost.packets if lost else 0,
-            "profiling": self.turns.job or None,
-            "last_turn_job": last.job if last is not None else None,
-            "last_turn_s": last.length_s if last is not None else None,
-            "reason": crowd if self._crowded else None,
-        }
+        return TrafficPart(
+            watched=sum(track.watch is not None for track in self._tracks.values()),
+            lost_bins=lost.bins if lost else 0,
+            lost_packets=lost.packets if lost else 0,
+            profiling=self.turns.job or None,
+            last_turn_job=last.job if last is not None else None,
+            last_turn_s=last.length_s if last is not None else None,
+            reason=crowd if self._crowded else None,
+        )
 
     # What others ask.
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.parts import DcqcnPart
 from hostcc.daemon.rdma.pacing import Sizes
 from hostcc.daemon.rdma.pairs import Sender
 from hostcc.daemon.rdma.senders import SenderTracker
@@ -106,18 +106,18 @@ class Congestion:
         ports = {dcqcn.target_of(change)[0] for change in active}
         return dcqcn.differences(active, {port: self._knobs.read(port) for port in ports})
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> DcqcnPart:
         """Show what is set where, and why not."""
-        return {
-            "ports": len(self._ports),
-            "set": {
+        return DcqcnPart(
+            ports=len(self._ports),
+            set={
                 change.target: self._knobs.read(dcqcn.target_of(change)[0]).get(
                     dcqcn.target_of(change)[1]
                 )
                 for change in self._active()
             },
-            "left_alone": dict(self._reason),
-        }
+            left_alone=dict(self._reason),
+        )
 
     # One port.
 

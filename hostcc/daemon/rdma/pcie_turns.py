@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.parts import PciePart, SharedLink
 from hostcc.config.sections.pcie import PcieConfig
 from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.profiling.live_jobs import host_name
@@ -127,7 +127,7 @@ class Turns:
             )
         ]
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> PciePart:
         """Show the links that jobs share, with handovers and load."""
         states = {one.name: one for one in self._keeper.states()} if self._keeper else {}
         loads = {one.link: one for one in self._loads}
@@ -135,19 +135,19 @@ class Turns:
         for link, jobs in self._shared.links.items():
             state, load = states.get(link), loads.get(link)
             rows.append(
-                {
-                    "link": link,
-                    "jobs": list(jobs),
-                    "participants": len(state.pids) if state else 0,
-                    "handovers": state.handovers if state else 0,
-                    "rescues": state.rescues if state else 0,
-                    "given_up": state.given_up if state else 0,
-                    "utilisation": round(load.utilisation, 3) if load else None,
-                    "contended": load.contended if load else None,
-                }
+                SharedLink(
+                    link=link,
+                    jobs=list(jobs),
+                    participants=len(state.pids) if state else 0,
+                    handovers=state.handovers if state else 0,
+                    rescues=state.rescues if state else 0,
+                    given_up=state.given_up if state else 0,
+                    utilisation=round(load.utilisation, 3) if load else None,
+                    contended=load.contended if load else None,
+                )
             )
         full = ", ".join(self._without_room)
-        return {"shared_links": rows, "reason": f"no room for {full}" if full else None}
+        return PciePart(shared_links=rows, reason=f"no room for {full}" if full else None)
 
     # Who shares what.
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
+from hostcc.answers import parts
+from hostcc.answers.parts import QueuePair, RdmaPlanPart, ToldRdma
 from hostcc.config.schema import Config
 from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.gossip import rdma_profiles
@@ -133,10 +137,11 @@ class Transport:
             found.append(Difference(change_id, f"job {name}", "as it was told", "something else"))
         return found
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> RdmaPlanPart:
         """Show the entries of jobs, and what they counted."""
         unknown = {f"{src} > {dst}": why for (src, dst), why in self._ways.why.items()}
-        return {"rdma": [self._shown(name) for name in self._senders_of()], "unknown": unknown}
+        rows = [self._shown(name) for name in self._senders_of()]
+        return RdmaPlanPart(rdma=rows, unknown=unknown)
 
     def joined(self) -> dict[str, str]:
         """Publish the entry of a job that starts; return what its environment needs."""
@@ -263,7 +268,7 @@ class Transport:
         gone = [f"{kinds.RDMA_JOB}:{name}" for name in self._published if name not in jobs]
         why = known.cluster.reason if known.cluster is not None else "this host's own plan"
         new = [one for name, one in jobs.items() if one != self._published.get(name)]
-        journal.begin(*(kinds.rdma_job(one.name, _words(one), why) for one in new))
+        journal.begin(*(kinds.rdma_job(one.name, to_builtins(_told(one)), why) for one in new))
         self._region.publish(list(jobs.values()))
         journal.undone(gone, "the job ended")
         self._published = jobs
@@ -281,23 +286,23 @@ class Transport:
     def _senders_of(self) -> list[str]:
         return sorted({*self._published, *(one.job for one in self._tracker.senders)})
 
-    def _shown(self, name: str) -> dict[str, Any]:
+    def _shown(self, name: str) -> parts.RdmaJob:
         those = [one for one in self._tracker.senders if one.job == name]
         pairs = [pair for one in those for pair in one.pairs]
         largest = sorted(pairs, key=lambda one: -one.bytes)[:MAX_PAIRS_SHOWN]
         told = self._published.get(name)
-        return {
-            "job": name,
-            "told": _words(told) if told is not None else None,
-            "processes": len(those),
-            "iterations": max((one.iterations for one in those), default=0),
-            "bytes": sum(pair.bytes for pair in pairs),
-            "moves": sum(pair.moves for pair in pairs),
-            "failed": sum(pair.failed for pair in pairs),
-            "left_alone": sum(one.left_alone for one in those),
-            "queue_pairs": len(pairs),
-            "largest": [self._row(pair) for pair in largest],
-        }
+        return parts.RdmaJob(
+            job=name,
+            told=_told(told) if told is not None else None,
+            processes=len(those),
+            queue_pairs=len(pairs),
+            bytes=sum(pair.bytes for pair in pairs),
+            iterations=max((one.iterations for one in those), default=0),
+            moves=sum(pair.moves for pair in pairs),
+            failed=sum(pair.failed for pair in pairs),
+            left_alone=sum(one.left_alone for one in those),
+            largest=[self._row(pair) for pair in largest],
+        )
 
     def _warn(self) -> None:
         """Log jobs that have more queue pairs or devices than the shim has room for."""
@@ -306,20 +311,20 @@ class Transport:
             log.warning("no room for all of its queue pairs: some are left alone", job=job)
         self._crowded = crowded
 
-    def _row(self, pair: Pair) -> dict[str, Any]:
+    def _row(self, pair: Pair) -> QueuePair:
         table = self._ways.tables.get((pair.source, pair.destination))
-        return {
-            "qpn": pair.qpn,
-            "device": pair.device,
-            "source": pair.source,
-            "destination": pair.destination,
-            "port": pair.port or None,
-            "path": shim_plan.path_of(table, pair.port) or None,
-            "class": pair.traffic_class,
-            "bytes": pair.bytes,
-            "moves": pair.moves,
-            "failed": pair.failed,
-        }
+        return QueuePair(
+            qpn=pair.qpn,
+            device=pair.device,
+            source=pair.source,
+            destination=pair.destination,
+            port=pair.port or None,
+            path=shim_plan.path_of(table, pair.port) or None,
+            tclass=pair.traffic_class,
+            bytes=pair.bytes,
+            moves=pair.moves,
+            failed=pair.failed,
+        )
 
 
 def planned(config: Config) -> list[Change]:
@@ -350,12 +355,12 @@ def _combined(marks: Plan | None, paths: Plan | None) -> Plan | None:
     return replace(either, jobs=jobs, flows=paths.flows if paths is not None else ())
 
 
-def _words(job: RdmaJob) -> dict[str, str | int | None]:
+def _told(job: RdmaJob) -> ToldRdma:
     """A job's entry, for people and the journal."""
-    return {
-        "level": job.level,
-        "class": job.traffic_class,
-        "ports": "; ".join(f"{to}: {' '.join(map(str, ports))}" for to, ports in job.ports) or None,
-        "links": " ".join(f"{device or 'any'}:{link}" for device, link in job.gates) or None,
-        "rate": round(job.pacing.rate) if job.pacing is not None else None,
-    }
+    return ToldRdma(
+        level=job.level,
+        tclass=job.traffic_class,
+        ports="; ".join(f"{to}: {' '.join(map(str, ports))}" for to, ports in job.ports) or None,
+        links=" ".join(f"{device or 'any'}:{link}" for device, link in job.gates) or None,
+        rate=round(job.pacing.rate) if job.pacing is not None else None,
+    )

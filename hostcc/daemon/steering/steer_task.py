@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
+from hostcc.answers.parts import SteeringPart
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.gossip.cluster import Cluster
@@ -131,24 +131,28 @@ class SteerTask:
         """Check hooks and reserved ports."""
         return self._hooked.check() if self._hooked is not None else []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> SteeringPart:
         """Count flows by state, for status."""
         states, hooked = [flow.step.state for flow in self._flows.values()], self._hooked
-        return {
-            "devices": list(hooked.devices) if hooked is not None else [],
-            "on_planned_paths": states.count(ON_PLAN),
-            "on_ecmp": states.count(ON_ECMP),
-            "moving": states.count(MOVING),
-            "waiting": len(self._waiting),
-            "elsewhere": states.count(ELSEWHERE),
-            "translated": len(hooked.kernel.arriving()) if hooked is not None else 0,
-            "new_connections": self._binding.counts() if self._binding is not None else {},
-            "prepared": len(self._ahead.prepared),
-            "ahead": len(self._ahead.now),
-            "strays": hooked.kernel.strays() if hooked is not None else {},
-            "move_s": hooked.steering.move_times() if hooked is not None else {},
-            **self._counts,
-        }
+        counts = self._counts
+        return SteeringPart(
+            devices=list(hooked.devices) if hooked is not None else [],
+            on_planned_paths=states.count(ON_PLAN),
+            on_ecmp=states.count(ON_ECMP),
+            moving=states.count(MOVING),
+            waiting=len(self._waiting),
+            elsewhere=states.count(ELSEWHERE),
+            translated=len(hooked.kernel.arriving()) if hooked is not None else 0,
+            new_connections=self._binding.counts() if self._binding is not None else {},
+            prepared=len(self._ahead.prepared),
+            ahead=len(self._ahead.now),
+            strays=hooked.kernel.strays() if hooked is not None else {},
+            move_s=hooked.steering.move_times() if hooked is not None else {},
+            moved=counts["moved"],
+            fell_back=counts["fell_back"],
+            refused=counts["refused"],
+            goodbyes=counts["goodbyes"],
+        )
 
     def states(self) -> dict[FlowKey, Step]:
         """Return each flow's state and why."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from hostcc.answers.parts import PathsPart
 from hostcc.answers.status import Routing
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.sections.paths import PathsConfig
@@ -31,7 +31,7 @@ from hostcc.daemon.steering.nics import nics
 from hostcc.daemon.steering.path_discovery import Explorer, ProbeRequest, TargetPaths
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.steering.state import SteeringState, target_of
-from hostcc.daemon.supervisor import Host, in_thread
+from hostcc.daemon.supervisor import Host, WithBlock, in_thread
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
 from hostcc.model import Difference, JobProfile
@@ -146,14 +146,18 @@ class SurveyTask:
         """Nothing: it does not change the host."""
         return []
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> WithBlock[Routing]:
         """Return the number of paths by target, and what could not be published."""
         untold = {
             f"{kind} {key}".strip(): why
             for (kind, key), why in self._cluster.refusals.items()
             if kind != PROFILE  # shown with the gossip
         }
-        return {"routing": self._shown(), **self._counts, "untold": untold}
+        counts = self._counts
+        figures = PathsPart(
+            looks=counts["looks"], failed=counts["failed"], hints=counts["hints"], untold=untold
+        )
+        return WithBlock(self._shown(), figures)
 
     def doubt(self, targets: Iterable[Target], reason: str) -> None:
         """Have the paths of these targets searched again at once."""

@@ -11,10 +11,9 @@ import asyncio
 import socket
 import stat
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from hostcc.answers.parts import TelemetryPart
 from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.api.credentials import group_id
 from hostcc.daemon.steering.survey_task import disabled_reason
@@ -123,10 +122,10 @@ class TelemetryListener:
         what = _words(found) if found[:1] == self._made[:1] else "absent or replaced"
         return [Difference("telemetry-socket", self._of[0], _words(self._made), what)]
 
-    def view(self) -> Mapping[str, Any]:
+    def view(self) -> TelemetryPart:
         """Return its path, the number of records, and of refused lines."""
         source = self._into.source
-        return {"socket": self._of[0], "records": len(source), "refused": source.refused}
+        return TelemetryPart(socket=self._of[0], records=len(source), refused=source.refused)
 
     def _listen(self) -> None:
         # Until so many lines have come; the rest waits.

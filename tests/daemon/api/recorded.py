@@ -37,6 +37,7 @@ from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.jobs import views
 from hostcc.daemon.profiling.gauges import gauges
 from hostcc.daemon.profiling.profiles import summary
+from hostcc.daemon.supervisor import WithBlock
 from hostcc.foreign import encoded
 from hostcc.model import Difference
 from tests.daemon.planning.made import made, standing
@@ -163,7 +164,9 @@ def _of_gossip(add: Callable[..., None]) -> None:
     )
     cluster = SimpleNamespace(member=member, refused=lambda _: {"j": "too much"})
     part = Gossip(cast("Any", None), cast("Any", cluster), cast("Any", None))
-    add("gossip", part.view())
+    shown = part.view()
+    assert isinstance(shown, WithBlock)
+    add("gossip", {"gossip": shown.block})
     add("peers", part.peers())
 
 
@@ -172,10 +175,10 @@ def _of_plans(add: Callable[..., None]) -> None:
         world = PlannedHost(Path(name))
         world.standing = standing(made())
         world.tick()
-        add("plan, followed", world.part.view())
+        add("plan, followed", {"plan": world.part.view().block})
         add("plan --explain", world.part.answer("a"))
         world.standing = None
-        add("plan, none", world.part.view())
+        add("plan, none", {"plan": world.part.view().block})
 
 
 def status() -> Status:

@@ -11,12 +11,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hostcc.daemon.changes import journal as journals
-from hostcc.daemon.changes.journal import Journal, change_json
+from hostcc.daemon.changes.journal import Journal, row_of
 from hostcc.errors import HostccError
 from hostcc.model import Change
 
@@ -73,7 +74,7 @@ def test_shape_on_disk_and_on_screen(tmp_path: Path) -> None:
     journal.begin(change("a"))
     journal.close()
     line = json.loads(journal.path.read_text().splitlines()[1])
-    shown = change_json(journal.active["a"])
+    shown = json.loads(msgspec.json.encode(row_of(journal.active["a"])))
     assert {**shown, "record": "change"} == line
     assert (shown["from"], shown["to"]) == (None, "x")
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostcc.answers.parts import Part
 from hostcc.config.schema import Config
 from hostcc.config.sections.gossip import GossipConfig
 from hostcc.coord.core.payloads import PROFILE, Profile
@@ -73,12 +74,12 @@ class Site:
         self.host.config = msgspec.structs.replace(self.host.config, gossip=gossip)
 
     @property
-    def row(self) -> dict[str, Any]:
-        return self.parts.status()[0]
+    def row(self) -> Part:
+        return self.parts.status()[0][0]
 
     @property
     def gossip(self) -> dict[str, Any]:
-        shown = self.row.get("gossip")
+        _, shown = self.parts.status()[0]
         return {} if shown is None else msgspec.structs.asdict(shown)
 
     def states(self) -> dict[str, str]:
@@ -162,8 +163,8 @@ async def test_the_configuration_may_change_while_it_runs(pair: tuple[Site, Site
         one.configure(name="c")
         await until(lambda: one.gossip.get("name") == "c")
         one.configure(enabled=False)
-        await until(lambda: one.row["state"] == "off")
-        assert one.row["reason"] == "gossip.enabled is false"
+        await until(lambda: one.row.state == "off")
+        assert one.row.reason == "gossip.enabled is false"
         with pytest.raises(HostccError, match=r"no gossip: gossip\.enabled is false"):
             one.part.peers()
 
@@ -176,9 +177,9 @@ async def test_an_address_that_is_taken_is_a_failure_of_the_part_alone(
     async with running(one):
         await until(lambda: one.gossip != {})
         async with running(other):
-            await until(lambda: other.row["state"] == "failed")
-            assert str(one.port) in other.row["reason"]
-            assert one.row["state"] == "running"
+            await until(lambda: other.row.state == "failed")
+            assert str(one.port) in (other.row.reason or "")
+            assert one.row.state == "running"
             with pytest.raises(HostccError, match="it is not running"):
                 other.part.peers()
 
@@ -187,8 +188,8 @@ async def test_strangers_need_keys(pair: tuple[Site, Site]) -> None:
     one, _ = pair
     one.configure(listen=f"0.0.0.0:{one.port}")
     async with running(one):
-        await until(lambda: one.row["state"] == "failed")
-        assert "expected a loopback address without keys" in one.row["reason"]
+        await until(lambda: one.row.state == "failed")
+        assert "expected a loopback address without keys" in (one.row.reason or "")
 
 
 async def test_a_profile_that_nobody_would_take_is_named(pair: tuple[Site, Site]) -> None:

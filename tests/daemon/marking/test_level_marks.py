@@ -260,6 +260,6 @@ def test_what_applications_marked_is_told(world: World) -> None:
     world.now = WALK_INTERVAL_S
     world.tick()
     view = world.part.view()
-    assert (view["left_alone"], view["dscp"]) == (3, {})
-    assert "left alone 3 connections" in view["reason"]
+    assert (view.left_alone, view.dscp) == (3, {})
+    assert "left alone 3 connections" in (view.reason or "")
     check_declared(world.part)

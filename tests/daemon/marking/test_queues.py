@@ -89,8 +89,8 @@ def test_a_device_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     part.start()
     asyncio.run(part.tick())
     view = part.view()
-    assert view["left_alone"] == {"hcc-none": "there is no such device"}
-    assert view["reason"] == "hcc-none: there is no such device"
+    assert view.left_alone == {"hcc-none": "there is no such device"}
+    assert view.reason == "hcc-none: there is no such device"
     check_declared(part)
     assert asyncio.run(part.verify()) == []
     asyncio.run(part.stop())

@@ -86,7 +86,7 @@ def test_owners_weights_decide_the_levels_of_the_plan_in_force(tmp_path: Path, f
     assert found is not None
     world.standing = standing(found)
     world.tick()
-    state = world.part.view()["plan"]
+    state = world.part.view().block
     assert state.follows == found.plan.digest
     in_force = {one.name: one for one in state.jobs}
     second = "b" if first == "a" else "a"

@@ -158,7 +158,7 @@ def test_what_status_shows(world: World) -> None:
     world.configure(marking=MarkingConfig(enabled=True))
     world.tick()
     world.now = 2.0
-    block = world.part.view()["plan"]
+    block = world.part.view().block
     assert (block.follows, block.reason, block.agreed) == ("d", None, True)
     assert (block.in_force_s, block.age_s) == (2.0, 0.0)
     job, blind = block.jobs
@@ -166,7 +166,7 @@ def test_what_status_shows(world: World) -> None:
     assert (job.weight, job.factor) == (6.0, 2.0)
     assert (blind.name, blind.dscp, blind.factor) == ("c", 32, 1.0)
     world.standing = standing(None)
-    block = world.part.view()["plan"]
+    block = world.part.view().block
     assert (block.follows, block.reason) == (None, "no view is active yet")
     assert block.jobs == ()
 
@@ -212,9 +212,11 @@ def test_figures_of_the_cluster_come_after_a_while_and_go_with_the_plan(world: W
         working = world.part._figures._working
         assert working is not None
         await working
-        assert world.part.view()["plan"].cluster.at_risk == 2
+        found = world.part.view().block.cluster
+        assert found is not None
+        assert found.at_risk == 2
         world.standing = None
-        assert world.part.view()["plan"].cluster is None
+        assert world.part.view().block.cluster is None
 
     asyncio.run(play())
 
@@ -222,4 +224,4 @@ def test_figures_of_the_cluster_come_after_a_while_and_go_with_the_plan(world: W
 def test_an_observer_shows_the_plan_too(world: World) -> None:
     world.host.engine = None
     world.tick()
-    assert world.part.view()["plan"].follows == "d"
+    assert world.part.view().block.follows == "d"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.answers.parts import RefusedClaims
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
@@ -144,8 +145,8 @@ def test_a_users_claims_are_admitted_up_to_the_quota_and_stay(
         assert {one.id for one in again} == {one.id for one in first}
     view = part.view()
     why = "uid 7 has 3, the most for one user (agent.per_uid)"
-    assert view["refused"] == [{"uid": 7, "claims": 7, "why": why}]
-    assert (view["claims_refused"], view["reason"]) == (7, f"7 claims refused: {why}")
+    assert view.refused == [RefusedClaims(uid=7, claims=7, why=why)]
+    assert (view.claims_refused, view.reason) == (7, f"7 claims refused: {why}")
     check_declared(part)
     assert caplog.text.count("claims refused") == 1
     table = host.act()
@@ -168,7 +169,7 @@ def test_of_each_user_so_many_processes_are_registered_at_a_look(
     ]
     manage(part, host, *made)
     assert [len(host.tree.pids(host.tree.path(one.id))) for one in made] == [2, 2, 2, 2]
-    assert part.view()["waiting"] == 4
+    assert part.view().waiting == 4
     assert {job.how for job in table.jobs.values()} == {"rendezvous: "}
     assert table.slots.held == {7: 2, 8: 2}
 

@@ -56,7 +56,7 @@ def test_work_goes_to_the_job_of_the_process(tmp_path: Path) -> None:
     until(part, lambda: len(part.intervals("train")) >= 2)
     assert part.intervals("other") == ()
     assert part.intervals("train")[0].busy == 0.5
-    assert (part.view()["gpus"], part.why) == (1, "")
+    assert (part.view().gpus, part.why) == (1, "")
     check_declared(part)
     part.stop()
 
@@ -66,7 +66,7 @@ def test_why_there_is_nothing(tmp_path: Path) -> None:
     part = Gpus(host, Seven, lambda: 1, lambda: Driver("no NVIDIA driver"))
     part.start()
     until(part, lambda: part.why == "no NVIDIA driver")
-    assert part.view()["reason"] == "no NVIDIA driver"
+    assert part.view().reason == "no NVIDIA driver"
     part.stop()
     host.config = Config(agent=OWN, gpu=GpuConfig(enabled=False))
     assert part.why == "gpu.enabled is false"

@@ -36,10 +36,10 @@ async def flood(address: str, rounds: int) -> None:
 async def until_refused(part: MarkListener, address: str, count: int) -> None:
     """All that is due is taken, and no more."""
     patience = Patience(30)
-    while part.view()["refused"] < count and patience.lasts():
+    while part.view().refused < count and patience.lasts():
         await flood(address, 10)
     await flood(address, 100)
-    assert part.view()["refused"] == count
+    assert part.view().refused == count
     check_declared(part)
 
 

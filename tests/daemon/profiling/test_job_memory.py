@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hostcc.answers.parts import MemoryPart
 from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
 from hostcc.daemon.profiling import memory_file
@@ -79,7 +80,7 @@ async def test_the_next_agent_knows_a_job_from_its_first_bytes(stage: Stage) -> 
     known = memory.recalled("train")
     assert known is not None
     assert (known.period_s, known.tx_bytes) == (2.0, 8e6)
-    assert memory.view() == {"jobs": 1, "recalled": 1, "reason": None}
+    assert memory.view() == MemoryPart(jobs=1, recalled=1)
     check_declared(memory)
 
 
@@ -115,7 +116,7 @@ async def test_what_nobody_answers_for_is_not_remembered(stage: Stage) -> None:
     assert stage.memory.complete(of_a_rule, stage.track(), MEASURED) is MEASURED
     await stage.memory.tick()
     assert not stage.path.exists()
-    assert stage.memory.view()["jobs"] == 0
+    assert stage.memory.view().jobs == 0
 
 
 @pytest.mark.asyncio
@@ -163,10 +164,10 @@ async def test_an_unusable_file_is_reported_once_and_replaced(
     stage.path.write_text("{}")
     await stage.memory.start()
     assert [one.message for one in caplog.records] == ["nothing is remembered of earlier jobs"]
-    assert str(stage.path) in str(stage.memory.view()["reason"])
+    assert str(stage.path) in str(stage.memory.view().reason)
     stage.memory.complete(JOB, stage.track(), MEASURED)
     await stage.memory.tick()
-    assert stage.memory.view()["reason"] is None
+    assert stage.memory.view().reason is None
     assert len(memory_file.read(stage.path)) == 1
 
 
@@ -183,7 +184,7 @@ async def test_a_full_disk_costs_only_the_file(
     for _ in range(3):
         await stage.memory.tick()
     assert [one.message for one in caplog.records] == ["what was learned of jobs is not on disk"]
-    assert "No space left" in str(stage.memory.view()["reason"])
+    assert "No space left" in str(stage.memory.view().reason)
     stage.memory.keep(())
     assert stage.memory.complete(JOB, stage.track(), None) is not None
     monkeypatch.setattr(memory_file, "write", write)

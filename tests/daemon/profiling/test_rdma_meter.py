@@ -132,7 +132,7 @@ def test_what_a_driver_refuses_is_told(world: World) -> None:
     world.tool.why = "Operation not supported"
     world.part.start()
     world.tick()
-    assert world.part.view()["unknown"] == {"mlx5_0/1": "Operation not supported"}
+    assert world.part.view().unknown == {"mlx5_0/1": "Operation not supported"}
     check_declared(world.part)
     assert "rdma-counters:mlx5_0/1" not in world.host.journal.active
 
@@ -151,7 +151,7 @@ def test_several_jobs_on_a_port_are_not_told_apart(world: World) -> None:
         world.count(sent, sent)
         world.tick()
     assert world.part.track("train") is None
-    assert "several jobs" in world.part.view()["unknown"]["mlx5_0/1"]
+    assert "several jobs" in world.part.view().unknown["mlx5_0/1"]
 
 
 def test_a_process_of_no_job_is_not_followed(world: World) -> None:

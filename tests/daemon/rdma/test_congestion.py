@@ -74,7 +74,7 @@ def test_unfair_static_and_back(stage: Stage) -> None:
     change = stage.world.host.journal.active["dcqcn:eth0:time_reset"]
     assert (change.before, change.after) == (100, 125)
     assert stage.part.verify() == []
-    assert stage.part.view()["set"] == {"eth0/time_reset": 125}
+    assert stage.part.view().set == {"eth0/time_reset": 125}
     check_declared(stage.part)
     stage.unfair(Mode.STATIC, a=2.0)
     stage.tick()
@@ -115,7 +115,7 @@ def test_a_port_of_several_jobs_is_left_alone(stage: Stage) -> None:
     stage.begin()
     stage.tick()
     assert stage.read() == PLAIN
-    assert "expected one job, got a, b" in stage.part.view()["left_alone"]["eth0"]
+    assert "expected one job, got a, b" in stage.part.view().left_alone["eth0"]
 
 
 def test_it_stands_aside_when_somebody_else_sets_one(stage: Stage) -> None:
@@ -129,7 +129,7 @@ def test_it_stands_aside_when_somebody_else_sets_one(stage: Stage) -> None:
         stage.tick()
     assert stage.read()[Knob.TIME_RESET] == 300
     assert "left alone" in stage.world.host.journal.notes[-1].text
-    assert "somebody else set" in stage.part.view()["left_alone"]["eth0"]
+    assert "somebody else set" in stage.part.view().left_alone["eth0"]
     stage.part.stop()
     assert stage.read()[Knob.TIME_RESET] == 300
     stage.unfair(Mode.OFF)

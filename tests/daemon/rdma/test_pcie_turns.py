@@ -72,8 +72,8 @@ def test_who_shares_a_link_gets_a_semaphore(stage: Stage) -> None:
         assert region.states()[0].name == NIC
         assert mine.enter()
         mine.leave()
-        (row,) = stage.part.view()["shared_links"]
-        assert (row["link"], row["jobs"], row["participants"]) == (NIC, ["a", "b"], 1)
+        (row,) = stage.part.view().shared_links
+        assert (row.link, row.jobs, row.participants) == (NIC, ["a", "b"], 1)
         check_declared(stage.part)
     assert stage.rates[0] is False
     assert any(stage.rates)  # asked for once a link is shared
@@ -128,8 +128,8 @@ def test_what_others_write_is_mended_and_not_believed(stage: Stage) -> None:
     fd = handout.ask(place)
     whole = os.pread(fd, os.fstat(fd).st_size, 0)
     os.pwrite(fd, b"\xff" * len(whole), 0)
-    (row,) = stage.part.view()["shared_links"]
-    assert row["link"] == NIC
+    (row,) = stage.part.view().shared_links
+    assert row.link == NIC
     with pytest.raises(HostccError):
         Semaphores.open(place)
     stage.run()  # beats

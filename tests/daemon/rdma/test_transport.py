@@ -167,12 +167,12 @@ def test_one_of_two_jobs_moves_when_there_is_another_path(stage: Stage) -> None:
     stage.run(70)  # asked again, and nothing is new
     assert stage.told().header.generation == generation
     assert stage.network.asked == 3
-    (row, _) = stage.part.view()["rdma"]
+    (row, _) = stage.part.view().rdma
     check_declared(stage.part)
-    assert (row["job"], row["processes"], row["queue_pairs"]) == ("a", 1, 1)
-    assert row["largest"][0]["destination"] == THERE
-    assert row["bytes"] > 0
-    assert row["left_alone"] == 0
+    assert (row.job, row.processes, row.queue_pairs) == ("a", 1, 1)
+    assert row.largest[0].destination == THERE
+    assert row.bytes > 0
+    assert row.left_alone == 0
 
 
 def test_the_clusters_plan_is_followed(stage: Stage) -> None:
@@ -306,7 +306,7 @@ def test_queue_pairs_without_room_are_told_of(
     process.count(1000)
     stage.part.start()
     stage.run(3)
-    (row,) = stage.part.view()["rdma"]
-    assert (row["queue_pairs"], row["left_alone"]) == (1, 3)
+    (row,) = stage.part.view().rdma
+    assert (row.queue_pairs, row.left_alone) == (1, 3)
     said = [one.getMessage() for one in caplog.records]
     assert said.count("no room for all of its queue pairs: some are left alone") == 1

@@ -224,12 +224,12 @@ async def test_a_flow_follows_the_plan_and_back(scene: Scene) -> None:
     assert scene.port == 61001
     await scene.tick()
     assert scene.picture.path_of(KEY) == "p2"
-    assert scene.part.view()["moved"] == scene.part.view()["on_planned_paths"] == 1
+    assert scene.part.view().moved == scene.part.view().on_planned_paths == 1
     check_declared(scene.part)
     scene.plans("p1", "e")
     await scene.tick()
     assert scene.port == 0
-    assert scene.part.view()["on_planned_paths"] == 1
+    assert scene.part.view().on_planned_paths == 1
 
 
 async def test_a_plan_of_a_view_before_the_move_does_not_undo_it(scene: Scene) -> None:
@@ -238,11 +238,11 @@ async def test_a_plan_of_a_view_before_the_move_does_not_undo_it(scene: Scene) -
     await scene.tick()
     await scene.tick()
     assert scene.port == 61001
-    assert scene.part.view()["elsewhere"] == 1
+    assert scene.part.view().elsewhere == 1
     assert scene.why == "the plan before this one has moved it"
     scene.plans("p2", "f", stays=True)
     await scene.tick()
-    assert (scene.port, scene.part.view()["on_planned_paths"]) == (61001, 1)
+    assert (scene.port, scene.part.view().on_planned_paths) == (61001, 1)
 
 
 async def test_a_flow_that_was_hashed_elsewhere_is_brought_back(scene: Scene) -> None:
@@ -255,7 +255,7 @@ async def test_a_flow_that_was_hashed_elsewhere_is_brought_back(scene: Scene) ->
     known.take(PathTable("10.0.0.1", "10.0.0.2", ways), 1.0, scene.now, "")
     await scene.tick()
     assert scene.port == 0  # its own leads there
-    assert scene.part.view()["on_planned_paths"] == 1
+    assert scene.part.view().on_planned_paths == 1
 
 
 async def moved(scene: Scene) -> None:
@@ -270,12 +270,12 @@ async def test_a_move_waits_for_a_pause(scene: Scene) -> None:
     scene.plans("p2")
     await scene.tick()
     await scene.tick()
-    assert scene.part.view()["waiting"] == scene.part.view()["moving"] == 1
+    assert scene.part.view().waiting == scene.part.view().moving == 1
     assert scene.port == 0
     await scene.passes(0.2)
-    assert (scene.port, scene.part.view()["waiting"]) == (61001, 0)
+    assert (scene.port, scene.part.view().waiting) == (61001, 0)
     await scene.tick()
-    assert scene.part.view()["moved"] == 1
+    assert scene.part.view().moved == 1
 
 
 async def test_what_waits_does_not_move_once_the_plan_says_otherwise(scene: Scene) -> None:
@@ -285,10 +285,10 @@ async def test_what_waits_does_not_move_once_the_plan_says_otherwise(scene: Scen
     await scene.tick()
     scene.plans("p1", "e")
     await scene.tick()
-    assert scene.part.view()["waiting"] == 0
+    assert scene.part.view().waiting == 0
     await scene.passes(0.2)
     await scene.tick()
-    assert (scene.port, scene.part.view()["refused"]) == (0, 0)
+    assert (scene.port, scene.part.view().refused) == (0, 0)
 
 
 async def test_what_has_failed_is_left_without_a_wait(scene: Scene) -> None:
@@ -372,7 +372,7 @@ async def test_a_move_that_is_refused_is_tried_again_later(scene: Scene) -> None
     for _ in range(2):
         await scene.tick(0.6)
     assert scene.why == "too many flows"
-    assert scene.part.view()["refused"] == 1
+    assert scene.part.view().refused == 1
     scene.hooked.steering.sender.refuses = False
     await scene.tick(2.0)
     assert scene.port == 61001

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostcc.answers.parts import TelemetryPart
 from hostcc.config.schema import Config
 from hostcc.config.sections.gossip import GossipConfig
 from hostcc.config.sections.paths import PathsConfig
@@ -91,7 +92,7 @@ def test_records_arrive_and_the_socket_goes_with_the_part(tmp_path: Path) -> Non
         table = scene.records.current(scene.config).table(TARGET)
         assert table is not None
         assert [path.ports for path in table.paths] == [(50000, 50001)]
-        assert scene.part.view() == {"socket": str(scene.path), "records": 2, "refused": 0}
+        assert scene.part.view() == TelemetryPart(socket=str(scene.path), records=2)
         check_declared(scene.part)
         assert scene.part.verify() == []
 
