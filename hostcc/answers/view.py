@@ -16,6 +16,6 @@ class View(Struct, frozen=True, kw_only=True):
     digest: str
     """Of the view."""
     in_force: bool
-    """Whether its plan is in force here; else it is the view that this host holds."""
+    """Whether its plan is in force here: a newer view may not be planned yet."""
     document: str
     """The document ([form](schedule.md#hostcc-plan-view)): JSON, compressed by zlib, in base64."""

@@ -16,7 +16,7 @@ from hostcc.errors import Exit, HostccError, InputError
 from hostcc.foreign import in_json, say
 
 EPILOG = """\
-The view whose plan is in force; without one, the view that this host holds.
+The view that this host holds: the next plan is made of it, if it is not in force already.
 `hostcc plan FILE` makes the same plan of it, with the options of the agent's [plan].
 """
 
