@@ -76,6 +76,8 @@ class GossipStatus(Struct, frozen=True, kw_only=True):
     """Digest of the view that this host holds; empty: none."""
     active: str
     """Digest of the view whose plan it follows; empty: none."""
+    plan: str = ""
+    """Digest of what it is to do by its plan; empty: nothing."""
     agreed: bool
     """Whether those that matter held the active view, too, or are to follow the same plan."""
     missing: tuple[str, ...]

@@ -183,6 +183,7 @@ class GossipService:
             members=dict(states),
             held=agreement.held,
             active=agreement.active,
+            plan=self.coordinator.plan_digest,
             agreed=self.coordinator.agreed,
             missing=agreement.missing,
             troubles=self._troubles.found,

@@ -90,7 +90,7 @@ class Gossip:
             name=status.name,
             held=status.held,
             active=status.active,
-            plan=member.service.coordinator.plan_digest,
+            plan=status.plan,
             key=status.key,
             process=status.process,
             troubles=status.troubles,

@@ -160,7 +160,6 @@ def _of_gossip(add: Callable[..., None]) -> None:
         status=lambda: GOSSIP,
         peers=lambda: [PEER],
         differences=SimpleNamespace(found=(UNLIKE,)),
-        service=SimpleNamespace(coordinator=SimpleNamespace(plan_digest="ef" * 16)),
     )
     cluster = SimpleNamespace(member=member, refused=lambda _: {"j": "too much"})
     part = Gossip(cast("Any", None), cast("Any", cluster), cast("Any", None))
