@@ -1,8 +1,8 @@
 """Makes a Plan of a ClusterView: pure, deterministic, independent of the order of the view's parts.
 
-A flow whose path is known stays on it unless a move gains enough (paths/replanning.py). Where links
-are offered far more than they carry, the pairwise model is not used: flows keep Crux's paths or
-their present ones, and jobs the order by intensity.
+Flows whose paths are known stay while these are no worse than those of others would be
+(paths/replanning.py). Where links are offered far more than they carry, the pairwise model is not
+used for the order, and jobs get that by intensity.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hostcc.schedule import (
     kcut,
     methods,
     parameters,
+    simulated_choice,
     simulated_search,
 )
 from hostcc.schedule import order as orders
@@ -322,7 +323,23 @@ def decide(
     bound = options.most_loss != math.inf
     if default and not bound and options.simulations and simulated_search.fits(problem):
         return _simulated(problem, options, levels, worth)
+    if default and not bound and options.simulations and simulated_choice.fits(problem):
+        return _simulated_choice(problem, options, levels, worth, past)
     routing, moved, words = _paths(problem, options)
+    return replace(_on_routing(problem, options, levels, worth, routing, words, past), moved=moved)
+
+
+def _on_routing(
+    problem: Problem,
+    options: Options,
+    levels: int,
+    worth: Floats,
+    routing: Ints,
+    words: list[str],
+    past: IntermediateResults | None,
+) -> Decision:
+    """Choose order and levels on a routing (F,); `words` say how that was found."""
+    bound = options.most_loss != math.inf
     found = crossings(problem, routing)
     waiting = found.contended(problem.job_count)
     carried = None if past is None else ReusedWork(past, problem, found, waiting)
@@ -361,7 +378,7 @@ def decide(
         words.append(f"levels: {options.compression}")
     followed = None if lost is None else lost.followed
     work = IntermediateResults(problem, found, waiting, met, followed, contention, cut)
-    return Decision(routing, rank, level, "; ".join(words), moved, work=work)
+    return Decision(routing, rank, level, "; ".join(words), work=work)
 
 
 def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -> Decision:
@@ -372,6 +389,37 @@ def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -
     how = f"paths, order and levels: the best of {found.simulated} simulated schedules"
     moved = (MovedFlows(found.moved, f"{found.gain:.2%} of all work"),) if found.moved else ()
     return Decision(found.routing, found.rank, found.level, how, moved)
+
+
+def _simulated_choice(
+    problem: Problem,
+    options: Options,
+    levels: int,
+    worth: Floats,
+    past: IntermediateResults | None,
+) -> Decision:
+    """Decide by simulating each candidate with its order and levels."""
+    found = replanning.candidates(problem, near=True)
+    decisions = [
+        _on_routing(problem, options, levels, worth, routing, [], past)
+        for routing in found.routings
+    ]
+    words, chosen, gain = "", 0, 0.0
+    if len(decisions) > 1:
+        schedules = [(one.routing, one.level) for one in decisions]
+        work = simulated_choice.values(problem, worth, schedules)
+        score = replanning.scores(work, found.predicted)
+        chosen = replanning.choose(score, found.moved, 0.0)
+        gain = float(score[chosen] / score[0] - 1)
+        words = f", the best of {len(decisions)} that were simulated"
+    moves = tuple(
+        np.flatnonzero(
+            (problem.flow_path >= 0) & (decisions[chosen].routing != problem.flow_path)
+        ).tolist()
+    )
+    words = f"{_counts(problem, len(moves))}{words}; {decisions[chosen].how}"
+    moved = (MovedFlows(moves, f"{gain:.2%} of all work"),) if moves else ()
+    return replace(decisions[chosen], how=words, moved=moved)
 
 
 def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, ...], list[str]]:
@@ -388,12 +436,16 @@ def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, 
     if options.paths != DEFAULT_METHOD or not (problem.flow_path >= 0).any():
         return methods.ROUTES[options.paths](problem), (), [f"paths: {options.paths}"]
     next_one = replanning.replan(problem)
-    moved = tuple(MovedFlows((move.flow,), f"{move.gain:.4g} FLOP/s") for move in next_one.moves)
-    stay = problem.flow_count - len(next_one.placed) - len(moved)
-    words = f"paths: {stay} flows stay, {len(moved)} move for a gain"
-    if len(next_one.placed):
-        words += f", {len(next_one.placed)} are placed"
-    return next_one.routing, moved, [words]
+    moved = tuple(MovedFlows(move.flows, f"{move.gain:.4g} FLOP/s") for move in next_one.moves)
+    leaving = sum(len(move.flows) for move in moved)
+    return next_one.routing, moved, [_counts(problem, leaving)]
+
+
+def _counts(problem: Problem, leaving: int) -> str:
+    """Return in words how many flows stay, leave their path and had none."""
+    placed = int((problem.flow_path < 0).sum())
+    words = f"paths: {problem.flow_count - placed - leaving} flows stay, {leaving} move for a gain"
+    return f"{words}, {placed} are placed" if placed else words
 
 
 def _contention(waiting: Crossings, met: Pairs, rank: Ints, value: Floats) -> ContentionGraph:

@@ -102,9 +102,9 @@ def test_flows_are_kept_apart_as_by_agents(
     answer = json.loads(capsys.readouterr().out)
     (moved,) = [one for one in answer["flows"] if one["path"] != where[one["flow"]]]
     assert moved["flow"] == "h2/f1"
-    assert "1 flows get paths of their own" in answer["reason"]
+    assert "1 move for a gain" in answer["reason"]
     assert call(str(file), "--explain", "j1") == 0
-    assert "moves to a path of its own" in capsys.readouterr().out
+    assert "moves: predicted gain" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ Few choices: all routings are tried with pair losses computed once; the best are
 their actual losses. Many: starting from Crux's paths, flows of the pairs that lose most move to
 where they lose less, in rounds. A round judges all of them together, and makes only moves whose
 links no other move of the round touches. Under heavy overload the pairwise model cannot tell
-routings apart, and Crux's paths stay.
+routings apart, so a round counts only if the predicted throughput rises (throughput.py).
 """
 
 from __future__ import annotations
 
+import math
 from itertools import product
-from math import prod
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from hostcc.schedule.intensity import full
 from hostcc.schedule.paths import crux, moves, prediction
 from hostcc.schedule.paths.fabric import Floats, Ints
 from hostcc.schedule.paths.isolated import IsolatedJobs, isolated_jobs
+from hostcc.schedule.paths.throughput import throughput
 from hostcc.schedule.problem import TINY_S, Problem
 
 MAX_ENUMERATED_ROUTINGS = 1024
@@ -32,33 +33,38 @@ WORTH_UNITS = 2.0**36
 MIN_WORTH_UNIT = float(np.finfo(np.float64).tiny)
 """Smallest unit: below it division is inexact or impossible."""
 MAX_ROUNDS = 3
+MADE_TOGETHER = 1.0, 0.5, 0.1
+"""Shares of a round's moves that are tried, the best ones, until they gain."""
 MAX_FLOWS_PER_ROUND = 800
 """Flows judged in a round, those whose jobs lose most."""
-MAX_MEAN_LOAD = 1.5
-"""Mean load of jobs' links, in seconds of traffic per second, above which Crux's paths stay."""
 MIN_GAIN_FRACTION = 1e-9
 """Fraction of the total worth that a gain must exceed."""
 
 
-def choose(problem: Problem) -> Ints:
-    """Return the routing (F,) with the least predicted loss that is found."""
-    reference = isolated_jobs(problem)
-    start = crux.crux(problem, reference)
+def choose(
+    problem: Problem,
+    reference: IsolatedJobs | None = None,
+    start: Ints | None = None,
+    most: float | None = None,
+) -> Ints:
+    """Return the best routing (F,) that is found, wherever flows are now.
+
+    `reference`, `start`: the results of isolated_jobs() and crux(), if known; `most`: the
+    throughput of the latter.
+    """
+    reference = isolated_jobs(problem) if reference is None else reference
+    start = crux.crux(problem, reference) if start is None else start
     if not len(start):
-        return start
-    if (
-        moves.mean_peak_load(problem, moves.occupancy(problem, reference.period, start))
-        > MAX_MEAN_LOAD
-    ):
         return start
     options = np.diff(problem.table_start)[problem.flow_table]
     jobs = problem.job_count
     if (options > 1).sum() <= MAX_ENUMERATED_ROUTINGS.bit_length() and (
-        (routings := prod(options.tolist())) <= MAX_ENUMERATED_ROUTINGS
+        (routings := math.prod(options.tolist())) <= MAX_ENUMERATED_ROUTINGS
         and routings * jobs * max(jobs, problem.link_count) <= MAX_ENUMERATED_CELLS
     ):
         return _enumerate(problem, reference, start, options)
-    return improve(problem, reference, start)
+    toll = MIN_GAIN_FRACTION * float(reference.worth.sum())
+    return improve(problem, reference, start, toll, most)
 
 
 def _enumerate(problem: Problem, reference: IsolatedJobs, start: Ints, options: Ints) -> Ints:
@@ -106,25 +112,43 @@ def _usual_losses(problem: Problem, reference: IsolatedJobs, routings: Ints) -> 
     return np.asarray(total + meet[:, one, other].astype(np.float64) @ np.rint(lost / unit))
 
 
-def improve(problem: Problem, reference: IsolatedJobs, start: Ints) -> Ints:
-    """Return a routing (F,) that is predicted to lose no more than `start`."""
-    best, least = start, np.inf
-    routing, floor = start, MIN_GAIN_FRACTION * float(reference.worth.sum())
-    for _ in range(MAX_ROUNDS + 1):
-        now = moves.occupancy(problem, reference.period, routing)
+def improve(
+    problem: Problem,
+    reference: IsolatedJobs,
+    start: Ints,
+    toll: float | Floats,
+    most: float | None = None,
+    rounds: int = MAX_ROUNDS,
+) -> Ints:
+    """Return a routing (F,) of moves from `start`, which are predicted to gain more than their
+    tolls.
+
+    `toll`: FLOP/s that a move has to gain; one for all, or (F,) for each flow's moves. `most`: the
+    throughput of `start`, if known.
+    """
+    toll = np.broadcast_to(toll, start.shape)
+    best, most = start, throughput(problem, start) if most is None else most
+    for _ in range(rounds):
+        now = moves.occupancy(problem, reference.period, best)
         loss = prediction.assess(problem, reference, now.comm, now.job, now.starts, now.seconds)
-        if loss.total >= least - floor:
-            break
-        best, least = routing, loss.total
         flows = losing_flows(problem, loss.job_loss)
         if not len(flows):
             break
         tried = moves.trials(problem, reference, now, flows, rough=loss.rough)
-        made = moves.independent(problem, routing, tried, floor)
+        made = moves.independent(problem, best, tried, toll[tried.flow])
         if not made:
             break
-        routing = routing.copy()
-        routing[tried.flow[made]] = tried.path[made]
+        # All of them, or the best, if together they gain too little.
+        for share in MADE_TOGETHER:
+            some = made[: math.ceil(len(made) * share)]
+            routing = best.copy()
+            routing[tried.flow[some]] = tried.path[some]
+            value = throughput(problem, routing)
+            if value > most + toll[tried.flow[some]].sum():
+                break
+        else:
+            break
+        best, most = routing, value
     return best
 
 

@@ -1,8 +1,15 @@
-"""Updates a routing: no flow moves without a stated gain.
+"""The next routing of flows that have paths: as good as Crux's and one from nothing, few moves.
 
-A flow on a usable path moves only if that lowers the predicted loss by more than a fraction of its
-own job's worth. New flows, and those whose path is gone, are placed among the others. What has not
-changed is not considered again, so one job that arrives among thousands costs little.
+The present routing is compared with Crux's and with what pair_search.choose finds on a blank sheet,
+which counts if it is clearly better than Crux's. A further candidate is near to the present one:
+with free paths taken. Of all that are predicted to serve the jobs within one per cent of the better
+of Crux's and the blank sheet's, the one with the fewest moves is taken. Predictions are those of
+throughput.py. Views with few events are simulated as well (simulated_choice.py). Then the less
+favourable one counts, no worse than Crux's is enough for the blank sheet's, and the further
+candidate comes of a local search.
+
+Crux's and the blank sheet's routing depend on the view alone, not on where flows are. So a plan
+does not move the flows of its own result.
 """
 
 from __future__ import annotations
@@ -12,29 +19,41 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostcc.schedule.intensity import crossed, incidence
+from hostcc.schedule.paths import crux, greedy, moves, pair_search
 from hostcc.schedule.paths import fabric as fabrics
-from hostcc.schedule.paths import greedy, moves, pair_search, prediction
 from hostcc.schedule.paths.fabric import Floats, Ints
-from hostcc.schedule.paths.isolated import IsolatedJobs
+from hostcc.schedule.paths.free_paths import move_to_free_paths
+from hostcc.schedule.paths.isolated import IsolatedJobs, isolated_jobs
+from hostcc.schedule.paths.throughput import throughput
 from hostcc.schedule.problem import TINY_S, Problem
 
 MIN_GAIN_FRACTION = 0.01
 """Fraction of its job's worth (FLOP/s without contention) that a move must gain."""
-MAX_ROUNDS = 3
-"""Rounds of moves when all flows are considered; those near new flows get one round."""
+NEARLY = 0.99
+"""Fraction of the best routing's throughput that counts as equally good: a move has its price."""
+CLEAR_GAIN = 0.01
+"""Fraction by which a routing must be predicted to beat Crux's to be preferred to it, if it is not
+simulated."""
+USUAL, BLANK = 1, 2
+"""Indices of Crux's and of the blank sheet's routing among the candidates; 0 is the present one."""
+MAX_ROUNDS = 4
+"""Rounds of local search."""
 MAX_MOVES = 256
 """Moves, in one plan, of flows that could stay."""
+MAX_COMPARED_FLOWS = 4096
+"""Flows up to which every plan is compared with Crux's and the blank sheet; of more, those that are
+served badly, and not where flows were just placed."""
+SERVED_BADLY = 0.9
+"""Fraction of the throughput without contention."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A flow that leaves a path on which it could have stayed."""
+    """Flows that leave paths on which they could have stayed."""
 
-    flow: int
-    before: int
-    after: int
+    flows: tuple[int, ...]
     gain: float
-    """Predicted gain of this move in FLOP/s."""
+    """Predicted gain over the same plan without these moves, in FLOP/s."""
 
 
 @dataclass(frozen=True)
@@ -48,51 +67,121 @@ class Replan:
     moves: tuple[Move, ...]
 
 
-def replan(problem: Problem, *, min_gain_fraction: float = MIN_GAIN_FRACTION) -> Replan:
-    """Return the next routing of a Problem whose `flow_path` has the present paths (-1: none).
+@dataclass(frozen=True)
+class Candidates:
+    """Routings to choose from."""
 
-    `min_gain_fraction`: fraction of its job's worth that a flow's move has to gain. If flows were
-    placed, only those that share links with them are considered, else all.
+    routings: Ints
+    """(N, F): the present one, with flows that had no path placed; then, unless that one cannot be
+    beaten, Crux's, the blank sheet's, and perhaps one near to it."""
+    predicted: Floats
+    """(N,) throughput in FLOP/s."""
+    moved: Ints
+    """(N,) flows that leave a path on which they could stay."""
+    placed: Ints
+    """Flows that had no usable path."""
+
+
+def replan(problem: Problem) -> Replan:
+    """Return the next routing of a Problem whose `flow_path` has the present paths (-1: none)."""
+    if problem.flow_count > MAX_COMPARED_FLOWS:
+        present, placed = keep_paths(problem)
+        if len(placed):  # they are on paths in the next view, which is compared
+            return _improve_placed(problem, present, placed)
+        reference, now = isolated_jobs(problem), throughput(problem, present)
+        if now >= SERVED_BADLY * float(reference.worth.sum()):
+            near = pair_search.improve(problem, reference, present, _toll(problem, reference), now)
+            return _in_stages(problem, present, near, placed, throughput(problem, near) - now)
+    found = candidates(problem)
+    chosen = choose(scores(found.predicted), found.moved, CLEAR_GAIN)
+    gain = float(found.predicted[chosen] - found.predicted[0])
+    return _in_stages(problem, found.routings[0], found.routings[chosen], found.placed, gain)
+
+
+def candidates(problem: Problem, *, near: bool = False) -> Candidates:
+    """Return the routings of which one is the next.
+
+    One of them is near to the present one: with free paths taken, `near`: after a local search.
     """
-    routing, placed = keep_paths(problem)
-    if len(placed):
-        return Replan(*_improve_placed(problem, routing, placed, min_gain_fraction))
-    made: dict[int, Move] = {}
-    best: tuple[Ints, tuple[Move, ...]] = (routing, ())
-    least = np.inf
-    for _ in range(MAX_ROUNDS + 1):
-        now = moves.occupancy(problem, None, routing)
-        reference = _jobs_as_routed(problem, now.comm)
-        loss = prediction.assess(problem, reference, now.comm, now.job, now.starts, now.seconds)
-        if loss.total >= least or moves.mean_peak_load(problem, now) > pair_search.MAX_MEAN_LOAD:
-            break
-        best, least = (routing, tuple(made.values())), loss.total
-        flows = pair_search.losing_flows(problem, loss.job_loss)
-        if not len(flows):
-            break
-        tried = moves.trials(problem, reference, now, flows, rough=loss.rough)
-        min_gain = min_gain_fraction * reference.worth[problem.flow_job[tried.flow]]
-        min_gain[np.isin(tried.flow, list(made))] = np.inf  # a flow moves once in a plan
-        gain = tried.gain()
-        rows = moves.independent(problem, routing, tried, min_gain)[: MAX_MOVES - len(made)]
-        if not rows:
-            break
-        routing = routing.copy()
-        for row in rows:
-            flow, path = int(tried.flow[row]), int(tried.path[row])
-            made[flow] = Move(flow, int(routing[flow]), path, float(gain[row]))
-            routing[flow] = path
-    return Replan(best[0], placed, best[1])
+    present, placed = keep_paths(problem)
+    reference = isolated_jobs(problem)
+    routings, predicted = [present], [throughput(problem, present)]
+    if predicted[0] < NEARLY * float(reference.worth.sum()):
+        usual = crux.crux(problem, reference)
+        predicted.append(throughput(problem, usual))
+        blank = pair_search.choose(problem, reference, usual, predicted[USUAL])
+        predicted.append(throughput(problem, blank))
+        routings += [usual, blank]
+        if predicted[0] < NEARLY * max(predicted[USUAL], predicted[BLANK]):
+            found = present
+            if near:
+                toll = _toll(problem, reference)
+                now = predicted[0]
+                found = pair_search.improve(problem, reference, present, toll, now, MAX_ROUNDS)
+            found = _apart(problem, found)
+            routings.append(found)
+            predicted.append(throughput(problem, found))
+    made = np.array(routings)
+    left = (problem.flow_path >= 0) & (made != problem.flow_path)
+    return Candidates(made, np.array(predicted), left.sum(axis=1), placed)
 
 
-def _improve_placed(
-    problem: Problem, routing: Ints, placed: Ints, min_gain_fraction: float
-) -> tuple[Ints, Ints, tuple[Move, ...]]:
+def scores(*throughputs: Floats) -> Floats:
+    """Return (N,) the throughput of candidates over that of Crux's, by the predictor (N,) that is
+    least favourable to each."""
+    made = np.array(throughputs)
+    usual = made[:, [min(USUAL, made.shape[1] - 1)]]
+    # Where nothing runs, all are alike.
+    over = np.divide(made, usual, out=np.ones(made.shape), where=usual > 0)
+    return np.asarray(over.min(axis=0))
+
+
+def choose(score: Floats, moved: Ints, clear: float) -> int:
+    """Return the index of the candidate to take.
+
+    `score` (N,): of scores(); `moved` (N,); `clear`: fraction by which the blank sheet's has to
+    beat Crux's to count. Of those that do nearly as well as Crux's, and as the blank sheet's if
+    that counts, the one with the fewest moves is taken: the present one, if it is among them.
+    """
+    if len(score) == 1:
+        return 0
+    best = max(score[USUAL], score[BLANK] if score[BLANK] >= 1 + clear else 0.0)
+    enough = np.flatnonzero(score >= NEARLY * best)
+    return int(enough[np.lexsort((-score[enough], moved[enough]))[0]])
+
+
+def _apart(problem: Problem, routing: Ints) -> Ints:
+    """Return a routing (F,) whose flows take paths of their own where there are some."""
+    found = routing.copy()
+    for flow, path in move_to_free_paths(problem, routing).items():
+        found[flow] = path
+    return found
+
+
+def _toll(problem: Problem, reference: IsolatedJobs) -> Floats:
+    """Return (F,) FLOP/s that a move of each flow has to gain."""
+    return np.asarray(MIN_GAIN_FRACTION * reference.worth[problem.flow_job])
+
+
+def _in_stages(problem: Problem, present: Ints, routing: Ints, placed: Ints, gain: float) -> Replan:
+    """Return a step to a routing that is predicted to gain `gain`: all its moves, or the first
+    MAX_MOVES if these gain by themselves."""
+    moved = np.flatnonzero((routing != present) & (problem.flow_path >= 0))
+    if len(moved) > MAX_MOVES:
+        first = routing.copy()
+        first[moved[MAX_MOVES:]] = present[moved[MAX_MOVES:]]
+        own = throughput(problem, first) - throughput(problem, present)
+        if own > 0:
+            routing, moved, gain = first, moved[:MAX_MOVES], own
+    return Replan(routing, placed, (Move(tuple(moved.tolist()), gain),) if len(moved) else ())
+
+
+def _improve_placed(problem: Problem, routing: Ints, placed: Ints) -> Replan:
     """Find better paths for flows that were just placed, and for those that they meet."""
     now = moves.occupancy(problem, None, routing)
     flows = _affected(problem, now, placed)
-    if not len(flows) or moves.mean_peak_load(problem, now) > pair_search.MAX_MEAN_LOAD:
-        return routing, placed, ()
+    if not len(flows):
+        return Replan(routing, placed, ())
     reference = _jobs_as_routed(problem, now.comm)
     rough = len(flows) > pair_search.MAX_FLOWS_PER_ROUND // 4
     tried = moves.trials(
@@ -100,16 +189,14 @@ def _improve_placed(
     )
     gain = tried.gain()
     fresh = np.isin(tried.flow, placed)
-    min_gain = np.where(
-        fresh, 0.0, min_gain_fraction * reference.worth[problem.flow_job[tried.flow]]
-    )
+    min_gain = np.where(fresh, 0.0, _toll(problem, reference)[tried.flow])
     made = []
     for row in moves.independent(problem, routing, tried, min_gain)[:MAX_MOVES]:
         flow, path = int(tried.flow[row]), int(tried.path[row])
         if not fresh[row]:
-            made.append(Move(flow, int(routing[flow]), path, float(gain[row])))
+            made.append(Move((flow,), float(gain[row])))
         routing[flow] = path
-    return routing, placed, tuple(made)
+    return Replan(routing, placed, tuple(made))
 
 
 def keep_paths(problem: Problem) -> tuple[Ints, Ints]:

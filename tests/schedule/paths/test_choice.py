@@ -106,7 +106,7 @@ def test_rounds_never_raise_the_prediction_and_gain_somewhere() -> None:
         made = build(small.small_case(3, index))
         reference = isolated_jobs(made)
         start = crux.taccl(made)
-        found = pair_search.improve(made, reference, start)
+        found = pair_search.improve(made, reference, start, 0.0)
         before, after = (prediction.routing_loss(made, reference, r) for r in (start, found))
         assert after <= before * (1 + 1e-9)
         gained += after < before * (1 - 1e-6)
@@ -124,7 +124,7 @@ def test_under_overload_cruxs_paths_stay() -> None:
     ]
     made = problems.problem(jobs)
     now = moves.occupancy(made, None, crux.crux(made))
-    assert moves.mean_peak_load(made, now) > pair_search.MAX_MEAN_LOAD
+    assert moves.mean_peak_load(made, now) > 1.5
     assert np.array_equal(pair_search.choose(made), crux.crux(made))
 
 
