@@ -31,6 +31,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "plan-time": ("plan_time", "time of plans for small and large clusters"),
     "plan-cost": ("plan_cost", "an agent's CPU and memory for views and plans, by cluster"),
     "routing": ("routing", "path assignment on published traffic and permutations"),
+    "replan": ("replan", "plans from any start, beside Crux's paths and a blank sheet"),
     "gossip-transport": ("gossip_transport", "handshakes, messages, round trips over CURVE"),
     "gossip-sockets": ("gossip_sockets", "members as processes: kill -9, a cut wire, churn"),
     "gossip-abuse": (
@@ -71,6 +72,7 @@ PURE = frozenset(
         "plan-agreement",
         "plan-cost",
         "plan-time",
+        "replan",
         "routing",
     }
 )
