@@ -41,6 +41,11 @@ def unsent(sock: socket.socket) -> int:
     return count
 
 
+def end(link: socket.socket, address: tuple[Any, ...]) -> str:
+    """One end of a connection: of both families, two may have the same port."""
+    return f"{link.family.name} {address[1]}"
+
+
 class Peer:
     """Sockets of this process and what passed through them."""
 
@@ -49,8 +54,8 @@ class Peer:
         self.sockets: list[socket.socket] = []
         self.sent: list[int] = []
         self.hashes: list[Any] = []
-        self.received: dict[int, tuple[int, str]] = {}
-        """By the sender's port: bytes and their hash, once it has closed."""
+        self.received: dict[str, tuple[int, str]] = {}
+        """By the sender's family and port: bytes and their hash, once it has closed."""
         self.accepted: list[socket.socket] = []
         self.answer_first = 0
 
@@ -76,9 +81,10 @@ class Peer:
             except OSError:
                 return
             self.accepted.append(link)
-            threading.Thread(target=self._swallow, args=(link, source[1]), daemon=True).start()
+            name = end(link, source)
+            threading.Thread(target=self._swallow, args=(link, name), daemon=True).start()
 
-    def _swallow(self, link: socket.socket, port: int) -> None:
+    def _swallow(self, link: socket.socket, name: str) -> None:
         digest, count = hashlib.blake2b(digest_size=8), 0
         buffer = bytearray(1 << 18)
         try:
@@ -87,7 +93,7 @@ class Peer:
                 count += got
         except OSError:
             count = -1
-        self.received[port] = (count, digest.hexdigest())
+        self.received[name] = (count, digest.hexdigest())
         link.close()
         self.accepted.remove(link)
 
@@ -102,11 +108,11 @@ class Peer:
         for link in self.sockets:
             link.setblocking(True)
             self.accepted.append(link)
-            port = link.getpeername()[1]
-            threading.Thread(target=self._swallow, args=(link, port), daemon=True).start()
+            name = end(link, link.getpeername())
+            threading.Thread(target=self._swallow, args=(link, name), daemon=True).start()
         self.sockets = []
 
-    def results(self, count: int) -> dict[int, tuple[int, str]]:
+    def results(self, count: int) -> dict[str, tuple[int, str]]:
         """What arrived, once so many connections are at their end."""
         deadline = time.monotonic() + GIVE_UP_S
         while len(self.received) < count and time.monotonic() < deadline:
@@ -236,14 +242,14 @@ class Peer:
         return [link.getsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE) & 0xFFFFFFFF
                 for link in self.sockets]  # fmt: skip
 
-    def digests(self) -> dict[int, tuple[int, str]]:
+    def digests(self) -> dict[str, tuple[int, str]]:
         return {
-            link.getsockname()[1]: (count, digest.hexdigest())
+            end(link, link.getsockname()): (count, digest.hexdigest())
             for link, count, digest in zip(self.sockets, self.sent, self.hashes, strict=True)
         }
 
-    def close(self) -> dict[int, tuple[int, str]]:
-        """Close all connections; by local port: bytes and their hash."""
+    def close(self) -> dict[str, tuple[int, str]]:
+        """Close all connections; by family and local port: bytes and their hash."""
         done = self.digests()
         for link in self.sockets:
             link.setblocking(True)

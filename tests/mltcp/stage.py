@@ -30,7 +30,7 @@ from tests import patience
 PEER = Path(__file__).with_name("peer.py")
 NEVER_STALE_S = 3600.0
 SLOT = 1
-Received = dict[int, tuple[int, str]]
+Received = dict[str, tuple[int, str]]
 
 
 @functools.cache
