@@ -35,13 +35,7 @@ NOTE = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Seeds, processes."""
-    parser.add_argument(
-        "--seeds",
-        type=options.span("--seeds", 0, 2**31),
-        default=(0, NIGHTLY),
-        metavar="A:B",
-        help=f"seeds from A up to but not B (default: 0:{NIGHTLY})",
-    )
+    options.add_seeds(parser, NIGHTLY)
     parser.add_argument(
         "--processes",
         type=options.whole("--processes", 1, 1024),

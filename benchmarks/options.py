@@ -117,6 +117,17 @@ def add_iterations(parser: argparse.ArgumentParser, default: int = 60) -> None:
     )
 
 
+def add_seeds(parser: argparse.ArgumentParser, count: int) -> None:
+    """`--seeds A:B`; default: the first `count`."""
+    parser.add_argument(
+        "--seeds",
+        type=span("--seeds", 0, 2**31),
+        default=(0, count),
+        metavar="A:B",
+        help=f"seeds from A up to but not B (default: 0:{count})",
+    )
+
+
 def add_flows(parser: argparse.ArgumentParser, default: tuple[int, ...]) -> None:
     """--flows."""
     parser.add_argument(

@@ -101,13 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds between arrivals or ends (default: 10)",
     )
-    parser.add_argument(
-        "--seeds",
-        type=options.span("--seeds", 0, 2**31),
-        default=(0, 3),
-        metavar="A:B",
-        help="seeds from A up to but not B (default: 0:3)",
-    )
+    options.add_seeds(parser, 3)
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:
