@@ -81,9 +81,13 @@ async def test_without_the_right_keys_nothing_gets_in(
             curve = stranger.public.curve
             assert end.transport.refused_keys(time.monotonic()) == [("127.0.0.1", curve)]
             return
-        said = [line for line in lines if line.startswith("address 127.0.0.1: ")]
-        assert len(said) == 1
-        assert any(reason in said[0] for reason in ("no handshake", "broke the"))
+        # ZeroMQ may have closed a connection before its address could be read.
+        said = dict(line.split(": ", 1) for line in lines)
+        assert said
+        assert len(said) == len(lines)  # one line an address, however many attempts
+        assert said.keys() <= {"address 127.0.0.1", "address unknown"}
+        for reason in said.values():
+            assert reason.startswith(("no handshake", "it broke the handshake off"))
 
 
 async def test_a_handshake_said_again_gets_nobody_in(
