@@ -6,7 +6,7 @@ the job, flows of unknown jobs, paths over links of undeclared capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import cached_property
 from hashlib import blake2b
 
@@ -44,11 +44,6 @@ class Snapshot:
             return self.view
         own = index.jobs_at.get(member, set()).union(index.jobs.keys() & set(local))
         return index.view(self.digest, index.coupled(own))
-
-    @property
-    def hosts(self) -> Mapping[str, frozenset[str]]:
-        """Job -> members that run a part of it."""
-        return {job: one.hosts for job, one in self._current().jobs.items()}
 
     def job(self, name: str) -> JobProfile | None:
         """Return the merged profile of a job; None: no member publishes one."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostcc.answers.gossip import Disagreement
-from hostcc.model import ClusterView, Plan
+from hostcc.model import PathTable, Plan
 
 if TYPE_CHECKING:
     from hostcc.coord.view import Snapshot
@@ -28,8 +28,8 @@ class PlanResult:
     """Jobs whose paths are known, and share no link that matters with another job's."""
     stays: frozenset[str] = frozenset()
     """Flows that the plan leaves on the path that they had in its view."""
-    view: ClusterView = field(default_factory=ClusterView)
-    """The view that it was made from."""
+    tables: tuple[PathTable, ...] = ()
+    """Path tables of the view that it was made from."""
 
 
 @dataclass(frozen=True)

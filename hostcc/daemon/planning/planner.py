@@ -102,4 +102,4 @@ def _made(view: ClusterView, found: Solution, last: PlanResult | None) -> PlanRe
     blind = frozenset(problem.job_ids) - seen
     still = (problem.flow_path == found.decision.routing).tolist()
     stays = frozenset(compress(problem.flow_ids, still))
-    return PlanResult(plan, found, factors, blind, frozenset(alone), stays, view)
+    return PlanResult(plan, found, factors, blind, frozenset(alone), stays, view.tables)

@@ -55,7 +55,7 @@ class FailoverTask:
         problem, routing = made.solution.problem, made.solution.decision.routing
         try:
             self.prepared = await asyncio.to_thread(
-                failover.prepare, problem, routing, host, made.view.tables
+                failover.prepare, problem, routing, host, made.tables
             )
         except Exception as error:  # noqa: BLE001 - without it the next plan comes later
             log.defect("looking ahead failed", error)

@@ -14,13 +14,17 @@ from hostcc.model import ClusterView, JobProfile
 from tests.schedule.views import job, one_link
 
 
-def made(digest: str = "d", first: str = "a") -> PlanResult:
-    """Of two jobs, a and b, that share a link; `first` goes first.  Job c has no path."""
+def contended(digest: str = "d", first: str = "a") -> ClusterView:
+    """Two jobs, a and b, that share a link; `first` is the more urgent.  Job c has no path."""
     profiles = [job(name, work=4.0 if name == first else 1.0) for name in ("a", "b")]
     view = one_link(profiles, [2.0, 2.0])
-    view = replace(view, jobs=(*view.jobs, job("c", bytes_to=(("b", 1.0),))), digest=digest)  # type: ignore[arg-type]
+    return replace(view, jobs=(*view.jobs, job("c", bytes_to=(("b", 1.0),))), digest=digest)  # type: ignore[arg-type]
+
+
+def made(digest: str = "d", first: str = "a") -> PlanResult:
+    """The plan of such a view."""
     planner = Planner(PlanConfig())
-    found = planner.made(planner(view))
+    found = planner.made(planner(contended(digest, first)))
     assert found is not None
     return found
 
@@ -40,9 +44,9 @@ class HeldSnapshot(Snapshot):
 
 
 def standing(plan: PlanResult | None, now: float = 0.0, **more: Any) -> AgreementStatus:
-    """A member that holds and follows the view of `plan`."""
+    """A member that follows `plan` and holds a contended view of the same digest."""
     digest = plan.plan.digest if plan is not None else ""
-    held = HeldSnapshot(plan.view) if plan is not None else None
+    held = HeldSnapshot(contended(digest)) if plan is not None else None
     at = AgreementStatus(digest, digest, True, (), 1, plan, at=now, snapshot=held)
     return replace(at, **more)
 

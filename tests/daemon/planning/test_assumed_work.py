@@ -25,7 +25,7 @@ from hostcc.measure.series import part
 from hostcc.model import ClusterView
 from hostcc.schedule.assumed_work import EQUAL
 from tests.coord.records import held, member, record
-from tests.daemon.planning.made import standing
+from tests.daemon.planning.made import HeldSnapshot, standing
 from tests.daemon.planning.test_planning_task import World
 from tests.measure.addresses import packed
 from tests.measure.jobs import regular
@@ -82,9 +82,10 @@ def test_owners_weights_decide_the_levels_of_the_plan_in_force(tmp_path: Path, f
     jobs = of_table(world.table)
     facts = JobFacts(why="no NVIDIA driver (libnvidia-ml.so.1 is not there)")
     planner = Planner(PlanConfig())
-    found = planner.made(planner(view([one for name in "ab" for one in told(jobs[name], facts)])))
+    held = view([one for name in "ab" for one in told(jobs[name], facts)])
+    found = planner.made(planner(held))
     assert found is not None
-    world.standing = standing(found)
+    world.standing = standing(found, snapshot=HeldSnapshot(held))
     world.tick()
     state = world.part.view().block
     assert state.follows == found.plan.digest

@@ -21,7 +21,7 @@ from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planning_task import Planning
 from hostcc.errors import HostccError
 from hostcc.mltcp.params import Mode
-from tests.daemon.planning.made import HeldSnapshot, made, standing
+from tests.daemon.planning.made import HeldSnapshot, contended, made, standing
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
 pytestmark = pytest.mark.unit
@@ -195,9 +195,7 @@ def test_what_links_and_view_answer(world: World) -> None:
     assert (view.digest, view.in_force) == ("d", True)
     with pytest.raises(HostccError, match="no job 'x' among the 3"):
         asyncio.run(world.part.links("x", 10, every=False))
-    world.standing = standing(
-        None, snapshot=HeldSnapshot(made("held").view)
-    )  # it is not planned yet
+    world.standing = standing(None, snapshot=HeldSnapshot(contended("held")))  # not planned yet
     view = asyncio.run(world.part.exported())
     assert (view.digest, view.in_force) == ("held", False)
     world.standing = standing(None)
