@@ -89,8 +89,8 @@ def integer_weights(weight: Floats) -> Ints:
     """
     _check(weight)
     most = weight.max(initial=0.0)
-    scale = 2.0 ** (WEIGHT_BITS - np.frexp(most)[1]) if most > 0 else 1.0
-    return np.asarray(np.rint(weight * scale).astype(np.int64))
+    # ldexp, as the power of two itself would overflow for the smallest floats.
+    return np.asarray(np.rint(np.ldexp(weight, WEIGHT_BITS - np.frexp(most)[1])).astype(np.int64))
 
 
 def _check(weight: Floats) -> None:

@@ -41,6 +41,12 @@ def test_stored_optimum(case: Any) -> None:
     assert share == pytest.approx(case["optimal_cut"] / case["total_weight"], abs=1e-6)
 
 
+def test_weights_of_any_size_keep_their_ratios() -> None:
+    for exponent in (-1074, -1000, 0, 1000):
+        graph = of(3, [(0, 1, 2.0**exponent), (1, 2, 4 * 2.0**exponent)])
+        assert graph.weight.tolist() == [1 << 27, 1 << 29]
+
+
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[ContentionGraph, int]:
     jobs = draw(st.integers(1, 6))
