@@ -110,7 +110,7 @@ def lib() -> ctypes.CDLL:
         ) from error
     library.libbpf_set_print.restype = c_void_p
     library.libbpf_set_print.argtypes = (_PRINT_FN,)
-    library.libbpf_set_print(_callback)
+    library.libbpf_set_print(_callback)  # silence until somebody listens
     return library
 
 
@@ -144,6 +144,8 @@ def _libc_vsnprintf() -> Any:
 @contextmanager
 def listening() -> Iterator[list[str]]:
     """Collect libbpf's messages in this thread, warnings and notes, in order."""
+    # Again: a process has one callback, and bcc, say, has set its own since.
+    lib().libbpf_set_print(_callback)
     outer = getattr(_said, "lines", None)
     lines: list[str] = []
     _said.lines = lines

@@ -19,6 +19,11 @@ def test_collected() -> None:
     assert all(line.startswith("libbpf: ") for line in said)
 
 
+def test_collected_after_others_have_taken_the_messages() -> None:
+    libbpf.lib().libbpf_set_print(libbpf._PRINT_FN())
+    test_collected()
+
+
 def test_silent_otherwise(capfd: pytest.CaptureFixture[str]) -> None:
     provoke()
     assert capfd.readouterr() == ("", "")
