@@ -7,6 +7,7 @@ Jobs and details that find no room are counted.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +40,8 @@ def run(args: argparse.Namespace, answer: dict[str, Any]) -> NoReturn:
         _again(args, answer, lambda one: emit(status.screen(_read(args, one))))
     from rich.live import Live
 
+    # A shell's `&` starts commands with SIGINT ignored; Ctrl-C is the only way out of a screen.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     first = FittedScreen(_read(args, answer))
     with Live(first, console=console(), auto_refresh=False, screen=True) as live:
         _again(args, answer, lambda one: live.update(FittedScreen(_read(args, one)), refresh=True))

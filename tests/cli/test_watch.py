@@ -139,12 +139,15 @@ def agent(tmp_path: Path) -> Iterator[Path]:
         thread.join()
 
 
-def test_on_a_terminal(agent: Path) -> None:
+@pytest.mark.parametrize("sigint", ["-", "''"])
+def test_on_a_terminal(agent: Path, sigint: str) -> None:
+    """Until Ctrl-C, also where a shell has started it with SIGINT ignored."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     sized = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+    words = [sys.executable, "-m", "hostcc", "status", "--watch", "0.2", "--socket", str(agent)]
     with subprocess.Popen(
-        [sys.executable, "-m", "hostcc", "status", "--watch", "0.2", "--socket", str(agent)],
+        ["sh", "-c", f'trap {sigint} INT; exec "$0" "$@"', *words],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
