@@ -1,9 +1,8 @@
-"""Jobs come, share, go, and are taken over, against a kernel in memory."""
+"""Jobs come, share and go, against a kernel in memory."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,68 +11,15 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
 from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.mltcp import MltcpConfig
-from hostcc.daemon.changes import kinds
-from hostcc.daemon.changes.journal import Journal
-from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs.claim import Claim
-from hostcc.daemon.jobs.sockets import Job
-from hostcc.daemon.jobs.table import JOBS_PER_SWEEP, JOIN_GRACE_S, JobTable
+from hostcc.daemon.jobs.table import JOIN_GRACE_S
 from hostcc.errors import HostccError
 from hostcc.mltcp.params import Mode, Variant
 from hostcc.mltcp.preference import FIRST_JOB_FACTOR
-from hostcc.model import Change
-from hostcc.system.procfs import Stat
-from hostcc.system.slices import SLICE_S, at_once
-from tests.fakes import FakeBackend, FakeSocket, FakeTree, no_such_pid
+from tests.daemon.jobs.world import OWN, World
+from tests.fakes import FakeSocket, no_such_pid
 
-OWN = AgentConfig(network_namespaces="own")
-
-
-class World:
-    """One host: a tree, a journal, a kernel, a clock; agents come and go."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "run").mkdir()
-        (folder / "cg").mkdir()
-        self.tree = FakeTree(folder / "cg")
-        self.now = 100.0
-        self.backend = FakeBackend()
-        self.journal = Journal(folder / "run")
-
-    def agent(
-        self, config: Config | None = None, left_groups: kept.LeftGroups | None = None
-    ) -> JobTable:
-        """A new agent on this host; the sockets stay."""
-        self.journal.close()
-        self.journal = Journal(self.folder / "run")
-        self.journal.open()
-        ended = kinds.ended_with_agent(self.journal.active.values())
-        self.journal.undone(ended, "ended with the earlier agent")
-        self.backend = FakeBackend(sockets=self.backend.sockets)
-        table = JobTable(
-            config or Config(agent=OWN),
-            self.backend,
-            self.tree,
-            self.journal,
-            "cubic",
-            lambda: self.now,
-        )
-        table.start(left_groups)
-        return table
-
-    def socket_in(self, job: str) -> FakeSocket:
-        sock = FakeSocket(cgroup_id=self.tree.identity(self.tree.path(job)))
-        self.backend.sockets.append(sock)
-        return sock
-
-    def active(self) -> list[str]:
-        return sorted(Journal(self.folder / "run").active)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+pytestmark = pytest.mark.unit
 
 
 def test_a_job_from_start_to_end(world: World) -> None:
@@ -194,153 +140,6 @@ def test_reload_tells_the_kernel_only_what_is_new(world: World) -> None:
     assert sock.ca == world.backend.ca_names[Variant.CUBIC]
 
 
-def test_an_agent_takes_over_jobs_that_still_run(world: World) -> None:
-    table = world.agent()
-    table.register("live", JobRequest(3.0, 77), os.getpid())
-    table.register("dead", JobRequest(), os.getpid())
-    world.tree.join("live", 7)
-    sock = world.socket_in("live")
-    table = world.agent()
-    assert list(table.jobs) == ["live"]
-    assert table.jobs["live"].wishes == JobRequest(3.0, 77)
-    assert sock.ca.startswith("hcc_")
-    assert not world.tree.path("dead").exists()
-    assert [c for c in world.active() if "dead" in c] == []
-
-
-def test_a_group_nobody_remembers(world: World) -> None:
-    world.tree.base.mkdir()
-    world.tree.path("x").mkdir()
-    world.tree.path("not a name").mkdir()
-    world.tree.join("x", 5)
-    assert list(world.agent().jobs) == ["x"]
-    assert not world.tree.path("not a name").exists()
-
-
-def test_release_restores_the_host(world: World) -> None:
-    rule = JobConfig(name="r", local_ports=(9,))
-    table = world.agent(Config(agent=OWN, job=(rule,)))
-    world.tree.homes[50] = "/user.slice/x"
-    table.register("a", JobRequest(), 50)
-    world.tree.join("a", 50)
-    sock = world.socket_in("a")
-    table.share(Mode.MLTCP, {}, "x")
-    assert sock.ca.startswith("hcc_")
-    assert table.release("rolled back") == []
-    assert sock.ca == "cubic"
-    assert world.tree.members == {Path("/user.slice/x"): {50}}
-    assert not world.tree.base.exists()
-    assert (world.backend.jobs, world.backend.groups, world.backend.rules) == ({}, {}, {})
-    assert world.active() == []
-
-
-def running(world: World, table: JobTable, job: str, pid: int, wishes: JobRequest) -> None:
-    """A job with a process that an agent which ends finds by /proc."""
-    world.tree.homes[pid] = f"/user.slice/{pid}"
-    world.tree.stats[pid] = Stat("python", 1, pid * 100)
-    table.register(job, wishes, pid)
-    table.enter(job, pid)
-
-
-@pytest.mark.parametrize("times", [1, 3])
-def test_jobs_that_run_on_come_back_to_the_next_agent(world: World, times: int) -> None:
-    table = world.agent()
-    running(world, table, "a", 50, JobRequest(3.0, 77, 5e9))
-    running(world, table, "ended", 51, JobRequest())
-    sock = world.socket_in("a")
-    for _ in range(times):
-        table.share(Mode.MLTCP, {}, "x")
-        assert sock.ca.startswith("hcc_")
-        assert table.release("the agent stopped") == []
-        assert sock.ca == "cubic"
-        assert world.tree.members.get(Path("/user.slice/50")) == {50}
-        assert not world.tree.members.get(world.tree.path("a"))
-        assert "job-cgroup:a" in world.active()
-        assert not [one for one in world.active() if one.startswith("job-member")]
-        world.tree.stats.pop(51, None)
-        table = world.agent()
-        assert list(table.jobs) == ["a"]
-        assert table.jobs["a"].wishes == JobRequest(3.0, 77, 5e9)
-        assert world.tree.members[world.tree.path("a")] == {50}
-        assert world.journal.active["job-member:a:50"].before == "/user.slice/50"
-        assert world.active() == ["cgroup", "job-cgroup:a", "job-member:a:50", "job-sockets:a"]
-    assert not world.tree.path("ended").exists()
-    world.tree.leave("a")
-    table.sweep()
-    assert (table.jobs, world.active()) == ({}, ["cgroup"])
-
-
-def test_what_cannot_be_kept_is_undone_all_the_same(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    table = world.agent()
-    running(world, table, "a", 50, JobRequest())
-    begin = world.journal.begin
-
-    def full(*changed: Change) -> None:
-        if any(one.what == kinds.GROUP for one in changed):
-            raise HostccError("No space left on device")
-        begin(*changed)
-
-    monkeypatch.setattr(world.journal, "begin", full)
-    assert table.release("rolled back") == []
-    assert world.tree.members == {Path("/user.slice/50"): {50}}
-    assert not world.tree.base.exists()
-    assert world.active() == []
-    assert "the next agent will not know a job" in caplog.text
-
-
-def test_a_job_that_cannot_be_undone_does_not_keep_the_others(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = world.agent()
-    for pid, name in ((50, "a"), (51, "b"), (52, "c")):
-        running(world, table, name, pid, JobRequest())
-    detach, slot = world.backend.detach_cgroup, table.jobs["b"].slot
-
-    def refuses(at: int, cgroup: Path | None = None) -> None:
-        if at == slot:
-            raise BpfError("the kernel refused")
-        detach(at, cgroup)
-
-    monkeypatch.setattr(world.backend, "detach_cgroup", refuses)
-    assert table.release("rolled back") == ["job b: the kernel refused"]
-    assert list(world.backend.jobs) == [slot]
-    homes = {Path(f"/user.slice/{pid}"): {pid} for pid in (50, 52)}
-    assert {at: pids for at, pids in world.tree.members.items() if pids} == {
-        **homes,
-        world.tree.path("b"): {51},
-    }
-    assert world.backend.rules == {}
-
-
-def test_groups_of_another_root_are_let_go(world: World) -> None:
-    table = world.agent()
-    running(world, table, "a", 50, JobRequest())
-    table.release("the agent stopped")
-    old = world.tree.path("a")
-    (world.folder / "other").mkdir()
-    world.tree.root, world.tree.base = world.folder / "other", world.folder / "other" / "hostcc"
-    assert world.agent().jobs == {}
-    assert not old.exists()
-    assert world.active() == ["cgroup"]
-
-
-def test_a_group_removed_or_replaced_by_hand_is_noted_and_left(world: World) -> None:
-    table = world.agent()
-    for name in ("gone", "new"):
-        table.register(name, JobRequest(), os.getpid())
-        world.tree.path(name).rmdir()
-    (world.folder / "hold").mkdir()  # so that the inode number is not reused
-    world.tree.path("new").mkdir()
-    table.jobs["new"].group_id += 1_000_000
-    table.sweep()
-    assert table.jobs == {}
-    assert world.tree.path("new").is_dir()
-    texts = sorted(note.text.rpartition("/")[2] for note in world.journal.notes)
-    assert texts == ["gone was removed by somebody else", "new was replaced by somebody else"]
-
-
 def test_a_kernel_that_refuses_leaves_nothing_half_done(world: World) -> None:
     table = world.agent()
     for call in ("attach_cgroup", "set_job_params"):
@@ -405,21 +204,6 @@ def test_one_user_has_so_many_slots_and_root_the_last(world: World) -> None:
     assert table.slots.held[7] == 3
 
 
-@pytest.mark.parametrize("released", [False, True])
-def test_whose_a_job_is_is_known_to_the_next_agent(world: World, released: bool) -> None:
-    table = world.agent()
-    for pid, name in ((50, "a"), (51, "b")):
-        running(world, table, name, pid, JobRequest())
-    table.register("theirs", JobRequest(), 52, "found", 7)
-    world.tree.stats[52] = world.tree.stats[50]
-    world.tree.enter(world.tree.path("theirs"), 52)
-    if released:
-        table.release("the agent stopped")
-    strict = AgentConfig(network_namespaces="own", per_uid=1, for_root=1022)
-    table = world.agent(Config(agent=strict))
-    assert table.slots.held == {None: 2, 7: 1}
-
-
 def test_several_registrations_are_put_on_disk_together(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,60 +225,6 @@ def test_several_registrations_are_put_on_disk_together(
     assert {one.partition(":")[2].partition(":")[0] for one in world.active()} == {
         "", *(f"j{number}" for number in range(10)),
     }  # fmt: skip
-
-
-def test_a_sweep_ends_when_its_time_is_over(world: World) -> None:
-    table = world.agent()
-    for number in range(10):
-        table.register(f"n{number}", JobRequest(), os.getpid())
-    world.now += JOIN_GRACE_S + 1
-    forget = table._forget
-
-    def slow(job: Job) -> None:
-        world.now += SLICE_S / 2.5
-        forget(job)
-
-    table._forget = slow  # type: ignore[method-assign]
-    table.sweep()
-    assert len(table.jobs) == 7
-    for _ in range(3):
-        table.sweep()
-    assert table.jobs == {}
-
-
-def test_processes_return_one_by_one_and_their_job_waits(world: World) -> None:
-    table = world.agent()
-    running(world, table, "a", 50, JobRequest())
-    for pid in (51, 52):
-        world.tree.stats[pid] = world.tree.stats[50]
-        world.tree.join("a", pid)
-    table.release("rolled back")
-    left_groups = kept.left_groups(world.journal.active, world.tree)
-    table = world.agent(left_groups=left_groups)
-    steps = table.come_back()
-    next(steps)
-    assert table.returning.pending
-    assert len(world.tree.members[world.tree.path("a")]) == 1
-    world.tree.leave("a")  # as if it had not come yet
-    table.sweep()
-    assert list(table.jobs) == ["a"]
-    assert table.release("stopped in the middle") == []
-    started = kept.job_of(world.journal.active["job-cgroup:a"]).started
-    assert len(started) == 2
-    at_once(world.agent().come_back())
-    assert len(world.tree.members[world.tree.path("a")]) == 2
-
-
-def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
-    table = world.agent()
-    for number in range(150):
-        table.register(f"n{number}", JobRequest(), os.getpid())
-    world.now += JOIN_GRACE_S + 1
-    table.sweep()
-    assert len(table.jobs) == 150 - JOBS_PER_SWEEP
-    for _ in range(2 * 150 // JOBS_PER_SWEEP):
-        table.sweep()
-    assert table.jobs == {}
 
 
 def test_what_may_be_another_job_is_another_edition(world: World) -> None:
@@ -524,54 +254,6 @@ def test_what_may_be_another_job_is_another_edition(world: World) -> None:
     assert fresh()
     table.release("end")
     assert fresh()
-
-
-def test_cgroups_of_others_are_followed_and_left_alone(world: World) -> None:
-    table = world.agent()
-    one, two = world.folder / "cg" / "slurm-1", world.folder / "cg" / "slurm-2"
-    for group in (one, two):
-        group.mkdir()
-    table.follow("slurm:7", [one, two], "slurm: cgroup /slurm-1")
-    job = table.jobs["slurm:7"]
-    assert world.backend.groups == {job.slot: [one, two]}
-    assert job.slot in world.backend.jobs
-    assert {"job-followed:slurm:7", "job-sockets:slurm:7"} <= set(world.active())
-    sock = FakeSocket(cgroup_id=world.tree.identity(two))
-    world.backend.sockets.append(sock)
-    table.share(Mode.MLTCP, {}, "test")
-    assert sock.ca.startswith("hcc_")
-    one.rmdir()
-    table.sweep()
-    assert world.backend.groups == {job.slot: [two]}
-    table.follow("slurm:7", [], "no longer found")
-    assert (table.jobs, world.backend.groups) == ({}, {})
-    assert world.active() == ["cgroup", "mode"]
-    assert two.is_dir()
-
-
-def test_a_job_of_which_no_cgroup_is_left_is_not_kept(world: World) -> None:
-    table = world.agent()
-    table.follow("gone", [world.folder / "cg" / "no-such"], "test")
-    assert table.jobs == {}
-    group = world.folder / "cg" / "refused"
-    group.mkdir()
-    world.backend.fail = {"attach_cgroup"}
-    with pytest.raises(BpfError):
-        table.follow("refused", [group], "test")
-    assert (table.jobs, world.active()) == ({}, ["cgroup"])
-
-
-def test_release_gives_back_what_is_followed(world: World) -> None:
-    table = world.agent()
-    group = world.folder / "cg" / "theirs"
-    group.mkdir()
-    table.follow("found", [group], "test")
-    sock = FakeSocket(cgroup_id=world.tree.identity(group))
-    world.backend.sockets.append(sock)
-    table.share(Mode.MLTCP, {}, "test")
-    assert table.release("rolled back") == []
-    assert (sock.ca, world.backend.groups, world.active()) == ("cubic", {}, [])
-    assert group.is_dir()
 
 
 def test_the_preferred_job_goes_first_and_its_owners_weight_comes_back(world: World) -> None:
