@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -43,3 +44,11 @@ def until(
         assert patience.lasts(), f"waited in vain for {what if isinstance(what, str) else what()}"
         meanwhile()
         time.sleep(POLL_S)
+
+
+async def eventually(true: Callable[[], object], patience_s: float = 60.0) -> None:
+    """Wait for something while other tasks run; AssertionError when patience has ended."""
+    patience = Patience(patience_s)
+    while not true():
+        assert patience.lasts(), "waited in vain"
+        await asyncio.sleep(POLL_S)

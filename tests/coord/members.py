@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from hostcc.coord.keys import files, identity
@@ -13,11 +13,10 @@ from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.transport import Transport
 from hostcc.coord.net.transport_settings import TransportSettings
+from tests.patience import eventually
 
 LOOPBACK = Address("127.0.0.1", 0)
 TICK_S = 0.1
-TIMEOUT_S = 20.0
-"""For what normally takes milliseconds, on a loaded machine."""
 
 
 def make_keys(top: Path, names: Iterable[str]) -> dict[str, HostKeys]:
@@ -76,11 +75,4 @@ class End:
             self.send(to, data)
             return False
 
-        await until(arrived)
-
-
-async def until(condition: Callable[[], bool], within: float = TIMEOUT_S) -> None:
-    """Wait for something; raises TimeoutError when it does not come."""
-    async with asyncio.timeout(within):
-        while not condition():  # noqa: ASYNC110 - what is waited for knows no events
-            await asyncio.sleep(0.02)
+        await eventually(arrived)

@@ -16,6 +16,7 @@ from hostcc.daemon.agent import Agent
 from hostcc.daemon.pieces import awaited
 from hostcc.errors import HostccError
 from tests.hosts import Host
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -33,18 +34,13 @@ def defect(*_: object) -> Any:
     raise KeyError("a defect")
 
 
-async def until(enough: Callable[[], bool]) -> None:
-    while not enough():  # noqa: ASYNC110 - a fake kernel has no events
-        await asyncio.sleep(0.02)
-
-
 def live(agent: Agent, body: Body | None = None) -> None:
     """From start to end, as the service manager sees it; `body`: until it is told to stop."""
 
     async def scene() -> None:
         running = asyncio.create_task(agent.run())
         if body is not None:
-            await until(lambda: agent.engine is not None or running.done())
+            await eventually(lambda: agent.engine is not None or running.done())
             acting = asyncio.create_task(body(agent))
             await asyncio.wait((running, acting), return_when=asyncio.FIRST_COMPLETED)
             if not acting.done():
@@ -79,15 +75,15 @@ def test_a_defect_in_one_piece_keeps_no_other_from_its_turn(
         else:
             agent.engine.table.sweep = lambda: swept.append(None)  # type: ignore[method-assign]
             backend.events = defect  # type: ignore[method-assign]
-        await until(lambda: agent.pieces.failures > 2)
+        await eventually(lambda: agent.pieces.failures > 2)
         beats = backend.beats
-        await until(lambda: backend.beats > beats + 2)
+        await eventually(lambda: backend.beats > beats + 2)
         assert swept or piece == "sweep"
         loop = (await status(agent))["agent"]["loop"]
         assert loop["failing"] == {piece: "KeyError('a defect')"}
         assert loop["failures"] > 2
         agent.engine.table.sweep, backend.events = good, lambda: ()  # type: ignore[method-assign, assignment, return-value]
-        await until(lambda: not agent.pieces.failing)
+        await eventually(lambda: not agent.pieces.failing)
 
     live(host.agent(), body)
     (said,) = messages(caplog, "failed")  # once, with where
@@ -101,10 +97,10 @@ def test_a_heartbeat_that_fails_for_a_moment_is_survived(
 ) -> None:
     async def body(agent: Agent) -> None:
         host.fail.add("beat")
-        await until(lambda: "heartbeat" in agent.pieces.failing)
+        await eventually(lambda: "heartbeat" in agent.pieces.failing)
         beats = host.backends[0].beats
         host.fail.clear()
-        await until(lambda: host.backends[0].beats > beats)
+        await eventually(lambda: host.backends[0].beats > beats)
 
     live(host.agent(host.config(heartbeat_stale_s=300.0)), body)
     assert len(messages(caplog, "failed")) == 1
@@ -183,7 +179,7 @@ def test_what_fails_where_nobody_waits_is_told(
     async def body(agent: Agent) -> None:
         for _ in range(2):
             asyncio.get_running_loop().call_soon(defect)
-        await until(lambda: agent.pieces.failures == 2)
+        await eventually(lambda: agent.pieces.failures == 2)
         assert (await status(agent))["agent"]["loop"]["failures"] == 2
 
     live(host.agent(), body)

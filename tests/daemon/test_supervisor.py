@@ -27,6 +27,7 @@ from hostcc.daemon.supervisor import (
     until_tick,
 )
 from hostcc.model import Difference
+from tests.patience import eventually
 
 pytestmark = pytest.mark.unit
 
@@ -131,10 +132,7 @@ def test_one_failing_leaves_the_others_alone() -> None:
 
     async def scene() -> None:
         parts.start()
-        for _ in range(500):
-            if good.calls.count("tick") >= 3:
-                break
-            await asyncio.sleep(0.01)
+        await eventually(lambda: good.calls.count("tick") >= 3)
         assert [d.id for d in await parts.verify()] == ["good"]
         assert [row.state for row, _ in parts.status()] == ["failed", "running"]
         await parts.stop()
@@ -200,8 +198,7 @@ def test_a_turn_that_takes_long_is_broken_off_before_the_part_is_stopped() -> No
 
     async def scene() -> None:
         parts.start()
-        while "tick" not in part.calls:  # noqa: ASYNC110 - a toy has no events
-            await asyncio.sleep(0.01)
+        await eventually(lambda: "tick" in part.calls)
         part.why_off = "rolled back"
         settled = asyncio.create_task(parts.stop_disabled())
         await asyncio.sleep(0.05)
@@ -211,8 +208,7 @@ def test_a_turn_that_takes_long_is_broken_off_before_the_part_is_stopped() -> No
         assert part.calls == ["start", "tick", "ticked", "stop"]
         part.why_off = ""
         parts.recheck()
-        while part.calls[-1] != "ticked":  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.01)
+        await eventually(lambda: part.calls[-1] == "ticked")
         await parts.stop()
 
     asyncio.run(asyncio.wait_for(scene(), 60))
@@ -231,12 +227,10 @@ def test_a_stop_that_was_broken_off_is_made_once_more() -> None:
 
     async def scene() -> None:
         parts.start()
-        while not part.calls.count("tick"):  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.01)
+        await eventually(lambda: part.calls.count("tick"))
         part.why_off = "rolled back"
         parts.wake()
-        while part.calls[-1] != "stopping":  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0)
+        await eventually(lambda: part.calls[-1] == "stopping")
         held.set()
         await parts.stop()
 
@@ -254,8 +248,7 @@ def test_a_part_that_fails_wherever_keeps_no_other_from_being_stopped(toy: Toy) 
 
     async def scene() -> None:
         parts.start()
-        while not toy.calls.count("tick"):  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.01)
+        await eventually(lambda: toy.calls.count("tick"))
         await parts.stop()
 
     asyncio.run(asyncio.wait_for(scene(), 60))

@@ -25,6 +25,7 @@ from hostcc.pcie import exercise, handout, layout
 from hostcc.pcie.library import HERE, PCIE
 from hostcc.pcie.semaphore import Semaphore, Semaphores, Settings
 from hostcc.system.cc import build
+from tests.patience import until
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 NATIVE = Path(__file__).parent / "native"
@@ -58,10 +59,7 @@ def turn_of(member: Semaphore, name: str, order: list[str]) -> threading.Thread:
 
 
 def wait_until_waiting(region: Semaphores, count: int) -> None:
-    deadline = time.monotonic() + 30
-    while region.states()[0].waiting < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: region.states()[0].waiting >= count, f"{count} that wait")
 
 
 def test_higher_levels_first_and_first_come_in_a_level(path: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM, VERBS_HEADER
 from hostcc.verbs.counts import ProcessCount, read_counts
 from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
+from tests.patience import until
 from tests.verbs.test_shim_native import NATIVE, places, program
 
 __all__ = ["places", "program"]
@@ -78,10 +78,12 @@ class Odd:
 
     def until(self, good: Callable[[ProcessCount], bool]) -> None:
         """It has such counters."""
-        limit = time.monotonic() + 30
-        while (count := self.count()) is None or not good(count):
-            assert time.monotonic() < limit, count
-            time.sleep(0.05)
+
+        def has() -> bool:
+            count = self.count()
+            return count is not None and good(count)
+
+        until(has, lambda: f"other counters than {self.count()}")
 
     def end(self) -> None:
         with self.process:

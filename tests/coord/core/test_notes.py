@@ -13,8 +13,9 @@ from hostcc.coord.core import codec
 from hostcc.coord.core.message import MAX_NOTE, MAX_NOTES, PROTOCOL, Message, Note, Outgoing
 from hostcc.coord.core.notes import MAX_PEERS, Notes
 from hostcc.errors import InputError
-from tests.coord.members import make_keys, until
+from tests.coord.members import make_keys
 from tests.coord.services import member
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio]
 
@@ -93,9 +94,9 @@ async def test_members_exchange_notes_over_the_transport(tmp_path: Path) -> None
     heard: list[tuple[str, bytes]] = []
     try:
         one.notes.listen("steer", lambda peer, data: heard.append((peer, data)))
-        await until(lambda: two.node.members.others == ["a"])
+        await eventually(lambda: two.node.members.others == ["a"])
         two.notes.say("a", "steer", b"hello")
-        await until(lambda: heard == [("b", b"hello")])
+        await eventually(lambda: heard == [("b", b"hello")])
     finally:
         await two.stop()
         await one.stop()

@@ -24,12 +24,11 @@ from hostcc.coord.net.pipe import Pipe
 from hostcc.coord.net.pipe_messages import ENCODER, REPORTS, PeerMessage
 from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.errors import HostccError
-from tests.coord.members import LOOPBACK, make_keys, until
+from tests.coord.members import LOOPBACK, make_keys
 from tests.coord.services import QUICK, QUICK_TRANSPORT, agree, planner
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
-
-PATIENCE_S = 60.0
 
 
 def member(name: str, keys: Path | None, *seeds: GossipService) -> GossipService:
@@ -49,7 +48,7 @@ async def pair(top: Path) -> AsyncIterator[list[GossipService]]:
         other = member("b", top / "b", one)
         await other.start()
         try:
-            await until(lambda: agree([one, other]), PATIENCE_S)
+            await eventually(lambda: agree([one, other]))
             yield [one, other]
         finally:
             await other.stop()
@@ -81,12 +80,12 @@ async def test_whatever_ends_the_process_another_one_follows(
         one = both[0]
         before, address = pid(one), one.transport.address
         os.kill(before, number)
-        await until(lambda: process(one).restarts == 1 and process(one).pid is not None, PATIENCE_S)
+        await eventually(lambda: process(one).restarts == 1 and process(one).pid is not None)
         assert process(one).reason == f"was ended by {number.name}"
         assert pid(one) != before
         assert gone(before)
         assert one.transport.address == address
-        await until(lambda: agree(both), PATIENCE_S)
+        await eventually(lambda: agree(both))
         assert one.status().counters["received"] > 0
 
 
@@ -97,19 +96,19 @@ async def test_while_it_is_away_nobody_is_reached_and_that_is_said(
         one = both[0]
         monkeypatch.setattr(child_transport, "command", lambda _: ["/nowhere/at/all"])
         os.kill(pid(one), signal.SIGKILL)
-        await until(lambda: process(one).restarts > 0, PATIENCE_S)
-        await until(
+        await eventually(lambda: process(one).restarts > 0)
+        await eventually(
             lambda: [trouble.who for trouble in one.status().troubles][:1] == ["gossip process"]
         )
-        await until(lambda: "No such file" in one.status().troubles[0].text)
+        await eventually(lambda: "No such file" in one.status().troubles[0].text)
         assert "does not start" in (process(one).reason or "")
         assert [peer.link for peer in one.peers()] == ["none"]
         assert one.status().dialled == one.status().accepted == 0
         assert not one.transport.send("b", None, b"x")
-        await until(lambda: one.peers()[0].state in ("suspect", "dead"), PATIENCE_S)
+        await eventually(lambda: one.peers()[0].state in ("suspect", "dead"))
         monkeypatch.undo()
-        await until(lambda: agree(both), PATIENCE_S)
-        await until(lambda: one.status().troubles == (), PATIENCE_S)
+        await eventually(lambda: agree(both))
+        await eventually(lambda: one.status().troubles == ())
 
 
 async def test_one_that_hangs_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +117,10 @@ async def test_one_that_hangs_is_replaced(tmp_path: Path, monkeypatch: pytest.Mo
         one = both[0]
         before = pid(one)
         os.kill(before, signal.SIGSTOP)
-        await until(lambda: process(one).restarts == 1 and process(one).pid is not None, PATIENCE_S)
+        await eventually(lambda: process(one).restarts == 1 and process(one).pid is not None)
         assert process(one).reason == "said nothing for 3 s"
         assert gone(before)
-        await until(lambda: agree(both), PATIENCE_S)
+        await eventually(lambda: agree(both))
 
 
 async def test_it_holds_nothing_but_what_it_needs(tmp_path: Path) -> None:
@@ -186,7 +185,7 @@ async def test_it_ends_with_the_agent(stopped: bool) -> None:
         for polite in (signal.SIGTERM, signal.SIGINT):
             os.kill(number, polite)
         agent.kill()
-        await until(lambda: exit_text(number), PATIENCE_S)
+        await eventually(lambda: exit_text(number))
 
 
 def exit_text(number: int) -> bool:
@@ -217,7 +216,7 @@ async def test_messages_in_pieces_and_many_at_once() -> None:
         for at in range(0, len(data), 997):
             other.sendall(data[at : at + 997])
             await asyncio.sleep(0)
-        await until(lambda: len(got) == 500)
+        await eventually(lambda: len(got) == 500)
         assert got[-1] == b"499"
 
 
@@ -241,7 +240,7 @@ async def test_who_says_what_it_should_not_is_left(said: bytes) -> None:
     got: list[object] = []
     async with piped(lambda frame: got.append(REPORTS.decode(frame)), lost.append) as (_, other):
         other.sendall(said)
-        await until(lambda: len(lost) == 1)
+        await eventually(lambda: len(lost) == 1)
         assert lost[0] != ""
         assert got == []
 

@@ -21,8 +21,9 @@ from hostcc.coord.net.seeds import Seeds, advertised
 from hostcc.coord.net.service import GossipService
 from hostcc.coord.net.transport import Transport
 from tests.coord.hostile import Attacker
-from tests.coord.members import make_keys, until
+from tests.coord.members import make_keys
 from tests.coord.services import agree, member
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -57,9 +58,9 @@ async def test_members_find_each_other_and_agree(tmp_path: Path) -> None:
     async with cluster(tmp_path, 5) as services:
         for service in services:
             service.node.publish(payloads.PROFILE, "job", PROFILE)
-        await until(lambda: all(len(s.node.members.others) == 4 for s in services))
-        await until(lambda: agree(services))
-        await until(lambda: all(p.rtt_s is not None for p in services[0].peers()))
+        await eventually(lambda: all(len(s.node.members.others) == 4 for s in services))
+        await eventually(lambda: agree(services))
+        await eventually(lambda: all(p.rtt_s is not None for p in services[0].peers()))
         (peer,) = [peer for peer in services[0].peers() if peer.name == "n1"]
         assert (peer.state, peer.version, peer.shut_out) == ("alive", "1.0", False)
         assert peer.address == str(services[1].transport.address)
@@ -68,17 +69,17 @@ async def test_members_find_each_other_and_agree(tmp_path: Path) -> None:
         # One goes, and is noticed; it comes back, and is welcome.
         await services[4].stop()
         left = services[:4]
-        await until(lambda: all(s.status().members == {"alive": 3, "dead": 1} for s in left))
+        await eventually(lambda: all(s.status().members == {"alive": 3, "dead": 1} for s in left))
         again = member("n4", tmp_path / "n4", services[0])
         async with running(again):
-            await until(lambda: agree([*left, again]))
+            await eventually(lambda: agree([*left, again]))
 
 
 async def test_a_defect_in_a_round_does_not_end_the_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:
     async with cluster(tmp_path, 2) as (first, second):
-        await until(lambda: bool(first.node.members.others))
+        await eventually(lambda: bool(first.node.members.others))
         tick = first.node.tick
 
         def broken(now: float) -> list[Outgoing]:
@@ -86,9 +87,9 @@ async def test_a_defect_in_a_round_does_not_end_the_rounds(
             raise ZeroDivisionError(f"at {now}")
 
         monkeypatch.setattr(first.node, "tick", broken)
-        await until(lambda: any(line.startswith("gossip round") for line in logged))
+        await eventually(lambda: any(line.startswith("gossip round") for line in logged))
         first.node.publish(payloads.PROFILE, "job", PROFILE)
-        await until(lambda: second.node.store.get("n0", (payloads.PROFILE, "job")) is not None)
+        await eventually(lambda: second.node.store.get("n0", (payloads.PROFILE, "job")) is not None)
 
 
 async def test_a_defect_in_when_the_next_round_is_does_not_end_them(
@@ -102,16 +103,16 @@ async def test_a_defect_in_when_the_next_round_is_does_not_end_them(
             raise ZeroDivisionError
 
         monkeypatch.setattr(only.coordinator, "rest_s", broken)
-        await until(lambda: any(line.startswith("gossip round") for line in logged))
+        await eventually(lambda: any(line.startswith("gossip round") for line in logged))
         ticked = only.coordinator.ticked
-        await until(lambda: only.coordinator.ticked > ticked)
+        await eventually(lambda: only.coordinator.ticked > ticked)
 
 
 async def test_a_new_key_signs_everything_anew(tmp_path: Path) -> None:
     async with cluster(tmp_path, 3) as services:
         services[0].node.publish(payloads.PROFILE, "job", PROFILE)
         slot = (payloads.PROFILE, "job")
-        await until(lambda: all(s.node.store.get("n0", slot) for s in services))
+        await eventually(lambda: all(s.node.store.get("n0", slot) for s in services))
         host = identity.rotated(files.read_secret(tmp_path / "n0"), time.time(), 3.0)
         for name in ("n1", "n2"):
             files.allow(tmp_path / name, host.member)
@@ -125,10 +126,10 @@ async def test_a_new_key_signs_everything_anew(tmp_path: Path) -> None:
             data = codec.signed_bytes(held.record)
             return new.verifies(data, held.record.signature)
 
-        await until(lambda: all(signed_anew(service) for service in services))
-        await until(lambda: time.time() > host.keys[0].public.ends)  # type: ignore[operator]
+        await eventually(lambda: all(signed_anew(service) for service in services))
+        await eventually(lambda: time.time() > host.keys[0].public.ends)  # type: ignore[operator]
         services[0].node.publish(payloads.LINKS, "", Links((("n0>s", 1e9),)))
-        await until(lambda: all(s.node.store.get("n0", ("links", "")) for s in services))
+        await eventually(lambda: all(s.node.store.get("n0", ("links", "")) for s in services))
         assert all(s.status().members == {"alive": 2} for s in services)
 
 
@@ -137,7 +138,7 @@ async def test_without_keys_on_loopback(tmp_path: Path) -> None:
     async with running(first):
         second = member("b", None, first)
         async with running(second):
-            await until(lambda: agree([first, second]))
+            await eventually(lambda: agree([first, second]))
             assert first.status().insecure
             assert first.peers()[0].version == "1.0"
 
@@ -182,7 +183,7 @@ async def test_a_member_with_a_key_and_bad_intent(tmp_path: Path, logged: list[s
     async with cluster(tmp_path, 2) as services:
         services[1].node.publish(payloads.PROFILE, "job", PROFILE)
         slot = (payloads.PROFILE, "job")
-        await until(lambda: services[0].node.store.get("n1", slot) is not None)
+        await eventually(lambda: services[0].node.store.get("n1", slot) is not None)
         before = services[0].node.store.get("n1", slot)
         key = files.read_secret(tmp_path / "hostile").keys[0]
         server = files.read_secret(tmp_path / "n0").keys[0].public
@@ -195,7 +196,7 @@ async def test_a_member_with_a_key_and_bad_intent(tmp_path: Path, logged: list[s
             refused = target.counters["received"] + target.counters["refused"]
             with Attacker(target.address, server, key) as attacker:
                 attacker.send(data)
-                await until(
+                await eventually(
                     lambda refused=refused: (
                         target.counters["received"]  # type: ignore[misc]
                         + target.counters["refused"]
@@ -217,9 +218,9 @@ async def test_an_offender_is_named_once_and_not_heard(tmp_path: Path, logged: l
         with Attacker(target.address, server, key) as attacker:
             for _ in range(200):
                 attacker.send(b"\xc1")
-            await until(lambda: target.counters["received"] >= 200)
+            await eventually(lambda: target.counters["received"] >= 200)
         assert target.counters["refused"] == services[0].node.settings.strikes
-        await until(lambda: any("'hostile'" in line for line in logged))
+        await eventually(lambda: any("'hostile'" in line for line in logged))
         rounds = services[0].settings.gossip.round_s
         await asyncio.sleep(3 * rounds)
         assert len([line for line in logged if "'hostile'" in line]) == 1

@@ -14,7 +14,8 @@ from hostcc.coord.net.address import Address
 from hostcc.coord.net.transport import Transport
 from hostcc.coord.net.transport_settings import TransportSettings
 from hostcc.errors import HostccError
-from tests.coord.members import LOOPBACK, End, make_keys, until
+from tests.coord.members import LOOPBACK, End, make_keys
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -25,14 +26,14 @@ async def test_there_and_back_over_one_connection(tmp_path: Path) -> None:
     make_keys(tmp_path, "ab")
     async with End("a", tmp_path / "a") as a, End("b", tmp_path / "b") as b:
         assert a.send(b, b"hello")
-        await until(lambda: b.got == [("a", b"hello")])
+        await eventually(lambda: b.got == [("a", b"hello")])
         assert b.transport.send("a", None, b"back")  # no address: only the way that a came
-        await until(lambda: a.got == [("b", b"back")])
+        await eventually(lambda: a.got == [("b", b"back")])
         assert a.transport.connections() == (1, 0)
         assert b.transport.connections() == (0, 1)
         assert a.transport.link("b").dialled == "up"
         assert b.transport.link("a").accepted
-        await until(lambda: b.transport.link("a").rtt_s is not None)
+        await eventually(lambda: b.transport.link("a").rtt_s is not None)
         assert a.transport.counters["bytes sent"] == b.transport.counters["bytes received"] == 5
 
 
@@ -43,7 +44,7 @@ async def test_both_dial_and_both_hear(tmp_path: Path) -> None:
             assert a.send(b, b"a%d" % number) or number >= 16
             assert b.send(a, b"b%d" % number) or number >= 16
             await asyncio.sleep(0)
-        await until(lambda: ("a", b"a0") in b.got and ("b", b"b0") in a.got)
+        await eventually(lambda: ("a", b"a0") in b.got and ("b", b"b0") in a.got)
 
 
 async def test_of_two_connections_one_falls_into_disuse(tmp_path: Path) -> None:
@@ -53,14 +54,14 @@ async def test_of_two_connections_one_falls_into_disuse(tmp_path: Path) -> None:
         assert a.send(b, b"x")
         assert b.send(a, b"y")
         ends = (a.transport, b.transport)
-        await until(lambda: [end.connections() for end in ends] == [(1, 1), (1, 1)])
+        await eventually(lambda: [end.connections() for end in ends] == [(1, 1), (1, 1)])
 
         def one_left() -> bool:
             a.send(b, b"x")
             b.send(a, b"y")
             return [end.connections() for end in ends] == [(1, 0), (0, 1)]
 
-        await until(one_left)
+        await eventually(one_left)
         a.got.clear()
         b.got.clear()
         await b.said(a, b"still here")
@@ -76,9 +77,9 @@ async def test_ipv6(tmp_path: Path) -> None:
         for host in ("::1", "127.0.0.1"):
             b.got.clear()
             assert a.transport.send("b", Address(host, port), b"x")
-            await until(lambda: b.got == [("a", b"x")])
+            await eventually(lambda: b.got == [("a", b"x")])
             a.transport._dealers.drop("b")
-            await until(lambda: b.transport.connections() == (0, 0))
+            await eventually(lambda: b.transport.connections() == (0, 0))
 
 
 async def test_nowhere_to_send(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ async def test_a_peer_that_restarts_is_found_again(tmp_path: Path) -> None:
         async with End("b", tmp_path / "b") as b:
             await a.said(b, b"first")
             listen = b.transport.address
-        await until(lambda: a.transport.link("b").dialled != "up")
+        await eventually(lambda: a.transport.link("b").dialled != "up")
         async with End("b", tmp_path / "b", None, listen) as b:
             await a.said(b, b"second")
 
@@ -138,11 +139,11 @@ async def test_a_key_off_the_list_has_no_rights_on_a_connection_that_stands(
     async with End("a", tmp_path / "a") as a, End("b", tmp_path / "b") as b:
         await a.said(b, b"first")
         files.revoke(tmp_path / "b", "a")
-        await until(lambda: b.transport.keyring.member_of(_curve(a)) is None)  # type: ignore[union-attr]
+        await eventually(lambda: b.transport.keyring.member_of(_curve(a)) is None)  # type: ignore[union-attr]
         a.send(b, b"second")
-        await until(lambda: b.transport.connections() == (0, 0))
+        await eventually(lambda: b.transport.connections() == (0, 0))
         assert not b.transport.send("a", a.transport.address, b"x")
-        await until(lambda: b.transport.counters["refused"] > 0)
+        await eventually(lambda: b.transport.counters["refused"] > 0)
         assert ("a", b"second") not in b.got
         host = files.read_secret(tmp_path / "a")
         files.allow(tmp_path / "b", host.member)
@@ -165,7 +166,7 @@ async def test_keys_change_while_messages_flow(tmp_path: Path) -> None:
             sent += 1
         await a.said(b, b"new")
         await b.said(a, b"new")
-        await until(lambda: time.time() > rotated.keys[0].public.ends)  # type: ignore[operator]
+        await eventually(lambda: time.time() > rotated.keys[0].public.ends)  # type: ignore[operator]
         await a.said(b, b"old ended")
         await b.said(a, b"old ended")
         assert sent > 10
@@ -182,7 +183,7 @@ async def test_without_keys_only_loopback_unless_told(tmp_path: Path) -> None:
     async with End("a", None) as a, End("b", None) as b:
         await a.said(b, b"hello")
         assert b.transport.send("a", None, b"back")
-        await until(lambda: a.got == [("b", b"back")])
+        await eventually(lambda: a.got == [("b", b"back")])
 
 
 async def test_an_address_in_use_is_said(tmp_path: Path) -> None:

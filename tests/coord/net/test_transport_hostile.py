@@ -15,7 +15,8 @@ from hostcc.coord.keys import identity
 from hostcc.coord.keys.identity import HostKeys
 from hostcc.coord.net.transport_settings import TransportSettings
 from tests.coord.hostile import Attacker, Tap, ends, raw
-from tests.coord.members import End, make_keys, until
+from tests.coord.members import End, make_keys
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -74,7 +75,7 @@ async def test_without_the_right_keys_nothing_gets_in(
             before = refused(end)
             with Attacker(end.transport.address, server, own) as attacker:
                 attacker.send(b"let me in")
-                await until(lambda before=before: refused(end) > before)  # type: ignore[misc]
+                await eventually(lambda before=before: refused(end) > before)  # type: ignore[misc]
         await still_fine(tmp_path, end)
         assert end.got == [("good", b"still fine")] * len(end.got)
         if own is stranger:
@@ -97,16 +98,16 @@ async def test_a_handshake_said_again_gets_nobody_in(
         tap = Tap()
         async with tap.before(end.transport.address) as port, End("good", tmp_path / "good") as a:
             assert a.transport.send("server", port, b"once")
-            await until(lambda: end.got == [("good", b"once")])
+            await eventually(lambda: end.got == [("good", b"once")])
         said = bytes(tap.said)
         assert len(said) > 300
-        await until(lambda: end.transport.connections() == (0, 0))
+        await eventually(lambda: end.transport.connections() == (0, 0))
         cuts = [*range(0, 300, 37), len(said) - 1, len(said)]
         for cut in cuts:  # all of it, and pieces of it
             before = refused(end)
             with raw(end.transport.address, said[:cut]) as sock:
                 await ends(sock, 10.0)
-            await until(lambda before=before: refused(end) > before)  # type: ignore[misc]
+            await eventually(lambda before=before: refused(end) > before)  # type: ignore[misc]
         assert end.got == [("good", b"once")]
         await still_fine(tmp_path, end)
 
@@ -128,7 +129,7 @@ async def test_garbage_is_hung_up_on(
     async with End("server", tmp_path / "server", STRICT) as end:
         with raw(end.transport.address, data) as sock:
             await ends(sock, 10.0)
-        await until(lambda: refused(end) > 0)
+        await eventually(lambda: refused(end) > 0)
         assert end.got == []
 
 
@@ -148,7 +149,7 @@ async def test_more_than_a_message_holds_ends_the_connection(
         who = (hosts["server"].keys[0].public, hosts["bad"].keys[0])
         with Attacker(end.transport.address, *who) as attacker:
             attacker.send(b"x" * 65536)
-            await until(lambda: len(end.got) == 1)
+            await eventually(lambda: len(end.got) == 1)
             attacker.send(b"x" * 10_000_000)
 
             def after() -> bool:
@@ -156,7 +157,7 @@ async def test_more_than_a_message_holds_ends_the_connection(
                 return ("bad", b"after") in end.got
 
             # It may connect again and go on; what is too long never arrives.
-            await until(after)
+            await eventually(after)
             attacker.send(b"x" * 65537)
             attacker.send(b"end")
             await asyncio.sleep(0.2)
@@ -172,8 +173,8 @@ async def test_a_flood_is_dropped_and_its_sender_shut_out(
         with Attacker(end.transport.address, *who) as attacker:
             for _ in range(50_000):
                 attacker.send(b"x")
-            await until(lambda: end.transport.link("bad").shut_out)
-            await until(lambda: end.transport.connections()[1] == 0)
+            await eventually(lambda: end.transport.link("bad").shut_out)
+            await eventually(lambda: end.transport.connections()[1] == 0)
         assert 100 <= len(end.got) < 1000
         assert end.transport.counters["dropped: too much"] >= 400
         heard = len(end.got)
@@ -195,7 +196,7 @@ async def test_a_flood_of_bytes_ends_its_connection(
         with Attacker(end.transport.address, *who) as attacker:
             for _ in range(300):
                 attacker.send(b"x" * 65000)
-            await until(lambda: end.transport.link("bad").shut_out)
+            await eventually(lambda: end.transport.link("bad").shut_out)
         assert sum(len(data) for _, data in end.got) < 4e6
         await still_fine(tmp_path, end)
 
@@ -207,11 +208,11 @@ async def test_a_message_without_end_is_cut_off(tmp_path: Path, hosts: dict[str,
         who = (hosts["server"].keys[0].public, hosts["bad"].keys[0])
         with Attacker(end.transport.address, *who) as attacker:
             attacker.send(b"hello")
-            await until(lambda: end.got == [("bad", b"hello")])
+            await eventually(lambda: end.got == [("bad", b"hello")])
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             attacker.send_multipart([b"x" * 60_000] * 1000)
-            await until(lambda: end.transport.link("bad").shut_out)
-            await until(lambda: end.transport.connections()[1] == 0)
+            await eventually(lambda: end.transport.link("bad").shut_out)
+            await eventually(lambda: end.transport.connections()[1] == 0)
         # The attacker's own queue of 60 MB lives in this process, too.
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
         assert end.got == [("bad", b"hello")]
@@ -225,7 +226,7 @@ async def test_messages_of_many_parts_are_not_taken(
         who = (hosts["server"].keys[0].public, hosts["bad"].keys[0])
         with Attacker(end.transport.address, *who) as attacker:
             attacker.send_multipart([b"x"] * 20_000)
-            await until(lambda: end.transport.link("bad").shut_out)
+            await eventually(lambda: end.transport.link("bad").shut_out)
         await still_fine(tmp_path, end)
         assert ("bad", b"x") not in end.got
 
@@ -237,7 +238,7 @@ async def test_nobody_chooses_the_way_that_answers_take(
         who = (hosts["server"].keys[0].public, hosts["bad"].keys[0])
         with Attacker(end.transport.address, *who, routing_id=b"good") as attacker:
             attacker.send(b"from good, honestly")
-            await until(lambda: refused(end) > 0)
+            await eventually(lambda: refused(end) > 0)
             assert end.got == []
             assert not end.transport.send("good", None, b"secret")
             assert attacker.poll(200) == 0
@@ -253,15 +254,15 @@ async def test_too_many_connections_close_the_door_for_a_while(
     ):
         await good.said(end, b"first")
         socks = [raw(end.transport.address) for _ in range(40)]
-        await until(lambda: end.transport._router._listener.closed)
+        await eventually(lambda: end.transport._router._listener.closed)
         good.send(end, b"the door does not matter to those inside")
-        await until(lambda: ("good", b"the door does not matter to those inside") in end.got)
+        await eventually(lambda: ("good", b"the door does not matter to those inside") in end.got)
         await asyncio.gather(*(ends(sock, 15.0) for sock in socks))
         for sock in socks:
             sock.close()
-        await until(lambda: not end.transport._router._listener.closed)
+        await eventually(lambda: not end.transport._router._listener.closed)
         with raw(end.transport.address):
-            await until(lambda: len(end.transport._router.connections) == 2)
+            await eventually(lambda: len(end.transport._router.connections) == 2)
 
 
 async def test_one_address_cannot_take_all_places(
@@ -270,8 +271,8 @@ async def test_one_address_cannot_take_all_places(
     settings = TransportSettings(max_strangers=20)
     async with End("server", tmp_path / "server", settings) as end:
         socks = [raw(end.transport.address) for _ in range(40)]
-        await until(lambda: refused(end) > 0)
-        await until(lambda: len(end.transport._router.connections) <= 20)
+        await eventually(lambda: refused(end) > 0)
+        await eventually(lambda: len(end.transport._router.connections) <= 20)
         for sock in socks:
             sock.close()
         await still_fine(tmp_path, end)
@@ -287,7 +288,7 @@ async def test_a_dialled_peer_has_no_more_rights(
         End("bad", tmp_path / "bad") as bad,
     ):
         end.send(bad, b"hello")
-        await until(lambda: bad.got == [("server", b"hello")])
+        await eventually(lambda: bad.got == [("server", b"hello")])
         for _ in range(100_000):
             bad.transport.send("server", None, b"x")
             if end.transport.link("bad").shut_out:
@@ -307,7 +308,7 @@ async def test_who_connects_again_and_again_is_shut_out(
         for number in range(100):
             with Attacker(end.transport.address, *who) as attacker:
                 attacker.send(b"%d" % number)
-                await until(
+                await eventually(
                     lambda number=number: (
                         ("bad", b"%d" % number) in end.got  # type: ignore[misc]
                         or end.transport.link("bad").shut_out

@@ -19,9 +19,10 @@ from hostcc.coord.net.connect_attempt import ConnectAttempt, errno_text
 from hostcc.coord.net.service import GossipService, ServiceSettings
 from hostcc.coord.net.troubles import Reason
 from hostcc.daemon.api.metrics import TROUBLES
-from tests.coord.members import LOOPBACK, TIMEOUT_S, make_keys, until
+from tests.coord.members import LOOPBACK, make_keys
 from tests.coord.net.test_service import running
 from tests.coord.services import QUICK, QUICK_TRANSPORT, agree, member, planner
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -47,9 +48,9 @@ def troubles(service: GossipService) -> list[Trouble]:
     return list(service.status().troubles)
 
 
-async def only(service: GossipService, reason: Reason, within: float = TIMEOUT_S) -> Trouble:
+async def only(service: GossipService, reason: Reason, patience_s: float = 60.0) -> Trouble:
     """The only trouble, once there is one."""
-    await until(lambda: [one.reason for one in troubles(service)] == [reason], within)
+    await eventually(lambda: [one.reason for one in troubles(service)] == [reason], patience_s)
     return troubles(service)[0]
 
 
@@ -57,7 +58,7 @@ async def still(service: GossipService, count: int = 20) -> None:
     """Several more rounds."""
     ticked, rounds = service.coordinator.ticked, 0
     while rounds < count:
-        await until(lambda: service.coordinator.ticked > ticked)  # noqa: B023
+        await eventually(lambda: service.coordinator.ticked > ticked)  # noqa: B023
         ticked, rounds = service.coordinator.ticked, rounds + 1
 
 
@@ -94,8 +95,8 @@ async def test_nobody_listens_where_a_seed_should(
             "test",
         )
         async with running(other):
-            await until(lambda: agree([alone, other]))
-            await until(lambda: troubles(alone) == [])
+            await eventually(lambda: agree([alone, other]))
+            await eventually(lambda: troubles(alone) == [])
             assert said(logged, f"seed b@{at}", "no longer so") == 1
 
 
@@ -142,13 +143,13 @@ async def test_a_key_that_the_other_does_not_have_on_its_list(
             assert refused.text.startswith(f"its key {key} is not on this host's allow-list")
             assert alone.status().key == key
             before = other.transport.counters["refused"]
-            await until(lambda: other.transport.counters["refused"] > before + 3)
+            await eventually(lambda: other.transport.counters["refused"] > before + 3)
             assert said(logged, where, text) == 1
             assert said(logged, "127.0.0.1", f"its key {key}") == 1
             # Allowed there, everything is well.
             files.allow(tmp_path / "b", hosts["a"].member)
-            await until(lambda: agree([alone, other]))
-            await until(lambda: troubles(alone) == troubles(other) == [])
+            await eventually(lambda: agree([alone, other]))
+            await eventually(lambda: troubles(alone) == troubles(other) == [])
 
 
 async def test_a_member_that_was_learned_of_and_does_not_accept_the_key(tmp_path: Path) -> None:
@@ -208,14 +209,14 @@ async def test_deaths_and_returns_are_logged_once(
     async with running(first):
         second = member("b", tmp_path / "b", first)
         async with running(second):
-            await until(lambda: agree([first, second]))
-        await until(lambda: first.status().members == {"dead": 1})
+            await eventually(lambda: agree([first, second]))
+        await eventually(lambda: first.status().members == {"dead": 1})
         await still(first)
         assert said(logged, "b", "dead: it has not answered for too long") == 1
         assert said(logged, "b", "alive again") == 0
         again = member("b", tmp_path / "b", first)
         async with running(again):
-            await until(lambda: agree([first, again]))
+            await eventually(lambda: agree([first, again]))
             await still(first)
             assert said(logged, "b", "alive again") == 1
 
@@ -224,9 +225,9 @@ async def test_knocking_says_why() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         at = Address("127.0.0.1", server.getsockname()[1])
         opened = ConnectAttempt(at, 0.0)
-        await until(lambda: opened.outcome(0.0) == 0)
+        await eventually(lambda: opened.outcome(0.0) == 0)
     refused = ConnectAttempt(at, 0.0)
-    await until(lambda: refused.outcome(0.0) == errno.ECONNREFUSED)
+    await eventually(lambda: refused.outcome(0.0) == errno.ECONNREFUSED)
     assert errno_text(errno.ECONNREFUSED) == "connection refused"
 
 

@@ -23,8 +23,9 @@ from hostcc.coord.core.payloads import (
 )
 from hostcc.coord.net.service import GossipService
 from hostcc.daemon.gossip.cluster import Cluster
-from tests.coord.members import make_keys, until
+from tests.coord.members import make_keys
 from tests.coord.services import member
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -55,7 +56,9 @@ async def two(top: Path) -> AsyncIterator[tuple[Host, Host]]:
     other = member("b", top / "b", one)
     await other.start()
     try:
-        await until(lambda: one.node.members.others == ["b"] and other.node.members.others == ["a"])
+        await eventually(
+            lambda: one.node.members.others == ["b"] and other.node.members.others == ["a"]
+        )
         yield Host(one), Host(other)
     finally:
         await other.stop()
@@ -72,13 +75,15 @@ async def test_records_are_told_replaced_and_withdrawn(tmp_path: Path) -> None:
         assert store is not None
         one.cluster.publish(PATHS, {"b": Paths((PathEntry("p", ("x",)),)), "c": Paths(())})
         one.cluster.publish(LINKS, {"": links(x=1e9)})
-        await until(lambda: store.get("a", (LINKS, "")) is not None)
-        await until(lambda: store.get("a", (PATHS, "c")) is not None)
+        await eventually(lambda: store.get("a", (LINKS, "")) is not None)
+        await eventually(lambda: store.get("a", (PATHS, "c")) is not None)
         revision = store.revision
         one.cluster.publish(LINKS, {"": links(x=1e9)})
         assert one.cluster.published(LINKS, "") == links(x=1e9)
         one.cluster.publish(PATHS, {"b": Paths((PathEntry("p", ("x",)),))})
-        await until(lambda: (held := store.get("a", (PATHS, "c"))) is not None and held.withdrawn)
+        await eventually(
+            lambda: (held := store.get("a", (PATHS, "c"))) is not None and held.withdrawn
+        )
         assert store.revision > revision
 
 
@@ -99,7 +104,7 @@ async def test_addresses_belong_to_members_and_contested_ones_to_nobody(tmp_path
     async with two(tmp_path) as (one, other):
         assert other.service is not None
         other.cluster.publish(ADDRESSES, {"": Addresses(("10.0.0.2", "fd00::2", "::0:1"))})
-        await until(lambda: one.cluster.owners().get("10.0.0.2") == "b")
+        await eventually(lambda: one.cluster.owners().get("10.0.0.2") == "b")
         assert one.cluster.owners()["fd00::2"] == "b"
         assert "::0:1" not in one.cluster.owners()
         one.cluster.publish(ADDRESSES, {"": Addresses(("10.0.0.2",))})
@@ -111,11 +116,11 @@ async def test_notes_reach_whoever_listens_also_a_new_member(tmp_path: Path) -> 
     async with two(tmp_path) as (one, other):
         other.cluster.listen("steer", lambda peer, data: heard.append((peer, data)))
         assert one.cluster.send("b", "steer", b"1")
-        await until(lambda: heard == [("a", b"1")])
+        await eventually(lambda: heard == [("a", b"1")])
         other.service, one.service = one.service, other.service
         other.cluster.refresh()
         assert one.cluster.send("a", "steer", b"2")
-        await until(lambda: heard[1:] == [("b", b"2")])
+        await eventually(lambda: heard[1:] == [("b", b"2")])
 
 
 async def test_without_gossip_nothing_is_known_and_nothing_raises() -> None:
@@ -134,7 +139,7 @@ async def test_what_live_members_say_changes_with_them(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
         before = one.cluster.moment
         other.cluster.publish(LINKS, {"": links(x=1e9)})
-        await until(lambda: (LINKS, "") in one.cluster.records()["b"])
+        await eventually(lambda: (LINKS, "") in one.cluster.records()["b"])
         assert one.cluster.moment != before
         assert set(one.cluster.records()) == {"a", "b"}
         assert one.service is not None
@@ -154,7 +159,7 @@ async def test_what_the_hosts_of_a_job_say_together(tmp_path: Path) -> None:
         assert other.service is not None
         assert one.cluster.job("j") is None
         other.service.node.publish(PROFILE, "j", Profile(0.1, 0.1, 1e12, 1.0, 0.25))
-        await until(lambda: one.cluster.job("j") is not None)
+        await eventually(lambda: one.cluster.job("j") is not None)
         found = one.cluster.job("j")
         assert found is not None
         assert (found.period_s, found.confidence) == (0.25, 1.0)

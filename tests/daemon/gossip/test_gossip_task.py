@@ -26,9 +26,10 @@ from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.supervisor import Supervisor
 from hostcc.errors import HostccError
 from hostcc.model import JobProfile
-from tests.coord.members import make_keys, until
+from tests.coord.members import make_keys
 from tests.daemon.gossip.sources import ToySource
 from tests.daemon.profiling.hosts import OWN, ToyHost
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -114,15 +115,21 @@ async def test_two_agents_share_profiles_and_agree(pair: tuple[Site, Site]) -> N
     one.measured = [MEASURED]
     other.measured = [replace(MEASURED, work=3e12)]
     async with running(one, other):
-        await until(lambda: one.states() == {"b": "alive"} and other.states() == {"a": "alive"})
-        await until(both(pair, lambda site: site.cluster.published(PROFILE, "train") is not None))
-        await until(both(pair, lambda site: site.gossip["agreed"] and not site.gossip["missing"]))
-        await until(lambda: one.gossip["active"] == other.gossip["active"] != "")
+        await eventually(
+            lambda: one.states() == {"b": "alive"} and other.states() == {"a": "alive"}
+        )
+        await eventually(
+            both(pair, lambda site: site.cluster.published(PROFILE, "train") is not None)
+        )
+        await eventually(
+            both(pair, lambda site: site.gossip["agreed"] and not site.gossip["missing"])
+        )
+        await eventually(lambda: one.gossip["active"] == other.gossip["active"] != "")
         member = one.cluster.member
         assert member is not None
-        await until(lambda: member.service.coordinator.plan is not None)
+        await eventually(lambda: member.service.coordinator.plan is not None)
         # A plan that was made before the other's profile came has this one's alone.
-        await until(
+        await eventually(
             lambda: (
                 [job.work for job in member.service.coordinator.snapshot.view.jobs]
                 == [pytest.approx(4e12, rel=0.1)]
@@ -131,7 +138,7 @@ async def test_two_agents_share_profiles_and_agree(pair: tuple[Site, Site]) -> N
         assert one.gossip["insecure"] is True
         assert one.part.verify() == []
         other.measured = []
-        await until(lambda: member.service.node.store.get("b", (PROFILE, "train")).withdrawn)  # type: ignore[union-attr]
+        await eventually(lambda: member.service.node.store.get("b", (PROFILE, "train")).withdrawn)  # type: ignore[union-attr]
 
 
 async def test_the_same_measurement_is_worked_out_again_when_addresses_are_others(
@@ -148,22 +155,22 @@ async def test_the_same_measurement_is_worked_out_again_when_addresses_are_other
 
     monkeypatch.setattr(profile_records, "content", counted)
     async with running(one):
-        await until(lambda: bool(made) and [to for to, _ in made[-1].to] == ["a"])
+        await eventually(lambda: bool(made) and [to for to, _ in made[-1].to] == ["a"])
         before = len(made)
         await asyncio.sleep(10 * one.part.every_s)
         assert len(made) == before
         async with running(other):  # now the address is of two
-            await until(lambda: [to for to, _ in made[-1].to] == ["127.0.0.1"])
+            await eventually(lambda: [to for to, _ in made[-1].to] == ["127.0.0.1"])
 
 
 async def test_the_configuration_may_change_while_it_runs(pair: tuple[Site, Site]) -> None:
     one, _ = pair
     async with running(one):
-        await until(lambda: one.gossip != {})
+        await eventually(lambda: one.gossip != {})
         one.configure(name="c")
-        await until(lambda: one.gossip.get("name") == "c")
+        await eventually(lambda: one.gossip.get("name") == "c")
         one.configure(enabled=False)
-        await until(lambda: one.row.state == "off")
+        await eventually(lambda: one.row.state == "off")
         assert one.row.reason == "gossip.enabled is false"
         with pytest.raises(HostccError, match=r"no gossip: gossip\.enabled is false"):
             one.part.peers()
@@ -175,9 +182,9 @@ async def test_an_address_that_is_taken_is_a_failure_of_the_part_alone(
     one, other = pair
     other.configure(listen=one.host.config.gossip.listen)
     async with running(one):
-        await until(lambda: one.gossip != {})
+        await eventually(lambda: one.gossip != {})
         async with running(other):
-            await until(lambda: other.row.state == "failed")
+            await eventually(lambda: other.row.state == "failed")
             assert str(one.port) in (other.row.reason or "")
             assert one.row.state == "running"
             with pytest.raises(HostccError, match="it is not running"):
@@ -188,7 +195,7 @@ async def test_strangers_need_keys(pair: tuple[Site, Site]) -> None:
     one, _ = pair
     one.configure(listen=f"0.0.0.0:{one.port}")
     async with running(one):
-        await until(lambda: one.row.state == "failed")
+        await eventually(lambda: one.row.state == "failed")
         assert "expected a loopback address without keys" in (one.row.reason or "")
 
 
@@ -196,14 +203,14 @@ async def test_a_profile_that_nobody_would_take_is_named(pair: tuple[Site, Site]
     one, _ = pair
     one.measured = [replace(MEASURED, work=1e30)]
     async with running(one):
-        await until(lambda: "train" in one.gossip.get("unpublished", {}))
+        await eventually(lambda: "train" in one.gossip.get("unpublished", {}))
         assert one.gossip["unpublished"]["train"].startswith("profile train: work: expected")
         one.measured = [MEASURED]
-        await until(lambda: one.gossip["unpublished"] == {})
+        await eventually(lambda: one.gossip["unpublished"] == {})
         one.measured = [replace(MEASURED, work=1e30)]
-        await until(lambda: one.gossip["unpublished"] != {})
+        await eventually(lambda: one.gossip["unpublished"] != {})
         one.measured = [MEASURED]
-        await until(lambda: one.gossip["unpublished"] == {})
+        await eventually(lambda: one.gossip["unpublished"] == {})
 
 
 async def test_keys_that_appear_are_used(pair: tuple[Site, Site], tmp_path: Path) -> None:
@@ -211,10 +218,12 @@ async def test_keys_that_appear_are_used(pair: tuple[Site, Site], tmp_path: Path
     for site in pair:
         site.configure(keys=str(tmp_path / "keys" / site.name))
     async with running(one, other):
-        await until(both(pair, lambda site: site.gossip.get("insecure") is True))
+        await eventually(both(pair, lambda site: site.gossip.get("insecure") is True))
         make_keys(tmp_path / "keys", ["a", "b"])
-        await until(both(pair, lambda site: site.gossip.get("insecure") is False))
-        await until(lambda: one.states() == {"b": "alive"} and other.states() == {"a": "alive"})
+        await eventually(both(pair, lambda site: site.gossip.get("insecure") is False))
+        await eventually(
+            lambda: one.states() == {"b": "alive"} and other.states() == {"a": "alive"}
+        )
         assert one.gossip["key"] != other.gossip["key"] != ""
 
 

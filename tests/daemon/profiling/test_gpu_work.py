@@ -14,6 +14,7 @@ from hostcc.config.sections.measure import GpuConfig
 from hostcc.daemon.profiling.gpu_work import Gpus
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.gpu.readings import Gpu, Reading, Sample
+from tests import patience
 from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import OWN, ToyHost
 
@@ -43,11 +44,7 @@ class Seven(Owners):
 
 
 def until(part: Gpus, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        asyncio.run(part.tick())
-        time.sleep(0.02)
+    patience.until(done, "the part", meanwhile=lambda: asyncio.run(part.tick()))
 
 
 def test_work_goes_to_the_job_of_the_process(tmp_path: Path) -> None:

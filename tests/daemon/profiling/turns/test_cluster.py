@@ -11,8 +11,8 @@ from hostcc.daemon.profiling.turns import cluster
 from hostcc.daemon.profiling.turns.cluster import READ_IDLE_S, ClusterTurns
 from hostcc.daemon.profiling.turns.local import RemoteTurns, tie_break_hash
 from hostcc.daemon.profiling.turns.order import SETTLE_S
-from tests.coord.members import until
 from tests.daemon.gossip.test_cluster import Host, two
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.asyncio, pytest.mark.slow]
 
@@ -55,14 +55,14 @@ async def test_a_job_elsewhere_is_waited_for_until_it_is_known(tmp_path: Path) -
     async with two(tmp_path) as (one, other):
         a, b = Agent(one), Agent(other)
         a.elsewhere.tell({FIRST: WAITS, SECOND: WAITS})
-        await until(lambda: says(other, "a", FIRST) and says(other, "a", SECOND))
+        await eventually(lambda: says(other, "a", FIRST) and says(other, "a", SECOND))
         assert SECOND in (await b.heed({SECOND: WAITS})).behind
         assert SECOND in (await b.heed({SECOND: WAITS})).behind
         await a.heed({FIRST: TURN, SECOND: WAITS})
         assert SECOND in (await a.heed({FIRST: TURN, SECOND: WAITS})).behind
         assert a.elsewhere.crowded(FIRST)
         a.elsewhere.tell({SECOND: WAITS})
-        await until(lambda: not says(other, "a", FIRST))
+        await eventually(lambda: not says(other, "a", FIRST))
         await b.heed({SECOND: WAITS})
         assert (await b.heed({SECOND: WAITS}, SETTLE_S)).behind == frozenset()
 
@@ -72,7 +72,7 @@ async def test_a_turn_that_begins_elsewhere_is_joined(tmp_path: Path) -> None:
         a, b = Agent(one), Agent(other)
         await b.heed({})
         a.elsewhere.tell({FIRST: TURN})
-        await until(lambda: says(other, "a", FIRST))
+        await eventually(lambda: says(other, "a", FIRST))
         heed = await b.heed({FIRST: WAITS})
         assert heed == RemoteTurns(since={FIRST: b.now_s})
 
@@ -81,9 +81,9 @@ async def test_what_a_host_that_stops_has_said_is_withdrawn(tmp_path: Path) -> N
     async with two(tmp_path) as (one, other):
         a = Agent(one)
         a.elsewhere.tell({FIRST: TURN})
-        await until(lambda: says(other, "a", FIRST))
+        await eventually(lambda: says(other, "a", FIRST))
         a.elsewhere.stop()
-        await until(lambda: not says(other, "a", FIRST))
+        await eventually(lambda: not says(other, "a", FIRST))
 
 
 async def test_without_gossip_nobody_is_waited_for() -> None:
