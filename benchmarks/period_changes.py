@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 
 from benchmarks.synthetic import Dirt, Sample, Shape, job
-from hostcc.measure import watch as w
+from hostcc.measure import pattern_watch as w
 from hostcc.measure.series import part
 
 BEFORE, AFTER = 20, 10

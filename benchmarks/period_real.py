@@ -27,8 +27,8 @@ from hostcc.lab.scenario import JobSpec, Scenario
 from hostcc.lab.variants import resolve
 from hostcc.measure.meter_kernel import KernelMeter
 from hostcc.measure.period import detect
-from hostcc.measure.record import Meta, Recording, save
 from hostcc.measure.series import NS, ByteSeries, empty, joined, part
+from hostcc.measure.series_file import Meta, Recording, save
 
 READ_S = 0.25
 TEN = 10

@@ -31,7 +31,7 @@ from hostcc.foreign import in_html, in_json, lines, say, tree
 from hostcc.lab.scenario import Scenario
 from hostcc.limits import VISIBLE
 from hostcc.log import JsonFormatter, TextFormatter
-from hostcc.measure.record import Meta
+from hostcc.measure.series_file import Meta
 from hostcc.model import Change
 from hostcc.paths import exchange_types, hash_file, sources, telemetry
 

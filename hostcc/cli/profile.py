@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
     """Ask or read, analyse, keep, draw, show."""
     check(args)
     if args.replay is not None:
-        from hostcc.measure import record
+        from hostcc.measure import series_file
 
-        recording: Any = record.load(args.replay)
+        recording: Any = series_file.load(args.replay)
         answer = {"schema": PROFILE, "job": recording.meta.job, "profile": None}
     else:
         answer = ask(args.socket, "profile", job=args.job, series=bool(args.record or args.plot))
@@ -101,10 +101,10 @@ def _received(answer: dict[str, Any]) -> Any:
 def _analyse(args: argparse.Namespace, answer: dict[str, Any], recording: Any) -> None:
     import msgspec
 
-    from hostcc.measure import plain, record, replay
+    from hostcc.measure import plain, replay, series_file
 
     if args.record is not None:
-        record.save(args.record, recording)
+        series_file.save(args.record, recording)
     found = replay.analyse(recording)
     answer["analysis"] = msgspec.to_builtins(plain.plain(found))
     answer["circle"] = msgspec.to_builtins(plain.circle(found))

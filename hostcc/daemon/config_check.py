@@ -24,7 +24,7 @@ from hostcc.daemon import preflight
 from hostcc.daemon.api.credentials import group_id
 from hostcc.daemon.lockfile import holder
 from hostcc.errors import HostccError, InputError, one_line
-from hostcc.measure.rdma import read_ports
+from hostcc.measure.rdma_counters import read_ports
 from hostcc.system import ownership
 from hostcc.system.cgroups import resolve_root
 

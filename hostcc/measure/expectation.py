@@ -18,8 +18,8 @@ from hostcc.limits import MAX_JOBS
 from hostcc.measure import bins
 from hostcc.measure.iterations import Reference
 from hostcc.measure.meter import NOBODY, Window
+from hostcc.measure.pattern_watch import Watch
 from hostcc.measure.series import NS, Floats, Ints
-from hostcc.measure.watch import Watch
 
 Bools = npt.NDArray[np.bool_]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hostcc.measure import likeness
-from hostcc.measure.background import background, typical
+from hostcc.measure.background_rate import background, typical
 from hostcc.measure.series import ByteSeries, Floats, Ints, cumulative, median
 from hostcc.measure.silences import Exchanges, Rhythm, exchanges, rhythm
 from hostcc.measure.spectrum import SHORTEST, detrended, repeating_lags

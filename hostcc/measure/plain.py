@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hostcc.answers.jobs import Analysis, Circle, Link
-from hostcc.measure.profile import MeasuredProfile
+from hostcc.measure.measured_profile import MeasuredProfile
 
 
 def plain(of: MeasuredProfile) -> Analysis:

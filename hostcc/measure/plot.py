@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hostcc.errors import HostccError
-from hostcc.measure.profile import MeasuredProfile
+from hostcc.measure.measured_profile import MeasuredProfile
 from hostcc.measure.series import NS, ByteSeries
 
 SHOWN = 12

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from hostcc.errors import InputError
+from hostcc.measure.measured_profile import Link, MeasuredProfile, assemble
 from hostcc.measure.period import detect
-from hostcc.measure.profile import Link, MeasuredProfile, assemble
-from hostcc.measure.record import Meta, Recording
 from hostcc.measure.series import ByteSeries
+from hostcc.measure.series_file import Meta, Recording
 from hostcc.measure.work import Activity
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hostcc.limits import FLOP_MAX
+from hostcc.measure.gpu.attribution import shares
 from hostcc.measure.gpu.flop import flop_of
 from hostcc.measure.gpu.models import model_peak
 from hostcc.measure.gpu.readings import Reading, Source
-from hostcc.measure.gpu.shares import shares
 from hostcc.schedule.assumed_work import ASSUMED_GPUS, ASSUMED_UTILISATION
 
 Floats = npt.NDArray[np.float64]

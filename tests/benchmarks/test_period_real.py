@@ -12,8 +12,8 @@ import pytest
 from benchmarks import period_real
 from benchmarks.period_real import ALL, FIRST, LAST, DetectedPeriod, between
 from hostcc.lab import scenario
-from hostcc.measure.record import load
 from hostcc.measure.series import series
+from hostcc.measure.series_file import load
 
 RUNS = 3
 """On a machine that is busy with something else iterations are not alike."""

@@ -13,7 +13,7 @@ from hostcc.cli import jobs, profile
 from hostcc.cli.main import main
 from hostcc.daemon.profiling.profiles import summary
 from hostcc.errors import HostccError
-from hostcc.measure.record import Meta, Recording, save
+from hostcc.measure.series_file import Meta, Recording, save
 from tests.daemon.profiling.test_gauges import profiled
 from tests.measure.jobs import MS, regular
 

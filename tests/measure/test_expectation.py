@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks.synthetic import Dirt, Shape, job
-from hostcc.measure import watch as watching
+from hostcc.measure import pattern_watch as watching
 from hostcc.measure.cells import cells
 from hostcc.measure.expectation import DEVIATED, Expectation, Outcome, compared, expected
+from hostcc.measure.pattern_watch import Watch
 from hostcc.measure.series import NS, ByteSeries, Floats, Ints, part, series
-from hostcc.measure.watch import Watch
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

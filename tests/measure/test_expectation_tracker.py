@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from hostcc.measure import expectation
-from hostcc.measure import watch as watching
+from hostcc.measure import pattern_watch as watching
 from hostcc.measure.destinations import DESTINATION
 from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import MissingData, Window
+from hostcc.measure.pattern_watch import Watch
 from hostcc.measure.series import Ints
-from hostcc.measure.watch import Watch
 from tests.measure.jobs import MS, regular
 
 pytestmark = pytest.mark.unit

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.measure.gpu import counters
+from hostcc.measure.gpu.attribution import shares
 from hostcc.measure.gpu.flop import flop_of
 from hostcc.measure.gpu.peaks import known_capability, peak
 from hostcc.measure.gpu.readings import Gpu, Pipe, Reading, Source
-from hostcc.measure.gpu.shares import shares
 
 pytestmark = pytest.mark.unit
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.measure.period import detect
-from hostcc.measure.record import load
 from hostcc.measure.series import ByteSeries, part
+from hostcc.measure.series_file import load
 
 pytestmark = pytest.mark.unit
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hostcc.errors import HostccError
+from hostcc.measure.measured_profile import assemble
 from hostcc.measure.period import detect
 from hostcc.measure.plot import draw
-from hostcc.measure.profile import assemble
 from hostcc.measure.series import ByteSeries, series
 from tests.measure.jobs import MS, regular
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hostcc.errors import InputError
-from hostcc.measure import record, replay
+from hostcc.measure import replay, series_file
 from hostcc.measure.plain import circle, plain
 from tests.measure.jobs import regular
 
@@ -39,8 +39,8 @@ def answer(**over: object) -> dict[str, object]:
 def test_kept_and_analysed_again(tmp_path: Path) -> None:
     recording = replay.received("a", "here", answer())
     path = tmp_path / "a.npz"
-    record.save(path, recording)
-    first, again = replay.analyse(recording), replay.analyse(record.load(path))
+    series_file.save(path, recording)
+    first, again = replay.analyse(recording), replay.analyse(series_file.load(path))
     assert plain(first) == plain(again)
     assert circle(first) == circle(again)
     shown = plain(first)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import synthetic
-from hostcc.measure import watch as w
+from hostcc.measure import pattern_watch as w
 from hostcc.measure.period import detect
 from hostcc.measure.series import Floats, Ints, part, series
 from hostcc.measure.silences import Rhythm, bursts, dividing, exchanges, rhythm

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.limits import is_job_name
-from hostcc.measure.discover import names, paths
+from hostcc.measure.discover import cgroup_paths, names
 from hostcc.measure.discover.owners import Owners, owner
 from hostcc.system import process_scan, procfs
 from hostcc.system.process_scan import Scanner
@@ -47,7 +47,7 @@ def test_the_tops_of_the_trees(tmp_path: Path) -> None:
     groups = lay_out("slurm-v2", tmp_path).snapshot().groups
     assert "/system.slice/slurmstepd.scope" in groups
     assert "/system.slice/slurmstepd.scope/system" not in groups  # two levels are enough
-    assert any(paths.is_slurm_root(group) for group in groups)
+    assert any(cgroup_paths.is_slurm_root(group) for group in groups)
     first = lay_out("slurm-v1-nodename", tmp_path / "2").snapshot().groups
     assert "/slurm_node02" in first
 
@@ -169,9 +169,9 @@ def test_any_bytes_can_be_in_proc(raw: bytes) -> None:
     for line in (raw, b"0::/" + raw):
         second, first = procfs.cgroups(line)
         for path in (second, *first):
-            paths.slurm_job(path)
-            paths.pod(path)
-            paths.unit(path)
+            cgroup_paths.slurm_job(path)
+            cgroup_paths.pod(path)
+            cgroup_paths.unit(path)
     assert "RANK" in procfs.environ(b"RANK=" + raw[:MAX_VALUE])
     procfs.mounts(raw.decode(errors="replace"))
 

@@ -1,7 +1,7 @@
 """In the guest: two Soft-RoCE devices on one wire, and RDMA writes between them.
 
-`python -m tests.vm.soft_roce BYTES TIMES` prints one JSON object: what hostcc.measure.rdma read
-before and after, and the trees that it read from.
+`python -m tests.vm.soft_roce BYTES TIMES` prints one JSON object: what
+hostcc.measure.rdma_counters read before and after, and the trees that it read from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, SendWR
 
-from hostcc.measure.rdma import SYSFS, HostRdma
+from hostcc.measure.rdma_counters import SYSFS, HostRdma
 
 IPV4_GID = 1
 MTU_BYTES = 1024

@@ -15,6 +15,6 @@ TESTS = "to_the_byte or loopback or port_rules or kill_9 or more_destinations or
 def test_meter() -> None:
     output = finished(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "kernel",
-         "-k", TESTS, "tests/measure/test_meter_kernel.py", "tests/measure/test_links.py"]
+         "-k", TESTS, "tests/measure/test_meter_kernel.py", "tests/measure/test_link_speeds.py"]
     )  # fmt: skip
     assert " passed" in output

@@ -15,7 +15,7 @@ from pathlib import Path
 from hostcc.daemon.changes import kinds, path_kinds, steering_undo
 from hostcc.daemon.changes.journal import Journal
 from hostcc.errors import HostccError
-from hostcc.measure.rdma import HostRdma, RdmaCounters
+from hostcc.measure.rdma_counters import HostRdma, RdmaCounters
 from hostcc.mltcp.dcqcn import KIND as DCQCN
 from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.model import Change

@@ -20,7 +20,7 @@ from hostcc.model import JobProfile
 
 PROFILE_MAX_AGE_S = 20.0
 """Of the profile of a job whose pattern is known and the same: as between two measurements of its
-figures (hostcc.measure.watch)."""
+figures (hostcc.measure.pattern_watch)."""
 
 Shares = dict[Address, tuple[float, float]]
 """Of what is sent and received, by destination, in hundredths."""

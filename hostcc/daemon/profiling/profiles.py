@@ -15,9 +15,9 @@ from hostcc.daemon.profiling.routes import Route, used
 from hostcc.daemon.profiling.tracks import Track
 from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.measure.destinations import Address
+from hostcc.measure.measured_profile import Link, MeasuredProfile, assemble
 from hostcc.measure.meter import TX
 from hostcc.measure.plain import plain
-from hostcc.measure.profile import Link, MeasuredProfile, assemble
 from hostcc.measure.series import NS
 from hostcc.measure.work import Interval, Work, activity, work_per_iteration
 from hostcc.model import JobProfile

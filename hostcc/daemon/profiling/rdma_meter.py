@@ -16,8 +16,15 @@ from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.limits import is_job_name
 from hostcc.log import get_logger
 from hostcc.measure.discover.owners import Owners
-from hostcc.measure.profile import Link
-from hostcc.measure.rdma import SYSFS, ByteFiles, HostRdma, Process, RdmaCounters, byte_files
+from hostcc.measure.measured_profile import Link
+from hostcc.measure.rdma_counters import (
+    SYSFS,
+    ByteFiles,
+    HostRdma,
+    Process,
+    RdmaCounters,
+    byte_files,
+)
 from hostcc.measure.series import Bins, ByteSeries
 from hostcc.model import Change, Difference
 

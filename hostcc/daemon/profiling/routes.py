@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from hostcc.bpf.loader.errors import BpfError
-from hostcc.measure import links
+from hostcc.measure import link_speeds
 from hostcc.measure.destinations import Address
+from hostcc.measure.measured_profile import Link
 from hostcc.measure.meter import RX, TX
-from hostcc.measure.profile import Link
 from hostcc.measure.series import ByteSeries
 
 MAX_DESTINATIONS = 64
@@ -75,10 +75,10 @@ def _which(netns: Path | None) -> object:
 def _ways(questions: Sequence[Question]) -> dict[Address, Route]:
     """Of all that are sent from one network namespace."""
     netns = questions[0].netns
-    by_index = {link.index: link for link in links.links(netns)}
+    by_index = {link.index: link for link in link_speeds.links(netns)}
     wanted = dict.fromkeys(to for one in questions for to in one.to[:MAX_DESTINATIONS])
     ways = {}
-    for to, index in links.carriers(wanted, netns).items():
+    for to, index in link_speeds.carriers(wanted, netns).items():
         link = by_index.get(index) if index is not None else None
         if link is not None:
             ways[to] = Route(link.name, link.speed_bps, link.nominal)

@@ -15,16 +15,16 @@ import numpy as np
 
 from hostcc.errors import one_line
 from hostcc.log import get_logger
-from hostcc.measure import watch as watching
+from hostcc.measure import pattern_watch as watching
 from hostcc.measure.bins import Ints
 from hostcc.measure.cells import Cells, chained
 from hostcc.measure.destinations import Address, Records, address, sum_by
 from hostcc.measure.history import history
 from hostcc.measure.marked import from_marks
 from hostcc.measure.meter import RX, TX
+from hostcc.measure.pattern_watch import Watch
 from hostcc.measure.period import Period
 from hostcc.measure.series import NS, Bins, ByteSeries, joined
-from hostcc.measure.watch import Watch
 
 log = get_logger("traffic")
 

@@ -32,8 +32,8 @@ from hostcc.daemon.profiling.turns.local import ENOUGH, Candidate, Turns
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.log import get_logger
 from hostcc.measure.destinations import Address
+from hostcc.measure.measured_profile import Link
 from hostcc.measure.meter import TX, ByteMeter
-from hostcc.measure.profile import Link
 from hostcc.model import Difference, JobProfile
 from hostcc.system.cgroups import CgroupTree, resolve_root
 

@@ -19,7 +19,7 @@ from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.limits import WEIGHT_MAX, WEIGHT_MIN
 from hostcc.log import get_logger
-from hostcc.measure.rdma import read_ports
+from hostcc.measure.rdma_counters import read_ports
 from hostcc.mltcp import dcqcn
 from hostcc.mltcp.dcqcn import KIND, Knob, Port
 from hostcc.mltcp.dcqcn_knobs import Knobs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostcc.measure.discover.owners import Owners
-from hostcc.measure.rdma import SYSFS
+from hostcc.measure.rdma_counters import SYSFS
 from hostcc.verbs.counts import ProcessCount, QpCount, address_of, read_counts
 from hostcc.verbs.plan import gid_of
 

@@ -11,7 +11,7 @@ from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
 from hostcc.daemon.rdma.rates import Rates
 from hostcc.daemon.supervisor import Host
 from hostcc.measure.discover.owners import Owners
-from hostcc.measure.rdma import SYSFS
+from hostcc.measure.rdma_counters import SYSFS
 
 READ_S = 1.0
 """Between two readings of the counters."""

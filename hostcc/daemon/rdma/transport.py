@@ -30,7 +30,7 @@ from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
-from hostcc.measure.rdma import read_ports
+from hostcc.measure.rdma_counters import read_ports
 from hostcc.model import Change, ClusterView, Difference, Plan
 from hostcc.verbs.counts import sweep
 from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hostcc.errors import HostccError
-from hostcc.measure import links
+from hostcc.measure import link_speeds
 from hostcc.system.netlink import attributes, dump
 
 _GETLINK, _GETADDR = 18, 22
@@ -41,7 +41,7 @@ def nics(wanted: Sequence[str] = ()) -> list[Nic]:
     """
     try:
         found, addresses = _devices(), _addresses()
-        speeds = {link.index: link.speed_bps for link in links.links()}
+        speeds = {link.index: link.speed_bps for link in link_speeds.links()}
     except OSError as error:
         raise HostccError(f"devices: {error.strerror or error}") from None
     names = {name for name, _ in found.values()}

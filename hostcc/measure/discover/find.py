@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from hostcc.limits import MAX_JOBS
-from hostcc.measure.discover import paths
+from hostcc.measure.discover import cgroup_paths
 from hostcc.measure.discover.names import address, is_loopback, job_id, number
 from hostcc.system.processes import (
     MAX_CMDLINE,
@@ -134,7 +134,7 @@ def _owner(job: _Job) -> int:
 def _by_group(process: Process, rules: Rules, masters: dict[str, str]) -> Claim | None:
     for path in _paths(process):
         v2 = path == process.group
-        if rules.slurm and (slurm := paths.slurm_job(path)):
+        if rules.slurm and (slurm := cgroup_paths.slurm_job(path)):
             return Claim(
                 _slurm_id(slurm.name, rules),
                 Kind.SLURM,
@@ -142,7 +142,7 @@ def _by_group(process: Process, rules: Rules, masters: dict[str, str]) -> Claim 
                 slurm.group if v2 else "",
                 "" if v2 else slurm.group,
             )
-        if rules.kubernetes is not Pods.OFF and (pod := paths.pod(path)):
+        if rules.kubernetes is not Pods.OFF and (pod := cgroup_paths.pod(path)):
             name = masters.get(pod.uid)
             if name is None and rules.kubernetes is Pods.TRAINING:
                 return None
@@ -176,7 +176,7 @@ def _pod_masters(snapshot: Snapshot, rules: Rules) -> dict[str, str]:
     for process in sorted(snapshot.processes, key=lambda p: p.pid):
         if "MASTER_ADDR" not in process.environ:
             continue
-        pod = next((pod for path in _paths(process) if (pod := paths.pod(path))), None)
+        pod = next((pod for path in _paths(process) if (pod := cgroup_paths.pod(path))), None)
         meeting = _meeting_point(process) if pod is not None else None
         if pod is None or meeting is None or pod.uid in found:
             continue
@@ -201,7 +201,7 @@ def _pod_masters(snapshot: Snapshot, rules: Rules) -> dict[str, str]:
 
 def _by_rule(process: Process, rules: Rules) -> Claim | None:
     for path in _paths(process):
-        unit = paths.unit(path) if rules.units else None
+        unit = cgroup_paths.unit(path) if rules.units else None
         if unit is None:
             continue
         for rule in rules.units:
@@ -246,7 +246,7 @@ def _by_ancestor(process: Process, table: dict[int, Process], rules: Rules) -> C
 
 def _by_environ(jobs: _Jobs, rest: list[Process], snapshot: Snapshot, rules: Rules) -> None:
     """Add what only environments tell.  They can hold anything, see docs/discovery.md."""
-    slurm_here = any(paths.is_slurm_root(group) for group in snapshot.groups) or any(
+    slurm_here = any(cgroup_paths.is_slurm_root(group) for group in snapshot.groups) or any(
         job.kind is Kind.SLURM for job in jobs.values()
     )
     owners = {
@@ -255,7 +255,7 @@ def _by_environ(jobs: _Jobs, rest: list[Process], snapshot: Snapshot, rules: Rul
         if job.kind is Kind.SLURM
     }
     for process in rest:
-        if any(paths.pod(path) for path in _paths(process)):
+        if any(cgroup_paths.pod(path) for path in _paths(process)):
             continue  # a pod that is no job
         claim = None
         if rules.slurm:

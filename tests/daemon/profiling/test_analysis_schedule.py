@@ -20,7 +20,7 @@ from hostcc.daemon.profiling.analysis_schedule import (
     AnalysisSchedule,
 )
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
-from hostcc.measure import watch as watching
+from hostcc.measure import pattern_watch as watching
 from hostcc.measure.cells import cells
 from hostcc.measure.destinations import DESTINATION
 from hostcc.measure.expectation import ExpectationTracker

@@ -15,7 +15,7 @@ from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.profile_cache import ProfileCache
 from hostcc.daemon.profiling.rdma_meter import BIN_NS, Rdma
 from hostcc.measure.discover.owners import Owners
-from hostcc.measure.rdma import CounterDelta, Process, Reading
+from hostcc.measure.rdma_counters import CounterDelta, Process, Reading
 from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import ToyHost
 

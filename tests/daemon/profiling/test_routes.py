@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.daemon.profiling.routes import MAX_DESTINATIONS, Question, Route, answers
-from hostcc.measure import links
+from hostcc.measure import link_speeds
 from hostcc.measure.destinations import Address
 
 pytestmark = pytest.mark.unit
@@ -24,8 +24,10 @@ class Kernel:
         self.asked: list[tuple[Path | None, int]] = []
         self.broken: set[int] = set()
         """Calls that fail."""
-        monkeypatch.setattr(links, "links", lambda _: [links.Link("eth0", 7, 10**9, False)])
-        monkeypatch.setattr(links, "carriers", self.carriers)
+        monkeypatch.setattr(
+            link_speeds, "links", lambda _: [link_speeds.Link("eth0", 7, 10**9, False)]
+        )
+        monkeypatch.setattr(link_speeds, "carriers", self.carriers)
 
     def carriers(self, to: Iterable[Address], netns: Path | None) -> dict[Address, int | None]:
         wanted = list(to)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks import synthetic
 from benchmarks.period_changes import any_shape
 from benchmarks.synthetic import Dirt, Sample, Shape
-from hostcc.measure import watch as w
+from hostcc.measure import pattern_watch as w
 from hostcc.measure.period import Period, detect
 from hostcc.measure.series import NS, ByteSeries, Floats, empty, joined, part, rebinned, series
 from hostcc.measure.tracking import Track, track

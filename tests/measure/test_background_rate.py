@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.measure.background import background, typical
+from hostcc.measure.background_rate import background, typical
 from hostcc.measure.series import Floats, cumulative
 
 pytestmark = pytest.mark.unit

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcc.errors import HostccError, InputError
-from hostcc.measure import record
-from hostcc.measure.record import Meta, Recording, load, save
+from hostcc.measure import series_file
 from hostcc.measure.series import series
+from hostcc.measure.series_file import Meta, Recording, load, save
 from hostcc.measure.work import Activity
 from tests.measure.jobs import MS, regular
 from tests.refusals import is_one_line
@@ -157,7 +157,7 @@ def test_damaged_files_are_refused_in_one_line(
 
 
 def test_bombs_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "MAX_BINS", 100)
+    monkeypatch.setattr(series_file, "MAX_BINS", 100)
     path = written(tmp_path / "a.npz", tx=npy([0] * 10_000, "<i8"))
     assert "tx: expected at most 100 values" in refused(path)
     with pytest.raises(HostccError, match="expected at most 100 bins"):

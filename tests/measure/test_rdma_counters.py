@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostcc.measure import rdma
-from hostcc.measure.rdma import CounterDelta, HostRdma, counted, parse_processes, parse_rate
+from hostcc.measure import rdma_counters
+from hostcc.measure.rdma_counters import (
+    CounterDelta,
+    HostRdma,
+    counted,
+    parse_processes,
+    parse_rate,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -37,7 +43,7 @@ def grow(root: Path, lines: list[str]) -> Path:
 
 def test_soft_roce(tmp_path: Path) -> None:
     sysfs = grow(tmp_path, RECORDED.read_text().splitlines())
-    (port,) = rdma.read_ports(sysfs)
+    (port,) = rdma_counters.read_ports(sysfs)
     assert (port.device, port.port, port.netdev) == ("rxa", 1, "va")
     assert (port.link_layer, port.rate_bps) == ("Ethernet", 10**10)
     # It counts packets, not bytes: those are unknown, not 0.
@@ -58,7 +64,7 @@ def test_words_of_four_octets(tmp_path: Path) -> None:
             f"{port}/hw_counters/rx_bytes = 1",
         )
     ]  # fmt: skip
-    found = list(rdma.read_ports(grow(tmp_path, lines)))
+    found = list(rdma_counters.read_ports(grow(tmp_path, lines)))
     assert [(p.device, p.port) for p in found] == [
         ("mlx5_0", 1), ("mlx5_0", 2), ("mlx5_1", 1), ("mlx5_1", 2),
     ]  # fmt: skip
@@ -73,7 +79,7 @@ def test_nonsense_is_skipped(tmp_path: Path) -> None:
         "a/ports/1/hw_counters/ok = 7", "a/ports/1/rate = fast", "a/ports/0/rate = 1 Gb/sec",
         "a/ports/99/rate = 1 Gb/sec", "a/ports/x/rate = 1 Gb/sec", "b c/ports/1/rate = 1 Gb/sec",
     ]  # fmt: skip
-    (port,) = rdma.read_ports(grow(tmp_path, lines))
+    (port,) = rdma_counters.read_ports(grow(tmp_path, lines))
     assert port.raw == {"ok": 7}
     assert port.counted == CounterDelta(None, None, None, None)
     assert (port.rate_bps, port.netdev, port.link_layer) == (None, "", "")
@@ -142,7 +148,7 @@ def test_names_of_drivers() -> None:
 
 
 def test_host_without_devices_or_tool(tmp_path: Path) -> None:
-    assert HostRdma(tmp_path / "none").read() == rdma.Reading((), ())
+    assert HostRdma(tmp_path / "none").read() == rdma_counters.Reading((), ())
     sysfs = grow(tmp_path, RECORDED.read_text().splitlines())
     reading = HostRdma(sysfs, tool="hostcc-has-no-such-tool").read()
     assert len(reading.ports) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.lab import netns
-from hostcc.measure.links import carriers, links, parse_speed, sysfs_speed
+from hostcc.measure.link_speeds import carriers, links, parse_speed, sysfs_speed
 
 
 @pytest.mark.unit

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hostcc.measure.measured_profile import Link, assemble
 from hostcc.measure.period import detect
-from hostcc.measure.profile import Link, assemble
 from hostcc.measure.series import part, series
 from tests.measure.jobs import MS, regular
 
