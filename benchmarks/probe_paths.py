@@ -21,7 +21,7 @@ from hostcc.errors import HostccError
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
-from hostcc.paths import counts
+from hostcc.paths import source_ports
 from hostcc.paths.packets import TCP, UDP, Target
 from hostcc.paths.prober import search
 
@@ -89,7 +89,7 @@ def measure(fabric: LeafSpine, family: str, protocol: str, number: int) -> Figur
     target = Target(*ends, PROTOCOLS[protocol], 5000 + number)
     start = time.monotonic()
     found = netns.inside(
-        fabric.namespace("h1"), partial(search, target, counts.candidate_ports())
+        fabric.namespace("h1"), partial(search, target, source_ports.candidate_ports())
     )  # fmt: skip
     seconds = time.monotonic() - start
     seen: set[tuple[str, ...]] = set()
@@ -113,6 +113,6 @@ def _row(case: tuple[int, str, str], runs: list[Figures]) -> dict[str, Cell]:
         "paths": case[0],
         "family": case[1],
         "protocol": case[2],
-        "expected": counts.expected_ports(case[0]),
+        "expected": source_ports.expected_ports(case[0]),
         **cells(runs),
     }

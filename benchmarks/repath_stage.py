@@ -22,9 +22,9 @@ from hostcc.lab import netns
 from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
-from hostcc.paths.exchange_types import FlowKey, Timing
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
+from hostcc.paths.steering_messages import FlowKey, Timing
 
 STREAM = Path(repath_stream.__file__)
 PORT, AGENT_PORT = 5301, 5400

@@ -24,7 +24,7 @@ from benchmarks.context import Context
 from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import HostccError, InputError
 from hostcc.verbs import inject
-from hostcc.verbs.plan import PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import PlanRegion, RdmaJob
 
 DEVICES = Path("/sys/class/infiniband")
 KINDS = ("without", "idle", "active")

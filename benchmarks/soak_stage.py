@@ -30,7 +30,7 @@ from hostcc.lab.leafspine_plan import leaf_name
 from hostcc.lab.toml import dump
 from hostcc.lab.variants import merge
 from hostcc.lab.wallclock import WallClock
-from hostcc.paths.exchange_types import Timing
+from hostcc.paths.steering_messages import Timing
 
 JOB = "benchmarks.soak_job"
 RATE_MBIT = 60.0

@@ -33,7 +33,7 @@ from hostcc.daemon.changes import kinds as changes
 from hostcc.daemon.changes import path_kinds as paths
 from hostcc.errors import Exit
 from hostcc.mltcp import dcqcn
-from hostcc.paths import egress
+from hostcc.paths import egress_queues
 
 TOP = Path(__file__).parent.parent
 CONTROL = (TOP / "docs/control.md").read_text()
@@ -125,7 +125,7 @@ def test_every_operation_schema_and_change() -> None:
         paths.HOOKS,
         paths.PORTS,
         paths.MARKS,
-        egress.QUEUES,
+        egress_queues.QUEUES,
     ):
         assert re.search(rf"^\| `{kind}[:`]", CONTROL, re.MULTILINE), kind
 

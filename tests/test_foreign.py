@@ -33,7 +33,7 @@ from hostcc.limits import VISIBLE
 from hostcc.log import JsonFormatter, TextFormatter
 from hostcc.measure.series_file import Meta
 from hostcc.model import Change
-from hostcc.paths import exchange_types, hash_file, sources, telemetry
+from hostcc.paths import hash_file, sources, steering_messages, telemetry
 
 pytestmark = pytest.mark.unit
 PRODUCT = Path(__file__).parents[1] / "hostcc"
@@ -164,8 +164,8 @@ def test_only_one_function_prints() -> None:
 
 
 WIRE = [
-    Message, *payloads.KINDS.values(), exchange_types.Prepare, exchange_types.Refusal,
-    exchange_types.Release, *messages.OPERATIONS.values(), Config, telemetry.Report,
+    Message, *payloads.KINDS.values(), steering_messages.Prepare, steering_messages.Refusal,
+    steering_messages.Release, *messages.OPERATIONS.values(), Config, telemetry.Report,
     sources.StaticFile, hash_file.HashFile, identity._PublicFile, identity._SecretFile,
     viewfile.ViewGiven, rank.RankInput, Meta, Scenario, KeptJob,
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from hostcc.daemon.steering import kernel_hooks as hooked_module
 from hostcc.daemon.steering.kernel_hooks import KernelHooks
 from hostcc.measure.series import ByteSeries
 from hostcc.mltcp.params import Mode
-from hostcc.paths import egress, egress_kernel
+from hostcc.paths import egress_kernel, egress_queues
 from hostcc.paths.egress_kernel import Root
 from tests.daemon.profiling.hosts import OWN, ToyHost
 from tests.hosts import Host
@@ -58,7 +58,7 @@ async def test_tc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow, there = Meanwhile(), {"now": Root("noqueue", "0:")}
 
     def apply(_: object) -> None:
-        there["now"] = Root("prio", f"{egress.MAJOR:x}:")
+        there["now"] = Root("prio", f"{egress_queues.MAJOR:x}:")
 
     def remove(_: object) -> str:
         there["now"] = Root("noqueue", "0:")

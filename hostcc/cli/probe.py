@@ -10,7 +10,7 @@ from hostcc.cli.common import Subparsers, add_parser, emit, print_json, seconds,
 from hostcc.errors import Exit, InputError
 from hostcc.foreign import say
 from hostcc.model import PathTable
-from hostcc.paths import counts, packets, prober, tables
+from hostcc.paths import packets, probed_tables, prober, source_ports
 from hostcc.paths.drawing import drawing
 from hostcc.paths.packets import Target
 from hostcc.paths.probe_socket import source_address
@@ -43,7 +43,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="destination port of the flows (default: 5000 for TCP, 4791, RoCE, for UDP)",
     )  # fmt: skip
     parser.add_argument(
-        "--ports", default=f"{counts.FIRST_PORT}-{counts.LAST_PORT}", metavar="A-B",
+        "--ports", default=f"{source_ports.FIRST_PORT}-{source_ports.LAST_PORT}", metavar="A-B",
         help="source ports to try (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"{option}: expected a number from {least:g} to {most:g}, got {value}")
     settings = SearchSettings(risk=args.risk, per_hop_pps=args.rate, max_ports=len(ports))
     found = prober.search(target, ports, settings, limit_s=args.seconds)
-    made = tables.probed_table(target.src, target.dst, found, time.time())
+    made = probed_tables.probed_table(target.src, target.dst, found, time.time())
     if args.json:
         print_json(as_json(target, found, made))
     else:
@@ -85,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
 
 def as_json(target: Target, found: SearchResult, made: PathTable) -> dict[str, object]:
     """What --json prints."""
-    hops_of = {tables.path_id(tables.links_of(made.src, made.dst, h)): h for h in found.paths}
+    hops_of = {
+        probed_tables.path_id(probed_tables.links_of(made.src, made.dst, h)): h for h in found.paths
+    }
     return {
         "schema": SCHEMA,
         "src": made.src,
@@ -114,7 +116,10 @@ def as_json(target: Target, found: SearchResult, made: PathTable) -> dict[str, o
 
 
 def _show(target: Target, found: SearchResult, made: PathTable) -> None:
-    ids = {h: tables.path_id(tables.links_of(target.src, target.dst, h)) for h in found.paths}
+    ids = {
+        h: probed_tables.path_id(probed_tables.links_of(target.src, target.dst, h))
+        for h in found.paths
+    }
     if made.paths:
         say(drawing(target.src, target.dst, ids) + "\n")
         rows = []
@@ -130,7 +135,7 @@ def _show(target: Target, found: SearchResult, made: PathTable) -> None:
     say(
         f"paths: {paths}, ports: {tried}, probes: {found.probes}, without an answer: {found.lost}; "
         f"confidence {found.confidence:.3f} (to see so many paths takes "
-        f"{counts.expected_ports(paths):.1f} ports on average)"
+        f"{source_ports.expected_ports(paths):.1f} ports on average)"
     )
     if found.sprayed:
         say("packets of one port took several ways: here the source port does not choose")

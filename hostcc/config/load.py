@@ -20,7 +20,7 @@ from hostcc.coord.net import address
 from hostcc.errors import InputError
 from hostcc.limits import MAX_PORTS, WEIGHT_MAX, WEIGHT_MIN
 from hostcc.mltcp.params import Shape, ShapeKind
-from hostcc.paths.egress import MAX_CLASSES
+from hostcc.paths.egress_queues import MAX_CLASSES
 from hostcc.system import ownership, toml_file
 from hostcc.system.validate import convert, refusal
 

@@ -22,8 +22,8 @@ from hostcc.daemon.lockfile import AgentLock
 from hostcc.errors import HostccError, NoAgentError
 from hostcc.mltcp.dcqcn import KIND as DCQCN
 from hostcc.model import Change
-from hostcc.paths.egress import QUEUES
-from hostcc.paths.marking import JobMark, MarkKernel
+from hostcc.paths.egress_queues import QUEUES
+from hostcc.paths.mark_kernel import JobMark, MarkKernel
 from hostcc.system.cgroups import CgroupTree
 from hostcc.system.namespaces import all_pids, opened
 from hostcc.system.slices import at_once

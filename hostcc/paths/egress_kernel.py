@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostcc.errors import HostccError, one_line
-from hostcc.paths.egress import DEFAULT_KINDS, MAJOR, undo
+from hostcc.paths.egress_queues import DEFAULT_KINDS, MAJOR, undo
 from hostcc.system.netlink import TC_KIND, TC_MESSAGE, attributes, dump
 
 SYSFS = Path("/sys/class/net")

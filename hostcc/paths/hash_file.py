@@ -20,7 +20,7 @@ import msgspec
 
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import tables
+from hostcc.paths import probed_tables
 from hostcc.paths.hash_model import HashSource, Stage
 from hostcc.paths.packets import Target
 from hostcc.paths.sources import Name, Net, network
@@ -95,6 +95,8 @@ def _joined(those: Sequence[PathTable | None]) -> PathTable:
     ports: dict[tuple[str, ...], set[int]] = {}
     for path in itertools.chain.from_iterable(table.paths for table in known):
         ports.setdefault(path.links, set()).update(path.ports)
-    made = [Path(tables.path_id(links), links, tuple(sorted(p))) for links, p in ports.items()]
+    made = [
+        Path(probed_tables.path_id(links), links, tuple(sorted(p))) for links, p in ports.items()
+    ]
     made.sort(key=lambda path: path.id)
     return PathTable(known[0].src, known[0].dst, tuple(made))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import counts, tables
+from hostcc.paths import probed_tables, source_ports
 from hostcc.paths.packets import Target
 
 MAX_PATHS = 1024
@@ -54,8 +54,8 @@ class HashSource:
     def __init__(
         self,
         stages: Sequence[Stage],
-        first: int = counts.FIRST_PORT,
-        last: int = counts.LAST_PORT,
+        first: int = source_ports.FIRST_PORT,
+        last: int = source_ports.LAST_PORT,
     ) -> None:
         size = 1
         for number, stage in enumerate(stages):
@@ -85,5 +85,5 @@ class HashSource:
                 for stage in self._stages
             )
             ways.setdefault(tuple(links), []).append(port)
-        paths = (Path(tables.path_id(links), links, tuple(p)) for links, p in ways.items())
+        paths = (Path(probed_tables.path_id(links), links, tuple(p)) for links, p in ways.items())
         return PathTable(target.src, target.dst, tuple(sorted(paths, key=lambda path: path.id)))

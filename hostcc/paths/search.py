@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from hostcc.paths import counts
+from hostcc.paths import source_ports
 from hostcc.paths.packets import Kind, Reply
 from hostcc.paths.search_state import MIN_ANSWERS, Depth, Port
 
@@ -54,7 +54,7 @@ class SearchSettings:
     @property
     def whole_ports(self) -> int:
         """Ports that are asked at every hop before a hop counts as shared."""
-        return counts.stop_after(1, self.risk) if self.risk else self.max_ports
+        return source_ports.stop_after(1, self.risk) if self.risk else self.max_ports
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Search:
             distance=self._distance,
             probes=self._probes,
             lost=self._lost,
-            missed_risk=counts.missed_risk(len(set(ports.values())), len(ports)),
+            missed_risk=source_ports.missed_risk(len(set(ports.values())), len(ports)),
             answered=known / total if total else 0.0,
             sprayed=self._sprayed,
             rtt_s=rtt,
@@ -283,7 +283,7 @@ class Search:
         if not self._complete:
             return self._tried >= self._set.whole_ports + self._set.parallel
         found = len({self._hops(entry) for entry in self._complete.values()})
-        return len(self._complete) >= counts.stop_after(found, self._set.risk)
+        return len(self._complete) >= source_ports.stop_after(found, self._set.risk)
 
     def _settle(self, number: int) -> None:
         # Ask for what is still unknown of a port, or file it as complete.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from hostcc.paths.marking import JobMark
+from hostcc.paths.mark_kernel import JobMark
 
 MAX_PACE_BPS = (1 << 32) - 2
 """bpf_setsockopt takes 32 bits: 4.29 GB/s a connection."""

@@ -17,7 +17,7 @@ import msgspec
 from hostcc.errors import InputError
 from hostcc.limits import VISIBLE
 from hostcc.model import Path, PathTable
-from hostcc.paths import packets, tables
+from hostcc.paths import packets, probed_tables
 from hostcc.paths.packets import Target
 from hostcc.system import toml_file
 
@@ -97,7 +97,9 @@ class StaticSource:
                 ways.setdefault(row.links, set()).update(itertools.chain.from_iterable(spans))
         if not ways:
             return None
-        paths = (Path(tables.path_id(x), x, tuple(sorted(ports))) for x, ports in ways.items())
+        paths = (
+            Path(probed_tables.path_id(x), x, tuple(sorted(ports))) for x, ports in ways.items()
+        )
         return PathTable(target.src, target.dst, tuple(sorted(paths, key=lambda path: path.id)))
 
 

@@ -1,6 +1,6 @@
 """Moves flows in the kernel: maps and programs of steer.bpf.c on this host's devices.
 
-All of it is idempotent; exchange.py decides when.
+All of it is idempotent; steering_protocol.py decides when.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from hostcc.bpf.loader.netns import in_netns
 from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
 from hostcc.paths import hooks
-from hostcc.paths.exchange_types import Broken, FlowKey
 from hostcc.paths.hooks import EGRESS, INGRESS, Way
+from hostcc.paths.steering_messages import Broken, FlowKey
 
 T = TypeVar("T")
 PROGRAMS = {EGRESS: "steer_egress", INGRESS: "steer_ingress"}

@@ -1,4 +1,4 @@
-"""Carries out the effects of the exchange on this host's kernel."""
+"""Carries out the effects of the steering protocol on this host's kernel."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.errors import InputError
 from hostcc.paths import sockdiag
-from hostcc.paths.exchange import Receiver, Sender
-from hostcc.paths.exchange_types import (
+from hostcc.paths.steer_kernel import SteerKernel
+from hostcc.paths.steering_messages import (
     Accept,
     Broken,
     Effect,
@@ -29,7 +29,7 @@ from hostcc.paths.exchange_types import (
     Timing,
     Unguard,
 )
-from hostcc.paths.steer_kernel import SteerKernel
+from hostcc.paths.steering_protocol import Receiver, Sender
 
 MAX_MESSAGE_BYTES = 512
 KEPT_MOVE_TIMES = 1000

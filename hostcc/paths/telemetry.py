@@ -23,10 +23,10 @@ import msgspec
 from hostcc.errors import HostccError, InputError
 from hostcc.limits import VISIBLE
 from hostcc.model import PathTable
-from hostcc.paths import tables
+from hostcc.paths import probed_tables
 from hostcc.paths.packets import Target
+from hostcc.paths.probed_tables import LinkNames
 from hostcc.paths.sources import PROTOCOLS
-from hostcc.paths.tables import LinkNames
 
 MAX_LINE_BYTES = 8192
 MAX_DATAGRAM_BYTES = 1 << 16
@@ -152,7 +152,7 @@ class TelemetrySource:
             ways.setdefault(report.hops, []).append(port)
         made = {hops: tuple(found) for hops, found in ways.items()}
         newest = max(report.at for report in reports.values())
-        return tables.table_of(target.src, target.dst, made, newest, LinkNames.ROUTER)
+        return probed_tables.table_of(target.src, target.dst, made, newest, LinkNames.ROUTER)
 
     def _take(self, report: Report) -> None:
         ends = _packed(report.src), _packed(report.dst)

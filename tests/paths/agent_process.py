@@ -15,9 +15,9 @@ import socket
 import sys
 from pathlib import Path
 
-from hostcc.paths.exchange_types import Effect, FlowKey, Timing
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
+from hostcc.paths.steering_messages import Effect, FlowKey, Timing
 
 TIMING = Timing(retry_s=0.05, drain_s=0.1, quarantine_s=0.1)
 STALE_S = 0.5

@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 
-from hostcc.paths import counts
+from hostcc.paths import source_ports
 from hostcc.paths.packets import TCP, UDP
 
 MAGIC = 0x6863
@@ -23,7 +23,7 @@ DIFFERENT = 4096
 def main() -> None:
     src, dst, port, protocol = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     rng = random.Random(1)
-    ports = list(itertools.islice(counts.candidate_ports(), 60))
+    ports = list(itertools.islice(source_ports.candidate_ports(), 60))
     messages = [
         message(src, dst, rng.choice(ports), port, protocol, token)
         for _ in range(DIFFERENT // 2)

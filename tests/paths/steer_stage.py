@@ -12,10 +12,10 @@ from benchmarks import repath_stream
 from benchmarks.checked_stream import CheckedStream
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
-from hostcc.paths.exchange_types import FlowKey, Timing
 from hostcc.paths.hooks import Way
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
+from hostcc.paths.steering_messages import FlowKey, Timing
 from tests import patience
 
 STREAM = Path(repath_stream.__file__)

@@ -6,7 +6,7 @@ import pytest
 
 from hostcc.cli.kernel_probes import in_new_netns
 from hostcc.errors import HostccError
-from hostcc.paths import egress, egress_kernel
+from hostcc.paths import egress_kernel, egress_queues
 from hostcc.paths.egress_kernel import Root
 from hostcc.system.netlink import with_pyroute2
 
@@ -23,7 +23,9 @@ def test_queues_that_are_made_are_found_and_removed() -> None:
     def live() -> list[object]:
         with_pyroute2(lambda ip: ip.link("add", ifname="q0", kind="veth", peer="q1"))
         before = egress_kernel.root("q0")
-        egress_kernel.apply(egress.commands(egress.Queues.HTB, "q0", [160, 128], 1000))
+        egress_kernel.apply(
+            egress_queues.commands(egress_queues.Queues.HTB, "q0", [160, 128], 1000)
+        )
         made, ours = egress_kernel.root("q0"), egress_kernel.ours()
         return [before, made, ours, egress_kernel.remove("q0"), egress_kernel.root("q0")]
 

@@ -11,9 +11,9 @@ from hostcc.cli.kernel_probes import in_new_netns
 from hostcc.daemon.changes import path_kinds
 from hostcc.errors import InputError
 from hostcc.model import Path, PathTable
-from hostcc.paths import choose, egress, shares
+from hostcc.paths import choose, egress_queues, shares
 from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
-from hostcc.paths.marking import JobMark
+from hostcc.paths.mark_kernel import JobMark
 from hostcc.paths.shares import Hold
 from tests.refusals import refusal_of
 
@@ -107,12 +107,14 @@ def test_shares() -> None:
 
 
 def test_egress_refuses() -> None:
-    assert "interface name" in refusal_of(egress.commands, egress.Queues.HTB, "a;b", [8], 1.0)
-    assert "1 to 14" in refusal_of(egress.commands, egress.Queues.PRIO, "eth0", [])
-    assert "above 0" in refusal_of(egress.commands, egress.Queues.HTB, "eth0", [8])
+    assert "interface name" in refusal_of(
+        egress_queues.commands, egress_queues.Queues.HTB, "a;b", [8], 1.0
+    )
+    assert "1 to 14" in refusal_of(egress_queues.commands, egress_queues.Queues.PRIO, "eth0", [])
+    assert "above 0" in refusal_of(egress_queues.commands, egress_queues.Queues.HTB, "eth0", [8])
     with pytest.raises(InputError, match="somebody chose"):
-        egress.change(egress.Queues.HTB, "eth0", "htb", 3)
-    assert egress.change(egress.Queues.HTB, "eth0", "noqueue", 3).before == "noqueue"
+        egress_queues.change(egress_queues.Queues.HTB, "eth0", "htb", 3)
+    assert egress_queues.change(egress_queues.Queues.HTB, "eth0", "noqueue", 3).before == "noqueue"
 
 
 @pytest.mark.kernel
@@ -128,9 +130,9 @@ def test_htb_classes_are_made_and_undone() -> None:
     def scene() -> tuple[str, str]:
         made = "ip link add q0 type veth peer name q1 && ip link set q0 up"
         subprocess.run(["sh", "-c", made], check=True)
-        tc(*egress.commands(egress.Queues.HTB, "q0", [160, 128, 32], 1000.0))
+        tc(*egress_queues.commands(egress_queues.Queues.HTB, "q0", [160, 128, 32], 1000.0))
         shown = tc("class show dev q0", "filter show dev q0")
-        tc(*egress.undo("q0"))
+        tc(*egress_queues.undo("q0"))
         return shown, tc("qdisc show dev q0")
 
     shown, after = in_new_netns(scene)

@@ -15,7 +15,7 @@ import pytest
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
-from hostcc.paths import counts, link_events
+from hostcc.paths import link_events, source_ports
 from hostcc.paths.packets import TCP, UDP, Target
 from hostcc.paths.prober import search
 from hostcc.paths.search import SearchResult, SearchSettings
@@ -45,7 +45,7 @@ def probed(
 ) -> SearchResult:
     settings = settings or SearchSettings(risk=MISSED_RISK)
     return netns.inside(
-        fabric.namespace("h1"), lambda: search(where, counts.candidate_ports(), settings)
+        fabric.namespace("h1"), lambda: search(where, source_ports.candidate_ports(), settings)
     )
 
 

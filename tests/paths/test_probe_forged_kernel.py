@@ -11,7 +11,7 @@ import pytest
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
-from hostcc.paths import counts
+from hostcc.paths import source_ports
 from hostcc.paths.packets import TCP, UDP, Target
 from hostcc.paths.prober import search
 from hostcc.paths.search import SILENT, SearchSettings
@@ -48,7 +48,7 @@ def test_forged_answers_invent_no_hop(fabric: LeafSpine, protocol: int) -> None:
         while probes < PROBES:
             found = netns.inside(
                 fabric.namespace(prober.name),
-                lambda: search(where, counts.candidate_ports(), settings),
+                lambda: search(where, source_ports.candidate_ports(), settings),
             )
             probes += found.probes
             hops = {hop for path in found.paths for hop in path}

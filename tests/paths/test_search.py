@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.paths import counts
+from hostcc.paths import source_ports
 from hostcc.paths.packets import Kind, Reply
 from hostcc.paths.search import SILENT, Hops, Probe, Search, SearchSettings
 from tests.paths.network import Network, play
@@ -31,7 +31,7 @@ def test_finds_every_path_and_stops_by_the_rule(spines: int) -> None:
     assert found.distance == 4
     assert not found.sprayed
     assert found.missed_risk <= 1e-4
-    allowed = counts.stop_after(spines, 1e-4) + SearchSettings().parallel
+    allowed = source_ports.stop_after(spines, 1e-4) + SearchSettings().parallel
     assert len(found.ports) <= allowed
     assert found.confidence > 0.98
 
@@ -53,7 +53,7 @@ def test_ports_needed_are_near_the_expectation() -> None:
                 seen.add(hops)
                 last = number
         needed.append(last)
-    assert statistics.mean(needed) == pytest.approx(counts.expected_ports(8), rel=0.25)
+    assert statistics.mean(needed) == pytest.approx(source_ports.expected_ports(8), rel=0.25)
 
 
 @settings(max_examples=40)

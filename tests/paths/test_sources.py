@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.errors import HostccError, InputError
-from hostcc.paths import counts, telemetry
+from hostcc.paths import source_ports, telemetry
 from hostcc.paths.hash_model import HashSource, Stage
 from hostcc.paths.packets import TCP, UDP, Target
 from hostcc.paths.sources import StaticSource
@@ -90,7 +90,7 @@ def test_hash_model_covers_every_port_once(function: str) -> None:
     table = HashSource([two_ways(function), Stage(function, (("c",), ("d",)), 99)]).table(TARGET)
     assert table is not None
     ports = sorted(port for path in table.paths for port in path.ports)
-    assert ports == list(counts.candidate_ports())
+    assert ports == list(source_ports.candidate_ports())
 
 
 def test_hash_model_agrees_with_the_function() -> None:
@@ -106,7 +106,7 @@ def test_hash_model_agrees_with_the_function() -> None:
 def test_neighbouring_ports_part_by_xor() -> None:
     table = HashSource([Stage("xor", tuple((f"s{n}",) for n in range(8)))]).table(TARGET)
     assert table is not None
-    first = list(counts.candidate_ports())[:8]
+    first = list(source_ports.candidate_ports())[:8]
     assert all(any(p in path.ports for p in first) for path in table.paths)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
-from hostcc.paths.exchange_types import Broken, FlowKey
+from hostcc.paths.steering_messages import Broken, FlowKey
 from tests.paths.steer_stage import PORT, Pair, counters, until
 
 pytestmark = pytest.mark.kernel

@@ -12,9 +12,9 @@ from hostcc.lab import netns
 from hostcc.lab.leafspine import LeafSpine
 from hostcc.lab.leafspine_plan import LeafSpineSpec
 from hostcc.lab.topology import Ipv6Hash
-from hostcc.paths.exchange_types import Broken
 from hostcc.paths.hooks import Way
 from hostcc.paths.steer_kernel import OutgoingFlow
+from hostcc.paths.steering_messages import Broken
 from tests.paths.steer_stage import PORT, Pair, counters, until
 
 pytestmark = pytest.mark.kernel

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hostcc.errors import InputError
 from hostcc.paths import steering
-from hostcc.paths.exchange_types import FlowKey, Message, Prepare, Ready, Refusal, Release
+from hostcc.paths.steering_messages import FlowKey, Message, Prepare, Ready, Refusal, Release
 
 pytestmark = pytest.mark.unit
 

@@ -20,8 +20,8 @@ import pytest
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM, VERBS_HEADER
-from hostcc.verbs.counts import read_counts
-from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import Pacing, PlanRegion, RdmaJob
+from hostcc.verbs.process_counts import read_counts
 
 pytestmark = [
     pytest.mark.unit,

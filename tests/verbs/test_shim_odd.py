@@ -14,8 +14,8 @@ import pytest
 
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM, VERBS_HEADER
-from hostcc.verbs.counts import ProcessCount, read_counts
-from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import Pacing, PlanRegion, RdmaJob
+from hostcc.verbs.process_counts import ProcessCount, read_counts
 from tests.patience import until
 from tests.verbs.test_shim_native import NATIVE, places, program
 

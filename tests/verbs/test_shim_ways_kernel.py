@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from hostcc.verbs.build import SHIM, VERBS_HEADER
-from hostcc.verbs.counts import read_counts
-from hostcc.verbs.plan import PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import PlanRegion, RdmaJob
+from hostcc.verbs.process_counts import read_counts
 from tests.patience import until
 from tests.verbs.test_shim_native import (
     NATIVE,

@@ -14,7 +14,7 @@ import pytest
 from hostcc.pcie.keeper import Keeper
 from hostcc.pcie.semaphore import Settings
 from hostcc.verbs.build import SHIM, VERBS_HEADER
-from hostcc.verbs.plan import PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import PlanRegion, RdmaJob
 from tests.patience import until
 from tests.verbs.test_shim_native import places, program, start
 from tests.verbs.test_shim_odd import odd
@@ -25,7 +25,7 @@ REGIONS = """
 import sys
 from pathlib import Path
 from hostcc.errors import HostccError
-from hostcc.verbs.plan import PlanRegion
+from hostcc.verbs.plan_region import PlanRegion
 try:
     PlanRegion.create(Path(sys.argv[1]) / "region")
 except HostccError as error:

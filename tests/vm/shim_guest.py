@@ -24,8 +24,8 @@ from benchmarks import shim as bench
 from benchmarks.context import Context
 from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM
-from hostcc.verbs.counts import read_counts
-from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import Pacing, PlanRegion, RdmaJob
+from hostcc.verbs.process_counts import read_counts
 from tests.vm import roce_fabric
 from tests.vm.allreduce import STOP
 from tests.vm.patience import listens, until, worked_s

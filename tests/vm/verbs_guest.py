@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hostcc.errors import HostccError
-from hostcc.verbs import ports, probe, steer
+from hostcc.verbs import ports, roce_probe, steer
 from hostcc.verbs.steer import Route
 from tests.vm import roce_fabric
 from tests.vm.roce_fabric import ADDRESS, Capture, Packet
@@ -111,7 +111,7 @@ def live(
 
 def probed(near: Device, far: Device, capture: Capture) -> dict[str, Any]:
     """What probes say of ports, and the path that queue pairs with those ports take."""
-    table = probe.routes(ADDRESS["rxa"], ADDRESS["rxb"], limit_s=PATIENCE_S)
+    table = roce_probe.routes(ADDRESS["rxa"], ADDRESS["rxb"], limit_s=PATIENCE_S)
     ways: dict[str, list[Any]] = {}
     for hops, found in table.items():
         for port in found[:3]:

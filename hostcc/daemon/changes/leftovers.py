@@ -18,7 +18,7 @@ from hostcc.daemon.changes.elsewhere import Outcome
 from hostcc.daemon.changes.journal import Journal, recorded
 from hostcc.daemon.changes.steering_undo import network_namespace
 from hostcc.model import Change
-from hostcc.paths import egress, egress_kernel, hooks
+from hostcc.paths import egress_kernel, egress_queues, hooks
 from hostcc.paths.steer_kernel import PROGRAMS
 from hostcc.system.cgroups import find_mount
 
@@ -54,7 +54,7 @@ def by_name() -> list[Change]:
     """List queues and programs of any agent in this network namespace."""
     netns, devices = network_namespace(), socket.if_nameindex()
     steered = [device for ifindex, device in devices if _has_hooks(ifindex)]
-    queues = [egress.found(device) for device in egress_kernel.ours()]
+    queues = [egress_queues.found(device) for device in egress_kernel.ours()]
     return [*queues, *(path_kinds.hooks(device, netns) for device in steered)]
 
 

@@ -19,9 +19,9 @@ from hostcc.measure.rdma_counters import HostRdma, RdmaCounters
 from hostcc.mltcp.dcqcn import KIND as DCQCN
 from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.model import Change
-from hostcc.paths import egress, egress_kernel
+from hostcc.paths import egress_kernel, egress_queues
 from hostcc.pcie import keeper
-from hostcc.verbs import plan
+from hostcc.verbs import plan_region
 
 STEERING = (path_kinds.HOOKS, path_kinds.PORTS)
 """In the order in which they are undone."""
@@ -73,7 +73,7 @@ def write_rates_back(change: Change, journal: Journal) -> str:
 
 def remove_shared_memory(change: Change) -> str:
     """Remove a file that jobs map, if it is one of ours."""
-    remove = plan.remove if change.what == kinds.RDMA_PLAN else keeper.remove
+    remove = plan_region.remove if change.what == kinds.RDMA_PLAN else keeper.remove
     remove(Path(change.target))
     return ""
 
@@ -85,7 +85,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
         "counters stay bound by process: ",
     ),
     DCQCN: Mechanism(Scope.NIC_FILES, write_rates_back),
-    egress.QUEUES: Mechanism(
+    egress_queues.QUEUES: Mechanism(
         Scope.NETWORK, lambda change, _: remove_queues(change), "queues stay: "
     ),
     **{

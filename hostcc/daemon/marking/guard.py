@@ -13,7 +13,7 @@ from pathlib import Path
 
 import hostcc
 from hostcc.daemon.marking.guard_process import DISMISSED
-from hostcc.paths.marking import MarkKernel
+from hostcc.paths.mark_kernel import MarkKernel
 
 PROGRAM = Path(__file__).with_name("guard_process.py")
 DISMISS_TIMEOUT_S = 2.0

@@ -22,7 +22,7 @@ from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.log import get_logger
 from hostcc.model import Change, Difference
-from hostcc.paths.marking import JobMark, MarkKernel, WalkResult
+from hostcc.paths.mark_kernel import JobMark, MarkKernel, WalkResult
 from hostcc.paths.shares import Hold
 
 log = get_logger("marking")

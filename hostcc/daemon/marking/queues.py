@@ -10,7 +10,7 @@ from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.model import Change, Difference
-from hostcc.paths import egress, egress_kernel
+from hostcc.paths import egress_kernel, egress_queues
 
 log = get_logger("egress")
 
@@ -67,8 +67,8 @@ class LevelQueues:
             there = await in_thread(egress_kernel.root, device)
             if there is None or not there.ours:
                 kind = there.kind if there is not None else "no such device"
-                wanted = f"{self._host.config.egress.queues}, {egress.MAJOR:x}:"
-                found.append(Difference(f"{egress.QUEUES}:{device}", device, wanted, kind))
+                wanted = f"{self._host.config.egress.queues}, {egress_queues.MAJOR:x}:"
+                found.append(Difference(f"{egress_queues.QUEUES}:{device}", device, wanted, kind))
         return found
 
     def view(self) -> EgressPart:
@@ -80,7 +80,7 @@ class LevelQueues:
     def _left(self) -> list[str]:
         """Devices with our queues, by the journal."""
         active = self._host.journal.active.values()
-        return [change.target for change in active if change.what == egress.QUEUES]
+        return [change.target for change in active if change.what == egress_queues.QUEUES]
 
     async def _make(self, device: str) -> None:
         config = self._host.config
@@ -109,7 +109,9 @@ class LevelQueues:
         there = await in_thread(egress_kernel.root, device)
         if there is None or not there.ours:
             kind = there.kind if there is not None else "gone with the device"
-            self._host.journal.undone([f"{egress.QUEUES}:{device}"], "replaced by somebody else")
+            self._host.journal.undone(
+                [f"{egress_queues.QUEUES}:{device}"], "replaced by somebody else"
+            )
             self._stand_aside(device, f"somebody else replaced its queues: {kind}")
 
     def _stand_aside(self, device: str, why: str) -> None:
@@ -119,7 +121,7 @@ class LevelQueues:
 
     async def _remove(self, device: str, how: str) -> None:
         self._made.pop(device, None)
-        made = egress.found(device)
+        made = egress_queues.found(device)
         made = self._host.journal.active.get(made.id, made)
         if why := await in_thread(mechanisms.remove_queues, made):
             log.warning("not undone", device=device, reason=why)
@@ -145,10 +147,10 @@ def planned(
     if not there.default:
         raise HostccError(f"its root queue is {there.kind} {there.handle}, which somebody chose")
     kind, rate, dscp = basis(config)
-    queues = egress.Queues(kind)
-    change = egress.change(queues, device, there.kind, len(dscp))
-    if queues is egress.Queues.HTB and not rate:
+    queues = egress_queues.Queues(kind)
+    change = egress_queues.change(queues, device, there.kind, len(dscp))
+    if queues is egress_queues.Queues.HTB and not rate:
         rate = egress_kernel.speed_mbit(device)
         if not rate:
             raise HostccError("it does not say its speed: set egress.rate_mbit")
-    return change, egress.commands(queues, device, [value << 2 for value in dscp], rate)
+    return change, egress_queues.commands(queues, device, [value << 2 for value in dscp], rate)

@@ -20,7 +20,7 @@ from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.supervisor import Host
 from hostcc.mltcp.params import Mode
-from hostcc.paths.marking import JobMark
+from hostcc.paths.mark_kernel import JobMark
 from hostcc.paths.shares import Hold, held
 from hostcc.schedule.problem import Floats, Ints, Problem
 

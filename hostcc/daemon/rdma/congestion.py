@@ -26,7 +26,7 @@ from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.mltcp.params import JobParams, Mode
 from hostcc.mltcp.shape import f_of
 from hostcc.model import Change, Difference
-from hostcc.verbs.counts import read_iteration
+from hostcc.verbs.process_counts import read_iteration
 
 log = get_logger("dcqcn")
 

@@ -12,7 +12,7 @@ import numpy as np
 from hostcc.daemon.rdma.pairs import Sender
 from hostcc.mltcp.params import JobParams, Mode
 from hostcc.mltcp.shape import f_of
-from hostcc.verbs.plan import F_POINTS, Pacing
+from hostcc.verbs.plan_region import F_POINTS, Pacing
 
 OLD_WEIGHT = 0.5
 """Weight of the former mean when an iteration has ended."""

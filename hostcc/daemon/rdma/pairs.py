@@ -13,8 +13,8 @@ from pathlib import Path
 
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma_counters import SYSFS
-from hostcc.verbs.counts import ProcessCount, QpCount, address_of, read_counts
-from hostcc.verbs.plan import gid_of
+from hostcc.verbs.plan_region import gid_of
+from hostcc.verbs.process_counts import ProcessCount, QpCount, address_of, read_counts
 
 MAX_PAIRS = 1024
 """Queue pairs of one process that are read."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
 from hostcc.model import PathTable
-from hostcc.paths.tables import table_of
-from hostcc.verbs import probe
+from hostcc.paths.probed_tables import table_of
+from hostcc.verbs import roce_probe
 
 log = get_logger("rdma-paths")
 
@@ -27,7 +27,7 @@ Ask = Callable[[str, str], PathTable]
 
 def ask_network(src: str, dst: str) -> PathTable:
     """Probe the network, which blocks.  Raises HostccError."""
-    return table_of(src, dst, probe.routes(src, dst, limit_s=PROBE_LIMIT_S), time.time())
+    return table_of(src, dst, roce_probe.routes(src, dst, limit_s=PROBE_LIMIT_S), time.time())
 
 
 class PathTables:

@@ -9,7 +9,7 @@ from hostcc.daemon.rdma import queue_pair_records
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
 from hostcc.model import PathTable, Plan
 from hostcc.pcie.layout import LEVELS
-from hostcc.verbs.plan import GATES, PATHS, PORTS, Pacing, RdmaJob
+from hostcc.verbs.plan_region import GATES, PATHS, PORTS, Pacing, RdmaJob
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.measure.rdma_counters import read_ports
 from hostcc.model import Change, ClusterView, Difference, Plan
-from hostcc.verbs.counts import sweep
-from hostcc.verbs.plan import MAX_JOBS, PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import MAX_JOBS, PlanRegion, RdmaJob
+from hostcc.verbs.process_counts import sweep
 
 log = get_logger("rdma")
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hostcc.model import JobProfile
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 HALF_LIFE_S = 20.0
 """Half-life of a connection's bytes when a job's bytes to a host are divided among several."""

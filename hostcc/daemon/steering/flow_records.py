@@ -27,7 +27,7 @@ from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.daemon.steering.state import SteeringState
 from hostcc.model import Path
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 MBIT = 125_000.0
 """Bytes per second of one Mbit/s."""

@@ -16,8 +16,8 @@ from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.model import Plan
 from hostcc.paths import sockdiag
-from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.sockdiag import Ends
+from hostcc.paths.steering_messages import FlowKey
 
 WANTED, FOUND = "wanted", "found"
 """A flow is on the path that the plan gives it, or where switches put it."""

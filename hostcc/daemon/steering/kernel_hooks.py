@@ -15,9 +15,9 @@ from hostcc.daemon.supervisor import in_thread
 from hostcc.errors import HostccError
 from hostcc.model import Change, Difference
 from hostcc.paths import reserve
-from hostcc.paths.exchange_types import Timing
 from hostcc.paths.steer_kernel import SteerKernel
 from hostcc.paths.steering import Steering
+from hostcc.paths.steering_messages import Timing
 
 DRAIN_S = 0.3
 """Wait in an orderly stop for peers to stop sending with ports of ours."""

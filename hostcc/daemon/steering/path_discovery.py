@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from hostcc.model import PathTable
-from hostcc.paths import prober, tables
+from hostcc.paths import probed_tables, prober
 from hostcc.paths.packets import Target
+from hostcc.paths.probed_tables import LinkNames
 from hostcc.paths.refresh import (
     ProbeDetail,
     Refresh,
@@ -21,7 +22,6 @@ from hostcc.paths.refresh import (
 )
 from hostcc.paths.search import SILENT, Hops, SearchResult, SearchSettings, differ
 from hostcc.paths.sources import PathSource
-from hostcc.paths.tables import LinkNames
 
 SEARCH_LIMIT_S = 20.0
 """Longest time of one search."""
@@ -241,7 +241,7 @@ class Probes:
         self._of(target).not_before = self._clock() + RETRY_SEARCH_S if why else None
         table = None
         if not why:
-            table = tables.table_of(
+            table = probed_tables.table_of(
                 target.src, target.dst, passable(found.paths), time.time(), self._names
             )  # fmt: skip
         known.take(table, found.confidence, self._clock(), why)

@@ -8,10 +8,10 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.steering.path_discovery import Explorer, ExternalPaths, Probes
 from hostcc.daemon.steering.telemetry_records import Records
 from hostcc.paths.hash_file import read as read_hashes
+from hostcc.paths.probed_tables import LinkNames
 from hostcc.paths.refresh import RefreshSettings
 from hostcc.paths.search import SearchSettings
 from hostcc.paths.sources import StaticSource
-from hostcc.paths.tables import LinkNames
 
 TELEMETRY_S = 1.0
 AGAIN_S = 1.0

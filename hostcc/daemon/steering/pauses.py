@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hostcc.model import JobProfile
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 MAX_WAIT_S = 1.0
 """Longest wait of a move for a pause."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hostcc.daemon.steering.elephants import Connection, Elephant
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
-from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.packets import TCP, Target
+from hostcc.paths.steering_messages import FlowKey
 
 FAILED_LINK_S = 30.0
 """A missed link counts as failed for this long, unless it is seen again."""

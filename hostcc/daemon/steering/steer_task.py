@@ -28,7 +28,7 @@ from hostcc.errors import HostccError, InputError, one_line
 from hostcc.log import get_logger
 from hostcc.model import Difference
 from hostcc.paths import reserve
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 log = get_logger("steering")
 

@@ -22,7 +22,7 @@ from hostcc.daemon.steering.survey_task import SurveyTask
 from hostcc.daemon.steering.telemetry_records import Records, TelemetryListener
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.model import Change
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 MAX_SHOWN = 1000
 """Flows, and targets, in status."""

@@ -35,9 +35,9 @@ from hostcc.daemon.supervisor import Host, WithBlock, in_thread
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger
 from hostcc.model import Difference, JobProfile
-from hostcc.paths.exchange_types import FlowKey
 from hostcc.paths.link_events import LinkEvents
 from hostcc.paths.packets import Target
+from hostcc.paths.steering_messages import FlowKey
 
 log = get_logger("paths")
 

@@ -26,7 +26,7 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.mltcp import dcqcn
 from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.model import Change
-from hostcc.paths import egress, egress_kernel, hooks, reserve
+from hostcc.paths import egress_kernel, egress_queues, hooks, reserve
 from hostcc.paths.hooks import INGRESS
 from hostcc.paths.steer_kernel import PROGRAMS, SteerKernel
 from tests.patience import until
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.kernel
 T = TypeVar("T")
 DEVICE = "hccd0"
 RANGE = "61000-65535"
-KINDS = (egress.QUEUES, paths.HOOKS, paths.PORTS)
+KINDS = (egress_queues.QUEUES, paths.HOOKS, paths.PORTS)
 EGRESS = (
     "[marking]\nenabled = true\n"
     f"[egress]\nqueues = 'htb'\ndevices = ['{DEVICE}']\nrate_mbit = 1000\n"
@@ -90,9 +90,11 @@ def make(kind: str, run_dir: Path) -> None:
     journal = Journal(run_dir)
     journal.open()
     netns = places.current().net
-    if kind == egress.QUEUES:
-        journal.begin(egress.change(egress.Queues.HTB, DEVICE, "noqueue", 2))
-        egress_kernel.apply(egress.commands(egress.Queues.HTB, DEVICE, [160, 128], 1000))
+    if kind == egress_queues.QUEUES:
+        journal.begin(egress_queues.change(egress_queues.Queues.HTB, DEVICE, "noqueue", 2))
+        egress_kernel.apply(
+            egress_queues.commands(egress_queues.Queues.HTB, DEVICE, [160, 128], 1000)
+        )
     elif kind == paths.HOOKS:
         journal.begin(paths.hooks(DEVICE, netns))
         SteerKernel([DEVICE]).close()
@@ -104,7 +106,7 @@ def make(kind: str, run_dir: Path) -> None:
 
 def is_there(kind: str) -> bool:
     """In the calling thread's namespace."""
-    if kind == egress.QUEUES:
+    if kind == egress_queues.QUEUES:
         root = egress_kernel.root(DEVICE)
         return root is not None and root.ours
     if kind == paths.PORTS:
@@ -200,7 +202,7 @@ def test_a_number_that_is_used_again_is_another_namespace(
 def test_records_without_a_namespace(run_dir: Path, made: Callable[[], Namespace]) -> None:
     """Of an older version: undone where they are found, and never said to be where they are not."""
     there, here = made(), made()
-    there.do(partial(make, egress.QUEUES, run_dir))
+    there.do(partial(make, egress_queues.QUEUES, run_dir))
     book = run_dir / "journal.jsonl"
     lines = [json.loads(line) for line in book.read_text().splitlines()]
     for line in lines:
@@ -209,9 +211,9 @@ def test_records_without_a_namespace(run_dir: Path, made: Callable[[], Namespace
     answer = here.do(partial(rollback.offline, run_dir))
     assert answer.undone == []
     assert "nothing says where they are" in answer.problems[0]
-    assert there.do(partial(is_there, egress.QUEUES))
+    assert there.do(partial(is_there, egress_queues.QUEUES))
     assert there.do(partial(rollback.offline, run_dir)).problems == []
-    assert not there.do(partial(is_there, egress.QUEUES))
+    assert not there.do(partial(is_there, egress_queues.QUEUES))
 
 
 def test_counters_of_rdma_ports(
@@ -379,7 +381,7 @@ def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
 
 
 def queues(host: RealHost) -> bool:
-    return in_netns(Path(f"/run/netns/{host.name}"), partial(is_there, egress.QUEUES))
+    return in_netns(Path(f"/run/netns/{host.name}"), partial(is_there, egress_queues.QUEUES))
 
 
 def test_a_killed_agent_is_rolled_back_from_outside(host: RealHost) -> None:
@@ -411,7 +413,7 @@ def test_an_agent_says_what_it_cannot_reach(
     """It keeps it apart from its own device of that name, in `changes`, `verify` and `rollback`."""
     (tmp_path / "run").mkdir(mode=0o700)
     there = made()
-    there.do(partial(make, egress.QUEUES, tmp_path / "run"))
+    there.do(partial(make, egress_queues.QUEUES, tmp_path / "run"))
     inode, path = there.path.stat().st_ino, f"/run/netns/{there.name}"
     holder = subprocess.Popen(["nsenter", f"--net={path}", "sleep", "600"])
     try:
@@ -439,9 +441,9 @@ def test_an_agent_says_what_it_cannot_reach(
             agent.kill()
             agent.wait()
         held = Path(f"/proc/{holder.pid}/ns/net")
-        assert in_netns(held, partial(is_there, egress.QUEUES))
+        assert in_netns(held, partial(is_there, egress_queues.QUEUES))
         until(lambda: host.client("rollback").returncode == 0, host.log)
-        assert not in_netns(held, partial(is_there, egress.QUEUES))
+        assert not in_netns(held, partial(is_there, egress_queues.QUEUES))
     finally:
         holder.kill()
         holder.wait()

@@ -13,9 +13,9 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.mechanisms import MECHANISMS, STEERING, undo_all
 from hostcc.daemon.changes.path_kinds import hooks, reserved_ports
 from hostcc.daemon.changes.steering_undo import network_namespace
-from hostcc.paths import egress, egress_kernel, reserve, steer_kernel
+from hostcc.paths import egress_kernel, egress_queues, reserve, steer_kernel
 from hostcc.paths.egress_kernel import Root
-from hostcc.verbs.plan import MAGIC
+from hostcc.verbs.plan_region import MAGIC
 
 pytestmark = pytest.mark.unit
 
@@ -54,8 +54,8 @@ def test_what_cannot_be_undone_stays_in_the_journal(
         return "busy" if device == "eth0" else ""
 
     monkeypatch.setattr(egress_kernel, "remove", remove)
-    journal.begin(egress.found("eth0"), egress.found("eth1"))
-    assert undo_all(journal, (egress.QUEUES,), "test") == ["eth0: queues stay: busy"]
+    journal.begin(egress_queues.found("eth0"), egress_queues.found("eth1"))
+    assert undo_all(journal, (egress_queues.QUEUES,), "test") == ["eth0: queues stay: busy"]
     assert list(journal.active) == ["egress-queues:eth0"]
 
 
@@ -65,8 +65,8 @@ def test_queues_of_an_old_journal_are_undone_only_where_they_are(
     roots = {"eth0": Root("htb", "c1c:"), "eth1": Root("mq", "0:")}
     monkeypatch.setattr(egress_kernel, "root", roots.get)
     monkeypatch.setattr(egress_kernel, "remove", lambda _: "")
-    assert mechanisms.remove_queues(egress.found("eth0")) == ""
-    assert mechanisms.remove_queues(egress.found("eth1")) == "nothing says where they are"
+    assert mechanisms.remove_queues(egress_queues.found("eth0")) == ""
+    assert mechanisms.remove_queues(egress_queues.found("eth1")) == "nothing says where they are"
 
 
 def test_shared_memory_of_others_is_left_alone(journal: Journal, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hostcc.config.sections.job import JobConfig, JobRequest
 from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
 from hostcc.daemon.marking.level_marks import WALK_INTERVAL_S, LevelMarks
-from hostcc.paths.marking import JobMark, WalkResult
+from hostcc.paths.mark_kernel import JobMark, WalkResult
 from tests.daemon.declared import check_declared
 from tests.daemon.planning.made import ToyPlans, made
 from tests.daemon.profiling.hosts import OWN, ToyHost

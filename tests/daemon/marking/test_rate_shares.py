@@ -31,7 +31,7 @@ from hostcc.daemon.planning.planner import Planner
 from hostcc.mltcp.params import Mode
 from hostcc.model import ClusterView, Flow, PathTable
 from hostcc.model import Path as Way
-from hostcc.paths.marking import JobMark
+from hostcc.paths.mark_kernel import JobMark
 from hostcc.paths.shares import MIN_WINDOW_PACKETS, Hold
 from hostcc.schedule.problem import build
 from tests.daemon.planning.made import ToyPlans

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from hostcc.daemon.rdma.transport import Transport
-from hostcc.verbs.plan import Pacing, RdmaJob
+from hostcc.verbs.plan_region import Pacing, RdmaJob
 from tests.daemon.gossip.sources import no_profiles
 from tests.daemon.planning.made import ToyPlans
 from tests.daemon.rdma.world import World

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hostcc.verbs.build import VERBS_HEADER
-from hostcc.verbs.counts import read_counts
+from hostcc.verbs.process_counts import read_counts
 from tests.verbs.test_shim_native import PATIENCE_S, end, program, start
 
 __all__ = ["program"]

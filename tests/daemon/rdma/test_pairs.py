@@ -17,7 +17,7 @@ from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
 from hostcc.daemon.rdma.rates import Rates
 from hostcc.daemon.steering import rdma_flows
 from hostcc.schedule.plan import plan as scheduled
-from hostcc.verbs import plan
+from hostcc.verbs import plan_region
 from tests.daemon.rdma.world import HERE, THERE, Fixed, World
 
 pytestmark = pytest.mark.unit
@@ -68,16 +68,18 @@ def test_garbage_in_counters_harms_nobody(tmp_path: Path, seed: int) -> None:
     ends = [THERE, "198.18.3.1", "fe80::1", "::"]
     odd = [
         (rng.choice([b"mlx5_0", b"", b"\xff"]), rng.choice([0, 65539]), rng.choice(ends))
-        for _ in range(rng.choice([30, plan.QPS]))
+        for _ in range(rng.choice([30, plan_region.QPS]))
     ]
     ways: dict[QueuePairRoute, float] = {}
     for look in range(3):
-        raw = plan.CountsEntry.from_buffer_copy(rng.randbytes(ctypes.sizeof(plan.CountsEntry)))
-        raw.magic, raw.version, raw.name = plan.MAGIC, plan.VERSION, b"train"
+        raw = plan_region.CountsEntry.from_buffer_copy(
+            rng.randbytes(ctypes.sizeof(plan_region.CountsEntry))
+        )
+        raw.magic, raw.version, raw.name = plan_region.MAGIC, plan_region.VERSION, b"train"
         for number, (device, source, end) in enumerate(odd):
             pair = raw.qp[number]
             pair.qpn, pair.device, pair.source = number + 1, device, source
-            pair.dgid[:] = plan.gid_of(end)
+            pair.dgid[:] = plan_region.gid_of(end)
         (tmp_path / f"qp.{os.getpid()}").write_bytes(bytes(raw))
         ways = rates.take(senders.read(), float(look))
     more = queue_pair_records.shared_flows(ways, {}, {}, {}, {}, {})

@@ -22,7 +22,7 @@ from hostcc.daemon.rdma.transport import Transport
 from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.schedule.plan import Options, solve_for_agents
-from hostcc.verbs import plan as shared
+from hostcc.verbs import plan_region as shared
 from tests.daemon.declared import check_declared
 from tests.daemon.gossip.sources import no_profiles
 from tests.daemon.planning.made import ToyPlans

@@ -22,7 +22,7 @@ from hostcc.config.sections.rdma import RdmaConfig
 from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.measure.discover.owners import Owners
 from hostcc.mltcp.params import Mode
-from hostcc.verbs import plan
+from hostcc.verbs import plan_region
 from tests.daemon.profiling.hosts import ToyHost
 
 HERE, THERE = "198.18.1.1", "198.18.2.1"
@@ -84,10 +84,12 @@ class Process:
 
     def __init__(self, path: Path, job: str, device: str) -> None:
         self._path = path
-        self._counts = plan.CountsEntry(magic=plan.MAGIC, version=plan.VERSION, name=job.encode())
+        self._counts = plan_region.CountsEntry(
+            magic=plan_region.MAGIC, version=plan_region.VERSION, name=job.encode()
+        )
         pair = self._counts.qp[7]
         pair.qpn, pair.device, pair.source = 7, device.encode(), 1 << 16 | 3
-        pair.dgid[:] = plan.gid_of(THERE)
+        pair.dgid[:] = plan_region.gid_of(THERE)
         self.count(0)
 
     def count(
@@ -99,4 +101,4 @@ class Process:
         self._path.write_bytes(bytes(self._counts))
 
 
-assert ctypes.sizeof(plan.CountsEntry) < 1 << 20
+assert ctypes.sizeof(plan_region.CountsEntry) < 1 << 20

@@ -16,7 +16,7 @@ from hostcc.daemon.steering.elephants import (
     stalled,
 )
 from hostcc.model import JobProfile
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 pytestmark = pytest.mark.unit
 

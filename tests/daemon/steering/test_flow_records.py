@@ -15,7 +15,7 @@ from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.daemon.steering.state import SteeringState, target_of
 from hostcc.model import Path, PathTable
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ from hostcc.answers.flows import FlowRow
 from hostcc.daemon.steering.elephants import flow_id
 from hostcc.daemon.steering.flow_rows import described, key_of
 from hostcc.model import FlowPlan, JobPlan, Plan
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 pytestmark = pytest.mark.unit
 

@@ -17,9 +17,9 @@ from hostcc.daemon.steering.path_discovery import (
 )
 from hostcc.model import Path, PathTable
 from hostcc.paths.packets import Target
+from hostcc.paths.probed_tables import LinkNames
 from hostcc.paths.refresh import RefreshSettings
 from hostcc.paths.search import SILENT, Hops, SearchResult, SearchSettings
-from hostcc.paths.tables import LinkNames
 
 pytestmark = pytest.mark.unit
 

@@ -20,7 +20,7 @@ from hostcc.daemon.steering.pauses import (
     wait_s,
 )
 from hostcc.model import JobProfile
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 
 pytestmark = pytest.mark.unit
 

@@ -24,7 +24,7 @@ from hostcc.daemon.steering.state import SteeringState, target_of
 from hostcc.daemon.steering.steer_task import SteerTask
 from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
-from hostcc.paths.exchange_types import FlowKey
+from hostcc.paths.steering_messages import FlowKey
 from tests.daemon.declared import check_declared
 from tests.daemon.planning.made import ToyPlans
 from tests.daemon.profiling.hosts import OWN, ToyHost

@@ -17,9 +17,20 @@ from hypothesis import strategies as st
 from hostcc.errors import InputError
 from hostcc.pcie.library import HERE as PCIE_HERE
 from hostcc.system.cc import build
-from hostcc.verbs import plan, ports
+from hostcc.verbs import plan_region, ports
 from hostcc.verbs.build import HERE, NCCL_ENV
-from hostcc.verbs.plan import Pacing, PlanRegion, RdmaJob
+from hostcc.verbs.plan_region import (
+    CountEntry,
+    CountsEntry,
+    GateEntry,
+    Header,
+    JobEntry,
+    Pacing,
+    PathEntry,
+    PlanRegion,
+    RdmaJob,
+    gid_of,
+)
 
 pytestmark = pytest.mark.unit
 NATIVE = Path(__file__).parent / "native"
@@ -57,17 +68,18 @@ def nccl_host(path: Path, tmp_path: Path, job: str = "job", **more: str) -> list
 def layout() -> tuple[int, ...]:
     """What the libraries' `hcc_plan_layout` has to say."""
     return (
-        ctypes.sizeof(plan.PathEntry), ctypes.sizeof(plan.JobEntry), ctypes.sizeof(plan.Header),
-        plan.Header.beat.offset, plan.Header.generation.offset, plan.JobEntry.name.offset,
-        plan.JobEntry.traffic_class.offset, plan.JobEntry.rate.offset, plan.JobEntry.f_milli.offset,
-        plan.JobEntry.path.offset, plan.PathEntry.ports.offset, plan.PathEntry.count.offset,
-        plan.JobEntry.gates.offset, plan.JobEntry.gate.offset, ctypes.sizeof(plan.GateEntry),
-        ctypes.sizeof(plan.CountEntry), ctypes.sizeof(plan.CountsEntry),
-        plan.CountsEntry.iterations.offset, plan.CountsEntry.qp.offset,
-        plan.CountEntry.bytes.offset, plan.CountEntry.dgid.offset, plan.CountEntry.device.offset,
-        plan.CountsEntry.iteration.offset, plan.CountsEntry.left_alone.offset,
-        plan.VERSION, plan.MAX_JOBS, plan.NAME_BYTES, plan.PATHS,
-        plan.PORTS, plan.F_POINTS, plan.QPS, plan.GATES, plan.DEVICE_BYTES,
+        ctypes.sizeof(PathEntry), ctypes.sizeof(JobEntry), ctypes.sizeof(Header),
+        Header.beat.offset, Header.generation.offset, JobEntry.name.offset,
+        JobEntry.traffic_class.offset, JobEntry.rate.offset, JobEntry.f_milli.offset,
+        JobEntry.path.offset, PathEntry.ports.offset, PathEntry.count.offset,
+        JobEntry.gates.offset, JobEntry.gate.offset, ctypes.sizeof(GateEntry),
+        ctypes.sizeof(CountEntry), ctypes.sizeof(CountsEntry),
+        CountsEntry.iterations.offset, CountsEntry.qp.offset,
+        CountEntry.bytes.offset, CountEntry.dgid.offset, CountEntry.device.offset,
+        CountsEntry.iteration.offset, CountsEntry.left_alone.offset,
+        plan_region.VERSION, plan_region.MAX_JOBS, plan_region.NAME_BYTES, plan_region.PATHS,
+        plan_region.PORTS, plan_region.F_POINTS, plan_region.QPS, plan_region.GATES,
+        plan_region.DEVICE_BYTES,
     )  # fmt: skip
 
 
@@ -76,7 +88,7 @@ def test_layout_is_the_librarys() -> None:
     wanted = layout()
     found = (ctypes.c_uint32 * (len(wanted) + 1)).in_dll(library, "hcc_plan_layout")
     assert (*wanted, 0) == tuple(found)
-    assert f"HCC_RDMA_MAGIC {plan.MAGIC:#x}ull" in (HERE / "plan.h").read_text()
+    assert f"HCC_RDMA_MAGIC {plan_region.MAGIC:#x}ull" in (HERE / "plan.h").read_text()
     assert (PCIE_HERE / "semaphore.h").exists()
 
 
@@ -161,8 +173,8 @@ def test_bad_wishes_are_refused(job: RdmaJob, path: Path) -> None:
 
 
 def test_gids() -> None:
-    assert plan.gid_of("198.18.0.1").hex() == "00000000000000000000ffffc6120001"
-    assert plan.gid_of("::ffff:198.18.0.1") == plan.gid_of("198.18.0.1")
+    assert gid_of("198.18.0.1").hex() == "00000000000000000000ffffc6120001"
+    assert gid_of("::ffff:198.18.0.1") == gid_of("198.18.0.1")
 
 
 def test_what_has_happened_to_the_file(path: Path) -> None:
@@ -181,9 +193,9 @@ def test_what_has_happened_to_the_file(path: Path) -> None:
 
 def test_only_plans_are_removed(path: Path) -> None:
     path.write_bytes(b"somebody's own file")
-    assert not plan.remove(path)
+    assert not plan_region.remove(path)
     assert path.exists()
     PlanRegion.create(path, jobs=1)
-    assert plan.remove(path)
+    assert plan_region.remove(path)
     assert not path.exists()
-    assert not plan.remove(path)
+    assert not plan_region.remove(path)

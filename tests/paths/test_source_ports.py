@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hostcc.paths import counts
+from hostcc.paths import source_ports
 
 pytestmark = pytest.mark.unit
 
@@ -20,7 +20,7 @@ def test_expected_ports_is_the_mean_of_drawing(paths: int) -> None:
         while len(seen) < paths:
             seen.add(draw.randrange(paths))
             total += 1
-    assert total / runs == pytest.approx(counts.expected_ports(paths), rel=0.1)
+    assert total / runs == pytest.approx(source_ports.expected_ports(paths), rel=0.1)
 
 
 @pytest.mark.parametrize("paths", [2, 4, 8, 32])
@@ -29,7 +29,7 @@ def test_stopping_rule_misses_as_seldom_as_it_says(paths: int) -> None:
     for _ in range(runs):
         seen: set[int] = set()
         tried = 0
-        while not seen or tried < counts.stop_after(len(seen), risk):
+        while not seen or tried < source_ports.stop_after(len(seen), risk):
             seen.add(draw.randrange(paths))
             tried += 1
         missed += len(seen) < paths
@@ -38,6 +38,10 @@ def test_stopping_rule_misses_as_seldom_as_it_says(paths: int) -> None:
 
 def test_risk_is_below_what_was_accepted_when_it_stops() -> None:
     for paths in range(1, 65):
-        stop = counts.stop_after(paths, 0.01)
-        assert counts.missed_risk(paths, stop) <= 0.01 < counts.missed_risk(paths, stop - 1)
-    assert counts.missed_risk(0, 0) == 1.0
+        stop = source_ports.stop_after(paths, 0.01)
+        assert (
+            source_ports.missed_risk(paths, stop)
+            <= 0.01
+            < source_ports.missed_risk(paths, stop - 1)
+        )
+    assert source_ports.missed_risk(0, 0) == 1.0

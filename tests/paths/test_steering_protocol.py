@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostcc.paths.exchange import Receiver, Sender
-from hostcc.paths.exchange_types import (
+from hostcc.paths.steering_messages import (
     Accept,
     Broken,
     Effect,
@@ -35,6 +34,7 @@ from hostcc.paths.exchange_types import (
     Timing,
     Unguard,
 )  # fmt: skip
+from hostcc.paths.steering_protocol import Receiver, Sender
 
 pytestmark = pytest.mark.unit
 

@@ -142,7 +142,7 @@ Effect = Send | Rewrite | Plain | Unguard | Accept | Forget
 
 @dataclass(frozen=True)
 class Timing:
-    """Intervals of the exchange, seconds."""
+    """Intervals of the protocol, seconds."""
 
     retry_s: float = 0.2
     """Time until a message is repeated; doubles each time, up to `renew_s`."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from hostcc.limits import is_job_name
-from hostcc.verbs.plan import MAGIC, VERSION, CountEntry, CountsEntry
+from hostcc.verbs.plan_region import MAGIC, VERSION, CountEntry, CountsEntry
 
 DEFAULT_COUNTS = Path("/dev/shm/hostcc-qp")
 MAX_COUNT_FILES = 4096

@@ -13,7 +13,7 @@ import pytest
 
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.mltcp.params import Variant
-from hostcc.paths.marking import JobMark, MarkKernel
+from hostcc.paths.mark_kernel import JobMark, MarkKernel
 from tests.mltcp.stage import mltcp
 
 pytestmark = pytest.mark.kernel

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from hostcc.paths.exchange_types import (
+from hostcc.paths.steering_messages import (
     MAX_FLOWS,
     Accept,
     Broken,
