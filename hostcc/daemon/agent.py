@@ -41,11 +41,11 @@ from hostcc.daemon.changes.attribute_copy import AttributeCopy
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.kinds import ended_with_agent
 from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_backend
+from hostcc.daemon.isolated_steps import IsolatedSteps, Step, awaited, log_failure, run_each
 from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs import views
-from hostcc.daemon.jobs.history import History
+from hostcc.daemon.jobs.iteration_times import IterationTimes
 from hostcc.daemon.lockfile import AgentLock
-from hostcc.daemon.pieces import IsolatedSteps, Piece, awaited, log_failure, run_each
 from hostcc.daemon.registry import Handlers, Registry
 from hostcc.daemon.sd_notify import Notifier
 from hostcc.daemon.stalls import Stalls
@@ -102,7 +102,7 @@ class Agent:
         self._stop = asyncio.Event()
         self._changing = asyncio.Lock()
         self._stalls = stalls
-        self.pieces = IsolatedSteps(log)
+        self.steps = IsolatedSteps(log)
         """The steps of a tick."""
         self._fatal: HostccError | None = None
         """Why it stops by itself; None while it does not."""
@@ -113,7 +113,7 @@ class Agent:
         self.journal: Journal
         self.engine: Engine | None = None
         self._toggle: tuple[Mode, dict[str, float], str] | None = None
-        self.history = History()
+        self.iteration_times = IterationTimes()
         self.observing = "observe_only is set" if config.agent.observe_only else ""
         """Why nothing is changed on this host; empty while the agent acts."""
         self.roster = make_roster(self)
@@ -123,7 +123,7 @@ class Agent:
         """Start, serve until a signal, stop.  Raises HostccError when it cannot start, or had to
         stop by itself."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: self.pieces.unseen(context))
+        loop.set_exception_handler(lambda _, context: self.steps.unseen(context))
         for number in (signal.SIGTERM, signal.SIGINT):  # a start that has begun ends first
             loop.add_signal_handler(number, self._stop.set)
         changed = asyncio.Event()  # the configuration, while the old one is put in force
@@ -188,9 +188,9 @@ class Agent:
         await run_each(log, "stop", steps | last)
         log.info("stopped", changes=how)
 
-    def _closing(self, how: str, *, kept: bool = False) -> dict[str, Piece]:
+    def _closing(self, how: str, *, kept: bool = False) -> dict[str, Step]:
         """Steps that end what `start` began; `kept`: jobs stay as they are."""
-        steps: dict[str, Piece] = {}
+        steps: dict[str, Step] = {}
         if self._metrics is not None:
             steps["metrics"] = self._metrics.close
         if self._server is not None:
@@ -330,33 +330,33 @@ class Agent:
     async def _watch(self) -> None:
         while True:
             if self.engine is not None:
-                await self.pieces.wait_for("check", self._check)
+                await self.steps.wait_for("check", self._check)
             await asyncio.sleep(CHECK_INTERVAL_S)
 
     def tick(self) -> None:
         """Write the heartbeat, drop jobs that ended, read the kernel's events."""
         engine = self.engine
         if engine is None:
-            self.pieces.forget()
-        elif not self.pieces.do("heartbeat", engine.backend.beat):
+            self.steps.forget()
+        elif not self.steps.do("heartbeat", engine.backend.beat):
             self._give_up_if_late()
-        self.pieces.do("watchdog", self._notifier.alive)
+        self.steps.do("watchdog", self._notifier.alive)
         if engine is not None:
-            self.pieces.do("sweep", engine.table.sweep)
-            self.pieces.do("events", lambda: self._read_events(engine))
+            self.steps.do("sweep", engine.table.sweep)
+            self.steps.do("events", lambda: self._read_events(engine))
 
     def _give_up_if_late(self) -> None:
         """Stop when the heartbeat is stale: the BPF programs act as if there were no agent."""
-        late_s = self.pieces.failing_s("heartbeat")
+        late_s = self.steps.failing_s("heartbeat")
         if self._fatal is None and late_s >= self.config.agent.heartbeat_stale_s:
-            why = self.pieces.failing["heartbeat"]
+            why = self.steps.failing["heartbeat"]
             words = f"the heartbeat could not be written for {late_s:.1f} s: {why}"
             log.failure("giving up", reason=words)
             self._fatal = HostccError(words)
             self._stop.set()
 
     def _read_events(self, engine: Engine) -> None:
-        self.history.add(engine.backend.events(), engine.table.by_slot())
+        self.iteration_times.add(engine.backend.events(), engine.table.by_slot())
 
     async def _check(self) -> None:
         if self.engine is not None:
@@ -399,12 +399,12 @@ class Agent:
         loop = Loop(
             longest_stall_s=self._stalls.longest_s if self._stalls else None,
             longest_busy_s=self._stalls.longest_busy_s if self._stalls else None,
-            failing=dict(self.pieces.failing),
-            failures=self.pieces.failures,
+            failing=dict(self.steps.failing),
+            failures=self.steps.failures,
         )
         facts = answers.Facts(self._version, self._started, self._path, self.observing, loop)
         measured = self.roster.measurement.iteration
-        return answers.status(self, facts, self.history, self.roster.parts, measured)
+        return answers.status(self, facts, self.iteration_times, self.roster.parts, measured)
 
     async def _verify(self) -> Verification:
         """Answer `verify`.  Users who may only read may ask, so nothing is written to the journal;

@@ -8,8 +8,8 @@ from pathlib import Path
 from hostcc.config.schema import Config
 from hostcc.daemon import enforcement, preflight
 from hostcc.daemon.changes.journal import Journal
-from hostcc.daemon.marking import planned as marking
-from hostcc.daemon.rdma import transport
+from hostcc.daemon.marking import plan_changes as marking
+from hostcc.daemon.rdma import plan_publisher
 from hostcc.daemon.steering import steering_parts
 from hostcc.errors import HostccError
 from hostcc.model import Change
@@ -28,7 +28,7 @@ def planned(config: Config) -> tuple[list[Change], list[str]]:
     by_plans, lacking = marking.by_plans(config)
     changes = [
         *enforcement.planned(config, tree, _left(Path(config.agent.run_dir))),
-        *transport.planned(config),
+        *plan_publisher.planned(config),
         *by_plans,
         *steering_parts.planned(config.paths),
     ]

@@ -14,8 +14,8 @@ from hostcc.config.schema import Config, variants
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.jobs import released, verification, views
-from hostcc.daemon.jobs.planned import planned as planned_jobs
 from hostcc.daemon.jobs.sockets import new_walker, walked
+from hostcc.daemon.jobs.start_changes import planned as planned_jobs
 from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.preflight import tag
 from hostcc.errors import HostccError

@@ -23,7 +23,7 @@ from hostcc.answers.status import Routing
 from hostcc.config.schema import Config
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import Engine
-from hostcc.daemon.pieces import awaited, log_failure, reason, run_each
+from hostcc.daemon.isolated_steps import awaited, log_failure, reason, run_each
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.model import Difference

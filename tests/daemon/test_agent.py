@@ -267,7 +267,7 @@ def test_iterations_become_statistics(host: Host) -> None:
         host.tree.leave("a")
         agent.tick()
         agent.tick()
-        assert agent.history._seen == {}
+        assert agent.iteration_times._seen == {}
 
     play(agent, body)
 

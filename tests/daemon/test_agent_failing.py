@@ -1,4 +1,4 @@
-"""What happens to an agent whose own pieces fail: it goes on, says so, and ends well."""
+"""What happens to an agent whose own steps fail: it goes on, says so, and ends well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hostcc.client import ask
 from hostcc.daemon import preflight
 from hostcc.daemon.agent import Agent
-from hostcc.daemon.pieces import awaited
+from hostcc.daemon.isolated_steps import awaited
 from hostcc.errors import HostccError
 from tests.hosts import Host
 from tests.patience import eventually
@@ -62,28 +62,28 @@ def messages(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRe
     return [one for one in caplog.records if one.getMessage() == event]
 
 
-@pytest.mark.parametrize("piece", ["sweep", "events"])
-def test_a_defect_in_one_piece_keeps_no_other_from_its_turn(
-    host: Host, caplog: pytest.LogCaptureFixture, piece: str
+@pytest.mark.parametrize("step", ["sweep", "events"])
+def test_a_defect_in_one_step_keeps_no_other_from_its_turn(
+    host: Host, caplog: pytest.LogCaptureFixture, step: str
 ) -> None:
     async def body(agent: Agent) -> None:
         assert agent.engine is not None
         backend, good = host.backends[0], agent.engine.table.sweep
         swept: list[None] = []
-        if piece == "sweep":
+        if step == "sweep":
             agent.engine.table.sweep = defect  # type: ignore[method-assign]
         else:
             agent.engine.table.sweep = lambda: swept.append(None)  # type: ignore[method-assign]
             backend.events = defect  # type: ignore[method-assign]
-        await eventually(lambda: agent.pieces.failures > 2)
+        await eventually(lambda: agent.steps.failures > 2)
         beats = backend.beats
         await eventually(lambda: backend.beats > beats + 2)
-        assert swept or piece == "sweep"
+        assert swept or step == "sweep"
         loop = (await status(agent))["agent"]["loop"]
-        assert loop["failing"] == {piece: "KeyError('a defect')"}
+        assert loop["failing"] == {step: "KeyError('a defect')"}
         assert loop["failures"] > 2
         agent.engine.table.sweep, backend.events = good, lambda: ()  # type: ignore[method-assign, assignment, return-value]
-        await eventually(lambda: not agent.pieces.failing)
+        await eventually(lambda: not agent.steps.failing)
 
     live(host.agent(), body)
     (said,) = messages(caplog, "failed")  # once, with where
@@ -97,7 +97,7 @@ def test_a_heartbeat_that_fails_for_a_moment_is_survived(
 ) -> None:
     async def body(agent: Agent) -> None:
         host.fail.add("beat")
-        await eventually(lambda: "heartbeat" in agent.pieces.failing)
+        await eventually(lambda: "heartbeat" in agent.steps.failing)
         beats = host.backends[0].beats
         host.fail.clear()
         await eventually(lambda: host.backends[0].beats > beats)
@@ -179,7 +179,7 @@ def test_what_fails_where_nobody_waits_is_told(
     async def body(agent: Agent) -> None:
         for _ in range(2):
             asyncio.get_running_loop().call_soon(defect)
-        await eventually(lambda: agent.pieces.failures == 2)
+        await eventually(lambda: agent.steps.failures == 2)
         assert (await status(agent))["agent"]["loop"]["failures"] == 2
 
     live(host.agent(), body)

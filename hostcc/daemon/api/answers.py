@@ -19,7 +19,7 @@ from hostcc.daemon.api import observation
 from hostcc.daemon.api.messages import Flows
 from hostcc.daemon.enforcement import default_ca
 from hostcc.daemon.jobs import views
-from hostcc.daemon.jobs.history import History, Iteration
+from hostcc.daemon.jobs.iteration_times import Iteration, IterationTimes
 from hostcc.daemon.supervisor import Block, Host, Supervisor
 
 B = TypeVar("B", bound=Block)
@@ -42,7 +42,7 @@ class Facts:
 def status(
     host: Host,
     facts: Facts,
-    history: History,
+    times: IterationTimes,
     parts: Supervisor,
     measured: Callable[[str], Iteration | None],
 ) -> Status:
@@ -74,7 +74,7 @@ def status(
         plan=_first(PlanStatus, blocks),
         routing=_first(Routing, blocks),
         parts=tuple(row for row, _ in shown),
-        jobs=tuple(history.annotate(engine.job_status() if engine else [], measured)),
+        jobs=tuple(times.annotate(engine.job_status() if engine else [], measured)),
         notes=views.notes(host.journal),
     )
 

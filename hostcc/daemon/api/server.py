@@ -19,7 +19,6 @@ from typing import Any
 
 from hostcc.client import root_socket_path
 from hostcc.daemon.api.credentials import Peer, group_id, peer_of
-from hostcc.daemon.api.listener import UnixListener
 from hostcc.daemon.api.messages import (
     CHANGING,
     MAX_REQUEST_BYTES,
@@ -28,6 +27,7 @@ from hostcc.daemon.api.messages import (
     failure,
     success,
 )
+from hostcc.daemon.api.unix_listener import UnixListener
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hostcc.config.sections.job import JobRequest
-from hostcc.daemon.pieces import reason
+from hostcc.daemon.isolated_steps import reason
 from hostcc.errors import HostccError
 from hostcc.limits import MAX_CGROUPS
 from hostcc.log import get_logger

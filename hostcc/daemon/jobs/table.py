@@ -23,11 +23,11 @@ from hostcc.daemon.jobs import released
 from hostcc.daemon.jobs.claim import Claim, journal_fields
 from hostcc.daemon.jobs.group_removal import GroupRemoval
 from hostcc.daemon.jobs.group_watch import GroupWatch
-from hostcc.daemon.jobs.planned import base_group
 from hostcc.daemon.jobs.port_rules import PortRules
 from hostcc.daemon.jobs.process_return import ProcessReturns
 from hostcc.daemon.jobs.slots import Slots
 from hostcc.daemon.jobs.sockets import InlineWalker, Job, SocketMoves, Sockets
+from hostcc.daemon.jobs.start_changes import base_group
 from hostcc.errors import HostccError
 from hostcc.limits import is_job_name
 from hostcc.log import get_logger

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from hostcc.answers.jobs import DetailedJob, JobRow, Profile, RecordedSeries
 from hostcc.daemon.gossip.cluster import Cluster
-from hostcc.daemon.jobs.history import Iteration
+from hostcc.daemon.jobs.iteration_times import Iteration
 from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.discovery import Discovery
 from hostcc.daemon.profiling.gauges import gauges
@@ -24,7 +24,7 @@ from hostcc.daemon.profiling.live_jobs import DiscoveryResult, LiveJob, live_job
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.rdma_meter import Rdma
 from hostcc.daemon.profiling.traffic import Traffic
-from hostcc.daemon.profiling.turns.cluster import ClusterTurns
+from hostcc.daemon.profiling.turns.cluster_turns import ClusterTurns
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.errors import NoJobError
 from hostcc.measure.discover.owners import Owners

@@ -15,7 +15,7 @@ from hostcc.answers.parts import TrafficPart
 from hostcc.config.schema import port_rules
 from hostcc.coord.core.payloads import ProfilingClaim
 from hostcc.daemon.enforcement import Engine
-from hostcc.daemon.jobs.history import Iteration
+from hostcc.daemon.jobs.iteration_times import Iteration
 from hostcc.daemon.profiling import profiles, routes
 from hostcc.daemon.profiling.analysis_budget import AnalysisRequest
 from hostcc.daemon.profiling.analysis_schedule import ANALYSES_PER_TICK, AnalysisSchedule
@@ -27,7 +27,7 @@ from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, Track, apart
 from hostcc.daemon.profiling.turns import local
-from hostcc.daemon.profiling.turns.cluster import ClusterTurns
+from hostcc.daemon.profiling.turns.cluster_turns import ClusterTurns
 from hostcc.daemon.profiling.turns.local import ENOUGH, Candidate, Turns
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.log import get_logger

@@ -8,8 +8,8 @@ from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.rdma.congestion import Congestion
 from hostcc.daemon.rdma.pcie_turns import Turns
+from hostcc.daemon.rdma.plan_publisher import PlanPublisher
 from hostcc.daemon.rdma.senders import SenderTracker
-from hostcc.daemon.rdma.transport import Transport
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.measure.discover.owners import Owners
@@ -26,19 +26,19 @@ class Rdma:
         plans: PlanStore,
     ) -> None:
         self.tracker = SenderTracker(host, owners)
-        self.transport = Transport(host, self.tracker, profiles, plans)
+        self.publisher = PlanPublisher(host, self.tracker, profiles, plans)
         self.turns = Turns(host, self.tracker)
         self.congestion = Congestion(host, self.tracker)
 
     @property
     def parts(self) -> list[Part]:
         """In the order in which they begin."""
-        return [self.transport, self.turns, self.congestion]
+        return [self.publisher, self.turns, self.congestion]
 
     def shared(self) -> RdmaFlows:
         """Return flows of queue pairs and their paths, for other hosts."""
-        return self.transport.shared
+        return self.publisher.shared
 
     def joined(self) -> dict[str, str]:
         """Return what the environment of a job that starts now needs, beside the libraries."""
-        return self.transport.joined()
+        return self.publisher.joined()

@@ -1,4 +1,4 @@
-"""What jobs send over RDMA on this host: read by `Transport`, used by all parts of this package."""
+"""What jobs send over RDMA on this host: `PlanPublisher` reads it, the whole package uses it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ_S = 1.0
 class SenderTracker:
     """Processes of jobs that send, their rates, and the PCIe links that they cross.
 
-    `Transport` has counters read, `Turns` writes gates, links and capacities.
+    `PlanPublisher` has counters read, `Turns` writes gates, links and capacities.
     """
 
     def __init__(

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 
 from hostcc.daemon.planning.agreement_status import PlanResult
-from hostcc.daemon.steering import failover
-from hostcc.daemon.steering.failover import Prepared
-from hostcc.daemon.steering.state import SteeringState
+from hostcc.daemon.steering import failover_moves
+from hostcc.daemon.steering.failover_moves import Prepared
+from hostcc.daemon.steering.steering_state import SteeringState
 from hostcc.log import get_logger
 
 log = get_logger("steering")
@@ -39,7 +39,7 @@ class FailoverTask:
         """Return flow -> path where failed links make it differ from the plan."""
         dead = picture.dead(now)
         if dead and self.prepared:
-            found = failover.answer(self.prepared, dead, picture.links())
+            found = failover_moves.answer(self.prepared, dead, picture.links())
             if found and found != self.now:
                 log.warning("prepared for this", links=" ".join(sorted(dead)), flows=len(found))
                 self.now = found
@@ -55,7 +55,7 @@ class FailoverTask:
         problem, routing = made.solution.problem, made.solution.decision.routing
         try:
             self.prepared = await asyncio.to_thread(
-                failover.prepare, problem, routing, host, made.tables
+                failover_moves.prepare, problem, routing, host, made.tables
             )
         except Exception as error:  # noqa: BLE001 - without it the next plan comes later
             log.defect("looking ahead failed", error)

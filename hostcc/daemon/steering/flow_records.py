@@ -25,7 +25,7 @@ from hostcc.coord.core.payloads import (
 from hostcc.daemon.steering.elephants import Elephant, flow_id
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
-from hostcc.daemon.steering.state import SteeringState
+from hostcc.daemon.steering.steering_state import SteeringState
 from hostcc.model import Path
 from hostcc.paths.steering_messages import FlowKey
 

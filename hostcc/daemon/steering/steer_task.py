@@ -21,7 +21,7 @@ from hostcc.daemon.steering.failover_task import FailoverTask
 from hostcc.daemon.steering.flow_health import Outcome, WatchedFlow, watched
 from hostcc.daemon.steering.kernel_hooks import KernelHooks, clean_up, left_behind
 from hostcc.daemon.steering.pauses import PendingMoves
-from hostcc.daemon.steering.state import SteeringState, target_of
+from hostcc.daemon.steering.steering_state import SteeringState, target_of
 from hostcc.daemon.steering.survey_task import SurveyTask
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError, InputError, one_line

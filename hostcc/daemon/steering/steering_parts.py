@@ -16,8 +16,8 @@ from hostcc.daemon.steering.nics import nics
 from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.daemon.steering.path_source import explorer
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
-from hostcc.daemon.steering.state import SteeringState
 from hostcc.daemon.steering.steer_task import SteerTask
+from hostcc.daemon.steering.steering_state import SteeringState
 from hostcc.daemon.steering.survey_task import SurveyTask
 from hostcc.daemon.steering.telemetry_records import Records, TelemetryListener
 from hostcc.daemon.supervisor import Host, Part

@@ -30,7 +30,7 @@ from hostcc.daemon.steering.flow_records import FarEnds
 from hostcc.daemon.steering.nics import nics
 from hostcc.daemon.steering.path_discovery import Explorer, ProbeRequest, TargetPaths
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
-from hostcc.daemon.steering.state import SteeringState, target_of
+from hostcc.daemon.steering.steering_state import SteeringState, target_of
 from hostcc.daemon.supervisor import Host, WithBlock, in_thread
 from hostcc.errors import HostccError, one_line
 from hostcc.log import get_logger

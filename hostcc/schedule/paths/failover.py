@@ -1,6 +1,6 @@
 """Failover: after a failure only the stranded flows move; the others keep their paths.
 
-In any fabric.  daemon/steering/failover.py prepares it for a host's own flows.
+In any fabric.  daemon/steering/failover_moves.py prepares it for a host's own flows.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from hostcc.answers.status import Status
 from hostcc.daemon.api.metrics import MetricsServer
 from hostcc.daemon.profiling.gauges import gauges
 from tests.daemon.api.test_metrics import AGENT, PLAN
-from tests.daemon.jobs.test_history import ROW
+from tests.daemon.jobs.test_iteration_times import ROW
 from tests.daemon.profiling.test_gauges import profiled
 
 PROMETHEUS = Path(sys.prefix) / "bin" / "prometheus"

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from hostcc import client
 from hostcc.daemon.api import server as control
 from hostcc.daemon.api.credentials import Peer, group_id, peer_of
-from hostcc.daemon.api.listener import listen_at
 from hostcc.daemon.api.messages import MAX_REQUEST_BYTES, Flows, Request, Status, Unfair
 from hostcc.daemon.api.server import Bounds, ControlServer, Turns
+from hostcc.daemon.api.unix_listener import listen_at
 from hostcc.errors import HostccError, InputError, NoAgentError
 
 ROOT = Peer(1, 0, frozenset())

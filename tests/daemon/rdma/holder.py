@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from hostcc.daemon.rdma.transport import Transport
+from hostcc.daemon.rdma.plan_publisher import PlanPublisher
 from hostcc.verbs.plan_region import Pacing, RdmaJob
 from tests.daemon.gossip.sources import no_profiles
 from tests.daemon.planning.made import ToyPlans
@@ -20,7 +20,7 @@ from tests.daemon.rdma.world import World
 async def live(folder: Path) -> None:
     world = World(folder)
     world.job("job")
-    part = Transport(world.host, world.tracker, no_profiles(), ToyPlans())
+    part = PlanPublisher(world.host, world.tracker, no_profiles(), ToyPlans())
     part.start()
     assert part._region is not None
     slow = RdmaJob("job", pacing=Pacing(1e6, 1 << 40, (1.0,) * 33))

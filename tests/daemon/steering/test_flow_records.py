@@ -13,7 +13,7 @@ from hostcc.daemon.steering.elephants import Connection, Elephant
 from hostcc.daemon.steering.flow_records import MAX_PUBLISH_DELAY_S, MBIT, FarEnds
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
-from hostcc.daemon.steering.state import SteeringState, target_of
+from hostcc.daemon.steering.steering_state import SteeringState, target_of
 from hostcc.model import Path, PathTable
 from hostcc.paths.steering_messages import FlowKey
 

@@ -20,8 +20,8 @@ from hostcc.daemon.steering import steer_task as module
 from hostcc.daemon.steering.elephants import Connection, Elephant, flow_id
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
-from hostcc.daemon.steering.state import SteeringState, target_of
 from hostcc.daemon.steering.steer_task import SteerTask
+from hostcc.daemon.steering.steering_state import SteeringState, target_of
 from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.paths.steering_messages import FlowKey

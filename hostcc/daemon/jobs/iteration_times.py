@@ -46,7 +46,7 @@ class Iteration(NamedTuple):
     """Bytes that this host sends in it; None: not those that the congestion control counts."""
 
 
-class History:
+class IterationTimes:
     """Latest intervals of each job, from the events of the ring buffer."""
 
     def __init__(self) -> None:

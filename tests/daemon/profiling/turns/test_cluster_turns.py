@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hostcc.coord.core.payloads import WAITING, ProfilingClaim
-from hostcc.daemon.profiling.turns import cluster
-from hostcc.daemon.profiling.turns.cluster import READ_IDLE_S, ClusterTurns
+from hostcc.daemon.profiling.turns import cluster_turns
+from hostcc.daemon.profiling.turns.cluster_turns import READ_IDLE_S, ClusterTurns
 from hostcc.daemon.profiling.turns.local import RemoteTurns, tie_break_hash
-from hostcc.daemon.profiling.turns.order import SETTLE_S
+from hostcc.daemon.profiling.turns.turn_order import SETTLE_S
 from tests.daemon.gossip.test_cluster import Host, two
 from tests.patience import eventually
 
@@ -48,7 +48,7 @@ def says(host: Host, writer: str, job: str) -> bool:
 
 @pytest.fixture(autouse=True)
 def _however_long_a_read_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "MAX_TIME_FRACTION", float("inf"))
+    monkeypatch.setattr(cluster_turns, "MAX_TIME_FRACTION", float("inf"))
 
 
 async def test_a_job_elsewhere_is_waited_for_until_it_is_known(tmp_path: Path) -> None:

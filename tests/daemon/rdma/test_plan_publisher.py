@@ -17,8 +17,8 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.rdma import queue_pair_records
 from hostcc.daemon.rdma.path_tables import PathTables
+from hostcc.daemon.rdma.plan_publisher import PlanPublisher
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute as RdmaWay
-from hostcc.daemon.rdma.transport import Transport
 from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.schedule.plan import Options, solve_for_agents
@@ -76,7 +76,7 @@ class Stage:
         """Job -> its process, and bytes per second."""
         self.sent: dict[str, int] = {}
         world = self.world
-        self.part = Transport(
+        self.part = PlanPublisher(
             world.host, world.tracker, self.profiles, self.plans,
             PathTables(self.network, lambda: world.now), lambda: world.now,
         )  # fmt: skip
@@ -280,7 +280,7 @@ def test_what_a_killed_agent_left_goes(stage: Stage) -> None:
     again = Journal(journal.path.parent)  # as the next agent reads it
     again.open()
     stage.world.host.journal = again
-    other = Transport(stage.world.host, stage.world.tracker, no_profiles(), ToyPlans())
+    other = PlanPublisher(stage.world.host, stage.world.tracker, no_profiles(), ToyPlans())
     other.start()
     assert not old.exists()
     assert f"rdma-plan:{old}" not in again.active

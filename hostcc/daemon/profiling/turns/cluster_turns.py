@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 
 from hostcc.coord.core.payloads import WAITING, ProfilingClaim
 from hostcc.daemon.gossip.cluster import Cluster
-from hostcc.daemon.profiling.turns import claims, order
+from hostcc.daemon.profiling.turns import claims, turn_order
 from hostcc.daemon.profiling.turns.claims import ClaimSnapshot, MemberRecords
 from hostcc.daemon.profiling.turns.local import RemoteTurns
-from hostcc.daemon.profiling.turns.order import Place
+from hostcc.daemon.profiling.turns.turn_order import Place
 from hostcc.log import get_logger
 
 log = get_logger("turns")
@@ -60,8 +60,8 @@ class ClusterTurns:
         if self._snapshot is None:
             return RemoteTurns(behind=frozenset(own))
         now = claims.with_own(self._snapshot, self._cluster.name, own, live)
-        self._places = order.follow(self._places, now, now_s, longest_s)
-        return order.others(self._places, now_s, longest_s)
+        self._places = turn_order.follow(self._places, now, now_s, longest_s)
+        return turn_order.others(self._places, now_s, longest_s)
 
     def tell(self, own: Mapping[str, ProfilingClaim]) -> None:
         """Publish which jobs wait here, and which one is being profiled."""

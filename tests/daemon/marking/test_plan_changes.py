@@ -7,7 +7,7 @@ import pytest
 from hostcc.config.schema import Config
 from hostcc.config.sections.egress import EgressConfig
 from hostcc.config.sections.marking import MarkingConfig
-from hostcc.daemon.marking.planned import by_plans
+from hostcc.daemon.marking.plan_changes import by_plans
 
 pytestmark = pytest.mark.unit
 

@@ -8,12 +8,12 @@ import pytest
 
 from hostcc.answers.status import JobStatus, Recent
 from hostcc.config.sections.job import JobRequest
-from hostcc.daemon.jobs.history import (
+from hostcc.daemon.jobs.iteration_times import (
     INTERVALS_KEPT,
     MAX_START_UP_INTERVALS,
-    History,
     Interval,
     Iteration,
+    IterationTimes,
     recent,
 )
 from hostcc.daemon.jobs.sockets import Job
@@ -48,7 +48,7 @@ ROW = JobStatus(
 
 def fed(*intervals: Interval, measured: Iteration | None = None) -> JobStatus:
     """The status row of a job after these."""
-    history, jobs = History(), {1: Job("a", 1, JobRequest())}
+    history, jobs = IterationTimes(), {1: Job("a", 1, JobRequest())}
     ended = np.zeros(len(intervals), EVENT)
     ended["slot"] = 1
     ended["bytes"] = [int(size) for _, size in intervals]

@@ -44,7 +44,7 @@ SWEEP_S = 30.0
 BYTES_PER_S_PER_MBIT = 125_000.0
 
 
-class Transport:
+class PlanPublisher:
     """Publishes jobs' entries in shared memory with a heartbeat, and reads jobs' counters."""
 
     name = "rdma-plan"

@@ -12,7 +12,7 @@ from hostcc.errors import HostccError, one_line
 from hostcc.log import Logger
 
 T = TypeVar("T")
-Piece = Callable[[], Awaitable[object] | object]
+Step = Callable[[], Awaitable[object] | object]
 
 
 class IsolatedSteps:
@@ -36,20 +36,20 @@ class IsolatedSteps:
         """Seconds for which a step has failed every time; 0: it has not."""
         return self._clock() - self._failing[name][0] if name in self._failing else 0.0
 
-    def do(self, name: str, piece: Callable[[], object]) -> bool:
+    def do(self, name: str, step: Callable[[], object]) -> bool:
         """Run one step; returns whether it succeeded."""
         try:
-            piece()
+            step()
         except Exception as error:  # noqa: BLE001 - the others run all the same
             self._failed(name, error)
             return False
         self._failing.pop(name, None)
         return True
 
-    async def wait_for(self, name: str, piece: Callable[[], Awaitable[object]]) -> None:
+    async def wait_for(self, name: str, step: Callable[[], Awaitable[object]]) -> None:
         """Run one step that has to be awaited."""
         try:
-            await piece()
+            await step()
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(name, error)
         else:
@@ -96,7 +96,7 @@ def log_failure(log: Logger, event: str, error: Exception, **fields: object) -> 
         log.defect(event, error, **fields)
 
 
-async def run_each(log: Logger, event: str, steps: Mapping[str, Piece]) -> None:
+async def run_each(log: Logger, event: str, steps: Mapping[str, Step]) -> None:
     """Run all steps in order, also after one that failed."""
     for name, step in steps.items():
         try:

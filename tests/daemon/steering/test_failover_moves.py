@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hostcc.daemon.steering.failover import answer, prepare
+from hostcc.daemon.steering.failover_moves import answer, prepare
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
 from hostcc.schedule.problem import Problem, build
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hostcc.coord.core.payloads import ProfilingClaim
 from hostcc.daemon.profiling.turns.claims import Claim, ClaimSnapshot, with_own
 from hostcc.daemon.profiling.turns.local import Candidate, Turns, step, tie_break_hash, waiting
-from hostcc.daemon.profiling.turns.order import GRACE_S, SETTLE_S, Place, Stage, follow, others
+from hostcc.daemon.profiling.turns.turn_order import GRACE_S, SETTLE_S, Place, Stage, follow, others
 
 pytestmark = pytest.mark.unit
 
