@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.cost import Cost, difference
 from hostcc.bpf.loader import stats
 from hostcc.bpf.loader.object import BpfObject
-from hostcc.lab import netns, phase, plan
+from hostcc.lab import netns, phase, scenario_hosts
 from hostcc.lab.compile import bpf_object
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.scenario import Scenario
@@ -77,9 +77,9 @@ def measure(
     return Cost(max(1, acks), difference(before, after))
 
 
-def hosts(scenario: Scenario) -> tuple[plan.Host, ...]:
+def hosts(scenario: Scenario) -> tuple[scenario_hosts.Host, ...]:
     """The lab's hosts."""
-    return plan.hosts_of(scenario)
+    return scenario_hosts.hosts_of(scenario)
 
 
 def unmanaged() -> Variant:

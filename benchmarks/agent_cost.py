@@ -28,8 +28,8 @@ from hostcc.client import ask
 from hostcc.lab import agents, cgroup, netns
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.errors import LabError
-from hostcc.lab.plan import Host
 from hostcc.lab.scenario import FabricSpec
+from hostcc.lab.scenario_hosts import Host
 
 JOB = "holder"
 PORT, LOAD_PORT = 5000, 5001

@@ -1,7 +1,7 @@
 """DCQCN jobs with equal senders, with unequal timers, and with MLTCP: the thesis's experiment.
 
-A rate model (hostcc.sim.dcqcn), not hardware, and other jobs than the thesis's: only the sign and
-rough size of each gain can be compared.  Needs no kernel.
+A rate model (hostcc.sim.dcqcn_model), not hardware, and other jobs than the thesis's: only the sign
+and rough size of each gain can be compared.  Needs no kernel.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.mltcp.dcqcn import EAGER_T_US, PLAIN_T_US
 from hostcc.mltcp.params import Shape
 from hostcc.mltcp.shape import f_of
-from hostcc.sim.dcqcn import Link, Scale, Sender, TrainingJob
-from hostcc.sim.dcqcn import run as simulate
+from hostcc.sim.dcqcn_model import Link, Scale, Sender, TrainingJob
+from hostcc.sim.dcqcn_model import run as simulate
 
 LINK = Link()
 FLOWS = 8

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from benchmarks.headings import Heading
-from hostcc.lab import plan, statistics
+from hostcc.lab import scenario_hosts, statistics
 from hostcc.lab.results import JobResult, Results, RunResult, VariantResult
 
 
@@ -68,7 +68,10 @@ def combined(parts: Sequence[Results]) -> Results:
             measured = alone.setdefault(variant.name, {})
             for job, seconds in variant.alone_seconds.items():
                 measured[job] = [*measured.get(job, ()), *seconds]
-    ideal = {job.name: plan.ideal_seconds(job, first.scenario.fabric) for job in first.scenario.job}
+    ideal = {
+        job.name: scenario_hosts.ideal_seconds(job, first.scenario.fabric)
+        for job in first.scenario.job
+    }
     own = {
         name: {job: statistics.alone_time(seconds) for job, seconds in jobs.items() if seconds}
         for name, jobs in alone.items()

@@ -27,7 +27,7 @@ from benchmarks.held import held
 from benchmarks.record import Cell, Column, Record, Verdict
 from hostcc.errors import HostccError
 from hostcc.lab.errors import LabError
-from hostcc.lab.gossip import PORT
+from hostcc.lab.gossip_setup import PORT
 
 ABUSERS = "benchmarks.gossip_abusers"
 SHORTEST_PAUSE_S = 0.3

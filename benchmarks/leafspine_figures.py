@@ -11,8 +11,8 @@ from hostcc.lab.assignment import utilisation
 from hostcc.lab.leafspine_lab import spec_of
 from hostcc.lab.leafspine_plan import hosts_of
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
-from hostcc.lab.plan import ideal_seconds
 from hostcc.lab.results import RunResult
+from hostcc.lab.scenario_hosts import ideal_seconds
 
 
 class Figures(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """kill -9 of every agent in mid-run: the effect on connections, old and new.
 
-Beside two jobs that send, a third one observes (benchmarks.prober): it holds connections
+Beside two jobs that send, a third one observes (benchmarks.socket_prober): it holds connections
 open, and reads the congestion control of a new socket every ten milliseconds.
 """
 
@@ -20,8 +20,8 @@ from benchmarks import goals, options, phases, programs
 from benchmarks.context import Context
 from benchmarks.harness import repeated
 from benchmarks.headings import Heading, columns
-from benchmarks.prober import PROBE_EVERY_S, Probe, Probes
 from benchmarks.record import Column, Record, Spread, Verdict, spread
+from benchmarks.socket_prober import PROBE_EVERY_S, Probe, Probes
 from hostcc.lab import override, runner, scenario
 from hostcc.lab.results import RunResult
 from hostcc.lab.scenario import ActionSpec, JobSpec, Scenario
@@ -187,7 +187,7 @@ def watched(base: Scenario, directory: Path) -> Scenario:
     period_ms = max(job.compute_ms + job.comm_ms for job in base.job)
     watcher = JobSpec(
         name=WATCHER,
-        command=(sys.executable, "-m", "benchmarks.prober", str(directory)),
+        command=(sys.executable, "-m", "benchmarks.socket_prober", str(directory)),
         compute_ms=period_ms,
         iterations=base.iterations,
     )

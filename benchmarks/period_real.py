@@ -20,7 +20,7 @@ from benchmarks.cases import Identity, identity_of
 from benchmarks.context import Context
 from benchmarks.harness import Case, run_cases
 from benchmarks.record import Cell, Column, Record, Verdict, spread
-from hostcc.lab import phase, plan, scenario
+from hostcc.lab import phase, scenario, scenario_hosts
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.launch import Iteration
 from hostcc.lab.scenario import JobSpec, Scenario
@@ -168,7 +168,7 @@ def measure(
 ) -> list[DetectedPeriod]:
     """One run; series are kept below `keep`.  Raises LabError, BpfError or OSError."""
     control = resolve((variant,), wanted)[0]
-    with Dumbbell(wanted.fabric, plan.hosts_of(wanted)) as fabric:
+    with Dumbbell(wanted.fabric, scenario_hosts.hosts_of(wanted)) as fabric:
         groups = {
             host.owner: fabric.cgroup_of(host)
             for host in fabric.hosts
@@ -209,7 +209,7 @@ def compare(
     true_s = float(np.median(np.diff([step.start for step in steps])))
     moved = float(inside.total.sum()) / (len(steps) - 1)
     if not job.command and job.pattern == "push":
-        moved = float(plan.bytes_per_iteration(job, wanted.fabric))
+        moved = float(scenario_hosts.bytes_per_iteration(job, wanted.fabric))
     found = detect(inside)
     sent = found.bytes_per_iteration
     return DetectedPeriod(

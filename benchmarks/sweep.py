@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from hostcc.lab.override import without_none
-from hostcc.lab.plan import packet_bytes
 from hostcc.lab.scenario import FabricSpec, Scenario, from_document
+from hostcc.lab.scenario_hosts import packet_bytes
 
 RATES_MBIT = (100.0, 200.0, 500.0, 1000.0)
 BUFFERS = (0.5, 1.0, 2.0, 8.0)

@@ -21,7 +21,7 @@ from hostcc.cli.common import (
     table,
 )
 from hostcc.cli.peers import disagreements
-from hostcc.cli.planned import heading
+from hostcc.cli.plan_summary import heading
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
 from hostcc.foreign import say

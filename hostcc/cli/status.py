@@ -10,7 +10,7 @@ from hostcc.answers.gossip import Gossip
 from hostcc.answers.parts import Part, part_of
 from hostcc.answers.plan import PlanStatus
 from hostcc.answers.status import AgentStatus, JobStatus, Recent, Status
-from hostcc.cli import rdma, routed
+from hostcc.cli import rdma_status, routed
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -25,8 +25,8 @@ from hostcc.cli.common import (
 from hostcc.cli.flows import number
 from hostcc.cli.peers import disagreements, restarts, short
 from hostcc.cli.peers import troubles as troubles_of
-from hostcc.cli.planned import cluster, here
-from hostcc.cli.planned import heading as plan_heading
+from hostcc.cli.plan_summary import cluster, here
+from hostcc.cli.plan_summary import heading as plan_heading
 from hostcc.client import ask
 from hostcc.errors import Exit, InputError
 
@@ -77,10 +77,10 @@ def run(args: argparse.Namespace) -> int:
     if args.watch is None:
         print_json(answer) if args.json else emit(screen(read(args.socket, answer, Status)))
         return Exit.OK
-    from hostcc.cli import watch
+    from hostcc.cli import status_screen
 
     try:
-        return watch.run(args, answer)
+        return status_screen.run(args, answer)
     except KeyboardInterrupt:
         return Exit.OK
 
@@ -113,7 +113,7 @@ def sections(answer: Status) -> tuple[list[Text], list[Text], list[Text]]:
         *plain(answer.jobs),
         *planned,
         *routed.lines(answer.routing),
-        *rdma.lines(parts),
+        *rdma_status.lines(parts),
     ]
     return alarms, summary, [Text(line) for line in details]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from hostcc.client import ask
 from hostcc.errors import HostccError
-from hostcc.lab import gossip, netns
+from hostcc.lab import gossip_setup, netns
 from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine_scenario import PlacedJobSpec
 from hostcc.lab.network import Network
-from hostcc.lab.plan import bytes_per_iteration
 from hostcc.lab.scenario import JobSpec
+from hostcc.lab.scenario_hosts import bytes_per_iteration
 from hostcc.lab.toml import dump
 from hostcc.lab.topology import LabHost
 from hostcc.lab.variants import merge
@@ -69,7 +69,7 @@ def configuration(
         # The lab starts its jobs itself; many agents on one machine need not all look for more.
         "discover": {"enabled": False},
         "gpu": {"enabled": False},
-        **({"gossip": gossip.section(network, host, members)} if members else {}),
+        **({"gossip": gossip_setup.section(network, host, members)} if members else {}),
     }
     return merge(merge(base, network.agent_settings()), over)
 
@@ -92,7 +92,7 @@ def start(
     try:
         members = hosts if gossiping else ()
         if members and network.secured:
-            gossip.make_keys(network, members)
+            gossip_setup.make_keys(network, members)
         for host in hosts:
             (network.run_dir / host.name).mkdir(exist_ok=True)
             document = configuration(network, host, over, members)

@@ -1,7 +1,8 @@
 """Pure: the best way for every flow of a leaf-spine scenario, found by trying all of them.
 
-Judged by the fluid simulation (hostcc.sim.cluster): every job's flows take all paths that make a
-difference, all jobs on one level.  Spines are alike, so only who shares a link with whom counts.
+Judged by the fluid simulation (hostcc.sim.cluster_simulation): every job's flows take all paths
+that make a difference, all jobs on one level.  Spines are alike, so only who shares a link with
+whom counts.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from itertools import product
 from hostcc.lab.launch import port_of
 from hostcc.lab.leafspine_lab import Pin
 from hostcc.lab.leafspine_scenario import LeafSpineScenario, PlacedJobSpec
-from hostcc.lab.plan import bytes_per_iteration, goodput_fraction
-from hostcc.sim.cluster import SimFlow, SimJob, constant, simulate
+from hostcc.lab.scenario_hosts import bytes_per_iteration, goodput_fraction
+from hostcc.sim.cluster_simulation import SimFlow, SimJob, constant, simulate
 
 MAX_ASSIGNMENTS = 300_000
 """Assignments that are enumerated; scenarios with more are refused."""

@@ -11,8 +11,8 @@ IPv6 in fd00:4843::/32.
 from __future__ import annotations
 
 from hostcc.lab.network import Network, settings_of
-from hostcc.lab.plan import LEFT, RIGHT, Host
 from hostcc.lab.scenario import BackgroundSpec, FabricSpec, JobSpec
+from hostcc.lab.scenario_hosts import LEFT, RIGHT, Host
 from hostcc.lab.topology import FabricSettings, Port, Topology
 
 MID = "mid"

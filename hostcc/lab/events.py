@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hostcc.lab import actions, agents, gossip
+from hostcc.lab import actions, agents, gossip_setup
 from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine_lab import LeafSpineLab
 from hostcc.lab.network import Network
+from hostcc.lab.phase_watch import Watch
 from hostcc.lab.scenario import ActionSpec, Scenario
-from hostcc.lab.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def perform(spec: ActionSpec, stage: Stage) -> str:
 def _cut(stage: Stage, words: list[str]) -> None:
     fabric = _fabric(stage)
     if "all" in words:
-        fabric.cut_gossip([host.name for host in fabric.hosts], gossip.PORT)
+        fabric.cut_gossip([host.name for host in fabric.hosts], gossip_setup.PORT)
     elif named := [agent.host.name for agent in actions.select(words, stage.agents)]:
-        fabric.cut_gossip(named, gossip.PORT)
+        fabric.cut_gossip(named, gossip_setup.PORT)
 
 
 def _fabric(stage: Stage) -> LeafSpineLab:

@@ -14,8 +14,8 @@ from hostcc.lab import netns
 from hostcc.lab.errors import LabError
 from hostcc.lab.leafspine_scenario import PlacedJobSpec
 from hostcc.lab.network import Network
-from hostcc.lab.plan import bytes_per_iteration
 from hostcc.lab.scenario import BackgroundSpec, JobSpec
+from hostcc.lab.scenario_hosts import bytes_per_iteration
 from hostcc.lab.topology import LabHost
 
 FIRST_PORT = 5000

@@ -8,8 +8,8 @@ from typing import Any
 from hostcc.lab import ecn, netns, shaping
 from hostcc.lab.allowed import allowing
 from hostcc.lab.fabric import Fabric
-from hostcc.lab.plan import Wire
 from hostcc.lab.scenario import BackgroundSpec, FabricSpec, JobSpec
+from hostcc.lab.scenario_hosts import Wire
 from hostcc.lab.segments import Segment
 from hostcc.lab.topology import LabHost
 

@@ -15,14 +15,14 @@ from hostcc.lab import actions, agents, cgroup, events, netns, tcp_counts
 from hostcc.lab.errors import LabError
 from hostcc.lab.launch import Iteration, Options, Rank, start_background, start_job
 from hostcc.lab.network import Network
-from hostcc.lab.plan import ideal_seconds
+from hostcc.lab.phase_watch import Watch, leaves
 from hostcc.lab.scenario import JobSpec, Scenario
+from hostcc.lab.scenario_hosts import ideal_seconds
 from hostcc.lab.segments import Segment
 from hostcc.lab.shaping import QueueCounters
 from hostcc.lab.tcp_counts import TcpCounts
 from hostcc.lab.topology import LabHost
 from hostcc.lab.variants import Variant
-from hostcc.lab.watch import Watch, leaves
 
 SAMPLE_INTERVAL_MS = 5
 SNAPSHOT_INTERVAL_S = 0.25

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hostcc.lab import flowplots
-from hostcc.lab.plan import hosts_of
 from hostcc.lab.results import Results, VariantResult
+from hostcc.lab.scenario_hosts import hosts_of
 from hostcc.lab.statistics import Floats, bandwidth_mbit
 
 WINDOW_PERIODS = 8

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hostcc.lab import phase, plan, results, statistics
+from hostcc.lab import phase, results, scenario_hosts, statistics
 from hostcc.lab.assignment import best
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.errors import LabError
@@ -111,7 +111,7 @@ def network_of(scenario: Scenario) -> Network:
     """The network that a scenario describes, not built yet."""
     if isinstance(scenario, LeafSpineScenario):
         return LeafSpineLab(scenario.fabric)
-    return Dumbbell(scenario.fabric, plan.hosts_of(scenario))
+    return Dumbbell(scenario.fabric, scenario_hosts.hosts_of(scenario))
 
 
 def _pin(network: Network, scenario: Scenario) -> None:
@@ -168,7 +168,7 @@ def _alone_times(scenario: Scenario, alone: Mapping[str, Sequence[float]]) -> di
         if measured:
             times[job.name] = statistics.alone_time(measured)
         elif not job.command:
-            times[job.name] = plan.ideal_seconds(job, scenario.fabric)
+            times[job.name] = scenario_hosts.ideal_seconds(job, scenario.fabric)
     return times
 
 
@@ -263,7 +263,7 @@ def _background_rates(scenario: Scenario, measured: phase.PhaseResult) -> dict[s
         return {}
     with np.load(measured.series) as data:
         times, ports, counters = data["times"], list(data["ports"]), data["bytes"]
-    hosts = plan.hosts_of(scenario)
+    hosts = scenario_hosts.hosts_of(scenario)
     end_of_run = times[-1]
     rates = {}
     for number, spec in enumerate(scenario.background):

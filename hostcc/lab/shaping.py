@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import dataclass
 
 from hostcc.lab.errors import LabError
-from hostcc.lab.plan import packet_bytes
+from hostcc.lab.scenario_hosts import packet_bytes
 from hostcc.lab.topology import FabricSettings, Queueing
 
 BURST_SECONDS = 160e-6

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import dcqcn
 from benchmarks.dcqcn import Mix
-from hostcc.sim.dcqcn import TrainingJob
+from hostcc.sim.dcqcn_model import TrainingJob
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.campaign import cells
 from benchmarks.figures import combined, figures
-from hostcc.lab import plan
+from hostcc.lab import scenario_hosts
 from tests.benchmarks.results import SCENARIO, results, run
 
 
@@ -30,7 +30,7 @@ def test_later_runs_use_the_times_alone_of_the_first() -> None:
 
 
 def test_without_times_alone_the_computed_ideal_counts() -> None:
-    ideal = plan.ideal_seconds(SCENARIO.job[0], SCENARIO.fabric)
+    ideal = scenario_hosts.ideal_seconds(SCENARIO.job[0], SCENARIO.fabric)
     both = combined([results("cubic", [run({"a": [2 * ideal], "b": [3 * ideal]})])])
     assert figures(both.variants[0].runs[0]).mean == pytest.approx(2.5)
 

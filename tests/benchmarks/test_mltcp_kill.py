@@ -10,7 +10,7 @@ import pytest
 from benchmarks import mltcp_kill
 from benchmarks.headings import columns
 from benchmarks.mltcp_kill import Outcome
-from benchmarks.prober import Probe
+from benchmarks.socket_prober import Probe
 from hostcc.lab import scenario
 
 NAME = "hcc_1234_host"

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import sweep
 from hostcc.lab import scenario
-from hostcc.lab.plan import packet_bytes
+from hostcc.lab.scenario_hosts import packet_bytes
 
 TWO = scenario.load(scenario.find("two-jobs"))
 

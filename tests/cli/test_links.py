@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from hostcc.answers.links import Utilisation
-from hostcc.cli import common, links, planned
+from hostcc.cli import common, links, plan_summary
 from hostcc.errors import InputError, NoAgentError
 from hostcc.schedule.link_rows import list_links
 from hostcc.schedule.plan import solve
@@ -104,13 +104,13 @@ def test_the_line_of_status() -> None:
         predicted=0.954, predicted_jobs=12, measured=None, measured_jobs=0, by_work=True,
         at_risk=5, relieved=4, links=(), age_s=1.0,
     )  # fmt: skip
-    (line,) = planned.cluster(told)
+    (line,) = plan_summary.cluster(told)
     assert line == (
         "GPU utilisation: 95.4% as planned (12 jobs), unknown as measured; "
         "5 jobs are at risk of contention, 4 of them relieved"
     )
     calm = msgspec.structs.replace(told, at_risk=0, relieved=0, measured=1.0, measured_jobs=3)
-    assert planned.cluster(calm)[0].endswith(
+    assert plan_summary.cluster(calm)[0].endswith(
         "100.0% as measured (3 jobs); 0 jobs are at risk of contention"
     )
-    assert planned.cluster(None) == []
+    assert plan_summary.cluster(None) == []

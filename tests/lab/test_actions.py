@@ -11,8 +11,8 @@ import pytest
 from hostcc.errors import InputError
 from hostcc.lab import actions
 from hostcc.lab.agents import Agent
-from hostcc.lab.plan import Host
 from hostcc.lab.scenario import ActionSpec
+from hostcc.lab.scenario_hosts import Host
 
 
 def agent(index: int, job: str) -> Agent:

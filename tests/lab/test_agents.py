@@ -8,10 +8,10 @@ from hostcc.client import ask
 from hostcc.config.load import check
 from hostcc.config.schema import Config
 from hostcc.errors import HostccError
-from hostcc.lab import agents, gossip
+from hostcc.lab import agents, gossip_setup
 from hostcc.lab.dumbbell import Dumbbell
-from hostcc.lab.plan import hosts_of
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
+from hostcc.lab.scenario_hosts import hosts_of
 from hostcc.system.validate import convert
 from tests.real import until
 
@@ -20,7 +20,7 @@ HOSTS = hosts_of(Scenario(job=(JobSpec(name="a", comm_ms=1, hosts=4),)))
 
 @pytest.mark.unit
 def test_members_know_some_others_by_the_labs_addresses() -> None:
-    section = gossip.section(Dumbbell(FabricSpec(), HOSTS), HOSTS[1], HOSTS)
+    section = gossip_setup.section(Dumbbell(FabricSpec(), HOSTS), HOSTS[1], HOSTS)
     config = convert({"gossip": section}, Config, "h2")
     assert list(check(config)) == []
     assert config.gossip.listen == "198.18.2.2:7471"

@@ -12,8 +12,8 @@ import pytest
 from hostcc.lab import netns, state
 from hostcc.lab.dumbbell import Dumbbell
 from hostcc.lab.ecn import marked_packets
-from hostcc.lab.plan import LEFT, hosts_of, packet_bytes
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
+from hostcc.lab.scenario_hosts import LEFT, hosts_of, packet_bytes
 from hostcc.lab.topology import Link
 from hostcc.system.cgroups import resolve_root
 

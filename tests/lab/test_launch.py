@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostcc.lab.launch import Options, Rank, environment, worker_orders
-from hostcc.lab.plan import Host
 from hostcc.lab.scenario import JobSpec
+from hostcc.lab.scenario_hosts import Host
 
 HOSTS = (Host(1, "a", 0, True), Host(2, "a", 1, False))
 

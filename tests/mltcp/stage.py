@@ -20,8 +20,8 @@ from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
 from hostcc.lab import netns
 from hostcc.lab.dumbbell import Dumbbell
-from hostcc.lab.plan import Host, hosts_of
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
+from hostcc.lab.scenario_hosts import Host, hosts_of
 from hostcc.mltcp.kernel import MltcpKernel
 from hostcc.mltcp.kernel_names import STRUCT_OPS
 from hostcc.mltcp.params import JobParams, Variant

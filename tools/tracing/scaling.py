@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hostcc.mltcp.params import Mode, Scope, Shape, ShapeKind, Variant
 from hostcc.mltcp.shape import F_MAX, F_MIN, f_of
-from tools.tracing.jobs import Parameters
+from tools.tracing.socket_jobs import Parameters
 
 LEARNING = "learning"
 ONE_WAY, TWO_WAY = "one-way", "two-way"

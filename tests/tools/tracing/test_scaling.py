@@ -8,8 +8,8 @@ import pytest
 from hostcc.daemon.jobs.views import STANCES
 from hostcc.mltcp.params import Shape
 from hostcc.mltcp.shape import Q10, f_table_q10
-from tools.tracing.jobs import Parameters
 from tools.tracing.scaling import LEARNING, Progress, bytes_ratio, progress_of, scale
+from tools.tracing.socket_jobs import Parameters
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from hostcc.errors import HostccError, InputError, NoAgentError
-from tools.tracing.load import SetupError
+from tools.tracing.bcc_program import SetupError
 from tools.tracing.script import (
     Output,
     Until,

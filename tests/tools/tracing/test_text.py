@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tools.tracing import flows, qdisc, windows
-from tools.tracing.iterations import Timeline
-from tools.tracing.jobs import TracedJob
-from tools.tracing.netns import Namespaces
-from tools.tracing.qdisc import DisciplineCounters, Leaf, handle
+from tools.tracing import trace_flows, trace_qdisc, trace_windows
+from tools.tracing.netns_names import Namespaces
 from tools.tracing.scaling import Progress
-from tools.tracing.windows import WindowScaling, flow_progress
+from tools.tracing.socket_jobs import TracedJob
+from tools.tracing.trace_iterations import Timeline
+from tools.tracing.trace_qdisc import DisciplineCounters, Leaf, handle
+from tools.tracing.trace_windows import WindowScaling, flow_progress
 
 pytestmark = pytest.mark.unit
 
@@ -48,7 +48,7 @@ def a_qdisc(seen: DisciplineCounters, below: list[tuple[int, Leaf]]) -> dict[str
     row = SimpleNamespace(
         handle=0x10000, parent=0xFFFFFFFF, ifindex=7, netns=3, kind=b"htb\0", name=b"eth0"
     )
-    return qdisc.describe(row, seen, below, {5: 100}, Unnamed(), 1.0)
+    return trace_qdisc.describe(row, seen, below, {5: 100}, Unnamed(), 1.0)
 
 
 def test_a_qdisc() -> None:
@@ -60,7 +60,7 @@ def test_a_qdisc() -> None:
     assert (record["netns"], record["device"], record["drops"]) == ("ns3", "eth0", 2)
     assert record["delay_us"]["mean"] == 2000.0
     assert [leaf["drops"] for leaf in record["below"]] == [2, None]
-    first, second, third = qdisc.text(record).splitlines()
+    first, second, third = trace_qdisc.text(record).splitlines()
     assert (
         "ns3 eth0: htb 1: parent root  10 packets  15.0 kB  dropped 2  delay mean 2.00 ms" in first
     )
@@ -71,8 +71,8 @@ def test_a_qdisc() -> None:
 def test_a_qdisc_that_nothing_left() -> None:
     record = a_qdisc(DisciplineCounters({**COUNTS, "waited": 0}, {}), [])
     assert record["delay_us"] is None
-    assert "no delay measured" in qdisc.text(record)
-    assert qdisc.duration(0.4) == "<1 us"
+    assert "no delay measured" in trace_qdisc.text(record)
+    assert trace_qdisc.duration(0.4) == "<1 us"
 
 
 def test_what_came_since() -> None:
@@ -100,21 +100,22 @@ def a_window(**other: Any) -> Any:
 
 
 def test_a_window_of_which_little_is_known() -> None:
-    record = windows.sample(
+    record = trace_windows.sample(
         TracedJob("train"), 0xAB, a_window(), WindowScaling(), 2 * 10**9, Unnamed()
     )
     assert (record["local"], record["remote"]) == ("198.18.0.1:1", "198.18.0.1:2")
     assert record["age_s"] == 1.0
     unknown = ("ssthresh_packets", "srtt_us", "min_rtt_us", "pacing_bytes_per_s", "f", "stance")
     assert [record[key] for key in unknown] == [None] * 6
-    assert windows.text(record, 1.5).split()[4:] == ["cubic", "10", "-", "0", "-", "-", "-", "-"]
+    shown = trace_windows.text(record, 1.5).split()[4:]
+    assert shown == ["cubic", "10", "-", "0", "-", "-", "-", "-"]
 
 
 def test_a_window_of_which_all_is_known() -> None:
     row = a_window(ssthresh=20, srtt_us=1500)
     scaled = WindowScaling("mltcp", "scaled", 0.5, 1.125)
-    record = windows.sample(TracedJob("train"), 1, row, scaled, 10**9, Unnamed())
-    words = windows.text(record, 1.5).split()
+    record = trace_windows.sample(TracedJob("train"), 1, row, scaled, 10**9, Unnamed())
+    words = trace_windows.text(record, 1.5).split()
     assert words[5:] == ["10", "20", "0", "1.50", "ms", "0.500", "1.125", "scaled"]
 
 
@@ -130,9 +131,9 @@ def test_a_sockets_own_progress() -> None:
 
 
 def test_gateways() -> None:
-    assert flows.gateway(0, bytes(16)) is None
-    assert flows.gateway(socket.AF_INET, bytes([198, 18, 0, 1]) + bytes(12)) == "198.18.0.1"
-    assert flows.gateway(socket.AF_INET6, bytes([0xFD]) + bytes(14) + b"\1") == "fd00::1"
+    assert trace_flows.gateway(0, bytes(16)) is None
+    assert trace_flows.gateway(socket.AF_INET, bytes([198, 18, 0, 1]) + bytes(12)) == "198.18.0.1"
+    assert trace_flows.gateway(socket.AF_INET6, bytes([0xFD]) + bytes(14) + b"\1") == "fd00::1"
 
 
 def test_a_flow_nobody_is_known_to_have_made() -> None:
@@ -140,13 +141,13 @@ def test_a_flow_nobody_is_known_to_have_made() -> None:
         "at": 0.0, "event": "accepted", "job": None, "pid": None, "command": None, "netns": "-",
         "local": "a:1", "remote": "b:2", "device": None, "gateway": "c",
     }  # fmt: skip
-    assert flows.text(record).endswith(" accepted -                ?                      "
+    assert trace_flows.text(record).endswith(" accepted -                ?                      "
                                        "a:1 -> b:2  dev ? via c  netns -")  # fmt: skip
     row = SimpleNamespace(at_ns=3 * 10**9, bytes_sent=10, bytes_received=2000)
-    end = flows.closed({**record, "at_ns": 10**9}, row)
+    end = trace_flows.closed({**record, "at_ns": 10**9}, row)
     assert (end["event"], end["lasted_s"]) == ("closed", 2.0)
     assert "at_ns" not in end
-    assert flows.text(end).endswith("after 2.00 s, sent 10 B, received 2.00 kB")
+    assert trace_flows.text(end).endswith("after 2.00 s, sent 10 B, received 2.00 kB")
 
 
 def test_lanes_of_several_jobs_have_one_scale() -> None:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What all tracing programs share.  Kernel memory is read at offsets O_... that
- * tools.tracing.layout takes from the BTF of the running kernel: the headers that this
+ * tools.tracing.kernel_layout takes from the BTF of the running kernel: the headers that this
  * is compiled with may be those of another kernel, so their structs are not used.
  */
 #define READ(to, from, offset) \

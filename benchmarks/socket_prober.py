@@ -1,4 +1,4 @@
-"""A job that observes sockets: `python -m benchmarks.prober DIRECTORY`.
+"""A job that observes sockets: `python -m benchmarks.socket_prober DIRECTORY`.
 
 Rank 0 keeps some connections to rank 1 open and sends requests over each of them, which rank 1
 answers.  At the same time rank 0 opens a new connection to itself every few milliseconds, and

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hostcc.cli.common import seconds, size
-from tools.tracing.jobs import Jobs, add_job_options, publish
-from tools.tracing.load import Program
+from tools.tracing.bcc_program import Program
 from tools.tracing.script import (
     Output,
     Until,
@@ -20,6 +19,7 @@ from tools.tracing.script import (
     ready,
     run,
 )
+from tools.tracing.socket_jobs import Jobs, add_job_options, publish
 from tools.tracing.timeline import MIN_BYTES, Floats, Ints, Iteration, Segmenter, cells, lane
 
 POLL_S = 0.1

@@ -13,7 +13,7 @@ from typing import Any
 from hostcc.bpf.loader.btf import Btf
 from hostcc.bpf.loader.elf import FormatError
 from hostcc.errors import Exit, HostccError
-from tools.tracing.layout import check_tracepoint, defines
+from tools.tracing.kernel_layout import check_tracepoint, defines
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "progs"

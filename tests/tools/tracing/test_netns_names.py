@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.tracing import netns
-from tools.tracing.netns import Namespaces
+from tools.tracing import netns_names
+from tools.tracing.netns_names import Namespaces
 
 pytestmark = pytest.mark.unit
 
@@ -26,7 +26,7 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (named / "late").touch()
     late = (named / "late").stat().st_ino
     assert names.name(late) == f"net:[{late}]"  # looked a moment ago
-    monkeypatch.setattr(netns, "REFRESH_S", 0.0)
+    monkeypatch.setattr(netns_names, "REFRESH_S", 0.0)
     assert names.name(late) == "late"
 
 

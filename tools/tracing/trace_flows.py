@@ -13,10 +13,10 @@ from typing import Any
 from hostcc.cli.common import seconds, size
 from hostcc.daemon.jobs.views import endpoint
 from hostcc.limits import MAX_CGROUPS
-from tools.tracing.jobs import Jobs, add_job_options, cgroup_ids, job_of, port_keys
-from tools.tracing.load import Program, octets, require_root, text_of
-from tools.tracing.netns import Namespaces
+from tools.tracing.bcc_program import Program, octets, require_root, text_of
+from tools.tracing.netns_names import Namespaces
 from tools.tracing.script import Output, Until, make_parser, ready, run
+from tools.tracing.socket_jobs import Jobs, add_job_options, cgroup_ids, job_of, port_keys
 
 POLL_S = 0.1
 OPENED, ACCEPTED, FAILED, ENDED = 1, 2, 3, 4

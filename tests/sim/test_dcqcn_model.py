@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from hostcc.sim import dcqcn
-from hostcc.sim.dcqcn import Link, Scale, Sender, TrainingJob
+from hostcc.sim import dcqcn_model
+from hostcc.sim.dcqcn_model import Link, Scale, Sender, TrainingJob
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 LINK = Link()
@@ -21,14 +21,14 @@ def job(name: str, share: float, sender: Sender, period_s: float = 0.05) -> Trai
 
 
 def medians(jobs: list[TrainingJob], iterations: int = 60) -> list[float]:
-    found = dcqcn.run(jobs, LINK, iterations, seed=1)
+    found = dcqcn_model.run(jobs, LINK, iterations, seed=1)
     assert all(len(durations) == iterations for durations in found.values())
     return [statistics.median(durations) for durations in found.values()]
 
 
 def test_marking() -> None:
     link = Link(kmin=10, kmax=110, pmax=0.5)
-    marks = [dcqcn.marking(link, queue) for queue in (0, 10, 60, 110, 111)]
+    marks = [dcqcn_model.marking(link, queue) for queue in (0, 10, 60, 110, 111)]
     assert marks == [0, 0, 0.25, 0.5, 1]
 
 
@@ -39,7 +39,7 @@ def test_one_job_alone_takes_its_time() -> None:
 
 def test_equal_senders_share_equally_and_fill_the_link() -> None:
     both = [job(name, 1.0, Sender(), 0.3) for name in "ab"]
-    found = dcqcn.run(both, LINK, 1, seed=1)
+    found = dcqcn_model.run(both, LINK, 1, seed=1)
     first, second = found["a"][0], found["b"][0]
     assert first == pytest.approx(second, rel=0.1)
     assert 0.6 <= max(first, second) <= 0.66
@@ -48,7 +48,7 @@ def test_equal_senders_share_equally_and_fill_the_link() -> None:
 def test_a_smaller_t_gets_more() -> None:
     """100 against the default 125 us: between 1.05 and 1.6 times the bytes while both send."""
     slow, fast = job("slow", 1.0, Sender(), 0.3), job("fast", 1.0, Sender(t_s=100e-6), 0.3)
-    found = dcqcn.run([slow, fast], LINK, 1, seed=1)
+    found = dcqcn_model.run([slow, fast], LINK, 1, seed=1)
     # When `fast` is done the rest of `slow` has the link to itself.
     alone = found["slow"][0] - found["fast"][0]
     others = slow.bytes - LINK.rate * alone
@@ -62,7 +62,7 @@ def means(first_t_s: float, f: Scale | None) -> float:
         replace(job(name, 0.45, sender, 0.15), flows=8)
         for name, sender in zip("ab", senders, strict=True)
     ]
-    found = dcqcn.run(jobs, LINK, 14, seed=1)
+    found = dcqcn_model.run(jobs, LINK, 14, seed=1)
     return statistics.mean(itertools.chain(*found.values())) / 0.15
 
 
@@ -85,7 +85,7 @@ def triple(share: float, periods: tuple[float, ...], timers_us: tuple[float, ...
         replace(job(name, share, Sender(t_s=timer * 1e-6), period), flows=4)
         for name, timer, period in zip("abc", timers_us, periods, strict=True)
     ]
-    found = dcqcn.run(jobs, LINK, 14, seed=1)
+    found = dcqcn_model.run(jobs, LINK, 14, seed=1)
     pairs = zip(periods, found.values(), strict=True)
     return statistics.mean(duration / period for period, own in pairs for duration in own)
 
@@ -101,4 +101,4 @@ def test_triples() -> None:
 
 def test_deterministic() -> None:
     jobs = [job("a", 0.4, Sender(mltcp=lambda r: 1.75 * r + 0.25)), job("b", 0.4, Sender())]
-    assert dcqcn.run(jobs, LINK, 3, 7) == dcqcn.run(jobs, LINK, 3, 7)
+    assert dcqcn_model.run(jobs, LINK, 3, 7) == dcqcn_model.run(jobs, LINK, 3, 7)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from hostcc.errors import HostccError, InputError, NoAgentError
-from tools.tracing import jobs as module
-from tools.tracing.jobs import (
+from tools.tracing import socket_jobs as module
+from tools.tracing.script import Output, Until
+from tools.tracing.socket_jobs import (
     REMOTE,
     Jobs,
     TracedJob,
@@ -21,7 +22,6 @@ from tools.tracing.jobs import (
     job_of,
     port_keys,
 )
-from tools.tracing.script import Output, Until
 
 pytestmark = pytest.mark.unit
 

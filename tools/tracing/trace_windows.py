@@ -18,11 +18,11 @@ from hostcc.client import ask
 from hostcc.daemon.jobs.views import DIRECTIONS, STANCES, UNLIMITED, UNMEASURED, endpoint
 from hostcc.errors import HostccError
 from tools.tracing.agent_state import CA_PRIVATE, JobStates, object_types
-from tools.tracing.jobs import Jobs, TracedJob, add_job_options, publish
-from tools.tracing.load import Program, octets, text_of
-from tools.tracing.netns import Namespaces
+from tools.tracing.bcc_program import Program, octets, text_of
+from tools.tracing.netns_names import Namespaces
 from tools.tracing.scaling import Progress, bytes_ratio, progress_of, scale
 from tools.tracing.script import Output, Until, make_parser, positive_seconds, ready, run
+from tools.tracing.socket_jobs import Jobs, TracedJob, add_job_options, publish
 
 HEADING = (
     f"{'TIME':>9}  {'JOB':<16} {'LOCAL':<24} {'REMOTE':<24} {'CONTROL':<14} {'CWND':>6}"

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostcc.cli.common import seconds, size
+from tools.tracing.bcc_program import Program, kernel_btf, text_of
 from tools.tracing.histogram import quantiles_us
-from tools.tracing.layout import drop_reasons
-from tools.tracing.load import Program, kernel_btf, text_of
-from tools.tracing.netns import Namespaces
+from tools.tracing.kernel_layout import drop_reasons
+from tools.tracing.netns_names import Namespaces
 from tools.tracing.script import Output, Until, make_parser, positive_seconds, ready, run
 from tools.tracing.testrun import run_raw_tracepoint
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hostcc.answers.parts import part_of
-from hostcc.cli import rdma
+from hostcc.cli import rdma_status
 
 pytestmark = pytest.mark.unit
 PAIR: dict[str, Any] = {
@@ -37,7 +37,7 @@ def parts(*jobs: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
 
 
 def lines(rows: list[dict[str, Any]]) -> list[str]:
-    return rdma.lines(map(part_of, rows))
+    return rdma_status.lines(map(part_of, rows))
 
 
 def test_a_host_without_rdma_says_nothing() -> None:
@@ -76,9 +76,9 @@ def test_what_is_not_known_or_not_planned() -> None:
 
 
 def test_many_ends_are_cut() -> None:
-    many = [{**PAIR, "destination": f"198.18.3.{n}"} for n in range(rdma.ENDS_SHOWN + 2)]
+    many = [{**PAIR, "destination": f"198.18.3.{n}"} for n in range(rdma_status.ENDS_SHOWN + 2)]
     shown = lines(parts({**JOB, "largest": many}))
-    assert len(shown) == rdma.ENDS_SHOWN + 2
+    assert len(shown) == rdma_status.ENDS_SHOWN + 2
     assert shown[-1] == "  and 2 more"
 
 

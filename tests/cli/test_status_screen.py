@@ -25,7 +25,7 @@ from rich.console import Console
 
 from hostcc.answers.status import Status
 from hostcc.cli import status
-from hostcc.cli.watch import FittedScreen
+from hostcc.cli.status_screen import FittedScreen
 from tests.cli.test_tables import AGENT, GOSSIP, JOB
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]

@@ -8,7 +8,7 @@ import pytest
 from msgspec import convert
 
 from hostcc.answers.plan import PlannedJob, PlanState
-from hostcc.cli import planned
+from hostcc.cli import plan_summary
 
 pytestmark = pytest.mark.unit
 
@@ -30,11 +30,11 @@ JOB: dict[str, Any] = {
 
 
 def heading(state: dict[str, Any]) -> list[str]:
-    return planned.heading(convert(state, PlanState))
+    return plan_summary.heading(convert(state, PlanState))
 
 
 def here(jobs: list[dict[str, Any]]) -> list[str]:
-    return planned.here(convert(jobs, list[PlannedJob]))
+    return plan_summary.here(convert(jobs, list[PlannedJob]))
 
 
 def test_agreed() -> None:

@@ -6,8 +6,8 @@ import ipaddress
 
 import pytest
 
-from hostcc.lab.plan import bytes_per_iteration, goodput_fraction, hosts_of, ideal_seconds
 from hostcc.lab.scenario import BackgroundSpec, FabricSpec, JobSpec, Scenario
+from hostcc.lab.scenario_hosts import bytes_per_iteration, goodput_fraction, hosts_of, ideal_seconds
 
 BENCHMARKING = ipaddress.ip_network("198.18.0.0/15")
 

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from hostcc.bpf.loader.btf import Btf
-from tools.tracing import layout
-from tools.tracing.layout import (
+from tools.tracing import kernel_layout
+from tools.tracing.bcc_program import PROGRAMS, kernel_btf
+from tools.tracing.kernel_layout import (
     FIELDS,
     TRACEPOINTS,
     Field,
@@ -17,7 +18,6 @@ from tools.tracing.layout import (
     defines,
     drop_reasons,
 )
-from tools.tracing.load import PROGRAMS, kernel_btf
 
 pytestmark = pytest.mark.kernel
 
@@ -32,7 +32,7 @@ def btf() -> Btf:
 def test_every_macro_of_every_program(btf: Btf) -> None:
     found = defines(btf, SOURCE)
     used = set(re.findall(r"\b[OS]_[A-Z0-9_]+\b", SOURCE))
-    assert used == set(found) == set(FIELDS) | set(layout.SIZES)
+    assert used == set(found) == set(FIELDS) | set(kernel_layout.SIZES)
     # What has been so since long before BTF: tests of the kernel assert it, too.
     assert found["O_SK_DADDR"] == 0
     assert found["O_SK_SADDR"] == 4

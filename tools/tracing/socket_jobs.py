@@ -15,7 +15,7 @@ from hostcc.config.schema import expand_ports
 from hostcc.errors import HostccError, InputError, NoAgentError
 from hostcc.limits import JOB_NAME_WORDS, MAX_CGROUPS, MAX_PORTS, is_job_name
 from hostcc.system.cgroups import CgroupTree
-from tools.tracing.load import Program
+from tools.tracing.bcc_program import Program
 from tools.tracing.script import Output
 
 REFRESH_S = 0.5

@@ -9,8 +9,8 @@ import pytest
 
 from hostcc.bpf.loader.btf import Btf
 from hostcc.errors import Exit
-from tools.tracing import load
-from tools.tracing.load import (
+from tools.tracing import bcc_program
+from tools.tracing.bcc_program import (
     Program,
     SetupError,
     headers_environment,
@@ -64,7 +64,7 @@ def test_no_btf(content: bytes | None, tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "vmlinux"
     if content is not None:
         path.write_bytes(content)
-    monkeypatch.setattr(load, "VMLINUX", path)
+    monkeypatch.setattr(bcc_program, "VMLINUX", path)
     with pytest.raises(SetupError, match="CONFIG_DEBUG_INFO_BTF"):
         kernel_btf()
 
@@ -80,7 +80,7 @@ def test_a_program_that_does_not_compile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "broken.bcc.c").write_text("nonsense")
-    monkeypatch.setattr(load, "PROGRAMS", tmp_path)
+    monkeypatch.setattr(bcc_program, "PROGRAMS", tmp_path)
     with pytest.raises(SetupError, match="could not load"):
         Program(["broken"], [], btf=kernel_btf())
     assert "nonsense" in capfd.readouterr().err
