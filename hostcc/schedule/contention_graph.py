@@ -107,3 +107,8 @@ def spans(first: Ints, last: Ints) -> Ints:
     base: Ints = (first - (count.cumsum() - count)).repeat(count)
     base += np.arange(total)
     return base
+
+
+def places(count: Ints) -> Ints:
+    """Return the numbers 0 .. count[i] - 1 of every i, concatenated: places within groups."""
+    return spans(np.zeros_like(count), count)

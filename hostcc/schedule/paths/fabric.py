@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hostcc.schedule.contention_graph import places
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.problem import Problem
 
@@ -76,7 +77,7 @@ def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:
     start, ends = problem.table_start[tables], problem.table_start[tables + 1]
     width = int((ends - start).max(initial=1))
     owner = np.repeat(np.arange(len(tables)), ends - start)
-    slot = np.arange(len(owner)) - np.repeat(np.cumsum(ends - start) - (ends - start), ends - start)
+    slot = places(ends - start)
     paths = start[owner] + slot
     first = problem.path_start[paths]
     hops = problem.path_start[paths + 1] - first
@@ -86,7 +87,7 @@ def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:
     table = np.full((len(tables), max(1, width), depth), links + 1, np.int64)
     rows = np.full((len(paths), depth), links, np.int64)
     row = np.repeat(np.arange(len(paths)), hops)
-    column = np.arange(len(row)) - np.repeat(np.cumsum(hops) - hops, hops)
+    column = places(hops)
     rows[row, column] = problem.path_links[first[row] + column]
     table[owner, slot] = rows
     return make(problem.capacity, table)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.schedule.contention_graph import spans
+from hostcc.schedule.contention_graph import places, spans
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import three_layer
@@ -108,7 +108,7 @@ def recognise(hops: Hops, found: Sections, tables: Ints) -> Layered | None:
     ends = found.link[at], found.link[at + many - 1]
     src = _joined(found.switch[2 * ends[0]], row)
     dst = _joined(found.switch[2 * ends[1] + 1], row)
-    slot = np.arange(len(paths)) - np.repeat(np.cumsum(past - start) - (past - start), past - start)
+    slot = places(past - start)
     if np.all(length == TWO):
         middle = np.unique(found.switch[2 * ends[0] + 1], return_inverse=True)[1].reshape(-1)
         return _two(problem.capacity, ends, (src, dst), (row, slot, middle))

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from hostcc.schedule.contention_graph import spans
+from hostcc.schedule.contention_graph import places, spans
 from hostcc.schedule.errors import ViewError
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths.fabric import Fabric, Ints
@@ -103,9 +103,9 @@ def _fabric(problem: Problem, tables: Ints, avoidable: NDArray[np.bool_]) -> Fab
     links, at = np.unique(problem.path_links[hop[kept]], return_inverse=True)
     path = np.repeat(np.arange(len(paths)), past - first)[kept]
     length = np.bincount(path, minlength=len(paths))
-    column = np.arange(len(path)) - np.repeat(np.cumsum(length) - length, length)
+    column = places(length)
     own = np.repeat(np.arange(len(tables)), count)
-    slot = np.arange(len(paths)) - np.repeat(np.cumsum(count) - count, count)
+    slot = places(count)
     shape = (len(tables), int(count.max(initial=1)), max(1, int(length.max(initial=1))))
     if shape[0] * shape[1] * shape[2] > fabrics.MAX_CELLS:
         raise ViewError(f"paths: expected at most {fabrics.MAX_CELLS} links of candidates")
