@@ -108,7 +108,7 @@ def _parameters(found: Solution, job: int, competes: bool) -> str:
 def _flows(found: Solution, job: int) -> list[FlowReason]:
     problem, routing = found.problem, found.decision.routing
     load = link_loads(found).total
-    gains = {flow: one.gain for one in found.decision.moved for flow in one.flows}
+    effects = {flow: one.effect for one in found.decision.moved for flow in one.flows}
     together = {flow: len(one.flows) for one in found.decision.moved for flow in one.flows}
     apart = set(found.decision.on_free_paths)
     reasons = []
@@ -120,9 +120,9 @@ def _flows(found: Solution, job: int) -> list[FlowReason]:
         if flow in apart:
             how = "stays on" if path == before else "moves to" if before >= 0 else "placed on"
             words = f"{how} a path of its own, where it shares no link that it could avoid"
-        elif flow in gains:
+        elif flow in effects:
             beside = f" with {together[flow] - 1} other flows" if together[flow] > 1 else ""
-            words = f"moves{beside}: predicted gain {gains[flow]}"
+            words = f"moves{beside}: {effects[flow]}"
         elif before >= 0 and path != before:
             words = f"moves: the method {found.options.paths!r} chooses every path anew"
         elif before >= 0:

@@ -79,8 +79,8 @@ class MovedFlows:
     """Flows that leave a path on which they could have stayed."""
 
     flows: tuple[int, ...]
-    gain: str
-    """The gain, in words."""
+    effect: str
+    """What that gains, in words."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _joined(
         for job, words in zip(at.tolist(), one.shifts.reason, strict=True):
             reason[job] = words
         moved += [
-            MovedFlows(tuple(part.flows[list(some.flows)].tolist()), some.gain)
+            MovedFlows(tuple(part.flows[list(some.flows)].tolist()), some.effect)
             for some in decision.moved
         ]
         free += part.flows[list(decision.on_free_paths)].tolist()
@@ -387,7 +387,7 @@ def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -
     judge = simulated_search.make_oracle(small, worth)
     found = simulated_search.search(small, judge, worth, levels, options.simulations)
     how = f"paths, order and levels: the best of {found.simulated} simulated schedules"
-    moved = (MovedFlows(found.moved, f"{found.gain:.2%} of all work"),) if found.moved else ()
+    moved = (MovedFlows(found.moved, _of_all_work(found.gain)),) if found.moved else ()
     return Decision(found.routing, found.rank, found.level, how, moved)
 
 
@@ -418,7 +418,7 @@ def _simulated_choice(
         ).tolist()
     )
     words = f"{_counts(problem, len(moves))}{words}; {decisions[chosen].how}"
-    moved = (MovedFlows(moves, f"{gain:.2%} of all work"),) if moves else ()
+    moved = (MovedFlows(moves, _of_all_work(gain)),) if moves else ()
     return replace(decisions[chosen], how=words, moved=moved)
 
 
@@ -426,19 +426,20 @@ def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, 
     """Return the routing, its moves, and words on how it was found."""
     if options.paths in link_balance.METHODS:
         balanced = link_balance.METHODS[options.paths](problem)
-        moves = tuple(
-            MovedFlows(
-                one.flows, f"load of the busiest link from {one.before:.2f} to {one.after:.2f}"
-            )
-            for one in balanced.moves
-        )
+        moves = tuple(MovedFlows(one.flows, link_balance.effect(one)) for one in balanced.moves)
         return balanced.routing, moves, [link_balance.words(options.paths, balanced)]
     if options.paths != DEFAULT_METHOD or not (problem.flow_path >= 0).any():
         return methods.ROUTES[options.paths](problem), (), [f"paths: {options.paths}"]
     next_one = replanning.replan(problem)
-    moved = tuple(MovedFlows(move.flows, f"{move.gain:.4g} FLOP/s") for move in next_one.moves)
+    moved = tuple(
+        MovedFlows(move.flows, f"predicted gain {move.gain:.4g} FLOP/s") for move in next_one.moves
+    )
     leaving = sum(len(move.flows) for move in moved)
     return next_one.routing, moved, [_counts(problem, leaving)]
+
+
+def _of_all_work(gain: float) -> str:
+    return f"predicted gain {gain:.2%} of all work"
 
 
 def _counts(problem: Problem, leaving: int) -> str:

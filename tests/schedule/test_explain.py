@@ -67,7 +67,7 @@ def test_small_views_move_flows_only_for_a_gain() -> None:
         found = solve(poor)
         for moved in found.decision.moved:
             moves += len(moved.flows)
-            assert float(moved.gain.split("%")[0]) > 0
+            assert float(moved.effect.removeprefix("predicted gain ").split("%")[0]) > 0
     assert moves
 
 

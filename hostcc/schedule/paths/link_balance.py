@@ -48,7 +48,7 @@ class GroupMove:
 
     flows: tuple[int, ...]
     before: float
-    """Load over capacity of the busiest link, if they stayed."""
+    """Bytes per second over capacity of the busiest link, if they stayed."""
     after: float
 
 
@@ -92,6 +92,14 @@ def words(name: str, found: Balanced) -> str:
     return said
 
 
+def effect(move: GroupMove) -> str:
+    """Say what a move gains."""
+    before, after = f"{move.before:.2f}", f"{move.after:.2f}"
+    if move.after < move.before and after != before:
+        return f"lowers the load of the busiest link from {before} to {after}"
+    return f"balances links, the busiest of which has a load of {after}"
+
+
 def _groups(count: int) -> str:
     return "1 group" if count == 1 else f"{count} groups"
 
@@ -115,17 +123,17 @@ def _route(problem: Problem, *, count_flows: bool) -> Balanced:
         kinds[kind] += 1
         routing[group.flows] = base[group.flows] + after
         if np.any(moved := (before >= 0) & (before != after)):
-            moves.append(_move(group, demand, moved, before, after))
+            moves.append(_move(group, rate[group.flows], moved, before, after))
     placed = int((problem.flow_path < 0).sum())
     return Balanced(routing, tuple(moves), placed, tuple(sorted(kinds.items())), unequal)
 
 
 def _move(
-    group: RouteGroup, demand: Floats, moved: np.ndarray, before: Ints, after: Ints
+    group: RouteGroup, rate: Floats, moved: np.ndarray, before: Ints, after: Ints
 ) -> GroupMove:
-    stayed = _busiest(group, demand, np.where(before >= 0, before, after))
+    stayed = _busiest(group, rate, np.where(before >= 0, before, after))
     flows = tuple(group.flows[moved].tolist())
-    return GroupMove(flows, float(stayed.max()), float(_busiest(group, demand, after).max()))
+    return GroupMove(flows, float(stayed.max()), float(_busiest(group, rate, after).max()))
 
 
 def _route_group(

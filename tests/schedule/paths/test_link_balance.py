@@ -114,16 +114,28 @@ def test_nearly_equal_demands_are_counted_and_others_are_not() -> None:
         assert ("1 group by maxmin because demands differ" in made.reason) == (method == "balance")
 
 
-def test_a_plan_says_why_a_flow_moves() -> None:
-    found = solve_for_agents(nine(), Options(paths="maxmin"))
+@pytest.mark.parametrize("method", METHODS)
+def test_a_plan_says_why_a_flow_moves(method: str) -> None:
+    found = solve_for_agents(nine(), Options(paths=method))
     moved = {flow for one in found.decision.moved for flow in one.flows}
     assert len(moved) == 4
     job = found.problem.job_ids[int(found.problem.flow_job[min(moved)])]
     (flow,) = explain(found, job).flows
     assert flow.reason == (
-        "moves with 3 other flows: predicted gain load of the busiest link from 1.40 to 0.60"
+        "moves with 3 other flows: lowers the load of the busiest link from 1.40 to 0.60"
     )
     assert explain(found, "j8").flows[0].reason == "stays: no move gains enough"
+
+
+def test_a_move_that_leaves_the_busiest_link_as_busy_does_not_claim_to_relieve_it() -> None:
+    # Two large flows have a link for themselves; of four small ones, three share one.
+    sizes = [0.9, 0.9, 0.1, 0.1, 0.1, 0.1]
+    paths = ["p0", "p1", "p2", "p2", "p2", "p3"]
+    sent = [(f"j{n}", f"h{n}", f"h{6 + n}", sizes[n], paths[n]) for n in range(6)]
+    found = solve_for_agents(two_layers(sent, spines=4, per_tor=6), Options(paths="maxmin"))
+    ((flow,),) = [one.flows for one in found.decision.moved]
+    (reason,) = explain(found, found.problem.job_ids[int(found.problem.flow_job[flow])]).flows
+    assert reason.reason == "moves: balances links, the busiest of which has a load of 0.47"
 
 
 @pytest.mark.parametrize("method", METHODS)
