@@ -31,13 +31,15 @@ Answer = TypeVar("Answer")
 
 LEVEL_COUNT = 3
 """Levels that five jobs share, in compression and in the whole pipeline."""
-RIVALS = ("crux", "taccl", "annealing", "ecmp")
+RIVALS = ("crux", "taccl", "maxmin", "balance", "annealing", "ecmp")
 """Path selection methods for comparison."""
 PIPELINES: dict[str, Options] = {
     "hostcc": Options(),
     "hostcc, no simulation": Options(simulations=0),
     "Crux": Options(paths="crux", order="crux", compression="algorithm1"),
     "TACCL*": Options(paths="taccl", order="hash", compression="balanced"),
+    "maxmin": Options(paths="maxmin"),
+    "balance": Options(paths="balance"),
     "annealing, intensity": Options(paths="annealing", order="intensity", compression="exact"),
     "Sincronia": Options(paths="ecmp", order="sincronia", compression="sincronia"),
     "Varys": Options(paths="ecmp", order="varys", compression="balanced"),
