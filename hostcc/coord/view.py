@@ -42,8 +42,12 @@ class Snapshot:
         index = self._current()
         if len(index.jobs) <= MAX_WHOLE_JOBS:
             return self.view
-        own = index.jobs_at.get(member, set()).union(index.jobs.keys() & set(local))
-        return index.view(self.digest, index.coupled(own))
+        return index.view(self.digest, index.coupled(self.jobs_of(member, local)))
+
+    def jobs_of(self, member: str, local: Collection[str] = ()) -> set[str]:
+        """Return the jobs of the view that a member takes part in, or has among `local` ones."""
+        index = self._current()
+        return index.jobs_at.get(member, set()).union(index.jobs.keys() & set(local))
 
     def job(self, name: str) -> JobProfile | None:
         """Return the merged profile of a job; None: no member publishes one."""
@@ -73,14 +77,16 @@ def build(
     return Snapshot(index, rules)
 
 
-def neighbours(snapshot: Snapshot, member: str, most: int) -> tuple[str, ...]:
+def neighbours(
+    snapshot: Snapshot, member: str, most: int, local: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return members that share a job with `member`, then those whose flows may share its links.
 
-    At most `most`. Members that share only links are then sampled: deterministically, but
-    differently for each member.
+    `local`: as for Snapshot.view_for. At most `most`. Members that share only links are then
+    sampled: deterministically, but differently for each member.
     """
     index = snapshot.index
-    jobs = index.jobs_at.get(member, ())
+    jobs = snapshot.jobs_of(member, local)
     job_peers = set[str]().union(*(index.jobs[job].hosts for job in jobs)) - {member}
     found = sorted(job_peers)[:most]
     links = index.links_from(member)

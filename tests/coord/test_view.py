@@ -329,6 +329,7 @@ def test_unchanged_tables_and_flows_stay_the_same_objects() -> None:
 def test_neighbours_share_jobs_or_links() -> None:
     found = view(*ring("a", "b"), *ring("c", "d", job="k"), *ring("e", "f", "a", job="m"))
     assert neighbours(found, "c", 10) == ("d",)
+    assert neighbours(found, "new", 10, {"k", "unheard of"}) == ("c", "d")
     assert set(neighbours(found, "a", 10)) >= {"b", "e", "f"}
     shared = view(*ring("a", "b"), *ring("c", "b", job="k"))
     assert "c" in neighbours(shared, "a", 10)

@@ -112,7 +112,8 @@ class Coordinator:
         self._started_for = "", frozenset[str]()
         """Digest of its view, and the local jobs that it is for."""
         self._pending: PendingPlan | None = None
-        self._revision = (-1, -1)
+        self._basis: tuple[int, int, frozenset[str]] = (-1, -1, frozenset())
+        """What the view and the neighbours were made of last."""
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._ticked_at = 0.0
         self._rounds = 0
@@ -125,7 +126,7 @@ class Coordinator:
         if self.snapshot.digest and (state.missing or self._unlike or state.held != state.active):
             return settings.round_s
         rest_s = self.node.rest_s()
-        if self._revision == (self.node.store.revision, self.node.members.changes):
+        if self._basis == self._present:
             return rest_s
         return min(rest_s, max(settings.round_s, self._view_at - self._ticked_at))
 
@@ -148,16 +149,17 @@ class Coordinator:
         return self.node.tick(now)
 
     def _update_view(self) -> None:
-        revision = (self.node.store.revision, self.node.members.changes)
-        if revision == self._revision:
+        basis = self._present
+        if basis == self._basis:
             return
-        self._revision = revision
-        settings = self.node.settings
+        self._basis = basis
+        settings, local = self.node.settings, basis[2]
         self.snapshot = views.build(
             self.node.store, self.node.members.is_dead, self._rules, self.snapshot.index
         )
-        self._own_jobs = sorted(self.snapshot.index.jobs_at.get(self.node.name, ()))
-        near = views.neighbours(self.snapshot, self.node.name, settings.neighbours)
+        # Also jobs that this host has not published yet: it acts by the plan for them, too.
+        self._own_jobs = sorted(self.snapshot.jobs_of(self.node.name, local))
+        near = views.neighbours(self.snapshot, self.node.name, settings.neighbours, local)
         self.node.neighbours = near
         for stranger in self.node.reports.keys() - set(near):
             self.node.forget_report(stranger)
@@ -177,7 +179,9 @@ class Coordinator:
     @property
     def plans_agree(self) -> bool:
         """Whether every live neighbour is to follow the same plan, for its jobs and this host's."""
-        return self.plan is not None and not self._unlike
+        if self.plan is None or self._unlike:
+            return False
+        return self._basis[2] == frozenset(self._local_jobs())  # else neighbours may be missing
 
     @property
     def agreed(self) -> bool:
@@ -191,7 +195,7 @@ class Coordinator:
 
     def _report(self, at: float) -> None:
         node, live = self.node, self._live()
-        now = self._revision, self._digests, self.state.active, node.report_changes, live
+        now = self._basis, self._digests, self.state.active, node.report_changes, live
         if now != self._compared:
             self._compared = now
             self._compare(at, live)
@@ -250,6 +254,11 @@ class Coordinator:
             self.node.add_event(Event(now, "plan", self.node.name, self.plan_error))
         self.plan = made
         self._digests = plan_difference.digests(made, self._started.flows)
+
+    @property
+    def _present(self) -> tuple[int, int, frozenset[str]]:
+        node = self.node
+        return node.store.revision, node.members.changes, frozenset(self._local_jobs())
 
     @property
     def _wanted(self) -> tuple[str, frozenset[str]]:

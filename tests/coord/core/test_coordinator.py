@@ -28,14 +28,18 @@ def planner(view: ClusterView) -> Plan:
     return plan(view, Options(simulations=0))
 
 
-def world(rules: dict[str, str] | None = None, planners: dict[str, Planner] | None = None) -> World:
+def world(
+    rules: dict[str, str] | None = None,
+    planners: dict[str, Planner] | None = None,
+    make: Callable[[Node, Random], Member] | None = None,
+) -> World:
     """Four hosts in one job."""
 
-    def make(node: Node, rng: Random) -> Member:
+    def usual(node: Node, rng: Random) -> Member:
         plans = (planners or {}).get(node.name, planner)
         return Coordinator(node, plans, (rules or {}).get(node.name, "r"), rng)
 
-    made = World(1, SETTINGS, make=make)
+    made = World(1, SETTINGS, make=make or usual)
     for index, name in enumerate(NAMES):
         node, after = made.add(name), NAMES[(index + 1) % 4]
         node.add_contact("a")
@@ -111,6 +115,36 @@ def test_hosts_of_other_rules_with_the_same_plan_do_not_differ() -> None:
     assert [of(made, name).differing_jobs() for name in NAMES] == [{}] * 4
     assert all(of(made, name).plans_agree and of(made, name).agreed for name in NAMES)
     assert not any(of(made, name).state.agreed for name in NAMES)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_job_that_is_not_published_yet_is_compared_with_its_other_hosts(same: bool) -> None:
+    local = set[str]()
+
+    def other(view: ClusterView) -> Plan:
+        found = planner(view)
+        return replace(found, jobs=tuple(replace(one, level=one.level + 1) for one in found.jobs))
+
+    def make(node: Node, rng: Random) -> Member:
+        alone = node.name == "e"
+        plans = other if alone and not same else planner
+        rules = "other" if alone else "r"
+        return Coordinator(node, plans, rules, rng, local_jobs=lambda: local if alone else ())
+
+    made = world(make=make)
+    made.add("e").add_contact("a")
+    made.run(15)
+    assert of(made, "e").plans_agree
+    assert made.hosts["e"].node.neighbours == ()
+    local.add("j")  # as after a restart: it runs, and is not measured yet
+    assert not of(made, "e").plans_agree
+    made.run(5)
+    assert of(made, "e").plans_agree is same
+    differing = of(made, "e").differing_jobs()
+    assert {job: set(hosts) for job, hosts in differing.items()} == (
+        {} if same else {"j": set(NAMES)}
+    )
+    assert all(of(made, name).plans_agree for name in NAMES)
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.2])
