@@ -83,11 +83,30 @@ def start(
     jobs: Mapping[str, frozenset[str]] = MappingProxyType({}),
     environments: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> list[Agent]:
-    """Start an agent on each of the hosts and wait until all answer; `jobs` and what each has in
-    its `environments` beside ours, by name of the host.
+    """Start an agent on each of the hosts and wait until all answer; as for `launch`.
 
     Raises LabError with the end of its log when one does not.
     """
+    agents = launch(network, hosts, over, gossiping=gossiping, jobs=jobs, environments=environments)
+    try:
+        _wait(agents)
+    except BaseException:
+        kill(agents)
+        raise
+    return agents
+
+
+def launch(
+    network: Network,
+    hosts: Sequence[LabHost],
+    over: Mapping[str, Any],
+    *,
+    gossiping: bool = False,
+    jobs: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    environments: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> list[Agent]:
+    """Start an agent on each of the hosts; `jobs` and what each has in its `environments` beside
+    ours, by name of the host."""
     agents: list[Agent] = []
     try:
         members = hosts if gossiping else ()
@@ -99,7 +118,6 @@ def start(
             config_path(network, host).write_text(dump(document))
             own = environments.get(host.name, {})
             agents.append(_spawn(network, host, jobs.get(host.name, frozenset()), own))
-        _wait(agents)
     except BaseException:
         kill(agents)
         raise
@@ -107,12 +125,16 @@ def start(
 
 
 def restart(network: Network, agents: Sequence[Agent]) -> None:
-    """Start those that have ended again, as they were configured.  Raises LabError."""
+    """Start those that have ended again, and wait until they answer.  Raises LabError."""
     dead = [agent for agent in agents if agent.process.poll() is not None]
     for agent in dead:
-        made = _spawn(network, agent.host, agent.jobs, agent.environment)
-        agent.process = made.process
+        relaunch(network, agent)
     _wait(dead)
+
+
+def relaunch(network: Network, agent: Agent) -> None:
+    """Start an agent that has ended again, as it was configured."""
+    agent.process = _spawn(network, agent.host, agent.jobs, agent.environment).process
 
 
 def _spawn(
