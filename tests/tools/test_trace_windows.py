@@ -49,7 +49,7 @@ def test_ratio_of_each_flow(host: RealHost) -> None:
     with Tracer("windows", *options, "--job", "train") as tracer:
         patience = Patience(60)
         while True:  # on a busy machine a send may pause, and the job learns for longer
-            for _ in range(2):
+            for _ in range(4):
                 assert first.ask(f"send {ITERATION}") == "sent"
                 assert second.ask(f"send {3 * ITERATION}") == "sent"
                 time.sleep(0.5)
