@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ from tests.patience import until
 TOP = Path(__file__).parents[3]
 PATIENCE_S = 120.0
 """Only bounds a failure."""
+LOOK_S = 0.04
+"""Between two looks; a status costs an agent some milliseconds."""
 MAX_AGE_S = 5.0
 JOBS = {"a": ("h1", "h3"), "b": ("h1", "h2", "h4")}
 """Hosts of each job, a ring; both send over the link of h1."""
@@ -144,7 +147,10 @@ class UpgradeStage:
             self.look()
             return true()
 
-        until(looked, lambda: f"{what}: {self.said}\n{self.logs()}", PATIENCE_S)
+        def text() -> str:
+            return f"{what}: {self.said}\n{self.logs()}"
+
+        until(looked, text, PATIENCE_S, meanwhile=lambda: time.sleep(LOOK_S))
 
     def look(self) -> None:
         """Ask all agents, and check what they say."""
@@ -205,7 +211,9 @@ class UpgradeStage:
     def agree(self) -> bool:
         """Whether all follow one plan in all that they do, and know that."""
         rows = [now for now in self.said.values() if now is not None and now.plan.get("agreed")]
-        if len(rows) < len(self.agents) or any(now.differing for now in rows):
+        if len(rows) < len(self.agents):
+            return False
+        if any(now.differing or now.plan["disagreements"] for now in rows):
             return False
         digests = {now.plan["active"] for now in rows}
         digests |= {digest for now in rows for digest in now.plan["acts"].values()}
