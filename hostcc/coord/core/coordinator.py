@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hostcc.coord import plan_difference
 from hostcc.coord import view as views
@@ -55,6 +55,17 @@ class ImmediatePlan:
 
 Executor = Callable[[Callable[[], Plan]], PendingPlan | None]
 """Starts a computation. None: it cannot start now; ask again in the next round."""
+
+
+class _Basis(NamedTuple):
+    """What a view and its neighbours follow from."""
+
+    records: int
+    """Revision of the store."""
+    members: int
+    """Changes of members so far."""
+    local: frozenset[str]
+    """Jobs that run here."""
 
 
 class Coordinator:
@@ -112,7 +123,7 @@ class Coordinator:
         self._started_for = "", frozenset[str]()
         """Digest of its view, and the local jobs that it is for."""
         self._pending: PendingPlan | None = None
-        self._basis: tuple[int, int, frozenset[str]] = (-1, -1, frozenset())
+        self._basis = _Basis(-1, -1, frozenset())
         """What the view and the neighbours were made of last."""
         self._view_at = rng.uniform(0, node.settings.view_s)
         self._ticked_at = 0.0
@@ -153,13 +164,13 @@ class Coordinator:
         if basis == self._basis:
             return
         self._basis = basis
-        settings, local = self.node.settings, basis[2]
+        settings = self.node.settings
         self.snapshot = views.build(
             self.node.store, self.node.members.is_dead, self._rules, self.snapshot.index
         )
         # Also jobs that this host has not published yet: it acts by the plan for them, too.
-        self._own_jobs = sorted(self.snapshot.jobs_of(self.node.name, local))
-        near = views.neighbours(self.snapshot, self.node.name, settings.neighbours, local)
+        self._own_jobs = sorted(self.snapshot.jobs_of(self.node.name, basis.local))
+        near = views.neighbours(self.snapshot, self.node.name, settings.neighbours, basis.local)
         self.node.neighbours = near
         for stranger in self.node.reports.keys() - set(near):
             self.node.forget_report(stranger)
@@ -181,7 +192,7 @@ class Coordinator:
         """Whether every live neighbour is to follow the same plan, for its jobs and this host's."""
         if self.plan is None or self._unlike:
             return False
-        return self._basis[2] == frozenset(self._local_jobs())  # else neighbours may be missing
+        return self._basis.local == self._local  # else neighbours may be missing
 
     @property
     def agreed(self) -> bool:
@@ -256,13 +267,16 @@ class Coordinator:
         self._digests = plan_difference.digests(made, self._started.flows)
 
     @property
-    def _present(self) -> tuple[int, int, frozenset[str]]:
-        node = self.node
-        return node.store.revision, node.members.changes, frozenset(self._local_jobs())
+    def _local(self) -> frozenset[str]:
+        return frozenset(self._local_jobs())
+
+    @property
+    def _present(self) -> _Basis:
+        return _Basis(self.node.store.revision, self.node.members.changes, self._local)
 
     @property
     def _wanted(self) -> tuple[str, frozenset[str]]:
-        return self._active_digest, frozenset(self._local_jobs())
+        return self._active_digest, self._local
 
     def _start_plan(self) -> None:
         # A view that has changed since it was active is not planned: the next one soon will be.
