@@ -82,31 +82,13 @@ def start(
     gossiping: bool = False,
     jobs: Mapping[str, frozenset[str]] = MappingProxyType({}),
     environments: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    wait: bool = True,
 ) -> list[Agent]:
-    """Start an agent on each of the hosts and wait until all answer; as for `launch`.
+    """Start an agent on each of the hosts, and `wait` until all answer; `jobs` and what each has in
+    its `environments` beside ours, by name of the host.
 
     Raises LabError with the end of its log when one does not.
     """
-    agents = launch(network, hosts, over, gossiping=gossiping, jobs=jobs, environments=environments)
-    try:
-        _wait(agents)
-    except BaseException:
-        kill(agents)
-        raise
-    return agents
-
-
-def launch(
-    network: Network,
-    hosts: Sequence[LabHost],
-    over: Mapping[str, Any],
-    *,
-    gossiping: bool = False,
-    jobs: Mapping[str, frozenset[str]] = MappingProxyType({}),
-    environments: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> list[Agent]:
-    """Start an agent on each of the hosts; `jobs` and what each has in its `environments` beside
-    ours, by name of the host."""
     agents: list[Agent] = []
     try:
         members = hosts if gossiping else ()
@@ -118,6 +100,8 @@ def launch(
             config_path(network, host).write_text(dump(document))
             own = environments.get(host.name, {})
             agents.append(_spawn(network, host, jobs.get(host.name, frozenset()), own))
+        if wait:
+            _wait(agents)
     except BaseException:
         kill(agents)
         raise

@@ -119,8 +119,8 @@ class UpgradeStage:
         with ExitStack() as stack:
             stack.enter_context(self.lab)
             hosts = self.lab.hosts
-            running = agents.launch(
-                self.lab, hosts, OVER, gossiping=True, environments=self._environments
+            running = agents.start(
+                self.lab, hosts, OVER, gossiping=True, environments=self._environments, wait=False
             )
             stack.callback(agents.kill, running)
             self.agents = {one.host.name: one for one in running}
