@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import secrets
-import select
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +19,7 @@ from hostcc.measure.destinations import address
 from hostcc.measure.meter import RX, TX, Window
 from hostcc.measure.meter_kernel import KernelMeter
 from tests import patience
+from tests.commanded import CommandedProcess
 
 TALK = Path(__file__).with_name("talk.py")
 V4 = ("198.18.7.1", "198.18.7.2")
@@ -35,39 +31,6 @@ Bytes = tuple[int, int]
 def until(true: Callable[[], bool], what: str, meanwhile: Callable[[], object] = int) -> None:
     """Wait for something that must come; meanwhile something else."""
     patience.until(true, what, meanwhile=meanwhile)
-
-
-class Talker:
-    """A process; methods are those of talk.Talk."""
-
-    def __init__(self, namespace: str, cgroup: Path, meanwhile: Callable[[], object]) -> None:
-        self._meanwhile = meanwhile
-        self.process = netns.spawn(
-            [sys.executable, "-I", "-S", str(TALK)], namespace=namespace, cgroup=cgroup,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-
-    def start(self, name: str, **arguments: Any) -> None:
-        """Give an order; `answer` waits for what comes of it."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> Any:
-        assert self.process.stdout is not None
-        while not select.select([self.process.stdout], [], [], 0.05)[0]:
-            self._meanwhile()
-        answer = json.loads(self.process.stdout.readline())
-        assert "error" not in answer, answer["error"]
-        return answer["value"]
-
-    def ask(self, name: str, **arguments: Any) -> Any:
-        self.start(name, **arguments)
-        return self.answer()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
 
 
 class Scene:
@@ -97,8 +60,8 @@ class Scene:
             self._stack.callback(_remove, path)
         return path
 
-    def talker(self, side: int, group: str) -> Talker:
-        made = Talker(self.namespaces[side], self.group(group), self.meanwhile)
+    def talker(self, side: int, group: str) -> CommandedProcess:
+        made = CommandedProcess(TALK, self.namespaces[side], self.group(group), self.meanwhile)
         self._stack.callback(made.kill)
         return made
 

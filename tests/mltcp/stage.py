@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +23,7 @@ from hostcc.mltcp.kernel import MltcpKernel
 from hostcc.mltcp.kernel_names import STRUCT_OPS
 from hostcc.mltcp.params import JobParams, Variant
 from tests import patience
+from tests.commanded import CommandedProcess
 
 PEER = Path(__file__).with_name("peer.py")
 NEVER_STALE_S = 3600.0
@@ -55,36 +53,11 @@ def attempts(scene: Callable[[], None], times: int = 6) -> None:
             return
 
 
-class Peer:
+class Peer(CommandedProcess):
     """A process of a host, in a cgroup; methods are those of peer.Peer."""
 
     def __init__(self, namespace: str, cgroup: Path) -> None:
-        self.process = netns.spawn(
-            [sys.executable, "-I", "-S", str(PEER)], namespace=namespace, cgroup=cgroup,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-
-    def start(self, name: str, **arguments: Any) -> None:
-        """Give an order; `answer` waits for what comes of it."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, f"the peer died with status {self.process.wait()}"
-        answer = json.loads(line)
-        assert "error" not in answer, answer["error"]
-        return answer["value"]
-
-    def ask(self, name: str, **arguments: Any) -> Any:
-        self.start(name, **arguments)
-        return self.answer()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+        super().__init__(PEER, namespace, cgroup)
 
 
 class Stage:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,6 +18,7 @@ from hostcc.schedule.paths.fabric import Ints
 from hostcc.schedule.paths.isolated import isolated_jobs
 from hostcc.schedule.problem import Problem, build
 from hostcc.sim import small
+from tests import hash_seeds
 from tests.schedule.paths import problems
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -185,14 +183,4 @@ for index in range(5):
 
 
 def test_another_process_with_another_hash_seed_finds_the_same_bytes() -> None:
-    results = {
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(results) == 1
-    assert results.pop()
+    assert hash_seeds.output(PROGRAM)
