@@ -398,28 +398,32 @@ def _simulated_choice(
     worth: Floats,
     past: IntermediateResults | None,
 ) -> Decision:
-    """Decide by simulating each candidate with its order and levels."""
+    """Decide by simulating those candidates that may be taken, with their order and levels."""
     found = replanning.candidates(problem, near=True)
-    decisions = [
-        _on_routing(problem, options, levels, worth, routing, [], past)
-        for routing in found.routings
-    ]
-    words, chosen, gain = "", 0, 0.0
-    if len(decisions) > 1:
-        schedules = [(one.routing, one.level) for one in decisions]
-        work = simulated_choice.values(problem, worth, schedules)
-        score = replanning.scores(work, found.predicted)
-        chosen = replanning.choose(score, found.moved, 0.0)
-        gain = float(score[chosen] / score[0] - 1)
-        words = f", the best of {len(decisions)} that were simulated"
+    score = replanning.scores(found.predicted)
+    some = replanning.eligible(score, found.load, replanning.SIMULATED)
+    # Of the same routings, one is simulated.
+    names = [routing.tobytes() for routing in found.routings]
+    made = {
+        names[at]: _on_routing(problem, options, levels, worth, found.routings[at], [], past)
+        for at in some.tolist()
+    }
+    words = ""
+    if len(made) > 1:
+        schedules = [(one.routing, one.level) for one in made.values()]
+        work = dict(zip(made, simulated_choice.values(problem, worth, schedules), strict=True))
+        simulated = replanning.scores(np.array([work.get(name, np.nan) for name in names]))
+        score[some] = np.minimum(score, simulated)[some]
+        words = f", the best of {len(made)} that were simulated"
+    chosen = replanning.choose(score, found, replanning.SIMULATED)
+    gain = float(score[chosen] / score[0] - 1) if score[0] > 0 else 0.0
+    decision = made[names[chosen]]
     moves = tuple(
-        np.flatnonzero(
-            (problem.flow_path >= 0) & (decisions[chosen].routing != problem.flow_path)
-        ).tolist()
+        np.flatnonzero((problem.flow_path >= 0) & (decision.routing != problem.flow_path)).tolist()
     )
-    words = f"{_counts(problem, len(moves))}{words}; {decisions[chosen].how}"
+    words = f"{_counts(problem, len(moves))}{words}; {decision.how}"
     moved = (MovedFlows(moves, _of_all_work(gain)),) if moves else ()
-    return replace(decisions[chosen], how=words, moved=moved)
+    return replace(decision, how=words, moved=moved)
 
 
 def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, ...], list[str]]:

@@ -168,7 +168,7 @@ class Sharing:
     @staticmethod
     def _on_links(place: Ints, each: Floats, links: int) -> Floats:
         """Return (links,) the sums of what the rows (R, B) put on each link."""
-        spread = np.broadcast_to(each[:, None, :], place.shape).ravel()
+        spread = each.repeat(place.shape[1], axis=0).ravel()
         return np.asarray(np.bincount(place.ravel(), spread, links))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hostcc.model import ClusterView
 from hostcc.schedule.paths import crux, pair_search, replanning
 from hostcc.schedule.paths.throughput import throughput
-from hostcc.schedule.problem import Problem, build
+from hostcc.schedule.problem import Floats, Problem, build
 from tests.schedule.paths import problems
 
 pytestmark = pytest.mark.unit
@@ -56,38 +56,66 @@ def test_a_move_that_gains_is_made_once_and_not_back() -> None:
     assert replanning.replan(problems.problem(after)).moves == ()
 
 
+PREDICTED, SIMULATED = replanning.PREDICTED, replanning.SIMULATED
+
+
+def candidates(moves: tuple[int, ...], load: Floats) -> replanning.Candidates:
+    none = np.zeros(0, np.int64)
+    return replanning.Candidates(none, load, load, np.array(moves), none)
+
+
 @pytest.mark.parametrize(
-    ("score", "moves", "clear", "chosen"),
+    ("score", "moves", "margins", "chosen"),
     [
         # Nearly as good as Crux's and the blank sheet's: it stays.
-        ((1.0, 1.0, 1.004, 1.02), (0, 3, 3, 1), 0.0, 0),
-        ((0.991, 1.0, 1.0, 0.999), (0, 3, 4, 1), 0.0, 0),
+        ((1.0, 1.0, 1.004, 1.02), (0, 3, 3, 1), SIMULATED, 0),
+        ((0.996, 1.0, 1.0, 0.999), (0, 3, 4, 1), SIMULATED, 0),
+        ((0.991, 1.0, 1.0), (0, 3, 4), PREDICTED, 0),
         # What is near to it does not make it leave.
-        ((0.991, 1.0, 1.0, 1.1), (0, 3, 4, 1), 0.0, 0),
-        # More than a hundredth less than Crux's, and as few moves as do.
-        ((0.989, 1.0, 1.0, 0.989), (0, 3, 4, 1), 0.0, 1),
-        ((0.989, 1.0, 1.0, 0.991), (0, 3, 4, 1), 0.0, 3),
+        ((0.996, 1.0, 1.0, 1.1), (0, 3, 4, 1), SIMULATED, 0),
+        # Less than Crux's, and as few moves as do.
+        ((0.985, 1.0, 1.0, 0.997), (0, 3, 4, 1), SIMULATED, 1),
+        ((0.985, 1.0, 1.0, 0.999), (0, 3, 4, 1), SIMULATED, 3),
+        ((0.985, 1.0, 1.0), (0, 1, 3), PREDICTED, 1),
         # Nearly as good as the best, with the fewest moves.
-        ((0.9, 1.0, 1.02, 1.018), (0, 3, 3, 1), 0.0, 3),
-        # Better than Crux's, but not clearly.
-        ((0.9, 1.0, 1.008), (0, 1, 3), 0.01, 1),
-        ((0.985, 1.0, 1.0), (0, 1, 3), 0.01, 1),
-        ((1.0, 1.0, 1.008), (0, 3, 1), 0.01, 0),
+        ((0.9, 1.0, 1.02, 1.018), (0, 3, 3, 1), SIMULATED, 3),
+        # The blank sheet's is better than Crux's, but not clearly, or not at all.
+        ((0.9, 1.0, 1.008), (0, 1, 3), PREDICTED, 1),
+        ((1.0, 1.0, 1.008), (0, 3, 1), PREDICTED, 0),
+        ((0.9, 1.0, 1.001), (0, 3, 1), SIMULATED, 1),
+        ((0.9, 1.0, 0.999), (0, 3, 1), SIMULATED, 1),
         # Clearly better.
-        ((1.0, 1.0, 1.02), (0, 3, 1), 0.01, 2),
+        ((1.0, 1.0, 1.02), (0, 3, 1), PREDICTED, 2),
         # Nothing can be gained.
-        ((1.0,), (0,), 0.01, 0),
+        ((1.0,), (0,), PREDICTED, 0),
     ],
 )
 def test_choice(
-    score: tuple[float, ...], moves: tuple[int, ...], clear: float, chosen: int
+    score: tuple[float, ...], moves: tuple[int, ...], margins: replanning.Margins, chosen: int
 ) -> None:
-    assert replanning.choose(np.array(score), np.array(moves), clear) == chosen
+    found = candidates(moves, np.ones(len(moves)))
+    assert replanning.choose(np.array(score), found, margins) == chosen
 
 
-def test_the_less_favourable_predictor_counts() -> None:
-    found = replanning.scores(np.array([8.0, 10.0, 12.0]), np.array([3.0, 2.0, 2.0]))
-    assert found.tolist() == [0.8, 1.0, 1.0]
+@pytest.mark.parametrize(
+    ("score", "load", "chosen"),
+    [
+        ((0.999, 1.0, 1.0), (0.9, 0.9, 0.9), 0),
+        ((0.999, 1.0, 1.0), (1.0, 0.9, 0.9), 1),
+        ((1.001, 1.0, 1.0), (1.0, 0.9, 0.9), 0),
+        ((0.9, 1.0, 1.0, 0.999), (0.9, 0.9, 0.9, 1.0), 1),
+    ],
+)
+def test_a_routing_that_fills_links_more_has_to_do_no_less_than_crux(
+    score: tuple[float, ...], load: tuple[float, ...], chosen: int
+) -> None:
+    found = candidates((0, 3, 3, 1)[: len(load)], np.array(load))
+    for margins in (PREDICTED, SIMULATED):
+        assert replanning.choose(np.array(score), found, margins) == chosen
+
+
+def test_scores_are_relative_to_crux() -> None:
+    assert replanning.scores(np.array([8.0, 10.0, 12.0])).tolist() == [0.8, 1.0, 1.2]
     assert replanning.scores(np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
 
 
