@@ -31,6 +31,7 @@ from benchmarks.record import Cell, Column, Record, Verdict, spread
 from hostcc.errors import InputError
 from hostcc.lab import runner, scenario
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
+from hostcc.lab.override import overridden
 from hostcc.lab.results import this_machine
 from hostcc.lab.scenario import ActionSpec
 from hostcc.lab.variants import Variant, resolve
@@ -38,6 +39,8 @@ from hostcc.lab.variants import Variant, resolve
 SCENARIOS = ("leafspine-rings", "crux-19", "crux-20")
 VARIANTS = ("best", "cubic", "bbr", "mltcp", "paths", "priorities", "paths-marks", "all")
 BEST, SUBJECT = "best", "all"
+UNDECLARED = "-no-flops"
+"""Ends the names of scenarios whose work agents are not told."""
 SETTLE_S = 10.0
 NEAR = 1.05
 """Times the best assignment's iteration time that a job may take, and times its time alone that
@@ -54,6 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,NAME,...", help=f"(default: {','.join(SCENARIOS)})",
     )  # fmt: skip
     options.add_variants(parser, VARIANTS)
+    parser.add_argument("--no-flops", action="store_true", help="do not tell agents the jobs' work")
     parser.add_argument(
         "--seconds", type=options.fraction("--seconds", 1.0, 3600.0), default=18.0, metavar="S",
         help="duration of each run (default: %(default)g)",
@@ -68,7 +72,11 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     """Measure the table."""
     if args.settle >= args.seconds:
         raise InputError(f"--settle: expected less than --seconds {args.seconds:g}")
-    wanted = {name: timed(load(name), args.seconds) for name in args.scenarios}
+    suffix = UNDECLARED if args.no_flops else ""
+    wanted = {
+        f"{name}{suffix}": timed(load(name, declare_flops=not args.no_flops), args.seconds)
+        for name in args.scenarios
+    }
     # Every case once, then every case again: a slow change of the machine falls on all alike.
     lonely = run_cases(
         context,
@@ -103,9 +111,11 @@ def run(args: argparse.Namespace, context: Context) -> Record:
     return _record(args, context, wanted, measured, lonely)
 
 
-def load(name: str) -> LeafSpineScenario:
+def load(name: str, *, declare_flops: bool = True) -> LeafSpineScenario:
     """A scenario on a leaf-spine fabric; raises InputError for any other."""
     found = scenario.load(scenario.find(name))
+    if not declare_flops:
+        found = overridden(found, {"declare_flops": False})
     if not isinstance(found, LeafSpineScenario):
         raise InputError(f"--scenarios: expected some on a leaf-spine fabric, got {name!r:.40}")
     return found
@@ -192,6 +202,7 @@ def _record(
         title="jobs on a leaf-spine fabric: iteration time / best assignment",
         parameters={
             "scenarios": list(args.scenarios),
+            "no_flops": args.no_flops,
             "variants": list(args.variants),
             "seconds": args.seconds,
             "settle_s": args.settle,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from benchmarks.record import Spread, number, spread
-from hostcc.lab.assignment import utilisation
+from hostcc.lab.assignment import intensities, utilisation
 from hostcc.lab.leafspine_lab import spec_of
 from hostcc.lab.leafspine_plan import hosts_of
 from hostcc.lab.leafspine_scenario import LeafSpineScenario
@@ -91,11 +91,9 @@ def ratios(runs: Sequence[Figures], best: Mapping[str, float], job: str) -> list
 
 def intensive(scenario: LeafSpineScenario) -> str:
     """The job with the highest GPU intensity, W / t."""
-    jobs = {
-        job.name: job.flops / max(ideal_seconds(job, scenario.fabric) - job.compute_ms / 1e3, 1e-9)
-        for job in scenario.job
-    }
-    return max(jobs, key=lambda name: jobs[name])
+    alone = [ideal_seconds(job, scenario.fabric) for job in scenario.job]
+    each = intensities(scenario.job, alone)
+    return scenario.job[each.index(max(each))].name
 
 
 def best_seconds(runs: Sequence[Figures]) -> dict[str, float]:

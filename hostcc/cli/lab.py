@@ -84,6 +84,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mtu", type=int, metavar="BYTES", help="of every link")
     parser.add_argument("--ecn", type=int, metavar="PACKETS", help="mark CE above this queue")
     parser.add_argument("--jitter", type=float, metavar="PERCENT", help="of compute times")
+    parser.add_argument(
+        "--no-flops", dest="declare_flops", action="store_const", const=False,
+        help="do not tell agents the jobs' work, so that they assume it",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print results.json, no table")
     parser.set_defaults(func=lambda args: guarded(_run, args))
 

@@ -180,7 +180,7 @@ def wrapper(agent: Agent, job: JobSpec, network: Network) -> list[str]:
     total = bytes_per_iteration(job, network.wire)
     if job.declare_bytes and total:
         command += ["--bytes-per-iteration", str(total)]
-    if isinstance(job, PlacedJobSpec) and job.flops:
+    if isinstance(job, PlacedJobSpec) and job.flops and job.declare_flops:
         command += ["--flops", f"{job.flops / job.hosts:g}"]
     return [*command, "--"]
 

@@ -121,20 +121,28 @@ def judge(
     return utilisation(scenario.job, alone, seconds), speed, seconds
 
 
-def utilisation(
-    jobs: Sequence[PlacedJobSpec], alone: Sequence[float], seconds: Sequence[float]
-) -> float:
-    """Share of time that GPUs compute, weighted by GPU intensity I = W / t.
+def intensities(jobs: Sequence[PlacedJobSpec], alone: Sequence[float]) -> list[float]:
+    """GPU intensity W / t of each job; `alone`: seconds of an iteration without other jobs.
 
-    W: FLOP per iteration (1 for all where none gives any); t: communication time alone.  Crux
-    (SIGCOMM'24), section 4.1.
+    W: FLOP per iteration, 1 for all where none gives any; t: communication time alone.
     """
     told = any(job.flops for job in jobs)
-    weights = []
+    found = []
     for job, whole in zip(jobs, alone, strict=True):
         comm = whole - job.compute_ms / 1e3
         # A job without flows between leaves is the same everywhere, and its t is not known.
-        weights.append((job.flops if told else 1.0) / comm if comm > 0 else 0.0)
+        found.append((job.flops if told else 1.0) / comm if comm > 0 else 0.0)
+    return found
+
+
+def utilisation(
+    jobs: Sequence[PlacedJobSpec], alone: Sequence[float], seconds: Sequence[float]
+) -> float:
+    """Share of time that GPUs compute, weighted by GPU intensity.
+
+    Crux (SIGCOMM'24), section 4.1.
+    """
+    weights = intensities(jobs, alone)
     busy = [job.compute_ms / 1e3 / time for job, time in zip(jobs, seconds, strict=True)]
     total = sum(weights)
     return sum(w * b for w, b in zip(weights, busy, strict=True)) / total if total else 0.0

@@ -68,7 +68,9 @@ class PlacedJobSpec(JobSpec, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     on: Annotated[tuple[HostName, ...], Meta(min_length=2, max_length=32)]
     """By rank."""
     flops: Annotated[float, Meta(ge=0, le=1e30)] = 0.0
-    """W: FLOP per iteration of all its hosts together, told to the agents; 0: nothing is told."""
+    """W: FLOP per iteration of all its hosts together; 0: unknown."""
+    declare_flops: bool = True
+    """Whether `hostcc run` is told W, where it is known."""
     marks: bool = False
     """Whether the built-in traffic tells the agents its iteration boundaries (hostcc.mark)."""
 

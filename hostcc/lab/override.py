@@ -16,7 +16,11 @@ FABRIC_KEYS = {
     "mtu": "mtu",
     "ecn": "ecn_threshold_packets",
 }
-JOB_KEYS = {"flows": "flows", "jitter": "jitter_percent"}
+JOB_KEYS = {
+    "flows": "flows",
+    "jitter": "jitter_percent",
+    "declare_flops": "declare_flops",
+}
 RUN_KEYS = {"iterations": "iterations", "alone": "alone_iterations"}
 
 
@@ -32,7 +36,8 @@ def overridden(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
         for option, key in keys.items():
             if changes.get(option) is not None:
                 for table in tables:
-                    table[key] = changes[option]
+                    if key in table:  # jobs on a dumbbell declare no work
+                        table[key] = changes[option]
     return from_document(document, "command line")
 
 

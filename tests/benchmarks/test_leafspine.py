@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from benchmarks import leafspine
+from benchmarks.context import Context
 from benchmarks.leafspine_figures import (
     Figures,
     best_seconds,
@@ -16,8 +17,11 @@ from benchmarks.leafspine_figures import (
     over_jobs,
     ratios,
 )
+from hostcc.cli.main import build_parser
 from hostcc.errors import InputError
 from hostcc.lab.flowreport import FlowResult, SettledResult
+from hostcc.lab.leafspine_scenario import LeafSpineScenario
+from hostcc.lab.variants import Variant
 from tests.benchmarks.results import run
 
 pytestmark = pytest.mark.unit
@@ -82,6 +86,9 @@ def test_goals_where_links_have_to_be_shared() -> None:
 
 def test_the_most_intensive_job_has_most_work_per_second_of_communication() -> None:
     assert intensive(leafspine.load("crux-20")) == "large"
+    # Results weigh work that agents are not told; where none is given, all jobs do as much.
+    assert intensive(leafspine.load("crux-20", declare_flops=False)) == "large"
+    assert intensive(leafspine.load("eight-rings")) == "short-1"
 
 
 def test_jobs_leave_by_themselves_and_other_fabrics_are_refused() -> None:
@@ -89,3 +96,28 @@ def test_jobs_leave_by_themselves_and_other_fabrics_are_refused() -> None:
     assert [spec.run for spec in wanted.action[-4:]] == [f"stop-job ring-{n}" for n in range(1, 5)]
     with pytest.raises(InputError, match="leaf-spine"):
         leafspine.load("two-jobs")
+
+
+def test_runs_without_declared_work_have_rows_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = {}
+
+    def measure(name: str, wanted: LeafSpineScenario, variant: Variant, *_: object) -> Figures:
+        seen[name, variant.name] = {job.declare_flops for job in wanted.job}
+        return Figures({job.name: 0.5 for job in wanted.job}, {}, 0.5, 4.0, 3, 0, 0.0, 0, 1.0)
+
+    monkeypatch.setattr(leafspine, "measure", measure)
+    monkeypatch.setattr(leafspine, "alone", lambda *_: leafspine.TimesAlone({"large": 0.4}))
+    words = ["leafspine", "--scenarios", "crux-20", "--variants", "best,all"]
+    for more, name in ((), "crux-20"), (("--no-flops",), "crux-20-no-flops"):
+        args = build_parser("bench").parse_args(["bench", *words, *more])
+        found = leafspine.run(args, Context(1, None))
+        assert {row["scenario"] for row in found.rows} == {name}
+        assert found.parameters["no_flops"] == bool(more)
+    assert seen == {
+        ("crux-20", "best"): {True},
+        ("crux-20", "all"): {True},
+        ("crux-20-no-flops", "best"): {False},
+        ("crux-20-no-flops", "all"): {False},
+    }

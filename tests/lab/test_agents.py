@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hostcc.client import ask
@@ -10,6 +12,8 @@ from hostcc.config.schema import Config
 from hostcc.errors import HostccError
 from hostcc.lab import agents, gossip_setup
 from hostcc.lab.dumbbell import Dumbbell
+from hostcc.lab.leafspine_lab import LeafSpineLab
+from hostcc.lab.leafspine_scenario import LeafSpineFabric, PlacedJobSpec
 from hostcc.lab.scenario import FabricSpec, JobSpec, Scenario
 from hostcc.lab.scenario_hosts import hosts_of
 from hostcc.system.validate import convert
@@ -27,6 +31,19 @@ def test_members_know_some_others_by_the_labs_addresses() -> None:
     assert config.gossip.seeds == tuple(f"h{n}@198.18.{n}.2:7471" for n in (1, 3, 4))
     assert config.gossip.insecure
     assert config.gossip.keys == ""
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_hosts_share_of_the_work_is_declared_or_not(declared: bool) -> None:
+    job = PlacedJobSpec(
+        name="a", on=("h1", "h2"), hosts=2, comm_ms=1, flops=4e12, declare_flops=declared
+    )
+    network = LeafSpineLab(LeafSpineFabric())
+    agent = agents.Agent(network.host(1), None, Path("/s"), Path("/l"))  # type: ignore[arg-type]
+    words = agents.wrapper(agent, job, network)
+    assert ("--flops" in words) == declared
+    assert ("2e+12" in words) == declared
 
 
 @pytest.mark.kernel

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hostcc.cli.main import build_parser
 from hostcc.errors import InputError
+from hostcc.lab.leafspine_scenario import LeafSpineScenario
 from hostcc.lab.override import overridden, without_none
 from hostcc.lab.scenario import find, load
 
@@ -24,6 +26,18 @@ def test_changes_reach_fabric_and_every_job() -> None:
     assert scenario.fabric.base_rtt_us == 500
     assert {job.flows for job in scenario.job} == {8}
     assert (scenario.iterations, scenario.alone_iterations) == (5, 0)
+
+
+def test_work_is_kept_from_agents_where_there_is_any() -> None:
+    words = ["lab", "run", "crux-20", "--no-flops"]
+    args = vars(build_parser("lab").parse_args(words))
+    given, told = load(find("crux-20")), overridden(load(find("crux-20")), args)
+    assert isinstance(given, LeafSpineScenario)
+    assert isinstance(told, LeafSpineScenario)
+    assert [job.declare_flops for job in told.job] == [False] * 4
+    assert [job.flops for job in told.job] == [job.flops for job in given.job]
+    plain = load(find("two-jobs"))
+    assert overridden(plain, {"declare_flops": False}) == plain
 
 
 def test_bad_values_are_refused_in_one_line() -> None:

@@ -74,6 +74,12 @@ class AgentsStage:
         for name in chosen:
             until(lambda name=name: self.client(name, "status").returncode == 0, self.logs, 60)  # type: ignore[misc]
 
+    def reload(self, over: str) -> None:
+        """Have all agents read their configuration again, with other lines of their own."""
+        for name, agent in self.agents.items():
+            self._configure(name, over)
+            agent.send_signal(signal.SIGHUP)
+
     def end(self, name: str, number: int = signal.SIGTERM) -> int:
         agent = self.agents.pop(name)
         agent.send_signal(number)
