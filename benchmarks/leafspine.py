@@ -169,6 +169,11 @@ def _identity(wanted: LeafSpineScenario, variant: Variant, seed: int, settle_s: 
     return identity_of(what, programs=variant.agent is not None)
 
 
+def is_untold(scenario: LeafSpineScenario) -> bool:
+    """Whether agents do not know which job's work is the most intensive."""
+    return any(job.flops and not job.declare_flops for job in scenario.job)
+
+
 def _record(
     args: argparse.Namespace,
     context: Context,
@@ -191,7 +196,9 @@ def _record(
                 rows.append(_row(name, variant, runs, best, own))
         subject = found.get((name, SUBJECT))
         if subject and best:
-            verdicts += judge(name, subject, best, own, shared=any(x.meeting for x in reference))
+            shared = any(one.meeting for one in reference)
+            goes_first = {} if is_untold(wanted[name]) else own
+            verdicts += judge(name, subject, best, goes_first, shared=shared)
     notes = [
         f"iterations that begin in the first {args.settle:g} s are left out",
         "ratios are to the median iteration time under the best assignment",
@@ -264,7 +271,8 @@ def judge(
     """Hold all of hostcc against what it has to reach; `own`: time alone of the most intensive.
 
     Where even the best assignment has jobs share links, the most intensive is to be as fast as
-    alone, at the others' expense, and none of those is to starve.
+    alone, at the others' expense, and none of those is to starve.  `own` is empty where agents
+    cannot know which one that is.
     """
     one = [(job, NEAR, "its time alone", own) for job in own]
     others = [(job, STARVED, "the best assignment", best) for job in best if job not in own]

@@ -115,6 +115,7 @@ def test_runs_without_declared_work_have_rows_of_their_own(
         found = leafspine.run(args, Context(1, None))
         assert {row["scenario"] for row in found.rows} == {name}
         assert found.parameters["no_flops"] == bool(more)
+        assert any("its time alone" in goal.goal for goal in found.goals) == (not more)
     assert seen == {
         ("crux-20", "best"): {True},
         ("crux-20", "all"): {True},
