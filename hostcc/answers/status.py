@@ -114,8 +114,8 @@ class Recent(Struct, frozen=True):
     left_out: int
     """The other intervals: an end was missed, or seen too early."""
     mean_period_s: Seconds | None
-    """Mean time of an iteration as the byte meter measured it once it is sure, else of these
-    iterations; None while there are none."""
+    """Mean time of an iteration over all of these intervals, by what was sent in them; as the byte
+    meter measured it while there are none, None while that is not sure."""
     p99_period_s: Seconds | None
     """Their 99th percentile; None while there are none."""
 

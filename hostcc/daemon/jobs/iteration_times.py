@@ -71,36 +71,53 @@ class IterationTimes:
         """Add to status rows: `recent` (see Recent), and `iterations_by_bytes`, how many the job
         has made by what it sent; null where its bytes of an iteration are not known."""
         for row in rows:
-            known = measured(row.name)
+            known, seen = measured(row.name), tuple(self._seen.get(row.name, ()))
             size, sent = known.bytes if known is not None else None, row.bytes_acked
+            if size is not None:
+                size = _acknowledged(seen, size)
             yield msgspec.structs.replace(
                 row,
-                recent=recent(tuple(self._seen.get(row.name, ())), known),
+                recent=recent(seen, known),
                 iterations_by_bytes=round(sent / size) if size and sent is not None else None,
             )
 
 
 def recent(intervals: Sequence[Interval], known: Iteration | None = None) -> Recent:
-    """Summarise the intervals that are iterations; the mean is the meter's, where there is one.
+    """Summarise the intervals that are iterations.
 
     An iteration's bytes are the meter's, or else those of the median interval, which is right while
-    at most half of the ends are missed.
+    at most half of the ends are missed.  The mean is that of all intervals, also of those that are
+    several iterations or parts of one; the meter's while none is an iteration, and where the meter
+    counts other bytes than the congestion control.
     """
     mean = known.period_s if known is not None else None
     if not intervals:
         return Recent(0, 0, mean, None)
     size = known.bytes if known is not None else None
     usual = size or statistics.median(one.bytes for one in intervals)
-    whole = [abs(one.bytes - usual) <= BYTES_TOLERANCE * usual for one in intervals]
+    whole = [_is_whole(one, usual) for one in intervals]
     begin = _begin(intervals, whole)
-    times = sorted(
-        one.period_s for one, is_one in zip(intervals[begin:], whole[begin:], strict=True) if is_one
-    )
-    left_out = len(intervals) - begin - len(times)
+    late = intervals[begin:]
+    times = sorted(one.period_s for one in late if _is_whole(one, usual))
+    left_out = len(late) - len(times)
     if not times:
         return Recent(0, left_out, mean, None)
+    if mean is None or size is not None:
+        sent, each = sum(one.bytes for one in late), _acknowledged(late, usual)
+        mean = sum(one.period_s for one in late) / (sent / each if each else len(late))
     tail = times[min(len(times) - 1, int(0.99 * len(times)))]
-    return Recent(len(times), left_out, sum(times) / len(times) if mean is None else mean, tail)
+    return Recent(len(times), left_out, mean, tail)
+
+
+def _is_whole(one: Interval, usual: float) -> bool:
+    return abs(one.bytes - usual) <= BYTES_TOLERANCE * usual
+
+
+def _acknowledged(intervals: Sequence[Interval], usual: float) -> float:
+    """Bytes of an iteration as the congestion control counts them: without those that were sent
+    again, which are in the meter's."""
+    whole = [one.bytes for one in intervals if _is_whole(one, usual)]
+    return statistics.median(whole) if whole else usual
 
 
 def _begin(intervals: Sequence[Interval], whole: Sequence[bool]) -> int:
