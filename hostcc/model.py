@@ -123,6 +123,23 @@ class JobProfile:
     """Whether it is what was measured when the job ran before, and not this time."""
 
 
+@dataclass(frozen=True)
+class BoundaryHint:
+    """By what the kernel tells where a job's iterations end on this host, of its profile."""
+
+    period_s: float
+    """From one iteration to the next, seconds."""
+    silence_s: float
+    """Longer than silences within an iteration, shorter than those between two, seconds."""
+    pause_s: float
+    """A silence of at least this ends an iteration whose bytes are sent; at most `silence_s`."""
+    bytes: float
+    """That this host sends in an iteration."""
+    margin_bytes: float
+    """What has been sent when an iteration ends differs from `bytes` by less; 0: not known so
+    well, or no more than at other silences."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
     """One connection or queue pair of a job."""

@@ -14,6 +14,7 @@ from hostcc.bpf.loader.object import BpfObject
 from hostcc.bpf.loader.objects import object_path
 from hostcc.mltcp.backend import Records, SwitchResult
 from hostcc.mltcp.params import JobParams, Mode, Variant
+from hostcc.model import BoundaryHint
 from hostcc.system.cgroups import CgroupTree
 from hostcc.system.procfs import Stat
 
@@ -50,6 +51,7 @@ class FakeBackend:
         self.beats = 0
         self.told: list[tuple[int, JobParams | None]] = []
         self.jobs: dict[int, JobParams] = {}
+        self.hints: dict[int, BoundaryHint] = {}
         self.groups: dict[int, list[Path]] = {}
         self.root: Path | None = None
         self.rules: dict[tuple[int, bool], int] = {}
@@ -83,8 +85,16 @@ class FakeBackend:
         self.told.append((slot, params))
         if params is None:
             self.jobs.pop(slot, None)
+            self.hints.pop(slot, None)
         else:
             self.jobs[slot] = params
+
+    def set_hint(self, slot: int, hint: BoundaryHint | None) -> None:
+        self._maybe_fail("set_hint")
+        if hint is None:
+            self.hints.pop(slot, None)
+        else:
+            self.hints[slot] = hint
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
         self._maybe_fail("attach_cgroup")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hostcc.mltcp.params import JobParams
+from hostcc.model import BoundaryHint
 
 Records = npt.NDArray[np.void]
 """A one-dimensional structured array with the fields of the C struct in bpf/programs/intf.h."""
@@ -48,6 +49,9 @@ class MltcpBackend(Protocol):
 
     def set_job(self, slot: int, params: JobParams | None) -> None:
         """Write a job's parameters; None clears the slot."""
+
+    def set_hint(self, slot: int, hint: BoundaryHint | None) -> None:
+        """Say by what a job's iterations end; None: learn it.  Lasts until the slot is cleared."""
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
         """Assign new sockets below `cgroup` to `slot`, which may have several cgroups."""

@@ -27,8 +27,10 @@ from hostcc.mltcp.backend import Records, SwitchResult
 from hostcc.mltcp.kernel_names import STRUCT_OPS, kernel_names
 from hostcc.mltcp.params import JobParams, Mode, Scope, Variant
 from hostcc.mltcp.shape import Q10, f_table_q10, tie_q10, urgency_bias_q10
+from hostcc.model import BoundaryHint
 
 DEFAULT_CA = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+MAX_U32 = 2**32 - 1
 _BPF_MODE = {Mode.OFF: "HCC_MODE_OFF", Mode.MLTCP: "HCC_MODE_MLTCP", Mode.STATIC: "HCC_MODE_STATIC"}
 _BPF_SCOPE = {Scope.JOB: "HCC_SCOPE_JOB", Scope.FLOW: "HCC_SCOPE_FLOW"}
 
@@ -43,6 +45,9 @@ class MltcpKernel:
         wanted = [Variant(v) for v in variants]
         self._names = kernel_names(tag, wanted)
         self._jobs: dict[int, JobParams] = {}
+        self._hints: dict[int, tuple[int, BoundaryHint]] = {}
+        """Slot -> number and hint."""
+        self._hints_written = 0
         self._cgroups: dict[tuple[int, Path], BpfLink] = {}
         self._root: BpfLink | None = None
         self._stale_ns = int(stale_s * 1e9)
@@ -99,6 +104,7 @@ class MltcpKernel:
         """Write job_confs[slot] and job_ca[slot]; None clears them and the learned state."""
         if params is None:
             self._jobs.pop(slot, None)
+            self._hints.pop(slot, None)
             self._job_ca.update(slot, (b"",))
             self._confs.update(slot, np.zeros((), self._confs.value_dtype))
             self._states.update(slot, np.zeros((), self._states.value_dtype))
@@ -107,10 +113,21 @@ class MltcpKernel:
             raise BpfError(f"job {params.name}: variant {params.variant} was not loaded")
         name = "" if params.mode is Mode.OFF else self._names[params.variant]
         self._jobs[slot] = params
-        self._confs.update(slot, self._conf(params))
+        self._confs.update(slot, self._conf(slot, params))
         self._job_ca.update(slot, (name.encode(),))
 
-    def _conf(self, params: JobParams) -> np.void:
+    def set_hint(self, slot: int, hint: BoundaryHint | None) -> None:
+        """Write the hint into job_confs[slot], under a new number; nothing for an empty slot."""
+        if slot not in self._jobs:
+            return
+        if hint is None:
+            self._hints.pop(slot, None)
+        else:
+            self._hints_written = self._hints_written % MAX_U32 + 1
+            self._hints[slot] = self._hints_written, hint
+        self._confs.update(slot, self._conf(slot, self._jobs[slot]))
+
+    def _conf(self, slot: int, params: JobParams) -> np.void:
         conf = np.zeros((), self._confs.value_dtype)
         points = conf["f_q10"].shape[0]
         conf["in_use"] = 1
@@ -127,6 +144,13 @@ class MltcpKernel:
         conf["tie_q10"] = tie_q10(params.name)
         conf["f_q10"] = f_table_q10(params.shape, params.weight, points)
         conf["plain_q10"] = max(1, round(params.plain_weight * Q10))
+        if slot in self._hints and not params.silence_us:  # what the owner gave comes first
+            conf["hint_id"], hint = self._hints[slot]
+            conf["hint_period_us"] = _microseconds(hint.period_s)
+            conf["hint_silence_us"] = _microseconds(hint.silence_s)
+            conf["hint_pause_us"] = _microseconds(hint.pause_s)
+            conf["hint_bytes"] = round(hint.bytes)
+            conf["hint_margin_bytes"] = round(hint.margin_bytes)
         return cast("np.void", conf[()])
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
@@ -238,6 +262,11 @@ class MltcpKernel:
         self._ops.clear()
         self._tracker.close()
         self._mltcp.close()
+
+
+def _microseconds(seconds: float) -> int:
+    """Within what the kernel's fields hold; not 0, which says that there is no hint."""
+    return min(max(1, round(seconds * 1e6)), MAX_U32)
 
 
 def _replace(table: Any, keys: list[Any], values: list[int]) -> None:

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hostcc.lab.scenario import FabricSpec
 from hostcc.mltcp.backend import Records
 from hostcc.mltcp.kernel import MltcpKernel
 from hostcc.mltcp.params import JobParams, Variant
+from hostcc.model import BoundaryHint
 from tests.mltcp.stage import (
     SLOT,
     Stage,
@@ -47,6 +49,12 @@ def far() -> Iterator[Stage]:
 def kernel() -> Iterator[MltcpKernel]:
     with mltcp() as made:
         yield made
+
+
+def conf(kernel: MltcpKernel) -> np.void:
+    """What the programs read of the job."""
+    found: np.void = kernel._confs.lookup(SLOT)
+    return found
 
 
 def boundaries(kernel: MltcpKernel) -> Records:
@@ -125,6 +133,51 @@ def test_totals_and_silence_that_were_given(kernel: MltcpKernel, near: Stage) ->
         assert state(kernel)["total_bytes"] == 5_000_000
 
     attempts(scene)
+
+
+def test_a_hint(kernel: MltcpKernel, near: Stage) -> None:
+    """The silences between iterations differ more than half of the usual one allows."""
+    hint = BoundaryHint(0.2, 0.1, 0.02, 2 * BYTES, BYTES / 4)
+
+    def scene(told: BoundaryHint | None, count: int, params: JobParams = JOB) -> None:
+        fresh(kernel, near, params)
+        kernel.set_hint(SLOT, told)
+        sender, receiver = near.pair()
+        near.dial(sender, receiver, flows=2)
+        sender.ask("send", sizes=[BYTES] * 10, gaps_ms=[10, 200, 10, 40, 10, 40, 10, 200, 10, 0])
+        seen = boundaries(kernel)
+        delivered(sender, receiver)
+        assert len(seen) == count
+        if told is not None:
+            assert (abs(seen["bytes"] - 2.0 * BYTES) <= 2).all()
+
+    attempts(lambda: scene(hint, 4))
+    attempts(lambda: scene(hint, 2, replace(JOB, silence_us=100_000)))  # it was given
+    kernel.set_hint(2, hint)  # of no job
+
+
+def test_a_hint_lasts_while_a_job_does(kernel: MltcpKernel) -> None:
+    hint = BoundaryHint(0.2, 0.1, 0.02, 2 * BYTES, BYTES / 4)
+    kernel.set_job(SLOT, JOB)
+    kernel.set_hint(SLOT, hint)
+    first = conf(kernel)
+    assert first["hint_id"]
+    assert first["hint_period_us"] == 200_000
+    assert first["hint_silence_us"] == 100_000
+    assert first["hint_pause_us"] == 20_000
+    assert (first["hint_bytes"], first["hint_margin_bytes"]) == (2 * BYTES, BYTES // 4)
+    kernel.set_job(SLOT, replace(JOB, weight=2.0))
+    assert conf(kernel)["hint_id"] == first["hint_id"]
+    kernel.set_hint(SLOT, hint)
+    assert conf(kernel)["hint_id"] not in (0, first["hint_id"])
+    kernel.set_hint(SLOT, None)
+    assert conf(kernel)["hint_id"] == 0
+    kernel.set_hint(SLOT, replace(hint, period_s=1e9, bytes=1e15))
+    assert conf(kernel)["hint_period_us"] == 2**32 - 1
+    kernel.set_job(SLOT, None)
+    kernel.set_job(SLOT, JOB)
+    assert conf(kernel)["hint_id"] == 0
+    kernel.set_job(SLOT, None)
 
 
 def test_pauses_within_iterations(kernel: MltcpKernel, near: Stage) -> None:

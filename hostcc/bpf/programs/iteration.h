@@ -67,13 +67,15 @@ HCC_INLINE __u64 hcc_silence_ns(const struct hcc_job_state *s,
  *
  * A much longer gap counts once it has been seen twice: a single one may be a checkpoint.
  * Shorter gaps that end iterations reduce it by a tenth, pauses between bursts by 1/64.
- * It is halved when far more than an iteration's bytes were sent without an end.
+ * It is halved when far more than an iteration's bytes were sent without an end; the first
+ * silence of all may be that of a job's start.
  */
 HCC_INLINE void hcc_learn_gap(struct hcc_job_state *s, __u64 gap_ns)
 {
 	__u64 ref = s->usual_gap_ns;
 
-	if (s->trust && s->iteration_bytes > HCC_MISSED_END_ITERATIONS * s->total_bytes)
+	if ((s->trust || s->iterations == 1) &&
+	    s->iteration_bytes > HCC_MISSED_END_ITERATIONS * s->total_bytes)
 		ref /= 2;
 	if (ref && gap_ns > 2 * ref) {
 		if (s->long_gap_ns && gap_ns >= s->long_gap_ns / 2) {

@@ -13,7 +13,7 @@
  */
 #include "maps.bpf.h"
 #include "flow_state.bpf.h"
-#include "iteration.h"
+#include "boundary.h"
 #include "urgency.h"
 #include "pace.h"
 #include "mend.bpf.h"
@@ -23,6 +23,8 @@ char LICENSE[] SEC("license") = "GPL";
 /* Exports the constants of the headers to readers of the object's BTF. */
 const struct {
 	enum hcc_iteration iteration;
+	enum hcc_boundary boundary;
+	enum hcc_silence silence;
 	enum hcc_urgency urgency;
 	enum hcc_pace pace;
 } *export_constants __attribute__((unused));
@@ -109,6 +111,21 @@ static void set_pacing(struct sock *sk, struct flow_priv *f, u32 bps)
 	}
 }
 
+/* Functions of their own for the verifier, which goes through them once and not on every path. */
+__noinline int judge_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, u64 gap_ns,
+			     u64 now, u32 srtt_us)
+{
+	return s && c ? hcc_judge_silence(s, c, gap_ns, now, srtt_us) : 0;
+}
+
+__noinline int learn_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, u64 gap_ns,
+			     u32 silence)
+{
+	if (s && c)
+		hcc_learn_silence(s, c, gap_ns, silence);
+	return 0;
+}
+
 /* Called when a flow sends after silence: begin an iteration if the job was silent. */
 static void flow_tx_start(struct sock *sk)
 {
@@ -117,6 +134,7 @@ static void flow_tx_start(struct sock *sk)
 	struct hcc_job_state *s = job_state(f->slot);
 	const struct hcc_job_conf *c = job_conf(f->slot);
 	u64 now = now_ns(tp), last, gap, pause;
+	u32 silence;
 
 	if (!s || !c || f->flags & FLOW_BUSY)
 		return;
@@ -129,8 +147,9 @@ static void flow_tx_start(struct sock *sk)
 		return;
 	/* The queue lengthens the mean RTT, and must not hide pauses. */
 	pause = gap >= hcc_min_silence_ns(tp->rtt_min.s[0].v) ? gap : 0;
+	silence = judge_silence(s, c, gap, now, tp->srtt_us >> 3);
 	/* The first iteration needs no silence: it may begin right after the handshake. */
-	if (!s->iteration_start_ns || gap >= hcc_min_silence_ns(tp->srtt_us >> 3)) {
+	if (!s->iteration_start_ns || silence != HCC_SILENCE_SHORT) {
 		/* If several flows start at once, one of them ends the iteration. */
 		if (__sync_val_compare_and_swap(&s->last_active_ns, last, now) != last)
 			return;
@@ -142,11 +161,10 @@ static void flow_tx_start(struct sock *sk)
 			s->epoch++;
 		} else {
 			u64 bytes = s->iteration_bytes, yielded = s->yield_ns;
-			int over = gap > hcc_silence_ns(s, c, tp->srtt_us >> 3);
 
 			s->last_active_ns = last;
-			hcc_learn_gap(s, gap);
-			if (over) {
+			learn_silence(s, c, gap, silence);
+			if (silence == HCC_SILENCE_END) {
 				hcc_iteration_end(s, c, now);
 				emit_iteration(f->slot, s, now, bytes, yielded);
 			} else {

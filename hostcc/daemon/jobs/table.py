@@ -34,7 +34,7 @@ from hostcc.log import get_logger
 from hostcc.mltcp.backend import MltcpBackend
 from hostcc.mltcp.params import JobParams, Mode
 from hostcc.mltcp.preference import JobPreference
-from hostcc.model import Change
+from hostcc.model import BoundaryHint, Change
 from hostcc.system.cgroups import CgroupTree
 from hostcc.system.quota import Owner
 from hostcc.system.slices import SLICE_S, at_once
@@ -230,6 +230,12 @@ class JobTable:
         `alone`: jobs that share no link, by the plan.
         """
         self._set_preference(replace(self.preference, planned=factors, alone=alone), why)
+
+    def set_boundary_hint(self, name: str, hint: BoundaryHint | None) -> None:
+        """Tell the kernel by what a job's iterations end; None: it is to learn that."""
+        job = self.jobs.get(name)
+        if job is not None:
+            self._backend.set_hint(job.slot, hint)
 
     def weight_of(self, job: Job) -> float:
         """Its weight as its owner or the configuration gives it, without factors."""

@@ -19,6 +19,7 @@ from hostcc.daemon.jobs.iteration_times import Iteration
 from hostcc.daemon.profiling import profiles, routes
 from hostcc.daemon.profiling.analysis_budget import AnalysisRequest
 from hostcc.daemon.profiling.analysis_schedule import ANALYSES_PER_TICK, AnalysisSchedule
+from hostcc.daemon.profiling.boundary_hints import BoundaryHints
 from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
 from hostcc.daemon.profiling.metering import JobReading, Metering, Reading
@@ -115,6 +116,7 @@ class Traffic:
         self._tracks: dict[str, Track] = {}
         self._ways: dict[str, dict[Address, Route]] = {}
         self._cache = ProfileCache()
+        self._hints = BoundaryHints()
         self._schedule = AnalysisSchedule()
         self._routes: asyncio.Task[None] | None = None
         self._analysing: asyncio.Task[None] | None = None
@@ -137,7 +139,7 @@ class Traffic:
         """Load the meter; it shares the congestion control's maps where there are any."""
         self._engine = self._host.engine
         self._root = resolve_root(self._host.config.agent.cgroup_root)
-        self._synced, self._asked = None, (0.0, {})
+        self._synced, self._asked, self._hints = None, (0.0, {}), BoundaryHints()
         await in_thread(self._load, self._engine)
 
     def _load(self, engine: Engine | None) -> None:
@@ -154,6 +156,7 @@ class Traffic:
         self._live = {job.name: job for job in jobs}
         self._sync(self._metering, jobs)
         self._metering.gather()
+        self._tell_hints()
         if self._metering.last is not None:
             self._schedule.add_reading(self._metering.last, self._metering.jobs)
         due = self._due(self._metering)
@@ -174,6 +177,8 @@ class Traffic:
                 task.cancel()
         if self._host.engine is not None:
             self._host.engine.table.set_preferred_job("", "measuring ended")
+            for name in self._hints.hints():
+                self._host.engine.table.set_boundary_hint(name, None)
         self._routes = self._analysing = None
         self._elsewhere.stop()
         self._close_meter()
@@ -230,11 +235,7 @@ class Traffic:
         period_s = got.mean_period_s or got.period_s
         if period_s is None:
             return None
-        own = (
-            track is self._tracks.get(name)
-            and self.looped(name) <= MAX_LOOPBACK_FRACTION * track.total[TX]
-        )
-        return Iteration(period_s, got.tx_bytes if own else None)
+        return Iteration(period_s, got.tx_bytes if self._is_counted_whole(track) else None)
 
     def all_known(self) -> dict[str, JobKnowledge]:
         """The same of every job."""
@@ -386,6 +387,25 @@ class Traffic:
             engine.table.set_preferred_job(first, why)
             if first:
                 log.info("job goes first while it is profiled", job=first)
+
+    def _tell_hints(self) -> None:
+        """Tell the kernel by what iterations end."""
+        if self._engine is None:
+            return
+        self._hints.keep(self._tracks)
+        self._hints.update(
+            self._tracks.values(),
+            self._is_counted_whole,
+            lambda name: self._beside(name).boundaries_s,
+            self._engine.table.set_boundary_hint,
+            self._clock_ns() / 1e9,
+        )
+
+    def _is_counted_whole(self, track: Track) -> bool:
+        """Whether what is known of a job is of its connections over links, or nearly all."""
+        counted = self._counted(track.name)
+        looped = self.looped(track.name) <= MAX_LOOPBACK_FRACTION * track.total[TX]
+        return counted is not None and counted.track is track and looped
 
     def _waiting(self, now_s: float, jobs: Mapping[str, Candidate]) -> dict[str, ProfilingClaim]:
         """What the others are told of turns here."""

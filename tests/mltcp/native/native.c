@@ -374,6 +374,18 @@ __u64 native_silence_ns(const struct hcc_job_state *s, const struct hcc_job_conf
 
 __u64 native_min_silence_ns(__u32 srtt_us) { return hcc_min_silence_ns(srtt_us); }
 void native_learn_gap(struct hcc_job_state *s, __u64 gap_ns) { hcc_learn_gap(s, gap_ns); }
+__u32 native_judge_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, __u64 gap_ns,
+			   __u64 now_ns, __u32 srtt_us)
+{
+	return judge_silence(s, c, gap_ns, now_ns, srtt_us);
+}
+
+void native_learn_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, __u64 gap_ns,
+			  __u32 silence)
+{
+	learn_silence(s, c, gap_ns, silence);
+}
+
 __u64 native_patience_ns(const struct hcc_job_state *s) { return hcc_patience_ns(s); }
 
 void native_iteration_end(struct hcc_job_state *s, const struct hcc_job_conf *c, __u64 now_ns)
