@@ -98,6 +98,8 @@ def test_a_wrong_hint_is_dropped_until_there_is_another_one(native: Native) -> N
 
 
 def test_a_long_break_drops_no_hint(native: Native) -> None:
+    what, state = judged(native, 1000, 5, 100_000)  # a handshake, long ago
+    assert (what, int(state["hint_dropped"])) == (SHORT, 0)
     what, state = judged(native, 2_000_000, 10_000, 10_240)
     assert (what, int(state["hint_dropped"])) == (END, 0)
 

@@ -52,7 +52,9 @@ HCC_INLINE enum hcc_silence hcc_judge_silence(struct hcc_job_state *s,
 	if (hcc_hinted(s, c)) {
 		if (hcc_hinted_end(s, c, gap_ns, elapsed_ns))
 			return HCC_SILENCE_END;
-		if (elapsed_ns <= HCC_HINT_PERIODS * 1000ULL * c->hint_period_us)
+		/* Before an iteration's bytes, such as after a handshake, none can end. */
+		if (s->iteration_bytes < HCC_MIN_ITERATION_BYTES ||
+		    elapsed_ns <= HCC_HINT_PERIODS * 1000ULL * c->hint_period_us)
 			return gap_ns >= c->hint_pause_us * 1000ULL ? HCC_SILENCE_PAUSE
 								    : HCC_SILENCE_SHORT;
 		s->hint_dropped = c->hint_id;
