@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from hostcc.daemon.profiling.tracks import Track
+from hostcc.daemon.profiling.tracks import Track, apart
 from hostcc.measure.boundary_hint import boundary_hint
 from hostcc.measure.history import History
 from hostcc.model import BoundaryHint
@@ -73,7 +73,8 @@ class BoundaryHints:
             if is_new:
                 told.source, told.found = source, None
                 if source is not None:
-                    told.found = boundary_hint(*track.pattern(marks(track.name)))
+                    with apart(track):
+                        told.found = boundary_hint(*track.pattern(marks(track.name)))
             hint = told.found
             if hint is not None:
                 told.found_s = now_s

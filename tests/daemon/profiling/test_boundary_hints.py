@@ -102,6 +102,17 @@ def test_what_the_kernel_does_not_see_is_taken_back() -> None:
     assert kernel.look(1.0 + KEPT_S, track) == [None]
 
 
+def test_a_job_that_cannot_be_looked_at_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken, fine = sure("a"), sure("b")
+    monkeypatch.setattr(broken, "pattern", lambda _: None)
+    kernel = Kernel()
+    kernel.look(1.0, broken)
+    assert broken.watch is None  # it is learned anew
+    assert len(kernel.look(2.0, broken, fine)) == 1
+
+
 def test_jobs_that_have_ended_are_forgotten() -> None:
     kernel = Kernel()
     assert len(kernel.look(1.0, sure("a"), sure("b"))) in (1, 2)
