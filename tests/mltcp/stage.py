@@ -53,6 +53,15 @@ def attempts(scene: Callable[[], None], times: int = 6) -> None:
             return
 
 
+def stretched(scene: Callable[[float], None], times: int = 5) -> None:
+    """Play a scene until it comes off once, each time with all pauses twice as long as before.
+
+    `scene` takes the factor.  What a busy machine adds to silences does not grow with them.
+    """
+    factors = (2.0**number for number in range(times))
+    attempts(lambda: scene(next(factors)), times)
+
+
 class Peer(CommandedProcess):
     """A process of a host, in a cgroup; methods are those of peer.Peer."""
 

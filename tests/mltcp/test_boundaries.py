@@ -17,12 +17,12 @@ from hostcc.model import BoundaryHint
 from tests.mltcp.stage import (
     SLOT,
     Stage,
-    attempts,
     delivered,
     enums,
     follow,
     mltcp,
     state,
+    stretched,
     until,
 )
 
@@ -101,57 +101,58 @@ def regular(
 @pytest.mark.parametrize("variant", [Variant.RENO, Variant.HOSTCC])
 def test_near(kernel: MltcpKernel, near: Stage, variant: Variant, flows: int) -> None:
     params = replace(JOB, variant=variant)
-    attempts(lambda: regular(kernel, near, params, flows, gap_ms=60))
+    stretched(lambda longer: regular(kernel, near, params, flows, 60 * longer))
 
 
 @pytest.mark.parametrize("flows", [1, 32])
 @pytest.mark.parametrize("variant", [Variant.CUBIC, Variant.HOSTCC])
 def test_far(kernel: MltcpKernel, far: Stage, variant: Variant, flows: int) -> None:
     params = replace(JOB, variant=variant)
-    attempts(lambda: regular(kernel, far, params, flows, gap_ms=200, count=4))
+    stretched(lambda longer: regular(kernel, far, params, flows, 200 * longer, count=4))
 
 
 @pytest.mark.parametrize("after_idle", ["0", "1"])
 def test_slow_start_after_idle(kernel: MltcpKernel, near: Stage, after_idle: str) -> None:
     """The window that the kernel takes away in a gap is no matter for boundaries."""
     near.sysctl({"net/ipv4/tcp_slow_start_after_idle": after_idle})
-    attempts(lambda: regular(kernel, near, JOB, flows=4, gap_ms=60))
+    stretched(lambda longer: regular(kernel, near, JOB, 4, 60 * longer))
     near.sysctl({"net/ipv4/tcp_slow_start_after_idle": "1"})
 
 
 def test_totals_and_silence_that_were_given(kernel: MltcpKernel, near: Stage) -> None:
-    def scene() -> None:
-        given = replace(JOB, bytes_per_iteration=5_000_000, silence_us=30_000)
+    def scene(longer: float) -> None:
+        given = replace(JOB, bytes_per_iteration=5_000_000, silence_us=round(30_000 * longer))
         fresh(kernel, near, given)
         sender, receiver = near.pair()
         near.dial(sender, receiver, flows=2)
-        sender.ask("send", sizes=[BYTES] * 9, gaps_ms=[10, 10, 80] * 3)
+        gaps_ms = [10 * longer, 10 * longer, 80 * longer]
+        sender.ask("send", sizes=[BYTES] * 9, gaps_ms=gaps_ms * 3)
         seen = boundaries(kernel)
         delivered(sender, receiver)
         assert len(seen) == 2
         assert (abs(seen["bytes"] - 3.0 * BYTES) <= 2).all()
         assert state(kernel)["total_bytes"] == 5_000_000
 
-    attempts(scene)
+    stretched(scene)
 
 
 def test_a_hint(kernel: MltcpKernel, near: Stage) -> None:
     """The silences between iterations differ more than half of the usual one allows."""
-    hint = BoundaryHint(0.2, 0.1, 0.02, 2 * BYTES, BYTES / 4)
 
-    def scene(iterations: list[int], params: JobParams = JOB) -> None:
-        fresh(kernel, near, params)
-        kernel.set_hint(SLOT, hint)
+    def scene(longer: float, given_us: float, iterations: list[int]) -> None:
+        fresh(kernel, near, replace(JOB, silence_us=round(given_us * longer)))
+        times = (0.2 * longer, 0.1 * longer, 0.02 * longer)
+        kernel.set_hint(SLOT, BoundaryHint(*times, bytes=2 * BYTES, margin_bytes=BYTES / 4))
         sender, receiver = near.pair()
         near.dial(sender, receiver, flows=2)
-        sender.ask("send", sizes=[BYTES] * 10, gaps_ms=[10, 200, 10, 40, 10, 40, 10, 200, 10, 0])
+        gaps_ms = [gap * longer for gap in (10, 200, 10, 40, 10, 40, 10, 200, 10, 0)]
+        sender.ask("send", sizes=[BYTES] * 10, gaps_ms=gaps_ms)
         seen = boundaries(kernel)
         delivered(sender, receiver)
         assert [round(one / BYTES) for one in seen["bytes"].tolist()] == iterations
 
-    attempts(lambda: scene([2, 2, 2, 2]))
-    attempts(lambda: scene([2, 6], replace(JOB, silence_us=100_000)))  # it was given
-    kernel.set_hint(2, hint)  # of no job
+    stretched(lambda longer: scene(longer, 0, [2, 2, 2, 2]))
+    stretched(lambda longer: scene(longer, 100_000, [2, 6]))  # what was given comes first
 
 
 def test_a_hint_lasts_while_a_job_does(kernel: MltcpKernel) -> None:
@@ -173,6 +174,7 @@ def test_a_hint_lasts_while_a_job_does(kernel: MltcpKernel) -> None:
     kernel.set_hint(SLOT, replace(hint, period_s=1e9, bytes=1e15))
     assert conf(kernel)["hint_period_us"] == 2**32 - 1
     kernel.set_job(SLOT, None)
+    kernel.set_hint(SLOT, hint)  # of no job
     kernel.set_job(SLOT, JOB)
     assert conf(kernel)["hint_id"] == 0
     kernel.set_job(SLOT, None)
@@ -181,22 +183,23 @@ def test_a_hint_lasts_while_a_job_does(kernel: MltcpKernel) -> None:
 def test_pauses_within_iterations(kernel: MltcpKernel, near: Stage) -> None:
     """Bursts with pauses between them make a job plain; as much at once does not."""
 
-    def scene(bursts: int, reason: str) -> None:
+    def scene(longer: float, bursts: int, reason: str) -> None:
         fresh(kernel, near, replace(JOB, variant=Variant.HOSTCC))
         sender, receiver = near.pair()
         near.dial(sender, receiver, flows=4)
         sizes = [4 * BYTES // bursts] * bursts
-        sender.ask("send", sizes=sizes * 10, gaps_ms=[*[20] * (bursts - 1), 120] * 10)
+        gaps_ms = [*[20 * longer] * (bursts - 1), 120 * longer]
+        sender.ask("send", sizes=sizes * 10, gaps_ms=gaps_ms * 10)
         assert delivered(sender, receiver) == 40 * BYTES
         assert state(kernel)["total_bytes"] == 4 * BYTES
         assert state(kernel)["plain"] == enums()[reason]
 
-    attempts(lambda: scene(4, "HCC_PLAIN_BURSTS"))
-    attempts(lambda: scene(1, "HCC_PLAIN_UNMETERED"))  # the reason that is left here
+    stretched(lambda longer: scene(longer, 4, "HCC_PLAIN_BURSTS"))
+    stretched(lambda longer: scene(longer, 1, "HCC_PLAIN_UNMETERED"))  # what is left here
 
 
 def test_several_jobs_are_told_apart(kernel: MltcpKernel, near: Stage) -> None:
-    def scene() -> None:
+    def scene(longer: float) -> None:
         fresh(kernel, near, JOB)
         kernel.set_job(2, None)
         kernel.set_job(2, replace(JOB, name="other"))
@@ -205,7 +208,7 @@ def test_several_jobs_are_told_apart(kernel: MltcpKernel, near: Stage) -> None:
         for sender, receiver in pairs:
             near.dial(sender, receiver, flows=2)
         for (sender, _), size in zip(pairs, (BYTES, 2 * BYTES), strict=True):
-            sender.start("send", sizes=[size] * 4, gaps_ms=[60] * 4)
+            sender.start("send", sizes=[size] * 4, gaps_ms=[60 * longer] * 4)
         for sender, _ in pairs:
             sender.answer()
         assert state(kernel)["total_bytes"] == BYTES
@@ -213,5 +216,5 @@ def test_several_jobs_are_told_apart(kernel: MltcpKernel, near: Stage) -> None:
         for sender, receiver in pairs:
             delivered(sender, receiver)
 
-    attempts(scene)
+    stretched(scene)
     kernel.detach_cgroup(2)
