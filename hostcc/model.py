@@ -125,7 +125,7 @@ class JobProfile:
 
 @dataclass(frozen=True)
 class BoundaryHint:
-    """By what the kernel tells where a job's iterations end on this host, of its profile."""
+    """How the kernel recognises where a job's iterations end on this host; from its profile."""
 
     period_s: float
     """From one iteration to the next, seconds."""

@@ -51,7 +51,7 @@ class MltcpBackend(Protocol):
         """Write a job's parameters; None clears the slot."""
 
     def set_hint(self, slot: int, hint: BoundaryHint | None) -> None:
-        """Say by what a job's iterations end; None: learn it.  Lasts until the slot is cleared."""
+        """Give a job its boundary hint; None takes it back, and so does clearing the slot."""
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
         """Assign new sockets below `cgroup` to `slot`, which may have several cgroups."""

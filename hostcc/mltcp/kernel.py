@@ -46,7 +46,7 @@ class MltcpKernel:
         self._names = kernel_names(tag, wanted)
         self._jobs: dict[int, JobParams] = {}
         self._hints: dict[int, tuple[int, BoundaryHint]] = {}
-        """Slot -> number and hint."""
+        """Slot -> hint_id and hint."""
         self._hints_written = 0
         self._cgroups: dict[tuple[int, Path], BpfLink] = {}
         self._root: BpfLink | None = None
@@ -265,8 +265,8 @@ class MltcpKernel:
 
 
 def _microseconds(seconds: float) -> int:
-    """Within what the kernel's fields hold; not 0, which says that there is no hint."""
-    return min(max(1, round(seconds * 1e6)), MAX_U32)
+    """As the kernel's fields hold it, at most 71 minutes."""
+    return min(round(seconds * 1e6), MAX_U32)
 
 
 def _replace(table: Any, keys: list[Any], values: list[int]) -> None:

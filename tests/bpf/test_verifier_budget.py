@@ -18,10 +18,10 @@ OBJECTS = ("mark", "meter", "mltcp", "steer", "tracker")
 USUAL = 2_500
 BUDGET = {
     # They look for a flow among a job's, and for a window among 8,192: bounded loops.
-    "hcc_reno_event": 10_000,
-    "hcc_cubic_event": 10_000,
-    "hcc_dctcp_event": 20_000,
-    "hcc_host_event": 12_000,
+    "hcc_reno_event": 3_500,
+    "hcc_cubic_event": 3_500,
+    "hcc_dctcp_event": 6_500,
+    "hcc_host_event": 4_500,
     "hcc_host_init": 65_000,
     "hcc_host_acked": 60_000,
 }

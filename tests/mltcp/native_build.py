@@ -24,7 +24,7 @@ SLOT = 3
 _U64 = {"native_silence_ns", "native_min_silence_ns", "native_patience_ns", "native_work_ns",
         "native_pace", "native_fill_q10"}  # fmt: skip
 _VOID = {"native_learn_gap", "native_learn_silence", "native_iteration_end", "native_reset",
-         "native_open", "native_send",
+         "native_end_agent", "native_open", "native_send",
          "native_ack", "native_close", "native_dial", "native_learn_rate", "native_write",
          "native_take", "native_depart", "native_cpu", "native_open_to"}  # fmt: skip
 _POINTER, _32, _64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
@@ -33,7 +33,8 @@ _ARGUMENTS = {
     "native_min_silence_ns": (_32,),
     "native_learn_gap": (_POINTER, _64),
     "native_judge_silence": (_POINTER, _POINTER, _64, _64, _32),
-    "native_learn_silence": (_POINTER, _POINTER, _64, _32),
+    "native_learn_silence": (_POINTER, _POINTER, _64, _64, _32),
+    "native_end_agent": (),
     "native_patience_ns": (_POINTER,),
     "native_iteration_end": (_POINTER, _POINTER, _64),
     "native_ratio_q10": (_64, _64),

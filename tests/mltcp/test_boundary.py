@@ -97,6 +97,19 @@ def test_a_wrong_hint_is_dropped_until_there_is_another_one(native: Native) -> N
     assert native.call("judge_silence", state, conf, 30 * MS, STARTED_NS + 100 * MS, 200) == END
 
 
+def test_without_the_agent_no_hint_is_in_force(native: Native) -> None:
+    """Nobody keeps it current then; it comes back, not dropped, with the agent."""
+    native.call("end_agent")
+    try:
+        what, state = judged(native, 500_000, 30, 5 * 240)
+        assert (what, int(state["hint_dropped"])) == (END, 0)
+        native.call("learn_silence", state, native.conf(**HINT), 40 * MS, STARTED_NS, PAUSE)
+        assert state["usual_gap_ns"] == 40 * MS
+    finally:
+        native.call("reset")
+    assert judged(native, 500_000, 30, 100)[0] == PAUSE
+
+
 def test_a_long_break_drops_no_hint(native: Native) -> None:
     what, state = judged(native, 1000, 5, 100_000)  # a handshake, long ago
     assert (what, int(state["hint_dropped"])) == (SHORT, 0)
@@ -107,11 +120,22 @@ def test_a_long_break_drops_no_hint(native: Native) -> None:
 def test_the_silence_of_a_start_is_forgotten(native: Native) -> None:
     state, conf = native.state(usual_gap_ns=5000 * MS), native.conf(**HINT)
     for _ in range(16):
-        native.call("learn_silence", state, conf, 100 * MS, END)
-        native.call("learn_silence", state, conf, 20 * MS, PAUSE)
+        native.call("learn_silence", state, conf, 100 * MS, STARTED_NS, END)
+        native.call("learn_silence", state, conf, 20 * MS, STARTED_NS, PAUSE)
     assert 100 * MS <= state["usual_gap_ns"] < 200 * MS
-    native.call("learn_silence", state, conf, 60_000 * MS, END)  # an odd one
+    native.call("learn_silence", state, conf, 60_000 * MS, STARTED_NS, END)  # an odd one
     assert state["usual_gap_ns"] < 260 * MS
+
+
+def test_a_first_silence_that_is_much_longer_is_forgotten_without_a_hint(native: Native) -> None:
+    """Of a job's start: with half of it as the threshold, no iteration would ever end."""
+    job = NativeJob(native, variant=RENO)
+    job.iteration(200_000)
+    job.rest(3_000_000)
+    for _ in range(40):
+        job.iteration(2_000_000)
+        job.rest(100_000)
+    assert job.state["iterations"] >= 20
 
 
 class HintedJob(NativeJob):

@@ -20,10 +20,10 @@ enum hcc_silence {
 	HCC_SILENCE_END = 2,	/* between two iterations */
 };
 
-/* Whether the job has a hint that is in force. */
-HCC_INLINE int hcc_hinted(const struct hcc_job_state *s, const struct hcc_job_conf *c)
+/* Whether a hint is in force: the agent that keeps it current is alive, and it was not dropped. */
+HCC_INLINE int hcc_hinted(const struct hcc_job_state *s, const struct hcc_job_conf *c, int alive)
 {
-	return c->hint_id && c->hint_id != s->hint_dropped;
+	return alive && c->hint_id && c->hint_id != s->hint_dropped;
 }
 
 /*
@@ -45,11 +45,11 @@ HCC_INLINE int hcc_hinted_end(const struct hcc_job_state *s, const struct hcc_jo
 /* What the silence that now ends is.  A hint by which iterations no longer end is dropped. */
 HCC_INLINE enum hcc_silence hcc_judge_silence(struct hcc_job_state *s,
 					      const struct hcc_job_conf *c, __u64 gap_ns,
-					      __u64 now_ns, __u32 srtt_us)
+					      __u64 now_ns, __u32 srtt_us, int alive)
 {
 	__u64 elapsed_ns = hcc_elapsed_ns(now_ns, s->iteration_start_ns);
 
-	if (hcc_hinted(s, c)) {
+	if (hcc_hinted(s, c, alive)) {
 		if (hcc_hinted_end(s, c, gap_ns, elapsed_ns))
 			return HCC_SILENCE_END;
 		/* Before an iteration's bytes, such as after a handshake, none can end. */
@@ -65,15 +65,15 @@ HCC_INLINE enum hcc_silence hcc_judge_silence(struct hcc_job_state *s,
 }
 
 /*
- * Update the usual longest gap after a silence that is not short.  With a hint, by a quarter of
- * what the silences between iterations differ from it: those of a job's start are soon forgotten.
+ * Update the usual longest gap after a silence that is not short.  With a hint, it moves by a
+ * quarter towards each silence between iterations: that of a job's start is soon forgotten.
  */
 HCC_INLINE void hcc_learn_silence(struct hcc_job_state *s, const struct hcc_job_conf *c,
-				  __u64 gap_ns, __u32 silence)
+				  __u64 gap_ns, __u32 silence, int alive)
 {
 	__u64 usual = s->usual_gap_ns;
 
-	if (!hcc_hinted(s, c)) {
+	if (!hcc_hinted(s, c, alive)) {
 		hcc_learn_gap(s, gap_ns);
 	} else if (silence == HCC_SILENCE_END) {
 		if (usual && gap_ns > 2 * usual)

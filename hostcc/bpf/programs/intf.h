@@ -44,12 +44,12 @@ struct hcc_job_conf {
 	__s32 urgency_bias_q10;		/* added to the urgency for the owner's weight */
 	__u32 tie_q10;			/* hash of the job's name: breaks ties alike on every host */
 	__u32 plain_q10;		/* F while the job is two-way: its weight alone */
-	__u64 hint_bytes;		/* of an iteration, by its profile: the boundary hint */
-	__u64 hint_margin_bytes;	/* bytes differ from hint_bytes by less; 0: unknown */
-	__u32 hint_period_us;		/* start to start; 0: no hint */
+	__u64 hint_bytes;		/* boundary hint: bytes of an iteration */
+	__u64 hint_margin_bytes;	/* an iteration's bytes differ by less; 0: unknown */
+	__u32 hint_period_us;		/* start to start */
 	__u32 hint_silence_us;		/* longer than within iterations, shorter than between */
-	__u32 hint_pause_us;		/* ends an iteration whose bytes are all sent */
-	__u32 hint_id;			/* another one for each hint that is written */
+	__u32 hint_pause_us;		/* a silence that ends an iteration whose bytes are sent */
+	__u32 hint_id;			/* a new one for each hint; 0: no hint */
 	__u32 f_q10[HCC_F_POINTS];	/* F(i / (HCC_F_POINTS - 1)) */
 };
 
@@ -119,7 +119,7 @@ struct hcc_job_state {
 	__u32 escape;		/* enum hcc_plain: why the job stopped yielding the last time */
 	__u32 plain;		/* enum hcc_plain, at the last acknowledgement */
 	__u32 bursts_q10;	/* recent part of iterations with long pauses within */
-	__u32 hint_dropped;	/* hint_id of a hint that was wrong */
+	__u32 hint_dropped;	/* hint_id of the hint that was wrong */
 };
 
 /* Key of path_numbers: a job and the peer that it sends to. */

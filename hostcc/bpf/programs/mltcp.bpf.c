@@ -115,14 +115,14 @@ static void set_pacing(struct sock *sk, struct flow_priv *f, u32 bps)
 __noinline int judge_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, u64 gap_ns,
 			     u64 now, u32 srtt_us)
 {
-	return s && c ? hcc_judge_silence(s, c, gap_ns, now, srtt_us) : 0;
+	return s && c ? hcc_judge_silence(s, c, gap_ns, now, srtt_us, agent_alive(now)) : 0;
 }
 
 __noinline int learn_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, u64 gap_ns,
-			     u32 silence)
+			     u64 now, u32 silence)
 {
 	if (s && c)
-		hcc_learn_silence(s, c, gap_ns, silence);
+		hcc_learn_silence(s, c, gap_ns, silence, agent_alive(now));
 	return 0;
 }
 
@@ -163,7 +163,7 @@ static void flow_tx_start(struct sock *sk)
 			u64 bytes = s->iteration_bytes, yielded = s->yield_ns;
 
 			s->last_active_ns = last;
-			learn_silence(s, c, gap, silence);
+			learn_silence(s, c, gap, now, silence);
 			if (silence == HCC_SILENCE_END) {
 				hcc_iteration_end(s, c, now);
 				emit_iteration(f->slot, s, now, bytes, yielded);

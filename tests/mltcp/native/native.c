@@ -15,7 +15,7 @@ struct native_flow {
 struct hcc_job_conf native_confs[HCC_MAX_JOBS];
 struct hcc_job_state native_states[HCC_MAX_JOBS];
 struct hcc_path_state native_paths[HCC_PATHS];
-struct hcc_config native_config;
+struct hcc_config native_config = { .stale_ns = ~0ULL >> 1 };
 struct hcc_event native_event;
 __u32 native_events;
 static u32 native_arrived;
@@ -381,10 +381,13 @@ __u32 native_judge_silence(struct hcc_job_state *s, const struct hcc_job_conf *c
 }
 
 void native_learn_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, __u64 gap_ns,
-			  __u32 silence)
+			  __u64 now_ns, __u32 silence)
 {
-	learn_silence(s, c, gap_ns, silence);
+	learn_silence(s, c, gap_ns, now_ns, silence);
 }
+
+/* The agent's heartbeat ends; native_reset brings it back. */
+void native_end_agent(void) { native_config.stale_ns = 0; }
 
 __u64 native_patience_ns(const struct hcc_job_state *s) { return hcc_patience_ns(s); }
 
