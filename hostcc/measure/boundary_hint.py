@@ -1,6 +1,6 @@
-"""By what a job's iterations can be told apart while it sends, from what was measured of them.
+"""Makes a job's boundary hint: what separates its iterations, measured over many of them.
 
-The kernel sees one silence at a time and has to say at once whether an iteration ends with it.  The
+The kernel sees one silence at a time and has to decide at once whether it ends an iteration.  The
 profile has seen many iterations whole: how long silences are between and within them, and how much
 is sent in each.  Pure.
 """

@@ -232,7 +232,7 @@ class JobTable:
         self._set_preference(replace(self.preference, planned=factors, alone=alone), why)
 
     def set_boundary_hint(self, name: str, hint: BoundaryHint | None) -> None:
-        """Tell the kernel by what a job's iterations end; None: it is to learn that."""
+        """Give the kernel a job's boundary hint; None takes it back."""
         job = self.jobs.get(name)
         if job is not None:
             self._backend.set_hint(job.slot, hint)

@@ -1,4 +1,4 @@
-"""Tells the kernel by what iterations end, of jobs whose profile is sure, and takes it back."""
+"""Gives the kernel boundary hints of jobs whose pattern is sure, and takes them back."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hostcc.measure.history import History
 from hostcc.model import BoundaryHint
 
 SLICE_S = 0.005
-"""Of each look at all jobs, seconds; a job takes one or two milliseconds."""
+"""For the hints that are made in one tick, seconds; one takes about a millisecond."""
 SURE = 0.5
 """A pattern has a hint from this confidence on.  Two jobs on a link change each other's periods,
 which makes both less sure; silences and bytes, of which a hint is made, stay as they are."""
 KEPT_S = 20.0
 """Seconds that a hint lasts after its pattern was given up, unless another one replaces it."""
 RENEW_S = 30.0
-"""A hint that is measured again and the same is told again after so long: the kernel may have
-dropped it in a phase without iterations, such as an evaluation."""
+"""A hint that is measured again and the same is written again after so long: the kernel may have
+dropped it in a phase without iterations, such as an evaluation.  Seconds."""
 SAME_TIME = 0.1
 """Times of a hint that differ by at most this fraction are the same."""
 SAME_BYTES = 0.25
@@ -31,22 +31,24 @@ Tell = Callable[[str, BoundaryHint | None], None]
 
 @dataclass
 class _Told:
-    """What the kernel was told of a job."""
+    """A job's hint."""
 
     hint: BoundaryHint | None = None
+    """What the kernel has."""
     at_s: float = 0.0
-    """When it was told."""
+    """When that was written."""
     source: History | None = None
-    """The bins in which the job's pattern was found when it was last looked at; None: it was not
-    sure."""
+    """The bins in which the job's pattern was last found; None: it is not sure."""
+    looked_s: float = 0.0
+    """When `found` was made of these."""
     found: BoundaryHint | None = None
-    """What these say."""
+    """The hint that they give."""
     found_s: float = 0.0
-    """When a look last found one."""
+    """When there last was one."""
 
 
 class BoundaryHints:
-    """Remembers what was told of each job, so that only news are."""
+    """The hints of all jobs: only changes are written."""
 
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
@@ -59,31 +61,33 @@ class BoundaryHints:
         tell: Tell,
         now_s: float,
     ) -> None:
-        """Look at all jobs, for some milliseconds: the rest of those whose pattern was measured
-        again have their turn the next time.
+        """Make hints of the patterns that were measured again, and pass on what has changed.
 
+        After `SLICE_S` the others wait for the next call; who has waited longest comes first.
         `is_counted`: whether the congestion control sees what was measured of a job.  `marks`: job
         to when its iterations ended, by its marks, seconds.
         """
         until_s = time.monotonic() + SLICE_S
-        for track in tracks:
-            told = self._told.setdefault(track.name, _Told())
+        all_told = {track.name: self._told.setdefault(track.name, _Told()) for track in tracks}
+        for track in sorted(tracks, key=lambda one: all_told[one.name].looked_s):
+            told = all_told[track.name]
             source = _source(track) if is_counted(track) else None
             is_new = source is not told.source
             if is_new:
-                told.source, told.found = source, None
+                told.source, told.looked_s, told.found = source, now_s, None
                 if source is not None:
                     with apart(track):
                         told.found = boundary_hint(*track.pattern(marks(track.name)))
             hint = told.found
             if hint is not None:
                 told.found_s = now_s
-                news = not is_same(hint, told.hint) or (is_new and now_s - told.at_s >= RENEW_S)
+                renewed = is_new and now_s - told.at_s >= RENEW_S
+                is_due = renewed or not is_same(hint, told.hint)
             else:
-                news = told.hint is not None and now_s - told.found_s >= KEPT_S
-            if news:
-                told.hint, told.at_s = hint, now_s
+                is_due = told.hint is not None and now_s - told.found_s >= KEPT_S
+            if is_due:
                 tell(track.name, hint)
+                told.hint, told.at_s = hint, now_s
             if is_new and time.monotonic() >= until_s:
                 break
 

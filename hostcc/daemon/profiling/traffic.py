@@ -389,7 +389,7 @@ class Traffic:
                 log.info("job goes first while it is profiled", job=first)
 
     def _tell_hints(self) -> None:
-        """Tell the kernel by what iterations end."""
+        """Keep the kernel's boundary hints current."""
         if self._engine is None:
             return
         self._hints.keep(self._tracks)

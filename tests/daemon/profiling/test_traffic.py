@@ -80,7 +80,7 @@ class Watched:
         self.meter = Steady()
         self.meter.lost = MissingData()
         self.looks: list[tuple[float, str, bool]] = []
-        host = ToyHost(folder)
+        self.host = host = ToyHost(folder)
         host.act()
         jobs = [
             LiveJob(f"job-{slot}", slot, (folder / "cg",), uid=0) for slot in range(1, JOBS + 1)
@@ -416,6 +416,27 @@ async def test_a_job_that_ran_before_is_told_from_its_first_reading(
     assert [str(to) for to in part.all_known()["job-1"].track.to] == ["10.0.0.1"]
     part.stop()
     assert memory.recalled("job-2") is None
+
+
+@pytest.mark.asyncio
+async def test_the_kernel_has_a_hint_of_a_job_while_it_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    monkeypatch.undo()
+    monkeypatch.setattr(t, "resolve_root", lambda _: tmp_path / "cg")
+    part, engine = watched.part, watched.host.engine
+    (group := tmp_path / "cg" / "x").mkdir()
+    engine.table.follow("job-2", [group], "a test")
+    hints, slot = engine.backend.hints, engine.table.jobs["job-2"].slot
+    await part.start()
+    for _ in range(round(20 / t.READ_S)):
+        await watched.turn()
+    assert hints.keys() == {slot}
+    assert hints[slot].period_s == pytest.approx(0.01, rel=0.01)
+    assert hints[slot].bytes == pytest.approx(500)
+    part.stop()
+    assert hints == {}
 
 
 @pytest.mark.asyncio
