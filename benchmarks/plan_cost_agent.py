@@ -3,18 +3,25 @@
 Everything between the arrival of a record and the written plan runs as in an agent: decoding, the
 store, views every half second, agreement that never waits less than three timeouts because views
 change all the time, and plans within the processor budget. Time is simulated; processor time is
-measured. Prints one JSON object.
+measured. The cluster is in a process of its own, so that its memory does not count. Prints one JSON
+object.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from itertools import count, islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from benchmarks.plan_cost_world import World
 from hostcc.config.sections.plan import PlanConfig
@@ -30,6 +37,8 @@ from hostcc.daemon.planning.cpu_budget import CpuBudget
 from hostcc.daemon.planning.planner import Planner
 
 Result = TypeVar("Result")
+AT_ONCE = 256
+"""Records in one message at the start."""
 ACTIVATION_S = 3 * AGREE_S
 """Seconds after which a view that changes all the time is followed (coord/agreement.py)."""
 
@@ -76,18 +85,26 @@ class Agent:
         self.index, self.planner = ViewIndex(), Planner(PlanConfig())
         self.views_s = self.plans_s = self.longest_s = 0.0
         self.budget = CpuBudget()
-        self.plans = self.own_jobs = 0
+        self.plans = self.own_jobs = self.read = 0
 
     def receive(self, records: Iterable[Record]) -> None:
         """Put records into the store."""
-        for record in records:
-            self.views_s += self._timed(lambda one=record: self._put(one))[1]  # type: ignore[misc]
+
+        def put() -> None:
+            for record in records:
+                self.store.put(self.checker.check(record), 0.0)
+
+        self.views_s += self._timed(put)[1]
 
     def look(self) -> None:
         """Bring the view up to date."""
 
+        if self.store.revision == self.read:
+            return
+        self.read = self.store.revision
+
         def update() -> None:
-            self.snapshot = views.build(self.store, lambda _: False, "bench", self.index)
+            self.snapshot = views.build(self.store, (), "bench", self.index)
             views.neighbours(self.snapshot, self.member, Settings().neighbours)
 
         self.views_s += self._timed(update)[1]
@@ -106,9 +123,6 @@ class Agent:
         self.budget = self.budget.spent(cost)
         self.plans, self.own_jobs = self.plans + 1, len(view.jobs)
 
-    def _put(self, record: Record) -> None:
-        self.store.put(self.checker.check(record), 0.0)
-
     def _timed(self, work: Callable[[], Result]) -> tuple[Result, float]:
         begun = time.process_time()
         found = work()
@@ -117,11 +131,57 @@ class Agent:
         return found, cost
 
 
+class Cluster:
+    """All other agents, in a process of their own."""
+
+    def __init__(self, case: Case) -> None:
+        self._pipe, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_play, args=(case, theirs, self._pipe), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self._decode = msgspec.msgpack.Decoder(tuple[Record, ...]).decode
+
+    def next(self) -> tuple[Record, ...]:
+        """Return some records of the start; none: that was all. Then those of the next event."""
+        self._pipe.send_bytes(b"next")
+        return self._decode(self._pipe.recv_bytes())
+
+    def close(self) -> None:
+        """End the process."""
+        self._pipe.close()
+        self._process.join()
+
+
+def _play(case: Case, pipe: Connection, agents: Connection) -> None:
+    """Answer each request with records, until the other end is closed."""
+    agents.close()
+    world = World(case.hosts, case.jobs, case.placement, case.seed)
+
+    def batches() -> Iterator[tuple[Record, ...]]:
+        start = world.start()
+        while some := tuple(islice(start, AT_ONCE)):
+            yield some
+        yield ()
+        yield from (tuple(world.event(number)) for number in count())
+
+    with suppress(EOFError):
+        for batch in batches():
+            pipe.recv_bytes()
+            pipe.send_bytes(msgspec.msgpack.encode(batch))
+
+
 def run(case: Case) -> Cost:
     """Play a case."""
-    world = World(case.hosts, case.jobs, case.placement, case.seed)
+    with closing(Cluster(case)) as cluster:
+        return _run(case, cluster)
+
+
+def _run(case: Case, cluster: Cluster) -> Cost:
     agent = Agent("host00000", case.hosts)
-    agent.receive(world.start())
+    while some := cluster.next():
+        agent.receive(some)
     begun = time.process_time()
     agent.look()
     agent.activate(0.0)
@@ -134,14 +194,14 @@ def run(case: Case) -> Cost:
     for tick in range(1, ticks + 1):
         now = tick * VIEW_S
         while events < int(now * case.events_per_s):
-            agent.receive(world.event(events))
+            agent.receive(cluster.next())
             events += 1
         agent.look()
         if now >= due:
             due, activations = now + ACTIVATION_S, activations + 1
             agent.activate(now)
     return Cost(
-        jobs=len(world.jobs),
+        jobs=len(agent.index.jobs),
         own_jobs=agent.own_jobs,
         first_s=first,
         views_share=agent.views_s / case.seconds,

@@ -81,7 +81,7 @@ class SizeClass(StrEnum):
     MOUSE = "mouse"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobProfile:
     """What one job does in an iteration: measured by one host, or merged over all of them."""
 
@@ -170,7 +170,7 @@ class Path:
     """Source ports that reach it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathTable:
     """The paths from one host (or ToR) to another."""
 
@@ -200,7 +200,7 @@ class ClusterView:
     """Names the content; equal digests mean equal plans."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobPlan:
     """What is decided for one job."""
 
@@ -220,7 +220,7 @@ class JobPlan:
     """For a person."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FlowPlan:
     """Which path one flow takes."""
 

@@ -6,7 +6,8 @@ grows with the changed records and not with the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -16,11 +17,7 @@ from hostcc.coord.core.payloads import (
     LINKS,
     PATHS,
     PROFILE,
-    Content,
-    Flows,
     Links,
-    Paths,
-    Profile,
 )
 from hostcc.coord.core.record_checker import CheckedRecord, Slot
 from hostcc.coord.core.store import Store
@@ -51,25 +48,31 @@ class LiveRecords:
 
     def __init__(self) -> None:
         self.members: set[str] = set()
-        self.profiles: dict[str, dict[str, Profile]] = {}
+        self.profiles: dict[str, dict[str, CheckedRecord]] = {}
         """By job, by writer."""
-        self.flows: dict[str, dict[str, Flows]] = {}
+        self.flows: dict[str, dict[str, CheckedRecord]] = {}
         """By writer, by job."""
-        self.paths: dict[Ends, Paths] = {}
+        self.paths: dict[Ends, CheckedRecord] = {}
         self.capacities: dict[str, float] = {}
         """Of each declared link: the lower median of what members declare, bytes/s."""
-        self._declared: dict[str, dict[str, float]] = {}
-        """By link, by writer."""
+        self._declared: dict[str, dict[float, int]] = {}
+        """By link, by capacity: members that declare it."""
+        self._held: Mapping[str, Mapping[Slot, CheckedRecord]] = {}
+        """What the store held, also of the dead; it never changes a writer's mapping in place."""
+        self._dead = frozenset[str]()
         self._read: dict[str, Mapping[Slot, CheckedRecord]] = {}
-        """The records of each member as they were read; a store never changes such a mapping."""
+        """Records of each live member as they were read."""
 
-    def update(self, store: Store, is_dead: Callable[[str], bool]) -> ChangedRecords:
-        """Read what members have published since the last call."""
+    def update(self, store: Store, dead: Collection[str]) -> ChangedRecords:
+        """Read what members that are not `dead` have published since the last call."""
         found, declared = ChangedRecords(), set[str]()
-        for writer in [name for name in self._read if not store.of(name)]:
-            self._replace(writer, _NOTHING, found, declared)
-        for writer in store.writers():
-            live = not is_dead(writer) and store.member(writer) is not None
+        were, self._held = self._held, store.held()
+        were_dead, self._dead = self._dead, frozenset(dead)
+        # One comparison is all that is done for a member without news.
+        news = {writer for writer, now in self._held.items() if now is not were.get(writer)}
+        news |= were.keys() - self._held.keys()
+        for writer in news | (were_dead ^ self._dead):
+            live = writer not in self._dead and store.member(writer) is not None
             now = store.of(writer) if live else _NOTHING
             if now is not self._read.get(writer, _NOTHING):
                 self._replace(writer, now, found, declared)
@@ -86,12 +89,11 @@ class LiveRecords:
     ) -> None:
         before = self._read.pop(writer, _NOTHING)
         for slot in before.keys() - now.keys():
-            self._take(writer, slot, before[slot].content, None, found, declared)
+            self._take(writer, slot, before[slot], None, found, declared)
         for slot, held in now.items():
             old = before.get(slot)
             if old is not held:
-                was = None if old is None else old.content
-                self._take(writer, slot, was, held.content, found, declared)
+                self._take(writer, slot, old, held, found, declared)
         if now:
             self._read[writer] = now
             self.members.add(writer)
@@ -102,53 +104,61 @@ class LiveRecords:
         self,
         writer: str,
         slot: Slot,
-        old: Content | None,
-        new: Content | None,
+        old: CheckedRecord | None,
+        new: CheckedRecord | None,
         found: ChangedRecords,
         declared: set[str],
     ) -> None:
-        if old == new:
+        if _payload(old) == _payload(new):
             return
+        if new is not None and new.withdrawn:
+            new = None
         kind, key = slot
         if kind == PROFILE:
-            # Replaced, so that mappings that were handed out stay as they were.
-            parts = {
-                name: one for name, one in self.profiles.pop(key, {}).items() if name != writer
-            }
-            if isinstance(new, Profile):
-                parts[writer] = new
-            if parts:
-                self.profiles[key] = parts
+            _put(self.profiles.setdefault(key, {}), writer, new)
+            if not self.profiles[key]:
+                del self.profiles[key]
             found.jobs.add(key)
         elif kind == FLOWS:
-            _put(self.flows.setdefault(writer, {}), key, new if isinstance(new, Flows) else None)
+            _put(self.flows.setdefault(writer, {}), key, new)
             if not self.flows[writer]:
                 del self.flows[writer]
             found.writers.add(writer)
         elif kind == PATHS:
-            _put(self.paths, (writer, key), new if isinstance(new, Paths) else None)
+            _put(self.paths, (writer, key), new)
             found.ends.add((writer, key))
         elif kind == LINKS:
-            declared |= self._take_links(writer, old, new)
+            declared |= self._take_links(_links(old), _links(new))
 
-    def _take_links(self, writer: str, old: Content | None, new: Content | None) -> set[str]:
-        """Return the links of which the writer now declares something else."""
-        was = dict(old.links) if isinstance(old, Links) else {}
-        now = dict(new.links) if isinstance(new, Links) else {}
+    def _take_links(self, was: Mapping[str, float], now: Mapping[str, float]) -> set[str]:
+        """Return the links of which a member now declares something else than it did."""
         changed = {link for link in was.keys() | now.keys() if was.get(link) != now.get(link)}
         for link in changed:
-            _put(self._declared.setdefault(link, {}), writer, now.get(link))
+            counts = self._declared.setdefault(link, {})
+            for value, more in ((was.get(link), -1), (now.get(link), 1)):
+                if value is not None:
+                    count = counts.get(value, 0) + more
+                    _put(counts, value, count or None)
         return changed
 
     def _declare(self, link: str, found: ChangedRecords) -> None:
-        values = self._declared[link]
-        if not values:
+        counts = self._declared[link]
+        if not counts:
             del self._declared[link]
             if self.capacities.pop(link, None) is not None:
                 found.links.add(link)
-        elif (value := capacity(values.values())) != self.capacities.get(link):
+        elif (value := capacity(Counter(counts).elements())) != self.capacities.get(link):
             self.capacities[link] = value
             found.links.add(link)
+
+
+def _payload(held: CheckedRecord | None) -> bytes:
+    return b"" if held is None else held.record.payload
+
+
+def _links(held: CheckedRecord | None) -> Mapping[str, float]:
+    content = None if held is None else held.content
+    return dict(content.links) if isinstance(content, Links) else {}
 
 
 def _put(mapping: dict[Key, Value], key: Key, value: Value | None) -> None:

@@ -6,9 +6,8 @@ the job, flows of unknown jobs, paths over links of undeclared capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cached_property
-from hashlib import blake2b
 
 from hostcc.coord.core.store import Store
 from hostcc.coord.view_index import ViewIndex
@@ -62,18 +61,18 @@ class Snapshot:
 
 def build(
     store: Store,
-    is_dead: Callable[[str], bool],
+    dead: Collection[str],
     rules: str,
     index: ViewIndex | None = None,
 ) -> Snapshot:
-    """Return the view of all members that are not dead.
+    """Return the view of all members that are not `dead`.
 
     `rules` is everything else that the plan depends on, as text: the scheduler's revision and
     options. It is part of the digest, so equal digests mean equal plans. `index` is that of the
     view before, of the same store or not; it is brought up to date.
     """
     index = ViewIndex() if index is None else index
-    index.update(store, is_dead)
+    index.update(store, dead)
     return Snapshot(index, rules)
 
 
@@ -89,14 +88,6 @@ def neighbours(
     jobs = snapshot.jobs_of(member, local)
     job_peers = set[str]().union(*(index.jobs[job].hosts for job in jobs)) - {member}
     found = sorted(job_peers)[:most]
-    links = index.links_from(member)
-    others = {source for link in links for source, _ in index.ends_on[link]}
-    others -= job_peers | {member}
-    if len(found) + len(others) > most:
-        chosen = sorted(others, key=lambda other: _rank(member, other))
-        return (*found, *sorted(chosen[: most - len(found)]))
-    return (*found, *sorted(others))
-
-
-def _rank(member: str, other: str) -> bytes:
-    return blake2b("/".join(sorted((member, other))).encode(), digest_size=8).digest()
+    known = job_peers | {member}
+    others = [one for one in index.near(member).sources if one not in known]
+    return (*found, *sorted(others[: most - len(found)]))

@@ -6,18 +6,23 @@ same objects, by which the planner recognises them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import chain
+from sys import intern
 
 import msgspec
 
 from hostcc.coord.core.merge import merge
 from hostcc.coord.core.participants import participants
 from hostcc.coord.core.payloads import FlowEntry, Flows, Paths, Profile
+from hostcc.coord.core.record_checker import CheckedRecord
 from hostcc.coord.core.store import Store
 from hostcc.coord.digest_tree import DigestTree
-from hostcc.coord.live_records import Ends, LiveRecords
+from hostcc.coord.live_records import Ends, Key, LiveRecords
+from hostcc.coord.name_groups import NameGroups
 from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable, SizeClass
 
 _PLANNED = (
@@ -37,23 +42,38 @@ _NOBODY = frozenset[str]()
 
 @dataclass(frozen=True, slots=True)
 class MergedJob:
-    """A job's merged profile, with the profiles it was merged from."""
+    """A job's merged profile."""
 
-    parts: Mapping[str, Profile]
-    """Profiles by claimant."""
-    hosts: frozenset[str]
-    """Claimants that take part in the job."""
+    hosts: tuple[str, ...]
+    """Claimants that take part in the job, sorted."""
     profile: JobProfile
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """A path table, with the links of all its paths."""
+    """A path table, with the links of all its paths, each once."""
 
     table: PathTable
-    links: frozenset[str]
-    mentioned: frozenset[str]
-    """Links of the record, also those of undeclared capacity."""
+    links: tuple[str, ...]
+    """Those of usable paths."""
+    others: tuple[str, ...]
+    """Other links of the record: of paths over links of undeclared capacity, and these."""
+
+    def mentions(self, links: Set[str]) -> bool:
+        """Return whether the record has any of these links."""
+        return not (links.isdisjoint(self.links) and links.isdisjoint(self.others))
+
+
+@dataclass(frozen=True, slots=True)
+class NearMembers:
+    """The members that may share links with one."""
+
+    member: str
+    links: Set[str]
+    """Links that its flows may cross."""
+    sources: tuple[str, ...]
+    """Members with flows that may cross one of them, in an order that each member has its own of.
+    """
 
 
 class ViewIndex:
@@ -65,40 +85,47 @@ class ViewIndex:
         """By member: jobs that it takes part in."""
         self.tables: dict[Ends, KnownTable] = {}
         """Of pairs with flows between them."""
-        self.ends_on: dict[str, set[Ends]] = {}
-        """By link: tables with a path over it."""
         self.updates = 0
         """Number of updates so far."""
         self._records = LiveRecords()
         self._flows: dict[str, dict[str, tuple[Flow, ...]]] = {}
         """By member, by job: of members that take part in the job."""
-        self._made: dict[str, dict[str, tuple[Flows, tuple[Flow, ...]]]] = {}
-        """By member, by job: records, and all flows made of each."""
-        self._between: dict[Ends, dict[str, int]] = {}
-        """By pair: jobs with flows between the two, and how many."""
-        self._elephants: dict[Ends, dict[str, int]] = {}
-        """The same, of flows that may meet others on links."""
-        self._mentions: dict[str, set[Ends]] = {}
-        """By link, declared or not: tables whose record has it."""
+        self._of_job: dict[str, tuple[Flow, ...]] = {}
+        """By job: all of its flows, as far as somebody asked for them since they changed."""
+        self._pairs: list[Ends] = []
+        """Pairs that have a table, sorted."""
+        self._near: NearMembers | None = None
+        """Of the member that was asked for last."""
+        self._between: dict[Ends, int] = {}
+        """By pair: number of flows between the two."""
+        self._crossed: dict[str, int] = {}
+        """By link: number of tables with a path over it."""
         self._tree = DigestTree()
 
-    def update(self, store: Store, is_dead: Callable[[str], bool]) -> None:
+    def update(self, store: Store, dead: Collection[str]) -> None:
         """Read what has changed since the last call."""
         self.updates += 1
-        changed = self._records.update(store, is_dead)
+        changed = self._records.update(store, dead)
         writers = changed.writers
         for job in changed.jobs:
             writers |= self._merge(job)
         ends = changed.ends & self._between.keys()
         for writer in writers:
             ends |= self._read_flows(writer)
-        for link in changed.links:
-            ends |= self._mentions.get(link, set())
         links = changed.links
+        if links:
+            ends |= {pair for pair, one in self.tables.items() if one.mentions(links)}
         for pair in ends:
             links |= self._read_table(pair)
+        near = self._near
+        if near is not None and (
+            near.member in writers
+            or any(source == near.member for source, _ in ends)
+            or not links.isdisjoint(near.links)
+        ):
+            self._near = None
         for link in links:
-            value = self._records.capacities.get(link) if link in self.ends_on else None
+            value = self._records.capacities.get(link) if link in self._crossed else None
             self._tree.put(b"link " + link.encode(), None if value is None else _packed(value))
 
     def digest(self, rules: str) -> str:
@@ -110,9 +137,14 @@ class ViewIndex:
         """Return the view; `jobs`: with these alone, and what belongs to them."""
         chosen = sorted(self.jobs if jobs is None else jobs)
         flows = tuple(chain.from_iterable(map(self.flows, chosen)))
-        pairs = {(flow.src, flow.dst) for flow in flows} & self.tables.keys()
-        tables = [self.tables[pair] for pair in sorted(pairs)]
-        used = frozenset[str]().union(*(one.links for one in tables))
+        used: Collection[str]
+        if len(chosen) == len(self.jobs):
+            pairs, used = self._pairs, self._crossed.keys()
+            tables = [self.tables[pair] for pair in pairs]
+        else:
+            pairs = sorted({(flow.src, flow.dst) for flow in flows} & self.tables.keys())
+            tables = [self.tables[pair] for pair in pairs]
+            used = set[str]().union(*(one.links for one in tables))
         return ClusterView(
             jobs=tuple(self.jobs[job].profile for job in chosen),
             flows=flows,
@@ -124,14 +156,25 @@ class ViewIndex:
 
     def flows(self, job: str) -> tuple[Flow, ...]:
         """Return a job's flows."""
-        hosts = sorted(self.jobs[job].hosts & self._flows.keys())
-        return tuple(chain.from_iterable(self._flows[host].get(job, ()) for host in hosts))
+        found = self._of_job.get(job)
+        if found is None:
+            hosts = [host for host in self.jobs[job].hosts if host in self._flows]
+            found = tuple(chain.from_iterable(self._flows[host].get(job, ()) for host in hosts))
+            self._of_job[job] = found
+        return found
 
-    def links_from(self, member: str) -> set[str]:
-        """Return the links that flows of a member may cross."""
-        flows = chain.from_iterable(self._flows.get(member, {}).values())
-        pairs = {(flow.src, flow.dst) for flow in flows} & self.tables.keys()
-        return set().union(*(self.tables[pair].links for pair in pairs))
+    def near(self, member: str) -> NearMembers:
+        """Return the members that may share links with a member; it may be among them."""
+        if self._near is None or self._near.member != member:
+            flows = chain.from_iterable(self._flows.get(member, {}).values())
+            pairs = {(flow.src, flow.dst) for flow in flows} & self.tables.keys()
+            links = set[str]().union(*(self.tables[pair].links for pair in pairs))
+            sources = {
+                pair[0] for pair, one in self.tables.items() if not links.isdisjoint(one.links)
+            }
+            ranked = sorted(sources, key=lambda other: _rank(member, other))
+            self._near = NearMembers(member, links, tuple(ranked))
+        return self._near
 
     def coupled(self, jobs: Iterable[str]) -> set[str]:
         """Return the jobs whose plan affects that of `jobs`, which are among them.
@@ -139,43 +182,34 @@ class ViewIndex:
         Two jobs are coupled if an elephant of each has a path over the same link, used now or not;
         returned is what is coupled directly or through others (schedule/coupling.py).
         """
+        groups, joined = NameGroups(), set[Ends]()
+        for job in self.jobs:
+            pairs = {(flow.src, flow.dst) for flow in self.flows(job) if _couples(flow)}
+            for pair in pairs & self.tables.keys():
+                links = self.tables[pair].links
+                if links:
+                    groups.join([*(links[:1] if pair in joined else links), _sender(job)])
+                    joined.add(pair)
         found = set(jobs)
-        waiting = sorted(found)
-        links, near = set[str](), set[Ends]()
-        while waiting:
-            for pair in self._elephant_pairs(waiting.pop()):
-                fresh = self.tables[pair].links - links
-                if not fresh and pair in near:
-                    continue
-                links |= fresh
-                pairs = {pair}.union(*(self.ends_on[link] for link in fresh)) - near
-                near |= pairs
-                others = set[str]().union(*(self._elephants.get(one, ()) for one in pairs)) - found
-                found |= others
-                waiting += others
-        return found
-
-    def _elephant_pairs(self, job: str) -> Iterator[Ends]:
-        for flow in self.flows(job):
-            pair = flow.src, flow.dst
-            if _couples(flow) and pair in self.tables:
-                yield pair
+        wanted = {groups.of[_sender(job)] for job in found if _sender(job) in groups.of}
+        return found | {job for job in self.jobs if groups.of.get(_sender(job)) in wanted}
 
     def _merge(self, job: str) -> frozenset[str]:
         """Merge a job's profiles; return members that have begun or ceased to take part."""
         before, parts = self.jobs.get(job), self._records.profiles.get(job)
         if parts is None:
             self.jobs.pop(job, None)
+            self._of_job.pop(job, None)
             self._tree.put(b"job " + job.encode(), None)
             hosts = _NOBODY
         else:
             now = _merged(job, parts)
-            hosts = now.hosts
+            hosts = frozenset(now.hosts)
             if before is None or now.profile != before.profile:
                 values = [getattr(now.profile, name) for name in _PLANNED]
                 self._tree.put(b"job " + job.encode(), _packed(values))
             self.jobs[job] = now
-        were = _NOBODY if before is None else before.hosts
+        were = _NOBODY if before is None else frozenset(before.hosts)
         for host in hosts - were:
             self.jobs_at.setdefault(host, set()).add(job)
         for host in were - hosts:
@@ -189,53 +223,46 @@ class ViewIndex:
 
         Of two flows with one id the first job's is kept.
         """
-        records, known = self._records.flows.get(writer, {}), self._made.pop(writer, {})
+        records = self._records.flows.get(writer, {})
         before, now = self._flows.pop(writer, {}), dict[str, tuple[Flow, ...]]()
         seen = set[str]()
-        made: dict[str, tuple[Flows, tuple[Flow, ...]]] = {}
         for job in sorted(records.keys() & self.jobs_at.get(writer, _NOBODY)):
-            one = known.get(job)
-            if one is None or one[0] is not records[job]:
-                one = records[job], _flows(records[job], job, writer)
-            made[job] = one
-            own = one[1]
+            own = _flows(records[job], job, writer)
             if not seen.isdisjoint(flow.id for flow in own):
                 own = tuple(flow for flow in own if flow.id not in seen)
             seen.update(flow.id for flow in own)
             now[job] = before[job] if before.get(job) == own else own
         if now:
-            self._flows[writer], self._made[writer] = now, made
+            self._flows[writer] = now
         changed = [job for job in before.keys() | now.keys() if before.get(job) != now.get(job)]
+        old = [flow for job in changed for flow in before.get(job, ())]
+        new = [flow for job in changed for flow in now.get(job, ())]
+        for job in changed:
+            self._of_job.pop(job, None)
+        for flow in old:
+            self._tree.put(b"flow " + flow.id.encode(), None)
+        for flow in new:
+            size = flow.size is SizeClass.ELEPHANT
+            values = flow.job, flow.dst, flow.bytes, size, flow.path
+            self._tree.put(b"flow " + flow.id.encode(), _packed(values))
         pairs = set[Ends]()
-        for job in changed:
-            for flow in before.get(job, ()):
-                pairs.add((flow.src, flow.dst))
-                self._count(flow, -1)
-                self._tree.put(b"flow " + flow.id.encode(), None)
-        had = pairs - self._between.keys()
-        for job in changed:
-            for flow in now.get(job, ()):
-                pairs.add((flow.src, flow.dst))
-                self._count(flow, 1)
-                size = flow.size is SizeClass.ELEPHANT
-                values = flow.job, flow.dst, flow.bytes, size, flow.path
-                self._tree.put(b"flow " + flow.id.encode(), _packed(values))
-        return had | {pair for pair in pairs if pair not in self.tables}
-
-    def _count(self, flow: Flow, more: int) -> None:
-        _add(self._between, flow, more)
-        if _couples(flow):
-            _add(self._elephants, flow, more)
+        for flows, more in ((old, -1), (new, 1)):
+            ends = [(flow.src, flow.dst) for flow in flows]
+            _count_each(self._between, ends, more)
+            pairs.update(ends)
+        return {pair for pair in pairs if (pair in self._between) != (pair in self.tables)}
 
     def _read_table(self, pair: Ends) -> set[str]:
         """Read a path table again; return the links that it had and has."""
         before, name = self.tables.pop(pair, None), b"table " + "\0".join(pair).encode()
         links: frozenset[str] = _NOBODY
         if before is not None:
-            links = before.links
-            _remove(self.ends_on, before.links, pair)
-            _remove(self._mentions, before.mentioned, pair)
+            links = frozenset(before.links)
+            _count_each(self._crossed, before.links, -1)
         content = self._records.paths.get(pair) if pair in self._between else None
+        if (content is None) != (before is None):
+            place = bisect_left(self._pairs, pair)
+            self._pairs[place : place + (before is not None)] = [] if content is None else [pair]
         if content is None:
             self._tree.put(name, None)
             return set(links)
@@ -243,20 +270,23 @@ class ViewIndex:
         if before is not None and now == before:
             now = before
         self.tables[pair] = now
-        for index, those in ((self.ends_on, now.links), (self._mentions, now.mentioned)):
-            for link in those:
-                index.setdefault(link, set()).add(pair)
+        _count_each(self._crossed, now.links, 1)
         self._tree.put(name, _packed([(path.id, path.links) for path in now.table.paths]))
         return {*links, *now.links}
 
 
-def _merged(job: str, parts: Mapping[str, Profile]) -> MergedJob:
+def _merged(job: str, records: Mapping[str, CheckedRecord]) -> MergedJob:
+    contents = {host: held.content for host, held in records.items()}
+    parts = {host: one for host, one in contents.items() if isinstance(one, Profile)}
     claims = {host: frozenset(name for name, _ in one.to) for host, one in parts.items()}
     hosts = participants(claims)
-    return MergedJob(parts, hosts, merge(job, {host: parts[host] for host in hosts}))
+    return MergedJob(tuple(sorted(hosts)), merge(job, {host: parts[host] for host in hosts}))
 
 
-def _flows(content: Flows, job: str, writer: str) -> tuple[Flow, ...]:
+def _flows(held: CheckedRecord, job: str, writer: str) -> tuple[Flow, ...]:
+    content = held.content
+    if not isinstance(content, Flows):
+        return ()
     entries = sorted(content.flows, key=lambda entry: entry.id)
     return tuple(_flow(entry, job, writer) for entry in entries)
 
@@ -266,31 +296,36 @@ def _flow(entry: FlowEntry, job: str, writer: str) -> Flow:
         id=f"{writer}/{entry.id}",
         job=job,
         src=writer,
-        dst=entry.dst,
+        dst=intern(entry.dst),
         bytes=entry.bytes,
         size=SizeClass.ELEPHANT if entry.elephant else SizeClass.MOUSE,
-        protocol=entry.protocol,
+        protocol=intern(entry.protocol),
         src_port=entry.src_port,
         dst_port=entry.dst_port,
-        path=entry.path,
+        path=intern(entry.path),
     )
 
 
-def _table(ends: Ends, content: Paths, known: Collection[str]) -> KnownTable:
+def _table(ends: Ends, held: CheckedRecord, known: Collection[str]) -> KnownTable:
+    content = held.content
+    entries = content.paths if isinstance(content, Paths) else ()
     paths = tuple(
-        Path(entry.id, entry.links, entry.ports)
-        for entry in sorted(content.paths, key=lambda entry: entry.id)
+        Path(entry.id, entry.links)  # no plan depends on its ports
+        for entry in sorted(entries, key=lambda entry: entry.id)
         if all(link in known for link in entry.links)
     )
-    links = frozenset(link for path in paths for link in path.links)
-    mentioned = frozenset(_links(content))
-    return KnownTable(
-        PathTable(*ends, paths), links, links if len(links) == len(mentioned) else mentioned
-    )
+    used = dict.fromkeys(chain.from_iterable(path.links for path in paths))
+    named = dict.fromkeys(chain.from_iterable(entry.links for entry in entries))
+    links = tuple(used)
+    if len(paths) == 1 and links == paths[0].links:
+        links = paths[0].links  # most tables
+    others = tuple(link for link in named if link not in used)
+    return KnownTable(PathTable(*ends, paths), links, others)
 
 
-def _links(content: Paths) -> Iterator[str]:
-    return chain.from_iterable(entry.links for entry in content.paths)
+def _sender(job: str) -> str:
+    """Return a name for a job that no link has."""
+    return f"job {job}"
 
 
 def _couples(flow: Flow) -> bool:
@@ -298,21 +333,15 @@ def _couples(flow: Flow) -> bool:
     return flow.size is SizeClass.ELEPHANT and flow.bytes > 0
 
 
-def _add(count: dict[Ends, dict[str, int]], flow: Flow, more: int) -> None:
-    pair = flow.src, flow.dst
-    jobs = count.setdefault(pair, {})
-    jobs[flow.job] = jobs.get(flow.job, 0) + more
-    if not jobs[flow.job]:
-        del jobs[flow.job]
-    if not jobs:
-        del count[pair]
+def _count_each(count: dict[Key, int], keys: Iterable[Key], more: int) -> None:
+    for key in keys:
+        count[key] = count.get(key, 0) + more
+        if not count[key]:
+            del count[key]
 
 
-def _remove(index: dict[str, set[Ends]], links: Iterable[str], pair: Ends) -> None:
-    for link in links:
-        index[link].discard(pair)
-        if not index[link]:
-            del index[link]
+def _rank(member: str, other: str) -> bytes:
+    return blake2b("/".join(sorted((member, other))).encode(), digest_size=8).digest()
 
 
 def _packed(value: object) -> bytes:

@@ -49,7 +49,7 @@ def _seen(case: dict[str, Any]) -> ClusterView:
     store, checker = Store(Settings()), RecordChecker(NoKeys())
     for record in codec.decode(bytes.fromhex(case["message"])).records:
         store.put(checker.check(record), 0.0)
-    return view.build(store, lambda _: False, "recorded").view
+    return view.build(store, (), "recorded").view
 
 
 def _without_words(plan: Plan) -> Plan:

@@ -166,7 +166,7 @@ class Coordinator:
         self._basis = basis
         settings = self.node.settings
         self.snapshot = views.build(
-            self.node.store, self.node.members.is_dead, self._rules, self.snapshot.index
+            self.node.store, self.node.members.dead(), self._rules, self.snapshot.index
         )
         # Also jobs that this host has not published yet: it acts by the plan for them, too.
         self._own_jobs = sorted(self.snapshot.jobs_of(self.node.name, basis.local))

@@ -17,7 +17,10 @@ from hostcc.schedule.assumed_work import job_work
 
 
 def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
-    """Return the profile of a job from the profiles of its hosts (at least one, in any order)."""
+    """Return the profile of a job from the profiles of its hosts (at least one, in any order).
+
+    Without bytes by destination, which are many and no plan depends on: flows say what is sent.
+    """
     profiles = [parts[host] for host in sorted(parts)]
     # Times come only from hosts that measured the iteration; the others guess.
     timed = [one for one in profiles if not one.provisional]
@@ -27,10 +30,6 @@ def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
     period = max(one.period_s for one in timed)
     rates = [one.assumed_flop_per_s for one in profiles]
     work, assumed = job_work([one.work for one in profiles], compute, period, rates)
-    to: dict[str, float] = {}
-    for one in profiles:
-        for name, volume in one.to:
-            to[name] = to.get(name, 0.0) + volume
     return JobProfile(
         job=job,
         compute_s=compute,
@@ -39,7 +38,6 @@ def merge(job: str, parts: Mapping[str, Profile]) -> JobProfile:
         gpus=math.fsum(one.gpus for one in profiles),
         period_s=period,
         comm_s=max(one.comm_s for one in timed),
-        bytes_to=tuple(sorted(to.items())),
         weight=median_low(one.weight for one in profiles),
         slowdown=median_low(one.slowdown for one in timed),
         confidence=confidence,

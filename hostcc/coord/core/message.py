@@ -51,7 +51,7 @@ DigestText = Annotated[str, Meta(pattern=r"^[a-z0-9]{0,64}\Z")]
 JobDigest = Annotated[bytes, Meta(min_length=JOB_DIGEST_BYTES, max_length=JOB_DIGEST_BYTES)]
 
 
-class Record(Struct, frozen=True, array_like=True):
+class Record(Struct, frozen=True, array_like=True, gc=False):
     """A signed statement that only its writer can make or replace; others relay it unchanged."""
 
     writer: Name

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from sys import intern
 from typing import Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hostcc.coord.core import codec, payloads
 from hostcc.coord.core.message import Record
@@ -24,20 +26,35 @@ Slot = tuple[str, str]
 """(kind, key)."""
 
 
-class CheckedRecord(Struct, frozen=True):
+_BULKY = frozenset({payloads.PROFILE, payloads.FLOWS, payloads.PATHS, payloads.LINKS})
+"""Kinds of almost all records of a large cluster: read when they are new, and seldom again."""
+
+
+class CheckedRecord(Struct, frozen=True, gc=False):
     """A record that passed the checks, with values derived from it."""
 
     record: Record
     slot: int
     """64-bit hash of writer, kind and key."""
-    stamp: int
-    """Incarnation and version as one number; the higher one replaces the lower."""
     fingerprint: int
     """64-bit hash of the signed bytes; breaks ties between records of one stamp."""
-    content: Content | None
-    """None: withdrawn, or of a kind that this version does not know."""
+    kept: Content | None
+    """The content, unless its kind is bulky: ten times as long as the payload."""
     size: int
     """Approximate bytes in a message."""
+
+    @property
+    def content(self) -> Content | None:
+        """The content; None: withdrawn, or of a kind that this version does not know.
+
+        That of a bulky kind is decoded each time.
+        """
+        return payloads.decode(self.record) if self.record.kind in _BULKY else self.kept
+
+    @property
+    def stamp(self) -> int:
+        """Incarnation and version as one number; the higher one replaces the lower."""
+        return stamp_of(self.record)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -92,7 +109,7 @@ class RecordChecker:
         """`cached`: records in each cache generation; more where members share it."""
         self._verifier = verifier
         self._checked: RecentCache[Record, CheckedRecord] = RecentCache(cached)
-        self._names: RecentCache[int, tuple[str, Slot]] = RecentCache(MAX_SLOT_NAMES)
+        self._names: RecentCache[int, tuple[str, str, str]] = RecentCache(MAX_SLOT_NAMES)
 
     def check(self, record: Record) -> CheckedRecord:
         """Return the checked record. Raises StrangerError, UnsignedError, payloads.PayloadError."""
@@ -104,26 +121,28 @@ class RecordChecker:
             if not self._verifier.verify(record.writer, data, record.signature):
                 raise UnsignedError(f"record of {record.writer}: expected its signature")
             found = self.check_own(record, data)
-            self._checked.put(record, found)
+            self._checked.put(found.record, found)
         return found
 
     def check_own(self, record: Record, data: bytes) -> CheckedRecord:
         """Return a record of this member as checked; `data`: its signed bytes. Raises
         payloads.PayloadError."""
+        content = payloads.decode(record)
+        writer, kind, key = map(intern, (record.writer, record.kind, record.key))
         held = CheckedRecord(
-            record=record,
-            slot=slot_of(record.writer, record.kind, record.key),
-            stamp=stamp_of(record),
+            record=replace(record, writer=writer, kind=kind, key=key),
+            slot=slot_of(writer, kind, key),
             fingerprint=_hash64(data),
-            content=payloads.decode(record),
+            kept=None if kind in _BULKY else content,
             size=len(data) + len(record.signature),
         )
-        self._names.put(held.slot, (record.writer, (record.kind, record.key)))
+        self._names.put(held.slot, (writer, kind, key))
         return held
 
     def name(self, slot: int) -> tuple[str, Slot] | None:
         """Return (writer, (kind, key)) of a slot; None: never seen, or dropped from the cache."""
-        return self._names.get(slot)
+        found = self._names.get(slot)
+        return None if found is None else (found[0], found[1:])
 
 
 def stamp_of(record: Record) -> int:

@@ -80,6 +80,10 @@ class Store:
         """Iterate over the writers of all held records."""
         return iter(self._writers)
 
+    def held(self) -> Mapping[str, Mapping[Slot, CheckedRecord]]:
+        """Return all records by writer, as of now."""
+        return dict(self._writers)
+
     def of(self, writer: str) -> Mapping[Slot, CheckedRecord]:
         """Return a writer's records by slot."""
         return self._writers.get(writer, _NOTHING)

@@ -70,7 +70,7 @@ def view(records: list[Record]) -> ClusterView:
         *records,
     ]:
         store.put(held(one), 0.0)
-    return build(store, lambda _: False, "").view
+    return build(store, (), "").view
 
 
 @pytest.mark.parametrize("first", ["a", "b"])

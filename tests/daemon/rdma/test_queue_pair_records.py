@@ -151,7 +151,7 @@ def gossiped() -> tuple[ClusterView, dict[str, QueuePairRoute]]:
         for one in said:
             store.put(held(one), 0.0)
     store.put(held(member("far")), 0.0)
-    return build(store, lambda _: False, "rules").view, ways
+    return build(store, (), "rules").view, ways
 
 
 def test_jobs_of_two_hosts_are_put_on_different_paths() -> None:

@@ -16,7 +16,6 @@ from hostcc.coord.core.payloads import (
     WAITING,
     Flows,
     Paths,
-    Profile,
     ProfilingClaim,
 )
 from hostcc.coord.core.record_checker import CheckedRecord, Slot
@@ -61,11 +60,10 @@ def gather(records_of: MemberRecords, own: str, waiting: Collection[str]) -> Cla
     places: dict[str, set[str]] = {job: {own} for job in waiting}
     for writer, records in records_of.items():
         for (kind, job), held in records.items():
-            content = held.content
-            if kind == WAITING or (kind == PROFILE and isinstance(content, Profile)):
+            if kind in {WAITING, PROFILE}:
                 if not held.withdrawn:
                     places.setdefault(job, set()).add(writer)
-            elif kind == FLOWS and isinstance(content, Flows):
+            elif kind == FLOWS and isinstance(content := held.content, Flows):
                 places.setdefault(job, set()).update([writer], _used(records, content))
     uses = Counter(place for of in places.values() for place in of)
     return ClaimSnapshot(
@@ -106,7 +104,7 @@ def _used(records: Mapping[Slot, CheckedRecord], flows: Flows) -> Iterator[str]:
     for flow in flows.flows:
         yield flow.dst
         held = records.get((PATHS, flow.dst))
-        if held is not None and isinstance(held.content, Paths):
-            on = [path for path in held.content.paths if path.id == flow.path]
-            for path in on or held.content.paths:
+        if held is not None and isinstance(content := held.content, Paths):
+            on = [path for path in content.paths if path.id == flow.path]
+            for path in on or content.paths:
                 yield from (f"/{link}" for link in path.links)
