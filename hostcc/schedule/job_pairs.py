@@ -14,6 +14,8 @@ from hostcc.schedule.problem import Floats, Ints, Problem
 MAX_PAIRS = 400_000
 """Pairs that are considered; if links have more, each job is paired with its next neighbours only.
 """
+PAIRS_AT_ONCE = 16_384
+"""Pairs that are looked at together, before those of one pair of jobs become one."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +44,22 @@ def pairs_on_links(
     job, link, seconds = job[by_link], link[by_link], seconds[by_link]
     ends = np.searchsorted(link, link, side="right")
     here = np.arange(len(job))
-    reach = np.minimum(ends, here + 1 + _nearest(ends - here - 1, most))
-    first = np.repeat(here, reach - here - 1)
-    second = spans(here + 1, reach)
-    if not len(first):
-        return Pairs(first, second, np.zeros(0), np.zeros(0))
-    key = job[first] * max(1, jobs) + job[second]
-    by_pair = sorting.order(key)
-    key = key[by_pair]
-    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    one, other = np.divmod(key[starts], max(1, jobs))
-    return Pairs(
-        one,
-        other,
-        np.maximum.reduceat(seconds[first[by_pair]], starts),
-        np.maximum.reduceat(seconds[second[by_pair]], starts),
-    )
+    count = np.minimum(ends - here - 1, _nearest(ends - here - 1, most))
+    # Jobs in blocks: so less memory is needed at once, and it stays in the processor's cache.
+    block = np.bincount(job, count, jobs).cumsum()[job] // PAIRS_AT_ONCE
+    parts = [[np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)]]
+    for number in np.unique(block[count > 0]).tolist():
+        some = np.flatnonzero((block == number) & (count > 0))
+        first = np.repeat(some, count[some])
+        second = spans(some + 1, some + 1 + count[some])
+        key = job[first] * max(1, jobs) + job[second]
+        by_pair = sorting.order(key)
+        key = key[by_pair]
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        one, other = np.divmod(key[starts], max(1, jobs))
+        slowest = (np.maximum.reduceat(seconds[at[by_pair]], starts) for at in (first, second))
+        parts.append([one, other, *slowest])
+    return Pairs(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _nearest(following: Ints, most: int) -> int:

@@ -186,9 +186,15 @@ def _fields(found: Schedule) -> dict[str, Any]:
     return {field.name: getattr(found, field.name) for field in fields(Schedule)}
 
 
-def _schedule(problem: Problem, options: Options, past: IntermediateResults | None) -> Schedule:
+def _schedule(
+    problem: Problem,
+    options: Options,
+    past: IntermediateResults | None,
+    *,
+    apart: bool = False,
+) -> Schedule:
     usable = compression.usable_levels(options.levels, options.reserved)
-    decision = decide(problem, options, len(usable), past)
+    decision = decide(problem, options, len(usable), past, apart=apart)
     work = decision.work
     found = crossings(problem, decision.routing) if work is None else work.crossings
     times = found.times(problem.job_count)
@@ -196,6 +202,9 @@ def _schedule(problem: Problem, options: Options, past: IntermediateResults | No
     # Contenders of these jobs are unknown: they get best effort.
     level[problem.blind] = usable[-1]
     met = pairs(problem, decision.routing) if work is None else work.met
+    if work is not None and work.followed is None and work.cut is None:
+        # Pairs alone are found anew as quickly, and all of this takes memory.
+        decision = replace(decision, work=None)
     competing = np.zeros(problem.job_count, np.bool_)
     competing[met.one] = competing[met.other] = True
     return Schedule(
@@ -215,26 +224,7 @@ def _for_agents(problem: Problem, options: Options, before: Solution | None) -> 
     past = None if before is None else _nearest(problem, before)
     if past is not None and coupling.equal(past.problem, problem):
         return replace(past, problem=problem)
-    found = _schedule(problem, options, None if past is None else past.decision.work)
-    if options.paths != DEFAULT_METHOD:
-        return found
-    first = found.decision
-    moved = move_to_free_paths(problem, first.routing)
-    if not moved:
-        return found
-    routing = first.routing.copy()
-    routing[list(moved)] = list(moved.values())
-    stays = replace(problem, flow_path=routing)
-    again = _schedule(stays, replace(options, paths="stay"), first.work)
-    kept = [one for one in first.moved if not moved.keys() & set(one.flows)]
-    leaving = [flow for flow in moved if problem.flow_path[flow] >= 0]
-    decision = replace(
-        again.decision,
-        how=f"{first.how}; {len(moved)} flows get paths of their own; {again.decision.how}",
-        moved=(*kept, *(MovedFlows((flow,), "a path of its own") for flow in leaving)),
-        on_free_paths=tuple(moved),
-    )
-    return replace(again, problem=problem, decision=decision)
+    return _schedule(problem, options, None if past is None else past.decision.work, apart=True)
 
 
 def _nearest(problem: Problem, before: Solution) -> Schedule | None:
@@ -307,11 +297,18 @@ def _how(found: Sequence[Schedule]) -> str:
 
 
 def decide(
-    problem: Problem, options: Options, levels: int, past: IntermediateResults | None = None
+    problem: Problem,
+    options: Options,
+    levels: int,
+    past: IntermediateResults | None = None,
+    *,
+    apart: bool = False,
 ) -> Decision:
     """Choose paths, order and levels of a problem, on `levels` levels.
 
-    `past`: intermediate results of another problem, to reuse what is the same. Raises OptionsError.
+    `past`: intermediate results of another problem, to reuse what is the same. `apart`: by the
+    default method, flows share links only if they have to (paths/free_paths.py). Raises
+    OptionsError.
     """
     _check(options)
     worth = fairness.worth(problem.work, problem.weight, problem.slowdown, options.fairness)
@@ -320,13 +317,31 @@ def decide(
         DEFAULT_METHOD,
         "exact",
     )
-    bound = options.most_loss != math.inf
-    if default and not bound and options.simulations and simulated_search.fits(problem):
-        return _simulated(problem, options, levels, worth)
-    if default and not bound and options.simulations and simulated_choice.fits(problem):
-        return _simulated_choice(problem, options, levels, worth, past)
-    routing, moved, words = _paths(problem, options)
-    return replace(_on_routing(problem, options, levels, worth, routing, words, past), moved=moved)
+    simulated = None
+    if default and options.most_loss == math.inf and options.simulations:
+        if simulated_search.fits(problem):
+            simulated = _simulated(problem, options, levels, worth)
+        elif simulated_choice.fits(problem):
+            simulated = _simulated_choice(problem, options, levels, worth, past)
+    if simulated is None:
+        routing, moved, words = _paths(problem, options)
+    else:
+        routing, moved, words = simulated.routing, simulated.moved, [simulated.how]
+        past = simulated.work
+    free = {}
+    if apart and options.paths == DEFAULT_METHOD:
+        free = move_to_free_paths(problem, routing)
+    if free:
+        routing = routing.copy()
+        routing[list(free)] = list(free.values())
+        words.append(f"{len(free)} flows get paths of their own")
+        leaving = [flow for flow in free if problem.flow_path[flow] >= 0]
+        moved = tuple(one for one in moved if not free.keys() & set(one.flows))
+        moved += tuple(MovedFlows((flow,), "a path of its own") for flow in leaving)
+    elif simulated is not None:
+        return simulated
+    found = _on_routing(problem, options, levels, worth, routing, words, past)
+    return replace(found, moved=moved, on_free_paths=tuple(free))
 
 
 def _on_routing(

@@ -19,11 +19,9 @@ def order(key: Ints) -> Ints:
     if len(key) <= MAX_COMPARISON_KEYS:
         return np.argsort(key, kind="stable")
     by = np.argsort(key.astype(np.uint16), kind="stable")
-    top = int(key.max()) >> DIGIT_BITS
-    while top:
-        key = key >> DIGIT_BITS
-        by = by[np.argsort(key.astype(np.uint16)[by], kind="stable")]
-        top >>= DIGIT_BITS
+    for shift in range(DIGIT_BITS, int(key.max()).bit_length(), DIGIT_BITS):
+        digit = (key >> shift).astype(np.uint16)[by]
+        by = by[np.argsort(digit, kind="stable")]
     return by
 
 

@@ -33,9 +33,9 @@ _path_links: Callable[[Path], tuple[str, ...]] = attrgetter("links")
 class _ParsedTables:
     """Tables including failed links; the links of each path are sorted and occur once."""
 
-    ids: list[list[str]]
-    """(T,) names of each table's paths, sorted. Kept by table: one list of hundreds of thousands
-    would be rewritten whenever a table is added."""
+    ids: list[Sequence[str]]
+    """(T,) names of each table's paths, sorted; one object where they are the same. Kept by table:
+    one list of hundreds of thousands would be rewritten whenever a table is added."""
     ways: list[list[tuple[str, ...]]]
     """(T,) links of each path as in the view."""
     hops: Ints
@@ -52,8 +52,8 @@ class Tables:
 
     given: Sequence[PathTable]
     """All tables of the view."""
-    by_ends: Mapping[Ends, PathTable]
-    """The same by (source, destination)."""
+    used: list[PathTable]
+    """(T,) those in use."""
     links: Mapping[str, float]
     """Capacities of all links, by name."""
     keys: list[Ends]
@@ -111,7 +111,7 @@ def read(
     """
     same = before is not None and len(tables) == len(before.given)
     same = same and before is not None and all(map(is_, tables, before.given))
-    by_ends = before.by_ends if same and before else {(one.src, one.dst): one for one in tables}
+    by_ends = {(one.src, one.dst): one for one in tables}
     if len(by_ends) != len(tables):
         src, dst = first_duplicate([(table.src, table.dst) for table in tables])
         raise ViewError(f"path table: {src} to {dst}: expected one, got two")
@@ -138,7 +138,8 @@ def read(
     added = list(compress(fresh, (~held).tolist()))
     if len(rows) == len(before.keys) and not added:
         if links is before.links or links == before.links:
-            return replace(before, given=tables, by_ends=by_ends, links=links), rows
+            own = [by_ends[key] for key in before.keys]
+            return replace(before, given=tables, used=own, links=links), rows
         return _usable(tables, by_ends, before.keys, before.read, links), rows
     whole = len(rows) == len(before.keys)
     keys = list(before.keys) if whole else [before.keys[row] for row in rows.tolist()]
@@ -153,7 +154,8 @@ def read(
 
 def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _ParsedTables:
     number = dict(zip(links, range(len(links)), strict=True))
-    ids: list[list[str]] = []
+    ids: list[Sequence[str]] = []
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
     ways: list[list[tuple[str, ...]]] = []
     sizes: list[int] = []
     hops: list[int] = []
@@ -161,17 +163,17 @@ def _read(tables: Sequence[PathTable], links: Mapping[str, float]) -> _ParsedTab
     for table in tables:
         # One table at a time: what belongs together lies together in memory.
         paths: Sequence[Path] = table.paths
-        names = list(map(_path_id, paths))
+        names = tuple(map(_path_id, paths))
         if not all(map(lt, names, names[1:])):
             paths = sorted(paths, key=_path_id)
-            names = list(map(_path_id, paths))
+            names = tuple(map(_path_id, paths))
             if len(set(names)) != len(names):
                 raise ViewError(
                     f"path: {first_duplicate(names)}: expected once in its table, got it twice"
                 )
         own = list(map(_path_links, paths))
         counts.append(len(own))
-        ids.append(names)
+        ids.append(known.setdefault(names, names))
         ways.append(own)
         sizes += map(len, own)
         try:
@@ -196,7 +198,7 @@ def _joined(old: _ParsedTables, new: _ParsedTables, source: Ints) -> _ParsedTabl
     """Return the tables `source` of both; indices of `new` continue after those of `old`."""
     count = len(old.ids)
     breaks = np.flatnonzero((np.diff(source) != 1) | (source[1:] == count)) + 1
-    ids: list[list[str]] = []
+    ids: list[Sequence[str]] = []
     ways: list[list[tuple[str, ...]]] = []
     hops, hop_ends, path_ends = [old.hops[:0]], [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
     links = paths = np.int64(0)
@@ -221,10 +223,10 @@ def _joined(old: _ParsedTables, new: _ParsedTables, source: Ints) -> _ParsedTabl
 def _alike(before: Tables, row: int, now: PathTable | None) -> bool:
     """Return whether a table equals that of `row` before; paths not sorted by name count as
     changed."""
-    if now is None or now is before.by_ends[before.keys[row]]:
+    if now is None or now is before.used[row]:
         return now is not None
     return (
-        list(map(_path_id, now.paths)) == before.read.ids[row]
+        tuple(map(_path_id, now.paths)) == before.read.ids[row]
         and list(map(_path_links, now.paths)) == before.read.ways[row]
     )
 
@@ -269,7 +271,7 @@ def _usable(
     alive = list(links if works.all() else compress(links, works.tolist()))
     return Tables(
         given,
-        by_ends,
+        [by_ends[key] for key in keys],
         links,
         keys,
         alive,

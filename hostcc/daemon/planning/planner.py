@@ -68,6 +68,9 @@ class Planner:
         return made.plan
 
     def _made(self, view: ClusterView) -> PlanResult:
+        while len(self._latest) >= KEPT_PLANS:
+            # Its successor is in force, and another one is wanted: now memory is needed.
+            self._latest.popleft()
         last, own = self._latest[-1] if self._latest else None, replace(view, digest="")
         if last is not None and own == self._view:
             return replace(last, plan=replace(last.plan, digest=view.digest))

@@ -12,7 +12,7 @@ import numpy as np
 
 from hostcc.schedule.paths import fabric as fabrics
 from hostcc.schedule.paths import greedy
-from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
+from hostcc.schedule.paths.fabric import Floats, Ints
 from hostcc.schedule.paths.isolated import IsolatedJobs, isolated_jobs
 from hostcc.schedule.problem import TINY_S, Problem
 
@@ -26,7 +26,6 @@ def crux(
     regardless of the iteration time.
     """
     reference = isolated_jobs(problem) if reference is None else reference
-    fabric = reference.fabric or fabrics.from_problem(problem)
     # I = W / t; a job without traffic has no flows to place.
     worth = problem.work * problem.weight / np.maximum(reference.comm, TINY_S)
     demand = problem.flow_bytes
@@ -34,19 +33,22 @@ def crux(
         demand = demand / reference.period[problem.flow_job]
     demand = fabrics.integer_demands(demand)
     order = np.lexsort((-demand, problem.flow_job, -worth[problem.flow_job]))
-    return _place(problem, fabric, demand, order)
+    return _place(problem, demand, order)
 
 
 def taccl(problem: Problem) -> Ints:
     """Return a routing (F,): jobs with most traffic first, congestion in bytes."""
-    fabric = fabrics.from_problem(problem)
     demand = fabrics.integer_demands(problem.flow_bytes)
     total = np.bincount(problem.flow_job, demand, problem.job_count)
     order = np.lexsort((-demand, problem.flow_job, -total[problem.flow_job]))
-    return _place(problem, fabric, demand, order)
+    return _place(problem, demand, order)
 
 
-def _place(problem: Problem, fabric: Fabric, demand: Floats, order: Ints) -> Ints:
+def _place(problem: Problem, demand: Floats, order: Ints) -> Ints:
+    choices = fabrics.choices(problem)
+    first, row = problem.table_start[problem.flow_table], choices.row[problem.flow_table]
+    only = fabrics.links_of(problem, first)
+    only[only < 0] = choices.fabric.link_count
     empty = np.full(problem.flow_count, -1, np.int64)
-    found = greedy.place(fabric, problem.flow_table, demand, order.tolist(), empty)
-    return np.asarray(problem.table_start[problem.flow_table] + found)
+    found = greedy.place(choices.fabric, row, demand, order.tolist(), empty, only=only)
+    return np.asarray(first + found)

@@ -79,18 +79,33 @@ def from_problem(problem: Problem, tables: Ints | None = None) -> Fabric:
     owner = np.repeat(np.arange(len(tables)), ends - start)
     slot = places(ends - start)
     paths = start[owner] + slot
-    first = problem.path_start[paths]
-    hops = problem.path_start[paths + 1] - first
-    depth = max(1, int(hops.max(initial=1)))
+    depth = max(1, int(np.diff(problem.path_start)[paths].max(initial=1)))
     if len(tables) * width * depth > MAX_CELLS:
         raise ViewError(f"paths: expected at most {MAX_CELLS} links of candidates")
     table = np.full((len(tables), max(1, width), depth), links + 1, np.int64)
-    rows = np.full((len(paths), depth), links, np.int64)
-    row = np.repeat(np.arange(len(paths)), hops)
-    column = places(hops)
-    rows[row, column] = problem.path_links[first[row] + column]
-    table[owner, slot] = rows
+    rows = links_of(problem, paths)
+    rows[rows < 0] = links
+    table[owner, slot, : rows.shape[1]] = rows
+    table[owner, slot, rows.shape[1] :] = links
+    del rows  # megabytes
     return make(problem.capacity, table)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The tables of a Problem that leave a choice; between hosts of a rack there is one path."""
+
+    fabric: Fabric
+    """Their candidates."""
+    row: Ints
+    """(T,) the index of each table in the fabric; -1: it has one path."""
+
+
+def choices(problem: Problem) -> Choices:
+    """Return the choices that a Problem leaves."""
+    several = np.diff(problem.table_start) > 1
+    row = np.where(several, several.cumsum() - 1, -1)
+    return Choices(from_problem(problem, np.flatnonzero(several)), row)
 
 
 def links_of(problem: Problem, path: Ints) -> Ints:
@@ -100,8 +115,10 @@ def links_of(problem: Problem, path: Ints) -> Ints:
     first, past = problem.path_start[path], problem.path_start[path + 1]
     hops = np.arange(int((past - first).max(initial=0)))
     at = first[:, None] + hops
-    there = np.minimum(at, len(problem.path_links) - 1)
-    return np.where(at < past[:, None], problem.path_links[there], -1)
+    beyond = at >= past[:, None]
+    found: Ints = problem.path_links[np.minimum(at, len(problem.path_links) - 1, out=at)]
+    found[beyond] = -1
+    return found
 
 
 def integer_demands(demand: Floats) -> Floats:

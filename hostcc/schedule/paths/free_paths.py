@@ -21,6 +21,8 @@ from hostcc.schedule.problem import Floats, Ints, Problem
 
 MAX_FLOWS = 4096
 """Flows that are considered in one plan."""
+TABLES_AT_ONCE = 1024
+"""Tables whose links are compared together, which takes memory."""
 MAX_TRACKED_MOVES = 16
 """Moves after which it is tracked who benefits; after more, all flows are considered."""
 
@@ -131,15 +133,17 @@ def _avoidable_links(problem: Problem) -> _AvoidableLinks:
         return _AvoidableLinks(
             problem.path_start, problem.path_links, problem.table_start, problem.link_count
         )
-    where = spans(begun[some], begun[some + 1])
-    links, paths = problem.path_links[where], np.diff(problem.table_start)[some]
-    table = np.repeat(np.arange(len(some)), np.diff(begun)[some])
     avoidable = np.ones(len(problem.path_links), np.bool_)
-    # A link that all paths of a table share is on the first one.
-    for link in links_of(problem, problem.table_start[some]).T:
-        same = np.flatnonzero(links == link[table])
-        every = np.bincount(table[same], minlength=len(some)) == paths
-        avoidable[where[same[every[table[same]]]]] = False
+    for at in range(0, len(some), TABLES_AT_ONCE):
+        tables = some[at : at + TABLES_AT_ONCE]
+        where = spans(begun[tables], begun[tables + 1])
+        links, paths = problem.path_links[where], np.diff(problem.table_start)[tables]
+        table = np.repeat(np.arange(len(tables)), np.diff(begun)[tables])
+        # A link that all paths of a table share is on the first one.
+        for link in links_of(problem, problem.table_start[tables]).T:
+            same = np.flatnonzero(links == link[table])
+            every = np.bincount(table[same], minlength=len(tables)) == paths
+            avoidable[where[same[every[table[same]]]]] = False
     kept = np.zeros(len(avoidable) + 1, np.int64)
     np.cumsum(avoidable, out=kept[1:])
     return _AvoidableLinks(

@@ -21,12 +21,14 @@ def place(
     flows: Iterable[int],
     choice: Ints,
     load: Floats | None = None,
+    only: Ints | None = None,
 ) -> Ints:
     """Return (F,) `choice` with `flows` placed in their order; entries of -1 are not placed yet.
 
     A flow takes the first candidate with the least peak load over capacity, its own included. A
     flow without usable candidates stays at -1. `load` (L + 2,): present load of the links, if it is
-    not that of `choice`.
+    not that of `choice`. Flows of `table` -1 have one path, candidate 0, with the links `only` (F,
+    H); PAD fills short ones.
     """
     choice = choice.copy()
     load = fabrics.loads(fabric, table, demand, choice) if load is None else load.astype(np.float64)
@@ -37,6 +39,11 @@ def place(
     hops = fabric.table.transpose(0, 2, 1)
     tables, sizes = table.tolist(), demand.tolist()
     for flow in flows:
+        if only is not None and tables[flow] < 0:
+            choice[flow] = 0
+            load[only[flow]] += sizes[flow]
+            load[-2] = 0.0
+            continue
         if dead[tables[flow]]:
             continue
         paths = hops[tables[flow]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from hostcc.schedule.intensity import communication_time
 from hostcc.schedule.paths import fabric as fabrics
-from hostcc.schedule.paths.fabric import Fabric, Floats, Ints
+from hostcc.schedule.paths.fabric import Choices, Floats, Ints
 from hostcc.schedule.problem import TINY_S, Problem
 
 MAX_JOINT_FLOWS = 24
@@ -19,8 +19,6 @@ MAX_JOINT_FLOWS = 24
 class IsolatedJobs:
     """The jobs on their own best paths, (J,)."""
 
-    fabric: Fabric | None
-    """Candidate paths of the problem, if they were computed."""
     period: Floats
     """Seconds; at least TINY_S."""
     comm: Floats
@@ -31,13 +29,12 @@ class IsolatedJobs:
 
 def isolated_jobs(problem: Problem) -> IsolatedJobs:
     """Return what each job reaches on paths that spread only its own flows well."""
-    fabric = fabrics.from_problem(problem)
-    comm = communication_time(problem, spread(problem, fabric))
+    comm = communication_time(problem, spread(problem, fabrics.choices(problem)))
     period = np.maximum(np.maximum(problem.compute, problem.comm_start + comm), TINY_S)
-    return IsolatedJobs(fabric, period, comm, problem.work * problem.weight / period)
+    return IsolatedJobs(period, comm, problem.work * problem.weight / period)
 
 
-def spread(problem: Problem, fabric: Fabric) -> Ints:
+def spread(problem: Problem, choices: Choices) -> Ints:
     """Return a routing (F,): each flow on the path with the least traffic of its own job.
 
     Flows of a job are placed one by one, the largest first.
@@ -46,49 +43,47 @@ def spread(problem: Problem, fabric: Fabric) -> Ints:
     job = problem.flow_job[order]
     turn = np.arange(len(order)) - np.searchsorted(job, job)
     if int(turn.max(initial=0)) < MAX_JOINT_FLOWS:
-        choice = _together(problem, fabric, order, turn)
-    else:
-        choice = _one_by_one(problem, fabric, order)
-    return np.asarray(problem.table_start[problem.flow_table] + choice)
+        return _together(problem, choices, order, turn)
+    return _one_by_one(problem, choices, order)
 
 
-def _together(problem: Problem, fabric: Fabric, order: Ints, turn: Ints) -> Ints:
-    """Return (F,) candidates: the first flows of all jobs at once, then the second, and so on."""
-    demand = fabrics.integer_demands(problem.flow_bytes)
-    choice = np.zeros(len(order), np.int64)
-    depth = fabric.table.shape[2]
-    held = np.full((problem.job_count, 0), -1, np.int64)
-    sizes = np.zeros((problem.job_count, 0))
+def _together(problem: Problem, choices: Choices, order: Ints, turn: Ints) -> Ints:
+    """Place the first flows of all jobs at once, then the second, and so on."""
+    fabric, demand = choices.fabric, fabrics.integer_demands(problem.flow_bytes)
+    routing = problem.table_start[problem.flow_table]
+    row = choices.row[problem.flow_table]
+    placed: list[tuple[Ints, Floats]] = []
+    """For each turn (J, H) links of the job's flow, -1 for none, and (J,) its demand."""
     for number in range(int(turn.max(initial=-1)) + 1):
         flows = order[turn == number]
-        job = problem.flow_job[flows]
-        paths = fabric.table[problem.flow_table[flows]]
-        load = np.broadcast_to(demand[flows][:, None, None], paths.shape).copy()
-        for column in range(held.shape[1]):
-            load += (paths == held[job, column][:, None, None]) * sizes[job, column, None, None]
+        free = flows[row[flows] >= 0]
+        paths, job = fabric.table[row[free]], problem.flow_job[free]
+        load = np.broadcast_to(demand[free][:, None, None], paths.shape).copy()
+        for links, size in placed:
+            for link in links[job].T:
+                load += (paths == link[:, None, None]) * size[job][:, None, None]
         use = load / fabric.capacity[paths]
         use[paths == fabric.link_count] = 0.0
         use[paths > fabric.link_count] = np.inf
-        best = use.max(axis=2).argmin(axis=1)
-        choice[flows] = best
-        links = np.full((problem.job_count, depth), -1, np.int64)
-        links[job] = paths[np.arange(len(flows)), best]
-        links[links >= fabric.link_count] = -1
-        mine = np.zeros((problem.job_count, depth))
-        mine[job] = demand[flows][:, None]
-        held = np.concatenate([held, links], axis=1)
-        sizes = np.concatenate([sizes, mine], axis=1)
-    return choice
+        routing[free] += use.max(axis=2).argmin(axis=1)
+        job, own = problem.flow_job[flows], fabrics.links_of(problem, routing[flows])
+        links, size = np.full((problem.job_count, own.shape[1]), -1), np.zeros(problem.job_count)
+        links[job], size[job] = own, demand[flows]
+        placed.append((links, size))
+    return routing
 
 
-def _one_by_one(problem: Problem, fabric: Fabric, order: Ints) -> Ints:
-    """Return (F,) candidates in the same way, for jobs of very many flows."""
-    demand = fabrics.integer_demands(problem.flow_bytes)
-    sizes, jobs, tables = demand.tolist(), problem.flow_job.tolist(), problem.flow_table.tolist()
+def _one_by_one(problem: Problem, choices: Choices, order: Ints) -> Ints:
+    """Place flows in the same way, for jobs of very many flows."""
+    fabric, demand = choices.fabric, fabrics.integer_demands(problem.flow_bytes)
+    sizes, jobs = demand.tolist(), problem.flow_job.tolist()
+    rows = choices.row[problem.flow_table].tolist()
+    routing = problem.table_start[problem.flow_table]
+    alone = fabrics.links_of(problem, routing)
+    alone[alone < 0] = fabric.link_count
     hops = np.ascontiguousarray(fabric.table.transpose(0, 2, 1))
     load = np.zeros(len(fabric.capacity))
     load[-1] = np.inf
-    choice = np.zeros(len(sizes), np.int64)
     touched: list[Ints] = []
     last = -1
     for flow in order.tolist():
@@ -96,11 +91,13 @@ def _one_by_one(problem: Problem, fabric: Fabric, order: Ints) -> Ints:
             for links in touched:
                 load[links] = 0.0
             touched, last = [], jobs[flow]
-        paths = hops[tables[flow]]
-        use = (load[paths] + sizes[flow]) / fabric.capacity[paths]
-        best = int(use.max(axis=0).argmin())
-        links = paths[:, best]
+        links = alone[flow]
+        if rows[flow] >= 0:
+            paths = hops[rows[flow]]
+            use = (load[paths] + sizes[flow]) / fabric.capacity[paths]
+            best = int(use.max(axis=0).argmin())
+            links = paths[:, best]
+            routing[flow] += best
         load[links] += sizes[flow]
         touched.append(links)
-        choice[flow] = best
-    return choice
+    return routing

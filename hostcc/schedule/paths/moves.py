@@ -20,6 +20,8 @@ from hostcc.schedule.problem import TINY_S, Problem
 
 MAX_TRIED_PATHS = 6
 """Paths that a flow is tried on, the least loaded ones."""
+ROUGH_AT_ONCE = 1024
+"""Moves whose losses are estimated together: each takes some kilobytes for that."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,11 @@ def trials(
 ) -> Trials:
     """Judge the moves of `flows` to their least loaded paths."""
     flow, path = candidates(problem, now, flows)
-    return Trials(flow, path, costs(problem, reference, now, flow, path, rough=rough))
+    # Exact losses depend on how many there are, so they are computed together.
+    size = ROUGH_AT_ONCE if rough else max(1, len(flow))
+    parts = [slice(at, at + size) for at in range(0, len(flow), size)]
+    cost = [costs(problem, reference, now, flow[one], path[one], rough=rough) for one in parts]
+    return Trials(flow, path, np.concatenate([np.zeros(0), *cost]))
 
 
 def independent(problem: Problem, routing: Ints, tried: Trials, floor: float | Floats) -> list[int]:

@@ -92,6 +92,19 @@ class Replan:
 
 
 @dataclass(frozen=True)
+class Present:
+    """The present routing."""
+
+    routing: Ints
+    """(F,), with flows that had no path placed."""
+    placed: Ints
+    """Those flows."""
+    reference: IsolatedJobs
+    throughput: float
+    """FLOP/s, predicted."""
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Routings to choose from."""
 
@@ -110,39 +123,42 @@ class Candidates:
 
 def replan(problem: Problem) -> Replan:
     """Return the next routing of a Problem whose `flow_path` has the present paths (-1: none)."""
-    if problem.flow_count > MAX_COMPARED_FLOWS:
-        present, placed = keep_paths(problem)
-        if len(placed):  # they are on paths in the next view, which is compared
-            return _improve_placed(problem, present, placed)
-        reference, now = isolated_jobs(problem), throughput(problem, present)
-        if now >= SERVED_BADLY * float(reference.worth.sum()):
-            near = pair_search.improve(problem, reference, present, _toll(problem, reference), now)
-            return _in_stages(problem, present, near, placed, throughput(problem, near) - now)
-    found = candidates(problem)
+    routing, placed = keep_paths(problem)
+    many = problem.flow_count > MAX_COMPARED_FLOWS
+    if many and len(placed):  # they are on paths in the next view, which is compared
+        return _improve_placed(problem, routing, placed)
+    reference, now = isolated_jobs(problem), throughput(problem, routing)
+    if many and now >= SERVED_BADLY * float(reference.worth.sum()):
+        near = pair_search.improve(problem, reference, routing, _toll(problem, reference), now)
+        return _in_stages(problem, routing, near, placed, throughput(problem, near) - now)
+    found = candidates(problem, Present(routing, placed, reference, now))
     chosen = choose(scores(found.predicted), found, PREDICTED)
     gain = float(found.predicted[chosen] - found.predicted[0])
     return _in_stages(problem, found.routings[0], found.routings[chosen], found.placed, gain)
 
 
-def candidates(problem: Problem, *, near: bool = False) -> Candidates:
+def candidates(problem: Problem, begun: Present | None = None, *, near: bool = False) -> Candidates:
     """Return the routings of which one is the next.
 
-    One of them is near to the present one: with free paths taken, `near`: after a local search.
+    `begun`: the present one, if it was worked out. One of them is near to it: with free paths
+    taken, `near`: after a local search.
     Those are simulated, so that a blank sheet is worth a look in every case.
     """
     known: dict[bytes, tuple[float, float]] = {}
 
-    def judged(routing: Ints) -> tuple[float, float]:
-        """Throughput and load; several routings are often the same."""
+    def judged(routing: Ints, served: float | None = None) -> tuple[float, float]:
+        """Throughput (`served`, if it is known) and load; several routings are often the same."""
         name = routing.tobytes()
         if name not in known:
             load = moves.mean_peak_load(problem, moves.occupancy(problem, None, routing))
-            known[name] = throughput(problem, routing), load
+            known[name] = throughput(problem, routing) if served is None else served, load
         return known[name]
 
-    present, placed = keep_paths(problem)
-    reference = isolated_jobs(problem)
-    alone, (now, load) = float(reference.worth.sum()), judged(present)
+    if begun is None:
+        present, placed = keep_paths(problem)
+        begun = Present(present, placed, isolated_jobs(problem), throughput(problem, present))
+    present, placed, reference = begun.routing, begun.placed, begun.reference
+    alone, (now, load) = float(reference.worth.sum()), judged(present, begun.throughput)
     routings = [present]
     if now < NEARLY * alone or load > LIGHT_LOAD:
         usual = blank = crux.crux(problem, reference)
@@ -268,7 +284,7 @@ def keep_paths(problem: Problem) -> tuple[Ints, Ints]:
 def _jobs_as_routed(problem: Problem, comm: Floats) -> IsolatedJobs:
     """Return each job on its present paths, without the others; `comm` (J,) is its t."""
     period = np.maximum(np.maximum(problem.compute, problem.comm_start + comm), TINY_S)
-    return IsolatedJobs(None, period, comm, problem.work * problem.weight / period)
+    return IsolatedJobs(period, comm, problem.work * problem.weight / period)
 
 
 def _affected(problem: Problem, now: moves.Occupancy, placed: Ints) -> Ints:

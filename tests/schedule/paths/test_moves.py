@@ -44,6 +44,22 @@ def tried(made: Problem) -> tuple[moves.Trials, NDArray[np.bool_]]:
     return found, found.path == made.flow_path[found.flow]
 
 
+def test_rough_losses_are_the_same_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = build(behind_nics(1.0, 1.0, 4, spines=3))
+    now = moves.occupancy(made, None, made.flow_path)
+
+    def found() -> list[float]:
+        every = np.arange(made.flow_count)
+        one = moves.trials(made, isolated_jobs(made), now, every, rough=True)
+        return [float(cost) for cost in one.cost]
+
+    whole = found()
+    assert len(whole) == 12
+    assert len(set(whole)) == 5  # each job loses something else on its path, and nothing elsewhere
+    monkeypatch.setattr(moves, "ROUGH_AT_ONCE", 5)
+    assert found() == whole
+
+
 @pytest.mark.parametrize(
     ("spine", "jobs", "meet"),
     [
