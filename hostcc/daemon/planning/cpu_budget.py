@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_CPU_SHARE = 0.02
-"""Share of one processor that plans may take in the long run."""
+MAX_CPU_SHARE = 0.01
+"""Share of one processor that plans may take in the long run.  Records and views take as much again
+at most where jobs come and go all the time."""
 MAX_SAVED_S = 6.0
 """Processor time that is saved up at most: the first views after a pause are planned at once."""
 MAX_PAUSE_S = 300.0
-"""Between two plans at most: a plan that takes more than 6 s of a processor exceeds the share."""
+"""Between two plans at most: a plan that takes more than 3 s of a processor exceeds the share."""
 
 
 @dataclass(frozen=True)

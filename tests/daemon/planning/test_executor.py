@@ -59,7 +59,7 @@ def test_after_a_long_plan_the_next_has_to_wait(thread: PlanThread, times: Times
     assert pending is not None
     pending.result(timeout=10)
     assert thread.submit(lambda: Plan("b")) is None
-    times.at += 1.9
+    times.at += 3.9
     assert thread.submit(lambda: Plan("b")) is None
     times.at += 0.2
     assert thread.submit(lambda: Plan("b")) is not None
