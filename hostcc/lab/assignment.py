@@ -15,7 +15,8 @@ from hostcc.lab.launch import port_of
 from hostcc.lab.leafspine_lab import Pin
 from hostcc.lab.leafspine_scenario import LeafSpineScenario, PlacedJobSpec
 from hostcc.lab.scenario_hosts import bytes_per_iteration, goodput_fraction
-from hostcc.sim.cluster_simulation import SimFlow, SimJob, constant, simulate
+from hostcc.sim.cluster_simulation import constant, simulate
+from hostcc.sim.periodic import SimFlow, SimJob
 
 MAX_ASSIGNMENTS = 300_000
 """Assignments that are enumerated; scenarios with more are refused."""

@@ -1,6 +1,6 @@
 """Compile the product's shared libraries: `python -m hostcc.verbs.build`.
 
-Used at set-up, by the wheel build and by tests.  The semaphores need a C compiler only; the
+Used at set-up, by the wheel build and by tests.  Most need a C compiler only; the
 transport shim needs the headers of libibverbs-dev, too, and is left out where they are not.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hostcc.pcie.library import HERE as PCIE_HERE
 from hostcc.pcie.library import PCIE
+from hostcc.sim.flowsim.library import FLOWSIM
 from hostcc.system import cc
 
 HERE = Path(__file__).resolve().parent
@@ -29,7 +30,7 @@ NCCL_ENV = cc.shared_library(
     exports=("ncclEnvPlugin_v1", "hcc_plan_layout"),
     header_folders=(PCIE_HERE,),
 )
-LIBRARIES = (PCIE, SHIM, NCCL_ENV)
+LIBRARIES = (PCIE, SHIM, NCCL_ENV, FLOWSIM)
 VERBS_HEADER = Path("/usr/include/infiniband/verbs.h")
 
 

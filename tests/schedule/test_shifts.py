@@ -12,7 +12,8 @@ from hostcc.model import ClusterView, JobProfile
 from hostcc.schedule.intensity import crossings
 from hostcc.schedule.problem import build
 from hostcc.schedule.shifts import MAX_PART_JOBS, Shifts, shifts
-from hostcc.sim.cluster_simulation import SimFlow, SimJob, constant, simulate
+from hostcc.sim.cluster_simulation import constant, simulate
+from hostcc.sim.periodic import SimFlow, SimJob
 from tests.schedule.paths import problems
 from tests.schedule.views import job, one_link
 

@@ -12,7 +12,8 @@ from hostcc.schedule.fluid import Cycle, Group
 from hostcc.schedule.fluid import simulate as batch
 from hostcc.schedule.problem import build
 from hostcc.schedule.simulation_rows import reduce_flows
-from hostcc.sim.cluster_simulation import Orders, SimFlow, SimJob, constant, simulate
+from hostcc.sim.cluster_simulation import constant, simulate
+from hostcc.sim.periodic import Orders, SimFlow, SimJob
 from hostcc.sim.small import small_case
 from tests.schedule.exact import cases
 

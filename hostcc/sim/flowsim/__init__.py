@@ -1,0 +1,1 @@
+"""Flow-level simulation of periodic jobs, compiled: exact weeks of a cluster in minutes."""
