@@ -28,7 +28,12 @@ from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.fluid import Cycle, Group, simulate
 from hostcc.schedule.oracle import Oracle
 from hostcc.schedule.paths import clos, two_layer
-from hostcc.schedule.problem import Floats, build
+from hostcc.schedule.problem import Floats, Ints, build
+from hostcc.sim.cluster_simulation import constant
+from hostcc.sim.flowsim import run as flowsim
+from hostcc.sim.flowsim.run import Options
+from hostcc.sim.flowsim.workload import Fabric, pack
+from hostcc.sim.periodic import SimFlow, SimJob
 from hostcc.system import input_file
 
 NOTE = "found: GPU utilisation, weight of the cut or largest load"
@@ -214,7 +219,34 @@ def _simulation_error(case: ScheduleCase, small: SmallProblem, cycle: Cycle, gpu
     wanted = [one.gpu_utilisation for one in stored] + list(case.all_orders.values())
     exact = np.array([one.compute_seconds for one in stored])
     worst = np.abs(seconds[: len(stored)] - exact).max(initial=0.0)
-    return float(max(worst, np.abs(used - np.array(wanted)).max(initial=0.0)))
+    worst = max(worst, np.abs(used - np.array(wanted)).max(initial=0.0))
+    events = _event_driven(case, levels)
+    return float(max(worst, np.abs(seconds - events).max(initial=0.0)))
+
+
+def _event_driven(case: ScheduleCase, levels: Ints) -> Floats:
+    """Computing seconds (V, J) of assignments of levels (V, J) in the event-driven simulation."""
+    names = list(case.links)
+    jobs = [
+        SimJob(
+            job.compute,
+            job.comm_start_after,
+            tuple(
+                SimFlow(flow.bytes, tuple(names.index(link) for link in flow.links))
+                for flow in case.flows
+                if flow.job == index
+            ),
+            job.start,
+        )
+        for index, job in enumerate(case.jobs)
+    ]
+    work, fabric = pack(jobs), Fabric.of(list(case.links.values()))
+    options = Options(start=case.T0)
+    found = [
+        flowsim.simulate(fabric, work, case.T, constant(each), options).compute_seconds
+        for each in levels.tolist()
+    ]
+    return np.array(found).reshape(levels.shape)
 
 
 def _view(case: ScheduleCase) -> ClusterView:

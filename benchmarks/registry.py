@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "meter-churn": ("meter_churn", "growth of the byte meter while connections come and go"),
     "golden": ("golden", "scheduling cases with known answers"),
     "small-cases": ("small_cases", "generated scheduling cases against the enumerated optimum"),
+    "engine": ("engine", "speed and memory of the flow-level simulation, beside the scalar one"),
     "plan-time": ("plan_time", "time of plans for small and large clusters"),
     "plan-cost": ("plan_cost", "an agent's CPU and memory for views and plans, by cluster"),
     "routing": ("routing", "path assignment on published traffic and permutations"),
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
 PURE = frozenset(
     {
         "dcqcn",
+        "engine",
         "gossip",
         "gossip-faults",
         "period",

@@ -284,8 +284,9 @@ static double alone(const struct sim *s, const struct job *job)
 /* Nothing can happen to it until it leaves or another survey says otherwise. */
 static int can_coast(struct sim *s, struct job *job)
 {
-	if (job->contended || job->recorded || job->iterations == job->done + 1 || job->grid_period > 0 || job->shift > 0 ||
-	    s->checked || s->tell_sending || s->replaying || !s->surveyed || job->begun < 0 || job->stop < INFINITY)
+	if (job->contended || job->recorded || job->iterations == job->done + 1 ||
+	    job->grid_period > 0 || job->shift > 0 || job->begun < 0 || job->stop < INFINITY ||
+	    s->checked || s->tell_sending || s->replaying || !s->surveyed)
 		return 0;
 	job->coast_period = alone(s, job);
 	return job->coast_period > 2 * (s->due - s->now) && job->coast_period < INFINITY;

@@ -23,6 +23,7 @@ Flags = NDArray[np.uint8]
 MOST_JOBS = 1_000_000
 MOST_FLOWS = 16_000_000
 MOST_HOPS = 64
+MOST_HOPS_OF_ALL = 1 << 27
 MOST_ROUNDS = 1_000_000
 MOST_LINKS = 4_000_000
 MOST_SECONDS = 1e9
@@ -156,6 +157,8 @@ def checked(work: Workload, fabric: Fabric) -> Workload:
     jobs, flows = len(typed.job_start), len(typed.flow_bytes)
     if jobs > MOST_JOBS or flows > MOST_FLOWS:
         raise InputError(f"jobs: expected up to {MOST_JOBS} with up to {MOST_FLOWS} flows")
+    if len(typed.hop_link) > MOST_HOPS_OF_ALL:
+        raise InputError(f"hop_link: expected up to {MOST_HOPS_OF_ALL} links of all flows")
     _check_shape(typed)
     within("jobs: start", typed.job_start, -MOST_SECONDS, MOST_SECONDS)
     within("jobs: compute", typed.job_compute, 0.0, MOST_SECONDS)
