@@ -13,7 +13,7 @@ from hostcc.sim.periodic import Grid, Orders, SimFlow, SimJob, SimPhase
 TIMES = (0.25, 0.5, 1.0, 1.5, 0.3, 0.7, 1.1)
 BYTES = (0.0, 0.5, 1.0, 2.0, 0.3, 0.9, 1.7)
 RATES = (math.inf, math.inf, math.inf, 0.5, 1.0, 0.4)
-WEIGHTS = (1.0, 1.0, 2.0, 0.5, 3.7)
+WEIGHTS = (1.0, 1.0, 2.0, 0.5, 3.7, 1e3, 1e-3)
 LINKS = 6
 
 

@@ -141,7 +141,7 @@ static void catch_flow(struct sim *s, struct flow *flow)
 	if (!settle_free(s, flow))
 		return;
 	sim_first_step(s, flow);
-	while (flow->left <= flow->floor)
+	while (flow->floor > 0 && flow->left <= flow->floor)
 		sim_next_step(s, flow);
 	sim_join(s, flow);
 }
