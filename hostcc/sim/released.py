@@ -196,16 +196,13 @@ def _time(row: Mapping[str, str], column: str) -> int | None:
     text = row[column].strip()
     if not text:
         return None
-    match = _TIME.fullmatch(text)
+    match = _TIME.fullmatch(text) if text.isascii() else None
     try:
-        if match is None or not text.isascii():
-            raise ValueError
-        moment = datetime(*(int(part) for part in match.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+        year, month, day, hour, minute = map(int, match.groups() if match else ())
+        moment = datetime(year, month, day, hour, minute, tzinfo=UTC)
     except ValueError:
-        where = f"{row['']}: {column}"
-        raise InputError(
-            f"{where}: expected YEAR/MONTH/DAY HOUR:MINUTE, got {text!r:.40}"
-        ) from None
+        wanted = "expected YEAR/MONTH/DAY HOUR:MINUTE"
+        raise InputError(f"{row['']}: {column}: {wanted}, got {text!r:.40}") from None
     return int(moment.timestamp()) // 60
 
 

@@ -22,7 +22,7 @@ def run(
 ) -> Outcome:
     """Simulate with proved rates; all iterations are recorded."""
     own = controller if controller is None or callable(controller) else constant(controller)
-    settings = {"checked": True, "recorded": range(len(jobs)), **options}
+    settings: dict[str, Any] = {"checked": True, "recorded": range(len(jobs)), **options}
     return simulate(Fabric.of(capacity, delay), pack(jobs), end, own, Options(**settings))
 
 

@@ -22,11 +22,10 @@ pytestmark = pytest.mark.unit
 
 def assert_same(found: Outcome, wanted: History) -> None:
     assert found.iterations.tolist() == wanted.iterations
-    near = {"rel": 1e-9, "abs": 1e-9}
-    assert found.compute_seconds == pytest.approx(wanted.compute_seconds, **near)
+    assert found.compute_seconds == pytest.approx(wanted.compute_seconds, rel=1e-9, abs=1e-9)
     assert found.carried == pytest.approx(wanted.carried, rel=1e-9, abs=1e-8)
     finished = [math.nan if when is None else when for when in wanted.finished]
-    assert found.finished == pytest.approx(finished, nan_ok=True, **near)
+    assert found.finished == pytest.approx(finished, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
 def assert_same_calls(found: Scripted, wanted: Scripted) -> None:
