@@ -148,7 +148,9 @@ def crux_double(
 ) -> Topology:
     """Return Crux's double-sided fabric: 6 ToRs in pairs, 12 aggregation and 32 core switches.
 
-    Each host is linked to both ToRs of its pair by eight ports, two of each NIC.
+    Each host is linked to both ToRs of its pair by eight ports, two of each NIC. The source does
+    not say how the upper layers are wired: here each ToR is linked to all aggregation switches and
+    each of these to all cores, so no shortest path needs a core.
     """
     pairs = [(2 * pair, 2 * pair + 1) for pair in range(3)]
     return Topology(
@@ -188,18 +190,19 @@ def released(
 
     `pods` and `tors` are by host, as hostcc.sim.released has them. Raises InputError.
     """
-    if len(pods) != len(tors) or not pods:
-        raise InputError("released: expected a pod and a ToR of each host")
+    if len(pods) != len(tors) or not 1 <= len(pods) <= MOST_HOSTS:
+        raise InputError(f"released: expected 1 to {MOST_HOSTS} hosts, a pod and a ToR of each")
     pod_of: dict[str, str] = {}
     for pod, tor in zip(pods, tors, strict=True):
         if pod_of.setdefault(tor, pod) != pod:
             raise InputError(f"released: expected ToR {tor!r:.40} in one pod")
-    names, switches = sorted(pod_of), sorted(set(pods))
+    names = {tor: number for number, tor in enumerate(sorted(pod_of))}
+    switches = {pod: number for number, pod in enumerate(sorted(set(pods)))}
     return Topology(
         "released",
         4,
-        tuple((names.index(tor),) for tor in tors),
-        tuple((switches.index(pod_of[tor]),) for tor in names),
+        tuple((names[tor],) for tor in tors),
+        tuple((switches[pod_of[tor]],) for tor in names),
         ((0,),) * len(switches),
         {"nic": nic, "agg": uplink, "core": core},
     )

@@ -8,6 +8,7 @@ counted by reason; a file that is not of this schema is refused.
 from __future__ import annotations
 
 import csv
+import heapq
 import io
 import re
 from collections import Counter
@@ -22,9 +23,9 @@ import msgspec
 from hostcc.errors import InputError
 from hostcc.system import input_file
 
-MOST_FILE_BYTES = 256 << 20
-MOST_ROWS = 2_000_000
-MOST_FIELD = 1 << 16
+MOST_FILE_BYTES = 64 << 20
+MOST_ROWS = 500_000
+"""Of a file; the released ones have up to 23,742."""
 MOST_GPUS_OF_HOST = 8
 MOST_GPUS_OF_WORKER = 1024
 MOST_MINUTES = 366 * 24 * 60
@@ -87,7 +88,7 @@ def read_trace(folder: Path) -> Trace:
     jobs = list(_rows(folder / "job.csv", JOB_COLUMNS))
     workers = list(_rows(folder / "worker.csv", WORKER_COLUMNS))
     counts = Counter({"topo": len(topo), "job": len(jobs), "worker": len(workers)})
-    hosts = _hosts(topo, workers)
+    hosts = _hosts(topo, workers, folder / "topo.csv")
     index = {host.address: place for place, host in enumerate(hosts)}
     gpus: dict[str, Counter[int]] = {}
     for row in workers:
@@ -144,25 +145,62 @@ def _job(row: Mapping[str, str], gpus: Mapping[int, int] | None) -> tuple[str, T
     )
 
 
-def _hosts(topo: list[dict[str, str]], workers: list[dict[str, str]]) -> list[TracedHost]:
-    """Return all hosts; unknown ones are dealt to ToRs, those with few hosts first."""
+def _hosts(
+    topo: list[dict[str, str]], workers: list[dict[str, str]], path: Path
+) -> list[TracedHost]:
+    """Return all hosts, those of `topo.csv` and others, which are placed by rule.
+
+    A job stays within a pod. So an unknown host is put in the pod of most known hosts of most of
+    its workers' jobs, or in the largest pod, and there below the ToR with the fewest hosts. Ties
+    go to the first by name.
+    """
     known: dict[str, TracedHost] = {}
     for row in topo:
         tor = f"{row['PSW']}/{row['ASW']}"
         if not row["ip"] or row["ip"] in known:
             raise InputError(f"{row['']}: ip: expected each host once, got {row['ip']!r:.80}")
+        if "/" in row["PSW"]:
+            raise InputError(f"{row['']}: PSW: expected a name without /, got {row['PSW']!r:.80}")
         known[row["ip"]] = TracedHost(row["ip"], row["PSW"], tor, True)
     filled = Counter(host.tor for host in known.values())
     pods = {host.tor: host.pod for host in known.values()}
-    unknown = sorted({row["host_ip"] for row in workers} - known.keys() - {""})
-    if unknown and not filled:
-        raise InputError("topo.csv: expected at least one host")
+    votes = _pod_votes(known, workers)
+    if votes and not filled:
+        raise InputError(f"{path}: expected at least one host")
+    emptiest: dict[str, list[tuple[int, str]]] = {}
+    for tor, count in sorted(filled.items(), key=lambda item: (item[1], item[0])):
+        emptiest.setdefault(pods[tor], []).append((count, tor))  # in order, so they are heaps
+    largest = _most(Counter(host.pod for host in known.values()))
     placed = []
-    order = sorted(filled, key=lambda tor: (filled[tor], tor))
-    for number, address in enumerate(unknown):
-        tor = order[number % len(order)]
+    for address in sorted(votes):
+        pod = _most(votes[address]) or largest
+        count, tor = emptiest[pod][0]
+        heapq.heapreplace(emptiest[pod], (count + 1, tor))
         placed.append(TracedHost(address, pods[tor], tor, False))
     return [*(known[address] for address in sorted(known)), *placed]
+
+
+def _pod_votes(
+    known: Mapping[str, TracedHost], workers: list[dict[str, str]]
+) -> dict[str, Counter[str]]:
+    """Return, for each host that `topo.csv` lacks, how many workers' jobs are in which pod."""
+    pods: dict[str, Counter[str]] = {}
+    for row in workers:
+        if row["host_ip"] in known:
+            pods.setdefault(row["job_name"], Counter())[known[row["host_ip"]].pod] += 1
+    pod_of = {job: _most(own) for job, own in pods.items()}
+    votes: dict[str, Counter[str]] = {}
+    for row in workers:
+        if row["host_ip"] and row["host_ip"] not in known:
+            own = votes.setdefault(row["host_ip"], Counter())
+            if row["job_name"] in pod_of:
+                own[pod_of[row["job_name"]]] += 1
+    return votes
+
+
+def _most(votes: Mapping[str, int]) -> str:
+    """Return what has most votes, the first by name among equals; empty: nothing has."""
+    return min(votes, key=lambda name: (-votes[name], name), default="")
 
 
 def _gpus(row: Mapping[str, str], counts: Counter[str]) -> int:
@@ -170,7 +208,7 @@ def _gpus(row: Mapping[str, str], counts: Counter[str]) -> int:
     try:
         found: Any = msgspec.json.decode(row["RES"]) if row["RES"] else {}
         text = found.get("nvidia.com/gpu", "0")
-        amount = int(text) if isinstance(text, str | int) else -1
+        amount = int(text) if isinstance(text, str | int) and text is not True else -1
     except (msgspec.MsgspecError, AttributeError, ValueError, RecursionError):
         amount = -1
     if not row["RES"] or not 0 <= amount <= MOST_GPUS_OF_WORKER:
@@ -213,7 +251,6 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected UTF-8 text") from None
-    csv.field_size_limit(MOST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         head = next(reader, [])

@@ -62,7 +62,7 @@ def test_released() -> None:
     assert lengths == [2, 4, 6]
     with pytest.raises(InputError, match="in one pod"):
         released(["P1", "P2"], ["S", "S"])
-    with pytest.raises(InputError, match="of each host"):
+    with pytest.raises(InputError, match="1 to 100000 hosts"):
         released([], [])
 
 

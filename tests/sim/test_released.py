@@ -85,6 +85,8 @@ def test_a_trace(tmp_path: Path) -> None:
         ("job.csv", "1,,job1", "1,job1", "job.csv:2: expected 130 columns, got 129"),
         ("worker.csv", ",a,", ',"a,', "worker.csv:.*comma-separated"),
         ("topo.csv", "b,G1", "a,G1", "topo.csv:3: ip: expected each host once"),
+        ("topo.csv", "G1,P1", "G1,P/1", "topo.csv:2: PSW: expected a name without /"),
+        ("worker.csv", "a,", "x" * 200_000 + ",", "worker.csv:2: .*field larger"),
     ],
 )
 def test_files_of_another_form(tmp_path: Path, name: str, old: str, new: str, words: str) -> None:
@@ -94,6 +96,28 @@ def test_files_of_another_form(tmp_path: Path, name: str, old: str, new: str, wo
     with pytest.raises(InputError, match=words) as caught:
         read_trace(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_unknown_hosts_are_placed_in_the_pod_of_their_jobs(tmp_path: Path) -> None:
+    jobs = [job(number) for number in range(1, 4)]
+    workers = [
+        worker(1, "job1", "c"),
+        worker(2, "job1", "u"),
+        worker(3, "job2", "a"),
+        worker(4, "job2", "v"),
+        worker(5, "job2", "w"),
+        worker(6, "job3", "x"),
+        worker(7, "job1", "v"),
+        worker(8, "job2", "v"),
+    ]
+    hosts = [*HOSTS, *topo(("d", "P1", "S2"))]
+    found = read_trace(write(tmp_path, jobs, workers, hosts)).hosts
+    assert {host.address: host.tor for host in found if not host.known} == {
+        "u": "P2/S1",
+        "v": "P1/S2",
+        "w": "P1/S1",
+        "x": "P1/S2",
+    }
 
 
 def test_missing_and_binary_files(tmp_path: Path) -> None:
@@ -120,3 +144,58 @@ def test_damaged_files_are_read_or_refused(
         read_trace(folder)
     except InputError as error:
         assert "\n" not in str(error)
+
+
+NAMES = st.sampled_from(["job1", "job2", "", "x/y", "\x00", "é\n", '"', "a" * 300])
+GOOD_TIMES = ["", "2023/7/15 00:47", "2023/7/15 00:48", "2023/7/15 1:00"]
+TIMES = st.sampled_from([*GOOD_TIMES * 4, "1/1/1 0:00", "9999/12/31 23:59", "2023/7/15", "x"])
+RESOURCES = st.one_of(
+    st.sampled_from(
+        ["", EIGHT, "null", "[]", "{}", "[" * 5000, "1e999", '{"nvidia.com/gpu": true}']
+    ),
+    st.integers(-5, 10**25).map(lambda count: f'{{"nvidia.com/gpu": "{count}"}}'),
+    st.text(max_size=8),
+)
+ADDRESSES = st.sampled_from(["a", "b", "c", "", "u", "v", "\u202e"])
+JOBS = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from(["1", "2", "3", "007"] * 4 + ["-1", "1e3", "9" * 30]),
+        "job_name": NAMES,
+        "status": st.sampled_from(["Running", "Stopped", ""]),
+        "gmt_job_submitted": TIMES,
+        "gmt_job_running": TIMES,
+        "gmt_job_stopped": TIMES,
+        "gmt_job_finished": TIMES,
+    }
+)
+WORKERS = st.fixed_dictionaries({"job_name": NAMES, "host_ip": ADDRESSES, "RES": RESOURCES})
+SWITCHES = st.fixed_dictionaries(
+    {"ip": ADDRESSES, "PSW": st.sampled_from(["P1", "P2", "", "P/1"]), "ASW": NAMES}
+)
+
+
+@given(
+    jobs=st.lists(JOBS, max_size=5),
+    workers=st.lists(WORKERS, max_size=6),
+    hosts=st.lists(SWITCHES, max_size=3),
+)
+def test_hostile_fields_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory,
+    jobs: list[dict[str, str]],
+    workers: list[dict[str, str]],
+    hosts: list[dict[str, str]],
+) -> None:
+    folder = write(tmp_path_factory.mktemp("hostile"), jobs, workers, hosts)
+    try:
+        found = read_trace(folder)
+    except InputError as error:
+        assert "\n" not in str(error)
+        return
+    assert found.rows["job"] == len(jobs) == len(found.jobs) + sum(found.left_out.values())
+    assert len({one.name for one in found.jobs}) == len(found.jobs)
+    for one in found.jobs:
+        assert one.gpus >= max(1, sum(gpus for _, gpus in one.hosts))
+        assert all(0 <= host < len(found.hosts) for host, _ in one.hosts)
+        assert 0 <= one.end - one.start <= 366 * 24 * 60
+    addresses = {row["host_ip"] for row in workers} | {row["ip"] for row in hosts}
+    assert {host.address for host in found.hosts} == addresses - {""}

@@ -65,8 +65,18 @@ static int is_bottleneck(const struct sim *s, const struct flow *flow, int32_t w
 	return 1;
 }
 
+/* Whether a flow that ends, or takes another weight, has sent just the bytes asked for. */
+int sim_is_whole(const struct sim *s, const struct flow *flow)
+{
+	double rest = flow->left - flow->rate * (s->now - flow->at) - flow->floor;
+
+	return fabs(rest) <= flow->rate * (s->due - s->now) + SLACK * flow->bytes;
+}
+
 int sim_is_fair(struct sim *s)
 {
+	if (s->lossy)
+		return 0;
 	for (int64_t l = 0; l < s->link_count; l++)
 		s->links[l].load = 0;
 	for (int64_t f = 0; f < s->flow_count; f++) {

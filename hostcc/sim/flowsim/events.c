@@ -198,6 +198,8 @@ static int end_flows(struct sim *s, struct job *job)
 		if (sim_end(flow) > s->due)
 			continue;
 		s->events++;
+		if (s->checked && !sim_is_whole(s, flow))
+			s->lossy = 1;
 		sim_settle(s, flow);
 		if (flow->floor > 0) { /* not its last byte: another weight */
 			flow->left = flow->floor;

@@ -24,7 +24,7 @@ enum stop { /* why a run returns */
 	STOP_EVENTS, /* so many events are over; goes on where it was */
 	STOP_RECORDS, /* the buffer of iterations is full */
 	STOP_ENDLESS = -1, /* `culprit` iterates without taking time */
-	STOP_UNFAIR = -2, /* checked: the rates are not what the model asks for */
+	STOP_UNFAIR = -2, /* checked: rates or bytes are not what the model asks for */
 	STOP_MEMORY = -3,
 };
 
@@ -149,7 +149,7 @@ struct sim {
 	double *record_time;
 	int64_t record_count, record_room;
 	int stage, failed;
-	uint8_t jobs_changed, sending_changed, surveyed, checked, tell_sending, replaying;
+	uint8_t jobs_changed, sending_changed, surveyed, checked, tell_sending, replaying, lossy;
 };
 
 /* queue.c */
@@ -176,6 +176,7 @@ void sim_count(struct sim *s, int32_t job);
 void sim_apply_late_routes(struct sim *s, int32_t job);
 /* check.c */
 int sim_is_fair(struct sim *s);
+int sim_is_whole(const struct sim *s, const struct flow *flow);
 
 static inline int sim_sends(const struct flow *flow)
 {

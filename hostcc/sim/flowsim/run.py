@@ -227,7 +227,7 @@ class _Simulation:
             job = self._library.hcc_sim_culprit(self._state)
             return InputError(f"job {job}: expected iterations that take time, at {now:.9g} s")
         if stop == Stop.UNFAIR:
-            return HostccError(f"simulation: rates at {now:.9g} s are not those of the model")
+            return HostccError(f"simulation: rates or bytes at {now:.9g} s are not the model's")
         return HostccError(f"no memory for the simulation at {now:.9g} s")
 
     def _control(self) -> None:

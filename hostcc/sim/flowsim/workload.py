@@ -234,7 +234,7 @@ def _without_idle(work: Workload, fabric: Fabric) -> Workload:
     flow = np.repeat(np.arange(len(sends)), np.diff(work.flow_link))
     np.minimum.at(narrow, flow, fabric.capacity[work.hop_link])
     ring = np.repeat(np.arange(len(work.ring_rounds)), np.diff(work.ring_flow))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # failed links, flows of no bytes
         seconds = work.flow_bytes * work.ring_rounds[ring] / np.minimum(narrow, work.flow_rate)
     shortest = work.job_compute.copy()
     job = np.repeat(np.arange(len(shortest)), np.diff(work.job_flow))

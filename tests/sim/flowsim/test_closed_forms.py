@@ -60,6 +60,16 @@ def test_example_1_of_crux(
     assert found.compute_seconds.sum() / (2 * end) == pytest.approx(share)
 
 
+@pytest.mark.parametrize(("levels", "idle"), [((0, 1), 7.0), ((1, 0), 6.0)])
+def test_example_2_of_crux(levels: tuple[int, int], idle: float) -> None:
+    """Jobs of one intensity that compute while they send: a start-up effect over 12 s."""
+    jobs = [SimJob(4.0, 2.0, one_flow(1.0), -2.0), SimJob(2.0, 1.0, one_flow(3.0), -1.0)]
+    found = run(jobs, 12.0, levels)
+    assert 12.0 - found.compute_seconds[1] == idle
+    long = run(jobs, 12_000.0, levels, checked=False)
+    assert long.compute_seconds.sum() == pytest.approx(12_000.0 * (0.5 + 1.0), rel=0.01)
+
+
 @pytest.mark.parametrize("hosts", [2, 3, 8])
 def test_a_ring_of_n(hosts: int) -> None:
     """2 (N - 1) rounds, each as long as a flow and its delay."""
@@ -125,6 +135,10 @@ def test_intensity_adds_up_to_work() -> None:
     done = (work * found.compute_seconds / compute).sum()
     by_intensity = (work / size * found.sent).sum()
     assert by_intensity / done == pytest.approx(1.0, rel=0.01)
+    # Where jobs send at once each second counts for all of them, and the theorem says nothing.
+    fair = run(jobs, 9000.0, checked=False).compute_seconds
+    by_time = (work / size * (9000.0 - fair)).sum()
+    assert by_time / (work * fair / compute).sum() == pytest.approx(1.854, abs=1e-3)
 
 
 def test_changes_in_mid_run() -> None:

@@ -39,6 +39,8 @@ def test_a_flow_of_rate_0_has_no_end() -> None:
     failed = run([SimJob(1.0, 0.0, one_flow(0.5))], 10.0, capacity=(0.0,))
     assert failed.iterations.tolist() == [0]
     assert failed.sent == [0.0]
+    nothing = run([SimJob(1.0, 0.0, one_flow(0.0))], 10.5, capacity=(0.0,))
+    assert nothing.iterations.tolist() == [10]
 
 
 def test_a_flow_alone_is_bound_by_the_narrowest_link() -> None:
