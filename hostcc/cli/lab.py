@@ -6,12 +6,12 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hostcc.cli.common import PIPE_WIDTH, Subparsers, add_parser, console
+from hostcc.cli.progress_bar import progress_bar
 from hostcc.errors import InputError
 from hostcc.foreign import say
 from hostcc.lab.errors import LabError
@@ -118,7 +118,7 @@ def _run(args: argparse.Namespace) -> int:
         except OSError as error:
             raise LabError(f"{args.out}: {error.strerror}") from error
     comparison = runner.Comparison(path.stem, wanted, variants, args.repeat, args.out)
-    with _progress() as tell:
+    with progress_bar() as tell:
         measured = runner.run(comparison, tell)
     if args.json:
         sys.stdout.buffer.write(results.encode(measured))
@@ -138,24 +138,6 @@ def _keep(measured: Results, out: Path, quiet: bool) -> None:
     written = [target, *plots.draw(measured, out)]
     if not quiet:
         say("written: " + ", ".join(str(path) for path in written))
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on a terminal, silence elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
-        task = bar.add_task("", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=min(done, total), total=total)
-
-        yield tell
 
 
 def _list(_args: argparse.Namespace) -> int:

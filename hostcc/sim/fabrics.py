@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from hostcc.errors import InputError
-from hostcc.sim.flowsim.workload import Fabric, Floats, Ints
+from hostcc.sim.flowsim.workload import Fabric, Ints
 
 GBIT = 1e9 / 8
 """Bytes/s."""
@@ -66,10 +66,14 @@ class Topology:
         return np.array([CLASSES.index(key[0]) for key in self._ids], np.int64)
 
     @cached_property
+    def link_rates(self) -> list[float]:
+        """Bytes/s of each link."""
+        return [self.rates[key[0]] for key in self._ids]
+
+    @cached_property
     def fabric(self) -> Fabric:
         """The links as the simulation wants them. Raises InputError."""
-        rates: Floats = np.array([self.rates[key[0]] for key in self._ids], np.float64)
-        return Fabric.of(rates)
+        return Fabric.of(self.link_rates)
 
     def paths(self, source: tuple[int, int], destination: tuple[int, int]) -> list[tuple[int, ...]]:
         """Return all shortest paths from one (host, NIC) to another, as links.

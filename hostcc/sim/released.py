@@ -12,7 +12,7 @@ import heapq
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +37,20 @@ JOB_COLUMNS = (
 WORKER_COLUMNS = ("id", "job_name", "host_ip", "RES")
 TOPO_COLUMNS = ("ip", "DSW", "PSW", "ASW")
 _TIME = re.compile(r"(\d{4})/(\d{1,2})/(\d{1,2}) (\d{1,2}):(\d{2})")
+
+
+Row = Mapping[str, str]
+"""Columns that are used, and under "" where it is: `file:line`."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of the three files."""
+
+    folder: Path
+    topo: tuple[Row, ...]
+    jobs: tuple[Row, ...]
+    workers: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -82,24 +96,39 @@ class Trace:
     """Rows of each file, and of workers: on unknown hosts, without resources, beyond a host."""
 
 
+def read_rows(folder: Path) -> Rows:
+    """Return the rows of a folder's files. Raises InputError with file, row and column."""
+    return Rows(
+        folder,
+        tuple(_rows(folder / "topo.csv", TOPO_COLUMNS)),
+        tuple(_rows(folder / "job.csv", JOB_COLUMNS)),
+        tuple(_rows(folder / "worker.csv", WORKER_COLUMNS)),
+    )
+
+
 def read_trace(folder: Path) -> Trace:
     """Return the trace of a folder. Raises InputError with file, row and column."""
-    topo = list(_rows(folder / "topo.csv", TOPO_COLUMNS))
-    jobs = list(_rows(folder / "job.csv", JOB_COLUMNS))
-    workers = list(_rows(folder / "worker.csv", WORKER_COLUMNS))
+    return trace_of(read_rows(folder))
+
+
+def trace_of(rows: Rows) -> Trace:
+    """Join the rows. Raises InputError with file, row and column."""
+    topo, jobs, workers = rows.topo, rows.jobs, rows.workers
     counts = Counter({"topo": len(topo), "job": len(jobs), "worker": len(workers)})
-    hosts = _hosts(topo, workers, folder / "topo.csv")
+    hosts = _hosts(topo, workers, rows.folder / "topo.csv")
     index = {host.address: place for place, host in enumerate(hosts)}
     gpus: dict[str, Counter[int]] = {}
     for row in workers:
         on = gpus.setdefault(row["job_name"], Counter())
         place = index.get(row["host_ip"], -1)
-        amount = _gpus(row, counts)
+        found_gpus = gpus_of(row)
+        amount = found_gpus or 0
         on[place] += amount
+        counts["worker without resources"] += found_gpus is None
         counts["worker on an unknown host"] += place >= 0 and not hosts[place].known
         counts["worker beyond a host"] += amount > MOST_GPUS_OF_HOST
     left_out: Counter[str] = Counter()
-    found = []
+    found: list[TracedJob] = []
     seen: set[str] = set()
     for row in sorted(jobs, key=_order):
         reason, job = _job(row, gpus.get(row["job_name"]))
@@ -114,11 +143,9 @@ def read_trace(folder: Path) -> Trace:
     return Trace(tuple(found), tuple(hosts), dict(left_out), dict(counts))
 
 
-def _job(row: Mapping[str, str], gpus: Mapping[int, int] | None) -> tuple[str, TracedJob | None]:
+def _job(row: Row, gpus: Mapping[int, int] | None) -> tuple[str, TracedJob | None]:
     """Return the job, or why it is left out."""
-    submitted, start = _time(row, "gmt_job_submitted"), _time(row, "gmt_job_running")
-    finished, stopped = _time(row, "gmt_job_finished"), _time(row, "gmt_job_stopped")
-    end = stopped if finished is None else finished
+    submitted, start, end = times_of(row)
     if start is None:
         return "never ran", None
     if end is None:
@@ -145,9 +172,7 @@ def _job(row: Mapping[str, str], gpus: Mapping[int, int] | None) -> tuple[str, T
     )
 
 
-def _hosts(
-    topo: list[dict[str, str]], workers: list[dict[str, str]], path: Path
-) -> list[TracedHost]:
+def _hosts(topo: Sequence[Row], workers: Sequence[Row], path: Path) -> list[TracedHost]:
     """Return all hosts, those of `topo.csv` and others, which are placed by rule.
 
     A job stays within a pod. So an unknown host is put in the pod of most known hosts of most of
@@ -181,7 +206,7 @@ def _hosts(
 
 
 def _pod_votes(
-    known: Mapping[str, TracedHost], workers: list[dict[str, str]]
+    known: Mapping[str, TracedHost], workers: Sequence[Row]
 ) -> dict[str, Counter[str]]:
     """Return, for each host that `topo.csv` lacks, how many workers' jobs are in which pod."""
     pods: dict[str, Counter[str]] = {}
@@ -203,33 +228,42 @@ def _most(votes: Mapping[str, int]) -> str:
     return min(votes, key=lambda name: (-votes[name], name), default="")
 
 
-def _gpus(row: Mapping[str, str], counts: Counter[str]) -> int:
-    """Return the GPUs of a worker; none where its resources are missing or damaged."""
+def gpus_of(row: Row) -> int | None:
+    """Return the GPUs of a worker; None: its resources are missing or damaged."""
+    if not row["RES"]:
+        return None
     try:
-        found: Any = msgspec.json.decode(row["RES"]) if row["RES"] else {}
+        found: Any = msgspec.json.decode(row["RES"])
         text = found.get("nvidia.com/gpu", "0")
         amount = int(text) if isinstance(text, str | int) and text is not True else -1
     except (msgspec.MsgspecError, AttributeError, ValueError, RecursionError):
-        amount = -1
-    if not row["RES"] or not 0 <= amount <= MOST_GPUS_OF_WORKER:
-        counts["worker without resources"] += 1
-        return 0
-    return amount
+        return None
+    return amount if 0 <= amount <= MOST_GPUS_OF_WORKER else None
 
 
-def _order(row: Mapping[str, str]) -> tuple[int, list[str]]:
+def times_of(row: Row) -> tuple[int | None, int | None, int | None]:
+    """Return when a job was submitted, started and ended, minutes since 1970. Raises InputError.
+
+    It ended when it finished, else when it was stopped.
+    """
+    finished, stopped = _time(row, "gmt_job_finished"), _time(row, "gmt_job_stopped")
+    end = stopped if finished is None else finished
+    return _time(row, "gmt_job_submitted"), _time(row, "gmt_job_running"), end
+
+
+def _order(row: Row) -> tuple[int, list[str]]:
     """Return a key that does not depend on the order of rows."""
     return _number(row), [row[column] for column in JOB_COLUMNS]
 
 
-def _number(row: Mapping[str, str]) -> int:
+def _number(row: Row) -> int:
     text = row["id"].strip()
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise InputError(f"{row['']}: id: expected a whole number, got {text!r:.40}")
     return int(text)
 
 
-def _time(row: Mapping[str, str], column: str) -> int | None:
+def _time(row: Row, column: str) -> int | None:
     """Return minutes since 1970; None: empty."""
     text = row[column].strip()
     if not text:

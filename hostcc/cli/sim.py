@@ -1,0 +1,97 @@
+"""`hostcc sim describe DIR`: what a trace of a training cluster has, beside what was published."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hostcc.cli.common import Subparsers, add_parser, emit, number_of, print_json, table
+from hostcc.cli.progress_bar import progress_bar
+from hostcc.errors import Exit, HostccError
+from hostcc.foreign import say
+
+if TYPE_CHECKING:
+    from hostcc.sim.trace_description import Description, Figure
+
+GBIT = 1e9 / 8
+DEFAULT_GBIT = 200.0
+COLUMNS = [("", "left"), ("This trace", "right"), ("Lingjun", "right")]
+EPILOG = """\
+examples:
+  hostcc sim describe traces/lingjun
+  hostcc sim describe traces/own --uplink 800 --out out/own --json
+
+DIR has job.csv, worker.csv and topo.csv as the released Lingjun trace has them
+(docs/simulator.md).
+"""
+
+
+def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    """Add `sim` and its commands to the command line; each sets `func`."""
+    parser = add_parser(subparsers, "sim", "traces of training clusters")
+    parser.epilog = EPILOG
+    commands = parser.add_subparsers(dest="sim_command", required=True, metavar="COMMAND")
+    describing = add_parser(commands, "describe", "counts, sizes, durations and risks of a trace")
+    describing.epilog = EPILOG
+    describing.add_argument("folder", type=Path, metavar="DIR", help="where the trace's files are")
+    ends = {"--uplink": "a ToR and its pod's switch", "--core": "a pod and the core"}
+    for option, what in ends.items():
+        describing.add_argument(
+            option,
+            default=f"{DEFAULT_GBIT:g}",
+            metavar="GBIT",
+            help=f"rate of the link between {what}, Gbit/s (default: %(default)s)",
+        )
+    describing.add_argument(
+        "--out", type=Path, metavar="DIR", help="keep description.json and plots here"
+    )
+    describing.add_argument("--json", action="store_true", help="print JSON (docs/simulator.md)")
+    describing.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe a trace."""
+    from hostcc.sim import trace_description
+
+    uplink, core = (
+        number_of(getattr(args, name), f"--{name}", "Gbit/s", 1e-3, 1e6) * GBIT
+        for name in ("uplink", "core")
+    )
+    with progress_bar() as tell:
+        found = trace_description.describe(args.folder, uplink, core, tell)
+        written = _keep(found, args.out) if args.out else []
+    if args.json:
+        print_json(found.answer())
+        return Exit.OK
+    for name, figures in found.groups.items():
+        emit(f"\n{name}", table(COLUMNS, map(_row, figures)))
+    if written:
+        say("written: " + ", ".join(str(path) for path in written))
+    return Exit.OK
+
+
+def _row(one: Figure) -> tuple[str, str, str]:
+    published = "" if one.published is None else _number(one.published, one.share)
+    return one.name, _number(one.value, one.share), published
+
+
+def _number(value: float, share: bool) -> str:
+    if share:
+        return f"{100 * value:.1f} %"
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
+
+
+def _keep(found: Description, out: Path) -> list[Path]:
+    """Write description.json and the plots; raises HostccError."""
+    from hostcc.sim import trace_plots
+
+    target = out / "description.json"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        plots = trace_plots.draw(found, out)
+        target.write_text(json.dumps(found.answer(), indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise HostccError(f"{error.filename or out}: {error.strerror}") from error
+    return [target, *plots]
