@@ -13,6 +13,7 @@ import pytest
 
 from hostcc.bpf.build import build_directory, compile_object
 from hostcc.system.cc import BuildError
+from hostcc.verbs.build import LIBRARIES, SHIM, VERBS_HEADER
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +76,7 @@ def test_wheel_carries_the_objects(tmp_path: Path) -> None:
     ):
         shutil.copy(REPOSITORY / name, tree)
     shutil.copytree(REPOSITORY / "LICENSES", tree / "LICENSES")
-    ignored = shutil.ignore_patterns("*.bpf.o", "__pycache__")
+    ignored = shutil.ignore_patterns("*.bpf.o", "*.so", "__pycache__")
     shutil.copytree(REPOSITORY / "hostcc", tree / "hostcc", ignore=ignored)
     done = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index",
@@ -92,6 +93,14 @@ def test_wheel_carries_the_objects(tmp_path: Path) -> None:
             content = archive.read(f"hostcc/bpf/programs/{name.removesuffix('.c')}.o")
             assert content.startswith(b"\x7fELF")
             assert f"hostcc/bpf/programs/{name}" in names
+        for library in LIBRARIES:
+            if library is SHIM and not VERBS_HEADER.exists():
+                continue
+            target, *sources = (
+                str(path.relative_to(REPOSITORY)) for path in (library.target, *library.sources)
+            )
+            assert archive.read(target).startswith(b"\x7fELF")
+            assert set(sources) <= names
         scenarios = (REPOSITORY / "hostcc/lab/scenarios").glob("*.toml")
         assert {f"hostcc/lab/scenarios/{path.name}" for path in scenarios} <= names
     assert not [name for name in names if name.startswith("tests/")]
