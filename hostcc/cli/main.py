@@ -39,7 +39,7 @@ COMMANDS = {
     "links": "the links that jobs share by the plan",
     "view": "the cluster as the agent sees it, for hostcc plan",
     "rank": "placements by how well their jobs' bursts fit together",
-    "sim": "traces of training clusters, described",
+    "sim": "traces of training clusters: describe, generate",
     "pcie": "the PCIe tree, and which jobs share its links",
     "peers": "the hosts that this one gossips with",
     "keys": "this host's keys for gossip, and who may take part",

@@ -1,4 +1,4 @@
-"""`hostcc sim describe DIR`: what a trace of a training cluster has, beside what was published."""
+"""`hostcc sim`: what a trace of a training cluster has; traces like the published one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hostcc.cli.common import Subparsers, add_parser, emit, number_of, print_json, table
 from hostcc.cli.progress_bar import progress_bar
-from hostcc.errors import Exit, HostccError
+from hostcc.errors import Exit, HostccError, InputError
 from hostcc.foreign import say
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ EPILOG = """\
 examples:
   hostcc sim describe traces/lingjun
   hostcc sim describe traces/own --uplink 800 --out out/own --json
+  hostcc sim generate traces/made --seed 7
 
 DIR has job.csv, worker.csv and topo.csv as the released Lingjun trace has them
 (docs/simulator.md).
@@ -48,10 +49,32 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--out", type=Path, metavar="DIR", help="keep description.json and plots here"
     )
     describing.add_argument("--json", action="store_true", help="print JSON (docs/simulator.md)")
-    describing.set_defaults(func=run)
+    describing.set_defaults(func=_describe)
+    generating = add_parser(commands, "generate", "a trace like the Lingjun trace")
+    generating.epilog = EPILOG
+    generating.add_argument("folder", type=Path, metavar="OUT", help="where its files go")
+    generating.add_argument(
+        "--seed", default="0", metavar="S", help="whole number; another makes another trace"
+    )
+    generating.set_defaults(func=_generate)
 
 
-def run(args: argparse.Namespace) -> int:
+def _generate(args: argparse.Namespace) -> int:
+    """Write a trace."""
+    from hostcc.sim import trace_files
+
+    if not (args.seed.isascii() and args.seed.isdigit() and len(args.seed) <= 18):
+        raise InputError(f'--seed: expected a whole number, got "{args.seed[:40]}"')
+    there = [name for name in trace_files.FILES if (args.folder / f"{name}.csv").exists()]
+    if there:
+        raise InputError(f"{args.folder}: expected no {there[0]}.csv there, to write one")
+    with progress_bar() as tell:
+        written = trace_files.write(trace_files.generate(int(args.seed), tell), args.folder)
+    say("written: " + ", ".join(str(path) for path in written))
+    return Exit.OK
+
+
+def _describe(args: argparse.Namespace) -> int:
     """Describe a trace."""
     from hostcc.sim import trace_description
 

@@ -92,3 +92,15 @@ def test_another_schema_and_no_folder(tmp_path: Path, capsys: pytest.CaptureFixt
     (write_hand_made(tmp_path) / "job.csv").write_text("id,job_name\n")
     assert main(["sim", "describe", str(tmp_path)]) == 2
     assert "job.csv:1: expected the column" in capsys.readouterr().err
+
+
+def test_a_trace_is_generated_where_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_hand_made(tmp_path)
+    assert main(["sim", "generate", str(tmp_path)]) == 2
+    assert "expected no topo.csv there" in capsys.readouterr().err
+    for seed in ("-1", "x", "1" * 19):
+        assert main(["sim", "generate", str(tmp_path / "other"), f"--seed={seed}"]) == 2
+        assert "--seed: expected a whole number" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
