@@ -103,4 +103,5 @@ def test_wheel_carries_the_objects(tmp_path: Path) -> None:
             assert set(sources) <= names
         scenarios = (REPOSITORY / "hostcc/lab/scenarios").glob("*.toml")
         assert {f"hostcc/lab/scenarios/{path.name}" for path in scenarios} <= names
+        assert "hostcc/sim/published/lingjun.json" in names
     assert not [name for name in names if name.startswith("tests/")]
