@@ -135,7 +135,7 @@ class Coordinator:
         if self._pending is not None or self._started_for != self._wanted:
             return settings.round_s
         if self.snapshot.digest and (state.missing or self._unlike or state.held != state.active):
-            return settings.round_s
+            return settings.round_s if self._missing or state.held == state.active else 0.0
         rest_s = self.node.rest_s()
         if self._basis == self._present:
             return rest_s
@@ -150,19 +150,18 @@ class Coordinator:
         self._rounds += 1
         self.ticked = now
         self._ticked_at = at = self.node.experienced_s(now)
-        if at >= self._view_at:
-            self._view_at = at + self.node.settings.view_s
-            self._update_view()
+        basis = self._present
+        if at >= self._view_at and basis != self._basis:
+            # After a quiet time two may come one after the other: news seldom come alone.
+            self._view_at = max(at, self._view_at + self.node.settings.view_s)
+            self._update_view(basis)
         if self.snapshot.digest:
             self._update_agreement(now, at)
             self._update_plan(now)
             self._report(at)
         return self.node.tick(now)
 
-    def _update_view(self) -> None:
-        basis = self._present
-        if basis == self._basis:
-            return
+    def _update_view(self, basis: _Basis) -> None:
         self._basis = basis
         settings = self.node.settings
         self.snapshot = views.build(
@@ -183,6 +182,12 @@ class Coordinator:
         self.state, activation = step(self.state, at, held, reports, live, wait_s)
         if activation is not None:
             self._activate(activation, now)
+
+    @property
+    def _missing(self) -> bool:
+        # Whether a neighbour is not known to hold the same view; it was, in the last round.
+        reports, held = self.node.reports, self.state.held
+        return any(peer not in reports or reports[peer].held != held for peer in self._live())
 
     def _live(self) -> list[str]:
         return [peer for peer in self.node.neighbours if not self.node.members.is_dead(peer)]

@@ -141,7 +141,8 @@ class Settings:
     agree_s: float = 5.0
     """How long a host waits for them. Plans are performance hints: going on beats waiting."""
     view_s: float = 1.0
-    """Time between builds of the view, when something has changed.
+    """Time between builds of the view, when something has changed; after a quiet time two may come
+    one after the other.
 
     Shorter: plans follow news sooner; each view costs a plan, which takes up to a second.
     """

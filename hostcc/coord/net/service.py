@@ -193,6 +193,11 @@ class GossipService:
             counters=dict(self.transport.counters),
         )
 
+    def hurry(self) -> None:
+        """Make a round now: there is something for it, such as a plan that is ready."""
+        if self._rounds_on:
+            self._round()
+
     def _tick(self) -> None:
         now = self._clock()
         if self._fingerprint() != self._key_in_use:

@@ -19,8 +19,8 @@ ANY_ADDRESS, LOOPBACK_ADDRESS = "0.0.0.0", "127.0.0.1"
 SOFTWARE_MAX = 32
 """Characters of the version in a member's record."""
 VIEW_S = 0.5
-"""Between two checks whether there is another view.  Hosts check at different moments, so after a
-change they may disagree, and wait for each other, for as long."""
+"""Between two views while records change all the time.  Hosts make them at different moments, so
+they may disagree, and wait for each other, for as long."""
 AGREE_S = 1.5
 """How long a member waits for the others to hold the same view.  Where jobs come and go all the
 time views never settle: after three times this a plan is made in any case, and a new job has waited

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.gossip_world import Member, World
 from hostcc.coord import view as views
 from hostcc.coord.core.coordinator import Coordinator, Planner
+from hostcc.coord.core.message import PROTOCOL, Message, ViewReport
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import FlowEntry, Flows, Links, PathEntry, Paths, Profile
 from hostcc.coord.core.settings import Settings
@@ -76,6 +77,36 @@ def test_all_follow_one_plan() -> None:
     assert [event.text.split()[2] for event in events if event.what == "activation"] == [
         activation.digest for activation in activations
     ]
+
+
+def test_news_after_a_quiet_time_make_two_views_at_once() -> None:
+    made = world()
+    made.run(15)
+    member, node = of(made, "a"), made.hosts["a"].node
+    now = made.now
+    for after_s, is_seen in ((0.0, True), (0.3, True), (0.6, False), (1.0, True), (1.1, False)):
+        before = member.snapshot.digest
+        node.publish("profile", "j", Profile(1.0, 0.5, (2 + after_s) * 1e12, 8.0))
+        member.tick(now + after_s)
+        assert (member.snapshot.digest != before) is is_seen
+
+
+def test_the_last_report_makes_a_round_due_at_once() -> None:
+    made = world()
+    made.run(15)
+    member, node = of(made, "a"), made.hosts["a"].node
+    node.publish("profile", "j", Profile(1.0, 0.5, 2e12, 8.0))
+    member.tick(made.now)
+    rests = []
+    for peer in node.neighbours:
+        rests.append(member.rest_s())
+        holding = ViewReport(member.state.held)
+        member.receive(peer, Message(PROTOCOL, holding=holding), made.now)
+    assert rests == [SETTINGS.round_s] * 3
+    assert member.rest_s() == 0.0
+    member.tick(made.now)
+    assert member.state.agreed
+    assert member.rest_s() > 0.0
 
 
 def test_two_sides_go_on_and_heal() -> None:
