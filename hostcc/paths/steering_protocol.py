@@ -47,6 +47,9 @@ from hostcc.paths.steering_messages import (
     Unguard,
 )
 
+PORT_TAKEN = "the port belongs to"
+"""How a refusal begins after which another port may be accepted."""
+
 
 @dataclass
 class _PendingRequest:
@@ -342,9 +345,9 @@ class Receiver:
         elif known is not None and message.stamp < known.stamp:
             return [Send(host, StaleStamp(message.stamp, known.stamp))]
         elif known is not None and known.port != flow.sport:
-            why = "the port belongs to another flow"
+            why = f"{PORT_TAKEN} another flow"
         elif known is None and self._in_use(wire):
-            why = "the port belongs to a connection"
+            why = f"{PORT_TAKEN} a connection"
         elif known is None and len(self._known) >= MAX_FLOWS:
             why = "too many flows"
         if why:

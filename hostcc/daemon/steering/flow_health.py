@@ -9,11 +9,14 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.steering.decision import ON_ECMP, Step
 from hostcc.daemon.steering.elephants import Connection
 from hostcc.paths.fallback import FallbackSettings, FlowWatch, Sample
+from hostcc.paths.steering_protocol import PORT_TAKEN
 
 RETRY_MOVE_S = (1.0, 60.0)
 """First and longest wait after a failed move."""
 USUAL_DECAY = 0.95
 """Decay of a flow's usual RTT and loss on ECMP, for each survey."""
+MAX_TAKEN = 4
+"""Ports in a row that are tried without a wait, because the other end refuses them."""
 MIN_SEGMENTS = 100
 """Segments between two surveys; fewer say nothing about loss."""
 
@@ -44,8 +47,10 @@ class WatchedFlow:
     wait_s: float = RETRY_MOVE_S[0]
     ports: dict[str, int] = field(default_factory=dict)
     """Path -> its last port on the wire there; 0: its own."""
-    asked: bool = False
-    """A move is requested and has not ended yet."""
+    asked: int = 0
+    """Port of the move that is requested and has not ended yet; 0: none is."""
+    taken: set[int] = field(default_factory=set)
+    """Ports that the other end has refused, because they are others' there."""
     step: Step = field(default_factory=lambda: Step(ON_ECMP, "new"))
     # Segments, and those sent again, at the last look that said something about loss.
     _counted: tuple[int, int] | None = None
@@ -54,10 +59,15 @@ class WatchedFlow:
         """Record the end of a requested move; `refusal`: why it failed."""
         if not self.asked:
             return Outcome.NONE
-        self.asked = False
+        port, self.asked = self.asked, 0
         if active:
-            self.wait_s = RETRY_MOVE_S[0]
+            self.wait_s, self.taken = RETRY_MOVE_S[0], set()
             return Outcome.MOVED
+        if refusal.startswith(PORT_TAKEN) and len(self.taken) < MAX_TAKEN:
+            # Nothing speaks against another port at once.  An earlier flow may have had this one.
+            self.taken.add(port)
+            return Outcome.REFUSED
+        self.taken = set()
         self.not_before, self.wait_s = now + self.wait_s, min(2 * self.wait_s, RETRY_MOVE_S[1])
         self.held = refusal or "the move did not come about"
         return Outcome.REFUSED

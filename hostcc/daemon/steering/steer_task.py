@@ -236,6 +236,8 @@ class SteerTask:
             raise
         except (BpfError, HostccError) as error:
             log.failure("steering message", peer=peer, reason=one_line(str(error)))
+        if self._hooked.steering.sender.refusals:
+            self._decide_at = 0.0
         self._note_ports()
 
     def _goodbye(self, peer: str, _: bytes) -> None:
@@ -263,11 +265,11 @@ class SteerTask:
             situation = self._situation(one, flow, planned, now, stays=stays)
             flow.ports[situation.wire] = situation.port
 
-            def free(port: int, key: FlowKey = key) -> bool:
+            def free(port: int, key: FlowKey = key, flow: WatchedFlow = flow) -> bool:
                 nonlocal taken
                 if taken is None:  # all sockets are gone through, so only where it matters
                     taken = reserve.in_use(*ports)
-                promised = self._waiting.taken(port)
+                promised = self._waiting.taken(port) or port in flow.taken
                 return not promised and port not in taken and steering.free(key, port)
 
             flow.step = decision.step(situation, free, ports)
@@ -367,7 +369,7 @@ class SteerTask:
 
     def _move(self, one: Elephant, flow: WatchedFlow, port: int) -> None:
         assert self._hooked is not None
-        flow.asked = True
+        flow.asked = port
         try:
             self._hooked.steering.move(one.key, one.host, port)
         except (BpfError, HostccError) as error:

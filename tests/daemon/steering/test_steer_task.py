@@ -18,6 +18,7 @@ from hostcc.daemon.changes import path_kinds
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.steering import steer_task as module
 from hostcc.daemon.steering.elephants import Connection, Elephant, flow_id
+from hostcc.daemon.steering.flow_health import MAX_TAKEN
 from hostcc.daemon.steering.nics import Nic
 from hostcc.daemon.steering.path_discovery import TargetPaths
 from hostcc.daemon.steering.steer_task import SteerTask
@@ -25,6 +26,7 @@ from hostcc.daemon.steering.steering_state import SteeringState, target_of
 from hostcc.model import Difference, FlowPlan, JobProfile, PathTable, Plan
 from hostcc.model import Path as Way
 from hostcc.paths.steering_messages import FlowKey
+from hostcc.paths.steering_protocol import PORT_TAKEN
 from tests.daemon.declared import check_declared
 from tests.daemon.planning.made import ToyPlans
 from tests.daemon.profiling.hosts import OWN, ToyHost
@@ -38,12 +40,13 @@ PATHS = PathsConfig(enabled=True, connect=False, plan_age_s=5.0, bad_s=1.0)
 
 
 class Sender:
-    """Moves at once, unless it `refuses`."""
+    """Moves at once, unless it `refuses`, for a reason or because of some ports."""
 
     def __init__(self) -> None:
         self.ports: dict[FlowKey, int] = {}
         self.refusals: dict[FlowKey, str] = {}
-        self.refuses = False
+        self.refuses = ""
+        self.others = set[int]()
 
     def active(self, flow: FlowKey) -> int:
         return self.ports.get(flow, 0)
@@ -78,7 +81,9 @@ class Steering:
     def move(self, flow: FlowKey, host: str, port: int) -> None:
         assert host == "b"
         if self.sender.refuses:
-            self.sender.refusals[flow] = "too many flows"
+            self.sender.refusals[flow] = self.sender.refuses
+        elif port in self.sender.others:
+            self.sender.refusals[flow] = f"{PORT_TAKEN} another flow"
         else:
             self.sender.ports[flow] = port
 
@@ -367,15 +372,41 @@ async def test_it_goes_back_when_the_other_end_is_gone(scene: Scene, how: str) -
 
 async def test_a_move_that_is_refused_is_tried_again_later(scene: Scene) -> None:
     await scene.tick()
-    scene.hooked.steering.sender.refuses = True
+    scene.hooked.steering.sender.refuses = "too many flows"
     scene.plans("p2")
     for _ in range(2):
         await scene.tick(0.6)
     assert scene.why == "too many flows"
     assert scene.part.view().refused == 1
-    scene.hooked.steering.sender.refuses = False
+    scene.hooked.steering.sender.refuses = ""
     await scene.tick(2.0)
     assert scene.port == 61001
+
+
+async def test_a_port_that_is_anothers_at_the_other_end_is_passed_over(scene: Scene) -> None:
+    """As after a restart, when the other end still translates the port for an earlier flow."""
+    await scene.tick()
+    ports = tuple(range(61001, 61010))
+    ways = (Way("p1", ("x", "y"), (40000, 61000)), Way("p2", ("x", "z"), ports))
+    known = scene.picture.known[target_of(KEY)]
+    known.take(PathTable("10.0.0.1", "10.0.0.2", ways), 1.0, scene.now, "")
+    others = scene.hooked.steering.sender.others
+    others |= {61001, 61002}
+    scene.plans("p2")
+    for _ in range(3):
+        assert scene.port == 0
+        await scene.tick(0.6)
+    assert (scene.port, scene.part.view().refused) == (61003, 2)
+    # Not for ever at once: from whoever refuses everything it stays away for a while.
+    scene.plans("p1", "e")
+    await scene.tick()
+    others |= set(ports)
+    scene.plans("p2", "f")
+    for _ in range(7):
+        await scene.tick(0.6)
+    assert scene.port == 0
+    assert scene.part.view().refused == 2 + MAX_TAKEN + 1
+    assert scene.why == f"{PORT_TAKEN} another flow"
 
 
 async def test_it_stands_aside_for_whoever_undoes_it(scene: Scene) -> None:
