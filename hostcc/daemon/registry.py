@@ -20,9 +20,12 @@ from hostcc.daemon.marking.queues import LevelQueues
 from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planning_task import Planning
 from hostcc.daemon.profiling.measurement import Measurement
+from hostcc.daemon.profiling.traffic import Traffic
 from hostcc.daemon.rdma.rdma_parts import Rdma
 from hostcc.daemon.steering import flow_rows
+from hostcc.daemon.steering.steer_task import SteerTask
 from hostcc.daemon.steering.steering_parts import SteeringParts
+from hostcc.daemon.steering.survey_task import SurveyTask
 from hostcc.daemon.supervisor import Host, Supervisor
 from hostcc.errors import NoJobError
 
@@ -40,13 +43,15 @@ class Registry:
     def __init__(self, host: Host) -> None:
         self._host = host
         cluster = Cluster()
-        self.measurement = Measurement(host, cluster=cluster)
-        profiles = ProfileStore(self.measurement, cluster)
+        self.measurement = Measurement(host, cluster, self._publish)
+        self._profiles = profiles = ProfileStore(self.measurement, cluster)
         self._plans = plans = PlanStore(host, cluster)
-        self.gossip = Gossip(host, cluster, profiles)
+        self.gossip = Gossip(host, cluster, profiles, self._act)
         self.planning = Planning(host, plans, last_turn=lambda: self.measurement.traffic.last_turn)
         self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
-        self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared)
+        self.steering = SteeringParts(
+            host, cluster, profiles, plans, self.rdma.shared, self._read
+        )
         self.parts = Supervisor(
             [
                 *self.measurement.parts,
@@ -73,6 +78,19 @@ class Registry:
             View: lambda *_: self.planning.exported(),
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
+
+    def _read(self) -> None:
+        """Read what jobs have sent, without waiting for the next tick."""
+        self.parts.wake(Traffic.name)
+
+    def _publish(self) -> None:
+        """Publish a job that has begun, and its flows, without waiting for the next ticks."""
+        self._profiles.expire()
+        self.parts.wake(Gossip.name, SurveyTask.name)
+
+    def _act(self) -> None:
+        """Act by a plan that is ready, without waiting for the next ticks."""
+        self.parts.wake(Planning.name, LevelMarks.name, SteerTask.name)
 
     async def _flows(self, request: Flows) -> flows.Flows:
         if request.job is not None and request.job not in self.measurement.weights():

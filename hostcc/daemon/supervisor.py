@@ -158,10 +158,11 @@ class Supervisor:
         for run in self._runs:
             run.recheck()
 
-    def wake(self) -> None:
-        """Tick all parts at once."""
+    def wake(self, *names: str) -> None:
+        """Tick all parts at once, or those with these names."""
         for run in self._runs:
-            run.wake()
+            if not names or run.part.name in names:
+                run.wake()
 
     async def verify(self) -> list[Difference]:
         """List what is no longer as the parts made it."""

@@ -296,14 +296,20 @@ def test_all_have_their_turn_when_they_are_woken() -> None:
         toy.every_s = 3600.0
     parts = Supervisor(toys)
 
+    async def ticks() -> list[int]:
+        for _ in range(100):  # until all wait for their next turn
+            await asyncio.sleep(0)
+        return [toy.calls.count("tick") for toy in toys]
+
     async def scene() -> None:
         parts.wake()  # nothing runs yet
         parts.start()
         for number in range(1, 4):
-            for _ in range(100):  # until all wait for their next turn
-                await asyncio.sleep(0)
-            assert [toy.calls.count("tick") for toy in toys] == [number] * 2
+            assert await ticks() == [number] * 2
             parts.wake()
+        assert await ticks() == [4, 4]
+        parts.wake("second", "none")
+        assert await ticks() == [4, 5]
         await parts.stop()
 
     asyncio.run(asyncio.wait_for(scene(), 60))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,9 +34,17 @@ class Gossip:
     name = "gossip"
     every_s = TICK_S
 
-    def __init__(self, host: Host, cluster: Cluster, profiles: ProfileStore) -> None:
-        """`cluster`: where the other parts find the member; `profiles`: what is published."""
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster,
+        profiles: ProfileStore,
+        planned: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`cluster`: where the other parts find the member; `profiles`: what is published;
+        `planned`: called when a plan is ready."""
         self._host, self._cluster, self._profiles = host, cluster, profiles
+        self._planned = planned
         self._ending: asyncio.Task[None] | None = None
         self._basis: tuple[object, ...] = ()
 
@@ -107,7 +115,7 @@ class Gossip:
             await asyncio.wait([self._ending])
         config = self._host.config
         self._basis = _basis(config)
-        member = Member(settings(config, version()), config.plan, self._local_jobs)
+        member = Member(settings(config, version()), config.plan, self._local_jobs, self._planned)
         try:
             await member.start()
         except BaseException:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from hostcc.answers.gossip import GossipStatus, PeerStatus
 from hostcc.config.sections.plan import PlanConfig
+from hostcc.coord.core.coordinator import PendingPlan
 from hostcc.coord.core.payloads import RULES
 from hostcc.coord.net.child_transport import ChildTransport
 from hostcc.coord.net.service import GossipService, ServiceSettings
@@ -22,6 +23,7 @@ from hostcc.daemon.planning import rules
 from hostcc.daemon.planning.agreement_status import AgreementStatus
 from hostcc.daemon.planning.executor import PlanThread
 from hostcc.daemon.planning.planner import Planner
+from hostcc.model import Plan
 
 
 class Member:
@@ -32,19 +34,20 @@ class Member:
         settings: ServiceSettings,
         plan: PlanConfig,
         local_jobs: Callable[[], Collection[str]] = tuple,
+        planned: Callable[[], None] = lambda: None,
     ) -> None:
-        """`local_jobs`: names of the jobs on this host.
+        """`local_jobs`: names of the jobs on this host; `planned`: called when a plan is ready.
 
         Raises HostccError (keys that cannot be read, an address that needs keys).
         """
         self.planner = Planner(plan)
         self._rules = rules.rules(plan)
-        self._thread = PlanThread()
+        self._thread, self._planned = PlanThread(), planned
         self.service = GossipService(
             settings,
             self.planner,
             rules.text(self._rules),
-            executor=self._thread.submit,
+            executor=self._plan,
             local_jobs=local_jobs,
             carry=ChildTransport,
         )
@@ -115,6 +118,18 @@ class Member:
             self._members = node.store.revision, self._members[1] if same else found
         return self._members[1]
 
+    def _plan(self, work: Callable[[], Plan]) -> PendingPlan | None:
+        """Begin a plan, and follow it as soon as it is ready: a round may be far."""
+        pending = self._thread.submit(work)
+        if pending is not None:
+            loop = asyncio.get_running_loop()
+            pending.add_done_callback(lambda _: _call(loop, self._follow))
+        return pending
+
+    def _follow(self) -> None:
+        self.service.hurry()
+        self._planned()
+
     async def _live(self) -> None:
         try:
             await self.service.start()
@@ -129,3 +144,9 @@ class Member:
             self._thread.close()
             with suppress(asyncio.CancelledError):
                 await self.service.stop()
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Have a loop call a function, from another thread."""
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(function)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hostcc.coord.core.payloads import PROFILE, Profile
 from hostcc.daemon.gossip import profile_records, rdma_profiles
@@ -25,6 +25,15 @@ CHANGE_S = 6.0
 host: of jobs that plans disturb the figures change together, and make one view and not ten."""
 
 
+class ExpectedJob(NamedTuple):
+    """A job that ran before, and is not measured yet."""
+
+    to: frozenset[str]
+    """Addresses that it sent to."""
+    begin_bytes: float
+    """Once it has sent so much it is taken for the one that ran before."""
+
+
 class ProfileSource(Protocol):
     """What measures the jobs of this host; `profiling.measurement.Measurement` in an agent."""
 
@@ -33,6 +42,9 @@ class ProfileSource(Protocol):
 
     def latest(self, name: str) -> JobProfile | None:
         """Return the same of one job, with where in its iterations it is now."""
+
+    def expected(self) -> Mapping[str, ExpectedJob]:
+        """Return the jobs that ran before and are not measured yet."""
 
     def weights(self) -> Mapping[str, float]:
         """Return job -> weight, of all jobs that there are, measured or not."""
@@ -73,9 +85,17 @@ class ProfileStore:
             self._steady = [self._held[one.job].profile for one in measured]
         return self._steady
 
+    def expire(self) -> None:
+        """Have what was measured read anew: there is something that nobody should wait for."""
+        self._due = -math.inf
+
     def latest(self, job: str) -> JobProfile | None:
         """Return what was measured of a job last, with where in its iterations it is now."""
         return self._source.latest(job)
+
+    def expected(self) -> Mapping[str, ExpectedJob]:
+        """Return the jobs that ran before and are not measured yet."""
+        return self._source.expected()
 
     def published(self) -> list[JobProfile]:
         """Return the steady profiles completed by what is known of RDMA: what other hosts get."""

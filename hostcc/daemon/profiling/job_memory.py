@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,6 +136,17 @@ class JobMemory:
             return found
         life.told = self._told(life, known, job, track)
         return life.told or found
+
+    def expected(self, jobs: Iterable[LiveJob]) -> dict[str, RememberedJob]:
+        """Return those of these jobs that ran before and are not measured yet, with what they were
+        like."""
+        found = {}
+        for job in jobs:
+            life, key = self._lives.get(job.name), remembered.key_of(job)
+            known = None if key is None or (life and life.is_over) else self._jobs.recall(key)
+            if known is not None:
+                found[job.name] = known
+        return found
 
     def keep(self, jobs: Container[str]) -> None:
         """Forget how far the others are: they have ended, and what was learned of them stays."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 
 from hostcc.answers.jobs import DetailedJob, JobRow, Profile, RecordedSeries
 from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.gossip.profile_store import ExpectedJob
 from hostcc.daemon.jobs.iteration_times import Iteration
 from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.discovery import Discovery
@@ -23,6 +24,7 @@ from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import DiscoveryResult, LiveJob, live_jobs, owners
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.rdma_meter import Rdma
+from hostcc.daemon.profiling.remembered import begin_bytes
 from hostcc.daemon.profiling.traffic import Traffic
 from hostcc.daemon.profiling.turns.cluster_turns import ClusterTurns
 from hostcc.daemon.supervisor import Host, Part
@@ -39,7 +41,13 @@ OWNERS_MAX_AGE_S = 2.0
 class Measurement:
     """The parts that measure, and one place to ask them: the source of `ProfileStore`."""
 
-    def __init__(self, host: Host, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`begun`: called when a job that ran before has begun to send."""
         self._host = host
         self._seen = DiscoveryResult()
         self._jobs: tuple[int, tuple[object, ...], list[LiveJob]] = -1, (None,) * 3, []
@@ -57,6 +65,7 @@ class Measurement:
             self.rdma.track,
             elsewhere=ClusterTurns(cluster),
             memory=self.memory,
+            begun=begun,
         )
 
     @property
@@ -95,6 +104,13 @@ class Measurement:
     def weights(self) -> dict[str, float]:
         """Return job -> weight, of all jobs that there are, measured or not."""
         return {job.name: job.weight for job in self.jobs()}
+
+    def expected(self) -> dict[str, ExpectedJob]:
+        """Return the jobs that ran before and are not measured yet."""
+        return {
+            name: ExpectedJob(frozenset(to for to, _ in known.to), begin_bytes(known))
+            for name, known in self.memory.expected(self.jobs()).items()
+        }
 
     def iteration(self, name: str) -> Iteration | None:
         """Return what an iteration of a job is like; None: that is not known well enough."""

@@ -138,9 +138,14 @@ def recalled(
     )
 
 
+def begin_bytes(known: RememberedJob) -> float:
+    """Return how much a job has to have sent, so that it can be of an iteration."""
+    return MIN_SENT_FRACTION * known.tx_bytes
+
+
 def has_begun(known: RememberedJob, sent_bytes: float) -> bool:
     """Say whether what a job has sent so far can be of an iteration."""
-    return sent_bytes >= MIN_SENT_FRACTION * known.tx_bytes
+    return sent_bytes >= begin_bytes(known)
 
 
 def contradicts(

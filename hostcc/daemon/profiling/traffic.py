@@ -25,6 +25,7 @@ from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
 from hostcc.daemon.profiling.metering import JobReading, Metering, Reading
 from hostcc.daemon.profiling.profile_cache import ProfileCache
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
+from hostcc.daemon.profiling.remembered import RememberedJob, has_begun
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, Track, apart
 from hostcc.daemon.profiling.turns import local
@@ -35,6 +36,7 @@ from hostcc.log import get_logger
 from hostcc.measure.destinations import Address
 from hostcc.measure.measured_profile import Link
 from hostcc.measure.meter import TX, ByteMeter
+from hostcc.measure.series import NS
 from hostcc.model import Difference, JobProfile
 from hostcc.system.cgroups import CgroupTree, resolve_root
 
@@ -54,6 +56,9 @@ MAX_HANDED_FRACTION = 0.25
 MAX_LOOPBACK_FRACTION = 0.05
 """Loopback bytes of a job, over what it sends to others, up to which its iterations count:
 processes exchange a little to find each other."""
+STARTING_S = 60.0
+"""Seconds after its first byte for which nobody waits longer for a job that ran before than for a
+reading."""
 SYNC_S = 5.0
 """Between looks whether cgroups are still the same ones, seconds."""
 ROUTES_S, ROUTES_UNCHANGED_S = 10.0, 60.0
@@ -82,7 +87,8 @@ class Traffic:
 
     `jobs`: who there is now.  `beside`: what else is known of a job.  `other`: its traffic that
     the meter does not see, and the links of that; the profile is of what is more.  `elsewhere`:
-    the turns of jobs on other hosts.  `memory`: what is known of jobs that ran before.
+    the turns of jobs on other hosts.  `memory`: what is known of jobs that ran before; `begun` is
+    called when one of these has begun to send.
     """
 
     name = "traffic"
@@ -98,6 +104,7 @@ class Traffic:
         clock_ns: Callable[[], int] = time.monotonic_ns,
         elsewhere: ClusterTurns | None = None,
         memory: JobMemory | None = None,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
         self._jobs = jobs
@@ -107,6 +114,9 @@ class Traffic:
         self._clock_ns = clock_ns
         self._elsewhere = elsewhere or ClusterTurns()
         self._memory = memory or JobMemory(host, clock_ns)
+        self._begun = begun
+        self._expected: Mapping[str, RememberedJob] = {}
+        """Jobs that ran before and are not measured yet."""
         self._metering: Metering | None = None
         self._engine: Engine | None = None
         self._synced: object = None
@@ -154,6 +164,7 @@ class Traffic:
         assert self._metering is not None
         jobs = list(self._jobs())
         self._live = {job.name: job for job in jobs}
+        self._expected = self._memory.expected(jobs)
         self._sync(self._metering, jobs)
         self._metering.gather()
         self._tell_hints()
@@ -166,6 +177,8 @@ class Traffic:
                 self._start_analyses()
             return
         self._take(self._metering.read())
+        if any(has_begun(known, track.total[TX]) for track, known in self._starting):
+            self._begun()
         self._start_analyses()
         self._give_turns()
         self._find_routes()
@@ -295,7 +308,7 @@ class Traffic:
         known, and no turn goes on or is waited for; None: what was read is for all."""
         if metering.last is None or metering.gap or metering.cells >= MAX_PENDING_CELLS:
             return None
-        if metering.begins:
+        if metering.begins or self._starting:
             return None
         tracks = [track for track in self._tracks.values() if track.watch is not None]
         unknown = sum(not track.known for track in tracks)
@@ -309,6 +322,18 @@ class Traffic:
             return None
         due = self._schedule.due(tracks, metering.last.end_ns)
         return due if len(due) <= MAX_HANDED_FRACTION * len(tracks) else None
+
+    @property
+    def _starting(self) -> list[tuple[Track, RememberedJob]]:
+        """Jobs that ran before, began to send lately, and are not published as what they were."""
+        now_ns = self._clock_ns()
+        return [
+            (track, known)
+            for name, known in self._expected.items()
+            if (track := self._tracks.get(name)) is not None
+            and now_ns - track.first_ns < STARTING_S * NS
+            and self._memory.recalled(name) is None
+        ]
 
     def _take_of(self, metering: Metering, some: Sequence[Track]) -> None:
         """Hand their bins to some jobs only."""

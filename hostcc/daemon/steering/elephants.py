@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import socket
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from hostcc.daemon.gossip.profile_store import ExpectedJob
 from hostcc.model import JobProfile
 from hostcc.paths.steering_messages import FlowKey
 
@@ -20,8 +23,9 @@ STAY_FRACTION = 0.5
 """An elephant stays one down to this part of the threshold."""
 KEEP_PERIOD_S = 30.0
 """Time that a job's last known period serves after the period was lost."""
+MAX_EARLY = 16
+"""Connections of a job that ran before whose paths are looked for before they are large."""
 _ESTABLISHED = 1
-
 
 @dataclass(frozen=True)
 class Connection:
@@ -64,19 +68,29 @@ def flow_id(key: FlowKey) -> str:
     return f"{key.sport}-{key.dport}-{short}"
 
 
-def connections(rows: Any, jobs: Mapping[int, str], least: float) -> list[Connection]:
+def connections(
+    rows: Any, jobs: Mapping[int, str], least: float,
+    expected: Mapping[str, ExpectedJob] = MappingProxyType({}),
+) -> list[Connection]:  # fmt: skip
     """Pick jobs' connections that sent at least `least` bytes out of struct hcc_flow_record rows.
 
-    `jobs`: slot -> name.  Connections of a host with itself are left out.
+    `jobs`: slot -> name.  Connections of a host with itself are left out.  Of `expected` jobs the
+    first MAX_EARLY to their destinations count whatever they have sent.
     """
-    good = (rows["state"] == _ESTABLISHED) & (rows["bytes_acked"] >= least)
-    good &= np.isin(rows["slot"], list(jobs))
+    large, early = rows["bytes_acked"] >= least, Counter[str]()
+    large |= np.isin(rows["slot"], [slot for slot, job in jobs.items() if job in expected])
+    good = large & (rows["state"] == _ESTABLISHED) & np.isin(rows["slot"], list(jobs))
     found = []
     for row in rows[good]:
         src = _address(row, "laddr")
         dst = _address(row, "raddr")
         if src == dst or ipaddress.ip_address(dst).is_loopback:
             continue
+        if row["bytes_acked"] < least:
+            job = jobs[int(row["slot"])]
+            if dst not in expected[job].to or early[job] >= MAX_EARLY:
+                continue
+            early[job] += 1
         least_rtt, mss = int(row["min_rtt_us"]), max(1, int(row["mss_bytes"]))
         found.append(
             Connection(
@@ -91,6 +105,14 @@ def connections(rows: Any, jobs: Mapping[int, str], least: float) -> list[Connec
             )
         )
     return found
+
+
+def begun(those: Iterable[Connection], expected: Mapping[str, ExpectedJob]) -> frozenset[str]:
+    """Find expected jobs that have sent so much that they can be in an iteration."""
+    sent = Counter[str]()
+    for one in those:
+        sent[one.job] += one.acked
+    return frozenset(job for job, of in expected.items() if sent[job] >= max(1, of.begin_bytes))
 
 
 def stalled(now: Iterable[Connection], before: Mapping[FlowKey, Connection]) -> frozenset[FlowKey]:

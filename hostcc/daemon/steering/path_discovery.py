@@ -44,6 +44,8 @@ class ProbeRequest:
     """Source ports of which the path is wanted: the flows' own, and those on the wire."""
     flows: int = 1
     """Flows that may need a port of one path at the same time."""
+    own_first: bool = False
+    """Whether the paths of `ports` are of use before all paths are found."""
 
 
 @dataclass
@@ -57,6 +59,8 @@ class TargetPaths:
     """Time of the last confirmation, CLOCK_MONOTONIC."""
     why: str = "not looked for yet"
     """Why there is no table; empty when there is one."""
+    is_whole: bool = False
+    """Whether the table is of a search for all paths."""
     asked: ProbeRequest = field(default_factory=ProbeRequest)
     wanted_at: float = 0.0
     """Time of the last request for it, CLOCK_MONOTONIC."""
@@ -74,9 +78,12 @@ class TargetPaths:
         paths = self.table.paths if self.table is not None else ()
         return frozenset(link for path in paths for link in path.links)
 
-    def take(self, table: PathTable | None, confidence: float, now: float, why: str) -> None:
-        """Take the result of a search."""
-        before = self.links
+    def take(
+        self, table: PathTable | None, confidence: float, now: float, why: str, *,
+        is_whole: bool = True,
+    ) -> None:  # fmt: skip
+        """Take the result of a search; `is_whole`: for all paths."""
+        before, self.is_whole = self.links, is_whole and table is not None
         self.table, self.confidence, self.at, self.why = table, confidence, now, why
         paths = table.paths if table is not None else ()
         if paths:
@@ -149,18 +156,23 @@ class Probes:
     def look(self, known: TargetPaths) -> None:
         """See Explorer."""
         of, target = self._of(known.target), known.target
-        refresh = of.refresh
-        how = refresh.due(self._clock())
-        if how is ProbeDetail.FULL or refresh.found is None or of.not_before is not None:
+        refresh, before = of.refresh, of.refresh.found
+        if before is None and known.asked.own_first and self._own(known):
+            return
+        how, failed = refresh.due(self._clock()), of.not_before is not None
+        more = () if before is None or failed else self._unknown(known, before)
+        # Where a table is only old, what flows need of it comes before all of it anew.
+        is_wrong = bool(refresh.reasons) or not more
+        if before is None or failed or (how is ProbeDetail.FULL and is_wrong):
             found = self._full(target, known.asked)
             refresh.searched(found, self._clock())
-        elif more := self._unknown(known, refresh.found):
-            found = _merged(refresh.found, self._asked(target, more))
+        elif more:
+            found = _merged(before, self._asked(target, more))
             refresh.found = found
             until = self._clock() + RETRY_SEARCH_S
             of.silent.update({port: until for port in more if port not in found.ports})
         else:
-            found = refresh.found
+            found = before
             refresh.spotted(self._spot(target, found), self._clock())
             if refresh.reasons:
                 known.why = refresh.reasons[0]
@@ -179,6 +191,17 @@ class Probes:
         if target not in self._targets:
             self._targets[target] = _Target(Refresh(self._fresh))
         return self._targets[target]
+
+    def _own(self, known: TargetPaths) -> bool:
+        # Only which paths flows are on; all paths are due next, as no full search is recorded.
+        target = known.target
+        ports = self._askable(target, known.asked)
+        found = self._asked(target, ports) if ports else None
+        if found is None or not found.ports or found.sprayed:
+            return False
+        self._of(target).refresh.found = found
+        self._tell(known, found, is_whole=False)
+        return True
 
     def _full(self, target: Target, asked: ProbeRequest) -> SearchResult:
         # All paths, with ports for so many flows: each factor e in the risk is one more port
@@ -231,7 +254,7 @@ class Probes:
         fresh = (p for p in self._candidates if p not in found.ports and p not in silent)
         return asked + tuple(port for port, _ in zip(fresh, range(PORTS_AT_ONCE), strict=False))
 
-    def _tell(self, known: TargetPaths, found: SearchResult) -> None:
+    def _tell(self, known: TargetPaths, found: SearchResult, *, is_whole: bool = True) -> None:
         why = ""
         if found.sprayed:
             why = "packets of one source port take several ways"
@@ -244,7 +267,7 @@ class Probes:
             table = probed_tables.table_of(
                 target.src, target.dst, passable(found.paths), time.time(), self._names
             )  # fmt: skip
-        known.take(table, found.confidence, self._clock(), why)
+        known.take(table, found.confidence, self._clock(), why, is_whole=is_whole)
 
 
 class ExternalPaths:

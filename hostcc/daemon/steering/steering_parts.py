@@ -38,14 +38,15 @@ class SteeringParts:
         profiles: ProfileStore,
         plans: PlanStore,
         more: Callable[[], RdmaFlows] = RdmaFlows,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
-        """`more`: flows of queue pairs."""
+        """`more`: flows of queue pairs; `begun`: see SurveyTask."""
         self.picture = SteeringState()
         records = Records()
         self.listening = TelemetryListener(host, records)
         self.finding = SurveyTask(
             host, cluster, self.picture, profiles, self.shown,
-            lambda config: explorer(config, records), more,
+            lambda config: explorer(config, records), more, begun,
         )  # fmt: skip
         self.steer = SteerTask(host, cluster, self.finding, self.picture, plans, profiles)
 

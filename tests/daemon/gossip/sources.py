@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from hostcc.daemon.gossip.cluster import Cluster
-from hostcc.daemon.gossip.profile_store import ProfileStore
+from hostcc.daemon.gossip.profile_store import ExpectedJob, ProfileStore
 from hostcc.model import JobProfile
 
 
@@ -22,6 +22,9 @@ class ToySource:
 
     def latest(self, name: str) -> JobProfile | None:
         return next((one for one in self.profiles() if one.job == name), None)
+
+    def expected(self) -> Mapping[str, ExpectedJob]:
+        return {}
 
     def weights(self) -> Mapping[str, float]:
         if self._weights is not None:

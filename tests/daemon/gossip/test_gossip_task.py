@@ -25,7 +25,7 @@ from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.supervisor import Supervisor
 from hostcc.errors import HostccError
-from hostcc.model import JobProfile
+from hostcc.model import JobProfile, Plan
 from tests.coord.members import make_keys
 from tests.daemon.gossip.sources import ToySource
 from tests.daemon.profiling.hosts import OWN, ToyHost
@@ -66,9 +66,15 @@ class Site:
         self.cluster = Cluster()
         source = ToySource(lambda: self.measured)
         profiles = ProfileStore(source, self.cluster, hasty_clock, hasty_clock)
-        self.part = Gossip(self.host, self.cluster, profiles)
+        self.planned: list[Plan | None] = []
+        """The plan to follow, whenever one was ready."""
+        self.part = Gossip(self.host, self.cluster, profiles, self.note_planned)
         self.part.every_s = 0.05
         self.parts = Supervisor([self.part])
+
+    def note_planned(self) -> None:
+        assert self.cluster.member is not None
+        self.planned.append(self.cluster.member.service.coordinator.plan)
 
     def configure(self, **keys: object) -> None:
         gossip = msgspec.structs.replace(self.host.config.gossip, **keys)
@@ -128,6 +134,8 @@ async def test_two_agents_share_profiles_and_agree(pair: tuple[Site, Site]) -> N
         member = one.cluster.member
         assert member is not None
         await eventually(lambda: member.service.coordinator.plan is not None)
+        # It was followed when it was ready, and not only in the next round.
+        assert None not in one.planned != []
         # A plan that was made before the other's profile came has this one's alone.
         await eventually(
             lambda: (

@@ -47,6 +47,9 @@ def test_only_jobs_that_there_are_and_not_at_every_question() -> None:
     now[0] = READ_S
     assert store.steady() == []
     assert asked == [0.0, READ_S]
+    store.expire()
+    assert store.steady() == []
+    assert asked == [0.0, READ_S, READ_S]
 
 
 class Published(Cluster):

@@ -85,6 +85,22 @@ async def test_the_next_agent_knows_a_job_from_its_first_bytes(stage: Stage) -> 
 
 
 @pytest.mark.asyncio
+async def test_jobs_that_ran_before_are_expected_until_they_are_measured(stage: Stage) -> None:
+    assert stage.memory.expected([JOB]) == {}
+    stage.memory.complete(JOB, stage.track(), MEASURED)
+    assert stage.memory.expected([JOB]) == {}
+    memory = await stage.restart()
+    others = [JOB._replace(name="other"), JOB._replace(uid=None), JOB._replace(uid=0)]
+    assert memory.expected(others) == {}
+    (known,) = memory.expected([*others[:2], JOB]).values()
+    assert known.to == MEASURED.bytes_to
+    memory.complete(JOB, stage.track(), None)
+    assert memory.expected([JOB]) == {"train": known}
+    memory.complete(JOB, stage.track(), MEASURED)
+    assert memory.expected([JOB]) == {}
+
+
+@pytest.mark.asyncio
 async def test_a_measurement_ends_it_and_doubts_do_not_bring_it_back(stage: Stage) -> None:
     stage.memory.complete(JOB, stage.track(), MEASURED)
     memory = await stage.restart()

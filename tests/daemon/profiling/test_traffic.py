@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from hostcc.system.cgroups import CgroupTree
 from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import ToyHost
 from tests.daemon.profiling.test_metering import FakeMeter
+from tests.daemon.profiling.test_remembered import MEASURED
 from tests.measure.addresses import packed
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -80,9 +82,10 @@ class Watched:
         self.meter = Steady()
         self.meter.lost = MissingData()
         self.looks: list[tuple[float, str, bool]] = []
+        self.begun = 0
         self.host = host = ToyHost(folder)
         host.act()
-        jobs = [
+        self.jobs = jobs = [
             LiveJob(f"job-{slot}", slot, (folder / "cg",), uid=0) for slot in range(1, JOBS + 1)
         ]
         self.memory = JobMemory(host, lambda: self.meter.now_ns)
@@ -101,7 +104,11 @@ class Watched:
             make_meter=lambda _: self.meter,
             clock_ns=lambda: self.meter.now_ns,
             memory=self.memory,
+            begun=self.note_begun,
         )
+
+    def note_begun(self) -> None:
+        self.begun += 1
 
     async def run(self, seconds: float) -> None:
         await self.part.start()
@@ -229,6 +236,29 @@ async def test_nothing_waits_for_a_job_that_begins(
     watched.meter.senders = JOBS
     await watched.turn()
     assert watched.seen == [f"job-{slot}" for slot in range(1, JOBS + 1)]
+    part.stop()
+
+
+@pytest.mark.asyncio
+async def test_a_job_that_ran_before_is_news_once_it_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.1)
+    part, job = watched.part, watched.jobs[0]
+    # It has begun once it has sent 50 kB, after two readings.
+    before = replace(MEASURED, job=job.name, bytes_to=(("10.0.0.1", 1e6),))
+    watched.memory.complete(job, Track(job.name), before)
+    watched.memory.keep(())
+    await part.start()
+    counts = []
+    for _ in range(3):
+        await watched.turn()
+        counts.append(watched.begun)
+    assert counts == [0, 1, 2]
+    assert [one.recalled for one in part.profiles()] == [True]
+    for _ in range(20):
+        await watched.turn()
+    assert watched.begun == 2
     part.stop()
 
 

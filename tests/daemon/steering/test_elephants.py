@@ -7,10 +7,13 @@ import socket
 import numpy as np
 import pytest
 
+from hostcc.daemon.gossip.profile_store import ExpectedJob
 from hostcc.daemon.steering.elephants import (
     KEEP_PERIOD_S,
+    MAX_EARLY,
     Connection,
     Sizes,
+    begun,
     connections,
     flow_id,
     stalled,
@@ -79,6 +82,32 @@ def test_rows_of_jobs_that_have_sent_much() -> None:
         ("fd00::1", "fd00::2", 6000),
     ]
     assert found[0].min_rtt_s == 0.0
+
+
+def test_jobs_that_ran_before_count_from_their_first_byte() -> None:
+    small = row("10.0.0.1", "10.0.0.2", 0)
+    elsewhere, strange = row("10.0.0.1", "10.0.0.3", 0), row("10.0.0.1", "10.0.0.2", 0, slot=2)
+    large = row("10.0.0.1", "10.0.0.3", 10**6)
+    rows = np.concatenate([small, elsewhere, strange, large])
+    jobs = {1: "train", 2: "other"}
+    before = ExpectedJob(frozenset({"10.0.0.2"}), 5e5)
+    found = connections(rows, jobs, 1e6, {"train": before, "gone": before})
+    assert [(one.job, one.key.dst, one.acked) for one in found] == [
+        ("train", "10.0.0.2", 0),
+        ("train", "10.0.0.3", 10**6),
+    ]
+    many = np.concatenate([small] * (MAX_EARLY + 5) + [large])
+    found = connections(many, jobs, 1e6, {"train": before})
+    assert [one.acked for one in found] == [0] * MAX_EARLY + [10**6]
+
+
+def test_a_job_that_ran_before_begins_with_part_of_an_iteration() -> None:
+    before = ExpectedJob(frozenset({"10.0.0.2"}), 5e5)
+    expected = {"train": before, "other": before}
+    assert begun([connection(1, 0), connection(2, 499_999)], expected) == frozenset()
+    assert begun([connection(1, 1), connection(2, 499_999)], expected) == {"train"}
+    nothing = {"train": before._replace(begin_bytes=0.0)}
+    assert begun([connection(1, 0)], nothing) == frozenset()
 
 
 def test_one_connection_has_all_that_goes_to_its_host() -> None:

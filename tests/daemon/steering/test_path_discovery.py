@@ -164,6 +164,41 @@ def test_a_port_without_an_answer_is_left_alone_for_a_while(net: Network) -> Non
     assert by.due(known, net.now)
 
 
+def test_the_paths_of_flows_come_first_where_all_paths_are_known_otherwise(net: Network) -> None:
+    net.now = 100.0
+    asked = ProbeRequest((40000,), 1, own_first=True)
+    by, known = probes(net), TargetPaths(TARGET, asked=asked)
+    looked(net, by, known)
+    assert net.asked == [(40000,)]
+    assert known.path_of(40000)
+    assert (known.why, known.is_whole) == ("", False)
+    looked(net, by, known)
+    assert known.table is not None
+    assert (known.is_whole, len(known.table.paths)) == (True, 2)
+    assert not by.due(known, net.now)
+    # Where no answer comes, nothing is lost by having asked.
+    net.silent = {40000}
+    by, known = probes(net), TargetPaths(TARGET, asked=asked)
+    looked(net, by, known)
+    assert known.is_whole
+
+
+def test_a_table_of_long_ago_serves_until_it_is_searched_again(net: Network) -> None:
+    by, known = probes(net), TargetPaths(TARGET)
+    looked(net, by, known)
+    net.now, net.asked, known.asked = 700.0, [], ProbeRequest((40001,), 1)
+    looked(net, by, known)
+    assert net.asked == [(40001,)]
+    assert known.path_of(40001)
+    looked(net, by, known)
+    assert len(net.asked[-1]) == 20
+    # One that is known to be wrong does not.
+    by.hint(TARGET, "a link changed")
+    net.now, known.asked = 800.0, ProbeRequest((40002,), 1)
+    looked(net, by, known)
+    assert len(net.asked[-1]) == 20
+
+
 @pytest.mark.parametrize("way", [("leaf", SILENT, "leaf2"), ("leaf", "s1"), ()], ids=str)
 def test_a_lost_answer_makes_no_new_way(net: Network, way: Hops) -> None:
     """Nor does one behind which nobody else was asked, so that the way seems to end there."""
