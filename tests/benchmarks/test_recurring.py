@@ -9,8 +9,8 @@ from benchmarks import recurring
 from benchmarks.context import Context
 from benchmarks.recurring import Figures, Life, figures, judge
 
-FIRST = Life(3.0, 20.0, 20.0, 4, remembered=False)
-AGAIN = Life(1.0, 1.0, 18.0, 1, remembered=True)
+FIRST = Life(3.0, 20.0, 4.0, 5.0, 6.0, 4, remembered=False)
+AGAIN = Life(1.0, 1.0, 1.2, 1.5, 1.8, 1, remembered=True)
 
 
 def met(found: Figures) -> list[bool]:
@@ -19,20 +19,25 @@ def met(found: Figures) -> list[bool]:
 
 @pytest.mark.unit
 def test_the_second_run_is_held_against_an_iteration() -> None:
-    found = figures(FIRST, AGAIN)
+    slow = msgspec.structs.replace(AGAIN, path_s=9.0)
+    found = figures(FIRST, [slow, AGAIN, AGAIN])
     assert (found.ratio, found.remembered) == (0.05, True)
-    assert met(found) == [True, True]
-    assert met(msgspec.structs.replace(found, again_known_s=2.6)) == [False, True]
+    assert met(found) == [True, True, True]
+    assert met(msgspec.structs.replace(found, again_known_s=2.6)) == [False, True, True]
+    assert met(msgspec.structs.replace(found, again_path_s=2.1)) == [True, False, True]
 
 
 @pytest.mark.unit
 def test_a_job_that_is_not_recognised_is_no_success() -> None:
-    assert met(figures(FIRST, FIRST)) == [False, False]
-    assert met(figures(AGAIN, AGAIN))[1] is False
+    assert met(figures(FIRST, [FIRST])) == [False, False, False]
+    assert met(figures(AGAIN, [AGAIN]))[2] is False
+    assert met(figures(FIRST, [AGAIN, AGAIN, FIRST]))[2] is False
 
 
 @pytest.mark.kernel
-def test_a_job_is_recognised_under_a_restarted_agent() -> None:
-    found = recurring.measure(0.5, Context(1, None))
+def test_a_job_is_recognised_and_moved_under_a_restarted_agent() -> None:
+    found = recurring.measure(1.0, 2, Context(1, None))
     assert found.remembered
     assert 0 < found.again_published_s <= found.again_known_s
+    assert found.again_published_s <= found.again_flows_s < found.again_plan_s
+    assert found.again_plan_s < found.again_path_s
