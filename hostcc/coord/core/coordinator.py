@@ -185,9 +185,9 @@ class Coordinator:
 
     @property
     def _missing(self) -> bool:
-        # Whether a neighbour is not known to hold the same view; it was, in the last round.
+        # Whether one of those that were missing in the last round still is.
         reports, held = self.node.reports, self.state.held
-        return any(peer not in reports or reports[peer].held != held for peer in self._live())
+        return any(peer not in reports or reports[peer].held != held for peer in self.state.missing)
 
     def _live(self) -> list[str]:
         return [peer for peer in self.node.neighbours if not self.node.members.is_dead(peer)]
