@@ -152,8 +152,8 @@ class Coordinator:
         self._ticked_at = at = self.node.experienced_s(now)
         basis = self._present
         if at >= self._view_at and basis != self._basis:
-            # After a quiet time two may come one after the other: news seldom come alone.
-            self._view_at = max(at, self._view_at + self.node.settings.view_s)
+            # News after a quiet time are seen at once, and what follows them soon comes together.
+            self._view_at = at + self.node.settings.view_s
             self._update_view(basis)
         if self.snapshot.digest:
             self._update_agreement(now, at)

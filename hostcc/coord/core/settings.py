@@ -141,8 +141,7 @@ class Settings:
     agree_s: float = 5.0
     """How long a host waits for them. Plans are performance hints: going on beats waiting."""
     view_s: float = 1.0
-    """Time between builds of the view, when something has changed; after a quiet time two may come
-    one after the other.
+    """Least time between builds of the view, when something has changed.
 
     Shorter: plans follow news sooner; each view costs a plan, which takes up to a second.
     """
