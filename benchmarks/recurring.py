@@ -27,6 +27,7 @@ from benchmarks.context import Context
 from benchmarks.harness import repeated
 from benchmarks.headings import Heading, cells, columns
 from benchmarks.record import Record, Verdict
+from hostcc.daemon.profiling import memory_file
 from hostcc.errors import HostccError
 from hostcc.lab import agents, netns
 from hostcc.lab.errors import LabError
@@ -52,8 +53,6 @@ NEAR = 0.15
 """Relative error of a period that is right: that much is no other measurement for a plan."""
 LONGEST_S = 180.0
 """That a job may take to be measured."""
-LEARNED_S = 2.0
-"""Until the agent has surely taken notice of what it measured."""
 PARTS = "memory", "traffic", "steering"
 """That run before the job may."""
 SOURCES = range(40_000, 40_200)
@@ -229,7 +228,7 @@ def _live(stage: ChurnStage, period_s: float, spines: Spines, number: int) -> Li
     try:
         life = _watched(stage, before, first_s, period_s, spines)
         if not number:
-            time.sleep(LEARNED_S)
+            _until(stage, "what was measured to be on disk", lambda: _is_kept(stage))
         return life
     finally:
         _end(load)
@@ -290,6 +289,11 @@ def _is_near(figures: dict[str, Any], period_s: float) -> bool:
 def _detail(stage: ChurnStage, name: str) -> dict[str, Any]:
     rows = stage.ask(name, "jobs", detail=True)["jobs"]
     return next((row for row in rows if row["name"] == JOB), {})
+
+
+def _is_kept(stage: ChurnStage) -> bool:
+    file = stage.lab.run_dir / SENDERS[JOB] / memory_file.NAME
+    return file.exists() and JOB in file.read_text()
 
 
 def _runs(stage: ChurnStage, name: str) -> bool:
