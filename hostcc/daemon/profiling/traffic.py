@@ -18,6 +18,7 @@ from hostcc.daemon.enforcement import Engine
 from hostcc.daemon.jobs.iteration_times import Iteration
 from hostcc.daemon.profiling import profiles, routes
 from hostcc.daemon.profiling.analysis_budget import AnalysisRequest
+from hostcc.daemon.profiling.analysis_run import analyse_all
 from hostcc.daemon.profiling.analysis_schedule import ANALYSES_PER_TICK, AnalysisSchedule
 from hostcc.daemon.profiling.boundary_hints import BoundaryHints
 from hostcc.daemon.profiling.job_memory import JobMemory
@@ -372,7 +373,7 @@ class Traffic:
 
     async def _analyse(self, batch: Sequence[AnalysisRequest]) -> None:
         try:
-            costs_s = await asyncio.to_thread(_analyse_all, batch)
+            costs_s = await asyncio.to_thread(analyse_all, batch)
         except Exception as error:  # noqa: BLE001 - what is known stays, the next bins come
             log.defect("looking at jobs' traffic failed", error)
             return
@@ -488,22 +489,3 @@ def _hand_over(track: Track, counted: JobReading) -> None:
 
 def _total(track: Track | None) -> tuple[int, int]:
     return track.total if track is not None else (0, 0)
-
-
-def _analyse_all(batch: Sequence[AnalysisRequest]) -> list[float | Exception]:
-    """CPU time that each took, seconds, or why it failed."""
-    return [_analyse_one(request) for request in batch]
-
-
-def _analyse_one(request: AnalysisRequest) -> float | Exception:
-    began_s = time.thread_time()
-    try:
-        request.track.analyse(
-            request.bins,
-            thorough=request.thorough,
-            unchanged_until_ns=request.unchanged_until_ns,
-            skips=request.skips,
-        )
-    except Exception as error:  # noqa: BLE001 - the other jobs' bins are in this batch only
-        return error
-    return time.thread_time() - began_s

@@ -95,7 +95,7 @@ class Watched:
             self.looks += [(at_s, look.track.name, look.thorough) for look in batch]
             return [cost_s] * len(batch)
 
-        monkeypatch.setattr(t, "_analyse_all", looked)
+        monkeypatch.setattr(t, "analyse_all", looked)
         monkeypatch.setattr(t, "resolve_root", lambda _: folder / "cg")
         self.part = t.Traffic(
             host,
@@ -340,7 +340,7 @@ def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Track, "analyse", look)
     nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    look_at_all = t.__dict__["_analyse_all"]
+    look_at_all = t.__dict__["analyse_all"]
     looks = [
         AnalysisRequest(Track("a"), nothing, True, None),
         AnalysisRequest(Track("b"), nothing, False, None, 5.0, True),
