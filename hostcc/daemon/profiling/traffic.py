@@ -429,9 +429,11 @@ class Traffic:
 
     def _is_counted_whole(self, track: Track) -> bool:
         """Whether what is known of a job is of its connections over links, or nearly all."""
-        counted = self._counted(track.name)
-        looped = self.looped(track.name) <= MAX_LOOPBACK_FRACTION * track.total[TX]
-        return counted is not None and counted.track is track and looped
+        name = track.name
+        counted = self._counted(name)
+        # What bypasses sockets has a track of its own.
+        own = counted is not None and counted.track is track is self._tracks.get(name)
+        return own and self.looped(name) <= MAX_LOOPBACK_FRACTION * track.total[TX]
 
     def _waiting(self, now_s: float, jobs: Mapping[str, Candidate]) -> dict[str, ProfilingClaim]:
         """What the others are told of turns here."""

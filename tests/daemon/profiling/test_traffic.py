@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -465,6 +466,16 @@ async def test_the_kernel_has_a_hint_of_a_job_while_it_is_measured(
     assert hints.keys() == {slot}
     assert hints[slot].period_s == pytest.approx(0.01, rel=0.01)
     assert hints[slot].bytes == pytest.approx(500)
+    iteration = part.iteration("job-2")
+    assert iteration is not None
+    assert iteration.bytes == pytest.approx(500)
+    # What is known is now of what bypasses sockets: the congestion control does not see it.
+    bypassing = copy.copy(part._tracks["job-2"])
+    bypassing.total = (10**15, 10**15)
+    part._other = lambda name: (bypassing, []) if name == "job-2" else None
+    iteration = part.iteration("job-2")
+    assert iteration is not None
+    assert iteration.bytes is None
     part.stop()
     assert hints == {}
 
