@@ -42,13 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="days of the trace (default: 14)",
     )
-    parser.add_argument(
-        "--seed",
-        type=options.whole("--seed", 0, 2**31),
-        default=0,
-        metavar="S",
-        help="seed of the trace (default: 0)",
-    )
+    options.add_seed(parser, "the trace")
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:

@@ -128,6 +128,17 @@ def add_seeds(parser: argparse.ArgumentParser, count: int) -> None:
     )
 
 
+def add_seed(parser: argparse.ArgumentParser, of: str) -> None:
+    """`--seed S` of what is drawn, in words; default: 0."""
+    parser.add_argument(
+        "--seed",
+        type=whole("--seed", 0, 2**31),
+        default=0,
+        metavar="S",
+        help=f"seed of {of} (default: 0)",
+    )
+
+
 def add_flows(parser: argparse.ArgumentParser, default: tuple[int, ...]) -> None:
     """--flows."""
     parser.add_argument(

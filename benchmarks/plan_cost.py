@@ -40,8 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES", help=f"some of {', '.join(PLACEMENTS)} (default: {PACKED})")  # fmt: skip
     add("--seconds", type=fraction("--seconds", 5.0, 3_600.0), default=60.0, metavar="S",
         help="simulated seconds (default: 60)")  # fmt: skip
-    add("--seed", type=whole("--seed", 0, 2**31), default=0, metavar="S",
-        help="seed of the cluster (default: 0)")  # fmt: skip
+    options.add_seed(parser, "the cluster")
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:

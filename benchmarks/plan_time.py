@@ -50,13 +50,7 @@ ARRIVAL_LIMIT = 0.1
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The seed."""
-    parser.add_argument(
-        "--seed",
-        type=options.whole("--seed", 0, 2**31),
-        default=0,
-        metavar="S",
-        help="seed of the views (default: 0)",
-    )
+    options.add_seed(parser, "the views")
 
 
 def run(args: argparse.Namespace, context: Context) -> Record:

@@ -51,10 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=replan_cases.STARTS, metavar="NAME,NAME,...",
         help=f"in turn (default: {','.join(replan_cases.STARTS)})",
     )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=options.whole("--seed", 0, 2**31), default=0, metavar="S",
-        help="seed of the cases (default: 0)",
-    )  # fmt: skip
+    options.add_seed(parser, "the cases")
     parser.add_argument(
         "--cases", type=options.whole("--cases", 1, 10_000), default=48, metavar="N",
         help="number of cases (default: %(default)s)",

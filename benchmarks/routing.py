@@ -61,13 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N,N,...",
         help="(default: 0,1,4,8)",
     )
-    parser.add_argument(
-        "--seed",
-        type=options.whole("--seed", 0, 2**31),
-        default=0,
-        metavar="S",
-        help="seed of the failing spines and of the random cases (default: 0)",
-    )
+    options.add_seed(parser, "the failing spines and of the random cases")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="cases with a known optimum")
     parser.add_argument(
         "--solver-seconds",

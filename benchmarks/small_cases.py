@@ -53,9 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="(default: %(default)s)",
     )
-    parser.add_argument(
-        "--seed", type=whole("--seed", 0, 2**31), default=0, metavar="S", help="seed of the cases"
-    )
+    options.add_seed(parser, "the cases")
     parser.add_argument(
         "--errors",
         type=options.wholes("--errors", 0, 90),

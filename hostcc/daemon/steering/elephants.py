@@ -27,6 +27,7 @@ MAX_EARLY = 16
 """Connections of a job that ran before whose paths are looked for before they are large."""
 _ESTABLISHED = 1
 
+
 @dataclass(frozen=True)
 class Connection:
     """An established TCP connection of a job, as its host sees it."""

@@ -18,7 +18,6 @@ from hostcc.daemon.profiling.analysis_budget import (
     ALLOWANCE_S,
     MAX_SAVED_S,
     Account,
-    AnalysisRequest,
 )
 from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import LiveJob
@@ -30,7 +29,7 @@ from hostcc.daemon.profiling.turns import local
 from hostcc.measure.destinations import DESTINATION, Address
 from hostcc.measure.expectation import ExpectationTracker
 from hostcc.measure.meter import MissingData, Window
-from hostcc.measure.series import Bins, ByteSeries
+from hostcc.measure.series import Bins
 from hostcc.model import JobProfile
 from hostcc.system.cgroups import CgroupTree
 from tests.daemon.declared import check_declared
@@ -328,26 +327,6 @@ async def test_what_goes_wrong_with_one_job_costs_the_others_nothing(
     assert known["job-1"].measured.reason == known["job-2"].measured.reason
     assert known["job-1"].track.failures > 0 < sum(known["job-1"].track.total)
     part.stop()
-
-
-def test_a_look_is_as_thorough_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[bool] = []
-
-    def look(
-        _: Track, new: ByteSeries, *, thorough: bool, unchanged_until_ns: float | None, skips: bool
-    ) -> None:
-        said.append(thorough and len(new) == 0)
-        assert (unchanged_until_ns, skips) == ((None, False) if thorough else (5.0, True))
-
-    monkeypatch.setattr(Track, "analyse", look)
-    nothing = ByteSeries(MS, 0, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    look_at_all = t.__dict__["analyse_all"]
-    looks = [
-        AnalysisRequest(Track("a"), nothing, True, None),
-        AnalysisRequest(Track("b"), nothing, False, None, 5.0, True),
-    ]
-    assert len(look_at_all(looks)) == 2
-    assert said == [True, False]
 
 
 class Asked:
