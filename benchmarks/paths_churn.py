@@ -133,23 +133,27 @@ def measure(jobs: int, alive: int, context: Context) -> Figures:
         moved = sum(host.moved for host in stage.hosts.values())
         path_s, lived = stage.lags(_path)
         mark_s, _ = stage.lags(_mark)
-    leaked = entries(before, after)
+    leaked, more = entries(before, after), objects(before, after)
     return Figures(
-        came, seconds, moved, len(broken), sum(leaked.values()), objects(before, after),
+        came, seconds, moved, len(broken), sum(leaked.values()), sum(more.values()),
         max(after[name].open_files - before[name].open_files for name in before),
         growth(resident) / len(before),
         len(odd), len(changed), len(outlived), path_s, mark_s, lived,
-        [*broken[:3], *map(str, leaked.items()), *map(str, odd[:3]), *changed[:5], *outlived[:5]],
+        [*broken[:3], *map(str, (leaked | more).items()), *map(str, odd[:3]), *changed[:5],
+         *outlived[:5]],
     )  # fmt: skip
 
 
 def quiet(stage: ChurnStage, before: Mapping[str, KernelResources]) -> dict[str, KernelResources]:
-    """What agents hold once tables have no more entries than before, or QUIET_S later: some are
-    tidied up with the next look at all sockets only."""
+    """What agents hold once that is no more than before, or QUIET_S later: entries of tables, and
+    programs for namespaces that are gone, are tidied up with the next look at all sockets only."""
     until = time.monotonic() + QUIET_S
-    while entries(before, after := stage.held()) and time.monotonic() < until:
+    while True:
+        after = stage.held()
+        more = entries(before, after) or objects(before, after)
+        if not more or time.monotonic() > until:
+            return after
         time.sleep(1.0)
-    return after
 
 
 def end(stage: ChurnStage, was: Mapping[str, KernelResources]) -> tuple[list[str], list[str]]:
@@ -184,13 +188,16 @@ def entries(
     return {what: count for what, count in grown.items() if count > 0}
 
 
-def objects(before: Mapping[str, KernelResources], after: Mapping[str, KernelResources]) -> int:
-    """How many programs, maps and links more than before."""
-    return sum(
-        max(0, len(now.ids[kind]) - len(before[name].ids[kind]))
+def objects(
+    before: Mapping[str, KernelResources], after: Mapping[str, KernelResources]
+) -> dict[str, int]:
+    """ "HOST KIND" -> how many programs, maps or links more than before, where there are more."""
+    grown = {
+        f"{name} {kind}": len(ids) - len(before[name].ids[kind])
         for name, now in after.items()
-        for kind in now.ids
-    )
+        for kind, ids in now.ids.items()
+    }
+    return {what: count for what, count in grown.items() if count > 0}
 
 
 def growth(values: Sequence[float]) -> float:

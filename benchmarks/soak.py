@@ -201,7 +201,7 @@ def measure(played: Player, minutes: float, context: Context) -> Figures:
             for one in stage.ask(name, "verify")["differences"]
         ]
         moved = stage.moved + sum(host.moved for host in stage.hosts.values())
-        leaked = paths_churn.entries(before, after)
+        leaked, more = paths_churn.entries(before, after), paths_churn.objects(before, after)
         changed, outlived = paths_churn.end(stage, sampler.ever(after))
         left = _gone(stage.left)
     of_before = max(one.resident_bytes for one in before.values())
@@ -214,9 +214,9 @@ def measure(played: Player, minutes: float, context: Context) -> Figures:
         slope(sampler.samples, lambda one: one.resident_bytes),
         max(after[name].open_files - before[name].open_files for name in before),
         max(after[name].threads - before[name].threads for name in before),
-        sum(leaked.values()), paths_churn.objects(before, after), len(odd), len(changed),
-        len(outlived), len(left),
-        [*played.troubles, *odd[:5], *(f"at the end: leaked {one}" for one in leaked.items()),
+        sum(leaked.values()), sum(more.values()), len(odd), len(changed), len(outlived), len(left),
+        [*played.troubles, *odd[:5],
+         *(f"at the end: leaked {one}" for one in (leaked | more).items()),
          *(f"after the end: {one}" for one in (*changed[:10], *outlived[:5], *left[:5]))],
     )  # fmt: skip
     if context.out is not None:
