@@ -49,9 +49,7 @@ class Registry:
         self.gossip = Gossip(host, cluster, profiles, self._act)
         self.planning = Planning(host, plans, last_turn=lambda: self.measurement.traffic.last_turn)
         self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
-        self.steering = SteeringParts(
-            host, cluster, profiles, plans, self.rdma.shared, self._read
-        )
+        self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared, self._read)
         self.parts = Supervisor(
             [
                 *self.measurement.parts,

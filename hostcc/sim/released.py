@@ -205,9 +205,7 @@ def _hosts(topo: Sequence[Row], workers: Sequence[Row], path: Path) -> list[Trac
     return [*(known[address] for address in sorted(known)), *placed]
 
 
-def _pod_votes(
-    known: Mapping[str, TracedHost], workers: Sequence[Row]
-) -> dict[str, Counter[str]]:
+def _pod_votes(known: Mapping[str, TracedHost], workers: Sequence[Row]) -> dict[str, Counter[str]]:
     """Return, for each host that `topo.csv` lacks, how many workers' jobs are in which pod."""
     pods: dict[str, Counter[str]] = {}
     for row in workers:

@@ -228,5 +228,3 @@ def _means(values: Floats, starts: Ints, length: int) -> Floats:
     sums = np.concatenate([[0.0], np.cumsum(values)])
     found: Floats = (sums[starts + length] - sums[starts]) / length
     return found
-
-

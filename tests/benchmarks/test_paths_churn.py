@@ -29,7 +29,7 @@ def test_what_has_grown() -> None:
     before = {"h1": holding()}
     assert entries(before, {"h1": holding()}) == {}
     assert entries(before, {"h1": holding(entries=3)}) == {"h1 steer_out": 3}
-    assert objects(before, {"h1": holding(progs=(7, 8))}) == 1
+    assert objects(before, {"h1": holding(progs=(7, 8))}) == {"h1 prog": 1}
     assert growth([1.0, 2.0]) == 0.0
     assert growth([1.0, 1.0, 9.0, 3.0, 3.0, 3.0]) == 2.0
 
@@ -72,7 +72,7 @@ def test_jobs_come_and_go_and_hosts_are_as_before() -> None:
         assert stage.came > 8
         assert stage.troubles() == []
         assert entries(before, after) == {}
-        assert objects(before, after) == 0
+        assert objects(before, after) == {}
         for name in after:
             assert after[name].open_files - before[name].open_files <= paths_churn.MORE_FILES
             assert stage.ask(name, "verify")["differences"] == []
