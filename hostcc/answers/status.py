@@ -18,7 +18,7 @@ from hostcc.answers.fields import (
 )
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.parts import Row
-from hostcc.answers.plan import PlanStatus
+from hostcc.answers.plan_status import PlanStatus
 
 STATUS = "hostcc.status/1"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -44,5 +43,7 @@ class Parser(argparse.ArgumentParser):
 
 def meant(word: str, known: Iterable[str]) -> str:
     """The known word that comes close, as the end of a message; empty: none does."""
+    import difflib  # only for a refusal
+
     close: Sequence[str] = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""

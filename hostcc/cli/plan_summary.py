@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hostcc.answers.links import ProfilingTurn, Utilisation
-from hostcc.answers.plan import PlannedJob, PlanState
+from hostcc.answers.plan_status import PlannedJob, PlanState
 from hostcc.cli.common import seconds
 from hostcc.cli.peers import short
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.parts import Part, part_of
-from hostcc.answers.plan import PlanStatus
+from hostcc.answers.plan_status import PlanStatus
 from hostcc.answers.status import AgentStatus, JobStatus, Recent, Status
 from hostcc.cli import rdma_status, routed
 from hostcc.cli.common import (

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.parts import Part as PartRow
-from hostcc.answers.plan import PlanStatus
+from hostcc.answers.plan_status import PlanStatus
 from hostcc.answers.status import Routing
 from hostcc.config.schema import Config
 from hostcc.daemon.changes.journal import Journal

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from hostcc.answers.plan import PlannedJob, PlanState
+from hostcc.answers.plan_status import PlannedJob, PlanState
 from hostcc.cli import plan_summary
 
 pytestmark = pytest.mark.unit

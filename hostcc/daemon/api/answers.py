@@ -13,7 +13,7 @@ from typing import TypeVar
 from hostcc.answers.flows import Flows as FlowsAnswer
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.jobs import JobRow
-from hostcc.answers.plan import PlanStatus
+from hostcc.answers.plan_status import PlanStatus
 from hostcc.answers.status import AgentStatus, Loop, Routing, Status
 from hostcc.daemon.api import observation
 from hostcc.daemon.api.messages import Flows

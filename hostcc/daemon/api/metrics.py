@@ -12,7 +12,7 @@ from hostcc.answers.fields import families, families_of_rows
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.links import OwnLink
 from hostcc.answers.parts import Part, SteeringPart, part_of
-from hostcc.answers.plan import PlanDifference, PlannedJob, PlanStatus
+from hostcc.answers.plan_status import PlanDifference, PlannedJob, PlanStatus
 from hostcc.answers.status import JobSlots, JobStatus, Loop, Routing, Status
 from hostcc.errors import HostccError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostcc.answers.plan import PlanDifference
+from hostcc.answers.plan_status import PlanDifference
 from hostcc.daemon.planning.agreement_status import AgreementStatus
 from hostcc.daemon.planning.following import FollowedPlan
 

@@ -10,7 +10,8 @@ from operator import is_not
 import msgspec
 
 from hostcc.answers.links import Links, ProfilingTurn
-from hostcc.answers.plan import Explanation, PlanAnswer, PlannedJob, PlanState, PlanStatus
+from hostcc.answers.plan import Explanation, PlanAnswer
+from hostcc.answers.plan_status import PlannedJob, PlanState, PlanStatus
 from hostcc.answers.view import View
 from hostcc.daemon.planning import levels
 from hostcc.daemon.planning.agreement_status import PlanResult
