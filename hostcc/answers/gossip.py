@@ -130,6 +130,9 @@ class PeerStatus(Struct, frozen=True):
     plan: str = ""
     """Digest of what it is to do by its plan, as it has told this host; empty: nothing, or its
     version is older."""
+    clock_error_s: Seconds | None = None
+    """How well this host knows that member's clock: the most that it is off by; None: not at all.
+    """
     differs: tuple[str, ...] = ()
     """Options in which its plans differ from this host's: `plan.KEY`, or `scheduler`."""
 

@@ -185,6 +185,7 @@ def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
         "state": "alive",
         "link": "dialled",
         "rtt_s": 0.0004,
+        "clock_error_s": 9e-5,
         "version": "0.1.0",
         "held": "cd" * 16,
         "active": "cd" * 16,
@@ -195,6 +196,7 @@ def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
     }
     silent: dict[str, Any] = {
         "rtt_s": None,
+        "clock_error_s": None,
         "version": "",
         "held": "",
         "plan": "",
@@ -208,10 +210,10 @@ def test_peers(capsys: pytest.CaptureFixture[str]) -> None:
     out = [" ".join(line.split()) for line in lines(capsys)]
     assert out[0] == "a (this host) holds view abababababab, plan -"
     assert out[2] == (
-        "b alive 400 us 0.1.0 cdcdcdcdcdcd efefefefefef plan.levels 310 ms ago dialled "
+        "b alive 400 us 90.0 us 0.1.0 cdcdcdcdcdcd efefefefefef plan.levels 310 ms ago dialled "
         "10.0.0.2:7471"
     )
-    assert out[3] == "c dead, shut out - - - - - never none -"
+    assert out[3] == "c dead, shut out - - - - - - never none -"
     told = {"key": "0123456789abcdef", "troubles": [UNREACHED], "disagreements": [DISAGREEMENT]}
     peers.render(convert({**own, **told, "peers": []}, Peers))
     assert lines(capsys) == [

@@ -38,6 +38,8 @@ NONCE_MAX = 2**62
 MAX_JOB_DIGESTS = 64
 """Jobs of the sender whose plans one report tells."""
 JOB_DIGEST_BYTES = 8
+CLOCK_MAX = 2**62
+"""Nanoseconds, of any host's clock."""
 
 NAME = r"^[A-Za-z0-9._:-]{1,64}\Z"
 """Names of members, jobs and destinations."""
@@ -48,6 +50,7 @@ Key = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{0,64}\Z")]
 Counter = Annotated[int, Meta(ge=0, le=COUNTER_MAX)]
 Nonce = Annotated[int, Meta(ge=0, le=NONCE_MAX)]
 DigestText = Annotated[str, Meta(pattern=r"^[a-z0-9]{0,64}\Z")]
+ClockTime = Annotated[int, Meta(ge=0, le=CLOCK_MAX)]
 JobDigest = Annotated[bytes, Meta(min_length=JOB_DIGEST_BYTES, max_length=JOB_DIGEST_BYTES)]
 
 
@@ -105,6 +108,7 @@ class Message(
         "records": "r",
         "pings": "p",
         "acks": "a",
+        "clock_ns": "c",
         "probes": "i",
         "leaves": "d",
         "buckets": "b",
@@ -123,6 +127,9 @@ class Message(
     pings: Annotated[tuple[Nonce, ...], Meta(max_length=MAX_PROBES)] = ()
     """Nonces to be acknowledged."""
     acks: Annotated[tuple[Nonce, ...], Meta(max_length=4 * MAX_PROBES)] = ()
+    clock_ns: ClockTime = 0
+    """With `acks`: the sender's clock (CLOCK_MONOTONIC) when it had the pings; 0: its version is
+    older, or the pings were another member's."""
     probes: Annotated[tuple[Probe, ...], Meta(max_length=MAX_PROBES)] = ()
     leaves: Annotated[bytes, Meta(max_length=HASH_BYTES * MAX_LEAVES)] = b""
     """Hashes of the sender's store: one of the whole, or one for each of MAX_LEAVES leaves."""

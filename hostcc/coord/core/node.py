@@ -16,6 +16,7 @@ from hostcc.coord.core.message import MAX_RECORDS, Message, Outgoing, ViewReport
 from hostcc.coord.core.offenders import Event, Offenders
 from hostcc.coord.core.outbox import Outbox
 from hostcc.coord.core.payloads import ACCUSE, Content, Member
+from hostcc.coord.core.peer_clock import clock_time
 from hostcc.coord.core.peer_sampling import PeerSample
 from hostcc.coord.core.probing import Prober
 from hostcc.coord.core.reception import Reception
@@ -278,7 +279,7 @@ class Node:
             return []
         self._got_message = True
         out = Outbox()
-        self._answer_probes(out, peer, message, at)
+        self._answer_probes(out, peer, message, at, now)
         if message.records:
             news, corrections = self._reception.take(peer, message.records, at, now)
             out.records(peer, corrections)
@@ -358,9 +359,12 @@ class Node:
     def _unknown(self, peer: str) -> bool:
         return self.store.incarnation(peer) < 0
 
-    def _answer_probes(self, out: Outbox, peer: str, message: Message, at: float) -> None:
+    def _answer_probes(
+        self, out: Outbox, peer: str, message: Message, at: float, now: float
+    ) -> None:
+        clock_ns = clock_time(now)
         for nonce in message.pings:
-            out.ack(peer, nonce)
+            out.ack(peer, nonce, clock_ns)
         for nonce in message.acks:
             onward = self._prober.acknowledge(nonce)
             if onward is not None:

@@ -38,6 +38,7 @@ class _Letter:
     records: list[Record] = field(default_factory=list)
     pings: list[int] = field(default_factory=list)
     acks: list[int] = field(default_factory=list)
+    clock_ns: int = 0
     probes: list[Probe] = field(default_factory=list)
     entries: bytes = b""
     leaves: bytes = b""
@@ -59,9 +60,11 @@ class Outbox:
         """Add a ping; the peer acknowledges its nonce."""
         self._letter(peer, 10).pings.append(nonce)
 
-    def ack(self, peer: str, nonce: int) -> None:
-        """Add an acknowledgement."""
-        self._letter(peer, 10).acks.append(nonce)
+    def ack(self, peer: str, nonce: int, clock_ns: int = 0) -> None:
+        """Add an acknowledgement; `clock_ns`: when the ping came, on this host's clock, or 0."""
+        letter = self._letter(peer, 20)
+        letter.acks.append(nonce)
+        letter.clock_ns = clock_ns or letter.clock_ns
 
     def probe(self, peer: str, probe: Probe) -> None:
         """Add a request to probe another member."""
@@ -126,6 +129,7 @@ class Outbox:
             records=tuple(letter.records),
             pings=tuple(letter.pings),
             acks=tuple(letter.acks),
+            clock_ns=letter.clock_ns,
             probes=tuple(letter.probes),
             leaves=letter.leaves,
             buckets=letter.buckets,

@@ -16,6 +16,7 @@ from hostcc.coord.core.coordinator import Coordinator, Executor, ImmediatePlan, 
 from hostcc.coord.core.message import Message, Outgoing
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.notes import Notes
+from hostcc.coord.core.peer_clock import ClockOffset, PeerClock
 from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
 from hostcc.coord.keys.keyring import Keyring
@@ -90,6 +91,7 @@ class GossipService:
         self._seeds = Seeds(settings.seeds)
         self._pings: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._rtts: OrderedDict[str, float] = OrderedDict()
+        self._peer_clocks: OrderedDict[str, PeerClock] = OrderedDict()
         self._contacts: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._rounds_on = False
@@ -193,6 +195,11 @@ class GossipService:
             counters=dict(self.transport.counters),
         )
 
+    def clock_offset(self, peer: str) -> ClockOffset | None:
+        """Return how far a member's clock is ahead of this host's one; None: not known."""
+        clock = self._peer_clocks.get(peer)
+        return None if clock is None else clock.offset(self._clock())
+
     def hurry(self) -> None:
         """Make a round now: there is something for it, such as a plan that is ready."""
         if self._rounds_on:
@@ -274,13 +281,17 @@ class GossipService:
             latest = now - asked[1]
             before = self._rtts.pop(peer, latest)
             self._rtts[peer] = before + RTT_GAIN * (latest - before)
-            if len(self._rtts) > MAX_PEERS:
-                self._rtts.popitem(last=False)
+            self._peer_clocks[peer] = clock = self._peer_clocks.pop(peer, None) or PeerClock()
+            clock.add(asked[1], now, message.clock_ns)
+            for known in (self._rtts, self._peer_clocks):
+                if len(known) > MAX_PEERS:
+                    known.popitem(last=False)
 
     def _status(self, name: str) -> PeerStatus:
         link = self.transport.link(name)
         member = self.node.store.member(name)
         report = self.node.reports.get(name)
+        offset = self.clock_offset(name)
         ways = (("dialled", link.dialled == "up"), ("accepted", link.accepted))
         return PeerStatus(
             name=name,
@@ -288,6 +299,7 @@ class GossipService:
             state=str(self.node.members.state(name)),
             link=next((way for way, stands in ways if stands), link.dialled or "none"),
             rtt_s=self._rtts.get(name, link.rtt_s),
+            clock_error_s=None if offset is None else offset.error_s,
             version=member.software if member is not None else "",
             held=report.held if report is not None else "",
             active=report.active if report is not None else "",

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from hostcc.coord.core.message import COUNTER_MAX, MAX_RECORDS, Message, Record
+from hostcc.coord.core.message import COUNTER_MAX, MAX_RECORDS, Message, Probe, Record
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.payloads import Profile
 from hostcc.coord.core.record_checker import RecordChecker
@@ -40,6 +40,18 @@ def test_members_find_each_other_and_share_what_they_say() -> None:
     rounds(nodes, 10, now)
     assert together(nodes)
     assert all(one.store.get("c", ("profile", "job")) for one in nodes.values())
+
+
+def test_an_answer_to_a_ping_carries_the_clock_of_who_was_pinged() -> None:
+    one = node("a")
+    (answer,) = one.receive("b", Message(1, pings=(7,)), 12.5)
+    assert (answer.peer, answer.payload.acks, answer.payload.clock_ns) == (
+        "b",
+        (7,),
+        12_500_000_000,
+    )
+    relayed = one.receive("b", Message(1, probes=(Probe("a", 8),)), 13.0)
+    assert [(each.payload.acks, each.payload.clock_ns) for each in relayed] == [((8,), 0)]
 
 
 def test_nothing_is_said_until_a_member_has_listened() -> None:

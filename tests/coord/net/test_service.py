@@ -65,6 +65,11 @@ async def test_members_find_each_other_and_agree(tmp_path: Path) -> None:
         assert (peer.state, peer.version, peer.shut_out) == ("alive", "1.0", False)
         assert peer.address == str(services[1].transport.address)
         assert peer.heard_s is not None
+        await eventually(lambda: services[0].clock_offset("n1") is not None)
+        offset = services[0].clock_offset("n1")  # both read the clock of this machine
+        assert offset is not None
+        assert abs(offset.seconds) <= offset.error_s
+        assert services[0].clock_offset("n9") is None
         assert not services[0].status().insecure
         # One goes, and is noticed; it comes back, and is welcome.
         await services[4].stop()
