@@ -102,6 +102,12 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     """Processor time that it has used."""
     resident_bytes: Annotated[Bytes, Gauge("hostcc_agent_resident_bytes", "Resident memory")]
     """Resident memory."""
+    differences: Annotated[
+        int,
+        Gauge("hostcc_verify_differences", "Changes that others edited, at the last check"),
+    ] = 0
+    """Changes that were no longer in force at the last check of the agent's own; `hostcc verify`
+    names them."""
     loop: Loop
     """Its own loop."""
 

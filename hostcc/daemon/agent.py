@@ -275,7 +275,7 @@ class Agent:
         if agent.metrics_listen:
             from hostcc.daemon.api.metrics import MetricsServer
 
-            more = self.roster.measurement.gauges
+            more = self.roster.measurement.gauges, self.iteration_times.families
             self._metrics = MetricsServer(agent.metrics_listen, self.status, more)
             await self._metrics.start()
 
@@ -402,7 +402,8 @@ class Agent:
             failing=dict(self.steps.failing),
             failures=self.steps.failures,
         )
-        facts = answers.Facts(self._version, self._started, self._path, self.observing, loop)
+        odd = len(self._known)
+        facts = answers.Facts(self._version, self._started, self._path, self.observing, loop, odd)
         measured = self.roster.measurement.iteration
         return answers.status(self, facts, self.iteration_times, self.roster.parts, measured)
 

@@ -37,6 +37,8 @@ class Facts:
     """Why nothing is changed on this host; empty while the agent acts."""
     loop: Loop
     """How long turns of the agent's own loop take, and what fails in it."""
+    differences: int = 0
+    """Changes that were no longer in force at the last check."""
 
 
 def status(
@@ -68,6 +70,7 @@ def status(
             slots=views.slots(engine.table.slots) if engine else None,
             cpu_s=cpu_s,
             resident_bytes=resident_bytes,
+            differences=facts.differences,
             loop=facts.loop,
         ),
         gossip=_first(Gossip, blocks),

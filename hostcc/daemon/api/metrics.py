@@ -1,10 +1,13 @@
-"""Prometheus metrics over HTTP, served by the agent's own loop; labels per job, never per flow."""
+"""Prometheus metrics and health over HTTP, served by the agent's own loop.
+
+Labels are per job, never per flow.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +17,7 @@ from hostcc.answers.links import OwnLink
 from hostcc.answers.parts import Part, SteeringPart, part_of
 from hostcc.answers.plan_status import PlanDifference, PlannedJob, PlanStatus
 from hostcc.answers.status import JobSlots, JobStatus, Loop, Routing, Status
+from hostcc.daemon.api.health import unhealthy, unready
 from hostcc.errors import HostccError
 
 REQUEST_S = 5.0
@@ -26,15 +30,22 @@ FLOW_STATES = ("planned", "moving", "ecmp", "elsewhere")
 STRAY_PACKETS = {"resets": "reset", "syns": "syn", "over": "too many resets"}
 
 
+Families = Callable[[Any], Iterator[Any]]
+"""Makes metric families from the module prometheus_client.core."""
+HEALTH = {"/healthz": unhealthy, "/readyz": unready}
+
+
 class MetricsServer:
-    """GET anything, get the metrics.  `status` gives what `hostcc status --json` shows,
-    `more` further families, from the module prometheus_client.core."""
+    """Serves the health at `/healthz` and `/readyz`, and metrics at `/metrics` and anywhere else.
+
+    `status` gives what `hostcc status --json` shows, `more` makes further families.
+    """
 
     def __init__(
         self,
         listen: str,
         status: Callable[[], Status],
-        more: Callable[[Any], Iterator[Any]] = lambda _: iter(()),
+        more: Sequence[Families] = (),
     ) -> None:
         host, _, port = listen.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
@@ -45,6 +56,8 @@ class MetricsServer:
         try:
             self._core = importlib.import_module("prometheus_client.core")
             self._exposition = importlib.import_module("prometheus_client.exposition")
+            process = importlib.import_module("prometheus_client.process_collector")
+            self._process = process.ProcessCollector(registry=None)
         except ImportError:
             raise HostccError("metrics_listen needs the Python package prometheus_client") from None
 
@@ -77,6 +90,10 @@ class MetricsServer:
         )
         info.add_metric([], float(status.agent.state == "active"))
         yield info
+        build = core.InfoMetricFamily("hostcc_build", "The agent's release")
+        build.add_metric([], {"version": status.agent.version})
+        yield build
+        yield from self._process.collect()
         yield from families(core, status.agent)
         yield from self._loop(status.agent.loop)
         if status.agent.slots is not None:
@@ -88,9 +105,12 @@ class MetricsServer:
             yield from self._gossip(status.gossip)
         if status.routing is not None:
             yield from self._routing(status.routing)
-        for part in map(part_of, status.parts):
+        parts = [part_of(row) for row in status.parts]
+        yield self._up(parts)
+        for part in parts:
             yield from self._part(part)
-        yield from self._more(core)
+        for source in self._more:
+            yield from source(core)
 
     def _loop(self, loop: Loop) -> Iterator[Any]:
         yield from families(self._core, loop)
@@ -105,6 +125,16 @@ class MetricsServer:
         taken.add_metric(["others"], slots.used - slots.root)
         taken.add_metric(["free"], slots.total - slots.used)
         return taken
+
+    def _up(self, parts: Sequence[Part]) -> Any:
+        """Parts that are off in the configuration have no sample."""
+        up = self._core.GaugeMetricFamily(
+            "hostcc_part_up", "1 while the part runs, 0 while it fails", labels=["part"]
+        )
+        for part in parts:
+            if part.state != "off":
+                up.add_metric([part.name], float(part.state == "running"))
+        return up
 
     def _part(self, part: Part) -> Iterator[Any]:
         """The figures of one part; of one that does not run there are none."""
@@ -179,8 +209,8 @@ class MetricsServer:
         try:
             if self._clients <= MAX_CLIENTS:
                 async with asyncio.timeout(REQUEST_S):
-                    await reader.readuntil(b"\r\n\r\n")
-                    writer.write(self._response())
+                    request = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(self._response(request))
                     await writer.drain()
                     writer.close()
                     await writer.wait_closed()
@@ -191,11 +221,25 @@ class MetricsServer:
             with suppress(OSError):
                 writer.transport.abort()
 
-    def _response(self) -> bytes:
-        body: bytes = self._exposition.generate_latest(self)
-        head = (
-            "HTTP/1.1 200 OK\r\n"
-            f"Content-Type: {self._exposition.CONTENT_TYPE_LATEST}\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
-        return head.encode() + body
+    def _response(self, request: bytes = b"") -> bytes:
+        first, *headers = request.decode("latin-1").split("\r\n")
+        path = [*first.split(" "), "", ""][1].partition("?")[0]
+        if path in HEALTH:
+            why = HEALTH[path](self._status())
+            return _http("503 Service Unavailable" if why else "200 OK", "text/plain", why or "ok")
+        pairs = (line.partition(":") for line in headers)
+        accept = next((value for name, _, value in pairs if name.lower() == "accept"), "")
+        try:
+            encode, content_type = self._exposition.choose_encoder(accept)
+        except (ValueError, TypeError):  # a version that is none
+            encode, content_type = self._exposition.choose_encoder("")
+        return _http("200 OK", content_type, encode(self).decode())
+
+
+def _http(status: str, content_type: str, text: str) -> bytes:
+    body = text.encode()
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

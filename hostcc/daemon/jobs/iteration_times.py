@@ -11,11 +11,13 @@ import statistics
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from hostcc.answers.fields import JOB_LABEL
 from hostcc.answers.status import JobStatus, Recent
+from hostcc.daemon.jobs.iteration_histogram import IterationHistogram
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.mltcp.backend import Records
 
@@ -25,6 +27,8 @@ BYTES_TOLERANCE = 0.25
 """Greatest relative difference of an iteration's bytes from the usual ones."""
 MAX_PERIOD_RATIO = 2.0
 """Two iterations in a row whose times differ by less than this factor end the start-up..."""
+START_UP_INTERVALS = 3
+"""The first intervals of a job are in no histogram: they may be its start-up."""
 MAX_START_UP_INTERVALS = 16
 """...and so do this many intervals: there are jobs that repeat nothing."""
 
@@ -52,6 +56,8 @@ class IterationTimes:
     def __init__(self) -> None:
         self._seen = defaultdict[str, deque[Interval]](lambda: deque(maxlen=INTERVALS_KEPT))
 
+        self._histograms = defaultdict[str, IterationHistogram](IterationHistogram)
+
     def add(self, events: Records, jobs: Mapping[int, Job]) -> None:
         """Add events; forget jobs that have ended."""
         if not len(events) and not self._seen:
@@ -60,10 +66,29 @@ class IterationTimes:
         for slot, period_ns, size in zip(*columns, strict=True):
             job = jobs.get(slot)
             if job is not None and period_ns:
-                self._seen[job.name].append(Interval(period_ns / 1e9, size))
+                self._count(job.name, Interval(period_ns / 1e9, size))
         alive = {job.name for job in jobs.values()}
         for name in set(self._seen) - alive:
             del self._seen[name]
+            self._histograms.pop(name, None)
+
+    def families(self, core: Any) -> Iterator[Any]:
+        """Export iteration times of all jobs; `core`: module prometheus_client.core."""
+        made = core.HistogramMetricFamily(
+            "hostcc_job_iteration_seconds",
+            "Iteration times, since the job appeared",
+            labels=[JOB_LABEL],
+        )
+        for name, one in self._histograms.items():
+            made.add_metric([name], one.buckets(), one.sum_s)
+        yield made
+
+    def _count(self, name: str, one: Interval) -> None:
+        seen = self._seen[name]
+        seen.append(one)
+        if len(seen) > START_UP_INTERVALS:
+            usual = statistics.median(one.bytes for one in seen)
+            self._histograms[name].add(one.period_s, one.bytes, max(usual, 1.0))
 
     def annotate(
         self, rows: Iterable[JobStatus], measured: Callable[[str], Iteration | None]

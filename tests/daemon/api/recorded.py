@@ -230,10 +230,11 @@ def status() -> Status:
 def metrics() -> str:
     """The exposition of that status and of a profile: families in alphabetical order."""
     known = {"a": profiled("a", 5e12)}
-    server = MetricsServer("127.0.0.1:0", status, lambda core: gauges(core, known))
+    server = MetricsServer("127.0.0.1:0", status, [lambda core: gauges(core, known)])
     text = server._response().decode().partition("\r\n\r\n")[2]
     rounded = re.sub(r"(?m)^(hostcc_profile_\S+) (\S+)$", _rounded, text)
-    return "# HELP".join(["", *sorted(rounded.split("# HELP")[1:])])
+    masked = re.sub(r"(?m)^(process_\S+) \S+$", r"\1 0.0", rounded)
+    return "# HELP".join(["", *sorted(masked.split("# HELP")[1:])])
 
 
 def _rounded(sample: re.Match[str]) -> str:

@@ -49,6 +49,68 @@ def page(**blocks: Any) -> str:
     return body.decode()
 
 
+def answered(request: str, **blocks: Any) -> tuple[str, str]:
+    """Status line and body."""
+    status = msgspec.convert({**STATUS, **blocks}, Status)
+    raw = MetricsServer("127.0.0.1:0", lambda: status)._response(request.encode())
+    head, _, body = raw.decode().partition("\r\n\r\n")
+    return head, body
+
+
+def parts(*states: str) -> list[dict[str, Any]]:
+    names = ("gossip", "paths", "gpu")
+    rows = zip(names, states, strict=False)
+    return [{"name": name, "state": state, "reason": "no device"} for name, state in rows]
+
+
+def test_parts_and_release() -> None:
+    text = page(parts=parts("running", "failed", "off"))
+    assert 'hostcc_part_up{part="gossip"} 1.0' in text
+    assert 'hostcc_part_up{part="paths"} 0.0' in text
+    assert 'part="gpu"' not in text
+    assert 'hostcc_build_info{version="0.1.0"} 1.0' in text
+    assert "hostcc_verify_differences 2.0" in page(agent={**AGENT, "differences": 2})
+    assert "process_resident_memory_bytes " in text
+
+
+def test_health() -> None:
+    assert answered("GET /healthz HTTP/1.1\r\n\r\n") == (
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nConnection: close",
+        "ok",
+    )
+    beating = {**AGENT, "loop": {**LOOP, "failing": {"heartbeat": "no map"}}}
+    for path in ("/healthz", "/readyz"):
+        head, body = answered(f"GET {path} HTTP/1.1\r\n\r\n", agent=beating)
+        assert head.startswith("HTTP/1.1 503 ")
+        assert body == "the heartbeat cannot be written: no map"
+    failed = parts("running", "failed")
+    assert answered("GET /healthz?x=1 HTTP/1.1\r\n\r\n", parts=failed)[1] == "ok"
+    assert answered("GET /readyz HTTP/1.1\r\n\r\n", parts=failed)[1] == (
+        "part paths failed: no device"
+    )
+    assert answered("GET /readyz HTTP/1.1\r\n\r\n", parts=parts("running", "off"))[1] == "ok"
+
+
+@pytest.mark.parametrize("accept", ["", "text/plain", "application/openmetrics-text; version=x"])
+def test_text_format_unless_another_is_asked_for(accept: str) -> None:
+    head, body = answered(f"GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n")
+    assert "Content-Type: text/plain; version=0.0.4" in head
+    assert "# EOF" not in body
+
+
+def test_open_metrics() -> None:
+    accept = "application/openmetrics-text; version=1.0.0, text/plain; q=0.5"
+    head, body = answered(f"GET / HTTP/1.1\r\naccept:{accept}\r\n\r\n", plan=PLAN)
+    assert "Content-Type: application/openmetrics-text; version=1.0.0" in head
+    assert body.endswith("# EOF\n")
+    assert "hostcc_plan_activations_total 3.0" in body
+
+
+@pytest.mark.parametrize("request_", ["", "\r\n", "GET", "\xff\xfe", "GET  /healthz"])
+def test_other_requests_get_the_metrics(request_: str) -> None:
+    assert "hostcc_agent_active 1.0" in answered(request_)[1]
+
+
 def test_a_plan_that_holds() -> None:
     text = page(plan=PLAN)
     for line in (

@@ -20,7 +20,7 @@ from hostcc.answers.status import Status
 from hostcc.daemon.api.metrics import MetricsServer
 from hostcc.daemon.profiling.gauges import gauges
 from tests.daemon.api.test_metrics import AGENT, PLAN
-from tests.daemon.jobs.test_iteration_times import ROW
+from tests.daemon.jobs.test_iteration_times import ROW, WHOLE, seen
 from tests.daemon.profiling.test_gauges import profiled
 
 PROMETHEUS = Path(sys.prefix) / "bin" / "prometheus"
@@ -55,6 +55,7 @@ SERIES = {
     "hostcc_job_iterations_total",
     "hostcc_job_planned_rank",
     "hostcc_profile_confidence",
+    "hostcc_job_iteration_seconds_bucket",
 }
 PATIENCE_S = 60.0
 
@@ -108,7 +109,9 @@ def has_all(port: int) -> bool:
 @pytest.mark.asyncio
 async def test_a_job_is_found_by_its_label(tmp_path: Path) -> None:
     jobs = {"a": profiled("a")}
-    server = MetricsServer("127.0.0.1:0", lambda: STATUS, lambda core: gauges(core, jobs))
+    times = seen(*[WHOLE] * 8)
+    more = [lambda core: gauges(core, jobs), times.families]
+    server = MetricsServer("127.0.0.1:0", lambda: STATUS, more)
     await server.start()
     try:
         with prometheus(tmp_path, server.port) as port:
@@ -116,8 +119,11 @@ async def test_a_job_is_found_by_its_label(tmp_path: Path) -> None:
                 while not await asyncio.to_thread(has_all, port):  # noqa: ASYNC110 - has no events
                     await asyncio.sleep(0.1)
             for series in SERIES:
-                (found,) = await asyncio.to_thread(labels, port, series)
-                assert (found["job"], found["training_job"]) == ("hosts", "a")
+                for found in await asyncio.to_thread(labels, port, series):
+                    assert (found["job"], found["training_job"]) == ("hosts", "a")
+            assert await asyncio.to_thread(labels, port, "hostcc_build_info")
+            (process,) = await asyncio.to_thread(labels, port, "process_open_fds")
+            assert process["job"] == "hosts"
             every = await asyncio.to_thread(labels, port, '{__name__=~"hostcc_.+"}')
             assert every
             assert not [name for one in every for name in one if name.startswith("exported_")]

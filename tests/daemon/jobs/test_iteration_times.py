@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from prometheus_client import core
 
 from hostcc.answers.status import JobStatus, Recent
 from hostcc.config.sections.job import JobRequest
@@ -46,19 +47,45 @@ ROW = JobStatus(
 )
 
 
-def fed(*intervals: Interval, measured: Iteration | None = None) -> JobStatus:
-    """The status row of a job after these."""
+def seen(*intervals: Interval) -> IterationTimes:
+    """The history of job `a` after these."""
     history, jobs = IterationTimes(), {1: Job("a", 1, JobRequest())}
     ended = np.zeros(len(intervals), EVENT)
     ended["slot"] = 1
     ended["bytes"] = [int(size) for _, size in intervals]
     ended["period_ns"] = [round(period * 1e9) for period, _ in intervals]
     history.add(ended, jobs)
+    return history
+
+
+def fed(*intervals: Interval, measured: Iteration | None = None) -> JobStatus:
+    """The status row of a job after these."""
+    history = seen(*intervals)
     sent = sum(size for _, size in intervals)
     (row,) = history.annotate(
         [msgspec.structs.replace(ROW, bytes_acked=int(sent))], lambda _: measured
     )
     return row
+
+
+def histogram(of: IterationTimes) -> dict[str, float]:
+    """Samples of the exported histogram by name, buckets by their bounds."""
+    (family,) = of.families(core)
+    return {
+        one.labels.get("le", one.name.removeprefix("hostcc_job_iteration_seconds_")): one.value
+        for one in family.samples
+        if one.labels["training_job"] == "a"
+    }
+
+
+def test_the_histogram_leaves_the_start_up_out_and_ends_with_the_job() -> None:
+    history = seen(Interval(10.4, SIZE), WHOLE, WHOLE, *[WHOLE] * 20, TWO, TWO)
+    found = histogram(history)
+    assert found["count"] == found["+Inf"] == 24
+    assert found["sum"] == pytest.approx(24 * PERIOD_S)
+    assert found["0.2"] == 0
+    history.add(np.zeros(0, EVENT), {})
+    assert histogram(history) == {}
 
 
 def test_start_up_is_no_iteration() -> None:
