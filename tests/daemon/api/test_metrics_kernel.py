@@ -1,0 +1,77 @@
+"""What a scrape of an agent in the lab says of its job, against the job's own records."""
+
+from __future__ import annotations
+
+import threading
+import urllib.request
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hostcc.bpf.loader.netns import in_netns
+from hostcc.lab import netns, phase, scenario
+from hostcc.lab.dumbbell import Dumbbell
+from hostcc.lab.scenario_hosts import hosts_of
+from hostcc.lab.variants import merge, resolve
+
+pytestmark = pytest.mark.kernel
+
+LISTEN = "127.0.0.1:9464"
+ITERATIONS = 50
+SKIPPED = 4
+"""The agent's histogram leaves out the first iterations."""
+
+
+class Scraper(threading.Thread):
+    """Scrapes an agent in a network namespace until it is stopped; keeps the last answer."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(daemon=True)
+        self._where = netns.NAMESPACE_DIRECTORY / namespace
+        self._over = threading.Event()
+        self.text = ""
+
+    def run(self) -> None:
+        while not self._over.wait(0.1):
+            try:
+                self.text = in_netns(self._where, self._scrape)
+            except OSError:
+                continue
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+    def _scrape(self) -> str:
+        with urllib.request.urlopen(f"http://{LISTEN}/metrics", timeout=2) as answer:
+            return str(answer.read().decode())
+
+
+def test_the_mean_of_the_histogram_is_the_jobs_own() -> None:
+    wanted = scenario.load(scenario.find("two-jobs"))
+    control = resolve(("hostcc",), wanted)[0]
+    assert control.agent is not None
+    control = replace(control, agent=merge(control.agent, {"agent": {"metrics_listen": LISTEN}}))
+    with Dumbbell(wanted.fabric, hosts_of(wanted)) as fabric:
+        scraper = Scraper(fabric.namespace("h1"))
+        scraper.start()
+        plan = phase.PhasePlan(wanted, wanted.job, control, ITERATIONS, seed=1)
+        try:
+            measured = phase.run(fabric, plan, lambda _: None)
+        finally:
+            scraper.stop()
+    job = wanted.job[0].name
+    samples = {
+        (one.name, one.labels.get("training_job")): one.value
+        for family in text_string_to_metric_families(scraper.text)
+        for one in family.samples
+    }
+    count = samples["hostcc_job_iteration_seconds_count", job]
+    mean = samples["hostcc_job_iteration_seconds_sum", job] / count
+    starts = [one.start for one in measured.iterations[job]]
+    own = [later - one for one, later in pairwise(starts)][SKIPPED : SKIPPED + round(count)]
+    assert count > ITERATIONS / 2
+    assert mean == pytest.approx(sum(own) / len(own), rel=0.01)
+    assert samples["hostcc_part_up", None] == 1.0
