@@ -66,6 +66,8 @@ class TrainingJob:
     start_s: float = 0.0
     flows: int = 4
     """Queue pairs; with a single one, random marks alone would separate jobs."""
+    rate: float = math.inf
+    """Most that its hosts send, bytes/s: an exchange need not fill the link."""
 
 
 @dataclass
@@ -191,10 +193,12 @@ def _step(
 ) -> float:
     """Advance all senders by one step; return the queue after it."""
     wished: dict[int, float] = {}
+    most: dict[int, float] = {}
     for flow in senders:
         wished[id(flow.owner)] = wished.get(id(flow.owner), 0.0) + flow.rate
-    # A job's queue pairs share its NIC, which is as fast as the link.
-    nic = {owner: min(1.0, link.rate / rate) for owner, rate in wished.items()}
+        most[id(flow.owner)] = min(link.rate, flow.owner.job.rate)
+    # A job's queue pairs share its NIC, which is at most as fast as the link.
+    nic = {owner: min(1.0, most[owner] / rate) for owner, rate in wished.items()}
     room = link.rate * STEP_S
     offered = sum(rate * nic[owner] for owner, rate in wished.items()) * STEP_S
     # What the buffer cannot take is held back at the senders (PFC), in proportion.

@@ -183,6 +183,23 @@ def thesis_link() -> Topology:
     return two_layer("thesis-link", 2, 2, 1, 1, {"nic": 50 * GBIT, "agg": 50 * GBIT})
 
 
+def thesis_cluster() -> Topology:
+    """Return the cluster of Cassini's thesis: 24 servers, 13 switches, 48 links of 50 Gbit/s, 2:1.
+
+    Its wiring is not published. A tree with these counts stands for it: four servers below each of
+    6 ToRs, two uplinks of a ToR to one half of 4 aggregation switches, and 3 cores.
+    """
+    halves = ((0, 1), (2, 3))
+    return Topology(
+        "thesis-cluster",
+        1,
+        tuple((server // 4,) for server in range(24)),
+        tuple(halves[tor // 3] for tor in range(6)),
+        ((0, 1, 2),) * 4,
+        dict.fromkeys(("nic", "agg", "core"), 50 * GBIT),
+    )
+
+
 def released(
     pods: Sequence[str],
     tors: Sequence[str],
@@ -218,5 +235,6 @@ NAMED: dict[str, Callable[[], Topology]] = {
     "crux-testbed": crux_testbed,
     "routing": routing,
     "thesis-link": thesis_link,
+    "thesis-cluster": thesis_cluster,
 }
 """Fabrics that need no file, with their default rates."""

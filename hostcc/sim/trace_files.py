@@ -47,13 +47,18 @@ class _World:
     hosts: Hosts
 
 
-def generate(seed: int, progress: Callable[[str, int, int], None] = lambda *_: None) -> Rows:
+def generate(
+    seed: int,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+    tries: int = TRIES,
+) -> Rows:
     """Return the rows of a trace.
 
     Jobs are placed anew until the share at risk is the published one, on the fabric `released`:
-    how many are depends on chance, too, so a placement is kept only when it comes close.
+    how many are depends on chance, too, so a placement is kept only when it comes close. The
+    closest of `tries` placements is taken.
     """
-    progress("starts of jobs", 0, TRIES + 1)
+    progress("starts of jobs", 0, tries + 1)
     rng = random.Random(f"hostcc lingjun {seed}")
     world = _world(rng)
     jobs = plan_jobs(rng)
@@ -64,8 +69,8 @@ def generate(seed: int, progress: Callable[[str, int, int], None] = lambda *_: N
     named = rng.getrandbits(64)
     apart = 0.5
     found: tuple[float, Rows] | None = None
-    for number in range(TRIES):
-        progress("hosts of jobs", number + 1, TRIES + 1)
+    for number in range(tries):
+        progress("hosts of jobs", number + 1, tries + 1)
         placed = place(random.Random(f"{named} {number}"), world.hosts, requests, apart)
         rows = _rows(random.Random(named), world, jobs, placed)
         risk = share_at_risk(rows)

@@ -37,6 +37,14 @@ def test_one_job_alone_takes_its_time() -> None:
     assert alone == pytest.approx(0.05, rel=0.02)
 
 
+def test_a_job_sends_no_faster_than_its_rate() -> None:
+    """At half of the link's rate an exchange takes twice as long, and two do not contend."""
+    half = replace(job("a", 0.4, Sender()), rate=LINK.rate / 2)
+    alone = medians([half], 5)[0]
+    assert alone == pytest.approx(0.05 * (0.6 + 2 * 0.4), rel=0.02)
+    assert medians([half, replace(half, name="b")], 5) == pytest.approx([alone] * 2, rel=0.02)
+
+
 def test_equal_senders_share_equally_and_fill_the_link() -> None:
     both = [job(name, 1.0, Sender(), 0.3) for name in "ab"]
     found = dcqcn_model.run(both, LINK, 1, seed=1)

@@ -27,6 +27,7 @@ def counts(topology: Topology) -> dict[str, int]:
         ("crux-testbed", {"pcie": 2 * 48, "nic": 2 * 48, "agg": 2 * 48}, 8, 6),
         ("routing", {"nic": 2 * 2048, "agg": 2 * 64 * 32}, 32, 4),
         ("thesis-link", {"nic": 4, "agg": 4}, 1, 4),
+        ("thesis-cluster", {"nic": 2 * 24, "agg": 2 * 12, "core": 2 * 12}, 2 * 2 * 3, 6),
     ],
 )
 def test_named(name: str, links: dict[str, int], far: int, hops: int) -> None:
@@ -45,6 +46,15 @@ def test_crux_clos_has_at_most_five_hosts_a_tor() -> None:
     below = np.bincount([tor for (tor,) in NAMED["crux-clos"]().host_tors])
     assert len(below) == 173
     assert below.max() == 5
+
+
+def test_the_thesis_cluster_has_the_published_counts() -> None:
+    cluster = NAMED["thesis-cluster"]()
+    assert len(cluster.host_tors) == 24
+    assert len(cluster.tor_aggs) + len(cluster.agg_cores) + len({*sum(cluster.agg_cores, ())}) == 13
+    assert len(cluster.link_rates) == 2 * 48
+    below = np.bincount([tor for (tor,) in cluster.host_tors])
+    assert {int(down) / len(up) for down, up in zip(below, cluster.tor_aggs, strict=True)} == {2}
 
 
 def test_hosts_of_a_pair_stay_below_a_tor() -> None:
