@@ -12,6 +12,7 @@ import numpy as np
 from hostcc.errors import HostccError
 from hostcc.schedule.paths import clos as closes
 from hostcc.schedule.paths.clos import Clos, Flows
+from hostcc.schedule.paths.fabric import Ints
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Optimum:
     """No routing has less."""
     found: float
     """A routing with this exists; infinite when the solver found none in time."""
+    spine: Ints | None = None
+    """(F,) that routing, -1 for flows within a ToR; None: none was found."""
 
     @property
     def exact(self) -> bool:
@@ -42,9 +45,10 @@ def solve(clos: Clos, flows: Flows, *, seconds: float, relative_gap: float = 1e-
     closes.check(clos, flows)
     outward = flows.src != flows.dst
     columns = np.stack([flows.src, flows.dst, flows.demand], axis=1)[outward]
-    kinds, count = np.unique(columns, axis=0, return_counts=True)
+    kinds, of_kind, count = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
+    spines = np.full(len(flows.src), -1, np.int64)
     if not len(kinds):
-        return Optimum(0.0, 0.0)
+        return Optimum(0.0, 0.0, spines)
     src, dst, demand = kinds[:, 0].astype(np.int64), kinds[:, 1].astype(np.int64), kinds[:, 2]
     open_ = (clos.up[src] > 0) & (clos.down[dst] > 0)
     kind, spine = np.nonzero(open_)
@@ -79,5 +83,10 @@ def solve(clos: Clos, flows: Flows, *, seconds: float, relative_gap: float = 1e-
     least = closes.bound(clos, flows)
     if answer.mip_dual_bound is not None and np.isfinite(answer.mip_dual_bound):
         least = max(least, float(answer.mip_dual_bound) * unit)
-    found = np.inf if answer.x is None else float(answer.x[-1]) * unit
-    return Optimum(min(least, found), found)
+    if answer.x is None:
+        return Optimum(least, np.inf)
+    found = float(answer.x[-1]) * unit
+    # Flows of a kind take its spines in turn, as many each as the solution says.
+    flow = np.flatnonzero(outward)[np.argsort(of_kind.reshape(-1), kind="stable")]
+    spines[flow] = np.repeat(spine, np.rint(answer.x[:-1]).astype(np.int64))
+    return Optimum(min(least, found), found, spines)

@@ -82,23 +82,38 @@ class StoredResult(Struct, frozen=True):
 
 def run(args: argparse.Namespace, context: Context) -> Record:
     """Study every case that is not kept already."""
-    store = CaseStore(context.out, StoredResult, fresh=context.fresh)
-    results: dict[int, CaseResult] = {}
-    for index in range(args.cases):
-        kept = store.load(*_place(args.seed, index, args.errors))
-        if kept is not None:
-            results[index] = _restored(index, kept)
-    missing = [index for index in range(args.cases) if index not in results]
-    if context.report_only:
-        missing = []
-    for result in _results(args.seed, missing, args.errors, args.processes):
-        results[result.index] = result
-        store.save(*_place(args.seed, result.index, args.errors), _kept(result))
-        context.tell(f"case {result.index}", len(results), args.cases)
+    results = _studied(args.cases, args.seed, args.errors, args.processes, context)
     if not results:
         raise InputError("--report: expected finished cases in --out DIR, got none")
-    ordered = [results[index] for index in sorted(results)]
-    return record(ordered, seed=args.seed, errors=args.errors)
+    return record(results, seed=args.seed, errors=args.errors)
+
+
+def shares(
+    cases: int, seed: int, context: Context
+) -> dict[tuple[str, str], np.typing.NDArray[np.float64]]:
+    """Shares of the optimum without errors of measurement: (stage, method) -> one per case."""
+    results = _studied(cases, seed, (0,), os.cpu_count() or 1, context)
+    found = results[0].shares
+    return {key[1:]: np.array([one.shares[key] for one in results]) for key in found}
+
+
+def _studied(
+    cases: int, seed: int, errors: Sequence[int], processes: int, context: Context
+) -> list[CaseResult]:
+    store = CaseStore(context.out, StoredResult, fresh=context.fresh)
+    results: dict[int, CaseResult] = {}
+    for index in range(cases):
+        kept = store.load(*_place(seed, index, errors))
+        if kept is not None:
+            results[index] = _restored(index, kept)
+    missing = [index for index in range(cases) if index not in results]
+    if context.report_only:
+        missing = []
+    for result in _results(seed, missing, errors, processes):
+        results[result.index] = result
+        store.save(*_place(seed, result.index, errors), _kept(result))
+        context.tell(f"case {result.index}", len(results), cases)
+    return [results[index] for index in sorted(results)]
 
 
 def _results(

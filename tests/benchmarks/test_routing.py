@@ -111,6 +111,9 @@ def test_the_solver_agrees_with_brute_force() -> None:
         best = routing_optimum.solve(clos, flows, seconds=20)
         assert best.exact
         assert best.found == pytest.approx(least)
+        assert best.spine is not None
+        assert two_layer.peak(clos, flows, best.spine) == pytest.approx(least)
+        assert (best.spine[flows.src == flows.dst] == -1).all()
 
 
 def test_the_seed_chooses_which_spines_fail() -> None:
