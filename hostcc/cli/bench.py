@@ -15,20 +15,29 @@ from hostcc.errors import HostccError
 SOURCE = Path(hostcc.__file__).parents[1]
 WHERE = """\
 the measurements come with the source, not with the installed package: get the source of this
-version, run tools/setup in it, then .venv/bin/hostcc bench NAME
+version, run tools/setup in it, then .venv/bin/hostcc {command} NAME
 """
 
 
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add `bench` to the command line, with all measurements where the source is."""
-    bench = add_parser(subparsers, "bench", "measurements behind the claims")
-    if (SOURCE / "benchmarks" / "command.py").is_file():
-        importlib.import_module("benchmarks.command").register(bench)
+    register_measurements(subparsers, "bench", "measurements behind the claims", "command.py")
+
+
+def register_measurements(
+    subparsers: Subparsers[argparse.ArgumentParser], command: str, about: str, file: str
+) -> None:
+    """Add a command whose `file` below `benchmarks/` registers it, where the source is."""
+    parser = add_parser(subparsers, command, about)
+    if (SOURCE / "benchmarks" / file).is_file():
+        module = file.removesuffix(".py").replace("/", ".")
+        importlib.import_module("benchmarks." + module).register(parser)
         return
-    bench.epilog = WHERE
-    bench.add_argument("words", nargs=argparse.REMAINDER, metavar="NAME ...")
-    bench.set_defaults(func=_elsewhere)
+    where = WHERE.format(command=command)
+    parser.epilog = where
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="NAME ...")
 
+    def elsewhere(_: argparse.Namespace) -> int:
+        raise HostccError(" ".join(where.split()))
 
-def _elsewhere(_: argparse.Namespace) -> int:
-    raise HostccError(" ".join(WHERE.split()))
+    parser.set_defaults(func=elsewhere)

@@ -45,6 +45,7 @@ COMMANDS = {
     "peers": "the hosts that this one gossips with",
     "keys": "this host's keys for gossip, and who may take part",
     "bench": "measurements behind the claims",
+    "evidence": "published figures beside those found here",
 }
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}

@@ -188,7 +188,7 @@ def test_every_command_explains_itself(command: str) -> None:
     done = run(command, "--help")
     assert done.returncode == Exit.OK
     assert f"hostcc {command}" in done.stdout
-    if command not in {"agent", "plan", "run", "rank", "sim", "pcie", "keys", "probe"}:
+    if command not in {"agent", "plan", "run", "rank", "sim", "pcie", "keys", "probe", "evidence"}:
         assert "--socket PATH" in done.stdout
         assert "--json" in done.stdout
 

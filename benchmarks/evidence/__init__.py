@@ -1,0 +1,1 @@
+"""Published figures beside those found here (`hostcc evidence`, docs/evidence.md)."""

@@ -1,0 +1,162 @@
+"""The thesis's jobs on one link: `published/thesis.toml`, and the fluid simulation of them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+
+from benchmarks.evidence.readings import FOLDER, Floats
+from hostcc.schedule.cassini.circle import Pattern
+from hostcc.sim.fabrics import GBIT
+from hostcc.sim.flowsim.run import Options, simulate
+from hostcc.sim.flowsim.workload import Fabric, pack
+from hostcc.sim.periodic import SimFlow, SimJob
+
+Positive = Annotated[float, Meta(gt=0, le=1e6)]
+BATCH = " at "
+"""`vgg19-1400 at 1200`: a job of another batch; its computation is in proportion."""
+
+
+class Shape(Struct, frozen=True):
+    """One job alone."""
+
+    iteration_s: Positive
+    send_s: Positive
+    gbit: Positive
+    fixed: dict[str, str] = {}
+    """What fixes each number."""
+
+    @property
+    def compute_s(self) -> float:
+        """Seconds of an iteration before it sends."""
+        return self.iteration_s - self.send_s
+
+    @property
+    def bytes(self) -> float:
+        """Of an iteration."""
+        return self.send_s * self.gbit * GBIT
+
+
+class Row(Struct, frozen=True):
+    """One row of Table 3.1."""
+
+    name: str
+    jobs: tuple[str, ...]
+    fair_ms: tuple[float, ...]
+    unfair_ms: tuple[float, ...]
+    eager: tuple[str, ...]
+    """From the most eager; empty: in the order of `jobs`, as two of a kind are."""
+    compatible: bool
+
+
+class Snapshot(Struct, frozen=True):
+    """One snapshot of Table 4.3."""
+
+    name: str
+    jobs: tuple[str, ...]
+    score: float
+    shifts_ms: tuple[float, ...]
+    shift_is_fitted: bool
+
+
+class Usable(Struct, frozen=True):
+    """The link."""
+
+    gbit: Positive
+    fixed: str
+
+
+class Unfair(Struct, frozen=True):
+    """How much more of the link each more eager job gets."""
+
+    weight: Positive
+    fixed: str
+
+
+class Thesis(Struct, frozen=True):
+    """The whole file."""
+
+    link: Usable
+    unfair: Unfair
+    jobs: dict[str, Shape]
+    rows: tuple[Row, ...]
+    snapshots: tuple[Snapshot, ...]
+
+    def shape(self, name: str) -> Shape:
+        """Return a job, of another batch if its name says so."""
+        known, _, batch = name.partition(BATCH)
+        shape = self.jobs[known]
+        if not batch:
+            return shape
+        scale = float(batch) / float(known.rpartition("-")[2])
+        return Shape(shape.compute_s * scale + shape.send_s, shape.send_s, shape.gbit)
+
+
+@cache
+def thesis() -> Thesis:
+    """Return the published jobs."""
+    return msgspec.convert(tomllib.loads((FOLDER / "thesis.toml").read_text()), Thesis)
+
+
+def weights(row: Row) -> list[float]:
+    """Return the weights of a row's jobs under unfairness."""
+    order = list(row.eager or row.jobs)
+    factor = thesis().unfair.weight
+    found = []
+    for job in row.jobs:
+        place = order.index(job)
+        found.append(factor ** (len(order) - 1 - place))
+        order[place] = ""  # one of two alike
+    return found
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """When the iterations of one job ended, from 0."""
+
+    seconds: Floats
+
+    @property
+    def mean(self) -> float:
+        """Mean of all, seconds."""
+        return float(self.seconds.mean())
+
+
+def fluid(
+    jobs: Sequence[Shape], weight: Sequence[float], iterations: int, shifts: Mapping[int, float]
+) -> list[Iterations]:
+    """Simulate jobs on the link under weighted max-min sharing; all start at 0 but for `shifts`.
+
+    The first `iterations` of each are returned; jobs go on until all have them.
+    """
+    made = [
+        SimJob(
+            job.compute_s,
+            job.compute_s,
+            (SimFlow(job.bytes, (0,), weight=share, rate=job.gbit * GBIT),),
+            start=shifts.get(index, 0.0),
+        )
+        for index, (job, share) in enumerate(zip(jobs, weight, strict=True))
+    ]
+    # Each job has at least what is left of the link; nobody takes this many times as long.
+    end = 20 * (iterations + 1) * max(job.iteration_s for job in jobs)
+    options = Options(recorded=range(len(made)))
+    found = simulate(Fabric.of([thesis().link.gbit * GBIT]), pack(made), end, None, options)
+    return [
+        Iterations(
+            np.diff(found.recorded_end[found.recorded_job == index], prepend=one.start)[:iterations]
+        )
+        for index, one in enumerate(made)
+    ]
+
+
+def pattern(name: str, job: Shape) -> Pattern:
+    """Return the demand of a job; its circle begins when it begins to send."""
+    return Pattern(name, job.iteration_s, ((0.0, job.send_s, job.gbit * GBIT),))
