@@ -46,6 +46,9 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             help=f"rate of the link between {what}, Gbit/s (default: %(default)s)",
         )
     describing.add_argument(
+        "--fabric", type=Path, metavar="FILE", help="a fabric in TOML instead (docs/simulator.md)"
+    )
+    describing.add_argument(
         "--out", type=Path, metavar="DIR", help="keep description.json and plots here"
     )
     describing.add_argument("--json", action="store_true", help="print JSON (docs/simulator.md)")
@@ -76,14 +79,19 @@ def _generate(args: argparse.Namespace) -> int:
 
 def _describe(args: argparse.Namespace) -> int:
     """Describe a trace."""
-    from hostcc.sim import trace_description
+    from hostcc.sim import fabric_file, trace_description
 
     uplink, core = (
         number_of(getattr(args, name), f"--{name}", "Gbit/s", 1e-3, 1e6) * GBIT
         for name in ("uplink", "core")
     )
+    fabric = None
+    if args.fabric is not None:
+        if {args.uplink, args.core} != {f"{DEFAULT_GBIT:g}"}:
+            raise InputError("--fabric: expected neither --uplink nor --core beside it")
+        fabric = fabric_file.read(args.fabric)
     with progress_bar() as tell:
-        found = trace_description.describe(args.folder, uplink, core, tell)
+        found = trace_description.describe(args.folder, uplink, core, tell, fabric)
         written = _keep(found, args.out) if args.out else []
     if args.json:
         print_json(found.answer())

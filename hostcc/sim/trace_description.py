@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hostcc.errors import InputError
 from hostcc.sim import fabrics
 from hostcc.sim.released import Trace, read_rows, trace_of
 from hostcc.sim.trace_profile import TraceProfile, profile_of
@@ -15,6 +16,8 @@ from hostcc.sim.trace_timeline import Timeline, timeline
 SCHEMA = "hostcc.sim-trace/1"
 SIZES = (1, 4, 8, 64, 128, 256, 512)
 """GPUs up to which jobs are counted."""
+NICS = 4
+"""Of a host, each for two GPUs, as the trace is counted."""
 PUBLISHED: Mapping[str, float] = {
     "job rows": 5180, "worker rows": 23742, "hosts": 847, "jobs with GPUs": 2816,
     "never ran": 803, "still running": 9, "start before submission": 1,
@@ -71,15 +74,19 @@ def describe(
     uplink: float,
     core: float,
     progress: Callable[[str, int, int], None] = lambda *_: None,
+    fabric: fabrics.Topology | None = None,
 ) -> Description:
     """Read a trace and count; `uplink` and `core` in bytes/s. Raises InputError.
 
-    Links are those of the fabric `released`, hosts that `topo.csv` lacks placed by rule.
+    Links are those of the fabric `released`, hosts that `topo.csv` lacks placed by rule; or those
+    of `fabric`, whose first hosts are the trace's in their order.
     """
     progress("reading", 0, 1)
     rows = read_rows(folder)
     trace, profile = trace_of(rows), profile_of(rows)
-    if trace.hosts:
+    if fabric is not None:
+        topology = _fitting(fabric, len(trace.hosts))
+    elif trace.hosts:
         pods, tors = [host.pod for host in trace.hosts], [host.tor for host in trace.hosts]
         topology = fabrics.released(pods, tors, uplink, core)
     else:
@@ -93,6 +100,16 @@ def describe(
         "over time": _over_time(over_time),
     }
     return Description(trace, profile, over_time, groups)
+
+
+def _fitting(fabric: fabrics.Topology, hosts: int) -> fabrics.Topology:
+    """Return the fabric, if it has room for the trace's hosts.  Raises InputError."""
+    if fabric.nics != NICS:
+        raise InputError(f"{fabric.name}: nics: expected {NICS} of a host, got {fabric.nics}")
+    if len(fabric.host_tors) < hosts:
+        there = len(fabric.host_tors)
+        raise InputError(f"{fabric.name}: hosts: expected the trace's {hosts} or more, got {there}")
+    return fabric
 
 
 def _figure(name: str, value: float, *, share: bool = False) -> Figure:

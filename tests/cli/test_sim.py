@@ -63,6 +63,36 @@ def test_plots_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "written: " in out
 
 
+FABRIC = """
+name = "own"
+nics = 4
+rates = { nic = 200, agg = RATE }
+hosts = [{ count = 2, tors = [0] }, { count = HOSTS, tors = [1] }]
+tors = [{ count = 2, aggs = [0] }]
+aggs = [{ count = 1 }]
+"""
+
+
+def test_another_fabric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = write_hand_made(tmp_path)
+    file = tmp_path / "fabric.toml"
+    shares = []
+    for rate in ("1", "1000000"):
+        file.write_text(FABRIC.replace("RATE", rate).replace("HOSTS", "9"))
+        document = json.loads(described(trace, capsys, "--fabric", str(file), "--json"))
+        figures = {one["name"]: one["value"] for one in document["figures"]["over time"]}
+        shares.append(figures["jobs at risk above ToRs, mean share"])
+    assert shares[0] > shares[1] == 0
+    assert main(["sim", "describe", str(trace), "--fabric", str(file), "--core", "1"]) == 2
+    assert "--fabric: expected neither" in capsys.readouterr().err
+    file.write_text(file.read_text().replace("count = 9", "count = 1"))
+    assert main(["sim", "describe", str(trace), "--fabric", str(file)]) == 2
+    assert "own: hosts: expected the trace's" in capsys.readouterr().err
+    file.write_text(file.read_text().replace("nics = 4", "nics = 2"))
+    assert main(["sim", "describe", str(trace), "--fabric", str(file)]) == 2
+    assert "own: nics: expected 4" in capsys.readouterr().err
+
+
 def test_a_trace_without_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, [], [], [])
     out = described(tmp_path, capsys, "--out", str(tmp_path / "kept"))
