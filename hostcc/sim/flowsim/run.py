@@ -72,7 +72,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Totals:
-    """What was done from time 0 on."""
+    """What was done from `Options.start` to a time."""
 
     time: float
     compute_seconds: Floats
@@ -83,6 +83,16 @@ class Totals:
     """(J,) bytes of all flows."""
     carried: Floats
     """(L,) bytes."""
+
+    def since(self, before: Totals) -> Totals:
+        """Return what was done after `before`."""
+        return Totals(
+            self.time,
+            self.compute_seconds - before.compute_seconds,
+            self.iterations - before.iterations,
+            self.sent - before.sent,
+            self.carried - before.carried,
+        )
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ def simulate(
         samples = []
         for time in times.tolist():
             running.run_to(time)
-            samples.append(running.totals())
+            samples.append(running.totals().since(before))
         running.run_to(end)
         return running.outcome(before, tuple(samples))
 
@@ -326,18 +336,19 @@ class _Simulation:
         return Totals(now, compute, iterations, sent, carried), finished
 
     def totals(self) -> Totals:
-        """What was done until now."""
+        """What was done from time 0 until now."""
         return self._read()[0]
 
     def outcome(self, before: Totals, samples: tuple[Totals, ...]) -> Outcome:
         """Results since `before`."""
         self._drain()
-        now, finished = self._read()
+        totals, finished = self._read()
+        now = totals.since(before)
         return Outcome(
-            now.compute_seconds - before.compute_seconds,
-            now.iterations - before.iterations,
-            now.sent - before.sent,
-            now.carried - before.carried,
+            now.compute_seconds,
+            now.iterations,
+            now.sent,
+            now.carried,
             finished,
             np.concatenate(self._records.jobs),
             np.concatenate(self._records.times),

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from hostcc.sim.cluster_simulation import History, constant
 from hostcc.sim.cluster_simulation import simulate as scalar
 from hostcc.sim.flowsim.run import Options, Outcome, simulate
 from hostcc.sim.flowsim.workload import Fabric, pack
+from hostcc.sim.periodic import SimJob
 from tests.schedule.exact import cases
 from tests.sim.random_clusters import Case, Scripted, clusters
 from tests.sim.test_cluster_simulation import jobs_of
@@ -77,8 +78,13 @@ def test_golden_schedules(case: Any) -> None:
             assert found.iterations.tolist() == one["iterations_completed"]
 
 
+BEFORE = SimJob(0.25, 0.0, (), start=-0.5)
+"""An iteration ends at 0, before results are counted."""
+
+
 @settings(max_examples=50)
 @given(case=clusters())
+@example(case=Case((BEFORE,), (0.5,), (0.0,), (), (1.0,), 12.0, tell_sending=False))
 def test_samples_change_nothing(case: Case) -> None:
     fabric, work = Fabric.of(case.capacity, case.delay), pack(case.jobs)
     plain = simulate(fabric, work, case.end, Scripted(case), Options(ramp=case.ramp))
