@@ -40,11 +40,14 @@ struct shim_qp {
 	struct ibv_qp_ex *ex;
 	void (*ex_start)(struct ibv_qp_ex *);
 	int (*ex_complete)(struct ibv_qp_ex *);
+	void (*ex_abort)(struct ibv_qp_ex *);
 	void (*ex_sge)(struct ibv_qp_ex *, uint32_t, uint64_t, uint32_t);
 	void (*ex_sge_list)(struct ibv_qp_ex *, size_t, const struct ibv_sge *);
 	void (*ex_inline)(struct ibv_qp_ex *, void *, size_t);
 	void (*ex_inline_list)(struct ibv_qp_ex *, size_t, const struct ibv_data_buf *);
-	uint64_t ex_bytes;
+	uint64_t ex_bytes;    /* of requests that have been started, and not completed */
+	int64_t ex_signalled; /* completions that they will have */
+	int ex_started;       /* by us: the job may have been between start and complete */
 };
 
 /* shim.c: the plan and who we are. */
@@ -103,6 +106,8 @@ void shim_turn_plan(const struct hcc_rdma_job *job);
 void shim_turn_assign(struct shim_qp *one);
 /* Its turn to post `bytes`; whether there was anything to wait for. */
 int shim_turn_wait(struct shim_qp *one, uint64_t bytes);
+/* It has posted so much more than its turn was taken with. */
+void shim_turn_used(struct shim_qp *one, uint64_t bytes);
 void shim_turn_posted(const struct shim_qp *one, int64_t signalled);
 /* Completions of sends came in: with the last one the link is free again. */
 void shim_turn_completed(const struct shim_qp *one, int64_t count);

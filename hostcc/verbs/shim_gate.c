@@ -94,47 +94,53 @@ static void take(_Atomic uint64_t *count, uint64_t bytes)
 		;
 }
 
-/* Reserve the time that bytes take at the plan's rate, and wait for its beginning. */
-static void pace(uint64_t bytes, uint64_t speed)
+/* Reserve the time that bytes take at the plan's rate; returns its beginning, `now` the time. */
+static uint64_t reserve(uint64_t bytes, uint64_t speed, uint64_t *now)
 {
-	uint64_t next = atomic_load(&next_post), now, start;
+	uint64_t next = atomic_load(&next_post), start;
 	double takes = (double)bytes * 1e9 / (double)speed;
 
 	if (takes > MAX_TRANSFER_NS)
 		takes = MAX_TRANSFER_NS;
 	do {
-		now = now_ns(); /* after `next`: an older time would give back what others took */
-		start = next > now ? next : now;
-		if (start > now + MAX_PAUSE_NS)
-			start = now + MAX_PAUSE_NS;
+		*now = now_ns(); /* after `next`: an older time would give back what others took */
+		start = next > *now ? next : *now;
+		if (start > *now + MAX_PAUSE_NS)
+			start = *now + MAX_PAUSE_NS;
 	} while (!atomic_compare_exchange_weak(&next_post, &next, start + (uint64_t)takes));
-	if (start > now)
-		pause_until(start, now);
+	return start;
 }
 
-/* Before bytes are posted: count them, hold them back as the plan says. */
-static void before_post(struct shim_qp *one, uint64_t bytes)
+/* Count bytes that are about to be posted; returns what this iteration had before. */
+static uint64_t count_posted(struct shim_qp *one, uint64_t bytes)
 {
 	/* In this order: what is posted after another thread's look at the clock stays counted. */
 	uint64_t all = atomic_load(&shim_counts->iteration);
 	uint64_t own = atomic_load(&one->count->iteration);
-	uint64_t now = now_ns(), sent, speed, last = later(&last_post, now);
+	uint64_t now = now_ns(), last = later(&last_post, now);
 
 	if (now > last && now - last > atomic_load(&silence_us) * 1000ull) {
 		take(&shim_counts->iteration, all);
 		take(&one->count->iteration, own);
 		atomic_fetch_add_explicit(&shim_counts->iterations, 1, memory_order_relaxed);
 	}
-	sent = atomic_fetch_add(&shim_counts->iteration, bytes);
 	atomic_fetch_add_explicit(&one->count->bytes, bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&one->count->iteration, bytes, memory_order_relaxed);
+	return atomic_fetch_add(&shim_counts->iteration, bytes);
+}
+
+/* Before bytes are posted: count them, hold them back as the plan says. */
+static void before_post(struct shim_qp *one, uint64_t bytes)
+{
+	uint64_t sent = count_posted(one, bytes), speed, start, now;
+
 	if (shim_turn_wait(one, bytes))
 		later(&last_post, now_ns());
 	if (!atomic_load_explicit(&pacing, memory_order_relaxed))
 		return;
 	speed = rate_now(sent);
-	if (speed)
-		pace(bytes, speed);
+	if (speed && (start = reserve(bytes, speed, &now)) > now)
+		pause_until(start, now);
 	later(&last_post, now_ns());
 }
 
@@ -236,59 +242,101 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 	return got;
 }
 
+/*
+ * The extended interface: the provider holds the queue's lock from start to complete.  So all
+ * waiting comes before start, when the bytes are not known yet; they use up the rate afterwards.
+ */
 static void ex_start(struct ibv_qp_ex *ex)
 {
 	struct shim_qp *one = shim_find(&ex->qp_base);
+	int saved = errno, waited;
 
-	one->ex_start(ex); /* takes the queue's lock: what follows is ours alone */
-	one->ex_bytes = 0;
+	shim_turn_posted(one, 1); /* so that its turn does not end before the post */
+	waited = shim_turn_wait(one, 0);
+	if (atomic_load_explicit(&pacing, memory_order_relaxed)) {
+		uint64_t start = atomic_load(&next_post), now = now_ns();
+
+		if (start > now)
+			pause_until(start, now);
+		waited = 1;
+	}
+	if (waited)
+		later(&last_post, now_ns());
+	errno = saved;
+	one->ex_start(ex);
+	one->ex_bytes = 0; /* ours alone until it is complete */
+	one->ex_signalled = 0;
+	one->ex_started = 1;
+}
+
+/* One request more. */
+static struct shim_qp *ex_add(struct ibv_qp_ex *ex, uint64_t bytes)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
+
+	one->ex_bytes += bytes;
+	one->ex_signalled += one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED;
+	return one;
 }
 
 static void ex_sge(struct ibv_qp_ex *ex, uint32_t key, uint64_t address, uint32_t length)
 {
-	struct shim_qp *one = shim_find(&ex->qp_base);
-
-	one->ex_bytes += length;
-	one->ex_sge(ex, key, address, length);
+	ex_add(ex, length)->ex_sge(ex, key, address, length);
 }
 
-static void ex_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
+static void ex_sge_list(struct ibv_qp_ex *ex, size_t number, const struct ibv_sge *list)
 {
-	struct shim_qp *one = shim_find(&ex->qp_base);
+	uint64_t bytes = 0;
 
-	for (size_t index = 0; index < count; index++)
-		one->ex_bytes += list[index].length;
-	one->ex_sge_list(ex, count, list);
+	for (size_t index = 0; index < number; index++)
+		bytes += list[index].length;
+	ex_add(ex, bytes)->ex_sge_list(ex, number, list);
 }
 
 static void ex_inline(struct ibv_qp_ex *ex, void *address, size_t length)
 {
-	struct shim_qp *one = shim_find(&ex->qp_base);
-
-	one->ex_bytes += length;
-	one->ex_inline(ex, address, length);
+	ex_add(ex, length)->ex_inline(ex, address, length);
 }
 
-static void ex_inline_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *list)
+static void ex_inline_list(struct ibv_qp_ex *ex, size_t number, const struct ibv_data_buf *list)
 {
-	struct shim_qp *one = shim_find(&ex->qp_base);
+	uint64_t bytes = 0;
 
-	for (size_t index = 0; index < count; index++)
-		one->ex_bytes += list[index].length;
-	one->ex_inline_list(ex, count, list);
+	for (size_t index = 0; index < number; index++)
+		bytes += list[index].length;
+	ex_add(ex, bytes)->ex_inline_list(ex, number, list);
 }
 
 static int ex_complete(struct ibv_qp_ex *ex)
 {
 	struct shim_qp *one = shim_find(&ex->qp_base);
+	uint64_t bytes = one->ex_bytes, sent = count_posted(one, bytes), now, speed;
+	int64_t signalled = one->ex_signalled;
+	int saved = errno, error;
 
+	shim_turn_used(one, bytes);
+	shim_turn_posted(one, signalled - one->ex_started);
+	one->ex_started = 0;
+	speed = atomic_load_explicit(&pacing, memory_order_relaxed) ? rate_now(sent) : 0;
+	if (speed)
+		reserve(bytes, speed, &now);
+	errno = saved;
+	error = one->ex_complete(ex);
+	if (error)
+		refused(one, bytes, signalled);
+	return error;
+}
+
+static void ex_abort(struct ibv_qp_ex *ex)
+{
+	struct shim_qp *one = shim_find(&ex->qp_base);
 	int saved = errno;
 
-	/* The provider holds the queue's lock by now: a pause here is one before the doorbell. */
-	shim_turn_posted(one, one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED);
-	before_post(one, one->ex_bytes);
+	if (one->ex_started)
+		shim_turn_completed(one, 1);
+	one->ex_started = 0;
 	errno = saved;
-	return one->ex_complete(ex);
+	one->ex_abort(ex);
 }
 
 static void hook_ex(struct shim_qp *one)
@@ -296,10 +344,12 @@ static void hook_ex(struct shim_qp *one)
 	struct ibv_qp_ex *ex = shim_real.to_ex ? shim_real.to_ex(one->qp) : NULL;
 
 	/* A queue pair without the extended interface has these empty. */
-	if (!ex || !ex->wr_start || !ex->wr_complete || !ex->wr_set_sge || !ex->wr_set_sge_list)
+	if (!ex || !ex->wr_start || !ex->wr_complete || !ex->wr_abort || !ex->wr_set_sge ||
+	    !ex->wr_set_sge_list)
 		return;
 	one->ex_start = ex->wr_start;
 	one->ex_complete = ex->wr_complete;
+	one->ex_abort = ex->wr_abort;
 	one->ex_sge = ex->wr_set_sge;
 	one->ex_sge_list = ex->wr_set_sge_list;
 	one->ex_inline = ex->wr_set_inline_data;
@@ -308,6 +358,7 @@ static void hook_ex(struct shim_qp *one)
 	/* The job may be posting, even between start and complete. */
 	__atomic_store_n(&ex->wr_start, ex_start, __ATOMIC_RELEASE);
 	__atomic_store_n(&ex->wr_complete, ex_complete, __ATOMIC_RELEASE);
+	__atomic_store_n(&ex->wr_abort, ex_abort, __ATOMIC_RELEASE);
 	__atomic_store_n(&ex->wr_set_sge, ex_sge, __ATOMIC_RELEASE);
 	__atomic_store_n(&ex->wr_set_sge_list, ex_sge_list, __ATOMIC_RELEASE);
 	if (ex->wr_set_inline_data)
@@ -336,6 +387,7 @@ void shim_gate_unhook(struct shim_qp *one)
 	one->ex = NULL;
 	ex->wr_start = one->ex_start;
 	ex->wr_complete = one->ex_complete;
+	ex->wr_abort = one->ex_abort;
 	ex->wr_set_sge = one->ex_sge;
 	ex->wr_set_sge_list = one->ex_sge_list;
 	ex->wr_set_inline_data = one->ex_inline;

@@ -248,6 +248,17 @@ int shim_turn_wait(struct shim_qp *one, uint64_t bytes)
 	return 1;
 }
 
+void shim_turn_used(struct shim_qp *one, uint64_t bytes)
+{
+	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);
+
+	if (!number || !atomic_load_explicit(&shim_turns, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&gates[number - 1].lock);
+	gates[number - 1].bytes += bytes;
+	pthread_mutex_unlock(&gates[number - 1].lock);
+}
+
 void shim_turn_posted(const struct shim_qp *one, int64_t signalled)
 {
 	int number = atomic_load_explicit(&one->gate, memory_order_relaxed);

@@ -30,7 +30,7 @@ def threads(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return program
 
 
-@pytest.mark.parametrize("what", ["pacer", "iterations", "steady", "turns", "ends"])
+@pytest.mark.parametrize("what", ["pacer", "iterations", "steady", "turns", "ends", "extended"])
 def test_what_threads_do_at_once(threads: Path, what: str) -> None:
     """No byte that was posted is lost, and who waits for a link waits once, for all."""
     done = subprocess.run([threads, what], capture_output=True, text=True, check=False, timeout=300)

@@ -7,7 +7,9 @@
  *     threads steady      no iteration begins when one of them was held up after it saw the time
  *     threads turns       who waits for a link waits once, for all, with no lock held
  *     threads ends        a wait ends at once when the link is none of ours any more
+ *     threads extended    by the extended interface, too, none waits with the provider's lock
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +99,7 @@ static _Atomic int released;
 int hcc_sem_ready(struct hcc_sem *one, uint64_t bytes)
 {
 	(void)bytes;
-	return one->cancelled ? HCC_SEM_OPEN : HCC_SEM_WAIT;
+	return one->cancelled || released ? HCC_SEM_OPEN : HCC_SEM_WAIT;
 }
 
 int hcc_sem_enter(struct hcc_sem *one)
@@ -164,6 +166,54 @@ void hcc_sem_unmap(struct hcc_sem_map *map)
 	(void)map;
 }
 
+/* A provider that locks its queue from start to complete, and refuses what has no bytes. */
+static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int has_queue;
+static uint64_t queued;
+
+static void queue_start(struct ibv_qp_ex *ex)
+{
+	(void)ex;
+	pthread_mutex_lock(&queue);
+	has_queue = 1;
+}
+
+static void queue_end(struct ibv_qp_ex *ex)
+{
+	(void)ex;
+	has_queue = 0;
+	pthread_mutex_unlock(&queue);
+}
+
+static int queue_complete(struct ibv_qp_ex *ex)
+{
+	int error = pair.ex_bytes ? 0 : ENOMEM;
+
+	queue_end(ex);
+	return error;
+}
+
+static void queue_sge(struct ibv_qp_ex *ex, uint32_t key, uint64_t address, uint32_t length)
+{
+	(void)ex, (void)key, (void)address;
+	queued += length;
+}
+
+static void queue_sges(struct ibv_qp_ex *ex, size_t number, const struct ibv_sge *list)
+{
+	(void)ex, (void)number, (void)list;
+}
+
+static struct ibv_qp_ex extended = {
+	.wr_flags = IBV_SEND_SIGNALED, .wr_start = queue_start, .wr_complete = queue_complete,
+	.wr_abort = queue_end, .wr_set_sge = queue_sge, .wr_set_sge_list = queue_sges};
+
+static struct ibv_qp_ex *to_extended(struct ibv_qp *qp)
+{
+	(void)qp;
+	return &extended;
+}
+
 /* Time goes on when somebody sleeps, and when the test says so. */
 static _Atomic uint64_t fake_ns = START_NS, fake_step_ns;
 static _Thread_local uint64_t read_ns;
@@ -180,6 +230,7 @@ static int fake_clock_gettime(clockid_t clock, struct timespec *now)
 
 static long fake_sleep(const struct timespec *nap)
 {
+	CHECK(!has_queue);
 	later(&fake_ns, read_ns + (uint64_t)nap->tv_nsec);
 	return 0;
 }
@@ -210,6 +261,20 @@ static void *post_in_rounds(void *unused)
 static void *take_turn(void *unused)
 {
 	shim_turn_wait(&pair, BYTES);
+	return unused;
+}
+
+/* Two requests of one post; then one that is given up, and one that is refused. */
+static void *post_extended(void *unused)
+{
+	extended.wr_start(&extended);
+	extended.wr_set_sge(&extended, 0, 0, BYTES);
+	extended.wr_set_sge(&extended, 0, 0, BYTES);
+	CHECK(!extended.wr_complete(&extended));
+	extended.wr_start(&extended);
+	extended.wr_abort(&extended);
+	extended.wr_start(&extended);
+	CHECK(extended.wr_complete(&extended) == ENOMEM);
 	return unused;
 }
 
@@ -300,6 +365,32 @@ static void ends(void)
 	CHECK(sem.waits == 1);
 }
 
+static void by_extended_interface(void)
+{
+	rate = 1000000000;
+	for (uint32_t index = 0; index < HCC_RDMA_F_POINTS; index++)
+		f_milli[index] = 1000;
+	pacing = HCC_RDMA_RATE;
+	shim_real.to_ex = to_extended;
+	hook_ex(&pair);
+	gates[0].sem = &sem;
+	pair.gate = shim_turns = 1;
+	begin(post_extended, 0, 1);
+	while (!sem.waits)
+		usleep(1000);
+	CHECK(!pthread_mutex_trylock(&queue));
+	pthread_mutex_unlock(&queue);
+	begin(post_extended, 1, THREADS);
+	while (gates[0].outstanding < THREADS)
+		usleep(1000);
+	released = 1;
+	finish();
+	CHECK(sem.waits == 1);
+	CHECK(queued == THREADS * 2 * BYTES && pair.count->bytes == queued);
+	CHECK(gates[0].outstanding == 2 * THREADS);
+	CHECK(next_post >= START_NS + queued);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -315,6 +406,8 @@ int main(int argc, char **argv)
 		turns();
 	else if (!strcmp(what, "ends"))
 		ends();
+	else if (!strcmp(what, "extended"))
+		by_extended_interface();
 	else
 		return 2;
 	puts("good");
