@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.system.cc import build
 from hostcc.verbs.build import SHIM, VERBS_HEADER
 from hostcc.verbs.plan_region import PlanRegion, RdmaJob
 from hostcc.verbs.process_counts import read_counts
@@ -54,6 +55,7 @@ def public() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hostcc-test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
+        build(SHIM)
         compiled_odd(compiled(folder))
         shutil.copy(SHIM.target, folder)
         yield folder
@@ -122,6 +124,27 @@ def test_setuid_runs_as_without_the_shim(public: Path, places: Places, rights: s
         one.end()
         pytest.skip("not on this machine: programs that get more rights where tests run")
     assert (one.has_shim, one.steered) == (False, False)
+    assert one.end() == ""
+
+
+def test_setuid_with_the_shim_as_a_dependency_makes_no_files(public: Path, places: Places) -> None:
+    """The loader takes it there; the caller's environment names files, so none of it counts."""
+    linked = public / "linked"
+    subprocess.run(
+        ["gcc", "-O2", "-pthread", "-o", str(linked), str(NATIVE / "odd.c"), "-Wl,--no-as-needed",
+         str(public / SHIM.target.name), str(public / "libibverbs.so.1"), f"-Wl,-rpath,{public}"],
+        check=True,
+    )  # fmt: skip
+    one = Started([str(linked)], Path("/nonexistent"), places, NOBODY)
+    assert (one.has_shim, one.steered) == (True, True)
+    one.end()
+    linked.chmod(0o4755)
+    one = Started([str(linked)], Path("/nonexistent"), places, NOBODY)
+    status = Path(f"/proc/{one.process.pid}/status").read_text()
+    if status.split("Uid:")[1].split()[1] != "0":
+        one.end()
+        pytest.skip("not on this machine: programs that get more rights where tests run")
+    assert (one.has_shim, one.steered) == (True, False)
     assert one.end() == ""
 
 
