@@ -83,6 +83,8 @@ class RdmaPart(Part, frozen=True, kw_only=True):
 
     ports: int = 0
     """Ports whose bytes are counted."""
+    by_shim: list[str] = []
+    """Jobs whose bytes are counted by the transport shim, queue pair by queue pair."""
     unknown: dict[str, str] = {}
     """Port to the reason why nothing is known of it."""
 

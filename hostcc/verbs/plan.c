@@ -14,6 +14,8 @@
 #define MAX_STALE_US 60000000u
 #define TRIES 100
 
+_Static_assert(sizeof(struct hcc_rdma_bins) <= HCC_RDMA_RINGS_AT, "rings begin after the rows");
+
 const uint32_t hcc_plan_layout[] = {
 	sizeof(struct hcc_rdma_path), sizeof(struct hcc_rdma_job), sizeof(struct hcc_rdma_plan),
 	offsetof(struct hcc_rdma_plan, beat), offsetof(struct hcc_rdma_plan, generation),
@@ -28,6 +30,11 @@ const uint32_t hcc_plan_layout[] = {
 	offsetof(struct hcc_rdma_count, bytes), offsetof(struct hcc_rdma_count, dgid),
 	offsetof(struct hcc_rdma_count, device), offsetof(struct hcc_rdma_counts, iteration),
 	offsetof(struct hcc_rdma_counts, left_alone),
+	sizeof(struct hcc_rdma_series), sizeof(struct hcc_rdma_bins),
+	offsetof(struct hcc_rdma_series, newest), offsetof(struct hcc_rdma_series, dgid),
+	offsetof(struct hcc_rdma_series, device), offsetof(struct hcc_rdma_bins, rows),
+	offsetof(struct hcc_rdma_bins, left_out), offsetof(struct hcc_rdma_bins, row),
+	HCC_RDMA_BINS_VERSION, HCC_RDMA_BIN_SHIFT, HCC_RDMA_RING, HCC_RDMA_LATE, HCC_RDMA_RINGS_AT,
 	HCC_RDMA_VERSION, HCC_RDMA_MAX_JOBS, HCC_RDMA_NAME, HCC_RDMA_PATHS, HCC_RDMA_PORTS,
 	HCC_RDMA_F_POINTS, HCC_RDMA_QPS, HCC_RDMA_GATES, HCC_RDMA_DEVICE, 0,
 };

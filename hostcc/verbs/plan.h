@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan for jobs that use RDMA, and their counters: two layouts of shared memory.
+ * The plan for jobs that use RDMA, their counters and their bytes over time: three layouts of
+ * shared memory.
  *
  * The agent writes the plan, jobs only read it: one entry per job, changed under a sequence
- * number that is odd meanwhile.  Each process of a job makes a file of counters of its own.
- * Readers trust none of it.
+ * number that is odd meanwhile.  Each process of a job makes a file of counters and one of bins
+ * of its own.  Readers trust none of it, and do without a file of another version.
  */
 #ifndef HOSTCC_VERBS_PLAN_H
 #define HOSTCC_VERBS_PLAN_H
@@ -99,6 +100,36 @@ struct hcc_rdma_counts {
 	struct hcc_rdma_count qp[HCC_RDMA_QPS];
 };
 
+#define HCC_RDMA_BINS_MAGIC 0x736e696263636f68ull
+#define HCC_RDMA_BINS_VERSION 1u
+#define HCC_RDMA_BIN_SHIFT 20u /* a bin is 2^20 ns of CLOCK_MONOTONIC, about a millisecond */
+#define HCC_RDMA_RING 2048u    /* bins that a ring keeps; bin b is at b % HCC_RDMA_RING */
+#define HCC_RDMA_LATE 512u     /* bins: older ones than this are not written any more */
+#define HCC_RDMA_RINGS_AT 131072u /* where the first ring is in the file */
+
+/* What one queue pair sends over time; ring k, of HCC_RDMA_RING words of 64 bits, is row k's. */
+struct hcc_rdma_series {
+	uint32_t qpn;    /* that has it, or had it last; 0: none ever */
+	uint32_t source; /* as in its counters; so are dgid and device */
+	_Atomic uint64_t newest;  /* number of the newest bin in its ring; what is older is older bins */
+	_Atomic uint64_t open_ns; /* since when there are bytes that are not in bins yet; 0: none */
+	uint8_t dgid[16];
+	char device[HCC_RDMA_DEVICE];
+	uint32_t padding[7];
+};
+
+struct hcc_rdma_bins {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;
+	char name[HCC_RDMA_NAME];
+	_Atomic uint32_t rows; /* that were ever used: the first ones */
+	uint32_t reserved;
+	_Atomic uint64_t left_out; /* queue pairs that got no ring */
+	uint64_t padding[3];
+	struct hcc_rdma_series row[HCC_RDMA_QPS];
+};
+
 /* The plan as one process sees it. */
 struct hcc_plan_map {
 	const struct hcc_rdma_plan *plan;
@@ -116,7 +147,7 @@ int hcc_plan_alive(const struct hcc_plan_map *map);
 /* A consistent copy of a job's entry; 0, or -1: no such job, or it is being changed. */
 int hcc_plan_read(const struct hcc_plan_map *map, const char *name, struct hcc_rdma_job *job);
 
-/* Offsets and sizes of both layouts, for bindings to compare with theirs; 0 ends the list. */
+/* Offsets and sizes of all layouts, for bindings to compare with theirs; 0 ends the list. */
 extern const uint32_t hcc_plan_layout[];
 
 #endif

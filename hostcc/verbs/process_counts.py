@@ -68,7 +68,7 @@ class ProcessCount:
 def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
     """Read the counters of all processes with the shim; other files are skipped."""
     found = []
-    for path, pid in _files(prefix):
+    for path, pid in files_of(prefix):
         data, uid = _bytes_of(path)
         if len(data) == ctypes.sizeof(CountsEntry):
             one = _process(data, pid, uid)
@@ -87,17 +87,22 @@ def read_iteration(pid: int, prefix: Path = DEFAULT_COUNTS) -> int | None:
 
 
 def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
-    """Remove files of killed processes; returns how many."""
+    """Remove files of killed processes, those of bins too; returns how many."""
     removed = 0
-    for path, pid in _files(prefix):
+    for path, pid in [*files_of(prefix), *files_of(bins_prefix(prefix))]:
         if not Path("/proc", str(pid)).exists():
             path.unlink(missing_ok=True)
             removed += 1
     return removed
 
 
-def _files(prefix: Path) -> list[tuple[Path, int]]:
-    # (File, process), by name.
+def bins_prefix(prefix: Path) -> Path:
+    """Return what files of bins are called before their process's number; `prefix`: counters."""
+    return prefix.with_name(f"{prefix.name}-bins")
+
+
+def files_of(prefix: Path) -> list[tuple[Path, int]]:
+    """List (file, process) of the files `PREFIX.PID`, by name."""
     found = []
     for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
         pid = path.name.rpartition(".")[2]

@@ -101,8 +101,7 @@ const char *shim_semaphores(void)
 	return semaphores_path;
 }
 
-/* Make our file of counters; one with our process id can only be an earlier program's. */
-static int fresh_file(const char *path)
+int shim_fresh_file(const char *path)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	int fd = open(path, flags, 0644);
@@ -119,7 +118,7 @@ static int make_counts(void)
 	int fd;
 
 	snprintf(path, sizeof(path), "%.255s.%d", counts_prefix, (int)getpid());
-	fd = fresh_file(path);
+	fd = shim_fresh_file(path);
 	if (fd < 0)
 		return -1;
 	/* With its pages: in a full /dev/shm the job would die where it first writes to a hole. */
@@ -135,6 +134,7 @@ static int make_counts(void)
 	made->version = HCC_RDMA_VERSION;
 	made->pid = (uint32_t)getpid();
 	memcpy(made->name, job_name, sizeof(job_name));
+	shim_bins_make(counts_prefix, job_name);
 	shim_count_in(made);
 	atomic_thread_fence(memory_order_seq_cst);
 	made->magic = HCC_RDMA_MAGIC;
@@ -168,6 +168,7 @@ static void forget(void)
 	atomic_store(&following, -1);
 	atomic_store(&attached, 0);
 	shim_gate_plan(NULL);
+	shim_bins_forget();
 	counts_path[0] = 0;
 }
 
@@ -200,6 +201,7 @@ static void *watch(void *unused)
 			hcc_plan_renew(plan_path, &plan);
 		lived = lives;
 		shim_bring_back();
+		shim_bins_settle();
 		nanosleep(&nap, NULL);
 	}
 	return NULL;
@@ -329,6 +331,8 @@ EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char
 
 __attribute__((destructor)) static void leave(void)
 {
-	if (*counts_path && counts_owner == getpid()) /* a child may be one that fork did not make */
-		unlink(counts_path);
+	if (!*counts_path || counts_owner != getpid()) /* a child may be one that fork did not make */
+		return;
+	unlink(counts_path);
+	shim_bins_remove();
 }

@@ -20,11 +20,25 @@ struct shim_real {
 };
 extern struct shim_real shim_real;
 
+/* What is on its way from a queue pair's posts into its bins. */
+struct shim_series {
+	pthread_mutex_t lock;        /* nobody waits while holding it */
+	struct hcc_rdma_series *row; /* NULL: it has no ring */
+	_Atomic uint64_t *ring;
+	uint64_t bytes;    /* posted, not in bins yet */
+	int64_t signalled; /* of these sends: a completion will come of each */
+	uint64_t from, to; /* ns: the last completion was of what was sent between; to 0: none yet */
+	uint64_t posted;   /* ns: the last post */
+	int64_t depth;     /* sends that fit into its queue */
+	int blind;         /* its completions do not come by */
+};
+
 /* One recorded queue pair. */
 struct shim_qp {
 	struct ibv_qp *qp; /* NULL: free */
 	struct hcc_rdma_count *_Atomic count;
 	pthread_mutex_t lock; /* of its transitions and of `av` */
+	struct shim_series series;
 	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
 	/* Those that poll may not look into a queue pair that another thread destroys. */
 	_Atomic uint32_t number;
@@ -51,6 +65,8 @@ struct shim_qp {
 };
 
 /* shim.c: the plan and who we are. */
+/* Open a file of our process, made anew: one of that name can only be an earlier program's. */
+int shim_fresh_file(const char *path);
 int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent lives */
 /* The same, also when this is the first time. */
 int shim_plan_now(struct hcc_rdma_job *job);
@@ -98,6 +114,23 @@ int shim_gate_hook(struct shim_qp *one);
 void shim_gate_unhook(struct shim_qp *one);
 /* After SQD queued work waits for a doorbell: rings one without posting anything. */
 void shim_nudge(struct ibv_qp *qp);
+
+/* shim_bins.c: bytes over time. */
+/* Make our file of bins, beside that of the counters; without one nothing is kept. */
+void shim_bins_make(const char *counts_prefix, const char *job);
+void shim_bins_remove(void);
+/* In a child of fork: the file is its parent's. */
+void shim_bins_forget(void);
+/* From now on a queue pair has a ring, if there is room; its queue takes `depth` sends. */
+void shim_bins_open(struct shim_qp *one, uint32_t depth);
+void shim_bins_close(struct shim_qp *one);
+/* Bytes are about to be posted; of `signalled` sends a completion will come. */
+void shim_bins_posted(struct shim_qp *one, uint64_t bytes, int64_t signalled, uint64_t now);
+/* The device has not taken them. */
+void shim_bins_refused(struct shim_qp *one, uint64_t bytes, int64_t signalled);
+void shim_bins_completed(struct shim_qp *one, int64_t count, uint64_t now);
+/* Now and then, by a thread that nobody waits for: put into bins what no completion will come of. */
+void shim_bins_settle(void);
 
 /* shim_turn.c: PCIe links. */
 extern _Atomic int shim_turns; /* whether posts have to take turns at any */

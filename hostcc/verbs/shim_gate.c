@@ -111,8 +111,8 @@ static uint64_t reserve(uint64_t bytes, uint64_t speed, uint64_t *now)
 	return start;
 }
 
-/* Count bytes that are about to be posted; returns what this iteration had before. */
-static uint64_t count_posted(struct shim_qp *one, uint64_t bytes)
+/* Count bytes that are about to be posted; returns what this iteration had before, `at` the time. */
+static uint64_t count_posted(struct shim_qp *one, uint64_t bytes, uint64_t *at)
 {
 	/* In this order: what is posted after another thread's look at the clock stays counted. */
 	uint64_t all = atomic_load(&shim_counts->iteration);
@@ -124,24 +124,27 @@ static uint64_t count_posted(struct shim_qp *one, uint64_t bytes)
 		take(&one->count->iteration, own);
 		atomic_fetch_add_explicit(&shim_counts->iterations, 1, memory_order_relaxed);
 	}
+	*at = now;
 	atomic_fetch_add_explicit(&one->count->bytes, bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&one->count->iteration, bytes, memory_order_relaxed);
 	return atomic_fetch_add(&shim_counts->iteration, bytes);
 }
 
-/* Before bytes are posted: count them, hold them back as the plan says. */
-static void before_post(struct shim_qp *one, uint64_t bytes)
+/* Before bytes are posted: count them, hold them back as the plan says; returns the time then. */
+static uint64_t before_post(struct shim_qp *one, uint64_t bytes)
 {
-	uint64_t sent = count_posted(one, bytes), speed, start, now;
+	uint64_t now, sent = count_posted(one, bytes, &now), speed, start;
+	int paced = atomic_load_explicit(&pacing, memory_order_relaxed) != 0;
 
 	if (shim_turn_wait(one, bytes))
-		later(&last_post, now_ns());
-	if (!atomic_load_explicit(&pacing, memory_order_relaxed))
-		return;
+		later(&last_post, now = now_ns());
+	if (!paced)
+		return now;
 	speed = rate_now(sent);
 	if (speed && (start = reserve(bytes, speed, &now)) > now)
 		pause_until(start, now);
-	later(&last_post, now_ns());
+	later(&last_post, now = now_ns());
+	return now;
 }
 
 /* Requests that were counted, and that the device refused: maybe the job tries again for long. */
@@ -158,6 +161,7 @@ static void refused(struct shim_qp *one, uint64_t bytes, int64_t signalled)
 		       !atomic_compare_exchange_weak(iterations[index], &now, now - bytes))
 			;
 	}
+	shim_bins_refused(one, bytes, signalled);
 	if (signalled)
 		shim_turn_completed(one, signalled);
 	errno = saved;
@@ -208,7 +212,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 		return device->post(qp, list, bad);
 	signalled = add_up(one, list, &bytes);
 	shim_turn_posted(one, signalled); /* first, so that its turn does not end before */
-	before_post(one, bytes);
+	shim_bins_posted(one, bytes, signalled, before_post(one, bytes));
 	errno = saved;
 	error = device->post(qp, list, bad);
 	if (error) {
@@ -218,26 +222,40 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 	return error;
 }
 
+/* So many sends of a queue pair have come to an end. */
+static void completed(struct shim_qp *one, int64_t count, uint64_t now)
+{
+	shim_turn_completed(one, count);
+	shim_bins_completed(one, count, now);
+}
+
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
 	const struct shim_device *device = shim_device_find(cq->context);
+	struct shim_qp *one = NULL;
+	int64_t count = 0;
+	uint64_t now = 0;
 	int got, saved;
 
 	if (!device)
 		return -1;
 	got = device->poll(cq, most, wc);
 	saved = errno;
-	/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
-	if (!atomic_load_explicit(&shim_turns, memory_order_relaxed))
-		return got;
 	for (int index = 0; index < got; index++) {
-		struct shim_qp *one = NULL;
-
-		if (wc[index].status == IBV_WC_SUCCESS && !(wc[index].opcode & IBV_WC_RECV))
+		/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
+		if (wc[index].status != IBV_WC_SUCCESS || wc[index].opcode & IBV_WC_RECV)
+			continue;
+		if (!one || one->number != wc[index].qp_num) {
+			if (one)
+				completed(one, count, now);
 			one = shim_find_number(cq->context, wc[index].qp_num);
-		if (one)
-			shim_turn_completed(one, 1);
+			now = now ? now : now_ns();
+			count = 0;
+		}
+		count++;
 	}
+	if (one)
+		completed(one, count, now);
 	errno = saved;
 	return got;
 }
@@ -310,7 +328,7 @@ static void ex_inline_list(struct ibv_qp_ex *ex, size_t number, const struct ibv
 static int ex_complete(struct ibv_qp_ex *ex)
 {
 	struct shim_qp *one = shim_find(&ex->qp_base);
-	uint64_t bytes = one->ex_bytes, sent = count_posted(one, bytes), now, speed;
+	uint64_t now, bytes = one->ex_bytes, sent = count_posted(one, bytes, &now), speed;
 	int64_t signalled = one->ex_signalled;
 	int saved = errno, error;
 
@@ -320,6 +338,7 @@ static int ex_complete(struct ibv_qp_ex *ex)
 	speed = atomic_load_explicit(&pacing, memory_order_relaxed) ? rate_now(sent) : 0;
 	if (speed)
 		reserve(bytes, speed, &now);
+	shim_bins_posted(one, bytes, signalled, now);
 	errno = saved;
 	error = one->ex_complete(ex);
 	if (error)

@@ -21,7 +21,8 @@
 
 /* Locks and counters of a place outlive the queue pairs in it: the thread may be about to look. */
 static struct shim_qp table[HCC_RDMA_QPS] = {
-	[0 ... HCC_RDMA_QPS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+	[0 ... HCC_RDMA_QPS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				    .series = {.lock = PTHREAD_MUTEX_INITIALIZER}}};
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int any_away;
 
@@ -123,6 +124,7 @@ void shim_count_in(struct hcc_rdma_counts *to)
 
 static void drop(struct shim_qp *one)
 {
+	shim_bins_close(one);
 	pthread_mutex_lock(&table_lock);
 	one->count->qpn = 0;
 	__atomic_store_n(&one->qp, NULL, __ATOMIC_RELEASE);
@@ -237,6 +239,8 @@ static void hook(struct shim_qp *one)
 		return;
 	one->all_signalled = init.sq_sig_all;
 	one->hooked = shim_gate_hook(one) ? -1 : 1;
+	if (one->hooked > 0)
+		shim_bins_open(one, init.cap.max_send_wr);
 	if (one->hooked < 0)
 		atomic_fetch_add(&shim_counts->left_alone, 1);
 }

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hostcc.errors import InputError
 from hostcc.pcie.library import HERE as PCIE_HERE
 from hostcc.system.cc import build
-from hostcc.verbs import plan_region, ports
+from hostcc.verbs import plan_region, ports, queue_pair_bins
 from hostcc.verbs.build import HERE, NCCL_ENV
 from hostcc.verbs.plan_region import (
     CountEntry,
@@ -31,6 +31,7 @@ from hostcc.verbs.plan_region import (
     RdmaJob,
     gid_of,
 )
+from hostcc.verbs.queue_pair_bins import BinsEntry, SeriesEntry
 
 pytestmark = pytest.mark.unit
 NATIVE = Path(__file__).parent / "native"
@@ -77,6 +78,11 @@ def layout() -> tuple[int, ...]:
         CountsEntry.iterations.offset, CountsEntry.qp.offset,
         CountEntry.bytes.offset, CountEntry.dgid.offset, CountEntry.device.offset,
         CountsEntry.iteration.offset, CountsEntry.left_alone.offset,
+        ctypes.sizeof(SeriesEntry), ctypes.sizeof(BinsEntry),
+        SeriesEntry.newest.offset, SeriesEntry.dgid.offset, SeriesEntry.device.offset,
+        BinsEntry.rows.offset, BinsEntry.left_out.offset, BinsEntry.row.offset,
+        queue_pair_bins.VERSION, queue_pair_bins.BIN_SHIFT, queue_pair_bins.RING,
+        queue_pair_bins.LATE, queue_pair_bins.RINGS_AT,
         plan_region.VERSION, plan_region.MAX_JOBS, plan_region.NAME_BYTES, plan_region.PATHS,
         plan_region.PORTS, plan_region.F_POINTS, plan_region.QPS, plan_region.GATES,
         plan_region.DEVICE_BYTES,
@@ -90,6 +96,18 @@ def test_layout_is_the_librarys() -> None:
     assert (*wanted, 0) == tuple(found)
     assert f"HCC_RDMA_MAGIC {plan_region.MAGIC:#x}ull" in (HERE / "plan.h").read_text()
     assert (PCIE_HERE / "semaphore.h").exists()
+
+
+def test_the_layouts_of_version_2_stay_as_they_are() -> None:
+    """Agents and shims of the release before read them: what is new goes into a file of its own, or
+    has another version."""
+    assert plan_region.VERSION == 2
+    sizes = [ctypes.sizeof(one) for one in (Header, JobEntry, CountEntry, CountsEntry)]
+    assert sizes == [64, 2040, 128, 131200]
+    fields = [name for name, *_ in CountEntry._fields_]
+    assert [getattr(CountEntry, name).offset for name in fields] == [
+        0, 4, 8, 12, 16, 20, 24, 32, 40, 56, 84
+    ]  # fmt: skip
 
 
 @given(st.integers(ports.FIRST, ports.LAST))

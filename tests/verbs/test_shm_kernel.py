@@ -33,9 +33,12 @@ except HostccError as error:
 """
 
 
-def in_full_memory(folder: Path, script: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run where `folder` has no room left."""
-    full = f"mount -t tmpfs -o size=16k none {folder} && head -c 16384 /dev/zero > {folder}/full"
+def in_full_memory(
+    folder: Path, script: str, room_kib: int = 0, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run where `folder` has no more room than that."""
+    mount = f"mount -t tmpfs -o size={16 + room_kib}k none {folder}"
+    full = f"{mount} && head -c 16384 /dev/zero > {folder}/full"
     return subprocess.run(
         ["unshare", "--mount", "sh", "-c", f"{full} && {script}"],
         env={**os.environ, **more}, input="\n\n", capture_output=True, text=True, check=False,
@@ -44,13 +47,15 @@ def in_full_memory(folder: Path, script: str, **more: str) -> subprocess.Complet
 
 
 @pytest.mark.skipif(not VERBS_HEADER.exists(), reason="no libibverbs-dev; tools/setup gets it")
+@pytest.mark.parametrize("room_kib", [0, 136, 268])
 def test_a_job_goes_on_without_counters(
-    odd: Path, places: tuple[Path, Path, Path], tmp_path: Path
+    odd: Path, places: tuple[Path, Path, Path], tmp_path: Path, room_kib: int
 ) -> None:
+    """Nor with counters alone, nor with bins that have no room for a ring."""
     plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0)
     plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
     done = in_full_memory(
-        tmp_path, f"LD_PRELOAD={SHIM.target} exec {odd} errno", HOSTCC_JOB="job",
+        tmp_path, f"LD_PRELOAD={SHIM.target} exec {odd} errno", room_kib, HOSTCC_JOB="job",
         HOSTCC_RDMA_PLAN=str(places[0]), HOSTCC_RDMA_COUNTS=str(tmp_path / "counts"),
     )  # fmt: skip
     plan.close()

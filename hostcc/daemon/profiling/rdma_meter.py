@@ -1,20 +1,24 @@
-"""Bytes that bypass sockets: of RDMA ports, given to the job whose processes use them."""
+"""Bytes that bypass sockets: of queue pairs by the shim, else of ports that one job uses."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from hostcc.answers.parts import RdmaPart
 from hostcc.daemon.changes import kinds, mechanisms
+from hostcc.daemon.profiling.queue_pair_meter import QueuePairMeter
+from hostcc.daemon.profiling.routes import Route
 from hostcc.daemon.profiling.tracks import Track, apart
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.limits import is_job_name
 from hostcc.log import get_logger
+from hostcc.measure.destinations import Address
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.measured_profile import Link
 from hostcc.measure.rdma_counters import (
@@ -39,9 +43,20 @@ Key = tuple[str, int]
 """Device, port."""
 
 
-class Rdma:
-    """Reads ports' counters; binds queue pairs to counters by process, to learn whose they are.
+class BypassTraffic(NamedTuple):
+    """What is known of a job's traffic that bypasses sockets."""
 
+    track: Track
+    links: Sequence[Link]
+    """Ports that carry it, where it has no destinations."""
+    ways: Mapping[Address, Route]
+    """Destination -> the port that sends there."""
+
+
+class Rdma:
+    """Reads the bins of jobs with the shim, and ports' counters for the others.
+
+    Binds queue pairs to counters by process, to learn whose a port's bytes are.
     `owners`: whose each process is now.
     """
 
@@ -61,6 +76,7 @@ class Rdma:
         self._make = counters
         self._sysfs = sysfs
         self._clock_ns = clock_ns
+        self._pairs = QueuePairMeter(owners, sysfs)
         self._counters: RdmaCounters | None = None
         self._files: tuple[ByteFiles, ...] = ()
         self._why: dict[Key, str] = {}
@@ -92,6 +108,7 @@ class Rdma:
             for one in self._files
         }
         self._last, self._whose_due_ns = {}, 0
+        self._pairs.start()
         self._bin = self._clock_ns() // BIN_NS
 
     async def tick(self) -> None:
@@ -110,12 +127,14 @@ class Rdma:
             (job,) = jobs if len(jobs) == 1 else ("",)
             if before is not None and is_job_name(job):
                 self._add(job, key, before, now)
+        await self._pairs.tick(Path(self._host.config.rdma.counts), now_ns)
 
     async def stop(self) -> None:
         """Undo the bindings."""
         if self._analysing is not None:
             self._analysing.cancel()
             self._analysing = None
+        self._pairs.stop()
         for change in [one for one in self._host.journal.active.values() if one.what == kinds.RDMA]:
             await self._unbind(change)
         self._counters, self._files, self._whose = None, (), {}
@@ -127,21 +146,28 @@ class Rdma:
 
     def view(self) -> RdmaPart:
         """Ports that count bytes, and why not more is known."""
+        by_shim = self._pairs.names
         shared = {
             f"{device}/{port}": "several jobs use it: their bytes cannot be told apart"
             for (device, port), jobs in self._whose.items()
-            if len(jobs) > 1
+            if len(jobs) > 1 and not jobs <= {*by_shim}
         }
         why = {f"{device}/{port}": words for (device, port), words in self._why.items()}
-        return RdmaPart(ports=len(self._files), unknown={**why, **shared})
+        return RdmaPart(ports=len(self._files), by_shim=by_shim, unknown={**why, **shared})
 
-    def track(self, job: str) -> tuple[Track, list[Link]] | None:
-        """What is known of a job's RDMA traffic, and its ports; None without any."""
+    def track(self, job: str) -> BypassTraffic | None:
+        """What is known of a job's RDMA traffic; None without any.
+
+        Bins of the shim are finer than those of a port, and of this job alone.
+        """
+        if (counted := self._pairs.traffic(job)) is not None:
+            return BypassTraffic(counted[0], (), counted[1])
         track = self._tracks.get(job)
         if track is None:
             return None
         ports = self._ports.get(job, set())
-        return track, [self._links[port] for port in ports] if len(ports) == 1 else []
+        links = [self._links[port] for port in ports] if len(ports) == 1 else []
+        return BypassTraffic(track, links, {})
 
     # Whose.
 

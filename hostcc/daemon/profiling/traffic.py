@@ -26,6 +26,7 @@ from hostcc.daemon.profiling.live_jobs import LiveJob, host_name
 from hostcc.daemon.profiling.metering import JobReading, Metering, Reading
 from hostcc.daemon.profiling.profile_cache import ProfileCache
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
+from hostcc.daemon.profiling.rdma_meter import BypassTraffic
 from hostcc.daemon.profiling.remembered import RememberedJob, has_begun
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, Track, apart
@@ -100,7 +101,7 @@ class Traffic:
         host: Host,
         jobs: Callable[[], Sequence[LiveJob]],
         beside: Callable[[str], JobFacts],
-        other: Callable[[str], tuple[Track, list[Link]] | None] = lambda _: None,
+        other: Callable[[str], BypassTraffic | None] = lambda _: None,
         make_meter: MakeMeter = kernel_meter,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         elsewhere: ClusterTurns | None = None,
@@ -286,8 +287,9 @@ class Traffic:
         job, track, other = self._live.get(name), self._tracks.get(name), self._other(name)
         if job is None:
             return None
-        if other is not None and sum(other[0].total) > sum(_total(track)):
-            return _Counted(job, other[0], {}, other[1])
+        # The busier direction: the shim counts what is sent alone.
+        if other is not None and max(other.track.total) > max(_total(track)):
+            return _Counted(job, other.track, other.ways, other.links)
         return None if track is None else _Counted(job, track, self._ways.get(name, {}), ())
 
     # One turn.

@@ -101,7 +101,7 @@ def test_bytes_of_a_port_are_its_only_jobs(world: World) -> None:
         world.tick()
     found = world.part.track("train")
     assert found is not None
-    track, links = found
+    track, links, _ = found
     assert track.total[0] == pytest.approx(sent, rel=0.02)
     assert [(link.name, link.bits_per_s) for link in links] == [("mlx5_0/1", 100e9)]
     assert track.pattern()[1].period_s == pytest.approx(12 * BIN_NS / 1e9, rel=0.05)

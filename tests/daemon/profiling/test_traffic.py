@@ -23,6 +23,7 @@ from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.metering import Metering
 from hostcc.daemon.profiling.profiles import JobFacts
+from hostcc.daemon.profiling.rdma_meter import BypassTraffic
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
 from hostcc.daemon.profiling.turns import local
@@ -451,7 +452,7 @@ async def test_the_kernel_has_a_hint_of_a_job_while_it_is_measured(
     # What is known is now of what bypasses sockets: the congestion control does not see it.
     bypassing = copy.copy(part._tracks["job-2"])
     bypassing.total = (10**15, 10**15)
-    part._other = lambda name: (bypassing, []) if name == "job-2" else None
+    part._other = lambda name: BypassTraffic(bypassing, [], {}) if name == "job-2" else None
     iteration = part.iteration("job-2")
     assert iteration is not None
     assert iteration.bytes is None
@@ -471,7 +472,7 @@ async def test_jobs_that_bypass_sockets_take_turns_and_the_last_one_is_kept(
     names = ["rdma", "job-1"]
     jobs = [LiveJob(name, at, (tmp_path / "cg",)) for at, name in enumerate(names, 1)]
     watched.part._jobs = lambda: jobs
-    watched.part._other = lambda name: (bypassing, []) if name == "rdma" else None
+    watched.part._other = lambda name: BypassTraffic(bypassing, [], {}) if name == "rdma" else None
     await watched.part.start()
     had = set[str]()
     last = None
