@@ -62,7 +62,7 @@ def compiled(folder: Path) -> Path:
 def places() -> Iterator[tuple[Path, Path, Path]]:
     made = tuple(Path(f"/dev/shm/hostcc-test-{kind}-{os.getpid()}") for kind in ("p", "c", "s"))
     yield made[0], made[1], made[2]
-    for path in [*made, *made[1].parent.glob(f"{made[1].name}.*")]:
+    for path in [*made, *made[1].parent.glob(f"{made[1].name}*")]:
         path.unlink(missing_ok=True)
 
 
