@@ -95,7 +95,7 @@ class BinFile:
         Expects at most `RING - SLACK_BINS` bins, the newest of which is `complete`.
         """
         newest = self.rows["newest"].astype(np.uint64)
-        # A ring's bins are those of the last turn: what is newer than `end` by one is garbage.
+        # A ring that has gone on for a whole turn has none of these bins any more.
         those = np.flatnonzero((newest >= np.uint64(begin)) & (newest < np.uint64(begin + RING)))
         found = np.zeros((len(those), end - begin), np.int64)
         for place, row in enumerate(those.tolist()):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hostcc.pcie.semaphore import Semaphores, Settings
 from hostcc.verbs.build import SHIM, VERBS_HEADER
 from hostcc.verbs.plan_region import Pacing, PlanRegion, RdmaJob
 from hostcc.verbs.process_counts import ProcessCount, read_counts
+from hostcc.verbs.queue_pair_bins import BIN_SHIFT, RING, bin_files, open_bins
 from tests.patience import until
 from tests.verbs.test_shim_native import NATIVE, places, program
 
@@ -122,6 +124,23 @@ def test_nothing_of_it_is_noticed(
     assert pair.bytes == sent
     assert (count.paced_s > 0) == (what != "fork")
     one.end()
+
+
+def test_bytes_over_time_go_with_the_process(odd: Path, places: Places, region: PlanRegion) -> None:
+    """In bins of its only queue pair, all of them; no other file is left."""
+    one = Odd(odd, "errno", places)
+    one.go()
+    assert one.says() == "good"
+    (listed,) = bin_files(places[1])
+    file = open_bins(*listed)
+    assert file is not None
+    assert (file.job, file.pid, file.left_out) == ("job", one.process.pid, 0)
+    now = time.monotonic_ns() >> BIN_SHIFT
+    _, sent = file.read(now - RING // 2, now + 1)
+    file.close()
+    assert sent.sum() == POSTS * SIZE
+    one.end()
+    assert bin_files(places[1]) == []
 
 
 def test_a_file_of_an_earlier_program_of_this_number(
