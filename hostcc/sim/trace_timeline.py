@@ -7,6 +7,7 @@ source says neither which GPUs of a host a job had nor what it sent.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -187,6 +188,26 @@ def ring_load(topology: Topology, nics: Mapping[int, Sequence[int]]) -> dict[int
             for link in path:
                 load[link] = load.get(link, 0.0) + rate
     return load
+
+
+def host_nics(jobs: Sequence[TracedJob], hosts: int) -> list[dict[int, list[int]]]:
+    """Return the NICs of each job by host, as `timeline` gives them out; jobs are by start."""
+    used = [0] * hosts
+    ending: list[tuple[int, int]] = []
+    bits: list[dict[int, int]] = []
+    result: list[dict[int, list[int]]] = []
+    for which, job in enumerate(jobs):
+        while ending and ending[0][0] <= job.start:
+            _, gone = heapq.heappop(ending)
+            for host, own in bits[gone].items():
+                used[host] &= ~own
+        taken = {host: _take(used[host], amount) for host, amount in job.hosts}
+        bits.append({host: own & ~used[host] for host, own in taken.items()})
+        for host, own in taken.items():
+            used[host] |= own
+        heapq.heappush(ending, (job.end, which))
+        result.append({host: _nics(own) for host, own in taken.items()})
+    return result
 
 
 def _take(used: int, amount: int) -> int:

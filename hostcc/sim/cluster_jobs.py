@@ -1,0 +1,158 @@
+"""Turns the jobs of a trace into flows on a fabric: which NICs a job has, and what they send.
+
+A job has as many NICs on each of its hosts as its GPUs fill, two GPUs each, at most those of a host;
+GPUs of a host are given out from the lowest free one (hostcc.sim.trace_timeline does the same).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.errors import InputError
+from hostcc.sim.fabrics import Topology
+from hostcc.sim.flowsim.run import simulate
+from hostcc.sim.flowsim.workload import MOST_SECONDS, Fabric, Floats, pack
+from hostcc.sim.periodic import SimFlow, SimJob
+from hostcc.sim.released import Trace, TracedJob
+from hostcc.sim.trace_timeline import host_nics
+from hostcc.sim.workload_table import Model, Size, Workloads
+
+SECONDS_OF_MINUTE = 60.0
+MOST_FLOWS = 2_000_000
+
+End = tuple[int, int]
+"""(Host, NIC)"""
+
+
+@dataclass(frozen=True)
+class JobFlow:
+    """A flow of a job's iteration."""
+
+    source: End
+    destination: End
+    bytes: float
+
+
+@dataclass(frozen=True)
+class PlacedJob:
+    """A job of the trace, where it runs and what it does."""
+
+    traced: TracedJob
+    model: str
+    size: Size
+    gpus: int
+    flows: tuple[JobFlow, ...]
+    start: float
+    """Seconds since the trace's first start."""
+    seconds: float
+    """That it ran as recorded."""
+
+    @property
+    def flop(self) -> float:
+        """FLOP of an iteration over all GPUs."""
+        return self.size.flop_per_gpu * self.gpus
+
+    def simulated(self, routes: Sequence[tuple[int, ...]], start: float, iterations: int) -> SimJob:
+        """Return the job for the engine, with links for each flow."""
+        flows = tuple(
+            SimFlow(flow.bytes, links, rate=self.size.rate)
+            for flow, links in zip(self.flows, routes, strict=True)
+        )
+        size = self.size
+        return SimJob(size.compute_s, size.comm_start_s, flows, start, iterations)
+
+
+def placed_jobs(
+    trace: Trace, topology: Topology, workloads: Workloads, first: int, last: int
+) -> tuple[tuple[PlacedJob, ...], Counter[str]]:
+    """Return the jobs that start from minute `first` until before `last`, and those left out.
+
+    The topology has the trace's hosts, in their order. Raises InputError for too many flows.
+    """
+    left_out: Counter[str] = Counter()
+    chosen = []
+    for job in trace.jobs:
+        if not first <= job.start < last:
+            left_out["outside the time asked for"] += 1
+        elif job.end <= job.start:
+            left_out["ended in the minute of its start"] += 1
+        elif not job.hosts:
+            left_out["without a host"] += 1
+        else:
+            chosen.append(job)
+    nics = host_nics(chosen, len(topology.host_tors))
+    found, count = [], 0
+    for job, own in zip(chosen, nics, strict=True):
+        name = workloads.model_of(job.model)
+        gpus = sum(amount for _, amount in job.hosts)
+        size = workloads.models[name].size(gpus)
+        flows = _flows(workloads.models[name], size, topology, own)
+        count += len(flows)
+        if count > MOST_FLOWS:
+            raise InputError(f"trace: expected jobs with up to {MOST_FLOWS} flows")
+        start = (job.start - first) * SECONDS_OF_MINUTE
+        seconds = (job.end - job.start) * SECONDS_OF_MINUTE
+        found.append(PlacedJob(job, name, size, gpus, flows, start, seconds))
+    return tuple(found), left_out
+
+
+def _flows(
+    model: Model, size: Size, topology: Topology, nics: dict[int, list[int]]
+) -> tuple[JobFlow, ...]:
+    """Return the flows of an iteration; none within a host."""
+    hosts = sorted(nics, key=lambda host: (topology.host_tors[host], host))
+    count = len(hosts)
+    if count < 2:
+        return ()
+    if model.pattern == "all-to-all":
+        pairs = [(a, b) for a in hosts for b in hosts if a != b]
+        share = size.nic_bytes / (count - 1)
+    else:
+        pairs = list(zip(hosts, hosts[1:], strict=False))
+        if model.pattern == "ring":
+            pairs.append((hosts[-1], hosts[0]))
+        share = size.nic_bytes
+    ranks = min(map(len, nics.values()))
+    return tuple(
+        JobFlow((a, nics[a][rank] % topology.nics), (b, nics[b][rank] % topology.nics), share)
+        for rank in range(ranks)
+        for a, b in pairs
+    )
+
+
+def spread_routes(topology: Topology, flows: Sequence[JobFlow]) -> list[tuple[int, ...]]:
+    """Return a path for each flow, each the one whose fullest link is least loaded so far.
+
+    Raises InputError where the fabric is cut.
+    """
+    rates, load = topology.link_rates, Counter[int]()
+    routes = []
+    for flow in flows:
+        paths = topology.paths(flow.source, flow.destination)
+        best = min(paths, key=lambda path: max(load[link] / rates[link] for link in path))
+        for link in best:
+            load[link] += 1
+        routes.append(best)
+    return routes
+
+
+def seconds_alone(
+    topology: Topology, jobs: Sequence[PlacedJob], routes: Sequence[Sequence[tuple[int, ...]]]
+) -> Floats:
+    """Return (J,) seconds of an iteration without other jobs, simulated on links of its own."""
+    capacity: list[float] = []
+    alone = []
+    for job, own in zip(jobs, routes, strict=True):
+        number = {}
+        for path in own:
+            for link in path:
+                if link not in number:
+                    number[link] = len(capacity)
+                    capacity.append(topology.link_rates[link])
+        alone.append(job.simulated([tuple(number[link] for link in path) for path in own], 0.0, 1))
+    done = simulate(Fabric.of(capacity or [1.0]), pack(alone), MOST_SECONDS / 2)
+    return np.asarray(done.finished)

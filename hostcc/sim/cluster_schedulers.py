@@ -1,0 +1,72 @@
+"""Who schedules a replayed cluster: named combinations of the methods of hostcc.schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostcc.mltcp.params import Shape
+from hostcc.model import ClusterView
+from hostcc.schedule.plan import Options, Solution, solve, solve_for_agents
+
+RAMP_STEPS = 16
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """What one way of scheduling sets."""
+
+    options: Options
+    agents: bool = False
+    """Whether plans are made as agents make them."""
+    levels: bool = True
+    """Whether switches serve levels."""
+    compressed: bool = True
+    """Without: each job has the level of its rank."""
+    weights: bool = False
+    """Whether the plan's weights are set."""
+    stays: bool = False
+    """Whether flows keep their paths unless a gain is stated."""
+    ramp: tuple[float, ...] = (1.0,)
+    """Factors of weight by the share of bytes that is sent."""
+    shared: bool = True
+    """Without: every job has the links for itself."""
+
+    def solved(self, view: ClusterView, levels: int, before: Solution | None) -> Solution:
+        """Return the solution of a view. Raises ViewError and OptionsError."""
+        values = {**vars(self.options), "levels": levels if self.compressed else 1}
+        options = Options(**values)
+        if self.agents:
+            return solve_for_agents(view, options, before)
+        return solve(view, options, before)
+
+
+def mltcp_ramp() -> tuple[float, ...]:
+    """Return F at the middle of each step, linear as MLTCP's (NSDI'24 poster; mltcp/params.py)."""
+    shape = Shape()
+    middles = (np.arange(RAMP_STEPS) + 0.5) / RAMP_STEPS
+    return tuple((shape.slope * middles + shape.intercept).tolist())
+
+
+def _ecmp(order: str, compression: str) -> Options:
+    return Options(paths="ecmp", order=order, compression=compression, simulations=0)
+
+
+SCHEDULERS: Mapping[str, Scheduler] = {
+    "alone": Scheduler(_ecmp("hash", "balanced"), levels=False, shared=False),
+    "ecmp": Scheduler(_ecmp("hash", "balanced"), levels=False),
+    "sincronia": Scheduler(_ecmp("sincronia", "sincronia")),
+    "varys": Scheduler(_ecmp("varys", "balanced")),
+    "tacclstar": Scheduler(Options(paths="taccl", order="hash", compression="balanced")),
+    "mltcp": Scheduler(_ecmp("hash", "balanced"), levels=False, ramp=mltcp_ramp()),
+    "crux-pa": Scheduler(_ecmp("crux", "balanced"), compressed=False),
+    "crux-ps-pa": Scheduler(
+        Options(paths="crux", order="crux", compression="balanced"), compressed=False
+    ),
+    "crux-full": Scheduler(Options(paths="crux", order="crux", compression="algorithm1")),
+    "hostcc": Scheduler(Options(), agents=True),
+    "hostcc-weights": Scheduler(Options(), agents=True, levels=False, weights=True),
+    "hostcc-stay": Scheduler(Options(), agents=True, stays=True),
+}
