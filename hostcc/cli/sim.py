@@ -1,4 +1,4 @@
-"""`hostcc sim`: what a trace of a training cluster has; traces like the published one."""
+"""`hostcc sim describe` and `generate`: what a trace of a training cluster has; traces like it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hostcc.cli import sim_run
 from hostcc.cli.common import Subparsers, add_parser, emit, number_of, print_json, table
 from hostcc.cli.progress_bar import progress_bar
 from hostcc.errors import Exit, HostccError, InputError
@@ -23,6 +24,7 @@ examples:
   hostcc sim describe traces/lingjun
   hostcc sim describe traces/own --uplink 800 --out out/own --json
   hostcc sim generate traces/made --seed 7
+  hostcc sim run traces/made --days 2 --out out/made
 
 DIR has job.csv, worker.csv and topo.csv as the released Lingjun trace has them
 (docs/simulator.md).
@@ -60,6 +62,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--seed", default="0", metavar="S", help="whole number; another makes another trace"
     )
     generating.set_defaults(func=_generate)
+    sim_run.register(commands)
 
 
 def _generate(args: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
 """Turns the jobs of a trace into flows on a fabric: which NICs a job has, and what they send.
 
-A job has as many NICs on each of its hosts as its GPUs fill, two GPUs each, at most those of a host;
-GPUs of a host are given out from the lowest free one (hostcc.sim.trace_timeline does the same).
+A job has as many NICs on each of its hosts as its GPUs use; two GPUs share one. GPUs of a host are given out from the lowest free one (hostcc.sim.trace_timeline does the same).
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -47,9 +47,9 @@ class PlacedJob:
     gpus: int
     flows: tuple[JobFlow, ...]
     start: float
-    """Seconds since the trace's first start."""
+    """Seconds since the replay's beginning."""
     seconds: float
-    """That it ran as recorded."""
+    """That it ran from then on, as recorded."""
 
     @property
     def flop(self) -> float:
@@ -69,17 +69,17 @@ class PlacedJob:
 def placed_jobs(
     trace: Trace, topology: Topology, workloads: Workloads, first: int, last: int
 ) -> tuple[tuple[PlacedJob, ...], Counter[str]]:
-    """Return the jobs that start from minute `first` until before `last`, and those left out.
+    """Return the jobs that run from minute `first` until before `last`, and those left out.
 
-    The topology has the trace's hosts, in their order. Raises InputError for too many flows.
+    Of a job that runs at `first` already, the rest of its time is replayed. The topology has the trace's hosts, in their order. Raises InputError for too many flows.
     """
     left_out: Counter[str] = Counter()
     chosen = []
     for job in trace.jobs:
-        if not first <= job.start < last:
-            left_out["outside the time asked for"] += 1
-        elif job.end <= job.start:
+        if job.end <= job.start:
             left_out["ended in the minute of its start"] += 1
+        elif job.start >= last or job.end <= first:
+            left_out["outside the time asked for"] += 1
         elif not job.hosts:
             left_out["without a host"] += 1
         else:
@@ -94,8 +94,9 @@ def placed_jobs(
         count += len(flows)
         if count > MOST_FLOWS:
             raise InputError(f"trace: expected jobs with up to {MOST_FLOWS} flows")
-        start = (job.start - first) * SECONDS_OF_MINUTE
-        seconds = (job.end - job.start) * SECONDS_OF_MINUTE
+        begins = max(job.start, first)
+        start = (begins - first) * SECONDS_OF_MINUTE
+        seconds = (job.end - begins) * SECONDS_OF_MINUTE
         found.append(PlacedJob(job, name, size, gpus, flows, start, seconds))
     return tuple(found), left_out
 
@@ -112,7 +113,7 @@ def _flows(
         pairs = [(a, b) for a in hosts for b in hosts if a != b]
         share = size.nic_bytes / (count - 1)
     else:
-        pairs = list(zip(hosts, hosts[1:], strict=False))
+        pairs = list(pairwise(hosts))
         if model.pattern == "ring":
             pairs.append((hosts[-1], hosts[0]))
         share = size.nic_bytes

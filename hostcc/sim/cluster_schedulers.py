@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hostcc.mltcp.params import Shape
 from hostcc.model import ClusterView
 from hostcc.schedule.plan import Options, Solution, solve, solve_for_agents
 
 RAMP_STEPS = 16
+RAMP_SLOPE, RAMP_INTERCEPT = 1.75, 0.25
+"""Of MLTCP's F(bytes_ratio), as in hostcc.mltcp.params, which this layer cannot import."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,16 @@ class Scheduler:
 
     def solved(self, view: ClusterView, levels: int, before: Solution | None) -> Solution:
         """Return the solution of a view. Raises ViewError and OptionsError."""
-        values = {**vars(self.options), "levels": levels if self.compressed else 1}
-        options = Options(**values)
+        options = replace(self.options, levels=levels)
         if self.agents:
             return solve_for_agents(view, options, before)
         return solve(view, options, before)
 
 
 def mltcp_ramp() -> tuple[float, ...]:
-    """Return F at the middle of each step, linear as MLTCP's (NSDI'24 poster; mltcp/params.py)."""
-    shape = Shape()
+    """Return F at the middle of each step."""
     middles = (np.arange(RAMP_STEPS) + 0.5) / RAMP_STEPS
-    return tuple((shape.slope * middles + shape.intercept).tolist())
+    return tuple((RAMP_SLOPE * middles + RAMP_INTERCEPT).tolist())
 
 
 def _ecmp(order: str, compression: str) -> Options:

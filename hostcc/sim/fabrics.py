@@ -23,6 +23,8 @@ PCIE_4_X16 = 31.5e9
 """Bytes/s of a PCIe 4.0 x16 link."""
 CLASSES = ("pcie", "nic", "agg", "core")
 """PCIe switch to NIC, NIC to ToR, ToR to aggregation, aggregation to core."""
+CRUX_HOSTS = 847
+"""Of Crux's simulated clusters."""
 MOST_SWITCHES = 65_536
 MOST_HOSTS = 100_000
 
@@ -142,13 +144,21 @@ def two_layer(
     )
 
 
-def crux_clos(uplink: float = 200 * GBIT, nic: float = 200 * GBIT) -> Topology:
-    """Return Crux's two-layer Clos: 173 ToRs with up to 5 of 847 hosts, 16 aggregation switches."""
-    return two_layer("crux-clos", 847, 173, 16, 4, {"nic": nic, "agg": uplink})
+def crux_clos(
+    uplink: float = 200 * GBIT, nic: float = 200 * GBIT, hosts: int = CRUX_HOSTS
+) -> Topology:
+    """Return Crux's two-layer Clos: 173 ToRs with up to 5 of 847 hosts, 16 aggregation switches.
+
+    With more hosts ToRs have more. Raises InputError.
+    """
+    return two_layer("crux-clos", hosts, 173, 16, 4, {"nic": nic, "agg": uplink})
 
 
 def crux_double(
-    uplink: float = 200 * GBIT, core: float = 200 * GBIT, port: float = 100 * GBIT, hosts: int = 847
+    uplink: float = 200 * GBIT,
+    core: float = 200 * GBIT,
+    port: float = 100 * GBIT,
+    hosts: int = CRUX_HOSTS,
 ) -> Topology:
     """Return Crux's double-sided fabric: 6 ToRs in pairs, 12 aggregation and 32 core switches.
 

@@ -33,9 +33,7 @@ def test_the_shipped_table_has_twelve_models_and_the_published_iteration() -> No
         ('pattern = "ring"', 'pattern = "star"', "pattern"),
     ],
 )
-def test_a_bad_table_is_refused_in_one_line(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_a_bad_table_is_refused_in_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
     text = DEFAULT.read_text()
     assert old in text
     path = tmp_path / "w.toml"
