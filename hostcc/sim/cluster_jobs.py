@@ -1,6 +1,7 @@
 """Turns the jobs of a trace into flows on a fabric: which NICs a job has, and what they send.
 
-A job has as many NICs on each of its hosts as its GPUs use; two GPUs share one. GPUs of a host are given out from the lowest free one (hostcc.sim.trace_timeline does the same).
+A job has as many NICs on each of its hosts as its GPUs use; two GPUs share one. GPUs of a host are
+given out from the lowest free one (hostcc.sim.trace_timeline does the same).
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def placed_jobs(
 ) -> tuple[tuple[PlacedJob, ...], Counter[str]]:
     """Return the jobs that run from minute `first` until before `last`, and those left out.
 
-    Of a job that runs at `first` already, the rest of its time is replayed. The topology has the trace's hosts, in their order. Raises InputError for too many flows.
+    Of a job that runs at `first` already, the rest of its time is replayed. The topology has the
+    trace's hosts, in their order. Raises InputError for too many flows.
     """
     left_out: Counter[str] = Counter()
     chosen = []

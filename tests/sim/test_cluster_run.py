@@ -128,5 +128,5 @@ def test_a_finished_run_is_kept_and_only_for_the_same_inputs(tmp_path: Path) -> 
 
 
 def test_the_ramp_is_that_of_mltcp() -> None:
-    assert (RAMP_SLOPE, RAMP_INTERCEPT) == (Shape().slope, Shape().intercept)
+    assert (Shape().slope, Shape().intercept) == (RAMP_SLOPE, RAMP_INTERCEPT)
     assert len(SCHEDULERS["mltcp"].ramp) == 16
