@@ -20,6 +20,7 @@ from hostcc.answers.status import JobStatus, Recent
 from hostcc.daemon.jobs.iteration_histogram import IterationHistogram
 from hostcc.daemon.jobs.sockets import Job
 from hostcc.mltcp.backend import Records
+from hostcc.mltcp.params import Mode
 
 INTERVALS_KEPT = 128
 """Intervals remembered per job."""
@@ -57,20 +58,36 @@ class IterationTimes:
         self._seen = defaultdict[str, deque[Interval]](lambda: deque(maxlen=INTERVALS_KEPT))
 
         self._histograms = defaultdict[str, IterationHistogram](IterationHistogram)
+        self._modes: dict[str, Mode | None] = {}
+        self._switched: set[str] = set()
+        """Jobs of which the next interval began in another mode."""
 
     def add(self, events: Records, jobs: Mapping[int, Job]) -> None:
-        """Add events; forget jobs that have ended."""
+        """Add events; forget jobs that have ended, and intervals of another mode: in mode off
+        there are no events, so that one interval would last as long as that did."""
+        self._note_modes(jobs.values())
         if not len(events) and not self._seen:
             return
         columns = (events[name].tolist() for name in ("slot", "period_ns", "bytes"))
         for slot, period_ns, size in zip(*columns, strict=True):
             job = jobs.get(slot)
-            if job is not None and period_ns:
+            if job is not None and job.name in self._switched:
+                self._switched.discard(job.name)
+            elif job is not None and period_ns:
                 self._count(job.name, Interval(period_ns / 1e9, size))
         alive = {job.name for job in jobs.values()}
         for name in set(self._seen) - alive:
             del self._seen[name]
             self._histograms.pop(name, None)
+
+    def _note_modes(self, jobs: Iterable[Job]) -> None:
+        modes = {job.name: job.params.mode if job.params else None for job in jobs}
+        for name in self._modes.keys() & modes.keys():
+            if modes[name] is not self._modes[name]:
+                self._seen.pop(name, None)
+                self._switched.add(name)
+        self._modes = modes
+        self._switched &= modes.keys()
 
     def families(self, core: Any) -> Iterator[Any]:
         """Export iteration times of all jobs; `core`: module prometheus_client.core."""

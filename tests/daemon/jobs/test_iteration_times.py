@@ -18,6 +18,7 @@ from hostcc.daemon.jobs.iteration_times import (
     recent,
 )
 from hostcc.daemon.jobs.sockets import Job
+from hostcc.mltcp.params import JobParams, Mode
 from tests.fakes import EVENT
 
 pytestmark = pytest.mark.unit
@@ -150,3 +151,24 @@ def test_nothing_is_known() -> None:
     assert recent([TWO] * MAX_START_UP_INTERVALS, Iteration(PERIOD_S, SIZE)) == Recent(
         0, MAX_START_UP_INTERVALS, PERIOD_S, None
     )
+
+
+def test_intervals_that_began_in_another_mode_do_not_count() -> None:
+    """In mode off nobody sees ends: the first one after it would end an interval of minutes."""
+    history, jobs = IterationTimes(), {1: Job("a", 1, JobRequest())}
+
+    def ended(*periods_s: float) -> None:
+        events = np.zeros(len(periods_s), EVENT)
+        events["slot"], events["bytes"] = 1, SIZE
+        events["period_ns"] = [round(period_s * 1e9) for period_s in periods_s]
+        history.add(events, jobs)
+
+    for mode, periods_s in (
+        (Mode.MLTCP, [PERIOD_S] * 4), (Mode.OFF, []), (Mode.MLTCP, [60.0, 0.3, 0.3, 0.3]),
+    ):  # fmt: skip
+        jobs[1].params = JobParams("a", mode=mode)
+        ended(*periods_s)
+    (row,) = history.annotate([ROW], lambda _: None)
+    assert (row.recent.iterations, row.recent.left_out) == (3, 0)
+    assert row.recent.mean_period_s == pytest.approx(0.3)
+    assert histogram(history)["sum"] < 1
