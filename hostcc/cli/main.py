@@ -33,6 +33,7 @@ COMMANDS = {
     "rollback": "undo every change",
     "changes": "what was changed on this host, and why",
     "doctor": "what this host can do, what is missing and how to get it",
+    "advise": "what would help on this host; changes nothing",
     "bugreport": "all that helps to find a fault, in one archive",
     "lab": "jobs on network namespaces of this machine",
     "probe": "the paths to a host and the source ports that choose them",
