@@ -6,7 +6,7 @@ it.  A problem keeps what is on from having its effect; a chance is what could b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -17,6 +17,10 @@ from hostcc.answers.status import JobStatus, Status
 
 NAMED_JOBS = 3
 TWO_WAY = "two-way"
+PATHS_OFF = "paths.enabled is false"
+MARKING_OFF = "marking.enabled is false"
+STEERING_OFF = "paths.steer is false"
+"""Why parts are off that an operator could have on: they also are where nothing may be changed."""
 
 
 class Kind(StrEnum):
@@ -41,7 +45,9 @@ class Advice(Struct, frozen=True, kw_only=True):
 
 def advice(status: Status) -> list[Advice]:
     """Return what would help, problems first."""
-    found = [*_acting(status), *_plans(status), *_jobs(status), *_care(status)]
+    parts = [part_of(row) for row in status.parts]
+    why = {part.name: part.reason or "" for part in parts if part.state == "off"}
+    found = [*_acting(status), *_plans(status, why), *_jobs(status, why), *_care(status, parts)]
     return sorted(found, key=lambda one: one.kind is not Kind.PROBLEM)
 
 
@@ -65,9 +71,9 @@ def _acting(status: Status) -> Iterator[Advice]:
         )
 
 
-def _plans(status: Status) -> Iterator[Advice]:
-    parts = {part.name: part for part in map(part_of, status.parts)}
-    if _is_off(parts, "gossip"):
+def _plans(status: Status, why: Mapping[str, str]) -> Iterator[Advice]:
+    """`why`: part that is off -> the reason."""
+    if "gossip" in why:
         yield Advice(
             id="gossip-off",
             kind=Kind.CHANCE,
@@ -85,7 +91,7 @@ def _plans(status: Status) -> Iterator[Advice]:
             brings="plans that know of other hosts' jobs",
             do="name two or three other hosts as seeds in [gossip]; hostcc peers says what fails",
         )
-    if _is_off(parts, "paths"):
+    if why.get("paths") == PATHS_OFF:
         yield Advice(
             id="paths-off",
             kind=Kind.PROBLEM,
@@ -95,7 +101,7 @@ def _plans(status: Status) -> Iterator[Advice]:
         )
         return
     cluster = plan.cluster if plan is not None else None
-    if cluster is not None and cluster.at_risk and _is_off(parts, "marking"):
+    if cluster is not None and cluster.at_risk and why.get("marking") == MARKING_OFF:
         yield Advice(
             id="marking-off",
             kind=Kind.CHANCE,
@@ -103,7 +109,7 @@ def _plans(status: Status) -> Iterator[Advice]:
             brings=f"switches with queues by DSCP serve intense jobs first; {_risk(cluster)}",
             do="[marking] with the DSCP of your switches' queues (docs/planning.md)",
         )
-    if cluster is not None and cluster.at_risk and _is_off(parts, "steering"):
+    if cluster is not None and cluster.at_risk and why.get("steering") == STEERING_OFF:
         yield Advice(
             id="steering-off",
             kind=Kind.CHANCE,
@@ -113,9 +119,8 @@ def _plans(status: Status) -> Iterator[Advice]:
         )
 
 
-def _jobs(status: Status) -> Iterator[Advice]:
-    parts = {part.name: part for part in map(part_of, status.parts)}
-    if not status.jobs and _is_off(parts, "discovery"):
+def _jobs(status: Status, why: Mapping[str, str]) -> Iterator[Advice]:
+    if not status.jobs and "discovery" in why:
         yield Advice(
             id="no-jobs",
             kind=Kind.CHANCE,
@@ -134,7 +139,7 @@ def _jobs(status: Status) -> Iterator[Advice]:
             do="hostcc doctor says why GPUs are not read here; or hostcc run --flops",
         )
     both = [job.name for job in status.jobs if _is_helped_by_plans_only(job)]
-    if both and _is_off(parts, "paths"):
+    if both and why.get("paths") == PATHS_OFF:
         yield Advice(
             id="two-way-jobs",
             kind=Kind.CHANCE,
@@ -144,8 +149,8 @@ def _jobs(status: Status) -> Iterator[Advice]:
         )
 
 
-def _care(status: Status) -> Iterator[Advice]:
-    for part in map(part_of, status.parts):
+def _care(status: Status, parts: Sequence[Part]) -> Iterator[Advice]:
+    for part in parts:
         if part.state == "failed":
             yield Advice(
                 id=f"part-failed-{part.name}",
@@ -162,10 +167,6 @@ def _care(status: Status) -> Iterator[Advice]:
             brings="hostcc stands aside from them until they are as it left them",
             do="hostcc verify names them",
         )
-
-
-def _is_off(parts: Mapping[str, Part], name: str) -> bool:
-    return name in parts and parts[name].state == "off"
 
 
 def _is_helped_by_plans_only(job: JobStatus) -> bool:

@@ -11,7 +11,7 @@ from hostcc.answers.parts import Part, part_of
 from hostcc.answers.plan_status import PlanStatus
 from hostcc.answers.status import AgentStatus, JobStatus, Recent, Status
 from hostcc.cli import rdma_status, routed
-from hostcc.cli.advice import Kind, advice
+from hostcc.cli.advice import advice
 from hostcc.cli.common import (
     Subparsers,
     add_client_options,
@@ -109,9 +109,7 @@ def sections(answer: Status) -> tuple[list[Text], list[Text], list[Text]]:
     parts = [part_of(row) for row in answer.parts]
     alarms = [*others[1:], *(Text(line) for line in troubles(parts))]
     alarms += [
-        Text(f"{one.found}: {one.do} ({one.id})")
-        for one in advice(answer)
-        if one.kind is Kind.PROBLEM and one.id in ADVISED
+        Text(f"{one.found}: {one.do} ({one.id})") for one in advice(answer) if one.id in ADVISED
     ]
     alarms += [Text(f"note: {note.target}: {note.text}") for note in answer.notes]
     summary = others[:1]

@@ -18,7 +18,14 @@ from tests.daemon.jobs.test_iteration_times import ROW
 
 pytestmark = pytest.mark.unit
 
-NAMES = ("discovery", "gossip", "paths", "steering", "marking")
+OFF = {
+    "discovery": "discover.enabled is false",
+    "gossip": "gossip.enabled is false",
+    "paths": "paths.enabled is false",
+    "steering": "paths.steer is false",
+    "marking": "marking.enabled is false",
+}
+"""Part -> why it is off, as agents say."""
 RING = msgspec.to_builtins(msgspec.structs.replace(ROW, mode="mltcp", direction="two-way"))
 GOSSIP: dict[str, Any] = {
     "name": "a", "listen": "0.0.0.0:7471", "insecure": False, "held": "", "active": "",
@@ -34,8 +41,10 @@ CLUSTER: dict[str, Any] = {
 def document(*off: str, agent: dict[str, Any] | None = None, **blocks: Any) -> dict[str, Any]:
     """A status in which these parts are off and the others run."""
     parts = [
-        {"name": name, "state": "off" if name in off else "running", "reason": None}
-        for name in NAMES
+        {"name": name, "state": "off", "reason": OFF[name]}
+        if name in off
+        else {"name": name, "state": "running", "reason": None}
+        for name in OFF
     ]
     made = {"agent": {**AGENT, **(agent or {})}, "jobs": [RING], "notes": [], "parts": parts}
     if "gossip" not in off:
@@ -78,6 +87,12 @@ def test_no_more_than_is_known_of_gains() -> None:
 def test_agents_that_do_not_act() -> None:
     assert ids(agent={"state": "observing", "reason": "observe_only is set"}) == ["observing"]
     assert ids(agent={"mode": "off"}) == ["mode-off"]
+    kept = [{"name": name, "state": "off", "reason": "the agent only observes"} for name in OFF]
+    observing = {"state": "observing", "reason": "observe_only is set"}
+    found = ids(
+        agent=observing, parts=[one for one in kept if one["name"] in {"paths", "steering"}]
+    )
+    assert found == ["observing"]  # paths are on, as far as the configuration goes
 
 
 def test_problems_come_first() -> None:
