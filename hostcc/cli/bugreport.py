@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import gzip
 import io
 import json
@@ -159,9 +158,7 @@ def _distribution() -> str:
 def _doctor(path: Path) -> dict[str, Any]:
     from hostcc.cli import diagnosis
 
-    findings = diagnosis.examine(path)
-    rows = [dataclasses.asdict(finding) for finding in findings]
-    return {"schema": diagnosis.SCHEMA, "healthy": diagnosis.healthy(findings), "findings": rows}
+    return diagnosis.document(diagnosis.examine(path))
 
 
 def _configuration(found: Mapping[str, bytes]) -> bytes:

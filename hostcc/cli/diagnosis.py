@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,12 @@ def examine(socket: Path) -> list[Finding]:
 def healthy(findings: list[Finding]) -> bool:
     """Whether the agent can act here."""
     return all(f.state is State.OK for f in findings if f.required)
+
+
+def document(findings: list[Finding]) -> dict[str, Any]:
+    """Return what `doctor --json` prints."""
+    rows = [asdict(finding) for finding in findings]
+    return {"schema": SCHEMA, "healthy": healthy(findings), "findings": rows}
 
 
 def root() -> Finding:

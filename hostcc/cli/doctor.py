@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from typing import TYPE_CHECKING
 
 from hostcc.cli.common import (
@@ -40,8 +39,7 @@ def run(args: argparse.Namespace) -> int:
     findings = diagnosis.examine(args.socket)
     fit = diagnosis.healthy(findings)
     if args.json:
-        rows = [dataclasses.asdict(finding) for finding in findings]
-        print_json({"schema": diagnosis.SCHEMA, "healthy": fit, "findings": rows})
+        print_json(diagnosis.document(findings))
     else:
         render(findings, fit)
     return Exit.OK if fit else Exit.FAILED

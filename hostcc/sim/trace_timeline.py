@@ -89,6 +89,29 @@ def _names() -> list[str]:
     return ["jobs", "large_jobs", "gpus", *risks]
 
 
+class _Gpus:
+    """Gives GPUs of hosts to jobs, from the lowest number."""
+
+    def __init__(self, hosts: int) -> None:
+        self._used = [0] * hosts
+        """By host: a bit for each GPU."""
+        self._own: dict[int, dict[int, int]] = {}
+        """By job: GPUs on each host that it has alone, as bits."""
+
+    def give(self, which: int, job: TracedJob) -> dict[int, list[int]]:
+        """Start a job; return its NICs by host."""
+        taken = {host: _take(self._used[host], amount) for host, amount in job.hosts}
+        self._own[which] = {host: bits & ~self._used[host] for host, bits in taken.items()}
+        for host, bits in taken.items():
+            self._used[host] |= bits
+        return {host: _nics(bits) for host, bits in taken.items()}
+
+    def take_back(self, which: int) -> None:
+        """End a job."""
+        for host, bits in self._own.pop(which).items():
+            self._used[host] &= ~bits
+
+
 class _Running:
     """The jobs that run, the links that they cross, and counts of them."""
 
@@ -96,10 +119,7 @@ class _Running:
         self._jobs, self._topology = jobs, topology
         self._capacity = topology.link_rates
         self._class = topology.link_class.tolist()
-        self._used = [0] * len(topology.host_tors)
-        """By host: a bit for each GPU."""
-        self._gpus: dict[int, dict[int, int]] = {}
-        """By job: GPUs on each host, as bits."""
+        self._gpus = _Gpus(len(topology.host_tors))
         self._sent: dict[int, dict[int, float]] = {}
         """By job: bytes/s that it can send over each link."""
         self._load: dict[int, float] = {}
@@ -114,12 +134,8 @@ class _Running:
         """Start a job."""
         job = self._jobs[which]
         self._count(job, 1)
-        taken = {host: _take(self._used[host], amount) for host, amount in job.hosts}
-        self._gpus[which] = {host: bits & ~self._used[host] for host, bits in taken.items()}
-        for host, bits in taken.items():
-            self._used[host] |= bits
         self._risks[which] = Counter()
-        self._sent[which] = ring_load(self._topology, {h: _nics(b) for h, b in taken.items()})
+        self._sent[which] = ring_load(self._topology, self._gpus.give(which, job))
         for link, rate in self._sent[which].items():
             self._load[link] = self._load.get(link, 0.0) + rate
             self._on.setdefault(link, set()).add(which)
@@ -133,8 +149,7 @@ class _Running:
     def remove(self, which: int) -> None:
         """End a job."""
         self._count(self._jobs[which], -1)
-        for host, bits in self._gpus.pop(which).items():
-            self._used[host] &= ~bits
+        self._gpus.take_back(which)
         for link in self._sent[which]:
             own = self._on[link]
             if link in self._full:
@@ -192,21 +207,13 @@ def ring_load(topology: Topology, nics: Mapping[int, Sequence[int]]) -> dict[int
 
 def host_nics(jobs: Sequence[TracedJob], hosts: int) -> list[dict[int, list[int]]]:
     """Return the NICs of each job by host, as `timeline` gives them out; jobs are by start."""
-    used = [0] * hosts
-    ending: list[tuple[int, int]] = []
-    bits: list[dict[int, int]] = []
+    gpus, ending = _Gpus(hosts), list[tuple[int, int]]()
     result: list[dict[int, list[int]]] = []
     for which, job in enumerate(jobs):
         while ending and ending[0][0] <= job.start:
-            _, gone = heapq.heappop(ending)
-            for host, own in bits[gone].items():
-                used[host] &= ~own
-        taken = {host: _take(used[host], amount) for host, amount in job.hosts}
-        bits.append({host: own & ~used[host] for host, own in taken.items()})
-        for host, own in taken.items():
-            used[host] |= own
+            gpus.take_back(heapq.heappop(ending)[1])
         heapq.heappush(ending, (job.end, which))
-        result.append({host: _nics(own) for host, own in taken.items()})
+        result.append(gpus.give(which, job))
     return result
 
 

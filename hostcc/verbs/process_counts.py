@@ -111,6 +111,14 @@ def files_of(prefix: Path) -> list[tuple[Path, int]]:
     return found
 
 
+def user_of(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """Return whose process that is now; None: there is none.  A genuine file has this owner."""
+    try:
+        return (proc / str(pid)).stat().st_uid
+    except OSError:
+        return None
+
+
 def _bytes_of(path: Path, most: int = ctypes.sizeof(CountsEntry) + 1) -> tuple[bytes, int]:
     # A job's file and whose it is, or nothing: anybody can put a pipe or a link there.
     try:

@@ -25,6 +25,7 @@ from hostcc.measure.discover.owners import Owners
 from hostcc.measure.meter import TX
 from hostcc.measure.rdma_counters import SYSFS, read_ports
 from hostcc.measure.series import NS, ByteSeries, Ints
+from hostcc.verbs.process_counts import user_of
 from hostcc.verbs.queue_pair_bins import (
     BIN_NS,
     BIN_SHIFT,
@@ -156,16 +157,10 @@ class QueuePairMeter:
         whose = owners.of_all(pid for _, pid in listed) if listed else {}
         for path, pid in [one for one in listed if one[1] in whose][:MAX_FILES]:
             file = open_bins(path, pid)
-            if file is not None and file.job == whose[pid] and file.uid == self._uid(pid):
+            if file is not None and file.job == whose[pid] and file.uid == user_of(pid, self._proc):
                 yield file
             elif file is not None:
                 file.close()
-
-    def _uid(self, pid: int) -> int | None:
-        try:
-            return (self._proc / str(pid)).stat().st_uid
-        except OSError:
-            return None
 
     # Tracks.
 

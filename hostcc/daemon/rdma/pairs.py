@@ -14,7 +14,13 @@ from pathlib import Path
 from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma_counters import SYSFS
 from hostcc.verbs.plan_region import gid_of
-from hostcc.verbs.process_counts import ProcessCount, QpCount, address_of, read_counts
+from hostcc.verbs.process_counts import (
+    ProcessCount,
+    QpCount,
+    address_of,
+    read_counts,
+    user_of,
+)
 
 MAX_PAIRS = 1024
 """Queue pairs of one process that are read."""
@@ -81,7 +87,7 @@ class Senders:
         found = [
             self._sender(one)
             for one in counted
-            if one.job and whose.get(one.pid) == one.job and self._uid(one.pid) == one.uid
+            if one.job and whose.get(one.pid) == one.job and user_of(one.pid, self._proc) == one.uid
         ]
         return tuple(sorted(found, key=lambda one: (one.job, one.pid)))
 
@@ -106,12 +112,6 @@ class Senders:
                 self._own.clear()
             self._own[at] = _gid(self._sysfs / device / "ports" / str(port) / "gids" / str(index))
         return self._own[at]
-
-    def _uid(self, pid: int) -> int | None:
-        try:
-            return (self._proc / str(pid)).stat().st_uid
-        except OSError:
-            return None
 
 
 def _gid(path: Path) -> str:

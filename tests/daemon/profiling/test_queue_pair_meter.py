@@ -19,13 +19,13 @@ from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.profiles import JobFacts
 from hostcc.daemon.profiling.queue_pair_meter import READ_NS, QueuePairMeter
 from hostcc.daemon.profiling.rdma_meter import Rdma
-from hostcc.measure.discover.owners import Owners
 from hostcc.measure.rdma_counters import Reading
 from hostcc.measure.series import NS
 from hostcc.verbs.process_counts import bins_prefix
 from hostcc.verbs.queue_pair_bins import BIN_NS, RING
 from tests.daemon.declared import check_declared
 from tests.daemon.profiling.hosts import OWN, ToyHost
+from tests.daemon.rdma.world import Fixed
 from tests.verbs.bin_writer import Writer, write_bins
 
 pytestmark = pytest.mark.unit
@@ -33,15 +33,6 @@ START = 7_000_000
 """A bin."""
 Iterations = Callable[[int], int]
 """Number of a bin -> bytes sent in it."""
-
-
-class OfProcesses(Owners):
-    def __init__(self, jobs: dict[int, str]) -> None:
-        object.__setattr__(self, "jobs", jobs)
-
-    def of(self, pid: int) -> str | None:
-        jobs: dict[int, str] = self.__dict__["jobs"]
-        return jobs.get(pid)
 
 
 class World:
@@ -52,7 +43,7 @@ class World:
         (folder / "sysfs/mlx5_0/ports/1").mkdir(parents=True)
         (folder / "sysfs/mlx5_0/ports/1/rate").write_text("100 Gb/sec (4X EDR)\n")
         self.pids, self.jobs = pids, dict(zip(pids, ("first", "second"), strict=True))
-        self.meter = QueuePairMeter(lambda: OfProcesses(self.jobs), folder / "sysfs")
+        self.meter = QueuePairMeter(lambda: Fixed(self.jobs), folder / "sysfs")
         self.meter.start()
         self.now_ns = START * BIN_NS
 
@@ -184,7 +175,7 @@ def test_the_part_prefers_the_shims_bins(world: World, tmp_path: Path) -> None:
             return Reading((), ())
 
     part = Rdma(
-        host, lambda: OfProcesses(world.jobs), Tool, tmp_path / "sysfs",  # type: ignore[arg-type]
+        host, lambda: Fixed(world.jobs), Tool, tmp_path / "sysfs",  # type: ignore[arg-type]
         lambda: world.now_ns,
     )  # fmt: skip
     part.start()
