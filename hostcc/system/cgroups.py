@@ -15,6 +15,7 @@ from pathlib import Path
 from hostcc.errors import HostccError
 from hostcc.limits import MAX_CGROUPS
 from hostcc.system import procfs
+from hostcc.system.descriptors import check_looked
 from hostcc.system.process_scan import read
 from hostcc.system.procfs import Stat
 from hostcc.system.slices import at_once
@@ -92,7 +93,8 @@ class CgroupTree:
         """Return the group's id, by which sockets and BPF know it; 0 when it is gone."""
         try:
             return path.stat().st_ino
-        except OSError:
+        except OSError as error:
+            check_looked(error)
             return 0
 
     def remove(self, path: Path) -> bool:
@@ -107,11 +109,16 @@ class CgroupTree:
         return True
 
     def populated(self, path: Path) -> bool:
-        """Check for a live process in the group or below."""
+        """Check for a live process in the group or below.
+
+        Like all that looks into groups here, raises OSError when there was no descriptor or memory
+        to look with.
+        """
         # Asked of every job twice a second: without a buffer and an encoding for it.
         try:
             file = os.open(f"{path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            check_looked(error)
             return False
         try:
             return b"populated 1" in os.read(file, EVENTS_BYTES)
@@ -150,7 +157,8 @@ class CgroupTree:
         """List every job's group."""
         try:
             return sorted(entry for entry in self.base.iterdir() if entry.is_dir())
-        except OSError:
+        except OSError as error:
+            check_looked(error)
             return []
 
     def home_of(self, pid: int) -> str:
@@ -242,7 +250,8 @@ def _members(group: Path) -> list[int]:
     try:
         # 0 is a process of another PID namespace: it cannot be named from here.
         return [int(pid) for pid in (group / "cgroup.procs").read_text().split() if pid != "0"]
-    except OSError:
+    except OSError as error:
+        check_looked(error)
         return []
 
 
@@ -262,7 +271,8 @@ def _unnamed(group: Path) -> bool:
     # Whether a process of another PID namespace is there.
     try:
         return "0" in (group / "cgroup.procs").read_text().split()
-    except OSError:
+    except OSError as error:
+        check_looked(error)
         return False
 
 
@@ -274,7 +284,8 @@ def _walk(path: Path) -> Iterator[Path]:
         try:
             with os.scandir(at) as entries:
                 below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
+        except OSError as error:
+            check_looked(error)
             continue
         yield Path(at)
         seen += 1

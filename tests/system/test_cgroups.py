@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -101,6 +102,30 @@ def test_a_real_tree(cgroup: Path) -> None:
             os.killpg(parent.pid, signal.SIGKILL)
     assert tree.remove(tree.base)
     assert not tree.base.exists()
+
+
+@pytest.mark.kernel
+def test_without_a_descriptor_nothing_is_taken_for_empty(cgroup: Path) -> None:
+    tree = CgroupTree(cgroup)
+    group = tree.path("train")
+    tree.create(tree.base)
+    tree.create(group)
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        assert tree.enter(group, sleeper.pid)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+        try:
+            for look in (tree.populated, tree.pids, tree.ids, tree.remove):
+                with pytest.raises(OSError, match="Too many open files"):
+                    look(group)
+            with pytest.raises(OSError, match="Too many open files"):
+                tree.children()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            sleeper.kill()
+    assert tree.remove(tree.base)
 
 
 # Ends slowly when it is killed: it closes thousands of sockets.

@@ -40,6 +40,10 @@ class GroupWatch:
         self._turn += 1
         self._stirred.difference_update(job.groups)
 
+    def unseen(self, job: Job) -> None:
+        """Have a job checked again that could not be looked at."""
+        self._stirred.update(job.groups)
+
     def close(self) -> None:
         """Stop watching."""
         self._events.close()

@@ -280,9 +280,13 @@ class JobTable:
         with self._journal.gathering():
             for job in turn:
                 self._watch.inspected(job)
-                self._look_at_followed(job)
-                if job.group is not None:
-                    self._look_at(job, job.group)
+                try:
+                    self._look_at_followed(job)
+                    if job.group is not None:
+                        self._look_at(job, job.group)
+                except OSError:  # nothing to look with: the job goes on until it can be seen
+                    self._watch.unseen(job)
+                    raise
                 if self._clock() >= until:
                     break
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -58,4 +60,24 @@ def test_a_sweep_is_bounded_but_reaches_everybody(world: World) -> None:
     assert len(table.jobs) == 150 - JOBS_PER_SWEEP
     for _ in range(2 * 150 // JOBS_PER_SWEEP):
         table.sweep()
+    assert table.jobs == {}
+
+
+def test_a_job_is_not_forgotten_by_an_agent_without_descriptors(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.agent()
+    table.register("train", JobRequest(), os.getpid())
+    world.now += JOIN_GRACE_S + 1
+
+    def full(path: Path) -> bool:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as hungry:
+        hungry.setattr(world.tree, "populated", full)
+        for _ in range(2):  # it is looked at again each time
+            with pytest.raises(OSError, match="Too many open files"):
+                table.sweep()
+    assert list(table.jobs) == ["train"]
+    table.sweep()
     assert table.jobs == {}
