@@ -35,6 +35,7 @@ from hostcc.sim.flowsim.run import Options
 from hostcc.sim.flowsim.workload import Fabric, pack
 from hostcc.sim.periodic import SimFlow, SimJob
 from hostcc.system import input_file
+from hostcc.system.validate import UNDECODABLE
 
 NOTE = "found: GPU utilisation, weight of the cut or largest load"
 TOLERANCE = 1e-6
@@ -155,7 +156,7 @@ def _cases(path: Path) -> list[tuple[str, msgspec.Raw]]:
         if "cases" not in found:
             raise InputError(f"{path}: cases: expected a list of cases, got none")
         cases = msgspec.json.decode(found["cases"], type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise InputError(f"{path}: cases: expected a list of cases: {error}") from error
     return [(f"{path}: cases[{index}]", raw) for index, raw in enumerate(cases)]
 
@@ -172,7 +173,7 @@ def judge(raw: msgspec.Raw, where: str) -> dict[str, Cell]:
         for key, kind, solve in kinds:
             if key in keys:
                 return solve(msgspec.json.decode(raw, type=kind))
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise InputError(f"{where}: {error}") from error
     except (IndexError, KeyError) as error:
         raise InputError(f"{where}: expected known jobs and links, got {error}") from error

@@ -67,7 +67,7 @@ def golden(path: Path) -> Iterator[Case]:
     data = input_file.read(path, MAX_GOLDEN_BYTES)
     try:
         parsed = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except validate.UNDECODABLE as error:
         raise InputError(f"{path}: expected JSON: {error}") from None
     for case in validate.convert(parsed, GoldenFile, str(path)).cases:
         rows = np.array(case.commodities, np.float64).reshape(-1, 3)

@@ -126,7 +126,7 @@ def rank_file(data: bytes, where: str, tolerance: float) -> tuple[RankedCandidat
     """The candidates of a file, best first.  Raises InputError."""
     try:
         parsed = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except validate.UNDECODABLE as error:
         raise InputError(f"{where}: expected JSON: {error}") from None
     given = validate.convert(parsed, RankInput, where)
     jobs = {job.name: Pattern(job.name, job.period_s, job.phases) for job in given.jobs}

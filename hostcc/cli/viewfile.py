@@ -128,7 +128,7 @@ def json_of(data: bytes, where: str) -> object:
     """What a file's bytes are as JSON.  Raises InputError."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except validate.UNDECODABLE as error:
         raise InputError(f"{where}: expected JSON: {error}") from None
 
 

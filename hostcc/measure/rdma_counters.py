@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
+from hostcc.system.validate import UNDECODABLE
+
 SYSFS = Path("/sys/class/infiniband")
 MAX_DEVICES, MAX_PORTS, MAX_COUNTERS, MAX_PROCESSES = 64, 16, 512, 4096
 MAX_TOOL_BYTES = 4 << 20
@@ -227,7 +229,7 @@ def parse_processes(text: bytes) -> tuple[Process, ...]:
     """Processes in what `rdma -j statistic qp show` prints; anything unexpected is skipped."""
     try:
         rows: Any = msgspec.json.decode(text or b"[]")
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return ()
     found = (_process(row) for row in (rows if isinstance(rows, list) else [])[:MAX_PROCESSES])
     return tuple(process for process in found if process is not None)

@@ -22,6 +22,7 @@ from hostcc.errors import HostccError, InputError
 from hostcc.limits import JOB_NAME, VISIBLE
 from hostcc.measure.series import ByteSeries
 from hostcc.measure.work import Activity
+from hostcc.system.validate import UNDECODABLE
 
 SCHEMA = "hostcc-series"
 VERSION = 1
@@ -99,7 +100,7 @@ def _read(path: Path, archive: zipfile.ZipFile) -> Recording:
     data = _member(path, archive, "meta", np.dtype(np.uint8), MAX_META).tobytes()
     try:
         meta = msgspec.json.decode(data, type=Meta)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise InputError(f"{path}: meta: {error}") from error
     if (meta.schema, meta.version) != (SCHEMA, VERSION):
         raise InputError(

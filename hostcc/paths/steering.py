@@ -30,6 +30,7 @@ from hostcc.paths.steering_messages import (
     Unguard,
 )
 from hostcc.paths.steering_protocol import Receiver, Sender
+from hostcc.system.validate import UNDECODABLE
 
 MAX_MESSAGE_BYTES = 512
 KEPT_MOVE_TIMES = 1000
@@ -184,7 +185,7 @@ def decode(data: bytes) -> Message:
         message = _DECODER.decode(data)
         if isinstance(message, Prepare | Release):
             _check(message.flow if isinstance(message, Prepare) else message.wire)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise InputError(f"steering message: {error}") from None
     return message
 

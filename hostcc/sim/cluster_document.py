@@ -17,6 +17,7 @@ from hostcc.sim.cluster_run import Cluster, ClusterResult
 from hostcc.sim.released import Trace
 from hostcc.sim.workload_table import Workloads
 from hostcc.system import input_file
+from hostcc.system.validate import UNDECODABLE
 
 SCHEMA = "hostcc.sim/1"
 MOST_BYTES = 256 << 20
@@ -76,7 +77,7 @@ def kept(folder: Path, head: Mapping[str, Any], scheduler: str) -> ClusterResult
         return None
     try:
         found = msgspec.json.decode(input_file.read(path, MOST_BYTES), type=_Kept)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise InputError(f"{path}: expected a finished run, or no file: {error}") from None
     if found.inputs != _digest(head):
         raise InputError(f"{path}: expected a run of the same trace, fabric, workloads and options")

@@ -20,6 +20,10 @@ from hostcc.errors import InputError
 
 T = TypeVar("T")
 
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no document: text that is no UTF-8 has no error of its own
+there, and neither has what is nested too deep."""
+
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _FIELD = re.compile(r"field `(?P<name>.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[(\d+)\]|\[\.\.\.\]")

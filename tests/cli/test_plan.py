@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hostcc.cli import plan
@@ -211,6 +211,7 @@ def test_wrong_options_are_refused(path: str, words: list[str]) -> None:
     lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(st.sampled_from(["jobs", "flows", "tables", "links", "x"]), inner),
 ).map(lambda value: json.dumps(value).encode()))  # fmt: skip
+@example(b'{"jobs": "\xff"}')
 def test_any_bytes_end_in_an_input_error_or_a_view(data: bytes) -> None:
     try:
         view_of(data, "FILE")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hostcc.cli import rank
@@ -93,6 +93,7 @@ def test_missing_files_and_wrong_options(tmp_path: Path) -> None:
     st.none() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
 ).map(lambda value: json.dumps(value).encode()))  # fmt: skip
+@example(b'{"jobs": "\xff"}')
 def test_any_bytes_end_in_an_input_error(data: bytes) -> None:
     try:
         rank.rank_file(data, "FILE", 0.01)

@@ -113,6 +113,7 @@ def test_numpy_reads_it(tmp_path: Path) -> None:
         ({"tx": b""}, "tx: expected an array"),
         ({"meta": npy([1], "<i8")}, "meta: expected one dimension of uint8"),
         ({"meta": npy(list(b"{"), "u1")}, "meta: "),
+        ({"meta": npy(list(b'{"job": "\xff"}'), "u1")}, "meta: 'utf-8' codec can't decode"),
         ({"meta": meta(version=2)}, "expected hostcc-series version 1"),
         ({"meta": meta(schema="other")}, "expected hostcc-series version 1"),
         ({"meta": meta(bin_ns=0)}, "bin_ns"),

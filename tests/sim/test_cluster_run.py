@@ -122,9 +122,10 @@ def test_a_finished_run_is_kept_and_only_for_the_same_inputs(tmp_path: Path) -> 
     assert kept(tmp_path, {"a": 1}, "hostcc") is None
     with pytest.raises(InputError, match=r"ecmp\.json: expected a run of the same"):
         kept(tmp_path, {"a": 2}, "ecmp")
-    (tmp_path / "ecmp.json").write_text("{")
-    with pytest.raises(InputError, match=r"ecmp\.json: expected a finished run"):
-        kept(tmp_path, {"a": 1}, "ecmp")
+    for damaged in (b"{", b'{"scheduler": "\xff"}', b"[" * 100_000):
+        (tmp_path / "ecmp.json").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"ecmp\.json: expected a finished run"):
+            kept(tmp_path, {"a": 1}, "ecmp")
 
 
 def test_the_ramp_is_that_of_mltcp() -> None:

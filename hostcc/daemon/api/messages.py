@@ -16,7 +16,7 @@ from hostcc.errors import InputError
 from hostcc.foreign import encoded
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import Mode
-from hostcc.system.validate import convert
+from hostcc.system.validate import UNDECODABLE, convert
 
 PROTOCOL = 1
 MAX_REQUEST_BYTES = 64 * 1024
@@ -122,7 +122,7 @@ def decode(line: bytes) -> Request:
     """One request.  Raises InputError."""
     try:
         data = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise InputError(f"request: expected one line of JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("op"), str):
         raise InputError('request: expected an object with an "op"')

@@ -32,6 +32,7 @@ from hostcc.errors import HostccError
 from hostcc.foreign import encoded, in_json
 from hostcc.log import get_logger
 from hostcc.model import Change, Note
+from hostcc.system.validate import UNDECODABLE
 
 log = get_logger("journal")
 
@@ -421,7 +422,7 @@ def _change_of(record: ChangeRecord) -> Change:
 def _decode(line: bytes) -> Record | None:
     try:
         return _DECODER.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         return None
 
 

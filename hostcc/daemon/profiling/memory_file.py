@@ -16,6 +16,7 @@ from hostcc.daemon.profiling.remembered import MAX_REMEMBERED, RememberedJob
 from hostcc.errors import InputError
 from hostcc.system import ownership
 from hostcc.system.input_file import read_from
+from hostcc.system.validate import UNDECODABLE
 
 NAME = "remembered-jobs.json"
 """In the agent's run_dir."""
@@ -53,7 +54,7 @@ def read(path: Path) -> list[RememberedJob]:
         raise InputError(f"{path}: expected a readable file, got: {error.strerror}") from None
     try:
         return _DECODER.decode(raw).jobs
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise InputError(f"{path}: expected remembered jobs, got: {error}") from None
 
 
