@@ -22,7 +22,7 @@ from benchmarks.held import held
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.bpf.loader.libbpf import lib
 from hostcc.bpf.loader.object import BpfObject
-from hostcc.bpf.loader.objects import object_path
+from hostcc.bpf.loader.objects import congestion_path
 from hostcc.client import ask
 from hostcc.errors import HostccError
 
@@ -71,7 +71,7 @@ class BoundaryWatch:
     """
 
     def __init__(self, sockets: Mapping[str, Path]) -> None:
-        with BpfObject.open(object_path("mltcp")) as unloaded:
+        with BpfObject.open(congestion_path()) as unloaded:
             self._state = np.zeros((), unloaded.dtype("hcc_job_state"))
         self._waiting = dict(sockets)
         self._maps: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """Test tiers, what they need, and fixtures that all of them share.
 
-A test is `unit` unless marked `kernel` or `vm`.  A reason to skip that starts with
+A test is `unit` unless marked `kernel`, `vm` or `fleet`.  A reason to skip that starts with
 NOT_HERE names something that this machine cannot have; any other skip is a gap in the
 set-up, and fails the run where CI is set.
 """
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 NOT_HERE = "not on this machine:"
-TIERS = {"unit", "kernel", "vm"}
+TIERS = {"unit", "kernel", "vm", "fleet"}
 KERNEL_LIMIT_S = 900
 """Many times what the longest kernel test takes: it ends what hangs, not what is slow."""
 

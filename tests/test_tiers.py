@@ -27,7 +27,7 @@ def test_skipped():
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     shutil.copy(Path(__file__).parent / "conftest.py", tmp_path)
-    markers = "".join(f"    {name}\n" for name in ("unit", "kernel", "vm"))
+    markers = "".join(f"    {name}\n" for name in ("unit", "kernel", "vm", "fleet"))
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nmarkers =\n{markers}")
     return tmp_path
 

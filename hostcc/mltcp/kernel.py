@@ -22,7 +22,7 @@ from hostcc.bpf.loader.links import BpfLink
 from hostcc.bpf.loader.maps import BpfMap
 from hostcc.bpf.loader.netns import in_netns
 from hostcc.bpf.loader.object import BpfObject
-from hostcc.bpf.loader.objects import object_path
+from hostcc.bpf.loader.objects import congestion_path, object_path
 from hostcc.mltcp.backend import Records, SwitchResult
 from hostcc.mltcp.kernel_names import STRUCT_OPS, kernel_names
 from hostcc.mltcp.params import JobParams, Mode, Scope, Variant
@@ -55,7 +55,7 @@ class MltcpKernel:
         with contextlib.ExitStack() as stack:
             self._mltcp = stack.enter_context(
                 BpfObject.open(
-                    object_path("mltcp"), {STRUCT_OPS[v]: name for v, name in self._names.items()}
+                    congestion_path(), {STRUCT_OPS[v]: name for v, name in self._names.items()}
                 )
             )
             for variant in set(Variant) - set(wanted):

@@ -149,8 +149,10 @@ def _key(artifact: Artifact, compiler: str) -> bytes:
     real = Path(compiler).resolve()
     words = (artifact.flags, artifact.libraries, artifact.exports, artifact.strip_debug)
     digest.update(f"{real} {real.stat().st_size} {words}".encode())
-    headers = sorted(header for folder in artifact.include_folders for header in folder.glob("*.h"))
-    for file in [*artifact.sources, *headers]:
+    folders = artifact.include_folders
+    # BPF programs are included, too: one that is compiled in two ways is.
+    may_include = [file for kind in ("*.h", "*.bpf.c") for at in folders for file in at.glob(kind)]
+    for file in [*artifact.sources, *sorted(may_include)]:
         digest.update(f"\0{file.name}\0".encode() + file.read_bytes())
     return digest.digest()
 

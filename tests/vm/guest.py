@@ -96,15 +96,14 @@ def initramfs(tree: Path, cache: Path) -> Path:
     (root / "bin").mkdir()
     shutil.copy(BUSYBOX, root / "bin")
     modules = _modules(tree)
-    for module in modules:
-        shutil.copy(module, root / "m")
-    (root / "m/list").write_text("".join(f"{Path(module).name}\n" for module in modules))
+    names = [_unpacked(Path(module), root / "m") for module in modules]
+    (root / "m/list").write_text("".join(f"{name}\n" for name in names))
     (root / "init").write_text(FIRST_INIT)
     (root / "init").chmod(0o755)
-    names = "\n".join(str(path.relative_to(root)) for path in [root, *sorted(root.rglob("*"))])
+    listed = "\n".join(str(path.relative_to(root)) for path in [root, *sorted(root.rglob("*"))])
     packed = subprocess.run(
         ["cpio", "-o", "-H", "newc", "--quiet"],
-        cwd=root, input=names.encode(), stdout=subprocess.PIPE, check=True,
+        cwd=root, input=listed.encode(), stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     _write(target, packed.stdout)
     shutil.rmtree(root)
@@ -131,6 +130,18 @@ def _modules(tree: Path) -> list[str]:
         paths = [line.split()[1] for line in listed.stdout.splitlines() if "insmod" in line]
         found += [path for path in paths if path not in found]
     return found
+
+
+def _unpacked(module: Path, folder: Path) -> str:
+    # busybox loads no compressed module.
+    if module.suffix == ".xz":
+        (folder / module.stem).write_bytes(lzma.decompress(module.read_bytes()))
+    elif module.suffix == ".zst":
+        subprocess.run(["zstd", "-dq", str(module), "-o", str(folder / module.stem)], check=True)
+    else:
+        shutil.copy(module, folder)
+        return module.name
+    return module.stem
 
 
 def _write(target: Path, content: bytes) -> None:

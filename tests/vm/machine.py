@@ -26,6 +26,7 @@ from tests.vm import guest
 REPOSITORY = Path(__file__).parents[2]
 KERNEL_TREE = REPOSITORY / ".vm/kernel"
 """Where tools/setup --with-vm unpacks the kernel package."""
+CACHE = REPOSITORY / ".vm/cache"
 MEMORY_MIB = 2048
 INSTRUCTION_SHIFT = 1
 """An instruction takes 2 to this power nanoseconds of the guest's time."""
@@ -49,13 +50,12 @@ class Outcome:
 class Machine:
     """A guest that runs one command in the repository, then powers off."""
 
-    def __init__(self, command: list[str]) -> None:
-        cache = KERNEL_TREE.parent / "cache"
-        cache.mkdir(exist_ok=True)
+    def __init__(self, command: list[str], tree: Path = KERNEL_TREE) -> None:
+        CACHE.mkdir(exist_ok=True)
         self._directory = tempfile.TemporaryDirectory(prefix="hostcc-vm-")
         self._control = Path(self._directory.name)
-        (self._control / "init").write_text(guest.second_init(KERNEL_TREE, REPOSITORY, command))
-        kernel, initramfs = guest.kernel(KERNEL_TREE, cache), guest.initramfs(KERNEL_TREE, cache)
+        (self._control / "init").write_text(guest.second_init(tree, REPOSITORY, command))
+        kernel, initramfs = guest.kernel(tree, CACHE), guest.initramfs(tree, CACHE)
         self._process = subprocess.Popen(
             _qemu(self._control, kernel, initramfs),
             # An open pipe: with /dev/null for input the guest's writes block for ever.
@@ -115,11 +115,11 @@ class Machine:
         (self._control / "stuck").touch()
 
 
-def boot(command: list[str]) -> Machine:
-    """A guest that has started; what does not start is booted again."""
+def boot(command: list[str], tree: Path = KERNEL_TREE) -> Machine:
+    """A guest with the kernel of a tree that has started; what does not start is booted again."""
     console = ""
     for _ in range(BOOTS):
-        machine = Machine(command)
+        machine = Machine(command, tree)
         try:
             if machine.starts():
                 return machine
@@ -131,9 +131,9 @@ def boot(command: list[str]) -> Machine:
     raise AssertionError(f"no guest has started\n{console[-2000:]}\nthe host: {host_load()}")
 
 
-def run(command: list[str]) -> Outcome:
+def run(command: list[str], tree: Path = KERNEL_TREE) -> Outcome:
     """Boot, run `command`, power off."""
-    machine = boot(command)
+    machine = boot(command, tree)
     try:
         return machine.end()
     finally:

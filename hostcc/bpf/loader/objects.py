@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hostcc.bpf.loader import features
 from hostcc.bpf.loader.errors import BpfError
 
 HERE = Path(__file__).resolve().parents[1] / "programs"
@@ -17,3 +18,8 @@ def object_path(name: str) -> Path:
             f"{path}: the BPF object is not built; run python -m hostcc.bpf.build", path=path
         )
     return path
+
+
+def congestion_path() -> Path:
+    """Return the path of the congestion controls as this kernel needs them; BpfError as above."""
+    return object_path("mltcp_tx_start" if features.tx_start_operation() else "mltcp")

@@ -179,6 +179,14 @@ static void dctcp_mark_changes(struct sock *sk, bool marked)
 		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 }
 
+#ifdef HCC_TX_START_OP
+SEC("struct_ops/hcc_dctcp_tx_start")
+void BPF_PROG(hcc_dctcp_tx_start, struct sock *sk)
+{
+	flow_tx_start(sk);
+}
+#endif
+
 SEC("struct_ops/hcc_dctcp_event")
 void BPF_PROG(hcc_dctcp_event, struct sock *sk, enum tcp_ca_event ev)
 {
@@ -186,8 +194,10 @@ void BPF_PROG(hcc_dctcp_event, struct sock *sk, enum tcp_ca_event ev)
 	struct dctcp_priv *d = dctcp_priv(sk);
 	bool up = dctcp_up(sk, d);
 
-	if (ev == CA_EVENT_TX_START)
+#ifndef HCC_TX_START_OP
+	if (TX_STARTS)
 		flow_tx_start(sk);
+#endif
 	if (!up)
 		return;
 	if (ev == CA_EVENT_ECN_IS_CE || ev == CA_EVENT_ECN_NO_CE)
@@ -227,6 +237,9 @@ struct tcp_congestion_ops hcc_dctcp = {
 	.cong_avoid = (void *)hcc_reno_avoid,
 	.set_state = (void *)hcc_dctcp_state,
 	.cwnd_event = (void *)hcc_dctcp_event,
+#ifdef HCC_TX_START_OP
+	.cwnd_event_tx_start = (void *)hcc_dctcp_tx_start,
+#endif
 	.in_ack_event = (void *)hcc_dctcp_in_ack,
 	.pkts_acked = (void *)hcc_reno_acked,
 	.undo_cwnd = (void *)hcc_dctcp_undo,

@@ -224,10 +224,10 @@ void BPF_PROG(hcc_host_release, struct sock *sk)
 }
 
 SEC("struct_ops/hcc_host_event")
-void BPF_PROG(hcc_host_event, struct sock *sk, enum tcp_ca_event ev)
+void BPF_PROG(hcc_host_event, TX_START_ARGS)
 {
-	cubictcp_cwnd_event(sk, ev);
-	if (ev == CA_EVENT_TX_START) {
+	cubic_event();
+	if (TX_STARTS) {
 		flow_tx_start(sk);
 		host_tx_start(sk);
 	}
@@ -388,7 +388,7 @@ struct tcp_congestion_ops hcc_host = {
 	.ssthresh = (void *)hcc_host_ssthresh,
 	.cong_avoid = (void *)hcc_host_avoid,
 	.set_state = (void *)hcc_host_state,
-	.cwnd_event = (void *)hcc_host_event,
+	.TX_START_OP = (void *)hcc_host_event,
 	.pkts_acked = (void *)hcc_host_acked,
 	.undo_cwnd = (void *)hcc_reno_undo,
 	.name = "hcc_host",

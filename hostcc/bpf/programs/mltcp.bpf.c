@@ -303,9 +303,9 @@ void BPF_PROG(hcc_reno_init, struct sock *sk)
 }
 
 SEC("struct_ops/hcc_reno_event")
-void BPF_PROG(hcc_reno_event, struct sock *sk, enum tcp_ca_event ev)
+void BPF_PROG(hcc_reno_event, TX_START_ARGS)
 {
-	if (ev == CA_EVENT_TX_START)
+	if (TX_STARTS)
 		flow_tx_start(sk);
 }
 
@@ -355,7 +355,7 @@ struct tcp_congestion_ops hcc_reno = {
 	.ssthresh = (void *)hcc_reno_ssthresh,
 	.cong_avoid = (void *)hcc_reno_avoid,
 	.set_state = (void *)hcc_reno_state,
-	.cwnd_event = (void *)hcc_reno_event,
+	.TX_START_OP = (void *)hcc_reno_event,
 	.pkts_acked = (void *)hcc_reno_acked,
 	.undo_cwnd = (void *)hcc_reno_undo,
 	.name = "hcc_reno",
@@ -371,10 +371,10 @@ void BPF_PROG(hcc_cubic_init, struct sock *sk)
 }
 
 SEC("struct_ops/hcc_cubic_event")
-void BPF_PROG(hcc_cubic_event, struct sock *sk, enum tcp_ca_event ev)
+void BPF_PROG(hcc_cubic_event, TX_START_ARGS)
 {
-	cubictcp_cwnd_event(sk, ev);
-	if (ev == CA_EVENT_TX_START)
+	cubic_event();
+	if (TX_STARTS)
 		flow_tx_start(sk);
 }
 
@@ -420,7 +420,7 @@ struct tcp_congestion_ops hcc_cubic = {
 	.ssthresh = (void *)hcc_cubic_ssthresh,
 	.cong_avoid = (void *)hcc_cubic_avoid,
 	.set_state = (void *)hcc_cubic_state,
-	.cwnd_event = (void *)hcc_cubic_event,
+	.TX_START_OP = (void *)hcc_cubic_event,
 	.pkts_acked = (void *)hcc_cubic_acked,
 	.undo_cwnd = (void *)hcc_reno_undo,
 	.name = "hcc_cubic",
