@@ -171,7 +171,7 @@ class Fabric(ABC):
         timeout = {"net/ipv4/tcp_rto_min_us": str(self.spec.rto_min_us)}
         # Kernels before 6.11 have no such sysctl; a route's attribute does the same there.
         missing = netns.set_sysctls(namespace, timeout)
-        return f" rto_min {self.spec.rto_min_us}us" if missing else ""
+        return f" rto_min {-(-self.spec.rto_min_us // 1000)}ms" if missing else ""
 
     def _add_delay(self, switch: str, delay_us: int) -> None:
         """What a switch forwards to its hosts waits: netem where the kernel has it and ports

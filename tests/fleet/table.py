@@ -35,15 +35,15 @@ def markdown(reports: dict[str, str]) -> str:
     by_name = [{one["name"]: one for one in findings} for findings in found]
     for finding, first in by_name[0].items():
         if finding not in OF_THE_MACHINE:
-            cells = [_cell(**findings[finding]) for findings in by_name]
+            cells = [_cell(findings[finding]) for findings in by_name]
             lines.append([f"{first['serves']} ({finding})", *cells])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _cell(state: str, detail: str, **_: object) -> str:
+def _cell(finding: dict[str, str]) -> str:
     # What follows a semicolon limits a finding that is "ok".
-    _, limited, how = detail.partition("; ")
-    return f"{state}, {how}" if limited else state
+    _, limited, how = finding["detail"].partition("; ")
+    return f"{finding['state']}, {how}" if limited else finding["state"]
 
 
 def placed(page: str, rows: str) -> str:
