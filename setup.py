@@ -5,6 +5,7 @@ compilers.
 """
 
 import os
+import platform
 import sys
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from setuptools.dist import Distribution
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from hostcc.bpf.build import build_directory
-from hostcc.verbs.build import build_all
-from tools import sbom
+from hostcc.verbs.build import LIBRARIES, build_all
+from tools import elf_needs, sbom
 
 TOP = Path(__file__).resolve().parent
 FIRST_OF_ZIP = "315532800"
@@ -36,6 +37,11 @@ class BdistWheel(bdist_wheel):
     def run(self) -> None:
         os.environ.setdefault("SOURCE_DATE_EPOCH", FIRST_OF_ZIP)
         super().run()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Any Python: the libraries are loaded by ctypes and by jobs, none by Python itself."""
+        made = [one.target for one in LIBRARIES if one.target.exists()]
+        return "py3", "none", elf_needs.platform(platform.machine(), made)
 
     def write_wheelfile(self, wheelfile_base: str, *words: str) -> None:
         super().write_wheelfile(wheelfile_base, *words)

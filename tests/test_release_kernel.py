@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,8 @@ def test_built_twice_it_is_the_same_to_the_byte(wheels: tuple[Path, Path]) -> No
     one, other = map(contents, wheels)
     assert {name for name in one | other if one.get(name) != other.get(name)} == set()
     assert wheels[0].name == wheels[1].name
+    tag = f"-py3-none-manylinux_2_28_{platform.machine()}.whl"
+    assert wheels[0].name.endswith(tag)
     assert wheels[0].read_bytes() == wheels[1].read_bytes()
 
 

@@ -21,10 +21,13 @@ from pathlib import Path
 
 from hostcc.system.seal import key_of, seal
 
+HERE = Path(__file__).resolve().parent
 SHARED_LIBRARY_FLAGS = (
     "-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-Wall", "-Wextra",
-    "-Wl,-z,relro,-z,now", "-fno-ident",
+    "-Wl,-z,relro,-z,now,-s", "-fno-ident", "-include", "old_glibc.h",
 )  # fmt: skip
+OLD_GLIBC_LIBRARIES = ("-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0")
+"""Where glibc 2.28 has what newer ones have in libc itself (old_glibc.h)."""
 
 
 class BuildError(Exception):
@@ -73,7 +76,7 @@ def shared_library(
 ) -> Artifact:
     """A shared library of the product; only `exports` are visible."""
     return Artifact(
-        target, tuple(sources), SHARED_LIBRARY_FLAGS, tuple(libraries), tuple(header_folders),
+        target, tuple(sources), SHARED_LIBRARY_FLAGS, tuple(libraries), (*header_folders, HERE),
         tuple(exports),
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ SHIM = cc.shared_library(
     exports=(
         "ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device", "dlvsym", "hcc_plan_layout",
     ),
-    libraries=("-ldl", "-pthread"),
+    libraries=cc.OLD_GLIBC_LIBRARIES,
 )  # fmt: skip
 NCCL_ENV = cc.shared_library(
     HERE / "libnccl-env.so",

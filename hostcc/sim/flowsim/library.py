@@ -10,6 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from hostcc.errors import HostccError
+from hostcc.system.cc import HERE as CC_HERE
 from hostcc.system.cc import SHARED_LIBRARY_FLAGS, Artifact
 
 HERE = Path(__file__).resolve().parent
@@ -24,6 +25,7 @@ FLOWSIM = Artifact(
     # Products and sums are rounded one by one: the same digits on every processor.
     (*SHARED_LIBRARY_FLAGS, "-ffp-contract=off"),
     libraries=("-lm",),
+    header_folders=(CC_HERE,),
     exports=("hcc_sim_*",),
 )  # fmt: skip
 
