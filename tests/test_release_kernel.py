@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from hostcc.errors import Exit
+from tools.packages.wheel import FILES
 from tools.sbom import pinned
 
 pytestmark = pytest.mark.kernel
 TOP = Path(__file__).parents[1]
-FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "constraints.txt")
 LATER_S = 86_400 * 400
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.unit
 TOOLS = Path(__file__).parent.parent / "tools"
 
 
-@pytest.mark.parametrize("name", ["setup", "demo", "test"])
+@pytest.mark.parametrize("name", ["setup", "demo", "test", "package"])
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_shows_the_head_of_the_script(name: str, option: str) -> None:
     done = subprocess.run(

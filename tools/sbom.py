@@ -42,11 +42,9 @@ def pinned(constraints: str) -> dict[str, str]:
 
 def document(sources: Path, built: Path) -> bytes:
     """The document for the wheel that is made of `sources` and has the files below `built`."""
-    project = tomllib.loads((sources / "pyproject.toml").read_text())["project"]
+    project = _project(sources)
     versions = pinned((sources / "constraints.txt").read_text())
-    direct = [
-        normal(re.split(r"[<>=!~\[; ]", one, maxsplit=1)[0]) for one in project["dependencies"]
-    ]
+    direct = _direct(project)
     packages = _closure(direct)
     own = f"pkg:pypi/{project['name']}@{project['version']}"
     refs = {name: f"pkg:pypi/{name}@{versions[name]}" for name in packages}
@@ -80,6 +78,20 @@ def document(sources: Path, built: Path) -> bytes:
         ],
     }  # fmt: skip
     return json.dumps(whole, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def needed(sources: Path) -> list[str]:
+    """Packages that hostcc needs, and what these need in turn."""
+    return _closure(_direct(_project(sources)))
+
+
+def _project(sources: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = tomllib.loads((sources / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def _direct(project: Mapping[str, Any]) -> list[str]:
+    return [normal(re.split(r"[<>=!~\[; ]", one, maxsplit=1)[0]) for one in project["dependencies"]]
 
 
 def _closure(direct: list[str]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Packages for hosts: wheel, .deb, .rpm and the context of a container image (`tools/package`)."""
