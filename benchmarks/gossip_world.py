@@ -18,7 +18,7 @@ from hostcc.coord.core.message import Message, Outgoing
 from hostcc.coord.core.node import Node
 from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
-from hostcc.coord.core.signing import SimulatedSigner, SimulatedVerifier
+from hostcc.coord.core.signing import Signer, SimulatedSigner, SimulatedVerifier
 from hostcc.coord.core.store import Store
 
 FRAME = 120
@@ -119,14 +119,17 @@ class World:
         self._queue: list[tuple[float, int, str, str, object]] = []
         self._count = 0
 
-    def add(self, name: str) -> Node:
-        """A new member, or a new life of one, that knows nobody."""
+    def add(
+        self, name: str, signer: Signer | None = None, intake: RecordChecker | None = None
+    ) -> Node:
+        """A new member, or a new life of one, that knows nobody; `signer` and `intake`: with keys
+        of its own."""
         before = self.hosts.get(name)
         node = Node(
             name,
             f"{name}:1",
-            signer=SimulatedSigner(name),
-            checker=self.intake,
+            signer=signer or SimulatedSigner(name),
+            checker=intake or self.intake,
             rng=Random(self.rng.getrandbits(64)),
             settings=self.settings,
             on_pending=lambda: self._arrange(name),

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hostcc.answers import flows, gossip, host, jobs, links, plan, status, view
-from hostcc.cli import agent, diagnosis, dryrun, keys, pcie, probe, rank, rank_live
+from hostcc.cli import agent, authority, diagnosis, dryrun, keys, pcie, probe, rank, rank_live
 from hostcc.cli.main import COMMANDS, build_parser
 from hostcc.config.load import load
 from hostcc.config.schema import Config
@@ -98,6 +98,7 @@ def test_every_operation_schema_and_change() -> None:
     assert agent.SCHEMA in CONFIG
     pages = (
         (keys, "keys"),
+        (authority, "keys"),
         (pcie, "pcie"),
         (probe, "paths"),
         (rank, "cassini"),

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hostcc.cli import authority
 from hostcc.cli.common import Subparsers, add_parser, emit, print_json, table
 from hostcc.errors import Exit, InputError
 from hostcc.foreign import say
@@ -37,7 +38,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     own = parser.add_subparsers(metavar="COMMAND", required=True)
     new = _add(own, "new", "make this host's keys", run_new)
     new.add_argument("--name", metavar="NAME", help="in gossip (default: the host name)")
-    _json(_add(own, "list", "who may take part", run_list))
+    _json(_add(own, "list", "who may take part, and which authorities are trusted", run_list))
     _add(own, "show", "this host's public file, to be allowed elsewhere", run_show)
     allow = _add(own, "allow", "let a member take part", run_allow)
     allow.add_argument("file", metavar="FILE", help="its public file; -: standard input")
@@ -46,6 +47,8 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     revoke = _add(own, "revoke", "let a member take part no more", run_revoke)
     revoke.add_argument("name", metavar="NAME", help="as in hostcc keys list")
+    authority.add_authority(revoke, required=False)
+    _register_authority(own)
     rotate = _add(own, "rotate", "give this host a new key beside the old one", run_rotate)
     rotate.add_argument(
         "--overlap",
@@ -55,6 +58,21 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="time for which both are valid; half-way through it the new one takes over "
         "(default: %(default)g)",
     )
+
+
+def _register_authority(own: Subparsers[argparse.ArgumentParser]) -> None:
+    made = add_parser(own, "authority", "make an authority that certifies hosts, or show one")
+    made.add_argument("--name", metavar="NAME", help="of a new one; without it: show the present")
+    sign = add_parser(own, "sign", "certify hosts' public keys")
+    sign.add_argument("file", nargs="+", metavar="FILE", help="a host's NAME.pub")
+    authority.add_days(sign)
+    for parser, run in ((made, authority.run_authority), (sign, authority.run_sign)):
+        authority.add_authority(parser)
+        parser.add_argument("--json", action="store_true", help="print JSON (docs/keys.md)")
+        parser.set_defaults(func=run)
+    about = "take an authority's public file, this host's certificate, or a list of revoked ones"
+    add = _add(own, "add", about, authority.run_add)
+    add.add_argument("file", nargs="+", metavar="FILE", help="authority first, then what it signed")
 
 
 def run_new(args: argparse.Namespace) -> int:
@@ -82,15 +100,18 @@ def run_list(args: argparse.Namespace) -> int:
     from hostcc.coord.keys import allow_list, files
 
     listed = allow_list.AllowDirectory(files.allowed_directory(args.dir), quiet=True).load()
+    certified = authority.read_trust(args.dir)
     now = time.time()
     if args.json:
-        print_json(_as_json(listed, now))
+        print_json({**_as_json(listed, now), **authority.trust_json(certified)})
     else:
         rows = [_row(member.name, key, now) for member, key in _all_keys(listed)]
         emit(table(COLUMNS, rows))
-        for reason in listed.skipped.values():
+        for line in authority.trust_lines(certified, now):
+            say(line)
+        for reason in (*listed.skipped.values(), *certified.skipped.values()):
             _say(f"not taken: {reason}")
-    return Exit.FAILED if listed.skipped else Exit.OK
+    return Exit.FAILED if listed.skipped or certified.skipped else Exit.OK
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -136,6 +157,8 @@ def run_revoke(args: argparse.Namespace) -> int:
 
     if not member_name.is_member_name(args.name):
         raise InputError(f"NAME: expected {member_name.MEMBER_NAME_WORDS}, got {args.name!r:.80}")
+    if args.authority is not None:
+        return authority.revoke_certificates(args.authority, args.name)
     files.revoke(args.dir, args.name)
     _say(f"{args.name} has no rights on this host any more; do the same on every other one")
     return Exit.OK

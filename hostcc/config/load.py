@@ -254,9 +254,10 @@ def _check_gossip(gossip: GossipConfig) -> Iterator[Problem]:
         yield "gossip.advertise", numbers, gossip.advertise
     for seed in gossip.seeds:
         try:
-            address.parse_seed(seed, "")
+            (address.parse_dns_seed if address.is_dns_seed(seed) else address.parse_seed)(seed, "")
         except InputError:
-            yield "gossip.seeds", "NAME@HOST:PORT of each member, with a port from 1 to 65535", seed
+            words = "NAME@HOST:PORT of each member, or dns:NAME:PORT, with a port from 1 to 65535"
+            yield "gossip.seeds", words, seed
 
 
 def _check_paths(paths: PathsConfig) -> Iterator[Problem]:

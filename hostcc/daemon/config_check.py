@@ -123,6 +123,9 @@ def _gossip(config: Config, running: bool) -> Iterator[ConfigProblem]:
         return
     if keys is not None:
         yield from _keys(keys, member.name, [name for name, _ in member.seeds])
+        if member.dns_seeds and not (keys / "authorities").is_dir():
+            words = "an authority (hostcc keys add) for members that are found by DNS"
+            yield ConfigProblem("gossip.seeds", words, f"dns:{member.dns_seeds[0]}")
     elif not gossip.insecure:
         if not member.listen.is_loopback:
             words = "a loopback address without keys, unless insecure = true"
@@ -136,10 +139,18 @@ def _gossip(config: Config, running: bool) -> Iterator[ConfigProblem]:
 def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[ConfigProblem]:
     from hostcc.coord.keys import files
     from hostcc.coord.keys.allow_list import AllowDirectory
+    from hostcc.coord.keys.certificate_book import CertificateBook
+    from hostcc.coord.keys.keyring import read_certificate
+    from hostcc.coord.keys.trust_directory import TrustDirectory
 
     try:
         host = files.read_secret(directory)
         allowed = AllowDirectory(files.allowed_directory(directory), quiet=True).load()
+        trusted = TrustDirectory(files.authority_directory(directory), quiet=True)
+        trusted.read()
+        book = CertificateBook()
+        book.trust(trusted.trust.authorities)
+        read_certificate(directory, host, book)
     except HostccError as error:
         yield ConfigProblem("gossip.keys", "keys as `hostcc keys` makes them", error)
         return
@@ -147,8 +158,10 @@ def _keys(directory: Path, name: str, seeds: list[str]) -> Iterator[ConfigProble
         yield ConfigProblem("gossip.name", f"{host.name}, as in {directory}", name)
     for file, why in sorted(allowed.skipped.items()):
         yield ConfigProblem("gossip.keys", f"a member's public keys in allowed/{file}", why)
+    for file, why in trusted.trust.skipped:
+        yield ConfigProblem("gossip.keys", f"an authority's file in authorities/{file}", why)
     for seed in seeds:
-        if seed not in allowed.members:
+        if seed not in allowed.members and not book.authorities:
             yield ConfigProblem(
                 "gossip.seeds", "members on the allow-list (hostcc keys allow)", seed
             )

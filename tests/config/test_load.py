@@ -101,8 +101,13 @@ def write(folder: Path, text: str, name: str = "h.toml") -> Path:
         ("[gossip]\nkeys='here'", "gossip.keys: expected an absolute path or nothing"),
         (
             "[gossip]\nseeds=['a@h:1', 'b@h:0']",
-            "gossip.seeds: expected NAME@HOST:PORT of each member, with a port from 1 to 65535",
+            (
+                "gossip.seeds: expected NAME@HOST:PORT of each member, or dns:NAME:PORT, with a "
+                "port from 1 to 65535"
+            ),
         ),
+        ("[gossip]\nseeds=['dns:10.0.0.1:7471']", "gossip.seeds: expected NAME@HOST:PORT"),
+        ("[gossip]\nseeds=['dns:a.example']", "gossip.seeds: expected NAME@HOST:PORT"),
         ("[gossip]\nseeds=['10.0.0.1:7471']", "gossip.seeds: expected NAME@HOST:PORT"),
         ("job=3", "job: expected a list of 0 to 1023"),
         ("agent=1", "agent: expected a table, got 1"),

@@ -35,6 +35,7 @@ class GossipConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     insecure: bool = False
     """Without keys, listen on addresses that others can reach: for trusted networks."""
     seeds: Annotated[tuple[Seed, ...], Meta(max_length=64)] = ()
-    """NAME@HOST:PORT of members to contact first; the others are learned."""
+    """NAME@HOST:PORT of members to contact first, or dns:NAME:PORT, a name with the addresses of
+    hosts that have certificates; the others are learned."""
     advertise: Endpoint = ""
     """Address at which others reach this host; empty: derived from `listen`."""

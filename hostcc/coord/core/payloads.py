@@ -35,6 +35,10 @@ MAX_PORTS = 16
 MAX_LINKS = 144
 MAX_ADDRESSES = 32
 MAX_OPTIONS = 32
+MAX_CERTIFICATE = 640
+"""Bytes of a signed certificate (keys/certificates.py)."""
+MAX_REVOCATIONS = 12 * 1024
+"""Bytes of a signed list of revoked certificates."""
 MAX_PLAIN = 128 * 1024
 """Bytes of a content once decompressed; the largest path table takes 80 kB."""
 
@@ -51,6 +55,7 @@ Option = tuple[
 MEMBER, ACCUSE = "member", "accuse"
 PROFILE, FLOWS, PATHS, LINKS = "profile", "flows", "paths", "links"
 ADDRESSES, WAITING, RULES = "addresses", "waiting", "rules"
+CERTIFICATE, REVOKED = "certificate", "revoked"
 
 
 class Member(Struct, frozen=True, array_like=True):
@@ -164,7 +169,33 @@ class Rules(Struct, frozen=True, array_like=True):
     """(Name, value) of options that differ from their defaults."""
 
 
-Content = Member | Accusation | Profile | Flows | Paths | Links | Addresses | ProfilingClaim | Rules
+class HostCertificate(Struct, frozen=True, array_like=True):
+    """The writer's certificate; read before the writer is known, because it makes it known."""
+
+    raw: Annotated[bytes, Meta(max_length=MAX_CERTIFICATE)]
+
+
+class RevokedCertificates(Struct, frozen=True, array_like=True):
+    """An authority's list of revoked certificates; the key is the authority's fingerprint."""
+
+    raw: Annotated[bytes, Meta(max_length=MAX_REVOCATIONS)]
+    number: Counter
+    """Of the list, for those who only want to know whether theirs is newer."""
+
+
+Content = (
+    Member
+    | Accusation
+    | Profile
+    | Flows
+    | Paths
+    | Links
+    | Addresses
+    | ProfilingClaim
+    | Rules
+    | HostCertificate
+    | RevokedCertificates
+)
 
 KINDS: dict[str, type[Content]] = {
     MEMBER: Member,
@@ -176,8 +207,10 @@ KINDS: dict[str, type[Content]] = {
     ADDRESSES: Addresses,
     WAITING: ProfilingClaim,
     RULES: Rules,
+    CERTIFICATE: HostCertificate,
+    REVOKED: RevokedCertificates,
 }
-_KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES, RULES})
+_KEYLESS = frozenset({MEMBER, LINKS, ADDRESSES, RULES, CERTIFICATE})
 _decoders = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in KINDS.items()}
 _encoder = msgspec.msgpack.Encoder()
 

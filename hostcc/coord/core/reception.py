@@ -10,7 +10,7 @@ from hostcc.coord.core.local_records import LocalRecords
 from hostcc.coord.core.membership import Membership
 from hostcc.coord.core.message import Record
 from hostcc.coord.core.offenders import Offenders
-from hostcc.coord.core.payloads import ACCUSE, Member, PayloadError
+from hostcc.coord.core.payloads import ACCUSE, CERTIFICATE, Member, PayloadError
 from hostcc.coord.core.record_checker import (
     CheckedRecord,
     RecordChecker,
@@ -59,7 +59,8 @@ class Reception:
         """
         corrections: dict[int, CheckedRecord] = {}
         news = 0
-        for record in records:
+        # Certificates first: they make the writers of the other records known.
+        for record in sorted(records, key=lambda record: record.kind != CERTIFICATE):
             old, newer = self._old(record)
             if not old:
                 held = self._admit(peer, record, at, now)

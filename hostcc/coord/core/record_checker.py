@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hostcc.coord.core import codec, payloads
 from hostcc.coord.core.message import Record
-from hostcc.coord.core.payloads import Content
+from hostcc.coord.core.payloads import Content, HostCertificate, RevokedCertificates
 from hostcc.coord.core.signing import Verifier
 from hostcc.errors import HostccError
 
@@ -72,7 +72,11 @@ class UnsignedError(HostccError):
 
 
 class StrangerError(HostccError):
-    """The writer is not on this host's allow-list."""
+    """The writer is not accepted here: on no allow-list and without a certificate that is."""
+
+
+_PROVING = frozenset({payloads.CERTIFICATE, payloads.REVOKED})
+"""Kinds whose contents are signed by an authority of the cluster."""
 
 
 class RecentCache(Generic[K, V]):
@@ -113,6 +117,8 @@ class RecordChecker:
 
     def check(self, record: Record) -> CheckedRecord:
         """Return the checked record. Raises StrangerError, UnsignedError, payloads.PayloadError."""
+        if record.kind in _PROVING and record.payload:
+            self._learn(record)
         if not self._verifier.knows(record.writer):
             raise StrangerError(f"{record.writer}: expected an allowed member")
         found = self._checked.get(record)
@@ -123,6 +129,13 @@ class RecordChecker:
             found = self.check_own(record, data)
             self._checked.put(found.record, found)
         return found
+
+    def _learn(self, record: Record) -> None:
+        content = payloads.decode(record)
+        if isinstance(content, HostCertificate | RevokedCertificates):
+            why = self._verifier.learn_record(record.writer, record.kind, content.raw)
+            if why:
+                raise StrangerError(f"{record.writer}: {why}")
 
     def check_own(self, record: Record, data: bytes) -> CheckedRecord:
         """Return a record of this member as checked; `data`: its signed bytes. Raises

@@ -22,6 +22,13 @@ class Verifier(Protocol):
     def verify(self, writer: str, data: bytes, signature: bytes) -> bool:
         """Return whether the writer made the signature; False for unknown writers. Never raises."""
 
+    def learn_record(self, writer: str, kind: str, raw: bytes) -> str:
+        """Consider a certificate or a list of revoked ones that a record carries.
+
+        Return why it is refused; empty: it is accepted. Never raises. Called before the writer is
+        known, so that `raw` must prove itself.
+        """
+
 
 class SimulatedSigner:
     """A keyed hash in place of a signature, for simulations only: whoever can check can forge."""
@@ -48,3 +55,7 @@ class SimulatedVerifier:
         """Return whether the hash is the one that the writer would make."""
         made = hashlib.blake2b(data, key=writer.encode(), digest_size=16).digest()
         return self.knows(writer) and made == signature
+
+    def learn_record(self, _writer: str, _kind: str, _raw: bytes) -> str:
+        """Accept and forget it: simulated members need no certificates."""
+        return ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hostcc.coord.member_name import is_member_name
 from hostcc.errors import InputError
 
+DNS_SEED = "dns:"
 _HOST = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
 
 
@@ -81,6 +82,19 @@ def parse_seed(text: str, where: str) -> tuple[str, Address]:
     if not at or not is_member_name(name):
         raise InputError(f"{where}: expected NAME@HOST:PORT, got {text!r:.100}")
     return name, parse(rest, where)
+
+
+def is_dns_seed(text: str) -> bool:
+    """Return whether a seed is a DNS name of many hosts rather than one member."""
+    return text.startswith(DNS_SEED)
+
+
+def parse_dns_seed(text: str, where: str) -> Address:
+    """Parse dns:NAME:PORT; whoever has a certificate may answer there. Raises InputError."""
+    rest = text.removeprefix(DNS_SEED)
+    if rest == text or _ip(rest.rpartition(":")[0].strip("[]")) is not None:
+        raise InputError(f"{where}: expected dns:NAME:PORT, got {text!r:.100}")
+    return parse(rest, where)
 
 
 def _is_host(text: str) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from hostcc.coord.net.dealers import DialFailure
+    from hostcc.coord.net.greeter import OnMet
     from hostcc.coord.net.transport import Link, OnMessage
     from hostcc.coord.net.transport_settings import TransportSettings
 
@@ -26,6 +27,8 @@ class Carrier(Protocol):
 
     counters: Counter[str]
     keyring: Keyring | None
+    on_met: OnMet
+    """Called with each member that has shown its certificate; to be set before `start`."""
 
     @property
     def insecure(self) -> bool:
@@ -65,6 +68,18 @@ class Carrier(Protocol):
 
     def refused_keys(self, now: float) -> list[tuple[str, str]]:
         """Return (address, CURVE key in hexadecimal) of recently refused connections."""
+
+    def greet(self, address: Address) -> None:
+        """Ask who is at an address; `on_met` is called with the answer."""
+
+    def learn(self, raw: list[bytes]) -> None:
+        """Accept what the agent has learned of other members' certificates."""
+
+    def refused_certificates(self, now: float) -> list[tuple[str, str]]:
+        """Return (address, why) of certificates that were refused here lately."""
+
+    def refusing(self) -> list[tuple[str, str]]:
+        """Return (address, why) of hosts that refuse this host's certificate."""
 
     def connections(self) -> tuple[int, int]:
         """Return the number of open connections: (dialled, accepted)."""

@@ -24,11 +24,16 @@ from hostcc.coord.core.clock import Clock
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.dealers import DialFailure
+from hostcc.coord.net.greeter import OnMet, ignore_met
 from hostcc.coord.net.pipe import Pipe
 from hostcc.coord.net.pipe_messages import (
     ENCODER,
+    MAX_LEARNED,
     REPORTS,
     Begin,
+    Greet,
+    Learn,
+    Met,
     Offence,
     Order,
     PeerEndpoint,
@@ -65,7 +70,7 @@ ENV_NOT_INHERITED = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 class TransportChild:
     """One child process, from start to end."""
 
-    def __init__(self, take: Callable[[PeerMessage | TransportStatus], None]) -> None:
+    def __init__(self, take: Callable[[PeerMessage | TransportStatus | Met], None]) -> None:
         self.reported = True
         """Whether a report came since this was last set to False."""
         loop = asyncio.get_running_loop()
@@ -166,6 +171,7 @@ class ChildTransport:
         self.name, self.keyring = name, keyring
         self.settings = settings or TransportSettings()
         self.counters: Counter[str] = Counter()
+        self.on_met: OnMet = ignore_met
         self._listen, self._on_message, self._insecure = listen, on_message, insecure
         self._clock, self._rng = clock, rng or Random()
         self._experience = Clock(MAX_COUNTED_GAP_S)
@@ -247,6 +253,25 @@ class ChildTransport:
         """Return (address, CURVE key in hexadecimal) of recently refused connections."""
         return list(self._status.refused)
 
+    def greet(self, address: Address) -> None:
+        """Ask who is at an address; `on_met` is called with the answer."""
+        if self._child is not None:
+            self._child.send_order(Greet(address))
+
+    def learn(self, raw: list[bytes]) -> None:
+        """Hand the child what was learned from records: it decides who may connect."""
+        for begin in range(0, len(raw), MAX_LEARNED):
+            if self._child is not None:
+                self._child.send_order(Learn(raw[begin : begin + MAX_LEARNED]))
+
+    def refused_certificates(self, now: float) -> list[tuple[str, str]]:  # noqa: ARG002 - as above
+        """Return (address, why) of certificates that were refused here lately."""
+        return list(self._status.refused_certificates)
+
+    def refusing(self) -> list[tuple[str, str]]:
+        """Return (address, why) of hosts that refuse this host's certificate."""
+        return list(self._status.refusing)
+
     def connections(self) -> tuple[int, int]:
         """Return the number of open connections: (dialled, accepted)."""
         return self._status.dialled, self._status.accepted
@@ -276,6 +301,8 @@ class ChildTransport:
             raise
         self._listen = Address(self._listen.host, port)
         self._child = child
+        if self.keyring is not None:
+            self.learn(self.keyring.learned())
 
     async def _keep(self) -> None:
         # Start another child whenever one has ended.
@@ -299,7 +326,10 @@ class ChildTransport:
             else:
                 log.info("gossip process", pid=self.process.pid, restarts=self._restarts)
 
-    def _take(self, report: PeerMessage | TransportStatus) -> None:
+    def _take(self, report: PeerMessage | TransportStatus | Met) -> None:
+        if isinstance(report, Met):
+            self.on_met(report.member, report.address, report.certificate)
+            return
         if isinstance(report, PeerMessage):
             self._heard[report.peer] = self._clock()
             self._heard.move_to_end(report.peer)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from hostcc.coord.core.message import MAX_MESSAGE
+from hostcc.coord.core.payloads import MAX_CERTIFICATE, MAX_REVOCATIONS
 from hostcc.coord.member_name import MEMBER_NAME
 from hostcc.coord.net.address import Address
 from hostcc.coord.net.dealers import DialFailure
@@ -17,10 +18,13 @@ Name = Annotated[str, Meta(pattern=MEMBER_NAME)]
 Text = Annotated[str, Meta(max_length=1000)]
 Count = Annotated[int, Meta(ge=0)]
 Payload = Annotated[bytes, Meta(max_length=MAX_MESSAGE)]
+Signed = Annotated[bytes, Meta(max_length=MAX_REVOCATIONS)]
 
 MAX_LINKS = 4096
 """Peers in one status report: more than a host has connections."""
 MAX_FAILURES = 512
+MAX_LEARNED = 256
+"""Signed certificates, or lists of revoked ones, in one order."""
 MAX_REFUSED = 64
 
 
@@ -53,6 +57,18 @@ class Offence(msgspec.Struct, frozen=True, array_like=True, tag=2):
     strikes: float
 
 
+class Greet(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """The order to ask who is at an address."""
+
+    address: Address
+
+
+class Learn(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Certificates and lists of revoked ones that the agent has learned from records."""
+
+    raw: Annotated[list[Signed], Meta(max_length=MAX_LEARNED)]
+
+
 class Started(msgspec.Struct, frozen=True, array_like=True, tag=0):
     """Success of the start, with the port in use."""
 
@@ -70,6 +86,15 @@ class PeerMessage(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
     peer: Name
     payload: Payload
+
+
+class Met(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """A member that has shown its certificate."""
+
+    member: Name
+    address: Address | None
+    """At which it answered; None: it asked."""
+    certificate: Annotated[bytes, Meta(max_length=MAX_CERTIFICATE)]
 
 
 class PeerEndpoint(msgspec.Struct, frozen=True, array_like=True):
@@ -92,10 +117,14 @@ class TransportStatus(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """(Address, key) of recently refused connections."""
     dialled: Count
     accepted: Count
+    refused_certificates: Annotated[list[tuple[Text, Text]], Meta(max_length=MAX_REFUSED)] = []
+    """(Address, why) of certificates that were refused here."""
+    refusing: Annotated[list[tuple[Text, Text]], Meta(max_length=MAX_REFUSED)] = []
+    """(Address, why) of hosts that refuse this host's certificate."""
 
 
-Order = Begin | Send | Offence
-Report = Started | StartError | PeerMessage | TransportStatus
+Order = Begin | Send | Offence | Greet | Learn
+Report = Started | StartError | PeerMessage | TransportStatus | Met
 
 ENCODER = msgspec.msgpack.Encoder()
 ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -19,10 +19,12 @@ from hostcc.coord.core.notes import Notes
 from hostcc.coord.core.peer_clock import ClockOffset, PeerClock
 from hostcc.coord.core.record_checker import RecordChecker
 from hostcc.coord.core.settings import Settings
+from hostcc.coord.keys.certificates import CertificateError
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.keys.no_keys import NoKeys
 from hostcc.coord.net.address import Address, parse_numeric
 from hostcc.coord.net.carrier import CarrierFactory
+from hostcc.coord.net.certificate_records import CertificateRecords
 from hostcc.coord.net.seeds import Seeds, advertised
 from hostcc.coord.net.transport import Transport
 from hostcc.coord.net.transport_settings import TransportSettings
@@ -54,6 +56,8 @@ class ServiceSettings:
     """Without keys, listen on addresses that other hosts can reach."""
     seeds: tuple[tuple[str, Address], ...] = ()
     """Members to contact first: (name, address)."""
+    dns_seeds: tuple[Address, ...] = ()
+    """DNS names of members that are known by their certificates."""
     advertise: str = ""
     """HOST:PORT to publish; empty: derived from `listen`."""
     software: str = ""
@@ -88,7 +92,8 @@ class GossipService:
         self._clock = clock
         self._planner, self._rules, self._executor = planner, rules, executor
         self._local_jobs = local_jobs
-        self._seeds = Seeds(settings.seeds)
+        self._seeds = Seeds(settings.seeds, settings.dns_seeds)
+        self._certificates = CertificateRecords(self.keyring) if self.keyring is not None else None
         self._pings: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._rtts: OrderedDict[str, float] = OrderedDict()
         self._peer_clocks: OrderedDict[str, PeerClock] = OrderedDict()
@@ -109,6 +114,7 @@ class GossipService:
             clock=clock,
             rng=self._rng,
         )
+        self.transport.on_met = self._met
         self.notes = Notes(self._send_all, clock, self.transport.counters, self.transport.offence)
         """Small messages between hosts beside gossip; usable while the service runs."""
         self._troubles = Troubles(self._seeds, self.transport)
@@ -118,10 +124,7 @@ class GossipService:
     async def start(self) -> None:
         """Listen and take part. Raises HostccError when the address cannot be taken."""
         await self.transport.start()
-        own = self.settings.advertise or advertised(
-            self.transport.address,
-            [at for _, at in self.settings.seeds if at.is_numeric],
-        )
+        own = self.settings.advertise or await self._advertised()
         self.node = Node(
             self.settings.name,
             own,
@@ -150,6 +153,13 @@ class GossipService:
             advertised=own or "nothing",
             key=self._key_in_use or "none",
         )
+
+    async def _advertised(self) -> str:
+        numeric = [at for _, at in self.settings.seeds if at.is_numeric]
+        listen = self.transport.address
+        if listen.is_any and not numeric:
+            numeric = await self._seeds.look_up()
+        return advertised(listen, numeric)
 
     async def stop(self) -> None:
         """Stop taking part; the other members notice by themselves."""
@@ -210,11 +220,45 @@ class GossipService:
         if self._fingerprint() != self._key_in_use:
             self._key_in_use = self._fingerprint()
             self.node.renew()
+        self._follow_certificates(now)
         self._troubles.update(self.node, now)
         self._send_all(self.coordinator.tick(now), now)
         for event in self.node.take_events():
             tell = log.info if event.what in NEWS else log.warning
             tell("gossip", what=event.what, who=event.who, text=event.text)
+
+    def _follow_certificates(self, now: float) -> None:
+        if self._certificates is None or self.keyring is None:
+            return
+        self._certificates.update(self.node, now)
+        news = self.keyring.take_news()
+        if news:
+            self.transport.learn(news)
+        if self.keyring.certifies:
+            for address in self._to_greet():
+                self.transport.greet(address)
+
+    def _to_greet(self) -> Iterator[Address]:
+        # Seeds whose keys are not known yet: their certificates are asked for.
+        yield from self._seeds.unmet()
+        for name in self._seeds:
+            address = self._seeds.address(name)
+            if address is not None and not self.transport.allowed(name):
+                yield address
+
+    def _met(self, member: str, address: Address | None, certificate: bytes) -> None:
+        if self.keyring is None:
+            return
+        try:
+            self.keyring.learn(certificate)
+        except CertificateError:  # it has ended meanwhile
+            return
+        if address is None or not self._rounds_on:
+            return
+        self._seeds.meet(member, address)
+        if member != self.settings.name:
+            self.node.add_contact(member)
+            self._arrange()
 
     def _round(self) -> None:
         self._round_at = self._clock()

@@ -24,6 +24,7 @@ from hostcc.coord.net.address import Address
 from hostcc.coord.net.connections import Connection
 from hostcc.coord.net.curve_auth import CurveAuthenticator
 from hostcc.coord.net.dealers import Dealers, DialFailure
+from hostcc.coord.net.greeter import Greeter, OnMet, ignore_met
 from hostcc.coord.net.monitor import HandshakeFailure
 from hostcc.coord.net.rate import FATAL_STRIKES, Offenders, PeerLimits, TokenBucket
 from hostcc.coord.net.router import Router, user_of
@@ -79,6 +80,9 @@ class Transport:
         self.counters: Counter[str] = Counter()
         """Messages and bytes sent and received; drops and refusals by reason."""
         self.offenders = Offenders(log)
+        self.on_met: OnMet = ignore_met
+        self._greeter: Greeter | None = None
+        """None while no authority is trusted here."""
         self._listen, self._on_message = listen, on_message
         self._clock, self._rng = clock, rng or Random()
         self._limits = PeerLimits(self.settings)
@@ -130,11 +134,19 @@ class Transport:
             self._close_context()
             raise
         self._open = True
+        try:
+            self._follow_authorities()
+        except HostccError:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Close every connection; queued messages are lost."""
         if self._open:
             self._open = False
+            if self._greeter is not None:
+                self._greeter.close()
+                self._greeter = None
             self._dealers.close()
             self._router.close()
             self._close_context()
@@ -212,6 +224,22 @@ class Transport:
             and self.keyring.member_of(curve) is None
         ]
 
+    def greet(self, address: Address) -> None:
+        """Ask who is at an address; `on_met` is called with the answer."""
+        if self._greeter is not None:
+            self._greeter.greet(address)
+
+    def learn(self, raw: list[bytes]) -> None:
+        """Do nothing: the agent's keyring is this one."""
+
+    def refused_certificates(self, now: float) -> list[tuple[str, str]]:
+        """Return (address, why) of certificates that were refused here lately."""
+        return self._greeter.refused(now) if self._greeter is not None else []
+
+    def refusing(self) -> list[tuple[str, str]]:
+        """Return (address, why) of hosts that refuse this host's certificate."""
+        return self._greeter.refusing() if self._greeter is not None else []
+
     def connections(self) -> tuple[int, int]:
         """Return the number of open connections: (dialled, accepted)."""
         return sum(dealer.up for dealer in self._dealers.all()), len(self._router.connections)
@@ -235,10 +263,19 @@ class Transport:
         if dealer is None:
             if address is None:
                 return "no address"
+            if not self._greeted(peer, address):
+                return "certificates first"
             why = self._dealers.dial(peer, address, now)
             if why:
                 return why
         return "" if self._dealers.send(peer, payload, now) else "queue full"
+
+    def _greeted(self, peer: str, address: Address) -> bool:
+        # Whether both ends know each other's certificate, or need none.
+        if self._greeter is None:
+            return True
+        failed = self._dealers.failure(peer)
+        return self._greeter.ready(address, -math.inf if failed is None else failed.at)
 
     def _key_is_of(self, peer: str, connection: Connection | None) -> bool:
         if connection is None:
@@ -362,6 +399,7 @@ class Transport:
         before = keyring.current
         if keyring.tick(now):
             self._dealers.retry_now()
+        self._follow_authorities()
         if keyring.current.public.curve != before.public.curve:
             self._router.rekey()
             self._dealers.close()
@@ -371,6 +409,20 @@ class Transport:
         for dealer in self._dealers.all():
             if keyring.member_of(dealer.curve) != dealer.peer:
                 self._dealers.drop(dealer.peer)
+
+    def _follow_authorities(self) -> None:
+        wanted = self.keyring is not None and self.keyring.certifies
+        if wanted and self._greeter is None:
+            assert self.keyring is not None
+            self._greeter = Greeter(
+                self.keyring, self.address, self.counters, self._clock, self._meet
+            )
+        elif not wanted and self._greeter is not None:
+            self._greeter.close()
+            self._greeter = None
+
+    def _meet(self, member: str, address: Address | None, certificate: bytes) -> None:
+        self.on_met(member, address, certificate)
 
     def _end_connections(self, peer: str) -> None:
         self._dealers.drop(peer)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from hostcc.coord.keys.keyring import Keyring
+from hostcc.coord.net.address import Address
 from hostcc.coord.net.pipe import Pipe
 from hostcc.coord.net.pipe_messages import (
     ENCODER,
@@ -23,6 +24,8 @@ from hostcc.coord.net.pipe_messages import (
     MAX_REFUSED,
     ORDERS,
     Begin,
+    Greet,
+    Met,
     Offence,
     PeerEndpoint,
     PeerMessage,
@@ -54,6 +57,7 @@ class Server:
     async def run(self) -> None:
         """Run until the agent is gone, which ends the process."""
         transport = self._made(await self.begin)
+        transport.on_met = self._met
         await transport.start()
         self._transport = transport
         self._report(Started(transport.address.port))
@@ -88,10 +92,18 @@ class Server:
             self._transport.send(order.peer, order.address, order.payload)
         elif isinstance(order, Offence):
             self._transport.offence(order.peer, order.reason, order.strikes)
+        elif isinstance(order, Greet):
+            self._transport.greet(order.address)
+        elif self._transport.keyring is not None:
+            for raw in order.raw:
+                self._transport.keyring.learn_any(raw)
 
     def _heard(self, peer: str, payload: bytes) -> None:
         if not self._report(PeerMessage(peer, payload)) and self._transport is not None:
             self._transport.counters["dropped: the agent is busy"] += 1
+
+    def _met(self, member: str, address: Address | None, certificate: bytes) -> None:
+        self._report(Met(member, address, certificate))
 
     def _report(self, report: Report) -> bool:
         return self.pipe.send(ENCODER.encode(report))
@@ -106,13 +118,16 @@ def transport_status(transport: Transport) -> TransportStatus:
     found = ((peer, transport.failure(peer)) for peer in transport.failures())
     failures = [(peer, failure) for peer, failure in found if failure is not None]
     dialled, accepted = transport.connections()
+    now = asyncio.get_running_loop().time()
     return TransportStatus(
         dict(transport.counters),
         ways,
         dict(failures[-MAX_FAILURES:]),
-        transport.refused_keys(asyncio.get_running_loop().time())[-MAX_REFUSED:],
+        transport.refused_keys(now)[-MAX_REFUSED:],
         dialled,
         accepted,
+        transport.refused_certificates(now)[-MAX_REFUSED:],
+        transport.refusing()[-MAX_REFUSED:],
     )
 
 

@@ -7,11 +7,13 @@ only: membership covers the rest.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from hostcc.answers.gossip import Trouble
 from hostcc.coord.core.node import Node
+from hostcc.coord.keys.certificates import date
 from hostcc.coord.keys.identity import fingerprint
 from hostcc.coord.keys.keyring import Keyring
 from hostcc.coord.net.carrier import Carrier
@@ -26,10 +28,15 @@ log = get_logger("gossip")
 
 CHECK_INTERVAL_S = 1.0
 """Seconds between checks."""
+ANSWER_WITHIN_S = 5.0
+"""Seconds after the start within which certificates of seeds are still expected."""
+ENDS_SOON_S = 7 * 86400.0
+"""Seconds before the end of this host's certificate from which it is a trouble."""
 MAX_TROUBLES = 64
 NO_KEY = "its key is not on this host's allow-list, or has ended: run `hostcc keys allow` here"
 UNKNOWN_KEY = "its key {key} is not on this host's allow-list: run `hostcc keys allow` here, if it "
 UNKNOWN_KEY += "may take part"
+UNCERTIFIED = "no certificate of it yet: its agent does not answer on UDP port {port}, or has none"
 OTHER_KEY = "no handshake: it has no keys, another one than {known} on this host's allow-list, or "
 OTHER_KEY += "was too slow"
 
@@ -49,6 +56,8 @@ class Reason(StrEnum):
     """This host's allow-list has no key of the other member."""
     REFUSED = "refused"
     """A connection came with a key that is not on this host's allow-list."""
+    CERTIFICATE = "certificate"
+    """A certificate was shown here that is refused, or this host's own one ends soon."""
     AWAY = "away"
     """The process that holds this host's connections has ended and will be started again."""
 
@@ -56,10 +65,13 @@ class Reason(StrEnum):
 class Troubles:
     """The present troubles; logs each once when it begins and once when it ends."""
 
-    def __init__(self, seeds: Seeds, transport: Carrier) -> None:
+    def __init__(
+        self, seeds: Seeds, transport: Carrier, wall: Callable[[], float] = time.time
+    ) -> None:
         self.found: tuple[Trouble, ...] = ()
         self._seeds, self._transport = seeds, transport
-        self._due = -math.inf
+        self._due, self._began = -math.inf, math.inf
+        self._wall = wall
         self._attempts: dict[str, tuple[float, ConnectAttempt]] = {}
         """Seed -> time of its failure, and the connection attempt to find out why."""
         self._answers: dict[str, tuple[float, int]] = {}
@@ -72,9 +84,11 @@ class Troubles:
         if now < self._due:
             return
         self._due = now + CHECK_INTERVAL_S
+        self._began = min(self._began, now)
         found = [*self._of_seeds(node.name, now), *self._of_members(node)]
+        found += self._of_certificates(now)
         found += [
-            Trouble(Reason.REFUSED, address, UNKNOWN_KEY.format(key=fingerprint(curve)))
+            Trouble(Reason.REFUSED, address, self._refused_key(curve))
             for address, curve in self._transport.refused_keys(now)
         ]
         process = self._transport.process
@@ -97,14 +111,47 @@ class Troubles:
             who = f"seed {name}@{self._seeds.configured(name)}"
             unresolved = self._seeds.unresolved(name)
             failed = self._transport.failure(name)
-            if not self._transport.allowed(name):
-                yield Trouble(Reason.NOT_ALLOWED, who, NO_KEY)
+            if not self._transport.allowed(name) and not (self._certifies and unresolved):
+                text = NO_KEY
+                if self._certifies:
+                    text = UNCERTIFIED.format(port=self._seeds.configured(name).port)
+                if not self._certifies or now >= self._began + ANSWER_WITHIN_S:
+                    yield Trouble(Reason.NOT_ALLOWED, who, text)
             elif unresolved and self._seeds.address(name) is None:
                 yield Trouble(Reason.UNRESOLVED, who, f"its name has no address ({unresolved})")
             elif failed is not None and (failed.reached or failed.failure is not None):
                 yield self._handshake_trouble(who, name, failed)
             elif failed is not None and (code := self._answer(name, failed, now)):
                 yield Trouble(Reason.UNREACHABLE, who, f"no answer ({errno_text(code)})")
+
+    def _refused_key(self, curve: str) -> str:
+        keyring = self._transport.keyring
+        why = keyring.refusal(curve) if keyring is not None else ""
+        return why or UNKNOWN_KEY.format(key=fingerprint(curve))
+
+    def _of_certificates(self, now: float) -> Iterator[Trouble]:
+        keyring = self._transport.keyring
+        if now >= self._began + ANSWER_WITHIN_S:
+            for name in self._seeds.dns:
+                text = self._seeds.dns_failure(name)
+                if not self._certifies:
+                    text = "expected an authority (hostcc keys add) and no allow-list alone"
+                if text:
+                    yield Trouble(Reason.UNRESOLVED, f"seed dns:{name}", text)
+        for address, why in self._transport.refused_certificates(now):
+            yield Trouble(Reason.CERTIFICATE, f"address {address}", why)
+        for address, why in self._transport.refusing():
+            text = f"it does not accept this host's certificate: {why}"
+            yield Trouble(Reason.NOT_ACCEPTED, f"host at {address}", text)
+        own = keyring.certificate if keyring is not None else None
+        if own is not None and self._wall() > own.ends - ENDS_SOON_S:
+            text = f"serial {own.serial} ends at {date(own.ends)}: have it signed again"
+            yield Trouble(Reason.CERTIFICATE, "this host's certificate", text)
+
+    @property
+    def _certifies(self) -> bool:
+        keyring = self._transport.keyring
+        return keyring is not None and keyring.certifies
 
     def _of_members(self, node: Node) -> Iterator[Trouble]:
         seeds = set(self._seeds)

@@ -24,7 +24,8 @@ REQUEST_S = 5.0
 MAX_CLIENTS = 8
 MEMBER_STATES = ("alive", "suspect", "dead")
 TROUBLES = (
-    "unresolved", "unreachable", "handshake", "not_accepted", "not_allowed", "refused", "away",
+    "unresolved", "unreachable", "handshake", "not_accepted", "not_allowed", "refused",
+    "certificate", "away",
 )  # fmt: skip
 FLOW_STATES = ("planned", "moving", "ecmp", "elsewhere")
 STRAY_PACKETS = {"resets": "reset", "syns": "syn", "over": "too many resets"}

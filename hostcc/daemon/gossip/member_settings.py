@@ -41,7 +41,16 @@ def settings(config: Config, software: str) -> ServiceSettings:
         else Address(host, DEFAULT_PORT),
         keys=keys,
         insecure=gossip.insecure,
-        seeds=tuple(address.parse_seed(seed, "gossip.seeds") for seed in gossip.seeds),
+        seeds=tuple(
+            address.parse_seed(seed, "gossip.seeds")
+            for seed in gossip.seeds
+            if not address.is_dns_seed(seed)
+        ),
+        dns_seeds=tuple(
+            address.parse_dns_seed(seed, "gossip.seeds")
+            for seed in gossip.seeds
+            if address.is_dns_seed(seed)
+        ),
         advertise=gossip.advertise,
         software=software[:SOFTWARE_MAX],
         gossip=Settings(view_s=VIEW_S, agree_s=AGREE_S),
