@@ -12,7 +12,18 @@ import msgspec
 import pytest
 
 from hostcc.answers import flows, gossip, host, jobs, links, plan, status, view
-from hostcc.cli import agent, authority, diagnosis, dryrun, keys, pcie, probe, rank, rank_live
+from hostcc.cli import (
+    agent,
+    authority,
+    cluster,
+    diagnosis,
+    dryrun,
+    keys,
+    pcie,
+    probe,
+    rank,
+    rank_live,
+)
 from hostcc.cli.main import COMMANDS, build_parser
 from hostcc.config.load import load
 from hostcc.config.schema import Config
@@ -99,6 +110,7 @@ def test_every_operation_schema_and_change() -> None:
     pages = (
         (keys, "keys"),
         (authority, "keys"),
+        (cluster, "keys"),
         (pcie, "pcie"),
         (probe, "paths"),
         (rank, "cassini"),

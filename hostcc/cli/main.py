@@ -44,6 +44,7 @@ COMMANDS = {
     "sim": "traces of training clusters: describe, generate",
     "pcie": "the PCIe tree, and which jobs share its links",
     "peers": "the hosts that this one gossips with",
+    "cluster": "files for a set of hosts that gossip",
     "keys": "this host's keys for gossip, and who may take part",
     "bench": "measurements behind the claims",
     "evidence": "published figures beside those found here",
