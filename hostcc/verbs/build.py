@@ -25,9 +25,10 @@ SHIM = cc.shared_library(
     libraries=cc.OLD_GLIBC_LIBRARIES,
 )  # fmt: skip
 NCCL_ENV = cc.shared_library(
-    HERE / "libnccl-env.so",
-    (HERE / "nccl_env.c", HERE / "plan.c"),
-    exports=("ncclEnvPlugin_v1", "hcc_plan_layout"),
+    HERE / "libnccl-env-hostcc.so",
+    (HERE / "nccl_env.c", HERE / "nccl_next.c", HERE / "plan.c"),
+    exports=("ncclEnvPlugin_v1", "ncclEnvPlugin_v2", "hcc_plan_layout"),
+    libraries=("-ldl", "-pthread"),
     header_folders=(PCIE_HERE,),
 )
 LIBRARIES = (PCIE, SHIM, NCCL_ENV, FLOWSIM)

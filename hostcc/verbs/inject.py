@@ -14,6 +14,8 @@ from hostcc.verbs.build import NCCL_ENV, SHIM
 
 KEYS = ("HOSTCC_RDMA_PLAN", "HOSTCC_RDMA_COUNTS", "HOSTCC_PCIE_SEMAPHORES")
 """Variables that name the agent's shared memory."""
+NEXT_PLUGIN = "HOSTCC_NCCL_ENV_PLUGIN"
+"""Variable that names the environment plugin of NCCL's that the job has of its own."""
 
 
 def environment(
@@ -28,11 +30,22 @@ def environment(
     preload = [str(SHIM.target), *_words(before.get("LD_PRELOAD", ""))]
     return {
         **before,
+        **_nccl(before),
         **{key: value for key, value in (told or {}).items() if key in KEYS and _is_path(value)},
         "HOSTCC_JOB": job,
         "LD_PRELOAD": ":".join(dict.fromkeys(preload)),
-        "NCCL_ENV_PLUGIN": before.get("NCCL_ENV_PLUGIN") or str(NCCL_ENV.target),
     }
+
+
+def _nccl(before: Mapping[str, str]) -> dict[str, str]:
+    # NCCL loads one environment plugin: ours, which asks the job's own one behind it.  A job
+    # that wants none gets none.
+    own = before.get("NCCL_ENV_PLUGIN", "")
+    if own.lower() == "none":
+        return {}
+    ours = str(NCCL_ENV.target)
+    behind = {NEXT_PLUGIN: own} if own and own != ours and not before.get(NEXT_PLUGIN) else {}
+    return {"NCCL_ENV_PLUGIN": ours, **behind}
 
 
 def check() -> None:

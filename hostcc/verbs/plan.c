@@ -44,47 +44,55 @@ static uint64_t size_of(uint32_t jobs)
 	return sizeof(struct hcc_rdma_plan) + jobs * sizeof(struct hcc_rdma_job);
 }
 
+/* By statx, which glibc has since 2.28: the others have new versions since 2.33. */
+static uint64_t device_of(const struct statx *facts)
+{
+	return (uint64_t)facts->stx_dev_major << 32 | facts->stx_dev_minor;
+}
+
 int hcc_plan_map(const char *path, struct hcc_plan_map *map)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	const struct hcc_rdma_plan *plan;
-	struct stat facts;
+	struct statx facts;
 	uint32_t jobs;
 
 	map->plan = NULL;
 	if (fd < 0)
 		return -1;
 	/* Only root's word is taken for the agent's. */
-	if (fstat(fd, &facts) || !S_ISREG(facts.st_mode) || facts.st_mode & (S_IWGRP | S_IWOTH) ||
-	    (facts.st_uid && facts.st_uid != geteuid()) || facts.st_size < (off_t)size_of(1) ||
-	    facts.st_size > (off_t)size_of(HCC_RDMA_MAX_JOBS)) {
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &facts) ||
+	    !S_ISREG(facts.stx_mode) || facts.stx_mode & (S_IWGRP | S_IWOTH) ||
+	    (facts.stx_uid && facts.stx_uid != geteuid()) || facts.stx_size < size_of(1) ||
+	    facts.stx_size > size_of(HCC_RDMA_MAX_JOBS)) {
 		close(fd);
 		return -1;
 	}
-	plan = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	plan = mmap(NULL, (size_t)facts.stx_size, PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (plan == MAP_FAILED)
 		return -1;
 	jobs = plan->jobs;
 	if (plan->magic != HCC_RDMA_MAGIC || plan->version != HCC_RDMA_VERSION || jobs < 1 ||
 	    jobs > HCC_RDMA_MAX_JOBS || plan->size != size_of(jobs) ||
-	    (uint64_t)facts.st_size != size_of(jobs)) {
-		munmap((void *)plan, (size_t)facts.st_size);
+	    facts.stx_size != size_of(jobs)) {
+		munmap((void *)plan, (size_t)facts.stx_size);
 		return -1;
 	}
 	*map = (struct hcc_plan_map){
-		.plan = plan, .size = (uint64_t)facts.st_size, .jobs = jobs,
-		.device = facts.st_dev, .inode = facts.st_ino};
+		.plan = plan, .size = facts.stx_size, .jobs = jobs,
+		.device = device_of(&facts), .inode = facts.stx_ino};
 	return 0;
 }
 
 void hcc_plan_renew(const char *path, struct hcc_plan_map *map)
 {
 	struct hcc_plan_map fresh;
-	struct stat facts;
+	struct statx facts;
 
-	if (!map->plan || lstat(path, &facts) ||
-	    (facts.st_dev == map->device && facts.st_ino == map->inode) ||
+	if (!map->plan ||
+	    statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &facts) ||
+	    (device_of(&facts) == map->device && facts.stx_ino == map->inode) ||
 	    hcc_plan_map(path, &fresh))
 		return;
 	/* In one step: whoever reads meanwhile reads the one or the other. */

@@ -109,7 +109,7 @@ def test_rdma_without_an_agent(tmp_path: Path) -> None:
     seen = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert seen["HOSTCC_JOB"] == "a"
     assert seen["LD_PRELOAD"].startswith("libhostcc-rdma.so")
-    assert seen["NCCL_ENV_PLUGIN"] == "libnccl-env.so"
+    assert seen["NCCL_ENV_PLUGIN"] == "libnccl-env-hostcc.so"
 
 
 def test_rdma_with_an_agent(tmp_path: Path) -> None:

@@ -17,8 +17,26 @@ def test_what_was_there_stays() -> None:
     assert (made["HOSTCC_JOB"], made["PATH"]) == ("job", "/bin")
     assert made["NCCL_ENV_PLUGIN"] == str(NCCL_ENV.target)
     assert inject.environment("job", made) == made  # a job within a job
-    kept = inject.environment("job", {"NCCL_ENV_PLUGIN": "mine"})
-    assert kept["NCCL_ENV_PLUGIN"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("before", "plugin", "behind"),
+    [
+        ({}, str(NCCL_ENV.target), None),
+        ({"NCCL_ENV_PLUGIN": ""}, str(NCCL_ENV.target), None),
+        ({"NCCL_ENV_PLUGIN": "mine"}, str(NCCL_ENV.target), "mine"),
+        ({"NCCL_ENV_PLUGIN": str(NCCL_ENV.target)}, str(NCCL_ENV.target), None),
+        ({"NCCL_ENV_PLUGIN": "a", "HOSTCC_NCCL_ENV_PLUGIN": "b"}, str(NCCL_ENV.target), "b"),
+        ({"NCCL_ENV_PLUGIN": "None"}, "None", None),
+    ],
+)
+def test_the_jobs_own_plugin_stays_behind_ours(
+    before: dict[str, str], plugin: str, behind: str | None
+) -> None:
+    made = inject.environment("job", before)
+    assert made["NCCL_ENV_PLUGIN"] == plugin
+    assert made.get("HOSTCC_NCCL_ENV_PLUGIN") == behind
+    assert inject.environment("job", made) == made  # a job within a job
 
 
 def test_where_the_agents_memory_is() -> None:

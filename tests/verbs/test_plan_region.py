@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +31,6 @@ from hostcc.verbs.plan_region import (
 from hostcc.verbs.queue_pair_bins import BinsEntry, SeriesEntry
 
 pytestmark = pytest.mark.unit
-NATIVE = Path(__file__).parent / "native"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,23 +43,6 @@ def path() -> Iterator[Path]:
     place = Path(f"/dev/shm/hostcc-test-plan-{os.getpid()}")
     yield place
     place.unlink(missing_ok=True)
-
-
-def nccl_host(path: Path, tmp_path: Path, job: str = "job", **more: str) -> list[str]:
-    """Lines of a program that uses the plugin as NCCL does (native/nccl_host.c)."""
-    program = tmp_path / "nccl_host"
-    if not program.exists():
-        subprocess.run(
-            ["gcc", "-Wall", "-Wextra", "-Werror", "-o", str(program),
-             str(NATIVE / "nccl_host.c"), "-ldl"],
-            check=True,
-        )  # fmt: skip
-    done = subprocess.run(
-        [str(program), str(NCCL_ENV.target), "NCCL_IB_TC", "NCCL_DEBUG"],
-        env={"HOSTCC_RDMA_PLAN": str(path), "HOSTCC_JOB": job, **more},
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return done.stdout.split()
 
 
 def layout() -> tuple[int, ...]:
@@ -121,47 +100,6 @@ def test_ports_outside_are_refused() -> None:
     for port in (0, ports.FIRST - 1, ports.LAST + 1):
         with pytest.raises(InputError):
             ports.label_of(port)
-
-
-def test_nccl_gets_the_jobs_class(path: Path, tmp_path: Path) -> None:
-    region = PlanRegion.create(path, jobs=4)
-    region.publish([RdmaJob("other", 0x20), RdmaJob("job", 0x68), RdmaJob("none")])
-    assert nccl_host(path, tmp_path) == ["hostcc", "104", "(null)", "0"]
-    assert nccl_host(path, tmp_path, "other", NCCL_DEBUG="INFO")[1:] == ["32", "INFO", "0"]
-    assert nccl_host(path, tmp_path, NCCL_IB_TC="7")[1] == "7"  # the job's own choice stays
-    for job in ("none", "nobody", "", "x" * 200):
-        assert nccl_host(path, tmp_path, job)[1] == "(null)"
-    region.publish([RdmaJob("job", 0xB8)])
-    assert nccl_host(path, tmp_path)[1] == "184"
-    assert nccl_host(path, tmp_path, "other")[1] == "(null)"
-    region.close()
-    assert nccl_host(path, tmp_path)[1] == "(null)"
-
-
-def test_a_stale_agent_has_no_say(path: Path, tmp_path: Path) -> None:
-    region = PlanRegion.create(path, jobs=1, stale_s=0.01)
-    region.publish([RdmaJob("job", 0x68)])
-    time.sleep(0.02)
-    assert nccl_host(path, tmp_path)[1] == "(null)"
-
-
-def test_garbage_is_no_plan(path: Path, tmp_path: Path) -> None:
-    region = PlanRegion.create(path, jobs=2, stale_s=60)
-    region.publish([RdmaJob("job", 0x68)])
-    good = path.read_bytes()
-    rng = random.Random(1)
-    nccl_host(path, tmp_path)
-    for number in range(60):
-        data = bytearray(good)
-        for _ in range(rng.randrange(1, 20)):
-            data[rng.randrange(min(len(data), 300))] = rng.randrange(256)
-        path.write_bytes(data[: rng.randrange(len(data))] if number % 3 == 0 else data)
-        answer = nccl_host(path, tmp_path)[1]
-        assert answer == "(null)" or 0 <= int(answer) < 256
-    path.write_bytes(good)
-    assert nccl_host(path, tmp_path)[1] == "104"
-    path.chmod(0o666)  # anybody could have written it
-    assert nccl_host(path, tmp_path)[1] == "(null)"
 
 
 @pytest.mark.parametrize(
