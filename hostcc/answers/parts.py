@@ -157,6 +157,10 @@ class QueuePair(Struct, frozen=True, kw_only=True, rename={"tclass": "class"}):
     """Live changes."""
     failed: int = 0
     """Live changes that failed."""
+    longest: Bytes | None = None
+    """Its longest message; None: none yet, or unknown."""
+    elephant: bool = True
+    """Whether path and class are for it; false: its messages are short, it stays where it is."""
 
 
 class RdmaJob(Struct, frozen=True, kw_only=True):
@@ -170,6 +174,8 @@ class RdmaJob(Struct, frozen=True, kw_only=True):
     """Processes with the shim."""
     queue_pairs: int = 0
     """That these have."""
+    short: int = 0
+    """Of these, how many sent short messages only, and stay where they are."""
     bytes: Bytes = 0
     """Sent so far."""
     iterations: int = 0

@@ -48,6 +48,7 @@ def _job(job: RdmaJob) -> list[str]:
     words += [f"{job.moves} moved live"] if job.moves else []
     words += [f"{job.failed} could not be moved"] if job.failed else []
     words += [f"{job.left_alone} left alone for want of room"] if job.left_alone else []
+    words += [f"{job.short} with short messages stay where they are"] if job.short else []
     ends: dict[tuple[str, str], list[QueuePair]] = {}
     for pair in job.largest:
         ends.setdefault((pair.source or pair.device, pair.destination), []).append(pair)

@@ -114,6 +114,8 @@ static const char *class_of_job(const char **reason, struct hcc_rdma_job *job)
 		*reason = "the agent's plan does not have the job";
 	} else if (!(job->flags & HCC_RDMA_CLASS)) {
 		*reason = "the agent's plan gives no class (rdma.dscp)";
+	} else if (atomic_load(&map.plan->long_bytes) && dl_iterate_phdr(is_shim, NULL)) {
+		*reason = "libhostcc-rdma.so gives the plan's class to long messages alone";
 	} else {
 		uint32_t index = job->traffic_class & 0xff;
 

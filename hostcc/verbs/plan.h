@@ -65,7 +65,9 @@ struct hcc_rdma_plan {
 	_Atomic uint64_t beat;       /* CLOCK_MONOTONIC ns: the agent's last heartbeat */
 	_Atomic uint32_t stale_us;   /* without one for so long there is no agent */
 	_Atomic uint32_t generation; /* counts changes of any entry */
-	uint64_t padding[3];
+	/* Of queue pairs whose messages are all shorter path and class stay as they are. */
+	_Atomic uint64_t long_bytes;
+	uint64_t padding[2];
 	struct hcc_rdma_job job[];
 };
 
@@ -83,7 +85,8 @@ struct hcc_rdma_count {
 	_Atomic uint64_t iteration; /* bytes in the current one */
 	uint8_t dgid[16];
 	char device[HCC_RDMA_DEVICE];
-	uint32_t padding[11];
+	_Atomic uint32_t longest; /* bytes of its longest message so far */
+	uint32_t padding[10];
 };
 
 struct hcc_rdma_counts {

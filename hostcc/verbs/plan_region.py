@@ -61,7 +61,7 @@ class Header(ctypes.Structure):
 
     _fields_ = (
         ("magic", _u64), ("version", _u32), ("jobs", _u32), ("size", _u64), ("beat", _u64),
-        ("stale_us", _u32), ("generation", _u32), ("padding", _u64 * 3),
+        ("stale_us", _u32), ("generation", _u32), ("long_bytes", _u64), ("padding", _u64 * 2),
     )  # fmt: skip
 
 
@@ -71,7 +71,8 @@ class CountEntry(ctypes.Structure):
     _fields_ = (
         ("qpn", _u32), ("port", _u32), ("traffic_class", _u32), ("moves", _u32),
         ("failed", _u32), ("source", _u32), ("bytes", _u64), ("iteration", _u64),
-        ("dgid", _u8 * 16), ("device", ctypes.c_char * DEVICE_BYTES), ("padding", _u32 * 11),
+        ("dgid", _u8 * 16), ("device", ctypes.c_char * DEVICE_BYTES), ("longest", _u32),
+        ("padding", _u32 * 10),
     )  # fmt: skip
 
 
@@ -128,9 +129,16 @@ class PlanRegion:
 
     @classmethod
     def create(
-        cls, path: Path = DEFAULT_PATH, jobs: int = MAX_JOBS, stale_s: float = STALE_S
+        cls,
+        path: Path = DEFAULT_PATH,
+        jobs: int = MAX_JOBS,
+        stale_s: float = STALE_S,
+        long_bytes: int = 0,
     ) -> PlanRegion:
-        """Make the region.  Jobs that have an older one open see it go stale."""
+        """Make the region.  Jobs that have an older one open see it go stale.
+
+        `long_bytes`: queue pairs with shorter messages only keep their path and class.
+        """
         if not 1 <= jobs <= MAX_JOBS or not 0 < stale_s <= 60:
             raise InputError(f"jobs {jobs}, stale_s {stale_s}: expected 1 to {MAX_JOBS}, to 60 s")
         size = ctypes.sizeof(Header) + jobs * ctypes.sizeof(JobEntry)
@@ -154,6 +162,7 @@ class PlanRegion:
         header = region._header
         header.version, header.jobs, header.size = VERSION, jobs, size
         header.stale_us = round(stale_s * 1e6)
+        header.long_bytes = long_bytes
         region.beat()
         header.magic = MAGIC
         return region

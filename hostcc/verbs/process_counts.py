@@ -44,6 +44,8 @@ class QpCount:
     """Index of the device's own GID."""
     destination: str = ""
     """Address (RoCE over IPv4) or GID."""
+    longest: int = 0
+    """Bytes of its longest message; 0: none yet, or a shim that does not count that."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def _pair(row: np.void) -> QpCount:
         source >> 16,
         source & 0xFFFF,
         address_of(row["dgid"].tobytes()),
+        int(row["longest"]),
     )
 
 

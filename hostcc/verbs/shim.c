@@ -86,6 +86,13 @@ uint32_t shim_generation(void)
 	return atomic_load_explicit(&plan.plan->generation, memory_order_acquire);
 }
 
+uint64_t shim_long_bytes(void)
+{
+	const struct hcc_rdma_plan *there = plan.plan;
+
+	return there ? atomic_load_explicit(&there->long_bytes, memory_order_relaxed) : 0;
+}
+
 int shim_job(struct hcc_rdma_job *job)
 {
 	return shim_alive() ? hcc_plan_read(&plan, job_name, job) : -1;

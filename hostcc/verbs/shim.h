@@ -59,6 +59,7 @@ struct shim_qp {
 	void (*ex_sge_list)(struct ibv_qp_ex *, size_t, const struct ibv_sge *);
 	void (*ex_inline)(struct ibv_qp_ex *, void *, size_t);
 	void (*ex_inline_list)(struct ibv_qp_ex *, size_t, const struct ibv_data_buf *);
+	uint64_t ex_longest;  /* bytes of the longest request since start */
 	uint64_t ex_bytes;    /* of requests that have been started, and not completed */
 	int64_t ex_signalled; /* completions that they will have */
 	int ex_started;       /* by us: the job may have been between start and complete */
@@ -72,6 +73,7 @@ int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent 
 int shim_plan_now(struct hcc_rdma_job *job);
 int shim_alive(void);
 uint32_t shim_generation(void);
+uint64_t shim_long_bytes(void); /* shorter messages make no queue pair one that the plan is for */
 const char *shim_semaphores(void); /* where the region of PCIe semaphores is */
 /* Have the thread check all queue pairs. */
 void shim_look_again(void);

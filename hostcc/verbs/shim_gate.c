@@ -186,13 +186,34 @@ static uint64_t bytes_of(const struct ibv_send_wr *wr)
 	}
 }
 
+/* Remember the longest message; the first long one makes its queue pair one of the plan's. */
+static void remember(struct shim_qp *one, uint64_t longest)
+{
+	uint32_t length = longest < UINT32_MAX ? (uint32_t)longest : UINT32_MAX;
+	uint32_t before = atomic_load_explicit(&one->count->longest, memory_order_relaxed);
+	uint64_t least;
+
+	while (before < length &&
+	       !atomic_compare_exchange_weak(&one->count->longest, &before, length))
+		;
+	if (before >= length)
+		return;
+	least = shim_long_bytes();
+	if (before < least && length >= least)
+		shim_look_again();
+}
+
 /* Add up the bytes of a list of requests; returns the completions that it will have. */
-static int64_t add_up(const struct shim_qp *one, const struct ibv_send_wr *wr, uint64_t *bytes)
+static int64_t add_up(const struct shim_qp *one, const struct ibv_send_wr *wr, uint64_t *bytes,
+		      uint64_t *longest)
 {
 	int64_t signalled = 0;
 
-	for (*bytes = 0; wr; wr = wr->next) {
-		*bytes += bytes_of(wr);
+	for (*bytes = *longest = 0; wr; wr = wr->next) {
+		uint64_t length = bytes_of(wr);
+
+		*bytes += length;
+		*longest = *longest > length ? *longest : length;
 		signalled += one->all_signalled || wr->send_flags & IBV_SEND_SIGNALED;
 	}
 	return signalled;
@@ -204,19 +225,20 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 	struct shim_qp *one = shim_find(qp);
 	int error, saved = errno;
 	int64_t signalled;
-	uint64_t bytes;
+	uint64_t bytes, longest;
 
 	if (!device)
 		return ENOSYS; /* cannot be: we are only called for devices that we know */
 	if (!one)
 		return device->post(qp, list, bad);
-	signalled = add_up(one, list, &bytes);
+	signalled = add_up(one, list, &bytes, &longest);
+	remember(one, longest);
 	shim_turn_posted(one, signalled); /* first, so that its turn does not end before */
 	shim_bins_posted(one, bytes, signalled, before_post(one, bytes));
 	errno = saved;
 	error = device->post(qp, list, bad);
 	if (error) {
-		signalled = add_up(one, bad ? *bad : list, &bytes);
+		signalled = add_up(one, bad ? *bad : list, &bytes, &longest);
 		refused(one, bytes, signalled);
 	}
 	return error;
@@ -282,7 +304,7 @@ static void ex_start(struct ibv_qp_ex *ex)
 		later(&last_post, now_ns());
 	errno = saved;
 	one->ex_start(ex);
-	one->ex_bytes = 0; /* ours alone until it is complete */
+	one->ex_bytes = one->ex_longest = 0; /* ours alone until it is complete */
 	one->ex_signalled = 0;
 	one->ex_started = 1;
 }
@@ -293,6 +315,7 @@ static struct shim_qp *ex_add(struct ibv_qp_ex *ex, uint64_t bytes)
 	struct shim_qp *one = shim_find(&ex->qp_base);
 
 	one->ex_bytes += bytes;
+	one->ex_longest = one->ex_longest > bytes ? one->ex_longest : bytes;
 	one->ex_signalled += one->all_signalled || ex->wr_flags & IBV_SEND_SIGNALED;
 	return one;
 }
@@ -332,6 +355,7 @@ static int ex_complete(struct ibv_qp_ex *ex)
 	int64_t signalled = one->ex_signalled;
 	int saved = errno, error;
 
+	remember(one, one->ex_longest);
 	shim_turn_used(one, bytes);
 	shim_turn_posted(one, signalled - one->ex_started);
 	one->ex_started = 0;

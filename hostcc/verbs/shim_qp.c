@@ -163,6 +163,14 @@ static int among(const struct hcc_rdma_path *path, uint32_t port)
 	return 0;
 }
 
+/* Short messages stay where they are: the plan is for queue pairs that have sent a long one. */
+static int sends_long(const struct shim_qp *one)
+{
+	const struct hcc_rdma_count *count = one->count;
+
+	return atomic_load_explicit(&count->longest, memory_order_relaxed) >= shim_long_bytes();
+}
+
 /* Apply the plan to an address vector; returns whether it changed. */
 static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
 		  struct ibv_ah_attr *av, uint32_t *port)
@@ -171,6 +179,8 @@ static int wanted(const struct shim_qp *one, const struct hcc_rdma_job *job,
 
 	*av = one->av;
 	*port = one->count->port;
+	if (!sends_long(one))
+		return 0;
 	if (path && one->our_port && !among(path, *port)) {
 		*port = path->ports[one->turn % path->count];
 		if (*port < 0xc000)

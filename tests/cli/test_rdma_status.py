@@ -57,6 +57,11 @@ def test_what_a_job_is_told_and_where_it_is() -> None:
     ]
 
 
+def test_queue_pairs_with_short_messages() -> None:
+    (first, _) = lines(parts({**JOB, "short": 1}))
+    assert first.endswith(", 1 with short messages stay where they are")
+
+
 def test_what_is_not_known_or_not_planned() -> None:
     quiet = {**PAIR, "port": None, "path": None, "class": 0}
     job = {**JOB, "told": None, "processes": 1, "queue_pairs": 1, "iterations": 1, "moves": 0,

@@ -145,6 +145,10 @@ def test_the_line_names_the_ports_that_the_shim_gives(host: Host) -> None:
         "UDP source port 50000,50001 by libhostcc-rdma.so: the planned path to the first of 2 "
         "destinations"
     )
+    region._header.long_bytes = 65536  # the shim decides, by the length of messages
+    (line,) = host.log(LD_PRELOAD=str(SHIM.target))
+    assert "NCCL_IB_TC not set: libhostcc-rdma.so gives the plan's class to long" in line
+    assert host.answers()[1] == "104"  # without the shim nobody else would
     region.close()
 
 

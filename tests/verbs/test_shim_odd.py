@@ -273,3 +273,26 @@ def test_a_device_is_closed_under_its_queue_pair(odd: Path, places: Places) -> N
     assert one.says() == "good"
     one.end()
     plan.close()
+
+
+def test_short_messages_stay_where_they_are(odd: Path, places: Places) -> None:
+    """Path and class come with the first long message; what is read comes the other way."""
+    plan = PlanRegion.create(places[0], jobs=1, stale_s=60.0, long_bytes=65536)
+    plan.publish([RdmaJob("job", 0x20, (("198.18.0.1", (50000,)),))])
+    one = Odd(odd, "lengths", places)
+    one.go()
+    assert one.says() == "short"
+    plan.publish([RdmaJob("job", 0x28, (("198.18.0.1", (50001,)),))])
+    one.until(lambda count: count.qps[0].longest == 256)
+    short = one.count()
+    assert short is not None
+    assert (short.qps[0].port, short.qps[0].traffic_class, short.qps[0].moves) == (0, 0, 0)
+    one.go()
+    assert one.says() == "good"
+    one.until(lambda count: count.qps[0].moves == 1)
+    count = one.count()
+    assert count is not None
+    (pair,) = count.qps
+    assert (pair.port, pair.traffic_class, pair.longest) == (50001, 0x28, 65536)
+    one.end()
+    plan.close()

@@ -200,6 +200,22 @@ def steered(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     return report
 
 
+def lengths(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
+    """Short messages keep their path and class, long ones are followed by the planned ones."""
+    report = {}
+    agent = Agent(ports=(ports[1],), traffic_class=CLASS)
+    agent.region._header.long_bytes = 8192
+    for name, more in (("extended", ()), ("old_post", ("--use_old_post_send",))):
+        capture.take()
+        run = Run(write_bw(400, 4096, *more))
+        short = {**run.end(), "wire": wire(capture)}
+        run = Run(write_bw(6000, 16384, *more))
+        after, counts = sending(capture, ("p1", ports[1], CLASS)), counted()
+        report[name] = {"short": short, "long": {**run.end(), "after": after, "counts": counts}}
+    agent.close()
+    return report
+
+
 def late(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:
     """Queue pairs connect, by both ways of posting, and only then there is an agent."""
     report = {}
@@ -323,8 +339,8 @@ def cost(runs: int) -> dict[str, Any]:
 
 
 PARTS = {
-    "quiet": quiet, "steered": steered, "late": late, "moved": moved, "two_jobs": two_jobs,
-    "gated": gated,
+    "quiet": quiet, "steered": steered, "late": late, "lengths": lengths, "moved": moved,
+    "two_jobs": two_jobs, "gated": gated,
 }  # fmt: skip
 NUMBERED = {"fuzzed": fuzzed, "cost": cost}
 

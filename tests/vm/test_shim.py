@@ -98,6 +98,20 @@ def test_queue_pairs_that_connected_without_an_agent(guest: Guest) -> None:
         assert sum(qp["bytes"] for qp in pairs) > 0
 
 
+def test_short_messages_stay_where_they_are(guest: Guest) -> None:
+    report = guest("lengths")
+    for way in report["lengths"].values():
+        short, long = way["short"], way["long"]
+        assert short["status"] == long["status"] == [0, 0], way
+        assert {row[2] for row in short["wire"]} == {0}
+        assert report["ports"][1] not in {row[1] for row in short["wire"]}
+        ((path, port, traffic_class, _),) = long["after"]
+        assert (path, port, traffic_class) == ("p1", report["ports"][1], CLASS)
+        pairs = [qp for one in long["counts"] for qp in one["qps"]]
+        assert sum(qp["failed"] for qp in pairs) == 0
+        assert max(qp["longest"] for qp in pairs) == 16384
+
+
 def test_a_job_moved_gated_and_deserted(guest: Guest) -> None:
     report = guest("moved") | guest("gated")
     job = report["moved"]

@@ -28,6 +28,9 @@ class RdmaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     needs the fabric's lossless classes, which only its operator knows."""
     steer: bool = True
     """Whether queue pairs are put on paths, and moved between them."""
+    long_message_bytes: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+    """Queue pairs whose messages are all shorter keep the path and class that the job gave them; 0:
+    none does.  Where it is not 0, a queue pair is moved live, by its first long message."""
     probe_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
     """Seconds between probes of the paths to a destination."""
     pace: bool = False

@@ -7,8 +7,8 @@ that it is named after is one of the job's, and the file is of that process's ow
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hostcc.measure.discover.owners import Owners
@@ -43,6 +43,15 @@ class Pair:
     bytes: int
     moves: int
     failed: int
+    longest: int = 0
+    """Bytes of its longest message; 0: not known."""
+
+    def is_elephant(self, least: int) -> bool:
+        """Whether paths and classes are for it: from a message of `least` bytes on.
+
+        So a queue pair of a shim that does not tell lengths is one, once it has sent.
+        """
+        return self.longest >= least or (self.bytes > 0 and not self.longest)
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,14 @@ class Sender:
     def bytes(self) -> int:
         """Bytes sent by the queue pairs that are open."""
         return sum(pair.bytes for pair in self.pairs)
+
+
+def elephants(senders: Iterable[Sender], least: int) -> list[Sender]:
+    """Return the processes with those queue pairs that paths and classes are for."""
+    return [
+        replace(one, pairs=tuple(pair for pair in one.pairs if pair.is_elephant(least)))
+        for one in senders
+    ]
 
 
 class Senders:
@@ -101,7 +118,7 @@ class Senders:
         source = self._source(qp.device, qp.device_port, qp.gid_index)
         return Pair(
             qp.qpn, qp.device, qp.device_port, source, qp.destination, qp.port, qp.traffic_class,
-            qp.bytes, qp.moves, qp.failed,
+            qp.bytes, qp.moves, qp.failed, qp.longest,
         )  # fmt: skip
 
     def _source(self, device: str, port: int, index: int) -> str:

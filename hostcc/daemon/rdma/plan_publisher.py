@@ -90,7 +90,8 @@ class PlanPublisher:
         config = self._host.config
         path, stale_s = Path(config.rdma.plan), config.agent.heartbeat_stale_s
         with self._host.journal.making(kinds.rdma_plan(path)):
-            self._region = PlanRegion.create(path, MAX_JOBS, min(stale_s, 60.0))
+            least = config.rdma.long_message_bytes
+            self._region = PlanRegion.create(path, MAX_JOBS, min(stale_s, 60.0), least)
         ports = read_ports(self._tracker.sysfs)
         self._device_rates = {one.device: one.rate_bps / 8 for one in ports if one.rate_bps}
         self._publish_new()
@@ -291,11 +292,13 @@ class PlanPublisher:
         pairs = [pair for one in those for pair in one.pairs]
         largest = sorted(pairs, key=lambda one: -one.bytes)[:MAX_PAIRS_SHOWN]
         told = self._published.get(name)
+        least = self._host.config.rdma.long_message_bytes
         return parts.RdmaJob(
             job=name,
             told=_told(told) if told is not None else None,
             processes=len(those),
             queue_pairs=len(pairs),
+            short=sum(not pair.is_elephant(least) for pair in pairs),
             bytes=sum(pair.bytes for pair in pairs),
             iterations=max((one.iterations for one in those), default=0),
             moves=sum(pair.moves for pair in pairs),
@@ -324,6 +327,8 @@ class PlanPublisher:
             bytes=pair.bytes,
             moves=pair.moves,
             failed=pair.failed,
+            longest=pair.longest or None,
+            elephant=pair.is_elephant(self._host.config.rdma.long_message_bytes),
         )
 
 

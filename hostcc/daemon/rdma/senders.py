@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hostcc.daemon.rdma.pairs import Sender, Senders
+from hostcc.daemon.rdma.pairs import Sender, Senders, elephants
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute
 from hostcc.daemon.rdma.rates import Rates
 from hostcc.daemon.supervisor import Host
@@ -60,7 +60,8 @@ class SenderTracker:
         self._due = now + READ_S
         counts = Path(self._host.config.rdma.counts)
         self.senders = Senders(counts, self._owners, self.sysfs).read()
-        self.rates = self._rates.take(self.senders, now)
+        least = self._host.config.rdma.long_message_bytes
+        self.rates = self._rates.take(elephants(self.senders, least), now)
         return True
 
     def speeds(self) -> dict[str, float]:

@@ -33,6 +33,30 @@ def test_where_a_pair_goes(tmp_path: Path) -> None:
     assert (pair.device, pair.port, pair.traffic_class) == ("mlx5_0", 50000, 0x68)
 
 
+@pytest.mark.parametrize(
+    ("longest", "least", "expected"),
+    [
+        (4096, 0, True),
+        (4096, 65536, False),
+        (65536, 65536, True),
+        (0, 65536, True),  # it has sent, and its shim does not tell lengths
+        (0, 0, True),
+    ],
+)
+def test_short_messages_make_no_flow(
+    tmp_path: Path, longest: int, least: int, expected: bool
+) -> None:
+    world = World(tmp_path, long_message_bytes=least)
+    process = world.process("train")
+    for second in range(4):
+        process.count((second + 1) * 10**9, longest=longest)
+        world.now += 2.0
+        assert world.tracker.look()
+    assert bool(any(world.tracker.rates.values())) == expected
+    (pair,) = world.tracker.senders[0].pairs
+    assert pair.is_elephant(least) == expected
+
+
 def test_who_is_not_believed(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.process("train")

@@ -93,10 +93,16 @@ class Process:
         self.count(0)
 
     def count(
-        self, sent: int, port: int = 0, traffic_class: int = 0, iterations: int = 0, now: int = 0
+        self,
+        sent: int,
+        port: int = 0,
+        traffic_class: int = 0,
+        iterations: int = 0,
+        now: int = 0,
+        longest: int = 0,
     ) -> None:
         pair = self._counts.qp[7]
-        pair.bytes, pair.port, pair.traffic_class = sent, port, traffic_class
+        pair.bytes, pair.port, pair.traffic_class, pair.longest = sent, port, traffic_class, longest
         self._counts.iterations, self._counts.iteration = iterations, now
         self._path.write_bytes(bytes(self._counts))
 

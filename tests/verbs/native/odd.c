@@ -2,7 +2,7 @@
 /*
  * A program that knows nothing of hostcc and does what few programs do.
  *
- *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse|crowd|devices N|undestroyed
+ *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse|crowd|devices N|undestroyed|lengths
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.
@@ -22,6 +22,8 @@
 #define POSTS 40
 #define ODD_ERRNO 77
 #define CROWD 8
+#define SHORT 256
+#define LONG 65536
 
 extern unsigned fake_full, fake_completed, fake_slow;
 extern unsigned long fake_moves;
@@ -47,9 +49,11 @@ static struct ibv_qp *connected(uint32_t number)
 	return qp;
 }
 
+static uint32_t length = 4096;
+
 static int post_a(enum ibv_wr_opcode what)
 {
-	struct ibv_sge sge = {.length = 4096};
+	struct ibv_sge sge = {.length = length};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = what,
 				 .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr *bad;
@@ -220,6 +224,21 @@ static int do_it(const char *what, int number)
 		status = in_state(IBV_QPS_SQD);
 		__atomic_store_n(&fake_slow, 0, __ATOMIC_RELAXED);
 		return status && in_state(IBV_QPS_RTS) && !post();
+	}
+	if (!strcmp(what, "lengths")) { /* many short messages, and later a long one */
+		length = SHORT;
+		for (int index = 0; index < POSTS; index++)
+			if (post() || poll() != 1)
+				return 0;
+		puts("short");
+		fflush(stdout);
+		getchar();
+		status = !fake_moves;
+		length = LONG;
+		if (post_a(IBV_WR_RDMA_READ)) /* comes the other way */
+			return 0;
+		usleep(100000);
+		return status && !fake_moves && !post();
 	}
 	if (!strcmp(what, "env"))
 		return !setenv("HOSTCC_RDMA_COUNTS", "/nowhere/at/all", 1) &&

@@ -68,6 +68,11 @@ int shim_alive(void)
 	return 1;
 }
 
+uint64_t shim_long_bytes(void)
+{
+	return BYTES;
+}
+
 void shim_look_again(void)
 {
 }
