@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,22 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from benchmarks.evidence.readings import FOLDER, Floats
+from hostcc.mltcp.dcqcn import EAGER_T_US, PLAIN_T_US
 from hostcc.schedule.cassini.circle import Pattern
+from hostcc.sim import dcqcn_model
+from hostcc.sim.dcqcn_model import Link, Sender, TrainingJob, Watch
 from hostcc.sim.fabrics import GBIT
 from hostcc.sim.flowsim.run import Options, simulate
 from hostcc.sim.flowsim.workload import Fabric, pack
 from hostcc.sim.periodic import SimFlow, SimJob
 
 Positive = Annotated[float, Meta(gt=0, le=1e6)]
+QUEUE_PAIRS = 8
+"""Of each job in the rate model."""
+SEED = 1
+"""Decides which packets are marked there."""
+EAGEREST_T_US = 80
+"""T of the first of three: by the same factor again as the thesis's 100 beside 125 us."""
 BATCH = " at "
 """`vgg19-1400 at 1200`: a job of another batch; its computation is in proportion."""
 
@@ -155,6 +165,36 @@ def fluid(
         )
         for index, one in enumerate(made)
     ]
+
+
+def by_rates(
+    jobs: Sequence[Shape],
+    timers_us: Sequence[float],
+    iterations: int,
+    watch: Watch | None = None,
+) -> list[Iterations]:
+    """Simulate jobs on the link in the rate model of DCQCN, T of each in us; all start at 0."""
+    made = [
+        TrainingJob(
+            f"J{index + 1}",
+            job.compute_s,
+            job.bytes,
+            Sender(t_s=timer * 1e-6),
+            flows=QUEUE_PAIRS,
+            rate=job.gbit * GBIT,
+        )
+        for index, (job, timer) in enumerate(zip(jobs, timers_us, strict=True))
+    ]
+    link = Link(rate=thesis().link.gbit * GBIT)
+    found = dcqcn_model.run(made, link, iterations, SEED, watch=watch)
+    return [Iterations(np.array(found[one.name])) for one in made]
+
+
+def timers_us(row: Row) -> list[int]:
+    """Return T of a row's jobs under unfairness: the last in order keeps the fair one."""
+    steps = [PLAIN_T_US, EAGER_T_US, EAGEREST_T_US]
+    doublings = [round(math.log2(weight)) for weight in weights(row)]
+    return [steps[place] for place in doublings]
 
 
 def pattern(name: str, job: Shape) -> Pattern:

@@ -18,6 +18,8 @@ STEP_S = 50e-6
 PACKET_BYTES = 1024.0
 Scale = Callable[[float], float]
 """F: the factor on R_AI at a bytes_ratio."""
+Watch = Callable[[float, str, float], None]
+"""Told the time at the end of a step, a job that sends, and its bytes in the step."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,12 @@ class _Flow:
 
 
 def run(
-    jobs: Sequence[TrainingJob], link: Link, iterations: int, seed: int, limit_s: float = 600.0
+    jobs: Sequence[TrainingJob],
+    link: Link,
+    iterations: int,
+    seed: int,
+    limit_s: float = 600.0,
+    watch: Watch | None = None,
 ) -> dict[str, list[float]]:
     """Return job -> seconds of each of its first `iterations` iterations.
 
@@ -176,8 +183,10 @@ def run(
                 sending[place] = True
                 flow.left = flow.owner.job.bytes / flow.owner.job.flows
                 flow.restart_at_line_rate()
+        before = [one.left for one in running]
         queue = _step([flow for flow in flows if flow.left > 0], link, queue, now, rng)
         now += STEP_S
+        _tell(watch, now, running, before)
         for one in running:
             if now > one.until and one.left <= 1e-3:
                 one.durations.append(now - one.began)
@@ -186,6 +195,16 @@ def run(
                     if flow.owner is one:
                         sending[place] = False
     return {one.job.name: one.durations[:iterations] for one in running}
+
+
+def _tell(
+    watch: Watch | None, now: float, running: Sequence[_Job], before: Sequence[float]
+) -> None:
+    if watch is None:
+        return
+    for one, left in zip(running, before, strict=True):
+        if left > one.left:
+            watch(now, one.job.name, left - one.left)
 
 
 def _step(

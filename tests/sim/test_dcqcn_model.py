@@ -107,6 +107,17 @@ def test_triples() -> None:
     assert 0.95 < triple(0.45, different, fair) / triple(0.45, different, unfair) < 1.05
 
 
+def test_who_watches_sees_all_bytes_and_changes_nothing() -> None:
+    jobs = [job("a", 0.4, Sender()), job("b", 0.3, Sender())]
+    seen: list[tuple[float, str, float]] = []
+    found = dcqcn_model.run(jobs, LINK, 3, 7, watch=lambda *one: seen.append(one))
+    assert found == dcqcn_model.run(jobs, LINK, 3, 7)
+    for one in jobs:
+        first = sum(size for now, name, size in seen if name == one.name and now <= found[name][0])
+        assert first == pytest.approx(one.bytes)
+    assert [now for now, _, _ in seen] == sorted(now for now, _, _ in seen)
+
+
 def test_deterministic() -> None:
     jobs = [job("a", 0.4, Sender(mltcp=lambda r: 1.75 * r + 0.25)), job("b", 0.4, Sender())]
     assert dcqcn_model.run(jobs, LINK, 3, 7) == dcqcn_model.run(jobs, LINK, 3, 7)

@@ -8,24 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.evidence import thesis_jobs
 from benchmarks.evidence.document import Curve, Evidence, Kind, Line, Request, Study, within
 from benchmarks.evidence.readings import Floats
 from benchmarks.evidence.thesis_jobs import Shape, fluid, thesis
 from hostcc.mltcp.dcqcn import EAGER_T_US, PLAIN_T_US
 from hostcc.schedule.cassini import compatibility
 from hostcc.schedule.cassini.circle import Pattern
-from hostcc.sim import dcqcn_model
-from hostcc.sim.dcqcn_model import Link, Sender, TrainingJob
 from hostcc.sim.fabrics import GBIT
 
 PAIR = "vgg19-pair"
 ITERATIONS = 60
 QUICK_ITERATIONS = 6
-SEED = 1
-QUEUE_PAIRS = 8
 APART = 1.01
 """Iterations count as apart from here on that take at most this share of one alone."""
 SHIFT_S = 0.12
+DRAWN_S = 2.0
+BIN_S = 0.005
 CIRCLE = (("40 ms", 0.04, 0.01), ("60 ms", 0.06, 0.01))
 """(Job, iteration, communication), seconds."""
 CIRCLE_GBIT = 50.0
@@ -72,31 +71,46 @@ def by_fluid(shape: Shape, weights: Sequence[float], iterations: int) -> Pair:
     return Pair(found[0].seconds, found[1].seconds)
 
 
-def by_rates(shape: Shape, timers_us: Sequence[float], iterations: int) -> Pair:
-    """Simulate two alike in the rate model of DCQCN."""
-    link = Link(rate=thesis().link.gbit * GBIT)
-    jobs = [
-        TrainingJob(
-            f"J{index + 1}",
-            shape.compute_s,
-            shape.bytes,
-            Sender(t_s=timer * 1e-6),
-            flows=QUEUE_PAIRS,
-            rate=shape.gbit * GBIT,
+@dataclass(frozen=True)
+class Rates:
+    """Gbit/s of both jobs over time, in bins of BIN_S: what the figures draw."""
+
+    first: Floats
+    second: Floats
+
+    def curves(self, panel: str) -> tuple[Curve, ...]:
+        """Return a line of each job."""
+        return tuple(
+            Curve(
+                panel=panel,
+                label=job,
+                x=tuple((BIN_S * np.arange(len(own))).tolist()),
+                y=tuple(own.tolist()),
+                x_label="s",
+                y_label="Gbit/s",
+            )
+            for job, own in (("J1", self.first), ("J2", self.second))
         )
-        for index, timer in enumerate(timers_us)
-    ]
-    found = dcqcn_model.run(jobs, link, iterations, SEED)
-    return Pair(np.array(found["J1"]), np.array(found["J2"]))
+
+
+def by_rates(shape: Shape, timers_us: Sequence[float], iterations: int) -> tuple[Pair, Rates]:
+    """Simulate two alike in the rate model of DCQCN; the rates are of the first DRAWN_S."""
+    sent = {job: np.zeros(round(DRAWN_S / BIN_S)) for job in ("J1", "J2")}
+
+    def watch(now: float, job: str, size: float) -> None:
+        if (place := int(now / BIN_S)) < len(sent[job]):
+            sent[job][place] += size
+
+    first, second = thesis_jobs.by_rates([shape, shape], timers_us, iterations, watch)
+    gbit = {job: size / BIN_S / GBIT for job, size in sent.items()}
+    return Pair(first.seconds, second.seconds), Rates(gbit["J1"], gbit["J2"])
 
 
 def figure_3_1(request: Request) -> Evidence:
     """Fair: both get half of the usable link, and stay in step."""
     shape, iterations = thesis().shape(PAIR), _iterations(request)
-    found = {
-        "fluid": by_fluid(shape, (1, 1), iterations),
-        "DCQCN model": by_rates(shape, (PLAIN_T_US, PLAIN_T_US), iterations),
-    }
+    modelled, rates = by_rates(shape, (PLAIN_T_US, PLAIN_T_US), iterations)
+    found = {"fluid": by_fluid(shape, (1, 1), iterations), "DCQCN model": modelled}
     lines = []
     for name, pair in found.items():
         kind: Kind = "fitted" if name == "fluid" else "predicted"
@@ -111,20 +125,19 @@ def figure_3_1(request: Request) -> Evidence:
                     why="the usable link was set to twice that" if kind == "fitted" else "",
                 )
             )
-    return Evidence(lines=tuple(lines), notes=(NOTE,), curves=_curves(found))
+    curves = (*_curves(found), *rates.curves("DCQCN model, rates"))
+    return Evidence(lines=tuple(lines), notes=(NOTE,), curves=curves)
 
 
 def figure_3_2(request: Request) -> Evidence:
     """Unfair: the more eager job goes first, and both are apart after some iterations."""
     shape, iterations = thesis().shape(PAIR), _iterations(request)
     weight = thesis().unfair.weight
-    timers = (EAGER_T_US, PLAIN_T_US)
+    fair, fair_rates = by_rates(shape, (PLAIN_T_US, PLAIN_T_US), iterations)
+    unfair, unfair_rates = by_rates(shape, (EAGER_T_US, PLAIN_T_US), iterations)
     found = {
         "fluid": (by_fluid(shape, (1, 1), iterations), by_fluid(shape, (weight, 1), iterations)),
-        "DCQCN model": (
-            by_rates(shape, (PLAIN_T_US, PLAIN_T_US), iterations),
-            by_rates(shape, timers, iterations),
-        ),
+        "DCQCN model": (fair, unfair),
     }
     lines: list[Line] = []
     for name, (fair, unfair) in found.items():
@@ -138,7 +151,11 @@ def figure_3_2(request: Request) -> Evidence:
                 "rates and ends: a median gain of 1.23 needs 0.15 s of sending, so J2 at 0.36 s"
             ),
         ),
-        curves=_curves({name: unfair for name, (_, unfair) in found.items()}),
+        curves=(
+            *_curves({name: unfair for name, (_, unfair) in found.items()}),
+            *fair_rates.curves("DCQCN model, rates, fair"),
+            *unfair_rates.curves("DCQCN model, rates, unfair"),
+        ),
     )
 
 

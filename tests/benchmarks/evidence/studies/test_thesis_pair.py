@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.evidence.studies.thesis_pair import Pair
-from benchmarks.evidence.thesis_jobs import Shape
-from tests.benchmarks.evidence.found import line, unmet
+from benchmarks.evidence.studies.thesis_pair import BIN_S, Pair
+from benchmarks.evidence.thesis_jobs import Shape, thesis
+from tests.benchmarks.evidence.found import line, quick, unmet
 
 pytestmark = pytest.mark.unit
 RATE = "first iteration, Gbit/s"
@@ -25,6 +25,22 @@ def test_the_eager_job_goes_first() -> None:
         first = line("thesis-3.2", how, f"J1, {RATE}").here
         assert first > line("thesis-3.2", how, "J2, while J1 sends, Gbit/s").here
     assert line("thesis-3.2", "fluid", f"J1, {RATE}").here == pytest.approx(28)
+
+
+def test_figures_draw_rates_over_time() -> None:
+    """Fair: both at half of the link. Unfair: the eager one above."""
+    shape = thesis().shape("vgg19-pair")
+    window = slice(round(shape.compute_s / BIN_S) + 2, round(shape.iteration_s / BIN_S) - 2)
+    for name, panel, least in (
+        ("thesis-3.1", "DCQCN model, rates", 0.9),
+        ("thesis-3.2", "DCQCN model, rates, unfair", 1.05),
+    ):
+        first, second = (one for one in quick(name).curves if one.panel == panel)
+        assert (first.label, second.label, first.y_label) == ("J1", "J2", "Gbit/s")
+        means = [sum(one.y[window]) / len(one.y[window]) for one in (first, second)]
+        assert means[0] / means[1] > least
+        assert sum(means) == pytest.approx(thesis().link.gbit, rel=0.1)
+        assert max(first.y[: window.start - 4]) == 0.0
 
 
 def test_shifted_jobs_are_as_alone() -> None:
