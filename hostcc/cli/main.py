@@ -24,6 +24,7 @@ from hostcc.foreign import in_json, say
 COMMANDS = {
     "agent": "the daemon",
     "run": "run a command as part of a job",
+    "environment": "the variables of a job that something else starts",
     "status": "what the agent is doing, and how each job fares",
     "jobs": "the jobs on this host and what they were given",
     "profile": "what was measured of a job",

@@ -30,6 +30,10 @@ def run(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedP
     )
 
 
+WITHOUT_AGENT = {
+    "agent", "plan", "run", "environment", "rank", "sim", "pcie", "keys", "probe", "evidence",
+}  # fmt: skip
+"""Commands that ask none, or need none to answer in JSON."""
 CLIENTS = ["status", "jobs", "flows", "verify", "changes"]
 
 
@@ -188,7 +192,7 @@ def test_every_command_explains_itself(command: str) -> None:
     done = run(command, "--help")
     assert done.returncode == Exit.OK
     assert f"hostcc {command}" in done.stdout
-    if command not in {"agent", "plan", "run", "rank", "sim", "pcie", "keys", "probe", "evidence"}:
+    if command not in WITHOUT_AGENT:
         assert "--socket PATH" in done.stdout
         assert "--json" in done.stdout
 
