@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from hostcc.answers.fields import BytesPerSecond, Gauge, Label, Seconds
 
@@ -20,6 +20,44 @@ class LinkJob(Struct, frozen=True):
     """Its priority level, 0 the highest."""
     load: float
     """Seconds of its traffic at full capacity per second, as if it never waited."""
+    period_s: Seconds = 0.0
+    """Iteration alone, by the plan."""
+    start_s: Seconds = 0.0
+    """From its start to its communication."""
+    communication_s: Seconds = 0.0
+    """Time that it communicates alone, t."""
+    share: float = 0.0
+    """Part of the link's capacity that it takes meanwhile, 0 to 1."""
+
+
+class Wait(Struct, frozen=True):
+    """A job that may wait for others on a link."""
+
+    job: str
+    """Its name."""
+    lets_pass: tuple[str, ...]
+    """Jobs of higher levels that it cannot send beside."""
+    shares_with: tuple[str, ...]
+    """Jobs of its own level that it cannot send beside at full speed."""
+
+
+class Compatibility(Struct, frozen=True, kw_only=True):
+    """How well the bursts of a link's jobs fit together ([more](cassini.md)). The command adds it
+    to what the agent says."""
+
+    score: float | None
+    """At the best times to begin: 1 if all bursts find room, else 1 less what is asked for beyond
+    the capacity, as a mean fraction of it; None: see `reason`."""
+    together: float | None
+    """The same if all iterations begin at once."""
+    perimeter_s: Seconds | None
+    """Common period of the jobs."""
+    exact: bool
+    """Whether no other times are better."""
+    shifts_s: dict[str, float]
+    """Job to how much later it begins for that, seconds."""
+    reason: str
+    """Why there is no score; else empty."""
 
 
 class LinkRow(Struct, frozen=True, kw_only=True):
@@ -38,6 +76,10 @@ class LinkRow(Struct, frozen=True, kw_only=True):
     """How many jobs cross it."""
     sharing: tuple[LinkJob, ...]
     """The first 64 of them, by their places in the plan's order."""
+    waits: tuple[Wait, ...] | UnsetType = UNSET
+    """Who may wait for whom; the command adds it."""
+    compatibility: Compatibility | UnsetType = UNSET
+    """Of the jobs in `sharing`; the command adds it."""
 
 
 class Links(Struct, frozen=True, kw_only=True):

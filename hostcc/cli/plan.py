@@ -144,6 +144,16 @@ def _agents(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def solved(file: str) -> tuple[str, Solution]:
+    """Digest and solution of a view's file, by its own options.  Raises InputError."""
+    given = viewfile.given(input_file.read_argument(file, viewfile.MAX_BYTES), file)
+    view = completed(viewfile.model_of(given))
+    try:
+        return view.digest, solve_for_agents(view, viewfile.planned_by(given.options))
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+
+
 def _of_view(args: argparse.Namespace) -> int:
     given = viewfile.given(input_file.read_argument(args.file, viewfile.MAX_BYTES), args.file)
     options = viewfile.planned_by(msgspec.structs.replace(given.options, **_said(args)))

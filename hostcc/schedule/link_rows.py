@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from hostcc.answers.links import LinkJob, LinkRow, Links, OwnLink
 from hostcc.errors import NoJobError
-from hostcc.schedule.link_load import LinkLoads, link_loads
+from hostcc.schedule.link_load import LinkLoads, link_loads, periods
 from hostcc.schedule.plan import Solution
-from hostcc.schedule.problem import Ints
+from hostcc.schedule.problem import TINY_S, Ints
 
 MAX_SHARING_JOBS = 64
 """Jobs that are named of a link, the highest ranks first."""
@@ -70,14 +70,24 @@ def _row(found: Solution, loads: LinkLoads, link: int) -> LinkRow:
     problem, these = found.problem, loads.entries(link)
     jobs, load = loads.job[these], loads.load[these]
     by_rank = np.argsort(found.decision.rank[jobs])[:MAX_SHARING_JOBS]
+    period, time = periods(found), np.maximum(found.times, TINY_S)
+
+    def on_link(job: int, load: float) -> LinkJob:
+        return LinkJob(
+            problem.job_ids[job],
+            int(found.level[job]),
+            load,
+            float(period[job]),
+            float(problem.comm_start[job]),
+            float(found.times[job]),
+            min(1.0, float(load * period[job] / time[job])),
+        )
+
     return LinkRow(
         link=problem.link_ids[link],
         capacity=float(problem.capacity[link]),
         load=float(loads.total[link]),
         full=bool(loads.full[link]),
         jobs=int(loads.jobs[link]),
-        sharing=tuple(
-            LinkJob(problem.job_ids[one], int(found.level[one]), seconds)
-            for one, seconds in zip(jobs[by_rank].tolist(), load[by_rank].tolist(), strict=True)
-        ),
+        sharing=tuple(map(on_link, jobs[by_rank].tolist(), load[by_rank].tolist())),
     )

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from hostcc.answers.links import Utilisation
-from hostcc.cli import common, links, plan_summary
-from hostcc.errors import InputError, NoAgentError
+from hostcc.cli import links, plan_summary
+from hostcc.errors import HostccError, InputError, NoAgentError
 from hostcc.schedule.link_rows import list_links
 from hostcc.schedule.plan import solve
 from tests.schedule.views import job, one_link
@@ -38,7 +38,7 @@ class Agent:
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
     made = Agent(ANSWER)
-    monkeypatch.setattr(common, "ask", made)
+    monkeypatch.setattr(links, "ask", made)
     return made
 
 
@@ -54,17 +54,44 @@ def test_the_table(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
     assert call() == 0
     assert agent.asked == {"op": "links", "job": None, "limit": 100, "every": None}
     heading, row = capsys.readouterr().out.splitlines()
-    assert heading.split()[:5] == ["Link", "Capacity", "Load", "Full", "Jobs"]
+    assert heading.split()[:6] == ["Link", "Capacity", "Load", "Full", "Fit", "Jobs"]
     assert row.split()[:1] == ["link"]
     assert "1.00" in row  # ten jobs that send a tenth of the time
     assert "j6 (5, 0.10)" in row
-    assert row.endswith("and 2 more")
+    assert "and 2 more" in row
+    assert "1.00 (0.10)" in row  # each sends in a tenth of its own
+    assert "j1 for a, j0; j2 for a, j0; each for the other: a, j0; 6 more jobs" in row
 
 
 def test_options_and_json(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--job", "a", "--all", "--limit", "1", "--json") == 0
     assert agent.asked == {"op": "links", "job": "a", "limit": 1, "every": True}
-    assert json.loads(capsys.readouterr().out) == ANSWER
+    told = json.loads(capsys.readouterr().out)
+    (row,) = told["links"]
+    assert row.pop("compatibility")["score"] == pytest.approx(1.0)
+    assert row.pop("waits")[0]["shares_with"] == ["j0"]
+    assert told == ANSWER
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_the_circles_of_a_view(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "view.json", tmp_path / f"circles.{kind}"
+    view = one_link([job("a<b", compute=3.0), job("b", compute=1.0)], [1.0, 1.0])
+    file.write_bytes(msgspec.json.encode(view).replace(b"a<b", b"a-b"))
+    assert call("--view", str(file), "--plot", str(out)) == 0
+    assert capsys.readouterr().out.endswith(f"drawn: {out}\n")
+    assert out.read_bytes().startswith(b"\x89PNG" if kind == "png" else b"<?xml")
+    assert out.stat().st_size > 2000
+
+
+def test_nothing_to_draw(agent: Agent, tmp_path: Path) -> None:
+    agent.answer = {**ANSWER, "links": [{**ANSWER["links"][0], "jobs": 17}]}
+    with pytest.raises(HostccError, match="nothing to draw: more than 16 jobs"):
+        call("--plot", str(tmp_path / "x.svg"))
+    with pytest.raises(InputError, match=r"--plot: expected a name that ends in .png or .svg"):
+        call("--plot", "x.gif")
 
 
 def test_none_and_more_than_are_shown(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
