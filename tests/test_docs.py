@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostcc.answers import flows, gossip, host, jobs, links, plan, status, view
+from hostcc.answers import flows, gossip, history, host, jobs, links, plan, status, view
 from hostcc.cli import (
     agent,
     authority,
@@ -99,11 +99,11 @@ def test_every_operation_schema_and_change() -> None:
         assert f"| `{op}` |" in CONTROL
     schemas = {
         value
-        for module in (flows, gossip, host, jobs, links, plan, status, view)
+        for module in (flows, gossip, history, host, jobs, links, plan, status, view)
         for value in vars(module).values()
         if re.fullmatch(r"hostcc\.[a-z-]+/\d+", str(value))
     }
-    assert len(schemas) == 14
+    assert len(schemas) == 15
     for schema in {*map(str, schemas), diagnosis.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
     assert agent.SCHEMA in CONFIG

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from msgspec import Struct, UnsetType
 from msgspec.inspect import StructType, type_info
 
-from hostcc.answers import flows, gossip, host, jobs, links, parts, plan, status, view
+from hostcc.answers import flows, gossip, history, host, jobs, links, parts, plan, status, view
 from hostcc.answers.fields import Counter, Unit, annotations_of, metrics_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "answers.md"
@@ -27,6 +27,7 @@ ANSWERS: dict[str, tuple[type[Struct], ...]] = {
     gossip.PEERS: (gossip.Peers,),
     plan.PLAN: (plan.PlanAnswer,),
     links.LINKS: (links.Links,),
+    history.HISTORY: (history.History,),
     view.VIEW: (view.View,),
     host.CHANGES: (host.Changes,),
     host.VERIFY: (host.Verification,),

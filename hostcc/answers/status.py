@@ -187,6 +187,23 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     iterations_by_bytes: int | None
     """Iterations that it has made by what it sent; None while its bytes of an iteration are not
     known."""
+    alone_s: Annotated[
+        Seconds | None,
+        Gauge("hostcc_job_alone_seconds", "Estimated iteration time without contention, seconds"),
+    ] = None
+    """Estimated iteration time without contention; None: unknown
+    ([more](look.md#the-time-alone-and-the-gain))."""
+    alone_how: str | None = None
+    """How that was found."""
+    off_s: Seconds | None = None
+    """Mean iteration time in the last period of mode off; None: there was none of late."""
+    off_iterations: int | None = None
+    """Iterations that this is of."""
+    gain: float | None = None
+    """What hostcc gains it, as `gain_over` says; None: unknown."""
+    gain_over: str | None = None
+    """`off`: `off_s` over the present mean iteration time; `alone`: `alone_s` over it, 1 at
+    best."""
 
 
 class Destination(Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ PARTS = {
     "discovery": "jobs that nobody started with hostcc run",
     "gpu": "work per iteration",
     "marks": "exact iteration boundaries",
+    "history": "the last hour of each job, in hostcc top and hostcc report",
     "memory": "jobs that come again are planned from their first bytes",
     "traffic": "jobs' periods and bytes",
     "rdma": "bytes that bypass sockets",

@@ -48,6 +48,8 @@ COLUMNS = [
     ("Comm.", "right"),
     ("Per iter.", "right"),
     ("Sent", "right"),
+    ("Alone", "right"),
+    ("Gain", "right"),
 ]
 
 ADVISED = {"paths-off"}
@@ -224,7 +226,16 @@ def job_row(job: JobStatus) -> tuple[str, ...]:
         seconds(job.communication_s),
         size(job.bytes_per_iteration),
         size(job.bytes_acked),
+        seconds(job.alone_s) if job.alone_s else "",
+        gain(job),
     )
+
+
+def gain(job: JobStatus) -> str:
+    """Against mode off as a factor, against the time alone as a percentage of that speed."""
+    if job.gain is None:
+        return ""
+    return f"{job.gain:.2f}x" if job.gain_over == "off" else f"{job.gain:.0%}"
 
 
 def iterations(job: JobStatus) -> str:

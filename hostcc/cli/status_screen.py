@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-PAIRS = ((0, 1), (2, 3), (4, 5), (6, 8), (7, 9), (10, 11))
+PAIRS = ((0, 1), (2, 3), (4, 5), (6, 8), (7, 9), (10, 11), (12, 13))
 """Columns of status that share one where there is little room, the second below the first."""
 ALARMS = 0.5
 """Part of the screen that alarms take at most."""

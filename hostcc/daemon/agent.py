@@ -44,7 +44,6 @@ from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_back
 from hostcc.daemon.isolated_steps import IsolatedSteps, Step, awaited, log_failure, run_each
 from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs import views
-from hostcc.daemon.jobs.iteration_times import IterationTimes
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.daemon.registry import Handlers, Registry
 from hostcc.daemon.sd_notify import Notifier
@@ -113,10 +112,10 @@ class Agent:
         self.journal: Journal
         self.engine: Engine | None = None
         self._toggle: tuple[Mode, dict[str, float], str] | None = None
-        self.iteration_times = IterationTimes()
         self.observing = "observe_only is set" if config.agent.observe_only else ""
         """Why nothing is changed on this host; empty while the agent acts."""
         self.roster = make_roster(self)
+        self.iteration_times = self.roster.iteration_times
         self._handlers = {**self._own_handlers(), **self.roster.handlers}
 
     async def run(self) -> None:
@@ -404,8 +403,8 @@ class Agent:
         )
         odd = len(self._known)
         facts = answers.Facts(self._version, self._started, self._path, self.observing, loop, odd)
-        measured = self.roster.measurement.iteration
-        return answers.status(self, facts, self.iteration_times, self.roster.parts, measured)
+        more = self.roster.measurement.iteration, self.roster.history.annotated
+        return answers.status(self, facts, self.iteration_times, self.roster.parts, *more)
 
     async def _verify(self) -> Verification:
         """Answer `verify`.  Users who may only read may ask, so nothing is written to the journal;

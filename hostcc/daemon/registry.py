@@ -11,14 +11,25 @@ import msgspec
 from hostcc.answers import flows, jobs
 from hostcc.daemon.api import answers
 from hostcc.daemon.api.credentials import Peer
-from hostcc.daemon.api.messages import Flows, Jobs, Links, Peers, Plan, Profile, View
+from hostcc.daemon.api.messages import (
+    Flows,
+    History,
+    Jobs,
+    Links,
+    Peers,
+    Plan,
+    Profile,
+    View,
+)
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.gossip.profile_store import ProfileStore
+from hostcc.daemon.jobs.iteration_times import IterationTimes
 from hostcc.daemon.marking.level_marks import LevelMarks
 from hostcc.daemon.marking.queues import LevelQueues
 from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.planning.planning_task import Planning
+from hostcc.daemon.profiling.job_history import HistoryKeeper
 from hostcc.daemon.profiling.measurement import Measurement
 from hostcc.daemon.profiling.traffic import Traffic
 from hostcc.daemon.rdma.rdma_parts import Rdma
@@ -48,6 +59,8 @@ class Registry:
         self._plans = plans = PlanStore(host, cluster)
         self.gossip = Gossip(host, cluster, profiles, self._act)
         self.planning = Planning(host, plans, last_turn=lambda: self.measurement.traffic.last_turn)
+        self.iteration_times = IterationTimes()
+        self.history = HistoryKeeper(host, self.measurement, self.iteration_times, plans)
         self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
         self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared, self._read)
         self.parts = Supervisor(
@@ -59,6 +72,7 @@ class Registry:
                 LevelQueues(host),
                 LevelMarks(host, plans),
                 *self.steering.parts,
+                self.history,
             ]
         )
 
@@ -67,6 +81,9 @@ class Registry:
         """Requests that the agent itself does not answer."""
         return {
             Flows: lambda request, _: self._flows(request),
+            History: lambda request, _: self.history.answer(
+                request.job, request.limit, request.points, fine=request.fine
+            ),
             Jobs: lambda request, _: self._jobs(request),
             Links: lambda request, _: self.planning.links(
                 request.job, request.limit, every=request.every

@@ -76,7 +76,7 @@ def test_forty_jobs_at_80x24() -> None:
         assert text.count(value) == shown
 
 
-@pytest.mark.parametrize("width", [40, 66, 80, 100, 130, 200])
+@pytest.mark.parametrize("width", [40, 74, 80, 100, 130, 200])
 @pytest.mark.parametrize("height", [8, 24, 60])
 @pytest.mark.parametrize("jobs", [0, 1, 7, 40])
 def test_any_size(width: int, height: int, jobs: int) -> None:
@@ -85,7 +85,7 @@ def test_any_size(width: int, height: int, jobs: int) -> None:
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
     assert ALARM in " ".join(" ".join(lines).split())
-    if not jobs or width < 66:  # names and headings are folded there
+    if not jobs or width < 74:  # names and headings are folded there
         return
     shown = sum("training-job-" in line for line in lines)
     assert headings(lines) or not shown
@@ -174,3 +174,11 @@ def test_on_a_terminal(agent: Path, sigint: str) -> None:
     assert headings(lines)
     assert any(ALARM in line for line in lines)
     assert any(re.search(r"and \d+ more jobs", line) for line in lines)
+
+
+def test_the_gain_is_a_factor_or_a_percentage_and_empty_when_unknown() -> None:
+    told = answer(3)
+    told["jobs"][0] |= {"alone_s": 0.2, "gain": 1.234, "gain_over": "off"}
+    told["jobs"][1] |= {"alone_s": 0.2, "gain": 0.8, "gain_over": "alone"}
+    rows = [status.job_row(one)[-2:] for one in convert(told, Status).jobs]
+    assert rows == [("200 ms", "1.23x"), ("200 ms", "80%"), ("", "")]

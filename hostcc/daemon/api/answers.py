@@ -14,7 +14,7 @@ from hostcc.answers.flows import Flows as FlowsAnswer
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.jobs import JobRow
 from hostcc.answers.plan_status import PlanStatus
-from hostcc.answers.status import AgentStatus, Loop, Routing, Status
+from hostcc.answers.status import AgentStatus, JobStatus, Loop, Routing, Status
 from hostcc.daemon.api import observation
 from hostcc.daemon.api.messages import Flows
 from hostcc.daemon.enforcement import default_ca
@@ -47,8 +47,12 @@ def status(
     times: IterationTimes,
     parts: Supervisor,
     measured: Callable[[str], Iteration | None],
+    judged: Callable[[JobStatus], JobStatus],
 ) -> Status:
-    """The agent, its parts and its jobs, in numbers; `measured`: what the meter knows of a job."""
+    """The agent, its parts and its jobs, in numbers.
+
+    `measured`: what the meter knows of a job; `judged`: adds what an iteration takes alone.
+    """
     engine, config = host.engine, host.config
     shown = parts.status()
     blocks = [block for _, block in shown]
@@ -77,7 +81,7 @@ def status(
         plan=_first(PlanStatus, blocks),
         routing=_first(Routing, blocks),
         parts=tuple(row for row, _ in shown),
-        jobs=tuple(times.annotate(engine.job_status() if engine else [], measured)),
+        jobs=tuple(map(judged, times.annotate(engine.job_status() if engine else [], measured))),
         notes=views.notes(host.journal),
     )
 

@@ -69,6 +69,18 @@ class Links(_Request, frozen=True, tag="links"):
     limit: Annotated[int, Meta(ge=1, le=LINKS_LIMIT)] = 1000
 
 
+class History(_Request, frozen=True, tag="history"):
+    """What jobs of this host did in the last hour."""
+
+    job: JobName | None = None
+    fine: bool = False
+    """Steps of a second, of the last two minutes; else of ten."""
+    points: Annotated[int, Meta(ge=1, le=360)] = 360
+    """Steps, the latest ones."""
+    limit: Annotated[int, Meta(ge=1, le=MAX_JOBS)] = 256
+    """Jobs."""
+
+
 class View(_Request, frozen=True, tag="view"):
     """The view of the cluster."""
 
@@ -112,7 +124,7 @@ class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
 
 
-Asking = Status | Jobs | Profile | Peers | Plan | Links | View | Flows | Changes | Verify
+Asking = Status | Jobs | Profile | Peers | Plan | Links | History | View | Flows | Changes | Verify
 Request = Asking | Register | Unfair | Rollback
 CHANGING = (Register, Unfair, Rollback)
 """Requests that only root may make."""
@@ -143,6 +155,7 @@ OPERATIONS: dict[str, type[Request]] = {
     "peers": Peers,
     "plan": Plan,
     "links": Links,
+    "history": History,
     "view": View,
     "changes": Changes,
     "verify": Verify,

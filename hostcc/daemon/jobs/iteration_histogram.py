@@ -23,7 +23,7 @@ class IterationHistogram:
     """Counts of iterations by their time, since the job appeared."""
 
     def __init__(self) -> None:
-        self.sum_s = 0.0
+        self.count, self.sum_s = 0, 0.0
         self._counts = [0] * (len(BOUNDS_S) + 1)
         self._part_s = self._part_bytes = 0.0
         """Intervals that were not an iteration yet."""
@@ -37,6 +37,7 @@ class IterationHistogram:
             return
         count = min(max(1, round(parts)), MAX_AT_ONCE)
         self._counts[bisect_left(BOUNDS_S, self._part_s / count)] += count
+        self.count += count
         self.sum_s += self._part_s
         self._part_s = self._part_bytes = 0.0
 

@@ -100,6 +100,11 @@ class IterationTimes:
             made.add_metric([name], one.buckets(), one.sum_s)
         yield made
 
+    def totals(self, name: str) -> tuple[int, float]:
+        """Return how many iterations of a job have ended since its start-up, and their seconds."""
+        found = self._histograms.get(name)
+        return (found.count, found.sum_s) if found is not None else (0, 0.0)
+
     def _count(self, name: str, one: Interval) -> None:
         seen = self._seen[name]
         seen.append(one)

@@ -252,6 +252,11 @@ class Traffic:
             return None
         return Iteration(period_s, got.tx_bytes if self._is_counted_whole(track) else None)
 
+    def sent(self) -> dict[str, int]:
+        """Bytes that each job has sent, by whoever counts more of them."""
+        each = ((name, self._counted(name)) for name in self._live)
+        return {name: counted.track.total[TX] for name, counted in each if counted is not None}
+
     def all_known(self) -> dict[str, JobKnowledge]:
         """The same of every job."""
         found = {name: self.known(name) for name in sorted(self._tracks)}

@@ -1,0 +1,95 @@
+"""Estimates how long a job's iteration takes alone, and what hostcc gains it.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+MIN_ITERATIONS = 8
+"""Iterations under mode off that a figure rests on, at least."""
+SHORTEST = 0.1
+"""Quantile of the iteration times under mode off that counts as the shortest: single times are
+measured to a bin of the meter."""
+
+
+@dataclass(frozen=True)
+class OffPeriod:
+    """A job's iterations in the last period of mode off."""
+
+    mean_s: float
+    shortest_s: float
+    iterations: int
+
+
+@dataclass(frozen=True)
+class AloneTime:
+    """An iteration's time alone, and how that was found."""
+
+    seconds: float
+    how: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What hostcc gains a job."""
+
+    value: float
+    over: str
+    """`off`: mean iteration time in the last period of mode off, over the present one; `alone`:
+    iteration time alone over the present one."""
+
+
+def off_period(begins_s: Sequence[float], since_s: float) -> OffPeriod | None:
+    """Return what the begins of iterations say of the time since `since_s`; None: too few."""
+    begins = np.asarray([begin for begin in begins_s if begin >= since_s])
+    times = np.diff(begins)
+    if len(times) < MIN_ITERATIONS:
+        return None
+    shortest = float(np.quantile(times, SHORTEST))
+    return OffPeriod(float(times.mean()), shortest, len(times))
+
+
+def alone_time(
+    *,
+    silence_s: float | None,
+    link_time_s: float | None,
+    plan_time_s: float | None,
+    turn_s: float | None,
+    off: OffPeriod | None,
+) -> AloneTime | None:
+    """Estimate an iteration's time alone; None: nothing is known.
+
+    `turn_s`: measured while the job went first.  Else it is the silence of an iteration, in which
+    the job computes and which contention does not change, and t, the longest time that its bytes
+    need on a link, by the plan or on this host.  The shortest iterations under mode off are an
+    upper bound of either.
+    """
+    found = None
+    if turn_s:
+        found = AloneTime(turn_s, "measured while the job went first")
+    elif silence_s is not None and (link_time_s or plan_time_s):
+        by_plan = (plan_time_s or 0.0) >= (link_time_s or 0.0)
+        time_s = max(plan_time_s or 0.0, link_time_s or 0.0)
+        whose = "by the plan" if by_plan else "on this host's links"
+        words = f"{silence_s * 1e3:.4g} ms of silence and t = {time_s * 1e3:.4g} ms {whose}"
+        found = AloneTime(silence_s + time_s, words)
+    if off is not None and (found is None or off.shortest_s < found.seconds):
+        words = f"the shortest of {off.iterations} iterations in mode off"
+        found = AloneTime(off.shortest_s, words)
+    return found
+
+
+def gain(
+    now_s: float | None, *, is_off: bool, off: OffPeriod | None, alone: AloneTime | None
+) -> Gain | None:
+    """Return what hostcc gains, with `now_s` the present mean iteration time; None: unknown.
+
+    In mode off there is nothing to compare with that mode.
+    """
+    if not now_s:
+        return None
+    if off is not None and not is_off:
+        return Gain(off.mean_s / now_s, "off")
+    return Gain(alone.seconds / now_s, "alone") if alone is not None else None
