@@ -35,6 +35,7 @@ ASKED: Mapping[str, Mapping[str, Any]] = {
     "peers": {},
     "plan": {},
     "links": {"every": True},
+    "history": {},
     "changes": {"limit": 2000},
     "verify": {},
 }

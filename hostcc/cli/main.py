@@ -35,6 +35,7 @@ COMMANDS = {
     "changes": "what was changed on this host, and why",
     "doctor": "what this host can do, what is missing and how to get it",
     "advise": "what would help on this host; changes nothing",
+    "report": "jobs, links, plan and the last hour as one page",
     "bugreport": "all that helps to find a fault, in one archive",
     "lab": "jobs on network namespaces of this machine",
     "probe": "the paths to a host and the source ports that choose them",

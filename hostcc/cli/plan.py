@@ -194,11 +194,11 @@ def _show_plan(digest: str, found: Solution, *, as_json: bool) -> None:
 
 
 def _list(plan: Plan) -> None:
-    rows = [_row(one) for one in sorted(plan.jobs, key=lambda one: one.rank)]
+    rows = [row(one) for one in sorted(plan.jobs, key=lambda one: one.rank)]
     columns = COLUMNS
     if not any(one.shift_s for one in plan.jobs):  # as in what hosts agree on: no phases
         columns = [*COLUMNS[:SHIFT_COLUMN], *COLUMNS[SHIFT_COLUMN + 1 :]]
-        rows = [(*row[:SHIFT_COLUMN], *row[SHIFT_COLUMN + 1 :]) for row in rows]
+        rows = [(*cells[:SHIFT_COLUMN], *cells[SHIFT_COLUMN + 1 :]) for cells in rows]
     emit(table(columns, rows), plan.reason)
 
 
@@ -210,7 +210,8 @@ def _flows(flows: Sequence[FlowPlan]) -> None:
         emit(table(FLOW_COLUMNS[:2], rows), *more)
 
 
-def _row(one: JobPlan) -> tuple[str, ...]:
+def row(one: JobPlan) -> tuple[str, ...]:
+    """One line of the table."""
     return (
         str(one.rank),
         one.job,

@@ -7,7 +7,7 @@ right each job is turned so that they fit best.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hostcc.report import svg
 from hostcc.schedule.link_circles import Arc, LinkCircle
@@ -24,15 +24,15 @@ CENTRES = ((112.0, 138.0, False), (340.0, 138.0, True))
 KEY_X = 464.0
 
 
-def picture(of: LinkCircle) -> str:
-    """Return the picture of one link, to be put into a page."""
-    return svg.drawing(WIDTH, HEIGHT, *_drawn(of), title=f"circles of {of.link}")
+def picture(of: LinkCircle, colours: Mapping[str, str], more: int = 0) -> str:
+    """Return the picture of one link for a page; `more`: links with the same circles."""
+    return svg.drawing(WIDTH, HEIGHT, *_drawn(of, colours, more), title=f"circles of {of.link}")
 
 
 def sheet(several: Sequence[LinkCircle]) -> str:
     """Return the pictures of several links below each other, as a file."""
     rows = [
-        svg.tag("g", *_drawn(one), transform=f"translate(0 {at * HEIGHT:g})")
+        svg.tag("g", *_drawn(one, {}), transform=f"translate(0 {at * HEIGHT:g})")
         for at, one in enumerate(several)
     ]
     return svg.document(WIDTH, HEIGHT * len(rows), *rows, title="circles of shared links")
@@ -61,14 +61,16 @@ def ring_width(jobs: int) -> float:
     return min(MAX_RING, (OUTER - INNER) / max(1, jobs))
 
 
-def _drawn(of: LinkCircle) -> list[str]:
-    parts = [svg.label(12, 22, shortened(of.link, 76), 14, font_weight=600)]
+def _drawn(of: LinkCircle, given: Mapping[str, str], more: int = 0) -> list[str]:
+    alike = f", and {more} more with the same jobs" if more else ""
+    parts = [svg.label(12, 22, f"{shortened(of.link, 60)}{alike}", 14, font_weight=600)]
+    colours = [given.get(one.job, svg.colour(at)) for at, one in enumerate(of.jobs)]
     for x, y, fits in CENTRES:
-        parts += _circle(of, x, y, fits=fits)
-    return [*parts, *_key(of)]
+        parts += _circle(of, x, y, colours, fits=fits)
+    return [*parts, *_key(of, colours)]
 
 
-def _circle(of: LinkCircle, x: float, y: float, *, fits: bool) -> list[str]:
+def _circle(of: LinkCircle, x: float, y: float, colours: Sequence[str], *, fits: bool) -> list[str]:
     wide = ring_width(len(of.jobs))
     parts = []
     for place, one in enumerate(of.jobs):
@@ -81,7 +83,7 @@ def _circle(of: LinkCircle, x: float, y: float, *, fits: bool) -> list[str]:
         for start, end in turned(one.up, one.shift if fits else 0.0):
             parts.append(
                 svg.arc(
-                    x, y, radius, start, end, stroke=svg.colour(place), stroke_width=wide - 2,
+                    x, y, radius, start, end, stroke=colours[place], stroke_width=wide - 2,
                     opacity=max(0.35, one.share),
                 )
             )  # fmt: skip
@@ -100,7 +102,7 @@ def _circle(of: LinkCircle, x: float, y: float, *, fits: bool) -> list[str]:
     return parts
 
 
-def _key(of: LinkCircle) -> list[str]:
+def _key(of: LinkCircle, colours: Sequence[str]) -> list[str]:
     step = min(34.0, (HEIGHT - 110) / max(1, len(of.jobs)))
     parts = []
     for place, one in enumerate(of.jobs):
@@ -108,7 +110,7 @@ def _key(of: LinkCircle) -> list[str]:
         size = min(11.0, step - 1)
         parts += [
             svg.tag("rect", x=KEY_X, y=y - size + 2, width=10, height=size - 1, rx=2,
-                    fill=svg.colour(place)),
+                    fill=colours[place]),
             svg.label(KEY_X + 16, y + 1, shortened(one.job), size),
         ]  # fmt: skip
         if step >= 24:

@@ -12,6 +12,8 @@ PALETTE = (
 )  # fmt: skip
 """Colours of jobs, told apart on white also by most people who do not tell red from green."""
 INK, FAINT, TRACK, ALARM = "#1c2733", "#6d7787", "#e8ecf1", "#d1242f"
+EMPTY = {"circle", "meta", "path", "rect"}
+"""Elements without content; HTML would take others that are closed like these for open."""
 FONT = "system-ui,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 
 
@@ -20,7 +22,7 @@ def colour(number: int) -> str:
     return PALETTE[number % len(PALETTE)]
 
 
-def tag(name: str, *content: str, **attributes: object) -> str:
+def tag(name: str, /, *content: str, **attributes: object) -> str:
     """Return an element.  `content` is markup; attributes are text, `class_` is `class`."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{in_html(_plain(value))}"'
@@ -28,7 +30,9 @@ def tag(name: str, *content: str, **attributes: object) -> str:
         if value is not None
     )
     inside = "".join(content)
-    return f"<{name}{given}>{inside}</{name}>" if inside else f"<{name}{given}/>"
+    if not inside and name in EMPTY:
+        return f"<{name}{given}/>"
+    return f"<{name}{given}>{inside}</{name}>"
 
 
 def words(text: object) -> str:

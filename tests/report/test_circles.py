@@ -17,7 +17,7 @@ HALVES = circle(row(on_link("a", 0, 1.0, 0.5), on_link("b", 1, 1.0, 0.5)))
 
 
 def test_a_picture_has_an_arc_for_each_burst_and_collision() -> None:
-    root = ET.fromstring(circles.picture(HALVES))
+    root = ET.fromstring(circles.picture(HALVES, {"c": "#000"}))
     arcs = [one.get("stroke") for one in root.iter(f"{SVG}path")]
     assert arcs.count(colour(0)) == arcs.count(colour(1)) == 2  # in either circle
     assert arcs.count(ALARM) == 1  # turned, they fit
@@ -41,7 +41,8 @@ def test_many_jobs_stay_inside() -> None:
 
 def test_hostile_names_are_text() -> None:
     hostile = '<script>alert(1)</script>"&\x1b[2J\n'
-    drawn = circles.picture(circle(row(on_link(hostile, 0, 1.0, 0.5), on_link("b", 1, 1.0, 0.5))))
+    both = on_link(hostile, 0, 1.0, 0.5), on_link("b", 1, 1.0, 0.5)
+    drawn = circles.picture(circle(row(*both)), {}, 1)
     root = ET.fromstring(drawn)
     assert not list(root.iter(f"{SVG}script"))
     assert "\x1b" not in drawn
