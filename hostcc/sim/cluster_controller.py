@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hostcc.model import ClusterView, Flow, JobProfile, Path, PathTable
-from hostcc.schedule.plan import Solution
-from hostcc.sim.cluster_jobs import End, PlacedJob
-from hostcc.sim.cluster_schedulers import Scheduler
-from hostcc.sim.fabrics import Topology
-from hostcc.sim.periodic import Orders
+import numpy as np
 
-MOST_UNCOMPRESSED = 4095
-"""Lowest level of the engine."""
+from hostcc.schedule.plan import Solution
+from hostcc.sim.cluster_conditions import Conditions
+from hostcc.sim.cluster_jobs import PlacedJob
+from hostcc.sim.cluster_risk import RiskRecord
+from hostcc.sim.cluster_schedulers import Scheduler
+from hostcc.sim.cluster_view import ViewBuilder, job_of
+from hostcc.sim.fabrics import Topology
+from hostcc.sim.periodic import Grid, Orders
+
+MOST_UNCOMPRESSED = 4094
+"""Lowest level of the engine, and one for jobs that are profiled."""
+GRID_SLACK = 0.05
+"""Share of an iteration by which it may be off before Cassini's agents adjust it."""
+INTERLEAVED = "interleaved"
+"""In the reason of who has a place in an interleaving."""
+LEAST_WAIT_S = 1e-6
 
 
 @dataclass
@@ -27,6 +37,8 @@ class ClusterController:
     """(J,) seconds of an iteration alone."""
     scheduler: Scheduler
     levels: int
+    conditions: Conditions = field(default_factory=Conditions)
+    seed: int = 0
     progress: Callable[[float], None] = lambda _: None
     clock: Callable[[], float] = time.perf_counter
     plans: int = 0
@@ -35,120 +47,172 @@ class ClusterController:
     planning_seconds: float = 0.0
     """By `clock`, not simulated."""
     _sending: tuple[int, ...] = ()
+    _planned: tuple[int, ...] = ()
+    _profiled: dict[int, float] = field(default_factory=dict)
+    """Job -> when its profile is complete."""
+    _pending: list[tuple[float, Orders]] = field(default_factory=list)
+    """Plans that are not in force yet."""
     _routes: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(Job, flow) -> the path that it has, of its table."""
-    _paths: dict[tuple[End, End], list[tuple[int, ...]]] = field(default_factory=dict)
-    _tables: dict[tuple[End, End], PathTable] = field(default_factory=dict)
-    _flows: dict[int, tuple[Flow, ...]] = field(default_factory=dict)
+    """(Job, flow) -> the path that it has, by its number."""
     _before: Solution | None = None
 
     def __post_init__(self) -> None:
-        """Name the links once: views with the same tuple are read quickly."""
-        rates = self.topology.link_rates
-        self._links = tuple((f"l{link}", rate) for link, rate in enumerate(rates))
+        """Read the failures, and prepare views."""
+        self._views = ViewBuilder(
+            self.topology,
+            self.jobs,
+            self.alone,
+            self.seed,
+            self.conditions.error,
+            phased=self.scheduler.shifts,
+        )
+        self.risk = RiskRecord([job.gpus for job in self.jobs])
+        self._failures = [(one, one.links(self.topology)) for one in self.conditions.failures]
+        times = {at for one, _ in self._failures for at in (one.at, one.until)}
+        self._times = sorted(at for at in times if at < math.inf)
+        self._delayed = self.conditions.lag_s > 0 or self.conditions.profiling_s > 0
 
     def __call__(self, now: float, running: Sequence[int]) -> Orders:
         """Return orders for the jobs that run at `now`."""
         self.progress(now)
+        self.risk.now(now, running)
+        if not self.scheduler.shared:
+            return Orders()
+        failed = self._failed(now)
+        broken = failed != self._views.failed
+        orders = [self._break(failed)] if broken else []
         sending = tuple(job for job in running if self.jobs[job].flows)
-        if sending == self._sending or not self.scheduler.shared:
-            return Orders()
-        gone = set(self._sending) - set(sending)
-        self._routes = {key: path for key, path in self._routes.items() if key[0] not in gone}
-        for job in gone:
-            self._flows.pop(job, None)
+        new = [job for job in sending if job not in set(self._sending)]
+        self._forget(set(self._sending) - set(sending))
         self._sending = sending
-        if not sending:
-            return Orders()
-        begun = self.clock()
-        solution = self.scheduler.solved(self._view(sending), self.levels, self._before)
+        if self._delayed:
+            orders.append(self._welcome(now, new))
+        ready = tuple(job for job in sending if self._profiled.get(job, now) <= now + LEAST_WAIT_S)
+        if ready and (ready != self._planned or broken):
+            begun = self.clock()
+            self._pending.append((now + self.conditions.lag_s, self._plan(now, ready)))
+            self.planning_seconds += self.clock() - begun
+        self._planned = ready
+        while self._pending and self._pending[0][0] <= now + LEAST_WAIT_S:
+            orders.append(self._pending.pop(0)[1])
+        return self._joined(orders, now, at_once=broken)
+
+    def _failed(self, now: float) -> frozenset[int]:
+        soon = now + LEAST_WAIT_S
+        down = [links for one, links in self._failures if one.at <= soon < one.until]
+        return frozenset(link for links in down for link in links)
+
+    def _break(self, failed: frozenset[int]) -> Orders:
+        """Take links down and up; whose path is down gets another by hash, as switches do."""
+        rates = self.topology.link_rates
+        capacity = dict.fromkeys(failed - self._views.failed, 0.0)
+        capacity |= {link: rates[link] for link in self._views.failed - failed}
+        self._views.fail(failed)
+        routes = {}
+        for (job, flow), path in list(self._routes.items()):
+            if path not in self._views.usable(job, flow):
+                self._routes[job, flow] = self._views.hashed(job, flow)
+                routes[job, flow] = self._views.paths(job, flow)[self._routes[job, flow]]
+        self.moves += len(routes)
+        return Orders(capacity=capacity, routes=routes)
+
+    def _forget(self, gone: set[int]) -> None:
+        if not gone:
+            return
+        self._routes = {key: path for key, path in self._routes.items() if key[0] not in gone}
+        self._views.forget(gone)
+        for job in gone:
+            self._profiled.pop(job, None)
+
+    def _welcome(self, now: float, new: Sequence[int]) -> Orders:
+        """Give new jobs, which no plan knows yet, paths by hash and their first level."""
+        levels, routes = {}, {}
+        profiling = self.conditions.profiling_s
+        for job in new:
+            # Unmarked traffic is best effort; that of a job that is profiled goes first.
+            levels[job] = 0 if profiling else self.levels - 1
+            if profiling:
+                self._profiled[job] = now + profiling
+            for flow in range(len(self.jobs[job].flows)):
+                path = self._views.hashed(job, flow)
+                self._routes[job, flow] = path
+                routes[job, flow] = self._views.paths(job, flow)[path]
+        return Orders(levels if self.scheduler.levels else {}, routes)
+
+    def _plan(self, now: float, ready: Sequence[int]) -> Orders:
+        kept = self._routes if self.scheduler.stays else None
+        view = self._views.view(ready, kept)
+        solution = self.scheduler.solved(view, self.levels, self._before)
         self._before = solution
-        orders = self._orders(solution)
         self.plans += 1
-        self.planning_seconds += self.clock() - begun
+        orders = self._orders(now, solution)
+        self.risk.planned(
+            [job_of(name) for name in solution.problem.job_ids],
+            solution.contenders > 0,
+            [orders.levels.get(job_of(name), 0) for name in solution.problem.job_ids],
+        )
         return orders
 
-    def _view(self, sending: Sequence[int]) -> ClusterView:
-        tables = {}
-        flows: list[Flow] = []
-        profiles = []
-        for job in sending:
-            placed = self.jobs[job]
-            for flow in placed.flows:
-                ends = (flow.source, flow.destination)
-                tables[ends] = self._table(ends)
-            flows += self._seen(job)
-            size = placed.size
-            profiles.append(
-                JobProfile(
-                    _name(job), size.compute_s, size.comm_start_s, placed.flop, placed.gpus,
-                    period_s=self.alone[job],
-                )
-            )  # fmt: skip
-        return ClusterView(tuple(profiles), tuple(flows), tuple(tables.values()), self._links)
-
-    def _table(self, ends: tuple[End, End]) -> PathTable:
-        if ends not in self._tables:
-            found = self.topology.paths(*ends)
-            self._paths[ends] = found
-            self._tables[ends] = PathTable(
-                _end(ends[0]),
-                _end(ends[1]),
-                tuple(
-                    Path(f"p{at:05}", tuple(f"l{link}" for link in path))
-                    for at, path in enumerate(found)
-                ),
-            )
-        return self._tables[ends]
-
-    def _seen(self, job: int) -> tuple[Flow, ...]:
-        if job in self._flows:
-            return self._flows[job]
-        name = _name(job)
-        flows = []
-        for at, flow in enumerate(self.jobs[job].flows):
-            path = self._routes.get((job, at), -1) if self.scheduler.stays else -1
-            flows.append(
-                Flow(
-                    f"{name}.{at:05}", name, _end(flow.source), _end(flow.destination), flow.bytes,
-                    path="" if path < 0 else f"p{path:05}",
-                )
-            )  # fmt: skip
-        self._flows[job] = tuple(flows)
-        return self._flows[job]
-
-    def _orders(self, found: Solution) -> Orders:
+    def _orders(self, now: float, found: Solution) -> Orders:
         problem, decision = found.problem, found.decision
-        numbers = [int(name[1:]) for name in problem.job_ids]
+        numbers = [job_of(name) for name in problem.job_ids]
         routes = {}
         chosen = decision.routing - problem.table_start[problem.flow_table]
-        for flow, job, path in zip(
+        for flow, job, place in zip(
             problem.flow_ids, problem.flow_job.tolist(), chosen.tolist(), strict=True
         ):
             key = (numbers[job], int(flow.rpartition(".")[2]))
+            path = self._views.usable(*key)[place] if self._views.failed else place
             was = self._routes.get(key)
             if was == path:
                 continue
             self.moves += was is not None
             self._routes[key] = path
-            ends = self.jobs[key[0]].flows[key[1]]
-            routes[key] = self._paths[ends.source, ends.destination][path]
-            if self.scheduler.stays:
-                self._flows.pop(key[0], None)
-        levels, weights = {}, {}
-        if self.scheduler.levels and self.scheduler.compressed:
-            levels = dict(zip(numbers, found.level.tolist(), strict=True))
-        elif self.scheduler.levels:
-            ranks = [min(rank, MOST_UNCOMPRESSED) for rank in decision.rank.tolist()]
-            levels = dict(zip(numbers, ranks, strict=True))
+            routes[key] = self._views.paths(*key)[path]
+        weights = {}
         if self.scheduler.weights:
             weights = dict(zip(numbers, found.weight.tolist(), strict=True))
-        return Orders(levels, routes, weights)
+        grids = self._grids(now, found, numbers) if self.scheduler.shifts else {}
+        return Orders(self._levels(found, numbers), routes, weights, grids=grids)
 
+    def _levels(self, found: Solution, numbers: Sequence[int]) -> dict[int, int]:
+        if not self.scheduler.levels:
+            return {}
+        given = found.level if self.scheduler.compressed else found.decision.rank
+        above = int(self.conditions.profiling_s > 0)
+        levels = np.minimum(given, MOST_UNCOMPRESSED) + above
+        return dict(zip(numbers, levels.tolist(), strict=True))
 
-def _name(job: int) -> str:
-    return f"j{job:07}"
+    def _grids(self, now: float, found: Solution, numbers: Sequence[int]) -> dict[int, Grid]:
+        """Return when iterations should begin: all at once, apart from their shifts."""
+        shifts = found.shifts
+        return {
+            job: Grid(self.alone[job], now + shift, GRID_SLACK)
+            if INTERLEAVED in reason
+            else Grid(0)
+            for job, shift, reason in zip(
+                numbers, shifts.seconds.tolist(), shifts.reason, strict=True
+            )
+        }
 
-
-def _end(end: End) -> str:
-    return f"h{end[0]}.{end[1]}"
+    def _joined(self, orders: Sequence[Orders], now: float, *, at_once: bool) -> Orders:
+        """Return all orders as one; later ones win."""
+        here = set(self._sending)
+        levels: dict[int, int] = {}
+        routes: dict[tuple[int, int], tuple[int, ...]] = {}
+        weights: dict[int, float] = {}
+        grids: dict[int, Grid] = {}
+        capacity: dict[int, float] = {}
+        for one in orders:
+            levels |= {job: level for job, level in one.levels.items() if job in here}
+            routes |= {key: links for key, links in one.routes.items() if key[0] in here}
+            weights |= {job: weight for job, weight in one.weights.items() if job in here}
+            grids |= {job: grid for job, grid in one.grids.items() if job in here}
+            capacity |= one.capacity
+        ahead = [at for at in self._times if at > now]
+        ahead += [at for at, _ in self._pending]
+        ahead += [at for at in self._profiled.values() if at > now]
+        again = max(min(ahead), now + LEAST_WAIT_S) if ahead else math.inf
+        return Orders(
+            levels, routes, weights, grids=grids, capacity=capacity, at_once=at_once, again=again
+        )

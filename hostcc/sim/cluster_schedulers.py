@@ -30,6 +30,8 @@ class Scheduler:
     """Whether the plan's weights are set."""
     stays: bool = False
     """Whether flows keep their paths unless a gain is stated."""
+    shifts: bool = False
+    """Whether iterations begin where the shifts of the plan say."""
     ramp: tuple[float, ...] = (1.0,)
     """Factors of weight by the share of bytes that is sent."""
     shared: bool = True
@@ -59,6 +61,7 @@ SCHEDULERS: Mapping[str, Scheduler] = {
     "sincronia": Scheduler(_ecmp("sincronia", "sincronia")),
     "varys": Scheduler(_ecmp("varys", "balanced")),
     "tacclstar": Scheduler(Options(paths="taccl", order="hash", compression="balanced")),
+    "cassini": Scheduler(_ecmp("hash", "balanced"), levels=False, shifts=True),
     "mltcp": Scheduler(_ecmp("hash", "balanced"), levels=False, ramp=mltcp_ramp()),
     "crux-pa": Scheduler(_ecmp("crux", "balanced"), compressed=False),
     "crux-ps-pa": Scheduler(

@@ -62,6 +62,10 @@ class Topology:
         pairs = ((*end, way) for end in ends for way in (0, 1))
         return {key: number for number, key in enumerate(pairs)}
 
+    def link(self, kind: str, one: int, other: int, way: int) -> int | None:
+        """Return the link between two ends, up (0) or down (1); None: there is none."""
+        return self._ids.get((kind, one, other, way))
+
     @cached_property
     def link_class(self) -> Ints:
         """(L,) index into CLASSES."""

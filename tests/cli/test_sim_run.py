@@ -61,6 +61,28 @@ def test_finished_runs_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (out / "alone.jobs.csv").read_text().count("\n") == 4
 
 
+def test_the_same_with_one_worker_and_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["sim", "run", str(made(tmp_path / "trace")), *DAYS, "--json"]
+    options = ["--placement", "pod", "--seed", "3", "--queue-pairs", "2", "--scale", "2"]
+    found = []
+    for workers in ("1", "2"):
+        assert main([*command, *options, "--workers", workers, "--schedulers", "ecmp,alone"]) == 0
+        found.append(without_seconds(capsys.readouterr().out))
+    assert found[0] == found[1]
+    assert isinstance(found[0], dict)
+    assert found[0]["options"]["placement"] == "pod"
+
+
+def test_plots_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = made(tmp_path / "trace"), tmp_path / "out"
+    assert main(["sim", "run", str(folder), *DAYS, "--out", str(out), "--schedulers", "alone"]) == 0
+    assert "alone" in capsys.readouterr().out
+    for name in ("utilisation", "jct"):
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -68,6 +90,13 @@ def test_finished_runs_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (("--fabric", "torus"), "--fabric: expected released"),
         (("--days", "nan"), "--days"),
         (("--levels", "0"), "--levels"),
+        (("--placement", "first"), "placement: expected trace, none"),
+        (("--queue-pairs", "1.5"), "--queue-pairs: expected a whole number"),
+        (("--scale", "0"), "--scale"),
+        (("--error", "2"), "--error"),
+        (("--failures", "now"), "failures: expected SECONDS"),
+        (("--failures", "1:agg:900-900"), "failure: expected a connection of"),
+        (("--workers", "0"), "--workers"),
         (("--workloads", "/nowhere.toml"), "/nowhere.toml"),
     ],
 )
