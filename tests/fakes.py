@@ -52,6 +52,9 @@ class FakeBackend:
         self.told: list[tuple[int, JobParams | None]] = []
         self.jobs: dict[int, JobParams] = {}
         self.hints: dict[int, BoundaryHint] = {}
+        self.gates: dict[int, tuple[bool, int]] = {}
+        """Slot -> armed, closed until (ns)."""
+        self.events_fd = -1
         self.groups: dict[int, list[Path]] = {}
         self.root: Path | None = None
         self.rules: dict[tuple[int, bool], int] = {}
@@ -86,6 +89,7 @@ class FakeBackend:
         if params is None:
             self.jobs.pop(slot, None)
             self.hints.pop(slot, None)
+            self.gates.pop(slot, None)
         else:
             self.jobs[slot] = params
 
@@ -95,6 +99,10 @@ class FakeBackend:
             self.hints.pop(slot, None)
         else:
             self.hints[slot] = hint
+
+    def set_gate(self, slot: int, *, armed: bool, closed_until_ns: int = 0) -> None:
+        self._maybe_fail("set_gate")
+        self.gates[slot] = armed, closed_until_ns
 
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
         self._maybe_fail("attach_cgroup")

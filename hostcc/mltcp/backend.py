@@ -53,6 +53,10 @@ class MltcpBackend(Protocol):
     def set_hint(self, slot: int, hint: BoundaryHint | None) -> None:
         """Give a job its boundary hint; None takes it back, and so does clearing the slot."""
 
+    def set_gate(self, slot: int, *, armed: bool, closed_until_ns: int = 0) -> None:
+        """Hold what the job begins to send before `closed_until_ns` (CLOCK_MONOTONIC), until then
+        or until this is called anew; `armed`: report its bursts, so that it can be held at all."""
+
     def attach_cgroup(self, slot: int, cgroup: Path) -> None:
         """Assign new sockets below `cgroup` to `slot`, which may have several cgroups."""
 
@@ -83,7 +87,12 @@ class MltcpBackend(Protocol):
         """Return one row of struct hcc_flow_record per TCP socket of a job."""
 
     def events(self) -> Records:
-        """Return the iterations that ended since the last call, as struct hcc_event."""
+        """Return what was reported since the last call, as struct hcc_event: iterations that
+        ended, and bursts of jobs whose gate is armed."""
+
+    @property
+    def events_fd(self) -> int:
+        """Descriptor that becomes readable when something is reported; -1: there is none."""
 
     def program_stats(self) -> list[dict[str, Any]]:
         """Return run counts and times of the BPF programs, if the kernel collects them."""

@@ -70,6 +70,7 @@ class MltcpKernel:
             self._states = self._mltcp.map("job_states")
             self._config = self._mltcp.map("config").entry(0)
             self._config.value["stale_ns"] = self._stale_ns
+            self._gates = self._mltcp.map("gates")
             self._job_ca = self._tracker.map("job_ca")
             self._request = self._tracker.map("switch_req")
             self._rules = self._tracker.map("port_rules")
@@ -108,6 +109,7 @@ class MltcpKernel:
             self._job_ca.update(slot, (b"",))
             self._confs.update(slot, np.zeros((), self._confs.value_dtype))
             self._states.update(slot, np.zeros((), self._states.value_dtype))
+            self.set_gate(slot, armed=False)
             return
         if params.variant not in self._names:
             raise BpfError(f"job {params.name}: variant {params.variant} was not loaded")
@@ -126,6 +128,12 @@ class MltcpKernel:
             self._hints_written = self._hints_written % MAX_U32 + 1
             self._hints[slot] = self._hints_written, hint
         self._confs.update(slot, self._conf(slot, self._jobs[slot]))
+
+    def set_gate(self, slot: int, *, armed: bool, closed_until_ns: int = 0) -> None:
+        """Write gates[slot]; CLOCK_MONOTONIC."""
+        gate = np.zeros((), self._gates.value_dtype)
+        gate["closed_until_ns"], gate["armed"] = max(0, closed_until_ns), armed
+        self._gates.update(slot, gate)
 
     def _conf(self, slot: int, params: JobParams) -> np.void:
         conf = np.zeros((), self._confs.value_dtype)
@@ -227,8 +235,13 @@ class MltcpKernel:
         return np.frombuffer(b"".join(parts), dtype=self._record)
 
     def events(self) -> Records:
-        """Return the iterations that ended since the last call."""
+        """Return what the programs reported since the last call."""
         return self._events.consume()
+
+    @property
+    def events_fd(self) -> int:
+        """Descriptor that becomes readable when something is reported."""
+        return self._events.fd
 
     def program_stats(self) -> list[dict[str, Any]]:
         """Return run counts and times; all zero unless the kernel collects them."""

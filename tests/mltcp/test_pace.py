@@ -1,4 +1,4 @@
-"""hostcc/bpf/programs/pace.h: pauses of parked flows."""
+"""hostcc/bpf/programs/pace.h: pauses of parked flows, and the gaps of held ones."""
 
 from __future__ import annotations
 
@@ -33,3 +33,26 @@ def test_pauses_of_a_usual_job(native: Native) -> None:
     state = native.state(total_bytes=1 << 20, best_comm_ns=200_000_000)
     pauses = [native.call("pause_us", state, ratio) for ratio in (0, 512, 768, 1000, ONE)]
     assert pauses == [40_000, 40_000, 25_000, 3_000, 3_000]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**29), st.integers(1, 9000))
+def test_held_flows_send_little_together_and_look_often(
+    native: Native, flows: int, ns_per_mib: int, mss: int
+) -> None:
+    state = native.state(flows=flows, ns_per_mib=ns_per_mib)
+    gap_us = native.call("hold_gap_us", state, mss)
+    least, most = native.enums["HCC_HOLD_GAP_MIN_US"], native.enums["HCC_HOLD_GAP_MAX_US"]
+    assert least <= gap_us <= most
+    if gap_us < most and flows < 1024:
+        sent = flows * 2 * mss / (gap_us / 1e6)
+        rate = 2**20 / ns_per_mib * 1e9 if ns_per_mib else float("inf")
+        assert sent <= 1.01 * rate / native.enums["HCC_HOLD_DIVISOR"]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**31))
+def test_an_opened_window_is_no_larger_than_before(native: Native, flows: int, had: int) -> None:
+    opened = native.call("open_packets", native.state(flows=flows), had)
+    assert opened <= min(had, native.enums["HCC_OPEN_MAX_PACKETS"])
+    assert opened >= min(had, native.enums["HCC_OPEN_MIN_PACKETS"])
+    if 8 <= flows <= 40:
+        assert opened * flows <= native.enums["HCC_OPEN_PACKETS"]

@@ -116,6 +116,8 @@ u32 BPF_PROG(hcc_dctcp_ssthresh, struct sock *sk)
 	struct dctcp_priv *d = dctcp_priv(sk);
 	u32 w;
 
+	if (priv(sk)->flags & FLOW_HELD)
+		return gate_ssthresh(priv(sk));
 	if (!d->up)
 		return tcp_reno_ssthresh(sk);
 	d->loss_cwnd = tp->snd_cwnd;
@@ -183,7 +185,7 @@ static void dctcp_mark_changes(struct sock *sk, bool marked)
 SEC("struct_ops/hcc_dctcp_tx_start")
 void BPF_PROG(hcc_dctcp_tx_start, struct sock *sk)
 {
-	flow_tx_start(sk);
+	flow_event(sk, CA_EVENT_TX_START);
 }
 #endif
 
@@ -194,10 +196,7 @@ void BPF_PROG(hcc_dctcp_event, struct sock *sk, enum tcp_ca_event ev)
 	struct dctcp_priv *d = dctcp_priv(sk);
 	bool up = dctcp_up(sk, d);
 
-#ifndef HCC_TX_START_OP
-	if (TX_STARTS)
-		flow_tx_start(sk);
-#endif
+	flow_event(sk, ev);
 	if (!up)
 		return;
 	if (ev == CA_EVENT_ECN_IS_CE || ev == CA_EVENT_ECN_NO_CE)

@@ -8,7 +8,14 @@
 /* The kernel's struct bictcp lives in the first 64 bytes of icsk_ca_priv. */
 #define PRIV_OFFSET_U64 8
 
-enum { FLOW_PACED = 1, FLOW_HAD_PACING = 2, FLOW_AWAKE = 4, FLOW_BUSY = 8 };
+enum {
+	FLOW_PACED = 1,
+	FLOW_HAD_PACING = 2,
+	FLOW_AWAKE = 4,
+	FLOW_BUSY = 8,
+	FLOW_RESTS = 16,	/* idle, with a window of two packets: the gate may be closed next */
+	FLOW_HELD = 32,		/* waits for the job's gate */
+};
 
 /* All 40 bytes of icsk_ca_priv that are left. */
 struct flow_priv {
@@ -22,7 +29,8 @@ struct flow_priv {
 	u16 path;		/* index into path_states; 0: none */
 	u32 flow_bytes;		/* HCC_SCOPE_FLOW: acknowledged in this iteration */
 	u32 flow_total;		/* HCC_SCOPE_FLOW: learned */
-	u32 mark_seq;		/* sent at mark_us: an own RTT sample where the kernel's is wrong */
+	u32 mark_seq;		/* sent at mark_us: an own RTT sample where the kernel's is wrong;
+				   the window to come back to in FLOW_RESTS and FLOW_HELD */
 	u32 mark_us;		/* 0: no sample pending */
 };
 

@@ -196,6 +196,18 @@ static void host_tx_start(struct sock *sk)
 	}
 }
 
+/* The gate of a flow has opened: start as if it had not waited. */
+static __always_inline void host_tx_opened(struct sock *sk, struct flow_priv *f)
+{
+	u32 bytes = f->flow_bytes, total = f->flow_total, epoch = f->epoch;
+
+	f->epoch--;	/* for what follows, its first packets are not sent yet */
+	host_tx_start(sk);
+	f->epoch = epoch;
+	f->flow_bytes = bytes;
+	f->flow_total = total;
+}
+
 SEC("struct_ops/hcc_host_init")
 void BPF_PROG(hcc_host_init, struct sock *sk)
 {
@@ -218,19 +230,15 @@ void BPF_PROG(hcc_host_release, struct sock *sk)
 		path_release(p, f->path);
 		f->path = 0;
 	}
-	if (f->flags & FLOW_PACED && !(f->flags & FLOW_HAD_PACING))
-		sk->sk_pacing_status = SK_PACING_NONE;
 	flow_release(sk);
 }
 
 SEC("struct_ops/hcc_host_event")
-void BPF_PROG(hcc_host_event, TX_START_ARGS)
+void BPF_PROG(hcc_host_event, EVENT_ARGS)
 {
 	cubic_event();
-	if (TX_STARTS) {
-		flow_tx_start(sk);
+	if (!flow_event(sk, EVENT) && EVENT == CA_EVENT_TX_START)
 		host_tx_start(sk);
-	}
 }
 
 static __always_inline u32 host_ssthresh(struct sock *sk)
@@ -252,6 +260,8 @@ static __always_inline u32 host_ssthresh(struct sock *sk)
 		else
 			s->q_loss_us -= (s->q_loss_us - p->q_peak_us) / 8;
 	}
+	if (f->flags & FLOW_HELD)
+		return gate_ssthresh(f);
 	if (!p || !delay_mode(sk, f, c, s))
 		return cubictcp_recalc_ssthresh(sk);
 	keep = HCC_ONE / 2 + hcc_urgency_q10(s, c, flow_ratio_q10(f, s, c)) / 4;
@@ -276,7 +286,7 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	u32 rtt, base, q;
 	u64 now = now_ns(tp), due;
 	u32 pause, turn;
-	bool usable;
+	bool usable, waits = f->flags & FLOW_HELD;
 
 	mend(sk, ca_state(sk), host_ssthresh);
 	cubictcp_acked(sk, sample);
@@ -284,6 +294,7 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 		return;
 	if (!p) {
 		flow_count(sk, f, s);
+		gate_holds(sk, f, s);
 		return;
 	}
 	rtt = true_rtt_us(sk, f, sample);
@@ -292,6 +303,10 @@ void BPF_PROG(hcc_host_acked, struct sock *sk, const struct ack_sample *sample)
 	q = rtt > base ? rtt - base : 0;
 	usable = rtt && (sample->pkts_acked > 1 || q <= p->q_us || q < 4 * c->target_max_us);
 	flow_count(sk, f, s);
+	if (gate_holds(sk, f, s))
+		return;
+	if (waits && !(f->flags & FLOW_RESTS))
+		host_tx_opened(sk, f);
 	if (!delay_mode(sk, f, c, s)) {
 		sleep(f, p);
 		set_pacing(sk, f, 0);
@@ -358,6 +373,8 @@ void BPF_PROG(hcc_host_avoid, struct sock *sk, u32 ack, u32 acked)
 	const struct hcc_job_conf *c = job_conf(f->slot);
 	struct hcc_job_state *s = job_state(f->slot);
 
+	if (gate_keeps_window(f))
+		return;
 	/* After a time-out the kernel's slow start rebuilds the window. */
 	if (ca_state(sk) != TCP_CA_Loss && delay_mode(sk, f, c, s))
 		return;
@@ -388,7 +405,7 @@ struct tcp_congestion_ops hcc_host = {
 	.ssthresh = (void *)hcc_host_ssthresh,
 	.cong_avoid = (void *)hcc_host_avoid,
 	.set_state = (void *)hcc_host_state,
-	.TX_START_OP = (void *)hcc_host_event,
+	EVENT_OPS(hcc_host_event),
 	.pkts_acked = (void *)hcc_host_acked,
 	.undo_cwnd = (void *)hcc_reno_undo,
 	.name = "hcc_host",

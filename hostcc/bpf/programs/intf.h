@@ -83,6 +83,20 @@ enum hcc_plain {
 	HCC_PLAIN_BURSTS = 11,	/* it pauses within its iterations: others use the link meanwhile */
 };
 
+/* Where a job is in its burst: the part of an iteration in which it sends. */
+enum hcc_burst {
+	HCC_BURST_NONE = 0,	/* between two bursts, or bursts are not reported */
+	HCC_BURST_HELD = 1,	/* it has begun and waits for its gate */
+	HCC_BURST_SENDING = 2,
+};
+
+/* gates[slot]: written by the agent only. */
+struct hcc_gate {
+	__u64 closed_until_ns;	/* CLOCK_MONOTONIC: what begins before waits; past: open */
+	__u32 armed;		/* 1: bursts are reported, and idle flows prepared to be held */
+	__u32 unused;
+};
+
 /* job_states[slot]: written by BPF only. */
 struct hcc_job_state {
 	__u64 iteration_start_ns;
@@ -104,6 +118,8 @@ struct hcc_job_state {
 	__u64 rate_mark_bytes;	/* bytes_acked when it began */
 	__u64 received_bytes;	/* over links, with headers, from the byte meter; 0: no meter */
 	__u64 received_mark;	/* received_bytes when the iteration began */
+	__u64 held_since_ns;	/* when the burst began that is held now, or was last */
+	__u64 held_ns;		/* time for which bursts were held, since the job appeared */
 	__u32 ns_per_mib;	/* at the highest rate seen lately; 0 unknown */
 	__u32 last_ns_per_mib;	/* in the window before */
 	__u32 trust;		/* consecutive consistent iterations, saturating */
@@ -120,6 +136,9 @@ struct hcc_job_state {
 	__u32 plain;		/* enum hcc_plain, at the last acknowledgement */
 	__u32 bursts_q10;	/* recent part of iterations with long pauses within */
 	__u32 hint_dropped;	/* hint_id of the hint that was wrong */
+	__u32 burst;		/* enum hcc_burst */
+	__u32 holds;		/* bursts that were held, since the job appeared */
+	__u32 unused;
 };
 
 /* Key of path_numbers: a job and the peer that it sends to. */
@@ -167,11 +186,21 @@ struct hcc_config {
 	__u64 stale_ns;		/* if it is older than this, act as the plain algorithm */
 };
 
-/* Ring buffer record: an iteration of a job has ended. */
+/* What a ring buffer record tells; all but the first only of jobs whose gate is armed. */
+enum hcc_event_kind {
+	HCC_EVENT_ITERATION = 0,	/* an iteration has ended */
+	HCC_EVENT_BEGIN = 1,	/* a burst has begun, and its packets leave */
+	HCC_EVENT_HELD = 2,	/* a burst has begun, and waits */
+	HCC_EVENT_OPENED = 3,	/* the burst that waited goes on */
+	HCC_EVENT_END = 4,	/* the bytes of a burst are acknowledged */
+};
+
+/* Ring buffer record. */
 struct hcc_event {
 	__u64 at_ns;
 	__u32 slot;
-	__u32 stance;		/* enum hcc_stance, of the next one */
+	__u16 stance;		/* enum hcc_stance, of the next iteration */
+	__u16 kind;		/* enum hcc_event_kind; the figures below are of an iteration */
 	__u64 bytes;
 	__u64 comm_ns;		/* communication time */
 	__u64 period_ns;	/* start to start */

@@ -69,7 +69,8 @@ static void emit_iteration(u32 slot, const struct hcc_job_state *s, u64 now, u64
 	e->period_ns = s->period_ns;
 	e->yield_ns = yield;
 	e->stance = s->stance;
-	bpf_ringbuf_submit(e, 0);
+	e->kind = HCC_EVENT_ITERATION;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
 static void flow_init(struct sock *sk)
@@ -110,6 +111,8 @@ static void set_pacing(struct sock *sk, struct flow_priv *f, u32 bps)
 			sk->sk_pacing_status = SK_PACING_NONE;
 	}
 }
+
+#include "gate.bpf.h"
 
 /* Functions of their own for the verifier, which goes through them once and not on every path. */
 __noinline int judge_silence(struct hcc_job_state *s, const struct hcc_job_conf *c, u64 gap_ns,
@@ -167,6 +170,7 @@ static void flow_tx_start(struct sock *sk)
 			if (silence == HCC_SILENCE_END) {
 				hcc_iteration_end(s, c, now);
 				emit_iteration(f->slot, s, now, bytes, yielded);
+				burst_begins(f->slot, s, now);
 			} else {
 				s->pause_ns += pause;
 			}
@@ -221,8 +225,12 @@ static void flow_count(struct sock *sk, struct flow_priv *f, struct hcc_job_stat
 	if (hcc_elapsed_ns(now, s->last_active_ns))
 		s->last_active_ns = now;
 	hcc_learn_rate(s, now);
-	if (!tp->packets_out && tp->write_seq == tp->snd_nxt)
+	if (!tp->packets_out && tp->write_seq == tp->snd_nxt) {
 		flow_idle(f, s);
+		gate_rest(sk, f, s);
+		if (!s->busy && s->burst)
+			burst_ends(f->slot, s, now);
+	}
 }
 
 static __always_inline u32 flow_ratio_q10(const struct flow_priv *f, const struct hcc_job_state *s,
@@ -282,11 +290,33 @@ static void flow_release(struct sock *sk)
 	struct flow_priv *f = priv(sk);
 	struct hcc_job_state *s = job_state(f->slot);
 
+	gate_wake(sk, f);
+	if (f->flags & FLOW_PACED && !(f->flags & FLOW_HAD_PACING))
+		sk->sk_pacing_status = SK_PACING_NONE;
 	if (!s)
 		return;
 	flow_idle(f, s);
 	decrement(&s->flows);
 }
+
+/* Events that every variant follows; whether the flow has to wait. */
+static __always_inline bool flow_event(struct sock *sk, enum tcp_ca_event ev)
+{
+	if (ev == CA_EVENT_CWND_RESTART)
+		gate_restart(priv(sk));
+	if (ev != CA_EVENT_TX_START)
+		return false;
+	flow_tx_start(sk);
+	return gate_tx_start(sk);
+}
+
+#ifdef HCC_TX_START_OP
+SEC("struct_ops/hcc_restart")
+void BPF_PROG(hcc_restart, struct sock *sk, enum tcp_ca_event ev)
+{
+	flow_event(sk, ev);
+}
+#endif
 
 SEC("struct_ops/hcc_release")
 void BPF_PROG(hcc_release, struct sock *sk)
@@ -303,10 +333,9 @@ void BPF_PROG(hcc_reno_init, struct sock *sk)
 }
 
 SEC("struct_ops/hcc_reno_event")
-void BPF_PROG(hcc_reno_event, TX_START_ARGS)
+void BPF_PROG(hcc_reno_event, EVENT_ARGS)
 {
-	if (TX_STARTS)
-		flow_tx_start(sk);
+	flow_event(sk, EVENT);
 }
 
 SEC("struct_ops/hcc_reno_acked")
@@ -316,8 +345,10 @@ void BPF_PROG(hcc_reno_acked, struct sock *sk, const struct ack_sample *sample)
 	struct hcc_job_state *s = job_state(f->slot);
 
 	mend(sk, ca_state(sk), tcp_reno_ssthresh);
-	if (s)
+	if (s) {
 		flow_count(sk, f, s);
+		gate_holds(sk, f, s);
+	}
 }
 
 SEC("struct_ops/hcc_reno_avoid")
@@ -325,6 +356,8 @@ void BPF_PROG(hcc_reno_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct flow_priv *f = priv(sk);
 
+	if (gate_keeps_window(f))
+		return;
 	if (!tcp_in_slow_start(tcp_sk(sk)))
 		acked = scale_acked(f, acked, loss_f_q10(sk, f));
 	tcp_reno_cong_avoid(sk, ack, acked);
@@ -333,6 +366,8 @@ void BPF_PROG(hcc_reno_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops/hcc_reno_ssthresh")
 u32 BPF_PROG(hcc_reno_ssthresh, struct sock *sk)
 {
+	if (priv(sk)->flags & FLOW_HELD)
+		return gate_ssthresh(priv(sk));
 	return tcp_reno_ssthresh(sk);
 }
 
@@ -355,7 +390,7 @@ struct tcp_congestion_ops hcc_reno = {
 	.ssthresh = (void *)hcc_reno_ssthresh,
 	.cong_avoid = (void *)hcc_reno_avoid,
 	.set_state = (void *)hcc_reno_state,
-	.TX_START_OP = (void *)hcc_reno_event,
+	EVENT_OPS(hcc_reno_event),
 	.pkts_acked = (void *)hcc_reno_acked,
 	.undo_cwnd = (void *)hcc_reno_undo,
 	.name = "hcc_reno",
@@ -371,11 +406,10 @@ void BPF_PROG(hcc_cubic_init, struct sock *sk)
 }
 
 SEC("struct_ops/hcc_cubic_event")
-void BPF_PROG(hcc_cubic_event, TX_START_ARGS)
+void BPF_PROG(hcc_cubic_event, EVENT_ARGS)
 {
 	cubic_event();
-	if (TX_STARTS)
-		flow_tx_start(sk);
+	flow_event(sk, EVENT);
 }
 
 SEC("struct_ops/hcc_cubic_acked")
@@ -386,8 +420,10 @@ void BPF_PROG(hcc_cubic_acked, struct sock *sk, const struct ack_sample *sample)
 
 	mend(sk, ca_state(sk), cubictcp_recalc_ssthresh);
 	cubictcp_acked(sk, sample);
-	if (s)
+	if (s) {
 		flow_count(sk, f, s);
+		gate_holds(sk, f, s);
+	}
 }
 
 SEC("struct_ops/hcc_cubic_avoid")
@@ -395,6 +431,8 @@ void BPF_PROG(hcc_cubic_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct flow_priv *f = priv(sk);
 
+	if (gate_keeps_window(f))
+		return;
 	if (!tcp_in_slow_start(tcp_sk(sk)))
 		acked = scale_acked(f, acked, loss_f_q10(sk, f));
 	cubictcp_cong_avoid(sk, ack, acked);
@@ -403,6 +441,8 @@ void BPF_PROG(hcc_cubic_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops/hcc_cubic_ssthresh")
 u32 BPF_PROG(hcc_cubic_ssthresh, struct sock *sk)
 {
+	if (priv(sk)->flags & FLOW_HELD)
+		return gate_ssthresh(priv(sk));
 	return cubictcp_recalc_ssthresh(sk);
 }
 
@@ -420,7 +460,7 @@ struct tcp_congestion_ops hcc_cubic = {
 	.ssthresh = (void *)hcc_cubic_ssthresh,
 	.cong_avoid = (void *)hcc_cubic_avoid,
 	.set_state = (void *)hcc_cubic_state,
-	.TX_START_OP = (void *)hcc_cubic_event,
+	EVENT_OPS(hcc_cubic_event),
 	.pkts_acked = (void *)hcc_cubic_acked,
 	.undo_cwnd = (void *)hcc_reno_undo,
 	.name = "hcc_cubic",

@@ -16,6 +16,13 @@ enum hcc_pace {
 	HCC_PARK_MAX_US = 40000,
 	HCC_FEW_FLOWS = 16,		/* flows of a job up to which pauses are not lengthened */
 	HCC_FEW_PEERS = 8,		/* peers of a job up to which its bursts are not thinned out */
+	HCC_HOLD_GAP_MIN_US = 3000,	/* between two bursts of two packets of a held flow */
+	HCC_HOLD_GAP_MAX_US = 24000,
+	HCC_HOLD_DIVISOR = 8,		/* held flows together send at most 1/8 of the job's rate */
+	HCC_OPEN_PACKETS = 80,		/* that all flows together may send when the gate opens */
+	HCC_OPEN_MIN_PACKETS = 2,
+	HCC_OPEN_MAX_PACKETS = 10,	/* of one flow: the kernel's initial window */
+	HCC_BURST_SLACK_SHIFT = 6,	/* a burst has ended when all but 1/64 of its bytes are sent */
 };
 
 /* Whether a communication phase has too few round trips to follow the delay. */
@@ -96,6 +103,39 @@ HCC_INLINE __u32 hcc_serving_pause_us(__u32 flows, __u32 rtt_us, __u32 window_q1
 	__u64 us = 4ULL * 2 * HCC_ONE * flows * rtt_us / (window_q10 + 1);
 
 	return us < HCC_PARK_MAX_US ? (__u32)us : HCC_PARK_MAX_US;
+}
+
+/*
+ * Time between two packets' bursts of a held flow, us.  Its acknowledgements are what ends the
+ * hold, so short gaps open soon; but all that leaves meanwhile takes room from whoever sends.
+ */
+HCC_INLINE __u32 hcc_hold_gap_us(const struct hcc_job_state *s, __u32 mss)
+{
+	__u64 flows = s->flows < 1024 ? s->flows : 1024;
+	__u64 us = (flows * 2 * HCC_HOLD_DIVISOR * mss * s->ns_per_mib >> 20) / 1000;
+
+	if (us < HCC_HOLD_GAP_MIN_US)
+		return HCC_HOLD_GAP_MIN_US;
+	return us < HCC_HOLD_GAP_MAX_US ? (__u32)us : HCC_HOLD_GAP_MAX_US;
+}
+
+/* Window of a flow when its gate opens, packets; slow start leads to the one that it had. */
+HCC_INLINE __u32 hcc_open_packets(const struct hcc_job_state *s, __u32 had)
+{
+	__u32 each = HCC_OPEN_PACKETS / (s->flows ? s->flows : 1);
+
+	if (each < HCC_OPEN_MIN_PACKETS)
+		each = HCC_OPEN_MIN_PACKETS;
+	if (each > HCC_OPEN_MAX_PACKETS)
+		each = HCC_OPEN_MAX_PACKETS;
+	return had < each ? had : each;
+}
+
+/* Whether the bytes of the job's iteration are acknowledged, all but a little. */
+HCC_INLINE int hcc_burst_is_sent(const struct hcc_job_state *s)
+{
+	return s->total_bytes &&
+	       s->iteration_bytes >= s->total_bytes - (s->total_bytes >> HCC_BURST_SLACK_SHIFT);
 }
 
 #endif

@@ -22,6 +22,8 @@ from hostcc.daemon.jobs.sockets import Job
 from hostcc.mltcp.backend import Records
 from hostcc.mltcp.params import Mode
 
+ITERATION = 0
+"""HCC_EVENT_ITERATION: the other events are of bursts."""
 INTERVALS_KEPT = 128
 """Intervals remembered per job."""
 BYTES_TOLERANCE = 0.25
@@ -66,6 +68,7 @@ class IterationTimes:
         """Add events; forget jobs that have ended, and intervals of another mode: in mode off
         there are no events, so that one interval would last as long as that did."""
         self._note_modes(jobs.values())
+        events = events[events["kind"] == ITERATION]
         if not len(events) and not self._seen:
             return
         columns = (events[name].tolist() for name in ("slot", "period_ns", "bytes"))

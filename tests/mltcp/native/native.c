@@ -429,6 +429,16 @@ __u32 native_scaled_pause_us(__u32 pause_us, __u32 flows)
 	return hcc_scaled_pause_us(pause_us, flows);
 }
 
+__u32 native_hold_gap_us(const struct hcc_job_state *s, __u32 mss)
+{
+	return hcc_hold_gap_us(s, mss);
+}
+
+__u32 native_open_packets(const struct hcc_job_state *s, __u32 had)
+{
+	return hcc_open_packets(s, had);
+}
+
 __u32 native_floor_gap_us(__u32 gap_us, __u32 peers)
 {
 	return hcc_floor_gap_us(gap_us, peers);
