@@ -33,6 +33,7 @@ ANSWERS: dict[str, tuple[type[Struct], ...]] = {
     host.VERIFY: (host.Verification,),
     host.REGISTER: (host.Registration,),
     host.UNFAIR: (host.Sharing,),
+    host.SHIFTS: (host.Shifting,),
     host.ROLLBACK: (host.Undone,),
 }
 """Schema -> forms of the answer, in the order of the page."""

@@ -11,6 +11,7 @@ from hostcc.model import Difference, Place
 
 CHANGES, VERIFY = "hostcc.changes/1", "hostcc.verify/1"
 REGISTER, UNFAIR, ROLLBACK = "hostcc.register/1", "hostcc.unfair/1", "hostcc.rollback/1"
+SHIFTS = "hostcc.shifts/1"
 
 
 class ChangeRow(Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
@@ -105,6 +106,19 @@ class Sharing(Struct, frozen=True, kw_only=True):
     """Jobs whose live connections were moved."""
     unknown: list[str]
     """Names with a weight that are no job here yet; their weights are kept for when they come."""
+
+
+class Shifting(Struct, frozen=True, kw_only=True):
+    """Whether jobs wait for each other from now on."""
+
+    schema: str = SHIFTS
+    """Names this form."""
+    enabled: bool
+    """What was asked for."""
+    before: bool
+    """What was in force until now."""
+    reason: str | None
+    """Why no job waits all the same; None: they do, or are not to."""
 
 
 class Undone(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct, ValidationError, convert
 
-from hostcc.answers.fields import Bytes, BytesPerSecond, Counter, Gauge, Seconds
+from hostcc.answers.fields import (
+    JOB_LABEL,
+    Bytes,
+    BytesPerSecond,
+    Counter,
+    Gauge,
+    Label,
+    Seconds,
+)
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -332,6 +340,40 @@ class MarkingPart(Part, frozen=True, kw_only=True):
     """Connections that could not be marked."""
 
 
+class GatedJob(Struct, frozen=True, kw_only=True):
+    """A job, with whom it takes turns, and for how long it was held."""
+
+    job: Annotated[str, Label(JOB_LABEL)] = ""
+    """Its name."""
+    rivals: list[str] = []
+    """Jobs that it waits for, and that wait for it."""
+    reason: str | None = None
+    """Why it takes no turns, or does not wait at present."""
+    turns_waited: Annotated[
+        int, Counter("hostcc_job_turns_waited", "Bursts that waited for another job")
+    ] = 0
+    """Its bursts that waited."""
+    held_s: Annotated[
+        Seconds, Counter("hostcc_job_held_seconds", "Time for which bursts waited, seconds")
+    ] = 0.0
+    """For how long they waited in all."""
+    held_per_iteration_s: Seconds | None = None
+    """The same by iteration; None before the first."""
+
+
+class GatesPart(Part, frozen=True, kw_only=True):
+    """`gates`: jobs that share a link send one after the other ([shifts.md](shifts.md))."""
+
+    local: bool = False
+    """Whether this host alone decides who takes turns: there is no plan."""
+    gated: list[GatedJob] = []
+    """One for each job of this host."""
+    held_s: Seconds = 0.0
+    """For how long jobs of this host waited in all."""
+    turns_waited: int = 0
+    """How many of their bursts waited."""
+
+
 PARTS: dict[str, type[Part]] = {
     "discovery": DiscoveryPart,
     "gpu": GpuPart,
@@ -347,6 +389,7 @@ PARTS: dict[str, type[Part]] = {
     "steering": SteeringPart,
     "egress": EgressPart,
     "marking": MarkingPart,
+    "gates": GatesPart,
 }
 """Name of a part to its figures; a part that is not here has none."""
 

@@ -44,6 +44,7 @@ PARTS = {
     "dcqcn": "rate parameters of RoCE NICs",
     "gossip": "one view of all hosts",
     "plan": "what the hosts decide together",
+    "gates": "jobs that share a link send one after the other",
     "marking": "marks of packets by level",
     "egress": "this host's queues by level",
     "telemetry": "paths by the network's own records",

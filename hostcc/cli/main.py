@@ -30,6 +30,7 @@ COMMANDS = {
     "profile": "what was measured of a job",
     "flows": "the jobs' TCP connections",
     "unfair": "choose how jobs share: off, mltcp or static weights",
+    "shifts": "let jobs that share a link send one after the other, or not",
     "verify": "is every change still in force?",
     "rollback": "undo every change",
     "changes": "what was changed on this host, and why",

@@ -23,6 +23,7 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.config.sections.pcie import PcieConfig
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.config.sections.rdma import RdmaConfig
+from hostcc.config.sections.shifts import ShiftsConfig
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
 from hostcc.system.quota import Quota
@@ -39,6 +40,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     marks: MarksConfig = MarksConfig()
     gossip: GossipConfig = GossipConfig()
     plan: PlanConfig = PlanConfig()
+    shifts: ShiftsConfig = ShiftsConfig()
     marking: MarkingConfig = MarkingConfig()
     egress: EgressConfig = EgressConfig()
     rdma: RdmaConfig = RdmaConfig()

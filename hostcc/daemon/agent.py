@@ -41,6 +41,7 @@ from hostcc.daemon.changes.attribute_copy import AttributeCopy
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.kinds import ended_with_agent
 from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_backend
+from hostcc.daemon.event_reader import EventReader
 from hostcc.daemon.isolated_steps import IsolatedSteps, Step, awaited, log_failure, run_each
 from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs import views
@@ -116,6 +117,7 @@ class Agent:
         """Why nothing is changed on this host; empty while the agent acts."""
         self.roster = make_roster(self)
         self.iteration_times = self.roster.iteration_times
+        self.events = EventReader(self.iteration_times, self.roster.gates.burst)
         self._handlers = {**self._own_handlers(), **self.roster.handlers}
 
     async def run(self) -> None:
@@ -194,6 +196,7 @@ class Agent:
             steps["metrics"] = self._metrics.close
         if self._server is not None:
             steps["control"] = self._server.close
+        steps["events"] = self.events.close
         return {**steps, "parts": self.roster.parts.stop, "engine": lambda: self._end(how, kept)}
 
     async def _end(self, how: str, kept: bool) -> None:
@@ -342,7 +345,7 @@ class Agent:
         self.steps.do("watchdog", self._notifier.alive)
         if engine is not None:
             self.steps.do("sweep", engine.table.sweep)
-            self.steps.do("events", lambda: self._read_events(engine))
+        self.steps.do("events", lambda: self.events.read(engine))
 
     def _give_up_if_late(self) -> None:
         """Stop when the heartbeat is stale: the BPF programs act as if there were no agent."""
@@ -353,9 +356,6 @@ class Agent:
             log.failure("giving up", reason=words)
             self._fatal = HostccError(words)
             self._stop.set()
-
-    def _read_events(self, engine: Engine) -> None:
-        self.iteration_times.add(engine.backend.events(), engine.table.by_slot())
 
     async def _check(self) -> None:
         if self.engine is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from hostcc.config.schema import Config
 from hostcc.daemon import enforcement, preflight
 from hostcc.daemon.changes.journal import Journal
+from hostcc.daemon.gates import gates_task
 from hostcc.daemon.marking import plan_changes as marking
 from hostcc.daemon.rdma import plan_publisher
 from hostcc.daemon.steering import steering_parts
@@ -29,6 +30,7 @@ def planned(config: Config) -> tuple[list[Change], list[str]]:
     changes = [
         *enforcement.planned(config, tree, _left(Path(config.agent.run_dir))),
         *plan_publisher.planned(config),
+        *gates_task.planned(config),
         *by_plans,
         *steering_parts.planned(config.paths),
     ]

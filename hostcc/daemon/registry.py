@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hostcc.answers import flows, jobs
+from hostcc.answers.host import Shifting
 from hostcc.daemon.api import answers
 from hostcc.daemon.api.credentials import Peer
 from hostcc.daemon.api.messages import (
@@ -19,8 +20,10 @@ from hostcc.daemon.api.messages import (
     Peers,
     Plan,
     Profile,
+    Shifts,
     View,
 )
+from hostcc.daemon.gates.gates_task import Gates
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
 from hostcc.daemon.gossip.profile_store import ProfileStore
@@ -63,12 +66,14 @@ class Registry:
         self.history = HistoryKeeper(host, self.measurement, self.iteration_times, plans)
         self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
         self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared, self._read)
+        self.gates = Gates(host, cluster, plans, profiles, self.measurement.links)
         self.parts = Supervisor(
             [
                 *self.measurement.parts,
                 *self.rdma.parts,
                 self.gossip,
                 self.planning,
+                self.gates,
                 LevelQueues(host),
                 LevelMarks(host, plans),
                 *self.steering.parts,
@@ -90,6 +95,7 @@ class Registry:
             ),
             Peers: lambda *_: self.gossip.peers(),
             Plan: lambda request, _: self.planning.answer(request.explain),
+            Shifts: lambda request, _: self._shifts(request),
             View: lambda *_: self.planning.exported(),
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),
         }
@@ -119,6 +125,14 @@ class Registry:
             return flow_rows.described(answer.flows, wire, name, plan, marks(), by_label=by_label)
 
         return msgspec.structs.replace(answer, flows=await asyncio.to_thread(rows))
+
+    async def _shifts(self, request: Shifts) -> Shifting:
+        before = not self.gates.disabled_reason()
+        self.gates.toggled = request.enabled
+        await self.parts.stop_disabled()
+        self.parts.recheck()
+        why = self.gates.disabled_reason() if request.enabled else ""
+        return Shifting(enabled=request.enabled, before=before, reason=why or None)
 
     def _jobs(self, request: Jobs) -> jobs.Jobs | jobs.DetailedJobs:
         rows = answers.jobs(self._host)

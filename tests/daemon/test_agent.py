@@ -251,8 +251,8 @@ def test_iterations_become_statistics(host: Host) -> None:
         assert agent.engine is not None
         slot = agent.engine.table.jobs["a"].slot
         for period in (100, 200, 300):
-            host.backends[0].pending.append((0, slot, 0, 0, 0, period * 1_000_000, 0))
-        host.backends[0].pending.append((0, 999, 0, 0, 0, 1, 0))
+            host.backends[0].pending.append((0, slot, 0, 0, 0, 0, period * 1_000_000, 0))
+        host.backends[0].pending.append((0, 999, 0, 0, 0, 0, 1, 0))
         agent.tick()
         host.backends[0].states[slot]["stance"] = 1
         host.backends[0].states[slot]["period_ns"] = 300_000_000

@@ -33,7 +33,8 @@ BYTES = 2_000_000
 FLOWS = 4
 PACKET_BYTES = 1500
 LONG_NS = 3600 * 10**9
-PAUSE_S = 0.6
+GAP_MS = 250
+PAUSE_S = 0.4
 """Before the burst that is held: what it may wait is its period, which is longer than that."""
 STALE_S = 0.4
 JOB = JobParams(name="training", variant=Variant.CUBIC)
@@ -81,7 +82,7 @@ def periodic(
     kernel.set_gate(SLOT, armed=armed)
     sender, receiver = stage.pair(below=below)
     stage.dial(sender, receiver, flows=FLOWS)
-    sender.ask("send", sizes=[BYTES] * 4, gaps_ms=[60] * 4)
+    sender.ask("send", sizes=[BYTES] * 4, gaps_ms=[GAP_MS] * 3 + [0])
     until(lambda: state(kernel)["busy"] == 0, "the last acknowledgement")
     time.sleep(PAUSE_S)
     kernel.beat()
@@ -150,6 +151,21 @@ def test_a_gate_that_is_not_armed_is_open(kernel: MltcpKernel, stage: Stage) -> 
         kernel.set_gate(SLOT, armed=False, closed_until_ns=time.monotonic_ns() + LONG_NS)
         sender.ask("send", sizes=[BYTES], gaps_ms=[0])
         assert told(kernel) == []
+        assert state(kernel)["holds"] == 0
+        assert delivered(sender, receiver) == 5 * BYTES
+
+    attempts(scene)
+
+
+def test_what_follows_a_long_pause_is_not_held(kernel: MltcpKernel, stage: Stage) -> None:
+    """It may be a checkpoint."""
+
+    def scene() -> None:
+        sender, receiver = periodic(kernel, stage)
+        time.sleep(4 * GAP_MS / 1e3)
+        close(kernel)
+        sender.ask("send", sizes=[BYTES], gaps_ms=[0])
+        assert told(kernel) == [kind("BEGIN"), kind("END")]
         assert state(kernel)["holds"] == 0
         assert delivered(sender, receiver) == 5 * BYTES
 

@@ -63,7 +63,7 @@ __noinline int burst_begins(u32 slot, struct hcc_job_state *s, u64 now)
 	s->burst = HCC_BURST_NONE;
 	if (!g->armed)
 		return 0;
-	if (gate_is_closed(slot, s, now)) {
+	if (gate_is_closed(slot, s, now) && hcc_in_pattern(s)) {
 		s->held_since_ns = now;
 		s->holds++;
 		s->burst = HCC_BURST_HELD;

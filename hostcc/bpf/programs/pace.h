@@ -22,6 +22,7 @@ enum hcc_pace {
 	HCC_OPEN_PACKETS = 80,		/* that all flows together may send when the gate opens */
 	HCC_OPEN_MIN_PACKETS = 2,
 	HCC_OPEN_MAX_PACKETS = 10,	/* of one flow: the kernel's initial window */
+	HCC_HOLD_MIN_TRUST = 2,		/* job_state.trust from which a burst is held */
 	HCC_BURST_SLACK_SHIFT = 6,	/* a burst has ended when all but 1/64 of its bytes are sent */
 };
 
@@ -129,6 +130,17 @@ HCC_INLINE __u32 hcc_open_packets(const struct hcc_job_state *s, __u32 had)
 	if (each > HCC_OPEN_MAX_PACKETS)
 		each = HCC_OPEN_MAX_PACKETS;
 	return had < each ? had : each;
+}
+
+/*
+ * Whether the iteration that begins follows the pattern, so that its burst may be held: the ones
+ * before were alike, and the last lasted no longer than twice what it usually takes.  What begins
+ * after a longer pause may be a checkpoint or an evaluation.
+ */
+HCC_INLINE int hcc_in_pattern(const struct hcc_job_state *s)
+{
+	return s->trust >= HCC_HOLD_MIN_TRUST &&
+	       s->period_ns <= 2 * (s->best_comm_ns + s->usual_gap_ns);
 }
 
 /* Whether the bytes of the job's iteration are acknowledged, all but a little. */

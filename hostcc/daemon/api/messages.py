@@ -120,13 +120,19 @@ class Unfair(_Request, frozen=True, tag="unfair"):
     weights: Annotated[dict[JobName, Weight], Meta(max_length=MAX_JOBS - 1)] = {}
 
 
+class Shifts(_Request, frozen=True, tag="shifts"):
+    """Whether jobs that share a link send one after the other."""
+
+    enabled: bool
+
+
 class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
 
 
 Asking = Status | Jobs | Profile | Peers | Plan | Links | History | View | Flows | Changes | Verify
-Request = Asking | Register | Unfair | Rollback
-CHANGING = (Register, Unfair, Rollback)
+Request = Asking | Register | Unfair | Shifts | Rollback
+CHANGING = (Register, Unfair, Shifts, Rollback)
 """Requests that only root may make."""
 
 
@@ -161,6 +167,7 @@ OPERATIONS: dict[str, type[Request]] = {
     "verify": Verify,
     "register": Register,
     "unfair": Unfair,
+    "shifts": Shifts,
     "rollback": Rollback,
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 from hostcc.answers.fields import families, families_of_rows
 from hostcc.answers.gossip import Gossip
 from hostcc.answers.links import OwnLink
-from hostcc.answers.parts import Part, SteeringPart, part_of
+from hostcc.answers.parts import GatedJob, GatesPart, Part, SteeringPart, part_of
 from hostcc.answers.plan_status import PlanDifference, PlannedJob, PlanStatus
 from hostcc.answers.status import JobSlots, JobStatus, Loop, Routing, Status
 from hostcc.daemon.api.health import unhealthy, unready
@@ -149,6 +149,8 @@ class MetricsServer:
             for key, kind in STRAY_PACKETS.items():
                 family.add_metric([kind], float(part.strays[key]))
             yield family
+        if isinstance(part, GatesPart):
+            yield from families_of_rows(self._core, GatedJob, part.gated)
 
     def _plan(self, plan: PlanStatus) -> Iterator[Any]:
         """Nothing of jobs' levels while no plan holds."""

@@ -14,10 +14,11 @@ from hostcc.model import Change
 GROUP, MEMBER, SOCKETS = "job-cgroup", "job-member", "job-sockets"
 FOLLOWED, RDMA = "job-followed", "rdma-counters"
 RDMA_PLAN, RDMA_JOB, SEMAPHORES = "rdma-plan", "rdma-job", "pcie-semaphores"
+GATES = "gates"
 CA, RULES, BASE, MODE = "congestion-control", "port-rules", "cgroup", "mode"
 
 ENDS_WITH_AGENT = "ends with the agent"
-ENDING = (CA, RULES, SOCKETS, MODE, FOLLOWED, RDMA_JOB)
+ENDING = (CA, RULES, SOCKETS, MODE, FOLLOWED, RDMA_JOB, GATES)
 """Changes that cannot outlive the agent that made them."""
 
 
@@ -169,6 +170,19 @@ def mode(before: Mode, after: Mode, weights: Mapping[str, float], who: str) -> C
         after=to,
         why=who,
         undo=f"hostcc unfair {before}",
+    )
+
+
+def gates(max_share: float) -> Change:
+    """Let jobs that share a link send one after the other."""
+    return Change(
+        id=GATES,
+        what=GATES,
+        target="all jobs",
+        before="open",
+        after=f"closed while a job of the group sends, at most {max_share:g} of the time",
+        why="jobs that fit beside each other need not slow each other down",
+        undo="hostcc shifts off",
     )
 
 

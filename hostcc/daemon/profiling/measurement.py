@@ -101,6 +101,13 @@ class Measurement:
         """Return the same of one job, with where in its iterations it is now."""
         return self.traffic.latest(name)
 
+    def links(self, name: str) -> dict[str, float | None]:
+        """Return the links that a job sends over, and their rates, bits per second; None: unknown,
+        or nothing enforces it."""
+        known = self.traffic.known(name)
+        ways = known.facts.ways.values() if known is not None else ()
+        return {way.link: None if way.nominal else way.speed_bps for way in ways}
+
     def weights(self) -> dict[str, float]:
         """Return job -> weight, of all jobs that there are, measured or not."""
         return {job.name: job.weight for job in self.jobs()}

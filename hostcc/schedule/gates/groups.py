@@ -4,7 +4,7 @@ known well enough.  Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,18 +105,37 @@ def _others_reason(met: set[str], reasons: Mapping[str, str]) -> str:
     return f"no job that it meets takes turns: {other}: {reasons[other]}"
 
 
-def planned(solution: Solution) -> dict[str, GatePlan]:
-    """Return the plan of each job of a solution."""
+def planned(solution: Solution, own: Collection[str]) -> dict[str, GatePlan]:
+    """Return the plans of these jobs and of all that they meet, as far as the solution has them."""
     problem, met = solution.problem, solution.met
     names = problem.job_ids
+    wanted = np.isin(np.arange(len(names)), [at for at, name in enumerate(names) if name in own])
+    # What a job that is met meets in turn decides whether it takes turns.
+    near = wanted[met.one] | wanted[met.other]
+    wanted[met.one[near]] = wanted[met.other[near]] = True
+    on = wanted[met.one] | wanted[met.other]
+    one, other = met.one[on], met.other[on]
+    wanted[one] = wanted[other] = True
     alone = np.maximum(problem.compute, problem.comm_start + solution.times)
     burst = np.maximum(alone - problem.comm_start, solution.times)
     period = np.where(problem.period > 0, alone, 0.0)
+    figures = zip(period, burst, solution.times, problem.confidence, strict=True)
     exchanges = {
-        name: Exchange(*map(float, figures))
-        for name, *figures in zip(
-            names, period, burst, solution.times, problem.confidence, strict=True
-        )
+        name: Exchange(*map(float, of))
+        for name, of, there in zip(names, figures, wanted, strict=True)
+        if there
     }
-    pairs = zip(met.one.tolist(), met.other.tolist(), strict=True)
-    return group(exchanges, ((names[one], names[other]) for one, other in pairs))
+    pairs = zip(one.tolist(), other.tolist(), strict=True)
+    return group(exchanges, ((names[first], names[second]) for first, second in pairs))
+
+
+def hosts(solution: Solution, jobs: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return job -> the hosts that send for it, by name."""
+    problem, ends = solution.problem, solution.reading.tables.keys
+    found: dict[str, set[str]] = {name: set() for name in jobs}
+    numbers = {at: name for at, name in enumerate(problem.job_ids) if name in found}
+    on = np.isin(problem.flow_job, list(numbers))
+    pairs = zip(problem.flow_job[on].tolist(), problem.flow_table[on].tolist(), strict=True)
+    for number, table in set(pairs):
+        found[numbers[number]].add(ends[table][0])
+    return {name: tuple(sorted(of)) for name, of in found.items()}

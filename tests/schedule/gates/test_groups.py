@@ -64,8 +64,11 @@ def test_a_chain_fits_link_by_link() -> None:
 def test_of_a_plan() -> None:
     profiles = [job(name, compute=0.6, period_s=1.2) for name in ("a", "b", "c")]
     profiles[2] = replace(profiles[2], period_s=0.0)
-    found = planned(solve(one_link(profiles, [0.3, 0.3, 0.05]), QUICK))
+    solution = solve(one_link(profiles, [0.3, 0.3, 0.05]), QUICK)
+    found = planned(solution, {"a", "nobody"})
     assert found["a"].exchange.share == pytest.approx(1 / 3)
     assert found["a"].rivals == ("b",)
     assert found["b"].rivals == ("a",)
     assert found["c"].reason == groups.UNMEASURED
+    assert planned(solution, ()) == {}
+    assert groups.hosts(solution, ["a", "c"]) == {"a": ("a",), "c": ("a",)}

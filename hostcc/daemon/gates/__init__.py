@@ -1,0 +1,1 @@
+"""Gates: jobs of a group send one after the other."""

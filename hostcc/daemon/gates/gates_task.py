@@ -1,0 +1,260 @@
+"""The part that lets jobs which share a link send one after the other, by gates in the kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hostcc.answers.parts import GatedJob, GatesPart
+from hostcc.config.schema import Config
+from hostcc.daemon.changes import kinds
+from hostcc.daemon.enforcement import Engine
+from hostcc.daemon.gates import gate_notes
+from hostcc.daemon.gates.gate_keeper import BurstEvent, GateKeeper
+from hostcc.daemon.gates.gate_notes import GateNote
+from hostcc.daemon.gates.local_groups import LocalJob, local_plans
+from hostcc.daemon.gossip.cluster import Cluster
+from hostcc.daemon.gossip.profile_store import ProfileStore
+from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.daemon.planning.plan_store import PlanStore
+from hostcc.daemon.supervisor import Host
+from hostcc.log import get_logger
+from hostcc.mltcp.backend import Records
+from hostcc.mltcp.params import Mode
+from hostcc.model import Change, Difference
+from hostcc.schedule.gates import groups
+from hostcc.schedule.gates.groups import GatePlan
+
+if TYPE_CHECKING:
+    from hostcc.daemon.jobs.sockets import Job
+
+log = get_logger("gates")
+
+TICK_S = 0.5
+LOCAL_S = 2.0
+"""Between two looks at which jobs share a link of this host, seconds."""
+MAX_TOLD = 64
+"""Hosts that a job's first host tells of its turns; a job that more wait for is left alone."""
+MIN_CHANGE_S = 0.0005
+"""A deadline that differs by less is not written."""
+TOGETHER_REASON = f"more than {MAX_TOLD} hosts would have to be told"
+Links = Callable[[str], Mapping[str, float | None]]
+"""Job -> the links of this host that it sends over, with their rates (LocalJob.links)."""
+
+
+class Gates:
+    """Closes and opens gates as bursts begin and end, here and on other hosts."""
+
+    name = "gates"
+    every_s = TICK_S
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: Cluster,
+        plans: PlanStore,
+        profiles: ProfileStore,
+        links: Links,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock`: CLOCK_MONOTONIC, as the kernel's deadlines are."""
+        self._host, self._cluster, self._plans = host, cluster, plans
+        self._profiles, self._links, self._clock = profiles, links, clock
+        self.toggled: bool | None = None
+        """What `hostcc shifts` asked for; None: as configured."""
+        self._keeper = GateKeeper(host.config.shifts.max_share)
+        self._engine: Engine | None = None
+        self._written: dict[int, float] = {}
+        """Slot with an armed gate -> its deadline; 0: open."""
+        self._planned: tuple[PlanResult | None, frozenset[str]] = None, frozenset()
+        """What the plans of now were made of."""
+        self._hosts: Mapping[str, tuple[str, ...]] = {}
+        self._local_due_s = 0.0
+        self._local = True
+        """Whether the plans are of this host alone."""
+
+    def disabled_reason(self) -> str:
+        """Say why no gate is closed; empty: they are."""
+        if self._host.engine is None:
+            return "nothing is changed on this host"
+        if self.toggled is False:
+            return "hostcc shifts off"
+        enabled = self.toggled or self._host.config.shifts.enabled
+        return "" if enabled else "shifts.enabled is false"
+
+    def start(self) -> None:
+        """Listen to other hosts; gates are armed with the first tick."""
+        self._keeper = GateKeeper(self._host.config.shifts.max_share)
+        self._engine, self._written = None, {}
+        self._planned, self._local_due_s = (None, frozenset()), 0.0
+        self._cluster.listen(gate_notes.TOPIC, self._hear)
+        self._host.journal.begin(*planned(self._host.config))
+
+    async def tick(self) -> None:
+        """Find out who takes turns with whom, and arm the gates of this host's jobs."""
+        engine = self._host.engine
+        if engine is None:
+            return
+        if engine is not self._engine:
+            self._engine, self._written = engine, {}
+        self._keeper.max_share = self._host.config.shifts.max_share
+        self._follow(engine)
+        self._write(engine)
+
+    def stop(self) -> None:
+        """Open all gates."""
+        self._cluster.listen(gate_notes.TOPIC, None)
+        engine, self._engine = self._engine, None
+        written, self._written = self._written, {}
+        self._keeper.follow({}, ())
+        try:
+            if engine is not None and engine is self._host.engine:
+                for slot in written:
+                    engine.backend.set_gate(slot, armed=False)
+        finally:
+            self._host.journal.undone([kinds.GATES], "gates opened")
+
+    def verify(self) -> list[Difference]:
+        """Find nothing: nobody else can write the map."""
+        return []
+
+    def view(self) -> GatesPart:
+        """Show who takes turns with whom, and for how long jobs were held."""
+        engine = self._host.engine
+        if engine is None:
+            return GatesPart()
+        states, now_s = engine.backend.job_states(), self._clock()
+        rows = []
+        for name, job in sorted(engine.table.jobs.items()):
+            state = states[job.slot]
+            held_s, iterations = float(state["held_ns"]) / 1e9, int(state["iterations"])
+            plan = self._keeper.plans.get(name)
+            rows.append(
+                GatedJob(
+                    job=name,
+                    rivals=list(plan.rivals) if plan is not None else [],
+                    reason=self._reason(job, plan, now_s),
+                    turns_waited=int(state["holds"]),
+                    held_s=held_s,
+                    held_per_iteration_s=held_s / iterations if iterations else None,
+                )
+            )
+        return GatesPart(
+            local=self._local,
+            gated=rows,
+            held_s=sum(row.held_s for row in rows),
+            turns_waited=sum(row.turns_waited for row in rows),
+        )
+
+    def burst(self, records: Records) -> None:
+        """Follow what the kernel reports of bursts; to be called at once."""
+        engine = self._engine
+        if engine is None or engine is not self._host.engine:
+            return
+        jobs, told = engine.table.by_slot(), False
+        columns = (records[name].tolist() for name in ("slot", "kind", "at_ns"))
+        for slot, kind, at_ns in zip(*columns, strict=True):
+            if slot in jobs and slot in self._written:
+                note = self._keeper.burst(jobs[slot].name, BurstEvent(kind), at_ns / 1e9)
+                told = self._tell(note) or told
+        if told:
+            self._cluster.flush()
+        self._write(engine)
+
+    def _hear(self, peer: str, data: bytes) -> None:
+        """Follow a note; only the first host of a job speaks for it."""
+        note = gate_notes.decode(data)
+        speaker = self._hosts.get(note.job, ("",))[:1]
+        if speaker == (peer,) and self._keeper.hear(note, self._clock()) and self._engine:
+            self._write(self._engine)
+
+    def _tell(self, note: GateNote | None) -> bool:
+        """Tell the hosts that wait for a job, if this one speaks for it."""
+        if note is None:
+            return False
+        own, of = self._cluster.name, self._hosts.get(note.job, ())
+        if not own or of[:1] != (own,):
+            return False
+        data = gate_notes.encode(note)
+        for peer in self._peers(of, note.job) - {own}:
+            self._cluster.send(peer, gate_notes.TOPIC, data)
+        return True
+
+    def _peers(self, of: tuple[str, ...], job: str) -> set[str]:
+        rivals = self._keeper.plans[job].rivals
+        return {host for name in rivals for host in self._hosts.get(name, ())} | set(of)
+
+    def _follow(self, engine: Engine) -> None:
+        jobs = engine.table.jobs
+        names = frozenset(
+            name
+            for name, job in jobs.items()
+            if job.params is not None and job.params.mode is not Mode.OFF
+        )
+        made = self._plans.current()
+        if made is not None:
+            if (made, names) != self._planned:
+                self._planned = made, names
+                self._by_plan(made, names)
+            return
+        if self._planned[0] is not None or self._clock() >= self._local_due_s:
+            self._planned, self._local_due_s = (None, names), self._clock() + LOCAL_S
+            self._local, self._hosts = True, {}
+            self._keeper.follow(local_plans(self._local_jobs(engine, names)), names)
+
+    def _by_plan(self, made: PlanResult, names: frozenset[str]) -> None:
+        plans = groups.planned(made.solution, names)
+        self._local, self._hosts = False, groups.hosts(made.solution, plans)
+        self._keeper.follow(plans, names)
+        many = {
+            job for job in self._keeper.own if len(self._peers(self._hosts[job], job)) > MAX_TOLD
+        }
+        if many:
+            plans = {
+                job: GatePlan(plan.exchange, (), TOGETHER_REASON) if job in many else plan
+                for job, plan in plans.items()
+            }
+            self._keeper.follow(plans, names)
+
+    def _local_jobs(self, engine: Engine, names: frozenset[str]) -> dict[str, LocalJob]:
+        if len(names) < 2:
+            return {}
+        states = engine.backend.job_states()
+        sure = {one.job: one.confidence for one in self._profiles.steady()}
+        return {
+            name: LocalJob(
+                states[engine.table.jobs[name].slot], sure.get(name, 0.0), self._links(name)
+            )
+            for name in names
+        }
+
+    def _write(self, engine: Engine) -> None:
+        """Write the gates that have changed."""
+        now_s, armed = self._clock(), dict[int, float]()
+        for name in self._keeper.own:
+            job = engine.table.jobs.get(name)
+            if job is not None:
+                until_s = self._keeper.closed_until_s(name, now_s)
+                armed[job.slot] = until_s if until_s > now_s else 0.0
+        for slot in self._written.keys() - armed.keys():
+            engine.backend.set_gate(slot, armed=False)
+        for slot, until_s in armed.items():
+            before = self._written.get(slot)
+            if before is None or abs(before - until_s) > MIN_CHANGE_S:
+                engine.backend.set_gate(slot, armed=True, closed_until_ns=int(until_s * 1e9))
+        self._written = armed
+
+    def _reason(self, job: Job, plan: GatePlan | None, now_s: float) -> str | None:
+        if job.params is None or job.params.mode is Mode.OFF:
+            return "mode off"
+        if self._keeper.exhausted(job.name, now_s):
+            return "it was held for shifts.max_share of the last minute"
+        if plan is None:
+            return groups.ALONE
+        return plan.reason or None
+
+
+def planned(config: Config) -> list[Change]:
+    """Return what a start changes."""
+    return [kinds.gates(config.shifts.max_share)] if config.shifts.enabled else []

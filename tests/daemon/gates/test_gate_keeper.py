@@ -1,0 +1,140 @@
+"""Which gates are closed: by own events and by notes, within period and budget, liars or not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostcc.daemon.gates.gate_keeper import BurstEvent, GateKeeper
+from hostcc.daemon.gates.gate_notes import MAX_MS, GateNote, Over, Sending, Waiting
+from hostcc.schedule.gates.groups import Exchange, GatePlan, group
+from hostcc.schedule.gates.hold_budget import WINDOW_S
+
+pytestmark = pytest.mark.unit
+
+BURST_S, PERIOD_S, SHARE = 0.08, 0.3, 0.05
+EXCHANGE = Exchange(PERIOD_S, BURST_S, BURST_S, 0.9)
+THREE = group(dict.fromkeys("abc", EXCHANGE), [("a", "b"), ("b", "c"), ("a", "c")])
+BEGIN, HELD, OPENED, END = BurstEvent
+
+
+def keeper(*own: str) -> GateKeeper:
+    made = GateKeeper(SHARE)
+    made.follow(THREE, own or ("a",))
+    return made
+
+
+def closed_s(of: GateKeeper, job: str, now_s: float) -> float:
+    """For how long, at most."""
+    return of.closed_until_s(job, now_s) - now_s
+
+
+def test_two_jobs_of_one_host_need_no_news() -> None:
+    host = keeper("a", "b")
+    assert host.burst("a", BEGIN, 10.0) == Sending("a", 80)
+    assert closed_s(host, "b", 10.0) == pytest.approx(1.5 * BURST_S)
+    assert host.burst("b", HELD, 10.02) == Waiting("b", 80, 0)
+    assert closed_s(host, "a", 10.02) == 0
+    assert host.burst("a", END, 10.07) == Over("a")
+    assert closed_s(host, "b", 10.07) == 0
+    assert closed_s(host, "a", 10.07) > 0, "b comes first"
+    assert host.burst("b", OPENED, 10.071) == Sending("b", 80)
+    assert closed_s(host, "a", 10.071) == pytest.approx(1.5 * BURST_S)
+
+
+def test_news_of_other_hosts() -> None:
+    host = keeper("a")
+    assert host.hear(Sending("b", 80), 10.0)
+    assert closed_s(host, "a", 10.0) == pytest.approx(1.5 * BURST_S)
+    assert host.hear(Waiting("c", 80, 0), 10.01)
+    assert host.hear(Over("b"), 10.05)
+    assert 0 < closed_s(host, "a", 10.05) < BURST_S
+    assert host.hear(Sending("a", 80), 10.06), "what the first host of the own job says"
+    assert closed_s(host, "a", 10.06) == 0
+
+
+def test_who_is_no_rival_is_not_heard() -> None:
+    host = keeper("a")
+    assert not host.hear(Sending("z", 80), 10.0)
+    assert keeper("z").burst("z", BEGIN, 10.0) is None
+    assert closed_s(host, "z", 10.0) == 0
+
+
+def test_a_long_burst_is_not_believed() -> None:
+    host = keeper("a")
+    host.hear(Sending("b", MAX_MS), 10.0)
+    assert closed_s(host, "a", 10.0) == pytest.approx(1.5 * BURST_S)
+
+
+def test_no_hold_is_longer_than_a_period() -> None:
+    host = keeper("a")
+    host.hear(Sending("b", 80), 10.0)
+    host.burst("a", HELD, 10.0)
+    for step in range(1, 6):  # others begin again and again
+        host.hear(Sending("bc"[step % 2], 80), 10.0 + 0.05 * step)
+    assert closed_s(host, "a", 10.2) == pytest.approx(10.0 + PERIOD_S - 10.2)
+    assert closed_s(host, "a", 10.0 + PERIOD_S) == 0
+
+
+def test_budget_is_exhausted_and_comes_back() -> None:
+    host, now_s = keeper("a"), 100.0
+    for _ in range(100):
+        if host.exhausted("a", now_s):
+            break
+        host.hear(Sending("b", 80), now_s)
+        host.burst("a", HELD, now_s)
+        now_s += 0.1
+        host.burst("a", OPENED, now_s)
+    host.hear(Sending("b", 80), now_s)
+    assert host.exhausted("a", now_s)
+    assert closed_s(host, "a", now_s) == 0
+    now_s += WINDOW_S
+    host.hear(Sending("b", 80), now_s)
+    assert not host.exhausted("a", now_s)
+    assert closed_s(host, "a", now_s) > 0
+
+
+def test_jobs_that_leave_hold_nobody() -> None:
+    host = keeper("a")
+    host.hear(Sending("b", 80), 10.0)
+    host.follow({"a": GatePlan(EXCHANGE, ("c",))}, ["a"])
+    assert closed_s(host, "a", 10.0) == 0
+    host.follow({}, ())
+    assert host.own == frozenset()
+
+
+NOTE = st.one_of(
+    st.builds(Sending, st.sampled_from("bc"), st.integers(0, MAX_MS)),
+    st.builds(Waiting, st.sampled_from("bc"), st.integers(0, MAX_MS), st.integers(0, MAX_MS)),
+    st.builds(Over, st.sampled_from("bc")),
+)
+
+
+@given(st.lists(st.tuples(st.floats(0, 0.2), NOTE), max_size=200), st.floats(0, 0.3))
+def test_liars_cost_no_more_than_the_share(
+    notes: list[tuple[float, GateNote]], compute_s: float
+) -> None:
+    """The job begins, is held as long as its gate is closed, sends, computes, begins again."""
+    host, now_s, begins_s, held_s = keeper("a"), 0.0, 0.0, 0.0
+    since_s: float | None = None
+    for later_s, note in notes:
+        until_s = now_s + later_s
+        while now_s < until_s:
+            opens_s = host.closed_until_s("a", now_s)
+            if since_s is None and begins_s <= now_s:
+                if opens_s <= now_s:
+                    host.burst("a", BEGIN, now_s)
+                    host.burst("a", END, now_s)
+                    begins_s = now_s + compute_s + 0.01
+                else:
+                    host.burst("a", HELD, now_s)
+                    since_s = now_s
+            elif since_s is not None and opens_s <= now_s:
+                host.burst("a", OPENED, now_s)
+                host.burst("a", END, now_s)
+                held_s += now_s - since_s
+                since_s, begins_s = None, now_s + compute_s + 0.01
+            now_s += 0.01
+        host.hear(note, now_s)
+    assert held_s <= SHARE * max(now_s, WINDOW_S) + 0.05

@@ -1,0 +1,279 @@
+"""The part: gates of this host's jobs on a kernel in memory, and what other hosts are told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path as FolderPath
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from hostcc.config.schema import Config
+from hostcc.config.sections.job import JobRequest
+from hostcc.config.sections.shifts import ShiftsConfig
+from hostcc.daemon.changes import kinds
+from hostcc.daemon.gates.gate_keeper import BurstEvent
+from hostcc.daemon.gates.gate_notes import TOPIC, GateNote, Over, Sending, Waiting, decode, encode
+from hostcc.daemon.gates.gates_task import Gates, planned
+from hostcc.daemon.planning.agreement_status import PlanResult
+from hostcc.errors import InputError
+from hostcc.mltcp.params import Mode
+from hostcc.model import ClusterView, Flow, Path, PathTable
+from hostcc.schedule.gates import groups
+from hostcc.schedule.plan import Options, solve
+from hostcc.schedule.plan_writer import write_plan
+from tests.daemon.declared import check_declared
+from tests.daemon.planning.made import ToyPlans
+from tests.daemon.profiling.hosts import OWN, ToyHost
+from tests.fakes import EVENT
+from tests.hosts import Ask, Host, play
+from tests.schedule.views import job
+
+pytestmark = pytest.mark.unit
+
+BURST_S = 0.3
+BEGIN, HELD, OPENED, END = BurstEvent
+
+
+def rings(**ends: tuple[str, str]) -> PlanResult:
+    """The plan of jobs that send over one link, each between two hosts in both directions."""
+    profiles = [job(name, compute=0.6, period_s=1.2) for name in ends]
+    flows = tuple(
+        Flow(f"{name}{src}", name, src, dst, BURST_S)
+        for name, (one, other) in ends.items()
+        for src, dst in ((one, other), (other, one))
+    )
+    pairs = sorted({(flow.src, flow.dst) for flow in flows})
+    left = {one for one, _ in ends.values()}
+    tables = tuple(
+        PathTable(src, dst, (Path("p", ("right" if src in left else "left",)),))
+        for src, dst in pairs
+    )
+    view = ClusterView(tuple(profiles), flows, tables, (("right", 1.0), ("left", 1.0)), digest="d")
+    found = solve(view, Options(simulations=0))
+    return PlanResult(write_plan("d", found), found)
+
+
+class Notes:
+    """The cluster: what was sent, and who listens."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sent: list[tuple[str, GateNote]] = []
+        self.hear: Any = None
+
+    def listen(self, topic: str, hear: Any) -> None:
+        assert topic == TOPIC
+        self.hear = hear
+
+    def send(self, peer: str, topic: str, data: bytes) -> bool:
+        assert topic == TOPIC
+        self.sent.append((peer, decode(data)))
+        return True
+
+    def flush(self) -> None:
+        pass
+
+
+class Profiles:
+    """What was measured."""
+
+    def __init__(self) -> None:
+        self.sure: dict[str, float] = {}
+
+    def steady(self) -> list[Any]:
+        return [replace(job(name), confidence=one) for name, one in self.sure.items()]
+
+
+class World:
+    """Host h1 with job a, and b beside it where `local`."""
+
+    def __init__(self, folder: FolderPath, *names: str, member: str = "h1") -> None:
+        self.host = ToyHost(folder, Config(agent=OWN))
+        self.table = self.host.act()
+        self.backend = self.host.engine.backend
+        for name in names:
+            self.table.register(name, JobRequest(), os.getpid())
+        self.now = 10.0
+        self.cluster, self.profiles = Notes(member), Profiles()
+        self.plans = ToyPlans(rings(a=("h1", "h3"), b=("h2", "h4")), member)
+        self.links: dict[str, Mapping[str, float | None]] = {}
+        cluster: Any = self.cluster
+        profiles: Any = self.profiles
+        self.part = Gates(
+            self.host, cluster, self.plans, profiles,
+            lambda name: self.links.get(name, {}), lambda: self.now,
+        )  # fmt: skip
+        self.part.start()
+
+    def tick(self) -> None:
+        asyncio.run(self.part.tick())
+
+    def slot(self, name: str) -> int:
+        return self.table.jobs[name].slot
+
+    def burst(self, name: str, event: BurstEvent) -> None:
+        records = np.zeros(1, EVENT)
+        records["slot"], records["kind"] = self.slot(name), event
+        records["at_ns"] = int(self.now * 1e9)
+        self.part.burst(records)
+
+    def closed_s(self, name: str) -> float:
+        """For how long the gate in the kernel is closed from now on; 0: it is open."""
+        armed, until_ns = self.backend.gates[self.slot(name)]
+        assert armed
+        return float(max(0.0, until_ns / 1e9 - self.now))
+
+    def heard(self, peer: str, note: GateNote) -> None:
+        self.cluster.hear(peer, encode(note))
+
+
+@pytest.fixture
+def world(tmp_path: FolderPath) -> World:
+    made = World(tmp_path, "a")
+    made.tick()
+    return made
+
+
+def test_a_job_waits_for_a_job_of_other_hosts(world: World) -> None:
+    assert world.closed_s("a") == 0
+    world.heard("h2", Sending("b", 300))
+    assert world.closed_s("a") == pytest.approx(1.5 * BURST_S)
+    world.burst("a", HELD)
+    world.now += 0.1
+    world.heard("h2", Over("b"))
+    assert world.closed_s("a") == 0
+    world.burst("a", OPENED)
+    world.burst("a", END)
+    each = [Waiting("a", 300, 0), Sending("a", 300), Over("a")]
+    for peer in ("h2", "h3", "h4"):
+        assert [note for to, note in world.cluster.sent if to == peer] == each
+    assert {to for to, _ in world.cluster.sent} == {"h2", "h3", "h4"}
+
+
+def test_only_the_first_host_of_a_job_speaks_for_it(tmp_path: FolderPath) -> None:
+    world = World(tmp_path, "a", member="h3")
+    world.tick()
+    world.burst("a", BEGIN)
+    assert world.cluster.sent == []
+    world.burst("a", END)
+    world.heard("h4", Sending("b", 300))
+    assert world.closed_s("a") == 0, "h2 speaks for b"
+    world.heard("h2", Sending("b", 300))
+    assert world.closed_s("a") > 0
+    world.heard("h1", Sending("a", 300))
+    assert world.closed_s("a") == 0, "the other half of the job sends already"
+    world.heard("h9", Sending("unknown", 300))
+
+
+def test_what_is_no_note_is_refused(world: World) -> None:
+    with pytest.raises(InputError):
+        world.cluster.hear("h2", b"\xc1 no note")
+
+
+def test_jobs_of_one_host_without_a_plan(tmp_path: FolderPath) -> None:
+    world = World(tmp_path, "a", "b")
+    world.plans.result = None
+    world.tick()
+    assert world.backend.gates == {}, "nothing is known of them"
+    for name in ("a", "b"):
+        state = world.backend.states[world.slot(name)]
+        state["iterations"], state["trust"] = 30, 8
+        state["total_bytes"], state["ns_per_mib"] = 2_200_000, 41_943_040
+        state["best_comm_ns"], state["usual_gap_ns"] = 88_000_000, 132_000_000
+        world.links[name] = {"eth0": None}
+        world.profiles.sure[name] = 0.9
+    world.now += 5
+    world.tick()
+    assert world.closed_s("a") == world.closed_s("b") == 0
+    world.burst("a", BEGIN)
+    assert world.closed_s("b") == pytest.approx(1.5 * 0.088, rel=0.01)
+    assert world.closed_s("a") == 0
+    world.burst("a", END)
+    assert world.closed_s("b") == 0
+    assert world.cluster.sent == []
+
+
+def test_stopping_opens_and_disarms(world: World) -> None:
+    assert kinds.GATES in world.host.journal.active
+    world.heard("h2", Sending("b", 300))
+    world.part.stop()
+    assert world.backend.gates == {world.slot("a"): (False, 0)}
+    assert kinds.GATES not in world.host.journal.active
+    world.part.start()
+    world.tick()
+    assert world.closed_s("a") == 0
+
+
+def test_a_job_in_mode_off_has_no_gate(world: World) -> None:
+    world.table.share(Mode.OFF, {}, "a test")
+    world.tick()
+    assert world.backend.gates == {world.slot("a"): (False, 0)}
+    (row,) = world.part.view().gated
+    assert row.reason == "mode off"
+
+
+def test_switches(world: World) -> None:
+    assert world.part.disabled_reason() == ""
+    world.part.toggled = False
+    assert world.part.disabled_reason() == "hostcc shifts off"
+    off = ShiftsConfig(enabled=False)
+    world.host.config = msgspec.structs.replace(world.host.config, shifts=off)
+    world.part.toggled = None
+    assert world.part.disabled_reason() == "shifts.enabled is false"
+    world.part.toggled = True
+    assert world.part.disabled_reason() == ""
+    world.host.engine = None
+    assert world.part.disabled_reason() == "nothing is changed on this host"
+
+
+def test_what_a_start_changes_is_planned() -> None:
+    (change,) = planned(Config(agent=OWN))
+    assert (change.id, change.before) == (kinds.GATES, "open")
+    assert planned(Config(agent=OWN, shifts=ShiftsConfig(enabled=False))) == []
+
+
+def test_status_says_who_waits_for_whom(world: World) -> None:
+    state = world.backend.states[world.slot("a")]
+    state["held_ns"], state["holds"], state["iterations"] = 500_000_000, 4, 100
+    check_declared(world.part)
+    view = world.part.view()
+    (row,) = view.gated
+    assert (row.job, row.rivals, row.reason) == ("a", ["b"], None)
+    assert (row.turns_waited, row.held_s, row.held_per_iteration_s) == (4, 0.5, 0.005)
+    assert not view.local
+    world.plans.result = None
+    world.tick()
+    view = world.part.view()
+    assert view.local
+    assert view.gated[0].reason == groups.ALONE
+
+
+def test_another_engine_gets_its_gates(world: World) -> None:
+    table = world.host.act()
+    table.register("a", JobRequest(), os.getpid())
+    world.table, world.backend = table, world.host.engine.backend
+    world.burst("a", BEGIN)
+    assert world.backend.gates == {}, "not armed yet"
+    world.tick()
+    assert world.closed_s("a") == 0
+
+
+def test_the_switch_of_an_agent(tmp_path: FolderPath) -> None:
+    """`hostcc shifts`: over the control socket to the part, and back."""
+    agent = Host(tmp_path).agent()
+
+    async def scene(ask: Ask) -> None:
+        off = await ask("shifts", enabled=False)
+        assert (off["enabled"], off["before"], off["reason"]) == (False, True, None)
+        assert agent.roster.gates.disabled_reason() == "hostcc shifts off"
+        on = await ask("shifts", enabled=True)
+        assert (on["enabled"], on["before"], on["reason"]) == (True, False, None)
+        assert agent.roster.gates.disabled_reason() == ""
+
+    play(agent, scene)
