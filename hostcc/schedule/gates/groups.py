@@ -13,8 +13,9 @@ import numpy as np
 if TYPE_CHECKING:
     from hostcc.schedule.plan import Solution
 
-MAX_LOAD = 0.95
-"""Share of the time that a job and its rivals send in all: with more, one of them always waits."""
+MAX_LOAD = 1.1
+"""Share of the time that a job and its rivals send in all: with more, one of them always waits.
+More than one, because a profile that was measured beside others overestimates what a job sends."""
 MIN_CONFIDENCE = 0.5
 """Confidence of a profile from which a job is held: its period is known."""
 MIN_DENSITY = 0.6
