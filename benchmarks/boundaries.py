@@ -44,7 +44,7 @@ SCENARIOS = (
     "two-jobs",
     "six-jobs",
     "mixed-compatible",
-    "allreduce",
+    "rings-incompatible",
     "ddp",
     "ddp-buckets",
     "ddp-overlap",

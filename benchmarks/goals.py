@@ -26,7 +26,7 @@ SIX = frozenset({"six-jobs"})
 COMPATIBLE = TWO_OR_THREE | SIX
 INCOMPATIBLE = frozenset({"mixed-incompatible", "two-heavy"})
 NOT_PERIODIC = frozenset({"irregular", "no-pauses"})
-NOT_STEERED = frozenset({"allreduce", "ddp", "ddp-buckets", "ddp-overlap", "pipelines"})
+NOT_STEERED = frozenset({"rings-incompatible", "ddp", "ddp-buckets", "ddp-overlap", "pipelines"})
 """Jobs that receive while they send, and such as are hard to tell from them."""
 MANY_FLOWS = frozenset({8})
 

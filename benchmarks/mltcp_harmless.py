@@ -8,7 +8,7 @@ from benchmarks import compared, goals, mltcp
 from benchmarks.context import Context
 from benchmarks.record import Column, Record
 
-SCENARIOS = ("allreduce", "ddp", "ddp-buckets", "ddp-overlap", "pipelines")
+SCENARIOS = ("rings-incompatible", "ddp", "ddp-buckets", "ddp-overlap", "pipelines")
 FLOWS = (1, 2, 4, 8)
 VARIANTS = ("hostcc", "cubic")
 

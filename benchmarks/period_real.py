@@ -34,7 +34,7 @@ READ_S = 0.25
 TEN = 10
 GOAL = 0.05
 """Jobs that share a link disturb each other: a dirty series."""
-SCENARIOS = ("two-jobs", "six-jobs", "allreduce", "ddp")
+SCENARIOS = ("two-jobs", "six-jobs", "rings-incompatible", "ddp")
 FIRST, LAST, ALL = "first ten", "last ten", "all"
 
 
@@ -98,7 +98,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Scenarios, variants, iterations."""
     parser.add_argument(
         "--scenarios", type=options.words("--scenarios"), default=SCENARIOS, metavar="NAME,...",
-        help="(default: two-jobs,six-jobs,allreduce,ddp)",
+        help="(default: two-jobs,six-jobs,rings-incompatible,ddp)",
     )  # fmt: skip
     options.add_variants(parser, ("cubic", "hostcc"))
     parser.add_argument(

@@ -63,6 +63,7 @@ def lab(folder: Path, text: str) -> dict[str, Status]:
 
 def until_turns(tmp_path: Path, text: Callable[[int], str]) -> dict[str, Status]:
     """Run it until jobs have waited for each other, longer at each try."""
+    found: dict[str, Status] = {}
     for iterations in ITERATIONS:
         found = lab(tmp_path / str(iterations), text(iterations))
         if all(job["turns_waited"] for status in found.values() for job in gated(status)):
