@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -12,9 +13,11 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from tests import patience
+from tests import patience, unit_sandbox
 
 HOSTCC = (sys.executable, "-m", "hostcc")
+IN_UNIT = tuple(unit_sandbox.within()) if os.environ.get("HOSTCC_TEST_UNIT") else ()
+"""Before agents: with HOSTCC_TEST_UNIT=1 they have only what the unit leaves them."""
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 # A connection on loopback with both ends in one process, driven by lines on stdin.
@@ -153,7 +156,7 @@ class RealHost:
         with log:
             process = subprocess.Popen(
                 # ip netns exec would hide the cgroup tree
-                [*enter, *HOSTCC, "agent", "--config", str(path)],
+                [*enter, *IN_UNIT, *HOSTCC, "agent", "--config", str(path)],
                 stderr=log,
                 text=True,
             )

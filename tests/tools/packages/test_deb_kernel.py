@@ -74,6 +74,15 @@ say end
 """
 
 
+TOP = Path(__file__).parents[3]
+FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str) -> list[str]:
+    """What a page says that can be run."""
+    return FENCE.findall((TOP / f"docs/{page}.md").read_text())
+
+
 @pytest.fixture(scope="module")
 def debs(built_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[Host, Path]:
     folder = tmp_path_factory.mktemp("debs")
@@ -170,4 +179,21 @@ def test_installed_used_removed_and_purged(
     assert said["removed"] == "/etc/hostcc/hostcc.toml\nno modules"
     assert (said["groups"], said["alive"]) == ("0", "the job goes on")
     assert said["control"] == "as before"
+    assert life.left == []
+
+
+@needs_its_host
+def test_the_pages_about_it_can_be_followed(debs: dict[Host, Path], tmp_path: Path) -> None:
+    """Installation, the first look, an upgrade and the way back, removal."""
+    assert HERE is not None
+    install, upgrade = blocks("install"), blocks("upgrade")
+    assert [len(install), len(upgrade)] == [5, 3]
+    removal = install[-2:]
+    assert "remove" in removal[0]
+    said = [f"cd /tmp; {block}\necho '@{number}'\n" for number, block in enumerate(
+        [*install[:-2], *upgrade, *removal]
+    )]  # fmt: skip
+    life = Installed(tmp_path, "\n".join(said), debs[HERE])
+    assert re.findall(r"^@(\d+)$", life.output, re.MULTILINE) == [str(n) for n in range(8)]
+    assert life.output.count("fits this host") == 4
     assert life.left == []
