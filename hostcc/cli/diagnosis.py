@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from hostcc.answers.gossip import Gossip
 from hostcc.answers.parts import part_of
 from hostcc.answers.status import Status
 from hostcc.bpf.loader.errors import BpfError
-from hostcc.cli import kernel_probes
+from hostcc.cli import kernel_probes, nics
 from hostcc.cli.common import decoded
+from hostcc.cli.findings import Finding, State
 from hostcc.client import ask
 from hostcc.errors import HostccError, NoAgentError, one_line
 from hostcc.system.cgroups import find_mount, how_to_mount
@@ -54,29 +54,6 @@ PARTS = {
 """What the parts of a running agent are good for."""
 
 
-class State(StrEnum):
-    """What came of a trial."""
-
-    OK = "ok"
-    MISSING = "missing"
-    UNKNOWN = "unknown"
-    """It could not be tried."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One feature."""
-
-    name: str
-    state: State
-    detail: str
-    serves: str
-    """What it is good for."""
-    required: bool = True
-    """Whether the agent cannot act without it."""
-    remedy: str = ""
-
-
 def examine(socket: Path) -> list[Finding]:
     """Every feature, the ones that the agent needs first."""
     return [
@@ -92,6 +69,7 @@ def examine(socket: Path) -> list[Finding]:
         congestion_controls(),
         rdma(),
         pyverbs(),
+        *nics.findings(),
         nvml(),
         *agent(socket),
     ]

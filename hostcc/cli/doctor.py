@@ -17,7 +17,7 @@ from hostcc.errors import Exit
 from hostcc.foreign import say
 
 if TYPE_CHECKING:
-    from hostcc.cli.diagnosis import Finding
+    from hostcc.cli.findings import Finding
 
 COLUMNS = [("", "left"), ("Feature", "left"), ("Found", "left"), ("Serves", "left")]
 

@@ -22,7 +22,6 @@ from pyverbs.wr import SGE, SendWR
 from hostcc.errors import HostccError, InputError
 from hostcc.verbs.ports import label_of, port_of
 
-# Nothing here is called by the agent yet: it waits for the work on RDMA.
 DRAIN_S = 2.0
 POLL_S = 0.0005
 RETRIES = 2000
@@ -56,7 +55,9 @@ class QpState:
     route: Route
 
 
-def address(gid: Any, gid_index: int, route: Route, hop_limit: int = 64) -> AHAttr:
+def address(
+    gid: Any, gid_index: int, route: Route, hop_limit: int = 64, device_port: int = 1
+) -> AHAttr:
     """Make an address vector to `gid` on a route.  Raises InputError."""
     if not 0 <= route.traffic_class <= 0xFF:
         raise InputError(f"traffic class {route.traffic_class}: expected 0 to 255")
@@ -65,7 +66,7 @@ def address(gid: Any, gid_index: int, route: Route, hop_limit: int = 64) -> AHAt
             dgid=gid, sgid_index=gid_index, flow_label=route.label, hop_limit=hop_limit,
             traffic_class=route.traffic_class,
         ),
-        is_global=1, port_num=1,
+        is_global=1, port_num=device_port,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from hostcc.cli import bugreport, plan, view
-from hostcc.cli.diagnosis import Finding, State
+from hostcc.cli.findings import Finding, State
 from hostcc.client import RefusedError
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.daemon.planning.planner import Planner

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from hostcc.cli import diagnosis, kernel_probes
-from hostcc.cli.diagnosis import Finding, State, healthy
+from hostcc.cli.diagnosis import healthy
+from hostcc.cli.findings import Finding, State
 from hostcc.daemon.preflight import tag
 from tests.cli.test_tables import AGENT, GOSSIP, UNREACHED
 

@@ -13,7 +13,7 @@ from hostcc.answers.host import Changes, Sharing, Verification
 from hostcc.answers.jobs import JobRow, Jobs, Parameters
 from hostcc.answers.status import AgentStatus, JobStatus, Status
 from hostcc.cli import changes, common, doctor, dryrun, flows, jobs, peers, status, unfair, verify
-from hostcc.cli.diagnosis import Finding, State
+from hostcc.cli.findings import Finding, State
 
 JOB: dict[str, Any] = {
     "name": "train[bold]",

@@ -23,6 +23,7 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, SendWR
 
+from hostcc.cli import nics
 from hostcc.measure.rdma_counters import SYSFS, HostRdma
 
 IPV4_GID = 1
@@ -138,6 +139,7 @@ def main() -> None:
         "wire": wire_after - wire_before,
         "bind": counters.bind_by_process("rxa", 1),
         "tree": tree("rxa"),
+        "doctor": [msgspec.to_builtins(one) for one in nics.findings()],
     }
     print("REPORT " + json.dumps(report))
 

@@ -52,3 +52,10 @@ def test_counters_and_bytes() -> None:
     # The kernel takes the setting for any device, but this driver has no counters to bind.
     assert report["bind"] == ""
     assert report["after"]["processes"] == []
+    found = {one["name"]: one for one in report["doctor"]}
+    for device in ("rxa", "rxb"):
+        for what in ("", " source port", " class", " live change", " counters"):
+            assert found[f"{device}/1{what}"]["state"] == "ok", found
+        assert found[f"{device}/1 modify_udp_sport"]["state"] == "unknown"
+        assert found[f"{device}/1 DCQCN"]["state"] == "missing"
+        assert found[f"{device}/1 counters"]["detail"] == "packets, retransmissions; no bytes"
