@@ -195,6 +195,8 @@ class JobTable:
         there = {path: number for path in groups if (number := self.tree.identity(path))}
         fresh = {path: n for path, n in there.items() if job.followed.get(path) != n}
         try:
+            if job.followed and not there and not job.group and not job.rule:
+                self._switch([job], to_default=True)  # while it is known where its sockets are
             for path in [path for path in job.followed if path not in there]:
                 self._unfollow(job, path)
             if fresh:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from hostcc.bpf.loader.errors import BpfError
@@ -32,6 +34,8 @@ def test_cgroups_of_others_are_followed_and_left_alone(world: World) -> None:
     table.follow("slurm:7", [], "no longer found")
     assert (table.jobs, world.backend.groups) == ({}, {})
     assert world.active() == ["cgroup", "mode"]
+    asyncio.run(table.moved())
+    assert sock.ca == "cubic"  # its process may live on
     assert two.is_dir()
 
 
