@@ -26,6 +26,7 @@ COMMANDS = {
     "run": "run a command as part of a job",
     "environment": "the variables of a job that something else starts",
     "status": "what the agent is doing, and how each job fares",
+    "top": "the jobs live: what they send, how they fare",
     "jobs": "the jobs on this host and what they were given",
     "profile": "what was measured of a job",
     "flows": "the jobs' TCP connections",
