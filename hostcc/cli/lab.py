@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hostcc.lab.variants import Variant
 
 
+PLOTS = (".png", ".svg")
 EPILOG = """\
 examples:
   hostcc lab run two-jobs --compare hostcc,cubic --out out/two
@@ -88,6 +89,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--no-flops", dest="declare_flops", action="store_const", const=False,
         help="do not tell agents the jobs' work, so that they assume it",
     )  # fmt: skip
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="draw the jobs' bandwidth on the terminal while they run (not elsewhere)",
+    )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw what --live shows at the end: .png, .svg"
+    )
     parser.add_argument("--json", action="store_true", help="print results.json, no table")
     parser.set_defaults(func=lambda args: guarded(_run, args))
 
@@ -103,10 +112,14 @@ def chosen_variants(scenario: Scenario, args: argparse.Namespace) -> tuple[Varia
 
 
 def _run(args: argparse.Namespace) -> int:
+    from hostcc.cli.lab_live import LiveDrawing
     from hostcc.lab import override, report, results, runner, scenario
 
     path = scenario.find(args.scenario)
     wanted = override.overridden(scenario.load(path), vars(args))
+    if args.plot is not None and args.plot.suffix.lower() not in PLOTS:
+        kinds = " or ".join(PLOTS)
+        raise InputError(f"--plot: expected a name that ends in {kinds}, got {args.plot}")
     if args.repeat < 1:
         raise InputError("--repeat: expected a number of at least 1")
     variants = chosen_variants(wanted, args)
@@ -117,8 +130,10 @@ def _run(args: argparse.Namespace) -> int:
             args.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LabError(f"{args.out}: {error.strerror}") from error
-    comparison = runner.Comparison(path.stem, wanted, variants, args.repeat, args.out)
-    with progress_bar() as tell:
+    live = LiveDrawing() if args.live or args.plot else None
+    watch = live.watch if live is not None else None
+    comparison = runner.Comparison(path.stem, wanted, variants, args.repeat, args.out, live=watch)
+    with live.shown() if live is not None and args.live else progress_bar() as tell:
         measured = runner.run(comparison, tell)
     if args.json:
         sys.stdout.buffer.write(results.encode(measured))
@@ -126,6 +141,11 @@ def _run(args: argparse.Namespace) -> int:
         report.show(measured, console(width=None if sys.stdout.isatty() else PIPE_WIDTH))
     if args.out:
         _keep(measured, args.out, quiet=args.json)
+    if live is not None and args.plot:
+        from hostcc.lab import live_plot
+
+        drawn = live_plot.draw(live.runs, args.plot)
+        say(f"drawn: {drawn}", file=sys.stderr if args.json else None)
     return 0
 
 

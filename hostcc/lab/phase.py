@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,8 @@ MAX_SLOWDOWN = 8.0
 """A phase that takes more than this times its ideal duration, plus patience, is given up."""
 
 Progress = Callable[[int], None]
+LiveWatch = Callable[[Network, Sequence[JobSpec], str], AbstractContextManager[object]]
+"""Watches jobs for as long as a block takes; the last argument is a title."""
 
 
 @dataclass
@@ -76,6 +78,10 @@ class PhasePlan:
     """Where to record bandwidth; None: do not."""
     status: Path | None = None
     """Where to keep what the agents say of themselves at the end; None: do not."""
+    live: LiveWatch | None = None
+    """Watches while the jobs run; None: nobody does."""
+    title: str = ""
+    """What that calls the phase."""
 
 
 def run(network: Network, plan: PhasePlan, progress: Progress) -> PhaseResult:
@@ -158,8 +164,10 @@ class _Phase:
             if sampler is not None:
                 _await_samples(sampler)
             result.start = time.monotonic() + START_LEAD_S
-            _release(self.ranks, result.start)
-            self._follow()
+            live = plan.live(network, plan.jobs, plan.title) if plan.live else nullcontext()
+            with live:
+                _release(self.ranks, result.start)
+                self._follow()
         finally:
             if sampler is not None:
                 _stop_sampler(sampler)

@@ -40,6 +40,8 @@ class Comparison:
     """Where series are kept; None: they are not."""
     seed: int = 1
     """Of the first run; each further one has the next."""
+    live: phase.LiveWatch | None = None
+    """Watches runs of all jobs together; None: nobody does."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def _run_variant(comparison: Comparison, variant: Variant, report: Report) -> _R
                     status=out / f"{variant.name}-{number + 1}.status.json"
                     if comparison.out and variant.agent is not None
                     else None,
+                    live=comparison.live,
+                    title=what,
                 ),
                 lambda done, what=what: report(what, done, scenario.iterations),  # type: ignore[misc]
             )

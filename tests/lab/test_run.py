@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -339,3 +344,31 @@ def test_a_pid_that_is_reused_does_not_keep_a_lab() -> None:
     assert lab.alive
     other = state.LabState(lab.id, os.getpid(), lab.pid_start - 1, lab.cgroup, lab.run_dir)
     assert not other.alive
+
+
+def test_bandwidth_is_drawn_on_a_terminal_while_it_runs(tmp_path: Path) -> None:
+    picture = tmp_path / "live.png"
+    words = ["lab", "run", str(write(tmp_path, TINY)), "--compare", "cubic", "--iterations", "60"]
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-m", "hostcc", *words, "--live", "--plot", str(picture), "--json"],
+        stdout=subprocess.DEVNULL, stderr=theirs, env={**os.environ, "TERM": "xterm"},
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                seen += os.read(ours, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+        assert process.wait() == 0, seen.decode()
+    os.close(ours)
+    text = seen.decode()
+    assert "cubic, a alone: iteration" in text
+    assert re.search(r"a  \d+ Mbit/s", text)
+    assert "█" in text
+    assert "send at once" in text
+    assert re.search(r"cubic: (jobs sent at once|too short to tell)", text)
+    assert f"drawn: {picture}" in text
+    assert picture.stat().st_size > 10_000
