@@ -60,6 +60,12 @@ class NoAgentError(HostccError):
     code = "no-agent"
 
 
+class DeniedError(HostccError):
+    """Whoever asks may not have this."""
+
+    code = "denied"
+
+
 class NoJobError(HostccError):
     """There is no job of that name."""
 

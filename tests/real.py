@@ -64,10 +64,12 @@ def available() -> set[str]:
 class Talker:
     """A process with one connection."""
 
-    def __init__(self, command: list[str], port: int, namespace: str = "") -> None:
+    def __init__(
+        self, command: list[str], port: int, namespace: str = "", python: str = sys.executable
+    ) -> None:
         enter = ["ip", "netns", "exec", namespace] if namespace else []
         self.process = subprocess.Popen(
-            [*enter, *command, sys.executable, "-c", TALKER, str(port)],
+            [*enter, *command, python, "-c", TALKER, str(port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -94,6 +96,12 @@ class Talker:
         self.process.stdin.write(f"exit {status}\n")
         self.process.stdin.close()
         return self.process.wait(60)
+
+    def warnings(self) -> str:
+        """What its command has said on standard error; ends it."""
+        self.exit(0)
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
 
     def close(self) -> None:
         self.process.kill()

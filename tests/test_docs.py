@@ -39,6 +39,7 @@ from hostcc.config.sections.paths import PathsConfig
 from hostcc.config.sections.pcie import PcieConfig
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.config.sections.rdma import RdmaConfig
+from hostcc.config.sections.users import UsersConfig
 from hostcc.daemon.api.messages import OPERATIONS
 from hostcc.daemon.changes import kinds as changes
 from hostcc.daemon.changes import path_kinds as paths
@@ -52,6 +53,7 @@ CONFIG = (TOP / "docs/config.md").read_text()
 MAN = (TOP / "docs/man/hostcc.1").read_text()
 SECTIONS = (
     AgentConfig,
+    UsersConfig,
     MltcpConfig,
     MeasureConfig,
     DiscoverConfig,
@@ -126,6 +128,7 @@ def test_every_operation_schema_and_change() -> None:
         changes.CA,
         changes.RULES,
         changes.FOLLOWED,
+        changes.REQUEST,
         changes.RDMA,
         changes.RDMA_PLAN,
         changes.RDMA_JOB,

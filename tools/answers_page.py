@@ -32,6 +32,7 @@ ANSWERS: dict[str, tuple[type[Struct], ...]] = {
     host.CHANGES: (host.Changes,),
     host.VERIFY: (host.Verification,),
     host.REGISTER: (host.Registration,),
+    host.JOB: (host.JobChange,),
     host.UNFAIR: (host.Sharing,),
     host.SHIFTS: (host.Shifting,),
     host.ROLLBACK: (host.Undone,),

@@ -10,7 +10,8 @@ from hostcc.answers.fields import Epoch
 from hostcc.model import Difference, Place
 
 CHANGES, VERIFY = "hostcc.changes/1", "hostcc.verify/1"
-REGISTER, UNFAIR, ROLLBACK = "hostcc.register/1", "hostcc.unfair/1", "hostcc.rollback/1"
+REGISTER, JOB = "hostcc.register/1", "hostcc.job/1"
+UNFAIR, ROLLBACK = "hostcc.unfair/1", "hostcc.rollback/1"
 SHIFTS = "hostcc.shifts/1"
 
 
@@ -91,6 +92,40 @@ class Registration(Struct, frozen=True, kw_only=True):
     """Socket for [marks](discovery.md#iteration-marks); None: they are not taken."""
     rdma: dict[str, str]
     """Environment for `hostcc run --rdma`; empty: there is nothing to say."""
+    marked: bool = False
+    """Whether the process stays in this cgroup, because it is part of that job already."""
+    refused: dict[str, str] = {}
+    """What the administrator does not give to jobs of users (`rdma`, `marks`), and why."""
+
+
+class JobParameters(Struct, frozen=True, kw_only=True):
+    """What `hostcc job` changes."""
+
+    weight: float
+    """Weight."""
+    bytes_per_iteration: int | None
+    """Bytes per iteration."""
+    flops: float | None
+    """FLOP per iteration."""
+
+
+class JobChange(Struct, frozen=True, kw_only=True):
+    """A job that was given other parameters."""
+
+    schema: str = JOB
+    """Names this form."""
+    job: str
+    """Its whole name."""
+    uid: int | None
+    """Whose it is; None: root's."""
+    weight: float
+    """Its weight from now on."""
+    bytes_per_iteration: int | None
+    """Bytes per iteration, as they are declared; None: learned."""
+    flops: float | None
+    """FLOP per iteration, as they are declared; None: measured."""
+    before: JobParameters
+    """The same until now."""
 
 
 class Sharing(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ COMMANDS = {
     "agent": "the daemon",
     "run": "run a command as part of a job",
     "environment": "the variables of a job that something else starts",
+    "job": "give a job that runs another weight, or other figures",
     "status": "what the agent is doing, and how each job fares",
     "top": "the jobs live: what they send, how they fare",
     "jobs": "the jobs on this host and what they were given",

@@ -43,6 +43,8 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "                  [--rdma] [--socket PATH] -- CMD ..."
     )
     parser.epilog = (
+        "Jobs of users other than root are called uidN:NAME.  A process of a job of Slurm or\n"
+        "Kubernetes stays in its cgroup, and that job is meant (docs/run-jobs.md).\n"
         "Without an agent the command runs all the same, after a warning.  The exit status is\n"
         "the command's; 127 if there is no such command, 126 if it cannot be executed."
     )
@@ -92,19 +94,34 @@ def run(args: argparse.Namespace) -> int:
         "flops": parse_flops(args.flops),
     }
     told: Mapping[str, str] = {}
+    job, given = args.job, {"rdma": True, "marks": True}
     try:
         answer = enter(args.socket, args.job, wishes)
-        os.environ["HOSTCC_JOB"] = args.job
+        called = answer.get("job")
+        job = called if isinstance(called, str) and is_job_name(called) else job
+        if answer.get("marked"):
+            warn(f"part of job {job}, as the cgroup that it is in: it stays there")
+        os.environ["HOSTCC_JOB"] = job
         if answer.get("marks"):
             os.environ.setdefault("HOSTCC_MARK_SOCKET", str(answer["marks"]))
-        if args.mark:
+        given = given_to(args, answer.get("refused"))
+        if args.mark and given["marks"]:
             mark_steps(os.environ)
         told = answer["rdma"] if isinstance(answer.get("rdma"), dict) else {}
     except HostccError as error:
         warn(f"{error}: running {one_line(command[0])} outside of job {args.job}")
-    if args.rdma:
-        prepare_rdma(os.environ, args.job, told)
+    if args.rdma and given["rdma"]:
+        prepare_rdma(os.environ, job, told)
     return become(command)
+
+
+def given_to(args: argparse.Namespace, refused: object) -> dict[str, bool]:
+    """Whether the administrator gives users' jobs what is asked for; warns of what not."""
+    why = refused if isinstance(refused, dict) else {}
+    for what, option in (("rdma", "--rdma"), ("marks", "--mark")):
+        if what in why and getattr(args, option[2:]):
+            warn(f"without {option}: {why[what]}")
+    return {what: what not in why for what in ("rdma", "marks")}
 
 
 def prepare_rdma(environ: MutableMapping[str, str], job: str, told: Mapping[str, str]) -> None:
@@ -139,7 +156,7 @@ def enter(path: Path, job: str, wishes: Mapping[str, float | int | None]) -> dic
     it cannot name us (another PID namespace) we go ourselves.
     """
     answer = ask(path, "register", PATIENCE_S, join=True, job=job, **wishes)
-    if answer.get("joined"):
+    if answer.get("joined") or answer.get("marked"):
         return answer
     group = Path(str(answer.get("cgroup", "")))
     try:

@@ -24,6 +24,7 @@ from hostcc.config.sections.pcie import PcieConfig
 from hostcc.config.sections.plan import PlanConfig
 from hostcc.config.sections.rdma import RdmaConfig
 from hostcc.config.sections.shifts import ShiftsConfig
+from hostcc.config.sections.users import UsersConfig
 from hostcc.limits import MAX_JOBS
 from hostcc.mltcp.params import JobParams, Mode, Shape, Variant
 from hostcc.system.quota import Quota
@@ -33,6 +34,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One whole configuration."""
 
     agent: AgentConfig = AgentConfig()
+    users: UsersConfig = UsersConfig()
     mltcp: MltcpConfig = MltcpConfig()
     measure: MeasureConfig = MeasureConfig()
     discover: DiscoverConfig = DiscoverConfig()

@@ -15,20 +15,18 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from hostcc.answers.host import Registration, Sharing, Undone, Verification
+from hostcc.answers.host import Sharing, Undone, Verification
 from hostcc.answers.status import Loop
 from hostcc.answers.status import Status as AgentAnswer
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.config.load import load
 from hostcc.config.schema import Config
-from hostcc.config.sections.job import JobRequest
 from hostcc.daemon import preflight, rollback
 from hostcc.daemon.api import answers
 from hostcc.daemon.api.credentials import Peer
 from hostcc.daemon.api.messages import (
     CHANGING,
     Changes,
-    Register,
     Request,
     Rollback,
     Status,
@@ -43,6 +41,7 @@ from hostcc.daemon.changes.kinds import ended_with_agent
 from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_backend
 from hostcc.daemon.event_reader import EventReader
 from hostcc.daemon.isolated_steps import IsolatedSteps, Step, awaited, log_failure, run_each
+from hostcc.daemon.job_membership import JobMembership
 from hostcc.daemon.jobs import released as kept
 from hostcc.daemon.jobs import views
 from hostcc.daemon.lockfile import AgentLock
@@ -118,7 +117,8 @@ class Agent:
         self.roster = make_roster(self)
         self.iteration_times = self.roster.iteration_times
         self.events = EventReader(self.iteration_times, self.roster.gates.burst)
-        self._handlers = {**self._own_handlers(), **self.roster.handlers}
+        members = JobMembership(self, self.roster).handlers
+        self._handlers = {**self._own_handlers(), **members, **self.roster.handlers}
 
     async def run(self) -> None:
         """Start, serve until a signal, stop.  Raises HostccError when it cannot start, or had to
@@ -385,7 +385,6 @@ class Agent:
 
     def _own_handlers(self) -> Handlers:
         return {
-            Register: self._register,
             Unfair: self._unfair,
             Rollback: lambda _, peer: self._rollback(peer),
             Status: lambda *_: self.status(),
@@ -421,18 +420,6 @@ class Agent:
         self._verified = set(found)
         in_force = len(self.journal.active) + len(self.journal.aside)
         return views.verification(in_force, found, others)
-
-    def _register(self, request: Register, peer: Peer) -> Registration:
-        if self.engine is None:
-            raise HostccError(f"the agent only observes: {self.observing}")
-        wishes = JobRequest(request.weight, request.bytes_per_iteration, request.flops)
-        table = self.engine.table
-        group = table.register(request.job, wishes, peer.pid)
-        joined = request.join and table.enter(request.job, peer.pid)
-        self.roster.parts.wake()  # its bytes count from the first one, or its start is not known
-        marks = self.roster.measurement.marking.socket
-        rdma = self.roster.rdma.joined()
-        return views.registration(request.job, group, joined, marks, rdma)
 
     async def _unfair(self, request: Unfair, peer: Peer) -> Sharing:
         who = f"hostcc unfair, by uid {peer.uid}, pid {peer.pid}"

@@ -17,6 +17,7 @@ from hostcc.daemon.changes import path_kinds as paths
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import MakeBackend, MakeTree, kernel_backend
 from hostcc.daemon.jobs.group_removal import GroupRemoval
+from hostcc.daemon.jobs.released import nested_groups
 from hostcc.daemon.jobs.views import rollback
 from hostcc.daemon.lockfile import AgentLock
 from hostcc.errors import HostccError, NoAgentError
@@ -87,7 +88,9 @@ def _groups(
         if (job := kinds.job_of_group(change))
     }
     base = active.get(kinds.BASE)
-    return groups, make_tree(Path(base.target).parent if base else Path("/"))
+    tree = make_tree(Path(base.target).parent if base else Path("/"))
+    tree.nested = nested_groups(active)
+    return groups, tree
 
 
 def _undo(journal: Journal, make_backend: MakeBackend, make_tree: MakeTree) -> list[str]:
@@ -133,7 +136,8 @@ def _remove_groups(journal: Journal, groups: Mapping[str, Path], tree: CgroupTre
     """Move jobs' processes back; remove their cgroups and the directory of those."""
     how, removal = "rolled back", GroupRemoval(tree, journal)
     has_base = kinds.BASE in journal.active
-    journal.undone(kinds.ended_with_agent(journal.active.values()), how)
+    active = list(journal.active.values())
+    journal.undone([*kinds.ended_with_agent(active), *kinds.requests(active)], how)
     problems = [
         problem
         for job, path in groups.items()

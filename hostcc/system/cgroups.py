@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -76,13 +77,17 @@ class CgroupTree:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.base = root / BASE
+        self.nested: dict[str, Path] = {}
+        """Groups of jobs that are below others', whose limits their processes keep."""
 
     def path(self, job: str) -> Path:
         """Return where a job's group is, or would be."""
-        return self.base / job
+        return self.nested.get(job, self.base / job)
 
     def create(self, path: Path) -> None:
         """Make a group, unless it is there."""
+        if path.parent != self.base and path.parent.name == BASE:
+            path.parent.mkdir(exist_ok=True, mode=0o755)
         path.mkdir(exist_ok=True, mode=0o755)
 
     def exists(self, path: Path) -> bool:
@@ -106,6 +111,9 @@ class CgroupTree:
                 continue
             except OSError:
                 return False
+        if path.name and path == self.nested.get(path.name):
+            with suppress(OSError):  # another job's is there, too
+                path.parent.rmdir()
         return True
 
     def populated(self, path: Path) -> bool:
@@ -155,11 +163,12 @@ class CgroupTree:
 
     def children(self) -> list[Path]:
         """List every job's group."""
+        nested = sorted(path for path in self.nested.values() if path.is_dir())
         try:
-            return sorted(entry for entry in self.base.iterdir() if entry.is_dir())
+            return sorted(entry for entry in self.base.iterdir() if entry.is_dir()) + nested
         except OSError as error:
             check_looked(error)
-            return []
+            return nested
 
     def home_of(self, pid: int) -> str:
         """Return the absolute path of a process's group; empty when that cannot be seen."""
@@ -188,7 +197,7 @@ class CgroupTree:
         for _ in range(8):  # processes fork while we look
             pids, stuck = self.pids(path), []
             for pid in pids:
-                if not self._send_home(pid, origins):
+                if not self._send_home(path, pid, origins):
                     stuck.append(pid)
                 yield
             if not pids or stuck == pids:
@@ -200,11 +209,22 @@ class CgroupTree:
         # Where the tree is mounted: to look it up takes as long as to move a process.
         return find_mount()
 
-    def _send_home(self, pid: int, origins: Mapping[int, str]) -> bool:
+    def _send_home(self, path: Path, pid: int, origins: Mapping[int, str]) -> bool:
         home, mount = origin_of(pid, origins), self._mount
         targets = [Path(home)] if home else []
+        targets += [path.parent.parent] if path in self.nested.values() else []
         targets += [self.root, *([mount] if mount else [])]
         return any(_move(pid, target) for target in targets)
+
+
+def limits_nothing(mount: Path | None) -> bool:
+    """Whether leaving a cgroup v2 costs no process a limit: no group has a controller (hybrid)."""
+    if mount is None:
+        return False
+    try:
+        return not (mount / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return False
 
 
 def cgroup_of(pid: int) -> str:

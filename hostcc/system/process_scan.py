@@ -69,6 +69,11 @@ class Scanner:
             complete=len(pids) <= MAX_PROCESSES and all_groups and all_new,
         )
 
+    def process(self, pid: int) -> Process | None:
+        """Read one process; None: there is none."""
+        found = self._look(pid)
+        return found[0] if found is not None else None
+
     def forget(self, pids: Iterable[int]) -> None:
         """Read these processes anew at the next scan."""
         for pid in pids:

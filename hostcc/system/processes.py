@@ -17,13 +17,19 @@ ENVIRON = (
     "MASTER_ADDR",
     "MASTER_PORT",
     "HOSTNAME",
+    "HOSTCC_WEIGHT",
+    "HOSTCC_FLOPS",
 )
 """Variables of an environment that discovery reads; it keeps nothing else."""
 MAX_VALUE = 256
 """Characters of a variable's value; a longer one counts as absent."""
+MAX_SAID = 4
+"""Values of one variable that are kept of a job."""
 MAX_CMDLINE = 4096
 """Characters of a command line that rules see."""
 ROOT_UID = 0
+WEIGHT, FLOPS = "HOSTCC_WEIGHT", "HOSTCC_FLOPS"
+"""Variables by which processes of a found job say what they ask for it."""
 
 
 class Kind(StrEnum):
@@ -76,6 +82,16 @@ class Process:
     def ref(self) -> ProcessRef:
         """Its number and start time."""
         return ProcessRef(self.pid, self.started)
+
+
+class Said(NamedTuple):
+    """What one process of a job says of it by its environment; not to be trusted."""
+
+    variable: str
+    """WEIGHT or FLOPS."""
+    text: str
+    uid: int
+    pid: int
 
 
 @dataclass(frozen=True)
@@ -146,3 +162,5 @@ class FoundJob:
     """Why it was taken for a job, in words."""
     owner: Owner = None
     """User in whose quota it counts; None: root, whose rule names it."""
+    said: tuple[Said, ...] = ()
+    """What its processes say of it, of each variable root's first; at most MAX_SAID."""

@@ -46,11 +46,13 @@ class JobConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What a job's owner asked for at `hostcc run`; None: nothing."""
+    """What a job's owner asked for at `hostcc run`, or since then; None: nothing."""
 
     weight: float | None = None
     bytes_per_iteration: int | None = None
     flops: float | None = None
+    by_root: bool = False
+    """Whether root has set one of these: a user then sets none."""
 
     def over(self, earlier: JobRequest) -> JobRequest:
         """Return these requests, completed by earlier ones."""
@@ -59,6 +61,7 @@ class JobRequest:
             earlier.weight if self.weight is None else self.weight,
             earlier.bytes_per_iteration if size is None else size,
             earlier.flops if flops is None else flops,
+            self.by_root or earlier.by_root,
         )
 
     def shown(self) -> dict[str, float | int | None]:
@@ -67,4 +70,11 @@ class JobRequest:
             "weight": self.weight,
             "bytes_per_iteration": self.bytes_per_iteration,
         }
-        return asked if self.flops is None else {**asked, "flops": self.flops}
+        if self.flops is not None:
+            asked["flops"] = self.flops
+        return {**asked, "by_root": True} if self.by_root else asked
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was asked for."""
+        return self.weight is self.bytes_per_iteration is self.flops is None

@@ -113,6 +113,15 @@ class Register(_Request, frozen=True, tag="register"):
     """Also move the asking process into the cgroup, which it may not be able to see."""
 
 
+class ChangeJob(_Request, frozen=True, tag="job"):
+    """`hostcc job`: other parameters for a job that runs."""
+
+    job: JobName
+    weight: Weight | None = None
+    bytes_per_iteration: Bytes | None = None
+    flops: Flop | None = None
+
+
 class Unfair(_Request, frozen=True, tag="unfair"):
     """How jobs share from now on."""
 
@@ -131,9 +140,11 @@ class Rollback(_Request, frozen=True, tag="rollback"):
 
 
 Asking = Status | Jobs | Profile | Peers | Plan | Links | History | View | Flows | Changes | Verify
-Request = Asking | Register | Unfair | Shifts | Rollback
-CHANGING = (Register, Unfair, Shifts, Rollback)
-"""Requests that only root may make."""
+Request = Asking | Register | ChangeJob | Unfair | Shifts | Rollback
+CHANGING = (Register, ChangeJob, Unfair, Shifts, Rollback)
+"""Requests that change something."""
+OF_OWNERS = (Register, ChangeJob)
+"""Those that users may make of jobs of their own, within the bounds of `[users]`."""
 
 
 def decode(line: bytes) -> Request:
@@ -166,6 +177,7 @@ OPERATIONS: dict[str, type[Request]] = {
     "changes": Changes,
     "verify": Verify,
     "register": Register,
+    "job": ChangeJob,
     "unfair": Unfair,
     "shifts": Shifts,
     "rollback": Rollback,

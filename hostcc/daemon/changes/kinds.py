@@ -5,14 +5,14 @@ Identifiers are stable: the same change has the same id in every run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from hostcc.mltcp.params import JobParams, Mode
 from hostcc.model import Change
 
 GROUP, MEMBER, SOCKETS = "job-cgroup", "job-member", "job-sockets"
-FOLLOWED, RDMA = "job-followed", "rdma-counters"
+FOLLOWED, REQUEST, RDMA = "job-followed", "job-request", "rdma-counters"
 RDMA_PLAN, RDMA_JOB, SEMAPHORES = "rdma-plan", "rdma-job", "pcie-semaphores"
 GATES = "gates"
 CA, RULES, BASE, MODE = "congestion-control", "port-rules", "cgroup", "mode"
@@ -91,6 +91,25 @@ def followed(job: str, paths: Iterable[Path], why: str) -> Change:
         why=why,
         undo=ENDS_WITH_AGENT,
     )
+
+
+def job_request(job: str, kept: Mapping[str, float | int | str | None], why: str) -> Change:
+    """Keep what was asked for a job without a cgroup of ours, for the next agent, too."""
+    return Change(
+        id=f"{REQUEST}:{job}",
+        what=REQUEST,
+        target=f"job {job}",
+        before="as configured",
+        after=kept,
+        why=why,
+        undo="forgotten when the job ends",
+    )
+
+
+def requests(active: Iterable[Change], but: Collection[str] = ()) -> list[str]:
+    """Ids of what was asked for jobs; `but`: jobs whose requests are left out."""
+    ids = [one.id for one in active if one.what == REQUEST]
+    return [one for one in ids if one.partition(":")[2] not in but]
 
 
 def job_member(job: str, pid: int, origin: str, path: Path, why: str = "hostcc run") -> Change:

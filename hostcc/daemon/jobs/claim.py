@@ -19,6 +19,9 @@ class Claim(NamedTuple):
     """In whose quota the job counts, if it is new."""
 
 
-def journal_fields(wishes: JobRequest, owner: Owner) -> dict[str, float | int | str | None]:
+def journal_fields(
+    wishes: JobRequest, owner: Owner, *, nested: bool = False
+) -> dict[str, float | int | str | None]:
     """Fields that the journal keeps of a job for the next agent."""
-    return {**wishes.shown(), **({} if owner is None else {"uid": owner})}
+    whose = {} if owner is None else {"uid": owner}
+    return {**wishes.shown(), **whose, **({"nested": True} if nested else {})}

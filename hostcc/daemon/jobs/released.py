@@ -22,7 +22,9 @@ from hostcc.errors import HostccError
 from hostcc.log import get_logger
 from hostcc.model import Change
 from hostcc.system.cgroups import CgroupTree
+from hostcc.system.processes import ROOT_UID
 from hostcc.system.procfs import Stat
+from hostcc.system.quota import Owner
 
 log = get_logger("jobs")
 MAX_KEPT_PROCESSES = 16384
@@ -38,6 +40,10 @@ class KeptJob(msgspec.Struct, frozen=True):
     flops: Flop | None = None
     uid: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 2)] | None = None
     """In whose quota it counts; null: root asked for it."""
+    by_root: bool = False
+    """Whether root has set parameters of a user's job."""
+    nested: bool = False
+    """Whether its cgroup is below another one, whose limits hold for it."""
     cgroup_id: int = 0
     processes: Annotated[str, msgspec.Meta(pattern=rf"^({_REF}( {_REF})*)?\Z")] = ""
     """PID/START of those that were in it when it was let go, START as in /proc/PID/stat."""
@@ -45,7 +51,7 @@ class KeptJob(msgspec.Struct, frozen=True):
     @property
     def wishes(self) -> JobRequest:
         """What its owner asked for."""
-        return JobRequest(self.weight, self.bytes_per_iteration, self.flops)
+        return JobRequest(self.weight, self.bytes_per_iteration, self.flops, self.by_root)
 
     @property
     def started(self) -> dict[int, int]:
@@ -106,12 +112,28 @@ LeftGroups = Mapping[Path, tuple[KeptJob, list[Change]]]
 
 def left_groups(active: Mapping[str, Change], tree: CgroupTree) -> LeftGroups:
     """Read the cgroups of an earlier agent; also all processes, when some may have to return."""
+    tree.nested = nested_groups(active)
     processes = cache(tree.processes)
     known = {group: active.get(f"{kinds.GROUP}:{group.name}") for group in tree.children()}
     return {
         group: (job_of(change), returning(change, group, tree, processes))
         for group, change in known.items()
     }
+
+
+def nested_groups(active: Mapping[str, Change]) -> dict[str, Path]:
+    """The jobs whose cgroups are below others, and those cgroups."""
+    return {
+        job: Path(change.target)
+        for change in active.values()
+        if (job := kinds.job_of_group(change)) and job_of(change).nested
+    }
+
+
+def asked(journal: Journal, job: str, owner: Owner) -> JobRequest:
+    """What was asked for a job of others' cgroups when an earlier agent had it."""
+    kept = job_of(journal.active.get(f"{kinds.REQUEST}:{job}"))
+    return kept.wishes if kept.uid in (owner, ROOT_UID) else JobRequest()
 
 
 def lives(group: Path, back: Collection[Change], tree: CgroupTree) -> bool:

@@ -45,6 +45,11 @@ class Slots:
         """Count a slot in no quota, since root has asked for its job, too."""
         self._owners[slot] = None
 
+    def to_user(self, slot: int, owner: Owner) -> None:
+        """Count a slot for a user whose processes came after root's, which began the job."""
+        if self._owners.get(slot) == 0 and owner is not None:
+            self._owners[slot] = owner
+
     def owner(self, slot: int) -> Owner:
         """The owner in whose quota a slot counts; None: in none."""
         return self._owners.get(slot)

@@ -38,6 +38,9 @@ class Job:
     name: str
     slot: int
     wishes: JobRequest
+    """What was asked for it."""
+    declared: JobRequest = field(default_factory=JobRequest)
+    """What its processes' environment asks for, where nobody has asked otherwise."""
     group: Path | None = None
     """Its cgroup, when `hostcc run` started it."""
     group_id: int = 0
@@ -54,6 +57,11 @@ class Job:
 
     emptied: bool = False
     """Whether its own cgroup had no process at the last check, and was kept."""
+
+    @property
+    def asked(self) -> JobRequest:
+        """All that is asked for it."""
+        return self.wishes.over(self.declared)
 
     @property
     def ids(self) -> dict[Path, int]:

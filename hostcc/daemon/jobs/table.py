@@ -68,7 +68,7 @@ class JobTable:
         self.preference = JobPreference()
         self.tree = tree
         self._backend = backend
-        self._journal = journal
+        self.journal = journal
         self._default = default_ca
         self._clock = clock
         self.slots = Slots(config.quota())
@@ -90,15 +90,15 @@ class JobTable:
         """
         self.edition += 1
         if base := base_group(self.tree):
-            with self._journal.making(*base):
+            with self.journal.making(*base):
                 self.tree.create(self.tree.base)
         found = (
-            released.left_groups(self._journal.active, self.tree)
+            released.left_groups(self.journal.active, self.tree)
             if left_groups is None
             else left_groups
         )
-        self._journal.begin(*(one for _, back in found.values() for one in back))
-        with self._journal.gathering():
+        self.journal.begin(*(one for _, back in found.values() for one in back))
+        with self.journal.gathering():
             for group, (known, back) in found.items():
                 self._adopt(group, known, back)
             self._drop_strays()
@@ -118,14 +118,14 @@ class JobTable:
 
     def prepare(self, claims: Iterable[Claim]) -> None:
         """Write the journal records of several `register` calls at once."""
-        self._journal.begin(*(change for one in claims for change in self._planned(one)))
+        self.journal.begin(*(change for one in claims for change in self._planned(one)))
 
     def forgo(self, claims: Sequence[Claim]) -> None:
         """Take back the records of claims that were prepared and are not registered."""
         ids = [f"{changes.MEMBER}:{one.job}:{one.pid}" for one in claims]
         for job in {one.job for one in claims} - self.jobs.keys():
             ids += [f"{changes.GROUP}:{job}", f"{changes.SOCKETS}:{job}"]
-        self._journal.undone(ids, "not registered")
+        self.journal.undone(ids, "not registered")
 
     def register(
         self, name: str, wishes: JobRequest, pid: int, why: str = "hostcc run", owner: Owner = None
@@ -156,7 +156,7 @@ class JobTable:
         job, path = self.jobs.get(claim.job), self.tree.path(claim.job)
         if job is None:
             yield changes.job_group(
-                claim.job, path, journal_fields(claim.wishes, claim.owner), claim.why
+                claim.job, path, self.fields(claim.job, claim.wishes, claim.owner), claim.why
             )
             params = self._params(claim.job, claim.wishes)
             if params.mode is not Mode.OFF:
@@ -170,11 +170,11 @@ class JobTable:
         told_before = job.params is not None
         group = self._ensure_group(job, why)
         job.keep_until = self._clock() + JOIN_GRACE_S
-        gone = released.gone(self._journal.active.values(), job.name)
-        self._journal.undone(gone, "the process is gone")
-        self._journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group, why))
+        gone = released.gone(self.journal.active.values(), job.name)
+        self.journal.undone(gone, "the process is gone")
+        self.journal.begin(changes.job_member(job.name, pid, self.tree.home_of(pid), group, why))
         # The group of a job that is new is empty: it has no socket to move yet.
-        if self._tell(job, why) and told_before:
+        if self.tell(job, why) and told_before:
             self._switch([job], to_default=self.mode is Mode.OFF)
         return group
 
@@ -192,6 +192,7 @@ class JobTable:
         """
         self.edition += 1
         job = self.jobs.get(name) or self._new_job(name, owner)
+        self.slots.to_user(job.slot, owner)
         there = {path: number for path in groups if (number := self.tree.identity(path))}
         fresh = {path: n for path, n in there.items() if job.followed.get(path) != n}
         try:
@@ -200,9 +201,9 @@ class JobTable:
             for path in [path for path in job.followed if path not in there]:
                 self._unfollow(job, path)
             if fresh:
-                self._journal.begin(changes.followed(name, there, why))
+                self.journal.begin(changes.followed(name, there, why))
                 job.how = job.how or why
-                self._tell(job, why)
+                self.tell(job, why)
                 refused = [self._follow(job, path, number) for path, number in fresh.items()]
                 self._switch([job], to_default=self.mode is Mode.OFF)
                 for error in filter(None, refused):
@@ -243,7 +244,7 @@ class JobTable:
         """Its weight as its owner or the configuration gives it, without factors."""
         configured = self.config.job_named(job.name)
         own = configured.weight if configured else 1.0
-        return own if job.wishes.weight is None else job.wishes.weight
+        return own if job.asked.weight is None else job.asked.weight
 
     def configure(self, config: Config, toggled: bool = False, why: str = "reload") -> None:
         """Apply a new configuration; its mode too, unless somebody `toggled` that."""
@@ -260,7 +261,7 @@ class JobTable:
         """Change how jobs share; live connections follow (see `moved`)."""
         self.edition += 1
         change = changes.mode(self.mode, mode, weights, who)
-        self._journal.begin(change, undoing=mode is Mode.OFF)
+        self.journal.begin(change, undoing=mode is Mode.OFF)
         self.mode, self.weights = mode, dict(weights)
         self.refresh(who, again=True)
 
@@ -269,17 +270,30 @@ class JobTable:
 
         `again`: move the sockets of all jobs, because an operator asked for it.
         """
-        moved = [job for job in self.jobs.values() if self._tell(job, why) or again]
+        moved = [job for job in self.jobs.values() if self.tell(job, why) or again]
         for off in (True, False):
             those = [job for job in moved if job.params and (job.params.mode is Mode.OFF) is off]
             self._switch(those, to_default=off)
+
+    def tell(self, job: Job, why: str) -> bool:
+        """Write a job's parameters if they are new; returns whether its sockets have to move."""
+        params, old = self._params(job.name, job.asked), job.params
+        if params == old:
+            return False
+        if params.mode is not Mode.OFF:
+            self.journal.begin(self._of_sockets(params, why))
+        self._backend.set_job(job.slot, params)
+        job.params = params
+        if params.mode is Mode.OFF:
+            self.journal.undone([f"{changes.SOCKETS}:{job.name}"], why)
+        return (old.runs if old else None) is not params.runs
 
     def sweep(self) -> None:
         """Drop jobs whose cgroups are empty or gone; checks a few whose cgroups have changed."""
         turn = self._watch.due(self.jobs.values(), self.edition, JOBS_PER_SWEEP)
         self.edition += bool(turn)
         until = self._clock() + SLICE_S
-        with self._journal.gathering():
+        with self.journal.gathering():
             for job in turn:
                 self._watch.inspected(job)
                 try:
@@ -310,10 +324,10 @@ class JobTable:
         if live and not self._sockets_released:
             self._switch(live, to_default=True)
             self._moves.wait()
-        self._journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
+        self.journal.undone((f"{changes.SOCKETS}:{job.name}" for job in live), how)
         waiting, note = self.returning.of, self._note_of
-        stays = yield from released.keeping(live, self.tree, waiting, note, how, self._journal)
-        with self._journal.gathering():
+        stays = yield from released.keeping(live, self.tree, waiting, note, how, self.journal)
+        with self.journal.gathering():
             for job in live:
                 try:
                     problems += yield from self._dissolving(job, how, stays=job.name in stays)
@@ -322,7 +336,7 @@ class JobTable:
                     problems.append(f"job {job.name}: {error}")
                 yield
         self._rules.drop()
-        self._journal.undone([changes.RULES, changes.MODE], how)
+        self.journal.undone([changes.RULES, changes.MODE], how)
         return problems or ([] if self.removal.ending else self.removal.remove_base(how))
 
     async def moved(self) -> None:
@@ -334,19 +348,26 @@ class JobTable:
         self._watch.close()
         self._walker.shutdown(cancel_futures=True)
 
+    def fields(
+        self, name: str, wishes: JobRequest, owner: Owner
+    ) -> dict[str, float | int | str | None]:
+        """What the journal keeps of a job for the next agent."""
+        return journal_fields(wishes, owner, nested=name in self.tree.nested)
+
     def by_slot(self) -> dict[int, Job]:
         """Slot -> job."""
         return {job.slot: job for job in self.jobs.values()}
 
     def _new_job(self, name: str, owner: Owner = None, *, had: bool = False) -> Job:
-        return self.jobs.setdefault(name, Job(name, self.slots.take(owner, had=had), JobRequest()))
+        slot, wishes = self.slots.take(owner, had=had), released.asked(self.journal, name, owner)
+        return self.jobs.setdefault(name, Job(name, slot, wishes))
 
     def _adopt(self, group: Path, known: released.KeptJob, back: list[Change]) -> None:
         """Take over an earlier agent's cgroup: remove an empty one, else make it a job again."""
         if not is_job_name(group.name) or not released.lives(group, back, self.tree):
             if self.tree.remove(group):
                 log.info("removed an empty cgroup of an earlier agent", path=group)
-                self._journal.undone(self._ids_of(group.name), "left behind, removed")
+                self.journal.undone(self._ids_of(group.name), "left behind, removed")
             return
         job = self._new_job(group.name, known.uid, had=True)
         job.wishes = known.wishes
@@ -358,21 +379,21 @@ class JobTable:
 
     def _drop_strays(self) -> None:
         """Remove cgroups that the journal knows and that are gone, or empty below another root."""
-        groups = {changes.job_of_group(one): one for one in self._journal.active.values()}
+        groups = {changes.job_of_group(one): one for one in self.journal.active.values()}
         for name, change in groups.items():
             if name and name not in self.jobs and self.tree.remove(Path(change.target)):
-                self._journal.undone(self._ids_of(name), "left behind, removed")
+                self.journal.undone(self._ids_of(name), "left behind, removed")
 
     def _ensure_group(self, job: Job, why: str) -> Path:
         path = self.tree.path(job.name)
         change = changes.job_group(job.name, path, self._note_of(job), why)
-        known = self._journal.active.get(change.id)
+        known = self.journal.active.get(change.id)
         if known is None or known.after != change.after:
-            self._journal.begin(change)
+            self.journal.begin(change)
         if job.group is not None and self.tree.identity(path) == job.group_id:
             return path
         with ExitStack() as undo:
-            undo.callback(self._journal.undone, [change.id], "failed")
+            undo.callback(self.journal.undone, [change.id], "failed")
             self.tree.create(path)
             undo.callback(self.tree.remove, path)
             self._backend.attach_cgroup(job.slot, path)
@@ -381,7 +402,7 @@ class JobTable:
         return path
 
     def _note_of(self, job: Job) -> dict[str, float | int | str | None]:
-        return journal_fields(job.wishes, self.slots.owner(job.slot))
+        return self.fields(job.name, job.wishes, self.slots.owner(job.slot))
 
     def _params(self, name: str, wishes: JobRequest) -> JobParams:
         static = self.weights.get(name)
@@ -391,24 +412,11 @@ class JobTable:
         name = self._backend.ca_names[params.variant]
         return changes.job_sockets(params, name, self._default, why)
 
-    def _tell(self, job: Job, why: str) -> bool:
-        """Write a job's parameters if they are new; returns whether its sockets have to move."""
-        params, old = self._params(job.name, job.wishes), job.params
-        if params == old:
-            return False
-        if params.mode is not Mode.OFF:
-            self._journal.begin(self._of_sockets(params, why))
-        self._backend.set_job(job.slot, params)
-        job.params = params
-        if params.mode is Mode.OFF:
-            self._journal.undone([f"{changes.SOCKETS}:{job.name}"], why)
-        return (old.runs if old else None) is not params.runs
-
     def _set_preference(self, preference: JobPreference, why: str) -> None:
         before, self.preference = self.preference, preference
         for job in self.jobs.values():
             if not preference.same_for(before, job.name):
-                self._tell(job, why)
+                self.tell(job, why)
 
     def _switch(self, those: list[Job], to_default: bool) -> None:
         self._moves.ask(self.sockets, self.jobs.values(), those, to_default)
@@ -429,10 +437,10 @@ class JobTable:
         else:
             text = f"{group} was {'replaced' if now_there else 'removed'} by somebody else"
             log.warning("standing aside", job=job.name, reason=text)
-            self._journal.note(f"job {job.name}", text)
+            self.journal.note(f"job {job.name}", text)
         self._backend.detach_cgroup(job.slot, group)
         job.group, job.emptied = None, False
-        self._journal.undone(self._ids_of(job.name), "the job ended")
+        self.journal.undone(self._ids_of(job.name), "the job ended")
         if not job.groups and not job.rule:
             log.info("job ended", job=job.name)
             self._forget(job)
@@ -443,13 +451,14 @@ class JobTable:
             self._unfollow(job, path)
         if gone and not job.groups and not job.rule:
             log.info("job ended", job=job.name)
+            self.journal.undone([f"{changes.REQUEST}:{job.name}"], "the job ended")
             self._forget(job)
 
     def _unfollow(self, job: Job, path: Path) -> None:
         self._backend.detach_cgroup(job.slot, path)
         del job.followed[path]
         if not job.followed:
-            self._journal.undone([f"{changes.FOLLOWED}:{job.name}"], "the job ended")
+            self.journal.undone([f"{changes.FOLLOWED}:{job.name}"], "the job ended")
 
     def _dissolving(
         self, job: Job, how: str, *, stays: bool = False
@@ -467,15 +476,16 @@ class JobTable:
 
     def _forget(self, job: Job) -> None:
         self.jobs.pop(job.name, None)
+        self.tree.nested.pop(job.name, None)
         self.slots.give_back(job.slot)
         for path in list(job.followed):
             self._unfollow(job, path)
         self._backend.set_job(job.slot, None)
         kinds = (changes.SOCKETS, changes.FOLLOWED)
-        self._journal.undone((f"{kind}:{job.name}" for kind in kinds), "the job ended")
+        self.journal.undone((f"{kind}:{job.name}" for kind in kinds), "the job ended")
 
     def _ids_of(self, name: str) -> list[str]:
-        return changes.of_group(self._journal.active.values(), name)
+        return changes.of_group(self.journal.active.values(), name)
 
     def _apply_rules(self) -> None:
         """Bring jobs with rules, and the kernel's table of ports, in line with the config."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hostcc.answers.flows import FlowRow, Flows
-from hostcc.answers.host import Changes, LeftAlone, Registration, Undone, Verification
+from hostcc.answers.host import Changes, LeftAlone, Undone, Verification
 from hostcc.answers.jobs import JobRow, Parameters
 from hostcc.answers.status import JobSlots, JobStatus, Note, Recent
 from hostcc.config.schema import Config
@@ -229,15 +229,6 @@ def journal(book: Journal, limit: int) -> Changes:
     """Changes in force, and the latest entries of the journal."""
     in_force = [row_of(one) for one in book.in_force()]
     return Changes(in_force=in_force, latest=book.tail(limit))
-
-
-def registration(
-    job: str, group: Path, joined: bool, marks: str, rdma: Mapping[str, str]
-) -> Registration:
-    """Where a command of a job belongs, where it may send marks, what its RDMA needs."""
-    return Registration(
-        job=job, cgroup=str(group), joined=joined, marks=marks or None, rdma=dict(rdma)
-    )
 
 
 def slots(taken: Slots) -> JobSlots:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hostcc.answers.parts import DiscoveryPart, RefusedClaims
 from hostcc.bpf.loader.errors import BpfError
+from hostcc.daemon.jobs import requests, rights
 from hostcc.daemon.jobs.claim import Claim
 from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.log_limit import LogLimit
@@ -26,7 +27,7 @@ from hostcc.log import get_logger
 from hostcc.measure.discover.find import OWN, find
 from hostcc.model import Difference
 from hostcc.system import procfs
-from hostcc.system.cgroups import find_mount, resolve_root
+from hostcc.system.cgroups import find_mount, limits_nothing, resolve_root
 from hostcc.system.process_scan import Scanner, read
 from hostcc.system.processes import FoundJob, ProcessRef, Rules, Snapshot
 from hostcc.system.quota import Owner, Quota, Refused, admit, in_turns
@@ -68,6 +69,7 @@ class Discovery:
         self._followed: set[str] = set()
         self._table: JobTable | None = None
         self._told: dict[str, str] = {}
+        self._odd: dict[str, str] = {}
         self._clock = clock
         self._cost_s = self._look_s = 0.0
         """Processor time of the last scan that was not full, and of the last one, seconds."""
@@ -108,6 +110,11 @@ class Discovery:
         self._seen.found, self._seen.mount = found, mount
         with closing(self._managing(found, mount)) as steps:
             await in_slices(steps)
+        engine = self._host.engine
+        if engine is not None and self._host.config.discover.manage:
+            self._declare(engine.table, found)
+            if self._complete:
+                requests.forget_ended(engine.table)
 
     def stop(self) -> None:
         """Jobs that were found are no longer followed."""
@@ -201,6 +208,21 @@ class Discovery:
                 log.warning("job is not managed", job=name, reason=why)
         self._told = unmanaged
 
+    def _declare(self, table: JobTable, wanted: Sequence[FoundJob]) -> None:
+        """Take what the jobs' environments ask for, and say once what is wrong with it."""
+        odd = dict[str, str]()
+        for one in wanted:
+            asked, why = rights.declared(one.said, one.kind, self._host.config.users)
+            try:
+                requests.declare(table, one.id, asked, "HOSTCC_WEIGHT, HOSTCC_FLOPS")
+            except (BpfError, HostccError, OSError) as error:
+                why = one_line(str(error))
+            if why:
+                odd[one.id] = why
+            if why and self._odd.get(one.id) != why:
+                log.warning("environment of a job", job=one.id, reason=why)
+        self._odd = odd
+
     def _gone(self, table: JobTable) -> bool:
         """Whether the agent has let go of this table meanwhile."""
         engine = self._host.engine
@@ -285,16 +307,6 @@ def within(snapshot: Snapshot, inside: str) -> Snapshot:
         if process.group == inside or process.group.startswith(f"{inside}/")
     )
     return replace(snapshot, processes=kept)
-
-
-def limits_nothing(mount: Path | None) -> bool:
-    """Whether leaving a cgroup v2 costs no process a limit: no group has a controller (hybrid)."""
-    if mount is None:
-        return False
-    try:
-        return not (mount / "cgroup.subtree_control").read_text().split()
-    except OSError:
-        return False
 
 
 def _below(mount: Path | None, cgroup_root: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hostcc.answers.parts import MarksPart
+from hostcc.daemon.jobs import requests
 from hostcc.daemon.log_limit import LogLimit
 from hostcc.daemon.profiling.mark_thread import MarkThread
 from hostcc.daemon.supervisor import Host
@@ -46,7 +47,7 @@ class MarkListener:
         self._path = self._host.config.marks_path
         receiver = MarkReceiver(
             self._path,
-            lambda pid: self._owners().of(pid),
+            self._job_of,
             lambda: self._host.config.quota(MAX_SENDERS),
         )
         self._receiver, self._over = receiver, 0
@@ -99,6 +100,13 @@ class MarkListener:
     def boundaries(self, job: str) -> list[float]:
         """When a job's iterations ended, seconds, CLOCK_MONOTONIC; of a job without marks none."""
         return [] if self._receiver is None else boundaries(self._receiver.times(job))
+
+    def _job_of(self, pid: int) -> str | None:
+        """The job whose marks a process may send."""
+        job, engine = self._owners().of(pid), self._host.engine
+        if job is None or engine is None or requests.given(engine.table, job, "marks"):
+            return job
+        return None
 
     def _found(self) -> int:
         if self._path.startswith("@"):

@@ -71,7 +71,7 @@ def of_table(table: JobTable) -> dict[str, LiveJob]:
             job.groups,
             job.how or ("hostcc run" if job.group else "port rule"),
             table.weight_of(job),
-            declared(table.config, job.name) if job.wishes.flops is None else job.wishes.flops,
+            declared(table.config, job.name) if job.asked.flops is None else job.asked.flops,
             (table.slots.owner(job.slot) or 0) if job.groups else None,
         )
         for job in table.jobs.values()

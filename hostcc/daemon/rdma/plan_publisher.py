@@ -18,6 +18,7 @@ from hostcc.config.schema import Config
 from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.gossip import rdma_profiles
 from hostcc.daemon.gossip.profile_store import ProfileStore
+from hostcc.daemon.jobs import requests
 from hostcc.daemon.planning.plan_store import PlanStore
 from hostcc.daemon.rdma import queue_pair_records, shim_plan
 from hostcc.daemon.rdma.pacing import Sizes, pacing
@@ -257,8 +258,8 @@ class PlanPublisher:
             first=table.preference.first,
             highest=min(set(range(config.plan.levels)) - set(config.plan.reserved), default=0),
         )
-        names = sorted(table.jobs)[:MAX_JOBS]
-        jobs = {one.name: one for one in shim_plan.jobs(names, known, self._routes)}
+        names = [name for name in sorted(table.jobs) if requests.given(table, name, "rdma")]
+        jobs = {one.name: one for one in shim_plan.jobs(names[:MAX_JOBS], known, self._routes)}
         if jobs == self._published:
             return
         self._publish(jobs, known)

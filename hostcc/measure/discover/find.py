@@ -17,13 +17,17 @@ from hostcc.limits import MAX_JOBS
 from hostcc.measure.discover import cgroup_paths
 from hostcc.measure.discover.names import address, is_loopback, job_id, number
 from hostcc.system.processes import (
+    FLOPS,
     MAX_CMDLINE,
+    MAX_SAID,
     ROOT_UID,
+    WEIGHT,
     FoundJob,
     Kind,
     Pods,
     Process,
     Rules,
+    Said,
     Snapshot,
 )
 
@@ -115,7 +119,21 @@ def _found(name: str, job: _Job) -> FoundJob:
         loose=tuple(sorted(loose)),
         evidence=tuple(job.evidence),
         owner=None if job.ruled else _owner(job),
+        said=tuple(_said(job)),
     )
+
+
+def _said(job: _Job) -> Iterator[Said]:
+    """What its processes ask for by their environment: root's first, then the eldest's."""
+    those = [one for one in job.members.values() if WEIGHT in one.environ or FLOPS in one.environ]
+    those.sort(key=lambda one: (one.uid != ROOT_UID, one.started, one.pid))
+    for variable in (WEIGHT, FLOPS):
+        texts: dict[tuple[str, bool], Said] = {}
+        for one in those:
+            if (text := one.environ.get(variable)) is not None and len(texts) < MAX_SAID:
+                by_root = one.uid == ROOT_UID
+                texts.setdefault((text, by_root), Said(variable, text, one.uid, one.pid))
+        yield from texts.values()
 
 
 def _owner(job: _Job) -> int:

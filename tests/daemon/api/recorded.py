@@ -122,6 +122,7 @@ def _of_agents(add: Callable[..., None]) -> None:
 
         async def acting(request: Ask) -> None:
             add("register", await request("register", job="a", weight=2.0), folder)
+            add("job", await request("job", job="a", weight=1.5, flops=1e15), folder)
             host.join("a")
             add("unfair", await request("unfair", mode="static", weights={"a": 2, "b": 3}), folder)
             state = host.backends[0].states[1]

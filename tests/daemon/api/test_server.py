@@ -180,6 +180,8 @@ def test_who_may_do_what(
         for raw, expected in (
             (b'{"op":"status"}\n', read),
             (b'{"op":"unfair","mode":"off"}\n', change),
+            (b'{"op":"register","job":"a"}\n', read),
+            (b'{"op":"job","job":"a"}\n', read),
         ):
             answer = json.loads(await say(path, raw))
             assert ("ok" if answer["ok"] else answer["error"]["code"]) == expected

@@ -13,8 +13,9 @@ from hostcc.config.schema import Config
 from hostcc.config.sections.agent import AgentConfig
 from hostcc.config.sections.discover import DiscoverConfig
 from hostcc.config.sections.job import JobRequest
-from hostcc.daemon.profiling.discovery import BUSY_GROUP, Discovery, limits_nothing, within
+from hostcc.daemon.profiling.discovery import BUSY_GROUP, Discovery, within
 from hostcc.daemon.profiling.live_jobs import DiscoveryResult, live_jobs, owners
+from hostcc.system.cgroups import limits_nothing
 from hostcc.system.process_scan import read
 from hostcc.system.processes import FoundJob, Kind, Process, ProcessRef, Snapshot
 from hostcc.system.procfs import stat
