@@ -300,8 +300,8 @@ class JobTable:
                     self._look_at_followed(job)
                     if job.group is not None:
                         self._look_at(job, job.group)
-                except OSError:  # nothing to look with: the job goes on until it can be seen
-                    self._watch.unseen(job)
+                except OSError:
+                    self._watch.unseen(job)  # nothing to look with: it goes on until it is seen
                     raise
                 if self._clock() >= until:
                     break
@@ -312,12 +312,8 @@ class JobTable:
         await self.moved()
         self._sockets_released = True
 
-    def release(self, how: str) -> list[str]:
-        """Undo everything; returns what could not be undone, in words."""
-        return at_once(self.releasing(how))
-
     def releasing(self, how: str) -> Generator[None, None, list[str]]:
-        """The same in steps, about one process each."""
+        """Undo everything, about one process at each step; returns what could not be undone."""
         self.edition += 1
         problems: list[str] = []
         live = list(self.jobs.values())

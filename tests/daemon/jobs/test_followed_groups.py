@@ -8,6 +8,7 @@ import pytest
 
 from hostcc.bpf.loader.errors import BpfError
 from hostcc.mltcp.params import Mode
+from hostcc.system.slices import at_once
 from tests.daemon.jobs.world import World
 from tests.fakes import FakeSocket
 
@@ -59,6 +60,6 @@ def test_release_gives_back_what_is_followed(world: World) -> None:
     sock = FakeSocket(cgroup_id=world.tree.identity(group))
     world.backend.sockets.append(sock)
     table.share(Mode.MLTCP, {}, "test")
-    assert table.release("rolled back") == []
+    assert at_once(table.releasing("rolled back")) == []
     assert (sock.ca, world.backend.groups, world.active()) == ("cubic", {}, [])
     assert group.is_dir()

@@ -16,6 +16,7 @@ from hostcc.daemon.jobs.table import JOIN_GRACE_S
 from hostcc.errors import HostccError
 from hostcc.mltcp.params import Mode, Variant
 from hostcc.mltcp.preference import FIRST_JOB_FACTOR
+from hostcc.system.slices import at_once
 from tests.daemon.jobs.world import OWN, World
 from tests.fakes import FakeSocket, no_such_pid
 
@@ -252,7 +253,7 @@ def test_what_may_be_another_job_is_another_edition(world: World) -> None:
     world.tree.leave("a")
     table.sweep()
     assert fresh()
-    table.release("end")
+    at_once(table.releasing("end"))
     assert fresh()
 
 

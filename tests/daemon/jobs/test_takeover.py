@@ -54,7 +54,7 @@ def test_release_restores_the_host(world: World) -> None:
     sock = world.socket_in("a")
     table.share(Mode.MLTCP, {}, "x")
     assert sock.ca.startswith("hcc_")
-    assert table.release("rolled back") == []
+    assert at_once(table.releasing("rolled back")) == []
     assert sock.ca == "cubic"
     assert world.tree.members == {Path("/user.slice/x"): {50}}
     assert not world.tree.base.exists()
@@ -71,7 +71,7 @@ def test_jobs_that_run_on_come_back_to_the_next_agent(world: World, times: int) 
     for _ in range(times):
         table.share(Mode.MLTCP, {}, "x")
         assert sock.ca.startswith("hcc_")
-        assert table.release("the agent stopped") == []
+        assert at_once(table.releasing("the agent stopped")) == []
         assert sock.ca == "cubic"
         assert world.tree.members.get(Path("/user.slice/50")) == {50}
         assert not world.tree.members.get(world.tree.path("a"))
@@ -103,7 +103,7 @@ def test_what_cannot_be_kept_is_undone_all_the_same(
         begin(*changed)
 
     monkeypatch.setattr(world.journal, "begin", full)
-    assert table.release("rolled back") == []
+    assert at_once(table.releasing("rolled back")) == []
     assert world.tree.members == {Path("/user.slice/50"): {50}}
     assert not world.tree.base.exists()
     assert world.active() == []
@@ -124,7 +124,7 @@ def test_a_job_that_cannot_be_undone_does_not_keep_the_others(
         detach(at, cgroup)
 
     monkeypatch.setattr(world.backend, "detach_cgroup", refuses)
-    assert table.release("rolled back") == ["job b: the kernel refused"]
+    assert at_once(table.releasing("rolled back")) == ["job b: the kernel refused"]
     assert list(world.backend.jobs) == [slot]
     homes = {Path(f"/user.slice/{pid}"): {pid} for pid in (50, 52)}
     assert {at: pids for at, pids in world.tree.members.items() if pids} == {
@@ -137,7 +137,7 @@ def test_a_job_that_cannot_be_undone_does_not_keep_the_others(
 def test_groups_of_another_root_are_let_go(world: World) -> None:
     table = world.agent()
     running(world, table, "a", 50, JobRequest())
-    table.release("the agent stopped")
+    at_once(table.releasing("the agent stopped"))
     old = world.tree.path("a")
     (world.folder / "other").mkdir()
     world.tree.root, world.tree.base = world.folder / "other", world.folder / "other" / "hostcc"
@@ -155,7 +155,7 @@ def test_whose_a_job_is_is_known_to_the_next_agent(world: World, released: bool)
     world.tree.stats[52] = world.tree.stats[50]
     world.tree.enter(world.tree.path("theirs"), 52)
     if released:
-        table.release("the agent stopped")
+        at_once(table.releasing("the agent stopped"))
     strict = AgentConfig(network_namespaces="own", per_uid=1, for_root=1022)
     table = world.agent(Config(agent=strict))
     assert table.slots.held == {None: 2, 7: 1}
@@ -167,7 +167,7 @@ def test_processes_return_one_by_one_and_their_job_waits(world: World) -> None:
     for pid in (51, 52):
         world.tree.stats[pid] = world.tree.stats[50]
         world.tree.join("a", pid)
-    table.release("rolled back")
+    at_once(table.releasing("rolled back"))
     left_groups = kept.left_groups(world.journal.active, world.tree)
     table = world.agent(left_groups=left_groups)
     steps = table.come_back()
@@ -177,7 +177,7 @@ def test_processes_return_one_by_one_and_their_job_waits(world: World) -> None:
     world.tree.leave("a")  # as if it had not come yet
     table.sweep()
     assert list(table.jobs) == ["a"]
-    assert table.release("stopped in the middle") == []
+    assert at_once(table.releasing("stopped in the middle")) == []
     started = kept.job_of(world.journal.active["job-cgroup:a"]).started
     assert len(started) == 2
     at_once(world.agent().come_back())

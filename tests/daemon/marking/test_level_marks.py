@@ -18,6 +18,7 @@ from hostcc.config.sections.marking import MarkingConfig
 from hostcc.daemon.changes import path_kinds
 from hostcc.daemon.marking.level_marks import WALK_INTERVAL_S, LevelMarks
 from hostcc.paths.mark_kernel import JobMark, WalkResult
+from hostcc.system.slices import at_once
 from tests.daemon.declared import check_declared
 from tests.daemon.planning.made import ToyPlans, made
 from tests.daemon.profiling.hosts import OWN, ToyHost
@@ -182,7 +183,7 @@ def test_jobs_that_come_and_go(world: World) -> None:
     b = world.job("b")
     world.tick()
     assert kernel.walks[-1] == {b: LOW}
-    world.table.release("gone")
+    at_once(world.table.releasing("gone"))
     world.tick()
     assert (kernel.jobs, kernel.groups, world.journalled()) == ({}, set(), {})
 
