@@ -348,7 +348,7 @@ class GatedJob(Struct, frozen=True, kw_only=True):
     rivals: list[str] = []
     """Jobs that it waits for, and that wait for it."""
     reason: str | None = None
-    """Why it takes no turns, or does not wait at present."""
+    """Why it takes no turns, or does not wait at present; None: it does, or meets no other job."""
     turns_waited: Annotated[
         int, Counter("hostcc_job_turns_waited", "Bursts that waited for another job")
     ] = 0

@@ -10,7 +10,7 @@ from hostcc.answers.gossip import Gossip
 from hostcc.answers.parts import Part, part_of
 from hostcc.answers.plan_status import PlanStatus
 from hostcc.answers.status import AgentStatus, JobStatus, Recent, Status
-from hostcc.cli import rdma_status, routed
+from hostcc.cli import gates_status, rdma_status, routed
 from hostcc.cli.advice import advice
 from hostcc.cli.common import (
     Subparsers,
@@ -120,6 +120,7 @@ def sections(answer: Status) -> tuple[list[Text], list[Text], list[Text]]:
     details = [
         *plain(answer.jobs),
         *planned,
+        *gates_status.lines(parts),
         *routed.lines(answer.routing),
         *rdma_status.lines(parts),
     ]

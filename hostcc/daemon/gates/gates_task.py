@@ -250,8 +250,8 @@ class Gates:
             return "mode off"
         if self._keeper.exhausted(job.name, now_s):
             return "it was held for shifts.max_share of the last minute"
-        if plan is None:
-            return groups.ALONE
+        if plan is None or plan.reason == groups.ALONE:
+            return None
         return plan.reason or None
 
 

@@ -24,7 +24,6 @@ from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.errors import InputError
 from hostcc.mltcp.params import Mode
 from hostcc.model import ClusterView, Flow, Path, PathTable
-from hostcc.schedule.gates import groups
 from hostcc.schedule.plan import Options, solve
 from hostcc.schedule.plan_writer import write_plan
 from tests.daemon.declared import check_declared
@@ -251,7 +250,7 @@ def test_status_says_who_waits_for_whom(world: World) -> None:
     world.tick()
     view = world.part.view()
     assert view.local
-    assert view.gated[0].reason == groups.ALONE
+    assert (view.gated[0].rivals, view.gated[0].reason) == ([], None)
 
 
 def test_another_engine_gets_its_gates(world: World) -> None:
