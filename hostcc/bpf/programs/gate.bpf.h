@@ -171,10 +171,28 @@ static __always_inline bool gate_holds(struct sock *sk, struct flow_priv *f,
 	return false;
 }
 
-/* Whether the window has to stay as it is. */
-static __always_inline bool gate_keeps_window(const struct flow_priv *f)
+/*
+ * Whether the window may grow by this acknowledgement: not while the flow waits.  The one that
+ * puts it to rest counts for the window that it comes back to; gate_rest_again follows.
+ */
+static __always_inline bool gate_may_grow(struct sock *sk, const struct flow_priv *f)
 {
-	return f->flags & (FLOW_RESTS | FLOW_HELD);
+	if (f->flags & FLOW_HELD)
+		return false;
+	if (f->flags & FLOW_RESTS)
+		tcp_sk(sk)->snd_cwnd = f->mark_seq;
+	return true;
+}
+
+static __always_inline void gate_rest_again(struct sock *sk, struct flow_priv *f)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!(f->flags & FLOW_RESTS))
+		return;
+	f->mark_seq = tp->snd_cwnd;
+	if (tp->snd_cwnd > REST_CWND)
+		tp->snd_cwnd = REST_CWND;
 }
 
 /* ssthresh after a loss while the flow waits: it has sent next to nothing, so the window stays. */

@@ -373,14 +373,15 @@ void BPF_PROG(hcc_host_avoid, struct sock *sk, u32 ack, u32 acked)
 	const struct hcc_job_conf *c = job_conf(f->slot);
 	struct hcc_job_state *s = job_state(f->slot);
 
-	if (gate_keeps_window(f))
-		return;
 	/* After a time-out the kernel's slow start rebuilds the window. */
 	if (ca_state(sk) != TCP_CA_Loss && delay_mode(sk, f, c, s))
+		return;
+	if (!gate_may_grow(sk, f))
 		return;
 	if (!tcp_in_slow_start(tcp_sk(sk)))
 		acked = scale_acked(f, acked, host_f_q10(sk, f, c, s));
 	cubictcp_cong_avoid(sk, ack, acked);
+	gate_rest_again(sk, f);
 }
 
 SEC("struct_ops/hcc_host_ssthresh")

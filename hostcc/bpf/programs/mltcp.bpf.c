@@ -356,11 +356,12 @@ void BPF_PROG(hcc_reno_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct flow_priv *f = priv(sk);
 
-	if (gate_keeps_window(f))
+	if (!gate_may_grow(sk, f))
 		return;
 	if (!tcp_in_slow_start(tcp_sk(sk)))
 		acked = scale_acked(f, acked, loss_f_q10(sk, f));
 	tcp_reno_cong_avoid(sk, ack, acked);
+	gate_rest_again(sk, f);
 }
 
 SEC("struct_ops/hcc_reno_ssthresh")
@@ -431,11 +432,12 @@ void BPF_PROG(hcc_cubic_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct flow_priv *f = priv(sk);
 
-	if (gate_keeps_window(f))
+	if (!gate_may_grow(sk, f))
 		return;
 	if (!tcp_in_slow_start(tcp_sk(sk)))
 		acked = scale_acked(f, acked, loss_f_q10(sk, f));
 	cubictcp_cong_avoid(sk, ack, acked);
+	gate_rest_again(sk, f);
 }
 
 SEC("struct_ops/hcc_cubic_ssthresh")
