@@ -365,7 +365,7 @@ class GatesPart(Part, frozen=True, kw_only=True):
     """`gates`: jobs that share a link send one after the other ([shifts.md](shifts.md))."""
 
     local: bool = False
-    """Whether this host alone decides who takes turns: there is no plan."""
+    """Whether this host alone decides about some of its jobs: no plan knows their paths."""
     gated: list[GatedJob] = []
     """One for each job of this host."""
     held_s: Seconds = 0.0

@@ -70,9 +70,13 @@ class Gates:
         self._planned: tuple[PlanResult | None, frozenset[str]] = None, frozenset()
         """What the plans of now were made of."""
         self._hosts: Mapping[str, tuple[str, ...]] = {}
+        self._by_plan: Mapping[str, GatePlan] = {}
+        """Of the jobs whose paths the plan knows."""
+        self._alone = frozenset[str]()
+        """The other jobs of this host."""
         self._local_due_s = 0.0
         self._local = True
-        """Whether the plans are of this host alone."""
+        """Whether this host alone decides about some of its jobs."""
 
     def disabled_reason(self) -> str:
         """Say why no gate is closed; empty: they are."""
@@ -193,29 +197,28 @@ class Gates:
             if job.params is not None and job.params.mode is not Mode.OFF
         )
         made = self._plans.current()
-        if made is not None:
-            if (made, names) != self._planned:
-                self._planned = made, names
-                self._by_plan(made, names)
+        changed = (made, names) != self._planned
+        if changed:
+            self._planned = made, names
+            self._by_plan = groups.planned(made.solution, names) if made is not None else {}
+            self._hosts = groups.hosts(made.solution, self._by_plan) if made is not None else {}
+            # Of a job whose paths are not known the plan does not know whom it meets.
+            seen = set(made.solution.problem.job_ids) - made.blind if made is not None else set()
+            self._alone = names - seen
+        alone = self._alone
+        if not changed and not (alone and self._clock() >= self._local_due_s):
             return
-        if self._planned[0] is not None or self._clock() >= self._local_due_s:
-            self._planned, self._local_due_s = (None, names), self._clock() + LOCAL_S
-            self._local, self._hosts = True, {}
-            self._keeper.follow(local_plans(self._local_jobs(engine, names)), names)
-
-    def _by_plan(self, made: PlanResult, names: frozenset[str]) -> None:
-        plans = groups.planned(made.solution, names)
-        self._local, self._hosts = False, groups.hosts(made.solution, plans)
+        self._local, self._local_due_s = bool(alone), self._clock() + LOCAL_S
+        plans = {**self._by_plan, **local_plans(self._local_jobs(engine, alone))}
         self._keeper.follow(plans, names)
         many = {
-            job for job in self._keeper.own if len(self._peers(self._hosts[job], job)) > MAX_TOLD
+            job
+            for job in self._keeper.own - alone
+            if len(self._peers(self._hosts[job], job)) > MAX_TOLD
         }
         if many:
-            plans = {
-                job: GatePlan(plan.exchange, (), TOGETHER_REASON) if job in many else plan
-                for job, plan in plans.items()
-            }
-            self._keeper.follow(plans, names)
+            left = {job: GatePlan(plans[job].exchange, (), TOGETHER_REASON) for job in many}
+            self._keeper.follow({**plans, **left}, names)
 
     def _local_jobs(self, engine: Engine, names: frozenset[str]) -> dict[str, LocalJob]:
         if len(names) < 2:

@@ -132,6 +132,16 @@ class World:
         self.cluster.hear(peer, encode(note))
 
 
+def known(world: World, name: str) -> None:
+    """The job has sent for a while."""
+    state = world.backend.states[world.slot(name)]
+    state["iterations"], state["trust"] = 30, 8
+    state["total_bytes"], state["ns_per_mib"] = 2_200_000, 41_943_040
+    state["best_comm_ns"], state["usual_gap_ns"] = 88_000_000, 132_000_000
+    world.links[name] = {"eth0": None}
+    world.profiles.sure[name] = 0.9
+
+
 @pytest.fixture
 def world(tmp_path: FolderPath) -> World:
     made = World(tmp_path, "a")
@@ -181,12 +191,7 @@ def test_jobs_of_one_host_without_a_plan(tmp_path: FolderPath) -> None:
     world.tick()
     assert world.backend.gates == {}, "nothing is known of them"
     for name in ("a", "b"):
-        state = world.backend.states[world.slot(name)]
-        state["iterations"], state["trust"] = 30, 8
-        state["total_bytes"], state["ns_per_mib"] = 2_200_000, 41_943_040
-        state["best_comm_ns"], state["usual_gap_ns"] = 88_000_000, 132_000_000
-        world.links[name] = {"eth0": None}
-        world.profiles.sure[name] = 0.9
+        known(world, name)
     world.now += 5
     world.tick()
     assert world.closed_s("a") == world.closed_s("b") == 0
@@ -196,6 +201,23 @@ def test_jobs_of_one_host_without_a_plan(tmp_path: FolderPath) -> None:
     world.burst("a", END)
     assert world.closed_s("b") == 0
     assert world.cluster.sent == []
+
+
+def test_jobs_whose_paths_the_plan_does_not_know(tmp_path: FolderPath) -> None:
+    """This host decides about them, and the plan about the others."""
+    world = World(tmp_path, "a", "x", "y")
+    assert world.plans.result is not None
+    world.plans.result = replace(world.plans.result, blind=frozenset("y"))
+    for name in ("x", "y"):
+        known(world, name)
+    world.tick()
+    world.burst("x", BEGIN)
+    assert world.closed_s("y") > 0
+    assert world.closed_s("a") == 0
+    world.heard("h2", Sending("b", 300))
+    assert world.closed_s("a") > 0
+    assert world.part.view().local
+    assert {note.job for _, note in world.cluster.sent} <= {"a"}
 
 
 def test_stopping_opens_and_disarms(world: World) -> None:
