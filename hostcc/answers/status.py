@@ -84,6 +84,8 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     """Why it only observes; None while it acts."""
     mode: str
     """How jobs share: `off`, `mltcp` or `static`."""
+    held: str | None = None
+    """Who has turned it off across restarts and boots, and since when; None: nobody."""
     uptime_s: Seconds
     """Since it started."""
     config: str | None = None

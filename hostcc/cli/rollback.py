@@ -15,7 +15,7 @@ from hostcc.cli.common import (
     read,
 )
 from hostcc.client import ask
-from hostcc.errors import Exit, NoAgentError
+from hostcc.errors import Exit, InputError, NoAgentError
 from hostcc.foreign import say
 
 
@@ -39,13 +39,20 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="only the marks that an agent which died has left on connections",
     )
+    parser.add_argument(
+        "--hold",
+        action="store_true",
+        help="also after restarts and boots, until hostcc unfair MODE",
+    )
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Undo."""
+    if args.hold and args.marks:
+        raise InputError("expected --hold or --marks, not both")
     try:
-        answer = None if args.marks else ask(args.socket, "rollback", 60.0)
+        answer = None if args.marks else ask(args.socket, "rollback", 60.0, hold=args.hold or None)
     except NoAgentError:
         answer = None
     if answer is None:
@@ -53,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
         from hostcc.daemon.rollback import offline
 
-        outcome = offline(args.run_dir or args.socket.parent, marks_only=args.marks)
+        folder = args.run_dir or args.socket.parent
+        outcome = offline(folder, marks_only=args.marks, hold=args.hold)
         answer = msgspec.to_builtins(outcome)
     outcome = read(args.socket, answer, Undone)
     print_json(answer) if args.json else render(outcome)

@@ -131,6 +131,8 @@ def heading(agent: AgentStatus) -> list[str]:
     """Who the agent is and what it is doing."""
     acting = agent.state == "active"
     doing = f"mode {agent.mode}" if acting else f"observing only: {agent.reason}"
+    if acting and agent.held is not None:
+        doing += f", {agent.held}"
     who = f"agent {agent.instance} (hostcc {agent.version}, pid {agent.pid})"
     used = f"CPU {agent.cpu_s:.2f} s, memory {size(agent.resident_bytes)}"
     loop = agent.loop

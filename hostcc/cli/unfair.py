@@ -17,7 +17,8 @@ off     plain fair sharing: the host's own congestion control
 mltcp   F grows with the share of the iteration's bytes that were sent
 static  F is a constant per job, its weight unless JOB=WEIGHT says otherwise
 
-Live connections follow at once.  Lasts until the agent stops.
+Live connections follow at once.  Lasts until the agent stops; off --hold until the
+next `hostcc unfair`, whatever is restarted or booted.
 """
 
 
@@ -27,6 +28,9 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.epilog = EPILOG
     parser.add_argument("mode", choices=["off", "mltcp", "static"], help="see below")
     parser.add_argument("weights", nargs="*", default=[], metavar="JOB=WEIGHT", help="with static")
+    parser.add_argument(
+        "--hold", action="store_true", help="with off: also after restarts and boots"
+    )
     add_client_options(parser)
     parser.set_defaults(func=run)
 
@@ -35,8 +39,11 @@ def run(args: argparse.Namespace) -> int:
     """Toggle."""
     if args.weights and args.mode != "static":
         raise InputError(f"{args.weights[0]}: expected weights only with static")
+    if args.hold and args.mode != "off":
+        raise InputError(f"--hold: expected mode off, got {args.mode}")
+    weights = parse_weights(args.weights)
     return show(
-        args, "unfair", Sharing, render, mode=args.mode, weights=parse_weights(args.weights)
+        args, "unfair", Sharing, render, mode=args.mode, weights=weights, hold=args.hold or None
     )
 
 

@@ -40,6 +40,7 @@ from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.changes.kinds import ended_with_agent
 from hostcc.daemon.enforcement import Engine, MakeBackend, MakeTree, kernel_backend
 from hostcc.daemon.event_reader import EventReader
+from hostcc.daemon.hold import HoldFile
 from hostcc.daemon.isolated_steps import IsolatedSteps, Step, awaited, log_failure, run_each
 from hostcc.daemon.job_membership import JobMembership
 from hostcc.daemon.jobs import released as kept
@@ -112,6 +113,7 @@ class Agent:
         self.journal: Journal
         self.engine: Engine | None = None
         self._toggle: tuple[Mode, dict[str, float], str] | None = None
+        self._hold = HoldFile(self._run_dir)
         self.observing = "observe_only is set" if config.agent.observe_only else ""
         """Why nothing is changed on this host; empty while the agent acts."""
         self.roster = make_roster(self)
@@ -155,6 +157,7 @@ class Agent:
 
     async def start(self) -> None:
         """Take the locks, clean up after an earlier agent, put everything in force, listen."""
+        self._take_hold()
         if not self.observing:
             problems = preflight.missing(self.config.agent.cgroup_root)
             if problems:
@@ -236,6 +239,14 @@ class Agent:
             raise HostccError(str(error)) from error
 
     # Start and reload.
+
+    def _take_hold(self) -> None:
+        """Go on as an operator has said for good."""
+        held = self._hold.read()
+        if held is not None and held.what == "off":
+            self._toggle = (Mode.OFF, {}, held.who)
+        elif held is not None:
+            self.observing = self.observing or held.line()
 
     def _open_journal(self) -> None:
         self.journal = Journal(self._run_dir)
@@ -386,7 +397,7 @@ class Agent:
     def _own_handlers(self) -> Handlers:
         return {
             Unfair: self._unfair,
-            Rollback: lambda _, peer: self._rollback(peer),
+            Rollback: self._rollback,
             Status: lambda *_: self.status(),
             Changes: lambda request, _: views.journal(self.journal, request.limit),
             Verify: lambda *_: self._verify(),
@@ -401,7 +412,8 @@ class Agent:
             failures=self.steps.failures,
         )
         odd = len(self._known)
-        facts = answers.Facts(self._version, self._started, self._path, self.observing, loop, odd)
+        why, held = self.observing, self._hold.line
+        facts = answers.Facts(self._version, self._started, self._path, why, loop, held, odd)
         more = self.roster.measurement.iteration, self.roster.history.annotated
         return answers.status(self, facts, self.iteration_times, self.roster.parts, *more)
 
@@ -426,6 +438,7 @@ class Agent:
         if self.config.agent.observe_only:
             raise HostccError("the agent only observes: start it without observe_only")
         before = str(self.engine.table.mode) if self.engine else "nothing"
+        self._hold.write("off", who) if request.hold else self._hold.release()
         self._toggle = (request.mode, dict(request.weights), who)
         if self.engine is None:
             tree = self._make_tree(resolve_root(self.config.agent.cgroup_root))
@@ -448,9 +461,11 @@ class Agent:
             unknown=sorted(request.weights.keys() - table.jobs.keys()),
         )
 
-    async def _rollback(self, peer: Peer) -> Undone:
+    async def _rollback(self, request: Rollback, peer: Peer) -> Undone:
         before = list(self.journal.active)
         problems: list[str] = []
+        if request.hold:
+            self._hold.write("rollback", f"hostcc rollback, by uid {peer.uid}, pid {peer.pid}")
         if self.engine is not None:
             engine, self.engine = self.engine, None
             self.observing = f"rolled back by pid {peer.pid}; `hostcc unfair mltcp` acts again"

@@ -5,6 +5,7 @@ No step waits for the disk, and the others are taken when one fails.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,6 +17,7 @@ from hostcc.daemon.changes import elsewhere, kinds, leftovers, mechanisms
 from hostcc.daemon.changes import path_kinds as paths
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.enforcement import MakeBackend, MakeTree, kernel_backend
+from hostcc.daemon.hold import HoldFile
 from hostcc.daemon.jobs.group_removal import GroupRemoval
 from hostcc.daemon.jobs.released import nested_groups
 from hostcc.daemon.jobs.views import rollback
@@ -50,9 +52,11 @@ def offline(
     make_tree: MakeTree = CgroupTree,
     *,
     marks_only: bool = False,
+    hold: bool = False,
 ) -> Undone:
     """Roll back the agent of `run_dir`, or only its marks on connections.
 
+    `hold`: agents that start only observe, until `hostcc unfair`.
     Raises HostccError when an agent holds it, NoAgentError when there is nothing to go by.
     """
     at = leftovers.base_of(run_dir)
@@ -61,6 +65,8 @@ def offline(
     lock = AgentLock(run_dir)
     lock.acquire()
     try:
+        if hold:
+            HoldFile(run_dir).write("rollback", f"hostcc rollback, by uid {os.getuid()}")
         journal = Journal(run_dir)
         journal.open(version(), undoing=True)
         _, other = leftovers.reconcile(journal, at)

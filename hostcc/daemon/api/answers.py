@@ -37,6 +37,8 @@ class Facts:
     """Why nothing is changed on this host; empty while the agent acts."""
     loop: Loop
     """How long turns of the agent's own loop take, and what fails in it."""
+    held: str | None = None
+    """Who has turned it off across restarts, and since when."""
     differences: int = 0
     """Changes that were no longer in force at the last check."""
 
@@ -65,6 +67,7 @@ def status(
             state="observing" if facts.observing else "active",
             reason=facts.observing or None,
             mode=str(engine.table.mode if engine else config.mltcp.mode),
+            held=facts.held,
             uptime_s=time.monotonic() - facts.started_s,
             config=str(facts.config) if facts.config else None,
             run_dir=config.agent.run_dir,

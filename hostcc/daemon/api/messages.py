@@ -127,6 +127,8 @@ class Unfair(_Request, frozen=True, tag="unfair"):
 
     mode: Mode
     weights: Annotated[dict[JobName, Weight], Meta(max_length=MAX_JOBS - 1)] = {}
+    hold: bool = False
+    """With mode off: also after restarts and boots, until the next `unfair`."""
 
 
 class Shifts(_Request, frozen=True, tag="shifts"):
@@ -137,6 +139,9 @@ class Shifts(_Request, frozen=True, tag="shifts"):
 
 class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
+
+    hold: bool = False
+    """Also after restarts and boots."""
 
 
 Asking = Status | Jobs | Profile | Peers | Plan | Links | History | View | Flows | Changes | Verify
@@ -161,6 +166,8 @@ def decode(line: bytes) -> Request:
     request = convert(data, OPERATIONS[data["op"]], "request")
     if isinstance(request, Unfair) and request.weights and request.mode is not Mode.STATIC:
         raise InputError(f'request: weights: expected none with mode "{request.mode}"')
+    if isinstance(request, Unfair) and request.hold and request.mode is not Mode.OFF:
+        raise InputError(f'request: hold: expected false with mode "{request.mode}"')
     return request
 
 

@@ -1,0 +1,49 @@
+"""Holds by the commands, and real agents that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real import RealHost, until
+
+pytestmark = pytest.mark.kernel
+
+QUIET = "[discover]\nenabled = false\n[gpu]\nenabled = false\n"
+
+
+@pytest.fixture
+def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
+    made = RealHost(tmp_path, cgroup2)
+    yield made
+    made.close()
+    assert made.ours() == set()
+
+
+def test_off_and_a_roll_back_hold_across_agents(host: RealHost) -> None:
+    agent = host.start(QUIET)
+    talker = host.talker("a", 7001)
+    until(lambda: all(name.startswith("hcc_") for name in talker.controls()), host.log)
+    assert "--hold: expected mode off" in host.client("unfair", "mltcp", "--hold").stderr
+    assert host.client("unfair", "off", "--hold").returncode == 0
+    agent.kill()
+    agent.wait()
+
+    agent = host.start(QUIET)
+    plain = talker.controls()
+    assert not any(name.startswith("hcc_") for name in plain)
+    assert "mode off, held since" in host.client("status").stdout
+    assert "hostcc unfair, by uid 0" in host.json("status")["agent"]["held"]
+    done = host.client("rollback", "--hold")
+    assert done.returncode == 0, done.stderr
+    assert host.stop(agent) == 0
+
+    host.start(QUIET)
+    assert host.json("status")["agent"]["state"] == "observing"
+    assert "observing only: rolled back and held since" in host.client("status").stdout
+    assert talker.controls() == plain
+    assert host.client("unfair", "mltcp").returncode == 0
+    until(lambda: all(name.startswith("hcc_") for name in talker.controls()), host.log)
+    assert host.json("status")["agent"]["held"] is None
