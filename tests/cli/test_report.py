@@ -181,7 +181,7 @@ def packed(files: dict[str, bytes]) -> bytes:
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-    return gzip.compress(raw.getvalue(), 1)
+    return gzip.compress(raw.getvalue(), 1, mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def packed(files: dict[str, bytes]) -> bytes:
     [
         (b"", "expected an archive of hostcc bugreport"),
         (b"x" * 100, "expected an archive of hostcc bugreport"),
-        (gzip.compress(b"x" * 5000), "expected an archive of hostcc bugreport"),
+        (gzip.compress(b"x" * 5000, mtime=0), "expected an archive of hostcc bugreport"),
         (packed({"x/plan.json": b"{}"}), "expected status.json in it"),
         (packed({"status.json": b"{"}), r"status.json: expected JSON"),
         (packed({"status.json": b"[" * 200_000}), r"status.json: expected JSON"),
