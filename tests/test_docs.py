@@ -105,7 +105,7 @@ def test_every_operation_schema_and_change() -> None:
         for value in vars(module).values()
         if re.fullmatch(r"hostcc\.[a-z-]+/\d+", str(value))
     }
-    assert len(schemas) == 15
+    assert len(schemas) == 18
     for schema in {*map(str, schemas), diagnosis.SCHEMA, dryrun.SCHEMA}:
         assert schema in CONTROL
     assert agent.SCHEMA in CONFIG

@@ -6,13 +6,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from hostcc.answers.fields import Epoch
+from hostcc.answers.fields import Epoch, Seconds
 from hostcc.model import Difference, Place
 
 CHANGES, VERIFY = "hostcc.changes/1", "hostcc.verify/1"
 REGISTER, JOB = "hostcc.register/1", "hostcc.job/1"
 UNFAIR, ROLLBACK = "hostcc.unfair/1", "hostcc.rollback/1"
-SHIFTS = "hostcc.shifts/1"
+SHIFTS, BORROW = "hostcc.shifts/1", "hostcc.borrow/1"
 
 
 class ChangeRow(Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
@@ -154,6 +154,21 @@ class Shifting(Struct, frozen=True, kw_only=True):
     """What was in force until now."""
     reason: str | None
     """Why no job waits all the same; None: they do, or are not to."""
+
+
+class Borrowing(Struct, frozen=True, kw_only=True):
+    """A way of sharing that a comparison borrows."""
+
+    schema: str = BORROW
+    """Names this form."""
+    mode: str
+    """What is in force now."""
+    hosts_told: int
+    """Other hosts that were asked to do the same."""
+    together: bool
+    """Whether the jobs of this host will begin together."""
+    lease_s: Seconds
+    """For how long this lasts, unless it is asked for again."""
 
 
 class Undone(Struct, frozen=True, kw_only=True):

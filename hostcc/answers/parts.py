@@ -374,6 +374,15 @@ class GatesPart(Part, frozen=True, kw_only=True):
     """How many of their bursts waited."""
 
 
+class ComparePart(Part, frozen=True, kw_only=True):
+    """`compare`: a mode that `hostcc compare` has borrowed."""
+
+    mode: str | None = None
+    """Which one; null: none is borrowed."""
+    by: str | None = None
+    """Who compares."""
+
+
 PARTS: dict[str, type[Part]] = {
     "discovery": DiscoveryPart,
     "gpu": GpuPart,
@@ -390,6 +399,7 @@ PARTS: dict[str, type[Part]] = {
     "egress": EgressPart,
     "marking": MarkingPart,
     "gates": GatesPart,
+    "compare": ComparePart,
 }
 """Name of a part to its figures; a part that is not here has none."""
 

@@ -45,6 +45,7 @@ PARTS = {
     "gossip": "one view of all hosts",
     "plan": "what the hosts decide together",
     "gates": "jobs that share a link send one after the other",
+    "compare": "modes in turns, by hostcc compare",
     "marking": "marks of packets by level",
     "egress": "this host's queues by level",
     "telemetry": "paths by the network's own records",

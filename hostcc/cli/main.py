@@ -28,6 +28,7 @@ COMMANDS = {
     "job": "give a job that runs another weight, or other figures",
     "status": "what the agent is doing, and how each job fares",
     "top": "the jobs live: what they send, how they fare",
+    "compare": "measure what each way of sharing brings here",
     "jobs": "the jobs on this host and what they were given",
     "profile": "what was measured of a job",
     "flows": "the jobs' TCP connections",

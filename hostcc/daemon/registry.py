@@ -13,6 +13,7 @@ from hostcc.answers.host import Shifting
 from hostcc.daemon.api import answers
 from hostcc.daemon.api.credentials import Peer
 from hostcc.daemon.api.messages import (
+    Borrow,
     Flows,
     History,
     Jobs,
@@ -23,6 +24,7 @@ from hostcc.daemon.api.messages import (
     Shifts,
     View,
 )
+from hostcc.daemon.borrowed_mode import BorrowedMode
 from hostcc.daemon.gates.gates_task import Gates
 from hostcc.daemon.gossip.cluster import Cluster
 from hostcc.daemon.gossip.gossip_task import Gossip
@@ -67,6 +69,7 @@ class Registry:
         self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
         self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared, self._read)
         self.gates = Gates(host, cluster, plans, profiles, self.measurement.links)
+        self.borrowed = BorrowedMode(host, cluster, self.gates)
         self.parts = Supervisor(
             [
                 *self.measurement.parts,
@@ -74,6 +77,7 @@ class Registry:
                 self.gossip,
                 self.planning,
                 self.gates,
+                self.borrowed,
                 LevelQueues(host),
                 LevelMarks(host, plans),
                 *self.steering.parts,
@@ -95,6 +99,7 @@ class Registry:
             ),
             Peers: lambda *_: self.gossip.peers(),
             Plan: lambda request, _: self.planning.answer(request.explain),
+            Borrow: self.borrowed.borrow,
             Shifts: lambda request, _: self._shifts(request),
             View: lambda *_: self.planning.exported(),
             Profile: lambda request, _: self.measurement.profile(request.job, request.series),

@@ -31,7 +31,8 @@ def run(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedP
 
 
 WITHOUT_AGENT = {
-    "agent", "plan", "run", "environment", "rank", "sim", "pcie", "keys", "probe", "evidence",
+    "agent", "cluster", "plan", "run", "environment", "rank", "sim", "pcie", "keys", "probe",
+    "evidence",
 }  # fmt: skip
 """Commands that ask none, or need none to answer in JSON."""
 CLIENTS = ["status", "jobs", "flows", "verify", "changes"]

@@ -24,6 +24,7 @@ MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 FLOWS_LIMIT = 50_000
 LINKS_LIMIT = 5_000
 CHANGES_LIMIT = 10_000
+MAX_TOGETHER_S = 120.0
 
 
 class _Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="op"):
@@ -137,6 +138,17 @@ class Shifts(_Request, frozen=True, tag="shifts"):
     enabled: bool
 
 
+class Borrow(_Request, frozen=True, tag="borrow"):
+    """`hostcc compare`: share in another way for now; lasts while it is asked for again."""
+
+    mode: Mode | None = None
+    """None: as before."""
+    alike: bool = False
+    """With mode static: every job weighs the same."""
+    together_s: Annotated[float, Meta(ge=0, le=MAX_TOGETHER_S)] = 0.0
+    """Hold the next burst of every job, so that all begin together after so many seconds."""
+
+
 class Rollback(_Request, frozen=True, tag="rollback"):
     """Undo everything and only observe until the next `unfair`."""
 
@@ -145,8 +157,8 @@ class Rollback(_Request, frozen=True, tag="rollback"):
 
 
 Asking = Status | Jobs | Profile | Peers | Plan | Links | History | View | Flows | Changes | Verify
-Request = Asking | Register | ChangeJob | Unfair | Shifts | Rollback
-CHANGING = (Register, ChangeJob, Unfair, Shifts, Rollback)
+Request = Asking | Register | ChangeJob | Unfair | Shifts | Borrow | Rollback
+CHANGING = (Register, ChangeJob, Unfair, Shifts, Borrow, Rollback)
 """Requests that change something."""
 OF_OWNERS = (Register, ChangeJob)
 """Those that users may make of jobs of their own, within the bounds of `[users]`."""
@@ -187,6 +199,7 @@ OPERATIONS: dict[str, type[Request]] = {
     "job": ChangeJob,
     "unfair": Unfair,
     "shifts": Shifts,
+    "borrow": Borrow,
     "rollback": Rollback,
 }
 

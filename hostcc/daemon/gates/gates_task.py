@@ -77,6 +77,8 @@ class Gates:
         self._local_due_s = 0.0
         self._local = True
         """Whether this host alone decides about some of its jobs."""
+        self._together_s = 0.0
+        """Until when all jobs wait, monotonic: then they begin together."""
 
     def disabled_reason(self) -> str:
         """Say why no gate is closed; empty: they are."""
@@ -159,12 +161,26 @@ class Gates:
         jobs, told = engine.table.by_slot(), False
         columns = (records[name].tolist() for name in ("slot", "kind", "at_ns"))
         for slot, kind, at_ns in zip(*columns, strict=True):
+            if kind == BurstEvent.HELD and at_ns / 1e9 < self._together_s:
+                continue  # it waits for all to begin together, which costs it no turn
             if slot in jobs and slot in self._written:
                 note = self._keeper.burst(jobs[slot].name, BurstEvent(kind), at_ns / 1e9)
                 told = self._tell(note) or told
         if told:
             self._cluster.flush()
         self._write(engine)
+
+    def hold_together(self, for_s: float) -> bool:
+        """Hold the next burst of every job, so that all begin together after `for_s` seconds.
+
+        No job is held for longer than a period of its own.  False while the part does not run.
+        """
+        engine = self._engine
+        if engine is None or engine is not self._host.engine or self.disabled_reason():
+            return False
+        self._together_s = self._clock() + for_s
+        self._write(engine)
+        return True
 
     def _hear(self, peer: str, data: bytes) -> None:
         """Follow a note; only the first host of a job speaks for it."""
@@ -235,11 +251,13 @@ class Gates:
     def _write(self, engine: Engine) -> None:
         """Write the gates that have changed."""
         now_s, armed = self._clock(), dict[int, float]()
-        for name in self._keeper.own:
-            job = engine.table.jobs.get(name)
-            if job is not None:
-                until_s = self._keeper.closed_until_s(name, now_s)
+        together_s = self._together_s if self._together_s > now_s else 0.0
+        for name, job in engine.table.jobs.items():
+            if name in self._keeper.own:
+                until_s = max(self._keeper.closed_until_s(name, now_s), together_s)
                 armed[job.slot] = until_s if until_s > now_s else 0.0
+            elif together_s:
+                armed[job.slot] = together_s
         for slot in self._written.keys() - armed.keys():
             engine.backend.set_gate(slot, armed=False)
         for slot, until_s in armed.items():

@@ -298,3 +298,26 @@ def test_the_switch_of_an_agent(tmp_path: FolderPath) -> None:
         assert agent.roster.gates.disabled_reason() == ""
 
     play(agent, scene)
+
+
+def test_all_jobs_begin_together_which_costs_no_turn(tmp_path: FolderPath) -> None:
+    world = World(tmp_path, "a", "stranger")  # the plan knows nothing of the second
+    world.tick()
+    assert world.part.hold_together(0.8)
+    assert [world.closed_s(name) for name in ("a", "stranger")] == pytest.approx([0.8, 0.8])
+    world.burst("a", HELD)
+    assert world.cluster.sent == []
+    world.now += 0.5
+    world.tick()
+    assert world.closed_s("a") == pytest.approx(0.3)
+    world.now += 0.31
+    world.tick()
+    assert world.closed_s("a") == 0
+    assert (
+        world.slot("stranger") not in world.backend.gates
+        or not world.backend.gates[world.slot("stranger")][0]
+    )
+    world.burst("a", OPENED)
+    assert {note for _, note in world.cluster.sent} == {Sending("a", 300)}
+    world.part.toggled = False
+    assert not world.part.hold_together(0.8)
