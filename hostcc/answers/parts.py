@@ -369,7 +369,7 @@ class GatesPart(Part, frozen=True, kw_only=True):
     gated: list[GatedJob] = []
     """One for each job of this host."""
     held_s: Seconds = 0.0
-    """For how long jobs of this host waited in all."""
+    """For how long jobs of this host waited in all, those that have ended among them."""
     turns_waited: int = 0
     """How many of their bursts waited."""
 

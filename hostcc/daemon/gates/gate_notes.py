@@ -22,6 +22,8 @@ class Sending(msgspec.Struct, frozen=True, array_like=True, tag="s"):
 
     job: JobName
     expected_ms: Milliseconds
+    late_ms: Milliseconds
+    """Since it has begun."""
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True, tag="w"):
@@ -36,6 +38,8 @@ class Over(msgspec.Struct, frozen=True, array_like=True, tag="o"):
     """Says that a job has sent the bytes of its iteration."""
 
     job: JobName
+    late_ms: Milliseconds
+    """Since that was so."""
 
 
 GateNote = Sending | Waiting | Over

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hostcc.answers.parts import GatedJob, GatesPart
 from hostcc.config.schema import Config
 from hostcc.daemon.changes import kinds
 from hostcc.daemon.enforcement import Engine
 from hostcc.daemon.gates import gate_notes
-from hostcc.daemon.gates.gate_keeper import BurstEvent, GateKeeper
+from hostcc.daemon.gates.gate_keeper import MAX_LATE_S, BurstEvent, GateKeeper
 from hostcc.daemon.gates.gate_notes import GateNote
 from hostcc.daemon.gates.local_groups import LocalJob, local_plans
 from hostcc.daemon.gossip.cluster import Cluster
@@ -41,6 +41,35 @@ MIN_CHANGE_S = 0.0005
 TOGETHER_REASON = f"more than {MAX_TOLD} hosts would have to be told"
 Links = Callable[[str], Mapping[str, float | None]]
 """Job -> the links of this host that it sends over, with their rates (LocalJob.links)."""
+
+
+class HoldTotals:
+    """How often and for how long jobs waited, those that have ended among them."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, tuple[int, float]] = {}
+        """Job -> turns that it waited, seconds."""
+        self._ended = 0, 0.0
+
+    @property
+    def turns_waited(self) -> int:
+        """Bursts that waited."""
+        return self._ended[0] + sum(turns for turns, _ in self.jobs.values())
+
+    @property
+    def held_s(self) -> float:
+        """For how long."""
+        return self._ended[1] + sum(held_s for _, held_s in self.jobs.values())
+
+    def update(self, states: Mapping[str, Any]) -> None:
+        """Take over what the jobs of now have; `states`: rows of struct hcc_job_state."""
+        now = {
+            name: (int(one["holds"]), float(one["held_ns"]) / 1e9) for name, one in states.items()
+        }
+        for name, (turns, held_s) in self.jobs.items():
+            if name not in now or now[name][0] < turns:
+                self._ended = self._ended[0] + turns, self._ended[1] + held_s
+        self.jobs = now
 
 
 class Gates:
@@ -74,6 +103,7 @@ class Gates:
         """Of the jobs whose paths the plan knows."""
         self._alone = frozenset[str]()
         """The other jobs of this host."""
+        self._totals = HoldTotals()
         self._local_due_s = 0.0
         self._local = True
         """Whether this host alone decides about some of its jobs."""
@@ -93,6 +123,7 @@ class Gates:
         """Listen to other hosts; gates are armed with the first tick."""
         self._keeper = GateKeeper(self._host.config.shifts.max_share)
         self._engine, self._written = None, {}
+        self._totals = HoldTotals()
         self._planned, self._local_due_s = (None, frozenset()), 0.0
         self._cluster.listen(gate_notes.TOPIC, self._hear)
         self._host.journal.begin(*planned(self._host.config))
@@ -107,6 +138,9 @@ class Gates:
         self._keeper.max_share = self._host.config.shifts.max_share
         self._follow(engine)
         self._write(engine)
+        if self._keeper.own or self._totals.jobs:
+            states = engine.backend.job_states()
+            self._totals.update({name: states[job.slot] for name, job in engine.table.jobs.items()})
 
     def stop(self) -> None:
         """Open all gates."""
@@ -132,6 +166,7 @@ class Gates:
             return GatesPart()
         states, now_s = engine.backend.job_states(), self._clock()
         rows = []
+        self._totals.update({name: states[job.slot] for name, job in engine.table.jobs.items()})
         for name, job in sorted(engine.table.jobs.items()):
             state = states[job.slot]
             held_s, iterations = float(state["held_ns"]) / 1e9, int(state["iterations"])
@@ -149,8 +184,8 @@ class Gates:
         return GatesPart(
             local=self._local,
             gated=rows,
-            held_s=sum(row.held_s for row in rows),
-            turns_waited=sum(row.turns_waited for row in rows),
+            held_s=self._totals.held_s,
+            turns_waited=self._totals.turns_waited,
         )
 
     def burst(self, records: Records) -> None:
@@ -164,7 +199,8 @@ class Gates:
             if kind == BurstEvent.HELD and at_ns / 1e9 < self._together_s:
                 continue  # it waits for all to begin together, which costs it no turn
             if slot in jobs and slot in self._written:
-                note = self._keeper.burst(jobs[slot].name, BurstEvent(kind), at_ns / 1e9)
+                event, at_s = BurstEvent(kind), at_ns / 1e9
+                note = self._keeper.burst(jobs[slot].name, event, at_s, self._clock())
                 told = self._tell(note) or told
         if told:
             self._cluster.flush()
@@ -271,6 +307,8 @@ class Gates:
             return "mode off"
         if self._keeper.exhausted(job.name, now_s):
             return "it was held for shifts.max_share of the last minute"
+        if plan is not None and plan.rivals and self._keeper.late_s > MAX_LATE_S:
+            return f"this host follows bursts {self._keeper.late_s * 1e3:.0f} ms late"
         if plan is None or plan.reason == groups.ALONE:
             return None
         return plan.reason or None

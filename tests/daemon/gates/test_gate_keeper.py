@@ -32,47 +32,47 @@ def closed_s(of: GateKeeper, job: str, now_s: float) -> float:
 
 def test_two_jobs_of_one_host_need_no_news() -> None:
     host = keeper("a", "b")
-    assert host.burst("a", BEGIN, 10.0) == Sending("a", 80)
+    assert host.burst("a", BEGIN, 10.0, 10.0) == Sending("a", 80, 0)
     assert closed_s(host, "b", 10.0) == pytest.approx(1.5 * BURST_S)
-    assert host.burst("b", HELD, 10.02) == Waiting("b", 80, 0)
+    assert host.burst("b", HELD, 10.02, 10.02) == Waiting("b", 80, 0)
     assert closed_s(host, "a", 10.02) == 0
-    assert host.burst("a", END, 10.07) == Over("a")
+    assert host.burst("a", END, 10.07, 10.07) == Over("a", 0)
     assert closed_s(host, "b", 10.07) == 0
     assert closed_s(host, "a", 10.07) > 0, "b comes first"
-    assert host.burst("b", OPENED, 10.071) == Sending("b", 80)
+    assert host.burst("b", OPENED, 10.071, 10.071) == Sending("b", 80, 0)
     assert closed_s(host, "a", 10.071) == pytest.approx(1.5 * BURST_S)
 
 
 def test_news_of_other_hosts() -> None:
     host = keeper("a")
-    assert host.hear(Sending("b", 80), 10.0)
+    assert host.hear(Sending("b", 80, 0), 10.0)
     assert closed_s(host, "a", 10.0) == pytest.approx(1.5 * BURST_S)
     assert host.hear(Waiting("c", 80, 0), 10.01)
-    assert host.hear(Over("b"), 10.05)
+    assert host.hear(Over("b", 0), 10.05)
     assert 0 < closed_s(host, "a", 10.05) < BURST_S
-    assert host.hear(Sending("a", 80), 10.06), "what the first host of the own job says"
+    assert host.hear(Sending("a", 80, 0), 10.06), "what the first host of the own job says"
     assert closed_s(host, "a", 10.06) == 0
 
 
 def test_who_is_no_rival_is_not_heard() -> None:
     host = keeper("a")
-    assert not host.hear(Sending("z", 80), 10.0)
-    assert keeper("z").burst("z", BEGIN, 10.0) is None
+    assert not host.hear(Sending("z", 80, 0), 10.0)
+    assert keeper("z").burst("z", BEGIN, 10.0, 10.0) is None
     assert closed_s(host, "z", 10.0) == 0
 
 
 def test_a_long_burst_is_not_believed() -> None:
     host = keeper("a")
-    host.hear(Sending("b", MAX_MS), 10.0)
+    host.hear(Sending("b", MAX_MS, 0), 10.0)
     assert closed_s(host, "a", 10.0) == pytest.approx(1.5 * BURST_S)
 
 
 def test_no_hold_is_longer_than_a_period() -> None:
     host = keeper("a")
-    host.hear(Sending("b", 80), 10.0)
-    host.burst("a", HELD, 10.0)
+    host.hear(Sending("b", 80, 0), 10.0)
+    host.burst("a", HELD, 10.0, 10.0)
     for step in range(1, 6):  # others begin again and again
-        host.hear(Sending("bc"[step % 2], 80), 10.0 + 0.05 * step)
+        host.hear(Sending("bc"[step % 2], 80, 0), 10.0 + 0.05 * step)
     assert closed_s(host, "a", 10.2) == pytest.approx(10.0 + PERIOD_S - 10.2)
     assert closed_s(host, "a", 10.0 + PERIOD_S) == 0
 
@@ -82,32 +82,58 @@ def test_budget_is_exhausted_and_comes_back() -> None:
     for _ in range(100):
         if host.exhausted("a", now_s):
             break
-        host.hear(Sending("b", 80), now_s)
-        host.burst("a", HELD, now_s)
+        host.hear(Sending("b", 80, 0), now_s)
+        host.burst("a", HELD, now_s, now_s)
         now_s += 0.1
-        host.burst("a", OPENED, now_s)
-    host.hear(Sending("b", 80), now_s)
+        host.burst("a", OPENED, now_s, now_s)
+    host.hear(Sending("b", 80, 0), now_s)
     assert host.exhausted("a", now_s)
     assert closed_s(host, "a", now_s) == 0
     now_s += WINDOW_S
-    host.hear(Sending("b", 80), now_s)
+    host.hear(Sending("b", 80, 0), now_s)
     assert not host.exhausted("a", now_s)
     assert closed_s(host, "a", now_s) > 0
 
 
+def test_a_host_that_is_late_holds_nobody() -> None:
+    host = keeper("a")
+    for step in range(20):
+        host.burst("a", BEGIN, 10.0 + step, 10.05 + step)
+        host.burst("a", END, 10.1 + step, 10.15 + step)
+    host.hear(Sending("b", 80, 0), 40.0)
+    assert closed_s(host, "a", 40.0) == 0
+    for step in range(20):
+        host.burst("a", BEGIN, 50.0 + step, 50.001 + step)
+        host.burst("a", END, 50.1 + step, 50.101 + step)
+    host.hear(Sending("b", 80, 0), 80.0)
+    assert closed_s(host, "a", 80.0) > 0
+
+
+def test_nobody_waits_for_a_host_that_is_late() -> None:
+    host = keeper("a")
+    host.hear(Sending("b", 80, 30), 10.0)
+    assert closed_s(host, "a", 10.0) == pytest.approx(1.5 * BURST_S - 0.03), "it has begun before"
+    host.hear(Over("b", 100), 10.1)
+    host.hear(Sending("b", 80, 30), 11.0)
+    assert closed_s(host, "a", 11.0) == 0
+    host.hear(Sending("c", 80, 0), 11.0)
+    assert closed_s(host, "a", 11.0) > 0
+
+
 def test_jobs_that_leave_hold_nobody() -> None:
     host = keeper("a")
-    host.hear(Sending("b", 80), 10.0)
+    host.hear(Sending("b", 80, 0), 10.0)
     host.follow({"a": GatePlan(EXCHANGE, ("c",))}, ["a"])
     assert closed_s(host, "a", 10.0) == 0
     host.follow({}, ())
     assert host.own == frozenset()
 
 
+MS = st.integers(0, MAX_MS)
 NOTE = st.one_of(
-    st.builds(Sending, st.sampled_from("bc"), st.integers(0, MAX_MS)),
-    st.builds(Waiting, st.sampled_from("bc"), st.integers(0, MAX_MS), st.integers(0, MAX_MS)),
-    st.builds(Over, st.sampled_from("bc")),
+    st.builds(Sending, st.sampled_from("bc"), MS, MS),
+    st.builds(Waiting, st.sampled_from("bc"), MS, MS),
+    st.builds(Over, st.sampled_from("bc"), MS),
 )
 
 
@@ -124,15 +150,15 @@ def test_liars_cost_no_more_than_the_share(
             opens_s = host.closed_until_s("a", now_s)
             if since_s is None and begins_s <= now_s:
                 if opens_s <= now_s:
-                    host.burst("a", BEGIN, now_s)
-                    host.burst("a", END, now_s)
+                    host.burst("a", BEGIN, now_s, now_s)
+                    host.burst("a", END, now_s, now_s)
                     begins_s = now_s + compute_s + 0.01
                 else:
-                    host.burst("a", HELD, now_s)
+                    host.burst("a", HELD, now_s, now_s)
                     since_s = now_s
             elif since_s is not None and opens_s <= now_s:
-                host.burst("a", OPENED, now_s)
-                host.burst("a", END, now_s)
+                host.burst("a", OPENED, now_s, now_s)
+                host.burst("a", END, now_s, now_s)
                 held_s += now_s - since_s
                 since_s, begins_s = None, now_s + compute_s + 0.01
             now_s += 0.01

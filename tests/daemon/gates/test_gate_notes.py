@@ -26,7 +26,8 @@ LONG = "j" * 64
 
 
 @pytest.mark.parametrize(
-    "note", [Sending(LONG, MAX_MS), Waiting(LONG, MAX_MS, MAX_MS), Over(LONG), Sending("a", 0)]
+    "note",
+    [Sending(LONG, MAX_MS, 0), Waiting(LONG, MAX_MS, MAX_MS), Over(LONG, 5), Sending("a", 0, 1)],
 )
 def test_a_note_comes_as_it_was_sent(note: GateNote) -> None:
     data = encode(note)
@@ -38,15 +39,15 @@ def test_a_note_comes_as_it_was_sent(note: GateNote) -> None:
     "wrong",
     [
         ["s", "a"],
-        ["s", "a", -1],
-        ["s", "a", MAX_MS + 1],
-        ["s", "a", 1.5],
-        ["s", "", 1],
-        ["s", LONG + "j", 1],
-        ["s", "a b", 1],
+        ["s", "a", -1, 0],
+        ["s", "a", MAX_MS + 1, 0],
+        ["s", "a", 1.5, 0],
+        ["s", "", 1, 0],
+        ["s", LONG + "j", 1, 0],
+        ["s", "a b", 1, 0],
         ["w", "a", 1, MAX_MS + 1],
         ["x", "a"],
-        ["o", 5],
+        ["o", 5, 0],
         {"job": "a"},
         [],
         None,

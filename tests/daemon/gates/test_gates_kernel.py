@@ -18,6 +18,7 @@ from hostcc.config.sections.shifts import ShiftsConfig
 
 pytestmark = pytest.mark.kernel
 
+JOBS = 2
 RINGS = """
 alone_iterations = 0
 iterations = {iterations}
@@ -44,64 +45,58 @@ jitter_percent = 20
 name = "agents"
 agent = {{ paths = {{ enabled = true }} }}
 """
-ITERATIONS = (100, 300, 900)
-"""Of the first try and of the next ones: on a busy machine jobs are known later."""
+ITERATIONS = (100, 400)
+"""Of the first try and of the next: on a busy machine jobs are known later."""
+LAB_S = 400.0
 Status = dict[str, Any]
 
 
-def lab(folder: Path, text: str) -> dict[str, Status]:
+def lab(folder: Path, text: str) -> list[Status]:
     """Run a scenario; the status of each agent at its end."""
     folder.mkdir()
     path = folder / "rings.toml"
     path.write_text(text)
     command = [sys.executable, "-m", "hostcc", "lab", "run", str(path)]
     command += ["--compare", "agents", "--out", str(folder)]
-    subprocess.run(command, check=True, timeout=250, capture_output=True)
+    subprocess.run(command, check=True, timeout=LAB_S, capture_output=True)
     found = json.loads((folder / "agents-1.status.json").read_text())
-    return {host: status.get("status", status) for host, status in found.items()}
+    return [status.get("status", status) for status in found.values()]
 
 
-def until_turns(tmp_path: Path, text: Callable[[int], str]) -> dict[str, Status]:
-    """Run it until jobs have waited for each other, longer at each try."""
-    found: dict[str, Status] = {}
-    for iterations in ITERATIONS:
-        found = lab(tmp_path / str(iterations), text(iterations))
-        if all(job["turns_waited"] for status in found.values() for job in gated(status)):
-            return found
-    raise AssertionError([gated(status) for status in found.values()])
-
-
-def gated(status: Status) -> list[dict[str, Any]]:
+def waited(status: Status) -> tuple[int, float]:
+    """Turns and seconds, of all jobs that the agent had."""
     (part,) = (part for part in status["parts"] if part["name"] == "gates")
     assert part["state"] == "running", part["reason"]
-    rows: list[dict[str, Any]] = part["gated"]
-    return rows
+    return part["turns_waited"], part["held_s"]
 
 
-def check(found: dict[str, Status], rivals: dict[str, list[str]], *, local: bool) -> None:
-    for status in found.values():
-        (part,) = (part for part in status["parts"] if part["name"] == "gates")
-        assert part["local"] == local
-        for row in gated(status):
-            # At the end, noise may have made a job's period unsure.
-            assert row["rivals"] in ([], rivals[row["job"]])
-            share = ShiftsConfig().max_share
-            assert 0 < row["held_s"] <= share * max(60.0, status["agent"]["uptime_s"])
+def check(tmp_path: Path, text: Callable[[int], str]) -> None:
+    """Jobs wait for each other, on every host, and not for longer than they may."""
+    found: list[Status] = []
+    for iterations in ITERATIONS:
+        found = lab(tmp_path / str(iterations), text(iterations))
+        if all(waited(status)[0] for status in found):
+            break
+    for status in found:
+        turns, held_s = waited(status)
+        assert turns > 0
+        most_s = JOBS * ShiftsConfig().max_share * max(60.0, status["agent"]["uptime_s"])
+        assert 0 < held_s <= most_s
 
 
+@pytest.mark.timeout(900)
 def test_two_jobs_of_one_host_take_turns_without_gossip(tmp_path: Path) -> None:
     def text(iterations: int) -> str:
         on = '"h1", "h2"'
         return RINGS.format(iterations=iterations, hosts=1, one=on, other=on)
 
-    found = until_turns(tmp_path, text)
-    check(found, {"one": ["other"], "other": ["one"]}, local=True)
+    check(tmp_path, text)
 
 
+@pytest.mark.timeout(900)
 def test_jobs_of_different_hosts_take_turns_by_notes(tmp_path: Path) -> None:
     def text(iterations: int) -> str:
         hosts = {"one": '"h1", "h3"', "other": '"h2", "h4"'}
         return "gossip = true\n" + RINGS.format(iterations=iterations, hosts=2, **hosts)
 
-    found = until_turns(tmp_path, text)
-    check(found, {"one": ["other"], "other": ["one"]}, local=False)
+    check(tmp_path, text)

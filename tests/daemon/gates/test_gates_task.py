@@ -151,15 +151,15 @@ def world(tmp_path: FolderPath) -> World:
 
 def test_a_job_waits_for_a_job_of_other_hosts(world: World) -> None:
     assert world.closed_s("a") == 0
-    world.heard("h2", Sending("b", 300))
+    world.heard("h2", Sending("b", 300, 0))
     assert world.closed_s("a") == pytest.approx(1.5 * BURST_S)
     world.burst("a", HELD)
     world.now += 0.1
-    world.heard("h2", Over("b"))
+    world.heard("h2", Over("b", 0))
     assert world.closed_s("a") == 0
     world.burst("a", OPENED)
     world.burst("a", END)
-    each = [Waiting("a", 300, 0), Sending("a", 300), Over("a")]
+    each = [Waiting("a", 300, 0), Sending("a", 300, 0), Over("a", 0)]
     for peer in ("h2", "h3", "h4"):
         assert [note for to, note in world.cluster.sent if to == peer] == each
     assert {to for to, _ in world.cluster.sent} == {"h2", "h3", "h4"}
@@ -171,13 +171,13 @@ def test_only_the_first_host_of_a_job_speaks_for_it(tmp_path: FolderPath) -> Non
     world.burst("a", BEGIN)
     assert world.cluster.sent == []
     world.burst("a", END)
-    world.heard("h4", Sending("b", 300))
+    world.heard("h4", Sending("b", 300, 0))
     assert world.closed_s("a") == 0, "h2 speaks for b"
-    world.heard("h2", Sending("b", 300))
+    world.heard("h2", Sending("b", 300, 0))
     assert world.closed_s("a") > 0
-    world.heard("h1", Sending("a", 300))
+    world.heard("h1", Sending("a", 300, 0))
     assert world.closed_s("a") == 0, "the other half of the job sends already"
-    world.heard("h9", Sending("unknown", 300))
+    world.heard("h9", Sending("unknown", 300, 0))
 
 
 def test_what_is_no_note_is_refused(world: World) -> None:
@@ -214,7 +214,7 @@ def test_jobs_whose_paths_the_plan_does_not_know(tmp_path: FolderPath) -> None:
     world.burst("x", BEGIN)
     assert world.closed_s("y") > 0
     assert world.closed_s("a") == 0
-    world.heard("h2", Sending("b", 300))
+    world.heard("h2", Sending("b", 300, 0))
     assert world.closed_s("a") > 0
     assert world.part.view().local
     assert {note.job for _, note in world.cluster.sent} <= {"a"}
@@ -222,7 +222,7 @@ def test_jobs_whose_paths_the_plan_does_not_know(tmp_path: FolderPath) -> None:
 
 def test_stopping_opens_and_disarms(world: World) -> None:
     assert kinds.GATES in world.host.journal.active
-    world.heard("h2", Sending("b", 300))
+    world.heard("h2", Sending("b", 300, 0))
     world.part.stop()
     assert world.backend.gates == {world.slot("a"): (False, 0)}
     assert kinds.GATES not in world.host.journal.active
@@ -273,6 +273,17 @@ def test_status_says_who_waits_for_whom(world: World) -> None:
     view = world.part.view()
     assert view.local
     assert (view.gated[0].rivals, view.gated[0].reason) == ([], None)
+
+
+def test_jobs_that_have_ended_count_in_the_totals(world: World) -> None:
+    state = world.backend.states[world.slot("a")]
+    state["held_ns"], state["holds"] = 500_000_000, 4
+    world.tick()
+    del world.table.jobs["a"]
+    world.table.edition += 1
+    world.tick()
+    view = world.part.view()
+    assert (view.gated, view.turns_waited, view.held_s) == ([], 4, 0.5)
 
 
 def test_another_engine_gets_its_gates(world: World) -> None:
