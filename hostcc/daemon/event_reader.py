@@ -29,7 +29,7 @@ class EventReader:
                 # Ours: closing that of the engine must not leave the loop with a number in use.
                 self._fd = os.dup(engine.backend.events_fd)
                 loop = asyncio.get_running_loop()
-                loop.add_reader(self._fd, self._read, engine)
+                loop.add_reader(self._fd, self._wake, engine)
         if engine is not None:
             self._read(engine)
 
@@ -39,6 +39,14 @@ class EventReader:
             asyncio.get_running_loop().remove_reader(self._fd)
             os.close(self._fd)
         self._fd, self._backend = -1, None
+
+    def _wake(self, engine: Engine) -> None:
+        """Read what has come; after a failure not before the next tick, or the loop would spin."""
+        try:
+            self._read(engine)
+        except BaseException:
+            self.close()
+            raise
 
     def _read(self, engine: Engine) -> None:
         if engine.backend is not self._backend:

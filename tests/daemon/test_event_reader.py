@@ -66,6 +66,32 @@ def test_bursts_come_without_a_tick() -> None:
     asyncio.run(scene())
 
 
+def test_a_failure_waits_for_the_next_tick() -> None:
+    async def scene() -> None:
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: failures.append(context)
+        )
+        seen: list[int] = []
+        reader = EventReader(IterationTimes(), lambda rows: seen.extend(rows["kind"].tolist()))
+        ring = Ring()
+        here = engine(ring)
+        reader.read(here)
+        good, ring.events = ring.events, lambda: 1 / 0  # type: ignore[method-assign]
+        ring.report(2)
+        await eventually(lambda: failures)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(failures) == 1
+        ring.events = good  # type: ignore[method-assign]
+        reader.read(here)
+        assert seen == [2]
+        reader.close()
+        ring.close()
+
+    asyncio.run(scene())
+
+
 def test_another_engine_is_read_and_the_old_one_is_not() -> None:
     async def scene() -> None:
         seen: list[int] = []

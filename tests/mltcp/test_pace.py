@@ -56,3 +56,25 @@ def test_an_opened_window_is_no_larger_than_before(native: Native, flows: int, h
     assert opened >= min(had, native.enums["HCC_OPEN_MIN_PACKETS"])
     if 8 <= flows <= 40:
         assert opened * flows <= native.enums["HCC_OPEN_PACKETS"]
+
+
+@pytest.mark.parametrize(
+    ("trust", "period_ms", "follows"), [(2, 300, 1), (1, 300, 0), (8, 440, 1), (8, 441, 0)]
+)
+def test_what_follows_the_pattern(native: Native, trust: int, period_ms: int, follows: int) -> None:
+    state = native.state(
+        trust=trust,
+        period_ns=period_ms * 1_000_000,
+        best_comm_ns=88_000_000,
+        usual_gap_ns=132_000_000,
+    )
+    assert native.call("in_pattern", state) == follows
+
+
+@pytest.mark.parametrize(
+    ("total", "bytes_sent", "over"),
+    [(0, 10**6, 0), (6_400_000, 6_300_000, 1), (6_400_000, 6_299_999, 0), (6400, 7000, 1)],
+)
+def test_the_end_of_a_burst(native: Native, total: int, bytes_sent: int, over: int) -> None:
+    state = native.state(total_bytes=total, iteration_bytes=bytes_sent)
+    assert native.call("burst_is_sent", state) == over

@@ -39,18 +39,13 @@ __noinline int gate_is_closed(u32 slot, const struct hcc_job_state *s, u64 now)
 	return agent_alive(now);
 }
 
-static void emit(u32 slot, u32 kind, u64 now)
+static void emit(u32 slot, enum hcc_event_kind kind, u64 now)
 {
-	struct hcc_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct hcc_event *e = new_event(slot, kind, now);
 
-	if (!e)
-		return;
-	__builtin_memset(e, 0, sizeof(*e));
-	e->at_ns = now;
-	e->slot = slot;
-	e->kind = kind;
 	/* The agent acts at once; ends of iterations wait for its next tick. */
-	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+	if (e)
+		bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 }
 
 /* An iteration has begun with its first packet. */

@@ -55,21 +55,31 @@ struct {
 } events SEC(".maps");
 const struct hcc_event *export_event __attribute__((unused));
 
-static void emit_iteration(u32 slot, const struct hcc_job_state *s, u64 now, u64 bytes, u64 yield)
+/* An event without figures; NULL when the buffer is full. */
+static __always_inline struct hcc_event *new_event(u32 slot, enum hcc_event_kind kind, u64 now)
 {
 	struct hcc_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 
 	if (!e)
-		return;
+		return NULL;
 	__builtin_memset(e, 0, sizeof(*e));
 	e->at_ns = now;
 	e->slot = slot;
+	e->kind = kind;
+	return e;
+}
+
+static void emit_iteration(u32 slot, const struct hcc_job_state *s, u64 now, u64 bytes, u64 yield)
+{
+	struct hcc_event *e = new_event(slot, HCC_EVENT_ITERATION, now);
+
+	if (!e)
+		return;
 	e->bytes = bytes;
 	e->comm_ns = s->comm_ns;
 	e->period_ns = s->period_ns;
 	e->yield_ns = yield;
 	e->stance = s->stance;
-	e->kind = HCC_EVENT_ITERATION;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 

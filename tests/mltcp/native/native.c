@@ -434,6 +434,10 @@ __u32 native_hold_gap_us(const struct hcc_job_state *s, __u32 mss)
 	return hcc_hold_gap_us(s, mss);
 }
 
+__u32 native_in_pattern(const struct hcc_job_state *s) { return hcc_in_pattern(s); }
+
+__u32 native_burst_is_sent(const struct hcc_job_state *s) { return hcc_burst_is_sent(s); }
+
 __u32 native_open_packets(const struct hcc_job_state *s, __u32 had)
 {
 	return hcc_open_packets(s, had);
