@@ -271,13 +271,16 @@ def test_dry_run_changes_nothing(host: RealHost) -> None:
         timeout=60,
     )
     ids = [change["id"] for change in json.loads(done.stdout)["changes"]]
-    assert ids == ["congestion-control:hostcc", "cgroup", "port-rules", "job-sockets:svc"]
+    assert ids == ["congestion-control:hostcc", "cgroup", "port-rules", "job-sockets:svc", "gates"]
     assert list(host.root.glob("*/")) == []
     assert not (host.folder / "run").exists()
     assert {n for n in available() - before if n.startswith(f"hcc_{host.tag()}")} == set()
     host.start('[[job]]\nname = "svc"\nlocal_ports = [9]\n')
-    in_force = [change["id"] for change in host.json("changes")["in_force"]]
-    assert in_force == ids
+
+    def in_force() -> list[str]:
+        return [change["id"] for change in host.json("changes")["in_force"]]
+
+    until(lambda: in_force() == ids, "the parts to start")
 
 
 def test_observers_change_nothing_and_show_flows_by_rule(host: RealHost) -> None:
