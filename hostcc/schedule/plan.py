@@ -33,11 +33,12 @@ from hostcc.schedule import order as orders
 from hostcc.schedule.components import SmallProblem
 from hostcc.schedule.contention_graph import ContentionGraph
 from hostcc.schedule.coupling import Component
+from hostcc.schedule.decision_words import counts, of_all_work
 from hostcc.schedule.errors import OptionsError
 from hostcc.schedule.intensity import Crossings, crossings, intensity
 from hostcc.schedule.job_pairs import Pairs, graph, nearest, pairs, pairs_on_links
-from hostcc.schedule.paths import link_balance, replanning
-from hostcc.schedule.paths.free_paths import move_to_free_paths
+from hostcc.schedule.known_components import KnownComponents
+from hostcc.schedule.paths import free_paths, link_balance, replanning
 from hostcc.schedule.plan_writer import write_plan
 from hostcc.schedule.problem import Floats, Ints, ParsedView, Problem, read
 from hostcc.schedule.reuse import IntermediateResults, ReusedWork
@@ -120,6 +121,9 @@ class Schedule:
     """(J,) weight of the congestion control."""
 
 
+Known = KnownComponents[Schedule]
+
+
 @dataclass(frozen=True)
 class Solution(Schedule):
     """A view's schedule, with what speeds up that of the next view."""
@@ -152,8 +156,8 @@ def solve(
 ) -> Solution:
     """Solve a view as one component, without writing the plan.
 
-    `before`: the solution of any other view. Common parts are taken from it; the result is the
-    same. Raises ViewError and OptionsError.
+    `before`: the solution of any other view; what is common is reused, with the same result. Raises
+    ViewError and OptionsError.
     """
     options = Options() if options is None else options
     reading = read(view, None if before is None else before.reading)
@@ -162,19 +166,19 @@ def solve(
 
 
 def solve_for_agents(
-    view: ClusterView, options: Options, before: Solution | None = None
+    view: ClusterView, options: Options, before: Solution | None = None, known: Known | None = None
 ) -> Solution:
     """Solve a view as agents follow it: component by component (coupling.py), and flows share
     links only if they have to (paths/free_paths.py).
 
-    `before`: as for solve(). Raises ViewError and OptionsError.
+    `before` and `known` (with the same options): as for solve(). Raises ViewError, OptionsError.
     """
     _check(options)
     reading = read(view, None if before is None else before.reading)
     parts = coupling.components(reading.problem)
     if before is not None and before.options != options:
         before = None
-    found = tuple(_for_agents(part.problem, options, before) for part in parts)
+    found = tuple(_for_agents(part.problem, options, before, known) for part in parts)
     if len(parts) == 1 and parts[0].problem is reading.problem:
         whole = found[0]
     else:
@@ -219,12 +223,19 @@ def _schedule(
     )
 
 
-def _for_agents(problem: Problem, options: Options, before: Solution | None) -> Schedule:
-    """Solve a component; `before` has the same options."""
+def _for_agents(
+    problem: Problem, options: Options, before: Solution | None, known: Known | None
+) -> Schedule:
+    """Solve a component; `before` and `known` have the same options."""
     past = None if before is None else _nearest(problem, before)
+    same = None if known is None else known.get(problem)
     if past is not None and coupling.equal(past.problem, problem):
-        return replace(past, problem=problem)
-    return _schedule(problem, options, None if past is None else past.decision.work, apart=True)
+        same = past
+    if same is not None:
+        return replace(same, problem=problem)
+    work = None if past is None else past.decision.work
+    found = _schedule(problem, options, work, apart=True)
+    return found if known is None else known.add(found)
 
 
 def _nearest(problem: Problem, before: Solution) -> Schedule | None:
@@ -330,7 +341,7 @@ def decide(
         past = simulated.work
     free = {}
     if apart and options.paths == DEFAULT_METHOD:
-        free = move_to_free_paths(problem, routing)
+        free = free_paths.move_to_free_paths(problem, routing)
     if free:
         routing = routing.copy()
         routing[list(free)] = list(free.values())
@@ -402,7 +413,7 @@ def _simulated(problem: Problem, options: Options, levels: int, worth: Floats) -
     judge = simulated_search.make_oracle(small, worth)
     found = simulated_search.search(small, judge, worth, levels, options.simulations)
     how = f"paths, order and levels: the best of {found.simulated} simulated schedules"
-    moved = (MovedFlows(found.moved, _of_all_work(found.gain)),) if found.moved else ()
+    moved = (MovedFlows(found.moved, of_all_work(found.gain)),) if found.moved else ()
     return Decision(found.routing, found.rank, found.level, how, moved)
 
 
@@ -436,8 +447,8 @@ def _simulated_choice(
     moves = tuple(
         np.flatnonzero((problem.flow_path >= 0) & (decision.routing != problem.flow_path)).tolist()
     )
-    words = f"{_counts(problem, len(moves))}{words}; {decision.how}"
-    moved = (MovedFlows(moves, _of_all_work(gain)),) if moves else ()
+    words = f"{counts(problem, len(moves))}{words}; {decision.how}"
+    moved = (MovedFlows(moves, of_all_work(gain)),) if moves else ()
     return replace(decision, how=words, moved=moved)
 
 
@@ -454,18 +465,7 @@ def _paths(problem: Problem, options: Options) -> tuple[Ints, tuple[MovedFlows, 
         MovedFlows(move.flows, f"predicted gain {move.gain:.4g} FLOP/s") for move in next_one.moves
     )
     leaving = sum(len(move.flows) for move in moved)
-    return next_one.routing, moved, [_counts(problem, leaving)]
-
-
-def _of_all_work(gain: float) -> str:
-    return f"predicted gain {gain:.2%} of all work"
-
-
-def _counts(problem: Problem, leaving: int) -> str:
-    """Return in words how many flows stay, leave their path and had none."""
-    placed = int((problem.flow_path < 0).sum())
-    words = f"paths: {problem.flow_count - placed - leaving} flows stay, {leaving} move for a gain"
-    return f"{words}, {placed} are placed" if placed else words
+    return next_one.routing, moved, [counts(problem, leaving)]
 
 
 def _contention(waiting: Crossings, met: Pairs, rank: Ints, value: Floats) -> ContentionGraph:

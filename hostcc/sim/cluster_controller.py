@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hostcc.schedule.plan import Solution
+from hostcc.schedule.plan import Known, Solution
 from hostcc.sim.cluster_conditions import Conditions
 from hostcc.sim.cluster_jobs import PlacedJob
 from hostcc.sim.cluster_risk import RiskRecord
@@ -66,6 +66,7 @@ class ClusterController:
             self.conditions.error,
             phased=self.scheduler.shifts,
         )
+        self._known = Known()
         self.risk = RiskRecord([job.gpus for job in self.jobs])
         self._failures = [(one, one.links(self.topology)) for one in self.conditions.failures]
         times = {at for one, _ in self._failures for at in (one.at, one.until)}
@@ -142,7 +143,7 @@ class ClusterController:
     def _plan(self, now: float, ready: Sequence[int]) -> Orders:
         kept = self._routes if self.scheduler.stays else None
         view = self._views.view(ready, kept)
-        solution = self.scheduler.solved(view, self.levels, self._before)
+        solution = self.scheduler.solved(view, self.levels, self._before, self._known)
         self._before = solution
         self.plans += 1
         orders = self._orders(now, solution)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hostcc.model import ClusterView
-from hostcc.schedule.plan import Options, Solution, solve, solve_for_agents
+from hostcc.schedule.plan import Known, Options, Solution, solve, solve_for_agents
 
 RAMP_STEPS = 16
 RAMP_SLOPE, RAMP_INTERCEPT = 1.75, 0.25
@@ -37,11 +37,20 @@ class Scheduler:
     shared: bool = True
     """Without: every job has the links for itself."""
 
-    def solved(self, view: ClusterView, levels: int, before: Solution | None) -> Solution:
-        """Return the solution of a view. Raises ViewError and OptionsError."""
+    def solved(
+        self,
+        view: ClusterView,
+        levels: int,
+        before: Solution | None,
+        known: Known | None = None,
+    ) -> Solution:
+        """Return the solution of a view; `before` and `known`: earlier ones of this scheduler.
+
+        Raises ViewError and OptionsError.
+        """
         options = replace(self.options, levels=levels)
         if self.agents:
-            return solve_for_agents(view, options, before)
+            return solve_for_agents(view, options, before, known)
         return solve(view, options, before)
 
 
