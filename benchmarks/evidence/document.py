@@ -71,6 +71,8 @@ class Request:
     """Small settings, in seconds."""
     out: Path | None = None
     """Where a study that takes long keeps finished cases, to go on after them."""
+    fit: bool = False
+    """Set free numbers anew first, where a study has some."""
     tell: Callable[[str, float, float], None] = lambda *_: None
     """Progress: what, how much is done, of how much."""
 
@@ -84,6 +86,8 @@ class Study:
     """Paper and figures."""
     about: str
     run: Callable[[Request], Evidence]
+    fits: bool = False
+    """Whether it can set free numbers anew."""
 
 
 @dataclass(frozen=True)

@@ -33,3 +33,11 @@ def quantile(values: Floats, shares: Floats, share: float) -> float:
 def mean_over_time(times: Floats, values: Floats) -> float:
     """Return the mean over time of a curve of steps, each until the next."""
     return float((values[:-1] * np.diff(times)).sum() / (times[-1] - times[0]))
+
+
+def mean_between(times: Floats, values: Floats, first: float, last: float) -> float:
+    """Return the mean of a curve of straight lines between two times."""
+    inside = (times > first) & (times < last)
+    x = np.concatenate([[first], times[inside], [last]])
+    y = np.interp(x, times, values)
+    return float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum() / (last - first))

@@ -167,7 +167,9 @@ def run(
         "engine": took - control.planning_seconds,
         "planning": control.planning_seconds,
     }
-    return ClusterResult(scheduler, figures, seconds, _rows(given, found.finished))
+    return ClusterResult(
+        scheduler, figures, seconds, _rows(given, found.finished, found.compute_seconds)
+    )
 
 
 def _alone(given: Cluster, scheduler: str) -> ClusterResult:
@@ -186,9 +188,8 @@ def _alone(given: Cluster, scheduler: str) -> ClusterResult:
         "plans": 0,
         "course": _course(given, _held(given, finished) * share, finished),
     }
-    return ClusterResult(
-        scheduler, figures, {"engine": 0.0, "planning": 0.0}, _rows(given, finished)
-    )
+    rows = _rows(given, finished, spent * share)
+    return ClusterResult(scheduler, figures, {"engine": 0.0, "planning": 0.0}, rows)
 
 
 def _figures(given: Cluster, computed: Floats, finished: Floats) -> dict[str, Any]:
@@ -262,7 +263,7 @@ def _by_class(given: Cluster, carried: Floats) -> dict[str, float]:
     }
 
 
-def _rows(given: Cluster, finished: Floats) -> tuple[Mapping[str, Any], ...]:
+def _rows(given: Cluster, finished: Floats, computed: Floats) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {
             "job": job.traced.name,
@@ -273,9 +274,10 @@ def _rows(given: Cluster, finished: Floats) -> tuple[Mapping[str, Any], ...]:
             "iterations": int(count),
             "alone_s": float(alone),
             "finished_s": None if np.isnan(end) else float(end),
+            "computed_s": float(seconds),
         }
-        for job, count, alone, end in zip(
-            given.jobs, given.iterations, given.alone, finished, strict=True
+        for job, count, alone, end, seconds in zip(
+            given.jobs, given.iterations, given.alone, finished, computed, strict=True
         )
     )
 

@@ -25,3 +25,9 @@ def test_means_and_quantiles() -> None:
     times, values = np.array([0.0, 1.0, 4.0]), np.array([2.0, 6.0, 0.0])
     assert readings.mean_over_time(times, values) == pytest.approx((2 + 3 * 6) / 4)
     assert readings.quantile(np.array([1.0, 2.0, 3.0]), np.array([0.2, 0.7, 1.0]), 0.5) == 2.0
+
+
+def test_a_mean_between_two_times_is_of_straight_lines() -> None:
+    times, values = np.array([-1.0, 1.0, 3.0]), np.array([0.0, 2.0, 0.0])
+    assert readings.mean_between(times, values, 0.0, 1.0) == pytest.approx(1.5)
+    assert readings.mean_between(times, values, -1.0, 3.0) == pytest.approx(1.0)
