@@ -6,16 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hostcc.cli.findings import Finding, State
-from hostcc.measure.rdma_counters import SYSFS, Port, read_ports
+from hostcc.measure.rdma_counters import RETRANSMISSIONS, SYSFS, Port, read_ports
 from hostcc.mltcp.dcqcn import Knob
 from hostcc.mltcp.dcqcn_knobs import Knobs
 from hostcc.verbs.nic_trial import Nic, PyverbsNic, Trial, driver_of
 
-AGAIN = (
-    "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "rnr_nak_retry_err",
-    "implied_nak_seq_err", "completer_retry_err", "duplicate_request", "out_of_seq_request",
-)  # fmt: skip
-"""What drivers count of packets that were sent again: mlx5's names, then Soft-RoCE's."""
 KNOBS_REMEDY = "with mlx5: NVIDIA's driver (MLNX_OFED, DOCA), or root and a mounted debugfs"
 
 
@@ -84,7 +79,7 @@ def _counters(name: str, port: Port) -> Finding:
         "packets": (counted.tx_packets, counted.rx_packets),
     }
     have = [what for what, ends in both.items() if None not in ends]
-    have += ["retransmissions"] if any(key in port.raw for key in AGAIN) else []
+    have += ["retransmissions"] if any(key in port.raw for key in RETRANSMISSIONS) else []
     lack = [what for what in (*both, "retransmissions") if what not in have]
     detail = ", ".join(have) + (f"; no {', no '.join(lack)}" if lack else "")
     state = State.OK if have else State.MISSING

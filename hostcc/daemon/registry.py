@@ -42,6 +42,7 @@ from hostcc.daemon.steering import flow_rows
 from hostcc.daemon.steering.steer_task import SteerTask
 from hostcc.daemon.steering.steering_parts import SteeringParts
 from hostcc.daemon.steering.survey_task import SurveyTask
+from hostcc.daemon.steering.telemetry_records import Records
 from hostcc.daemon.supervisor import Host, Supervisor
 from hostcc.errors import NoJobError
 
@@ -66,8 +67,11 @@ class Registry:
         self.planning = Planning(host, plans, last_turn=lambda: self.measurement.traffic.last_turn)
         self.iteration_times = IterationTimes()
         self.history = HistoryKeeper(host, self.measurement, self.iteration_times, plans)
-        self.rdma = Rdma(host, self.measurement.owners, profiles, plans)
-        self.steering = SteeringParts(host, cluster, profiles, plans, self.rdma.shared, self._read)
+        records = Records()
+        self.rdma = Rdma(host, self.measurement.owners, profiles, plans, records)
+        self.steering = SteeringParts(
+            host, cluster, profiles, plans, self.rdma.shared, self._read, records
+        )
         self.gates = Gates(host, cluster, plans, profiles, self.measurement.links)
         self.borrowed = BorrowedMode(host, cluster, self.gates)
         self.parts = Supervisor(

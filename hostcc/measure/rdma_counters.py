@@ -42,6 +42,13 @@ _RX_PACKETS = (
 )  # fmt: skip
 
 
+RETRANSMISSIONS = (
+    "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err",
+    "rnr_nak_retry_err", "completer_retry_err", "duplicate_request", "out_of_seq_request",
+)  # fmt: skip
+"""What drivers count of packets that were sent again: mlx5's names, then Soft-RoCE's."""
+
+
 class CounterDelta(msgspec.Struct, frozen=True):
     """What was counted since some moment in the past; None is unknown."""
 
@@ -159,6 +166,18 @@ def read_ports(sysfs: Path = SYSFS) -> Iterable[Port]:
         for name in _names(ports, MAX_PORTS):
             if name.isdecimal() and 0 < int(name) <= MAX_PORTS:
                 yield _port(device, int(name), ports / name)
+
+
+def retransmissions(device: str, sysfs: Path = SYSFS) -> int | None:
+    """Count what a device had to send again, on all ports; None: it does not count that.
+
+    Reads these few files alone: a NIC's firmware answers for each.
+    """
+    ports = sysfs / device / "ports"
+    files = (ports / port / "hw_counters" / name for port in _names(ports, MAX_PORTS)
+             for name in RETRANSMISSIONS)  # fmt: skip
+    values = [int(text) for file in files if (text := _line(file)).isascii() and text.isdecimal()]
+    return sum(values) if values else None
 
 
 def _port(device: str, number: int, path: Path) -> Port:

@@ -20,6 +20,7 @@ const uint32_t hcc_plan_layout[] = {
 	sizeof(struct hcc_rdma_path), sizeof(struct hcc_rdma_job), sizeof(struct hcc_rdma_plan),
 	offsetof(struct hcc_rdma_plan, beat), offsetof(struct hcc_rdma_plan, generation),
 	offsetof(struct hcc_rdma_plan, long_bytes), offsetof(struct hcc_rdma_count, longest),
+	offsetof(struct hcc_rdma_count, errors),
 	offsetof(struct hcc_rdma_job, name), offsetof(struct hcc_rdma_job, traffic_class),
 	offsetof(struct hcc_rdma_job, rate), offsetof(struct hcc_rdma_job, f_milli),
 	offsetof(struct hcc_rdma_job, path), offsetof(struct hcc_rdma_path, ports),

@@ -86,7 +86,8 @@ struct hcc_rdma_count {
 	uint8_t dgid[16];
 	char device[HCC_RDMA_DEVICE];
 	_Atomic uint32_t longest; /* bytes of its longest message so far */
-	uint32_t padding[10];
+	_Atomic uint32_t errors;  /* completions that failed, but for flushed ones */
+	uint32_t padding[9];
 };
 
 struct hcc_rdma_counts {

@@ -72,7 +72,7 @@ class CountEntry(ctypes.Structure):
         ("qpn", _u32), ("port", _u32), ("traffic_class", _u32), ("moves", _u32),
         ("failed", _u32), ("source", _u32), ("bytes", _u64), ("iteration", _u64),
         ("dgid", _u8 * 16), ("device", ctypes.c_char * DEVICE_BYTES), ("longest", _u32),
-        ("padding", _u32 * 10),
+        ("errors", _u32), ("padding", _u32 * 9),
     )  # fmt: skip
 
 

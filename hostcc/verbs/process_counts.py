@@ -46,6 +46,8 @@ class QpCount:
     """Address (RoCE over IPv4) or GID."""
     longest: int = 0
     """Bytes of its longest message; 0: none yet, or a shim that does not count that."""
+    errors: int = 0
+    """Completions that failed, but for flushed ones."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,7 @@ def _pair(row: np.void) -> QpCount:
         source & 0xFFFF,
         address_of(row["dgid"].tobytes()),
         int(row["longest"]),
+        int(row["errors"]),
     )
 
 

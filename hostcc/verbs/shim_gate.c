@@ -251,6 +251,17 @@ static void completed(struct shim_qp *one, int64_t count, uint64_t now)
 	shim_bins_completed(one, count, now);
 }
 
+/* What is flushed says only that something failed before, or that the job ends. */
+static void failed(const struct ibv_cq *cq, const struct ibv_wc *wc)
+{
+	struct shim_qp *one = NULL;
+
+	if (wc->status != IBV_WC_WR_FLUSH_ERR)
+		one = shim_find_number(cq->context, wc->qp_num);
+	if (one)
+		atomic_fetch_add_explicit(&one->count->errors, 1, memory_order_relaxed);
+}
+
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
 	const struct shim_device *device = shim_device_find(cq->context);
@@ -265,6 +276,8 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 	saved = errno;
 	for (int index = 0; index < got; index++) {
 		/* The opcode of a failed one is not valid; then a lease ends what is not counted. */
+		if (wc[index].status != IBV_WC_SUCCESS)
+			failed(cq, &wc[index]);
 		if (wc[index].status != IBV_WC_SUCCESS || wc[index].opcode & IBV_WC_RECV)
 			continue;
 		if (!one || one->number != wc[index].qp_num) {

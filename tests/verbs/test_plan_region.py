@@ -50,7 +50,7 @@ def layout() -> tuple[int, ...]:
     return (
         ctypes.sizeof(PathEntry), ctypes.sizeof(JobEntry), ctypes.sizeof(Header),
         Header.beat.offset, Header.generation.offset, Header.long_bytes.offset,
-        CountEntry.longest.offset, JobEntry.name.offset,
+        CountEntry.longest.offset, CountEntry.errors.offset, JobEntry.name.offset,
         JobEntry.traffic_class.offset, JobEntry.rate.offset, JobEntry.f_milli.offset,
         JobEntry.path.offset, PathEntry.ports.offset, PathEntry.count.offset,
         JobEntry.gates.offset, JobEntry.gate.offset, ctypes.sizeof(GateEntry),
@@ -86,7 +86,7 @@ def test_the_layouts_of_version_2_stay_as_they_are() -> None:
     assert sizes == [64, 2040, 128, 131200]
     fields = [name for name, *_ in CountEntry._fields_]
     assert [getattr(CountEntry, name).offset for name in fields] == [
-        0, 4, 8, 12, 16, 20, 24, 32, 40, 56, 84, 88
+        0, 4, 8, 12, 16, 20, 24, 32, 40, 56, 84, 88, 92
     ]  # fmt: skip
 
 

@@ -296,3 +296,15 @@ def test_short_messages_stay_where_they_are(odd: Path, places: Places) -> None:
     assert (pair.port, pair.traffic_class, pair.longest) == (50001, 0x28, 65536)
     one.end()
     plan.close()
+
+
+def test_failed_completions_are_counted_but_not_flushed_ones(
+    odd: Path, places: Places, region: PlanRegion
+) -> None:
+    one = Odd(odd, "errors", places)
+    one.go()
+    assert one.says() == "good"
+    count = one.count()
+    assert count is not None
+    assert [pair.errors for pair in count.qps] == [2]
+    one.end()

@@ -45,6 +45,8 @@ class Pair:
     failed: int
     longest: int = 0
     """Bytes of its longest message; 0: not known."""
+    errors: int = 0
+    """Completions that failed."""
 
     def is_elephant(self, least: int) -> bool:
         """Whether paths and classes are for it: from a message of `least` bytes on.
@@ -119,6 +121,7 @@ class Senders:
         return Pair(
             qp.qpn, qp.device, qp.device_port, source, qp.destination, qp.port, qp.traffic_class,
             qp.bytes, qp.moves, qp.failed, qp.longest,
+            qp.errors,
         )  # fmt: skip
 
     def _source(self, device: str, port: int, index: int) -> str:

@@ -15,15 +15,17 @@ from msgspec import to_builtins
 from hostcc.answers import parts
 from hostcc.answers.parts import QueuePair, RdmaPlanPart, ToldRdma
 from hostcc.config.schema import Config
+from hostcc.config.sections.paths import PathsConfig
 from hostcc.daemon.changes import kinds, mechanisms
 from hostcc.daemon.gossip import rdma_profiles
 from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.jobs import requests
 from hostcc.daemon.planning.plan_store import PlanStore
-from hostcc.daemon.rdma import queue_pair_records, shim_plan
+from hostcc.daemon.rdma import path_source, queue_pair_records, shim_plan
 from hostcc.daemon.rdma.pacing import Sizes, pacing
 from hostcc.daemon.rdma.pairs import Pair
-from hostcc.daemon.rdma.path_tables import PathTables
+from hostcc.daemon.rdma.path_doubts import PathDoubts
+from hostcc.daemon.rdma.path_tables import Ask, PathTables
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute, view
 from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.daemon.rdma.shim_plan import ShimInputs
@@ -31,8 +33,9 @@ from hostcc.daemon.steering.rdma_flows import RdmaFlows
 from hostcc.daemon.supervisor import Host
 from hostcc.errors import HostccError
 from hostcc.log import get_logger
-from hostcc.measure.rdma_counters import read_ports
+from hostcc.measure.rdma_counters import read_ports, retransmissions
 from hostcc.model import Change, ClusterView, Difference, Plan
+from hostcc.paths.link_events import LinkEvents
 from hostcc.verbs.plan_region import MAX_JOBS, PlanRegion, RdmaJob
 from hostcc.verbs.process_counts import sweep
 
@@ -56,12 +59,20 @@ class PlanPublisher:
         tracker: SenderTracker,
         profiles: ProfileStore,
         plans: PlanStore,
-        ways: PathTables | None = None,
+        ask: Callable[[PathsConfig], Ask],
         clock: Callable[[], float] = time.monotonic,
+        link_events: Callable[[], LinkEvents] = LinkEvents,
     ) -> None:
+        """`ask` makes what asks for paths, from the configuration as it is then."""
         self._host, self._tracker = host, tracker
         self._profiles, self._plans = profiles, plans
-        self._ways = ways or PathTables()
+        self._make_ask = ask
+        self._asked: PathsConfig | None = None
+        """The configuration that paths are asked for by."""
+        self._ways = PathTables(clock)
+        self._doubts = PathDoubts()
+        self._link_events = link_events
+        self._events: LinkEvents | None = None
         self._clock = clock
         self._region: PlanRegion | None = None
         self._view: ClusterView | None = None
@@ -95,15 +106,20 @@ class PlanPublisher:
             self._region = PlanRegion.create(path, MAX_JOBS, min(stale_s, 60.0), least)
         ports = read_ports(self._tracker.sysfs)
         self._device_rates = {one.device: one.rate_bps / 8 for one in ports if one.rate_bps}
+        self._events = self._link_events()
         self._publish_new()
 
     async def tick(self) -> None:
         """Send the heartbeat, read jobs' counters, publish what is new."""
         assert self._region is not None
+        assert self._events is not None
         self._region.beat()
+        if events := self._events.read():
+            self._ways.doubt_all(events[0])
         if self._tracker.look():
             self._profiles.rdma = queue_pair_records.rates_by_job(self._tracker.rates)
             self._iteration_bytes = self._sizes.take(self._tracker.senders)
+            self._doubt()
             self._find_ways()
             await self._plan()
             self._sweep()
@@ -113,6 +129,10 @@ class PlanPublisher:
     def stop(self) -> None:
         """Close the shared memory: shims see that at once, and act no more."""
         self._ways.stop()
+        self._doubts = PathDoubts()
+        if self._events is not None:
+            self._events.close()
+            self._events = None
         self._tracker.forget()
         self._profiles.rdma = {}
         self._view, self._local, self._published, self._routes = None, None, {}, {}
@@ -159,13 +179,24 @@ class PlanPublisher:
 
     # Deciding.
 
+    def _doubt(self) -> None:
+        """Have paths probed again at once of which completions or counters say that they may be
+        others, or dead."""
+        senders = self._tracker.senders
+        devices = {pair.device for one in senders for pair in one.pairs}
+        again = {one: retransmissions(one, self._tracker.sysfs) for one in devices}
+        self._ways.doubt(self._doubts.take(senders, again))
+
     def _find_ways(self) -> None:
-        config = self._host.config.rdma
-        if config.steer:
-            ends = {(way.source, way.destination) for way in self._tracker.rates}
-            self._ways.want(ends, config.probe_s)
-        else:
+        config, paths = self._host.config.rdma, self._host.config.paths
+        if not config.steer:
             self._ways.stop()
+            return
+        if paths != self._asked:
+            self._ways.stop()
+            self._ways.ask, self._asked = self._make_ask(paths), paths
+        ends = {(way.source, way.destination) for way in self._tracker.rates}
+        self._ways.want(ends, path_source.interval_s(paths, config.probe_s))
 
     async def _plan(self) -> None:
         """This host's own plan, for jobs that the cluster's does not name."""

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from hostcc.daemon.gossip.profile_store import ProfileStore
 from hostcc.daemon.planning.plan_store import PlanStore
+from hostcc.daemon.rdma import path_source
 from hostcc.daemon.rdma.congestion import Congestion
 from hostcc.daemon.rdma.pcie_turns import Turns
 from hostcc.daemon.rdma.plan_publisher import PlanPublisher
 from hostcc.daemon.rdma.senders import SenderTracker
 from hostcc.daemon.steering.rdma_flows import RdmaFlows
+from hostcc.daemon.steering.telemetry_records import Records
 from hostcc.daemon.supervisor import Host, Part
 from hostcc.measure.discover.owners import Owners
 
@@ -24,9 +26,13 @@ class Rdma:
         owners: Callable[[], Owners],
         profiles: ProfileStore,
         plans: PlanStore,
+        records: Records,
     ) -> None:
+        """`records`: of telemetry, where paths are found by that."""
         self.tracker = SenderTracker(host, owners)
-        self.publisher = PlanPublisher(host, self.tracker, profiles, plans)
+        self.publisher = PlanPublisher(
+            host, self.tracker, profiles, plans, lambda config: path_source.ask(config, records)
+        )
         self.turns = Turns(host, self.tracker)
         self.congestion = Congestion(host, self.tracker)
 

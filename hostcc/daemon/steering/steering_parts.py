@@ -39,10 +39,12 @@ class SteeringParts:
         plans: PlanStore,
         more: Callable[[], RdmaFlows] = RdmaFlows,
         begun: Callable[[], None] = lambda: None,
+        records: Records | None = None,
     ) -> None:
-        """`more`: flows of queue pairs; `begun`: see SurveyTask."""
+        """`more`: flows of queue pairs; `begun`: see SurveyTask; `records`: of telemetry, which
+        others read, too."""
         self.picture = SteeringState()
-        records = Records()
+        records = records if records is not None else Records()
         self.listening = TelemetryListener(host, records)
         self.finding = SurveyTask(
             host, cluster, self.picture, profiles, self.shown,

@@ -20,7 +20,13 @@ from tests.daemon.rdma.world import World
 async def live(folder: Path) -> None:
     world = World(folder)
     world.job("job")
-    part = PlanPublisher(world.host, world.tracker, no_profiles(), ToyPlans())
+    part = PlanPublisher(
+        world.host,
+        world.tracker,
+        no_profiles(),
+        ToyPlans(),
+        lambda _: lambda *_: None,  # type: ignore[arg-type, return-value]
+    )
     part.start()
     assert part._region is not None
     slow = RdmaJob("job", pacing=Pacing(1e6, 1 << 40, (1.0,) * 33))

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from hostcc.daemon.rdma.path_tables import MAX_CONCURRENT_PROBES, RETRY_S, Ends, PathTables
+from hostcc.daemon.rdma.path_tables import DOUBT_S, MAX_CONCURRENT_PROBES, RETRY_S, Ends, PathTables
 from hostcc.errors import HostccError
 from hostcc.model import Path, PathTable
 
@@ -42,7 +42,8 @@ async def settle(ways: PathTables) -> None:
 
 def test_a_few_at_a_time_the_longest_due_first() -> None:
     network, now = Network(), [100.0]
-    ways = PathTables(network, lambda: now[0])
+    ways = PathTables(lambda: now[0])
+    ways.ask = network
 
     async def scene() -> None:
         wanted = ends(*range(5))
@@ -69,7 +70,8 @@ def test_a_few_at_a_time_the_longest_due_first() -> None:
 def test_what_was_known_stays_and_is_asked_again_soon() -> None:
     network, now = Network(), [100.0]
     network.ready.set()
-    ways = PathTables(network, lambda: now[0])
+    ways = PathTables(lambda: now[0])
+    ways.ask = network
 
     async def scene() -> None:
         ways.want(ends(1), EVERY_S)
@@ -86,5 +88,31 @@ def test_what_was_known_stays_and_is_asked_again_soon() -> None:
         await settle(ways)
         assert not ways.why
         assert len(network.asked) == 3
+
+    asyncio.run(scene())
+
+
+def test_doubts_are_looked_into_soon_and_not_too_often() -> None:
+    network, now = Network(), [100.0]
+    network.ready.set()
+    ways = PathTables(lambda: now[0])
+    ways.ask = network
+
+    async def scene() -> None:
+        both = ends(1, 2)
+        ways.want(both, EVERY_S)
+        await settle(ways)
+        for second in range(1, 21):
+            now[0] = 100.0 + second
+            ways.doubt(dict.fromkeys(ends(1, 3), "completions failed"))  # of 3 nobody wants any
+            ways.want(both, EVERY_S)
+            await settle(ways)
+        asked = [network.asked.count(dst) for _, dst in sorted(both)]
+        assert asked == [1 + 20 // DOUBT_S, 1]
+        now[0] += DOUBT_S
+        ways.doubt_all("a link changed")
+        ways.want(both, EVERY_S)
+        await settle(ways)
+        assert [network.asked.count(dst) for _, dst in sorted(both)] == [asked[0] + 1, 2]
 
     asyncio.run(scene())

@@ -16,7 +16,7 @@ import pytest
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.rdma import queue_pair_records
-from hostcc.daemon.rdma.path_tables import PathTables
+from hostcc.daemon.rdma.path_tables import DOUBT_S
 from hostcc.daemon.rdma.plan_publisher import PlanPublisher
 from hostcc.daemon.rdma.queue_pair_flows import QueuePairRoute as RdmaWay
 from hostcc.model import ClusterView, FlowPlan, JobPlan, PathTable, Plan
@@ -48,6 +48,21 @@ class Network:
         return PathTable(src, dst, tuple(paths))
 
 
+class Links:
+    """Changes of links and routes, as told."""
+
+    def __init__(self) -> None:
+        self.events: tuple[str, ...] = ()
+        self.closed = 0
+
+    def read(self) -> tuple[str, ...]:
+        events, self.events = self.events, ()
+        return events
+
+    def close(self) -> None:
+        self.closed += 1
+
+
 class Told:
     """A region as a job reads it."""
 
@@ -70,6 +85,7 @@ class Stage:
     def __init__(self, folder: Path, **rdma: Any) -> None:
         self.world = World(folder, **rdma)
         self.network = Network()
+        self.links: Any = Links()
         self.plans = ToyPlans(member="me")
         self.profiles = no_profiles()
         self.sending: dict[str, tuple[Process, int]] = {}
@@ -78,7 +94,7 @@ class Stage:
         world = self.world
         self.part = PlanPublisher(
             world.host, world.tracker, self.profiles, self.plans,
-            PathTables(self.network, lambda: world.now), lambda: world.now,
+            lambda _: self.network, lambda: world.now, lambda: self.links,
         )  # fmt: skip
 
     def run(self, seconds: int) -> None:
@@ -280,12 +296,55 @@ def test_what_a_killed_agent_left_goes(stage: Stage) -> None:
     again = Journal(journal.path.parent)  # as the next agent reads it
     again.open()
     stage.world.host.journal = again
-    other = PlanPublisher(stage.world.host, stage.world.tracker, no_profiles(), ToyPlans())
+    other = PlanPublisher(
+        stage.world.host, stage.world.tracker, no_profiles(), ToyPlans(), lambda _: stage.network
+    )
     other.start()
     assert not old.exists()
     assert f"rdma-plan:{old}" not in again.active
     assert set(stage.told().jobs) == {"a"}
     other.stop()
+
+
+def test_a_change_of_a_link_has_paths_asked_for_at_once(stage: Stage) -> None:
+    """And what was moved goes where the new answer says, a minute before it is asked as usual."""
+    two_jobs(stage)
+    stage.part.start()
+    stage.run(4)
+    assert stage.network.asked == 1
+    stage.network.ways = ["left", "right"]
+    stage.run(3)
+    assert stage.network.asked == 1  # nothing says that there are others now
+    stage.links.events = ("a route came",)
+    stage.run(3)
+    assert stage.network.asked == 2
+    assert {stage.told().ports(job) for job in ("a", "b")} == {PORTS["left"], PORTS["right"]}
+    stage.network.ways = ["right"]
+    stage.links.events = ("a link went",)
+    stage.run(round(DOUBT_S) + 3)
+    assert stage.network.asked == 3
+    assert {stage.told().ports(job)[0] for job in ("a", "b")} <= {50000, 50001, 50002, 50003}
+    stage.part.stop()
+    assert stage.links.closed == 1
+
+
+@pytest.mark.parametrize("what", ["completions", "retransmissions"])
+def test_doubts_have_paths_asked_for_at_once(stage: Stage, what: str) -> None:
+    two_jobs(stage)
+    counter = stage.world.sysfs / "mlx5_0/ports/1/hw_counters/out_of_sequence"
+    counter.parent.mkdir()
+    counter.write_text("7\n")
+    stage.part.start()
+    stage.run(6)
+    assert stage.network.asked == 1  # what was counted before is no news
+    if what == "completions":
+        stage.sending["a"][0].errors = 1
+    else:
+        counter.write_text("8\n")
+    stage.run(3)
+    assert stage.network.asked == 2
+    stage.run(20)  # nothing more happens
+    assert stage.network.asked == 2
 
 
 def test_files_of_the_dead_are_swept(stage: Stage) -> None:

@@ -84,6 +84,7 @@ class Process:
 
     def __init__(self, path: Path, job: str, device: str) -> None:
         self._path = path
+        self.errors = 0
         self._counts = plan_region.CountsEntry(
             magic=plan_region.MAGIC, version=plan_region.VERSION, name=job.encode()
         )
@@ -103,6 +104,7 @@ class Process:
     ) -> None:
         pair = self._counts.qp[7]
         pair.bytes, pair.port, pair.traffic_class, pair.longest = sent, port, traffic_class, longest
+        pair.errors = self.errors
         self._counts.iterations, self._counts.iteration = iterations, now
         self._path.write_bytes(bytes(self._counts))
 

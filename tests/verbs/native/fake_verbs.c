@@ -19,6 +19,7 @@ struct fake_qp {
 unsigned long fake_posted, fake_polled, fake_moves, fake_errors;
 unsigned fake_full;      /* posts that find no room */
 unsigned fake_completed; /* number of the queue pair that completions are of */
+int fake_status;         /* of completions */
 unsigned fake_slow;      /* what is under way does not come to an end */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -45,6 +46,7 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 	if (most < 1)
 		return 0;
 	memset(wc, 0, sizeof(*wc));
+	wc->status = (enum ibv_wc_status)fake_status;
 	wc->opcode = IBV_WC_RDMA_WRITE;
 	wc->qp_num = fake_completed;
 	__atomic_fetch_add(&fake_polled, 1, __ATOMIC_RELAXED);

@@ -3,6 +3,7 @@
  * A program that knows nothing of hostcc and does what few programs do.
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse|crowd|devices N|undestroyed|lengths
+ *         |errors
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.
@@ -25,6 +26,7 @@
 #define SHORT 256
 #define LONG 65536
 
+extern int fake_status;
 extern unsigned fake_full, fake_completed, fake_slow;
 extern unsigned long fake_moves;
 struct ibv_context *fake_context(void);
@@ -239,6 +241,17 @@ static int do_it(const char *what, int number)
 			return 0;
 		usleep(100000);
 		return status && !fake_moves && !post();
+	}
+	if (!strcmp(what, "errors")) { /* two that failed, and what was flushed after them */
+		const int results[] = {IBV_WC_SUCCESS, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
+				       IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR};
+
+		for (int index = 0; index < 5; index++) {
+			fake_status = results[index];
+			if (post() || poll() != 1)
+				return 0;
+		}
+		return 1;
 	}
 	if (!strcmp(what, "env"))
 		return !setenv("HOSTCC_RDMA_COUNTS", "/nowhere/at/all", 1) &&

@@ -1,0 +1,73 @@
+"""Asks the source of path tables that the configuration names for the paths of RoCE."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hostcc.config.sections.paths import PathsConfig
+from hostcc.daemon.rdma.path_tables import Ask
+from hostcc.daemon.steering.telemetry_records import Records
+from hostcc.errors import HostccError
+from hostcc.model import PathTable
+from hostcc.paths.hash_file import read as read_hashes
+from hostcc.paths.packets import ROCE_PORT, UDP, Target
+from hostcc.paths.probed_tables import LinkNames, table_of
+from hostcc.paths.sources import PathSource, StaticSource
+from hostcc.verbs import roce_probe
+from hostcc.verbs.ports import FIRST, LAST
+
+PROBE_LIMIT_S = 60.0
+ROCE_PORTS = range(FIRST, LAST + 1)
+TELEMETRY_S = 5.0
+"""Between two looks at the records."""
+
+
+def ask(config: PathsConfig, records: Records) -> Ask:
+    """Return what asks for the paths between two addresses, which blocks; it raises HostccError."""
+    file = Path(config.file)
+    if config.source == "static":
+        return _asking("static", lambda: StaticSource.read(file))
+    if config.source == "hash":
+        return _asking("hash", lambda: read_hashes(file, ROCE_PORTS))
+    if config.source == "telemetry":
+        return _asking("telemetry", lambda: records.current(config))
+    return _probing(LinkNames(config.names))
+
+
+def interval_s(config: PathsConfig, probe_s: float) -> float:
+    """Return how often to ask: telemetry costs nothing on the network."""
+    return min(probe_s, TELEMETRY_S) if config.source == "telemetry" else probe_s
+
+
+def _probing(names: LinkNames) -> Ask:
+    def probe(src: str, dst: str) -> PathTable:
+        ways = roce_probe.routes(src, dst, limit_s=PROBE_LIMIT_S)
+        return table_of(src, dst, ways, time.time(), names)
+
+    return probe
+
+
+def _asking(name: str, source: Callable[[], PathSource]) -> Ask:
+    def look(src: str, dst: str) -> PathTable:
+        found = source().table(Target(src, dst, UDP, ROCE_PORT))
+        table = usable(found) if found is not None else PathTable(src, dst, ())
+        if not table.paths:
+            raise HostccError(
+                f"paths.source {name} knows no path of UDP port {ROCE_PORT} with source ports "
+                f"from {FIRST} to {LAST}"
+            )
+        return table
+
+    return look
+
+
+def usable(table: PathTable) -> PathTable:
+    """Return the paths that RoCE can choose: by source ports that it can have."""
+    paths = (
+        replace(path, ports=tuple(port for port in path.ports if port in ROCE_PORTS))
+        for path in table.paths
+    )
+    return replace(table, paths=tuple(path for path in paths if path.ports))
