@@ -234,3 +234,10 @@ def test_the_index_has_every_page_and_pages_have_every_figure() -> None:
     shown = "".join(page.read_text() for page in PAGES)
     for figure in TOP.glob("docs/figures/*"):
         assert f"figures/{figure.name}" in shown, figure.name
+
+
+def test_commands_of_the_page_on_rdma_name_tests_that_exist() -> None:
+    text = (TOP / "docs/rdma-status.md").read_text()
+    named = set(re.findall(r"\btests(?:/[a-z0-9_]+)+(?:\.py)?", text))
+    assert len(named) > 10
+    assert [one for one in sorted(named) if not (TOP / one).exists()] == []
