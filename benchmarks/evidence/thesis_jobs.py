@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated
@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from benchmarks.evidence.document import Line, Request
 from benchmarks.evidence.readings import FOLDER, Floats
 from hostcc.mltcp.dcqcn import EAGER_T_US, PLAIN_T_US
 from hostcc.schedule.cassini.circle import Pattern
@@ -113,6 +114,15 @@ class Thesis(Struct, frozen=True):
 def thesis() -> Thesis:
     """Return the published jobs."""
     return msgspec.convert(tomllib.loads((FOLDER / "thesis.toml").read_text()), Thesis)
+
+
+def by_row(request: Request, group: Callable[[Row], list[Line]]) -> tuple[Line, ...]:
+    """Return the lines of all rows of Table 3.1, and tell how far it is."""
+    lines: list[Line] = []
+    for number, row in enumerate(thesis().rows):
+        request.tell(row.name, number, len(thesis().rows))
+        lines += group(row)
+    return tuple(lines)
 
 
 def weights(row: Row) -> list[float]:

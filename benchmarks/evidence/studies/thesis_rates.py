@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.evidence.document import Evidence, Line, Request, Study
-from benchmarks.evidence.thesis_jobs import EAGEREST_T_US, Row, by_rates, thesis, timers_us
+from benchmarks.evidence.thesis_jobs import EAGEREST_T_US, Row, by_rates, by_row, thesis, timers_us
 from hostcc.mltcp.dcqcn import EAGER_T_US, PLAIN_T_US
 
 ITERATIONS = 60
@@ -15,13 +15,8 @@ NO_LOSS = 0.97
 def table_3_1(request: Request) -> Evidence:
     """Simulate each group with equal and with unequal timers."""
     iterations = QUICK_ITERATIONS if request.quick else ITERATIONS
-    lines: list[Line] = []
-    rows = thesis().rows
-    for number, row in enumerate(rows):
-        request.tell(row.name, number, len(rows))
-        lines += _group(row, iterations)
     return Evidence(
-        lines=tuple(lines),
+        lines=by_row(request, lambda row: _group(row, iterations)),
         missing=(
             "the shapes of jobs were fitted to this table by the fluid simulation (thesis-t3.1)",
             (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.evidence.document import Absent, Evidence, Kind, Line, Request, Study
-from benchmarks.evidence.thesis_jobs import Row, fluid, pattern, thesis, weights
+from benchmarks.evidence.thesis_jobs import Row, by_row, fluid, pattern, thesis, weights
 from hostcc.schedule.cassini import compatibility
 from hostcc.sim.fabrics import GBIT
 
@@ -28,13 +28,8 @@ FITTED = {
 def table_3_1(request: Request) -> Evidence:
     """Simulate the five groups, fair and unfair."""
     iterations = QUICK_ITERATIONS if request.quick else ITERATIONS
-    lines: list[Line] = []
-    rows = thesis().rows
-    for number, row in enumerate(rows):
-        request.tell(row.name, number, len(rows))
-        lines += _group(row, iterations)
     return Evidence(
-        lines=tuple(lines),
+        lines=by_row(request, lambda row: _group(row, iterations)),
         missing=(
             (
                 "shapes of BERT: one that fills the link stands for both rows, fitted to the "
