@@ -161,7 +161,9 @@ def _cards(of: Evidence) -> str:
 def _jobs(of: Evidence, colours: Mapping[str, str]) -> list[str]:
     if not of.status.jobs:
         return [_note("There are no jobs on this host.")]
-    past = {one.name: one for one in of.history.jobs} if of.history is not None else {}
+    listed = of.history.jobs if of.history is not None else []
+    past = {one.name: one for one in listed}
+    first = charts.trimmed([one.sent for one in listed])
     planned = {one.job: one for one in of.plan.jobs} if of.plan is not None else {}
 
     def cells(job: JobStatus) -> list[Cell]:
@@ -179,8 +181,10 @@ def _jobs(of: Evidence, colours: Mapping[str, str]) -> list[str]:
             words(row["Per iter."]),
             alone,
             words(row["Gain"]),
-            charts.sparkline(mine.sent, colour, f"{job.name}: sent") if mine else "",
-            charts.sparkline(mine.iteration_s, colour, f"{job.name}: iterations") if mine else "",
+            charts.sparkline(mine.sent[first:], colour, f"{job.name}: sent") if mine else "",
+            charts.sparkline(mine.iteration_s[first:], colour, f"{job.name}: iterations")
+            if mine
+            else "",
         ]
 
     columns = [
@@ -196,7 +200,7 @@ def _history(of: Evidence, colours: Mapping[str, str]) -> list[str]:
     if of.history is None:
         return [_absent(of, "history")]
     jobs = _busiest(of)
-    first = charts.trimmed([one.sent for one in jobs]) if jobs else 0
+    first = charts.trimmed([one.sent for one in jobs])
     events = [(change.at, f"mode {change.mode}") for change in of.history.modes]
     shown, others = jobs[:LINES], jobs[LINES:]
     areas = [charts.Series(one.name, colours[one.name], one.sent[first:]) for one in shown]

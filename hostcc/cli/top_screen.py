@@ -100,6 +100,8 @@ def _level_words(job: JobStatus, state: TopState) -> str:
 
 
 NO_LEVEL = 9999
+LATE = 12
+"""Steps up to which a count comes late (docs/look.md)."""
 JOB = _Column("Job", NAME, "n", descends=False, cell=lambda job, _: job.name, left=True)
 GRAPH = _Column("", SPARK, cell=lambda *_: "")
 """The sparkline."""
@@ -291,16 +293,18 @@ def _foot(state: TopState, room: int) -> Text:
 
 def _now(values: Sequence[float | None]) -> float | None:
     """The latest figure that is known, of the last few."""
-    return next((value for value in reversed(values[-12:]) if value is not None), None)
+    return next((value for value in reversed(values[-LATE:]) if value is not None), None)
 
 
 def _filled(values: Sequence[float | None]) -> list[float | None]:
-    """Gaps filled from what follows: a count that came late is the mean of them."""
+    """Short gaps filled from what follows: a count that came late is the mean of them."""
     found: list[float | None] = []
     following: float | None = None
+    left = 0
     for value in reversed(values):
+        left = LATE if value is not None else left - 1
         following = value if value is not None else following
-        found.append(following)
+        found.append(following if left > 0 else None)
     return found[::-1]
 
 
