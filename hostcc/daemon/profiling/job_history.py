@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,13 +16,14 @@ from hostcc.answers.parts import Part as PartRow
 from hostcc.answers.status import JobStatus
 from hostcc.daemon.jobs.iteration_times import IterationTimes
 from hostcc.daemon.planning.plan_store import PlanStore
-from hostcc.daemon.profiling.alone import OffPeriod, alone_time, gain, off_period
+from hostcc.daemon.profiling.alone import OffPeriod, alone_time, by_bytes, gain, off_period
 from hostcc.daemon.profiling.job_rings import Floats, JobRings, Pairs
 from hostcc.daemon.profiling.measurement import Measurement
 from hostcc.daemon.profiling.turns.local import ENOUGH
 from hostcc.daemon.supervisor import Host, in_thread
 from hostcc.errors import NoJobError
 from hostcc.limits import MAX_JOBS
+from hostcc.measure.measured_profile import MeasuredProfile
 from hostcc.measure.series import NS
 from hostcc.mltcp.params import Mode
 from hostcc.model import Difference
@@ -32,14 +33,13 @@ TICK_S = 1.01
 FINE_STEP_S, FINE_POINTS = 1.01, 120
 COARSE_STEP_S, COARSE_POINTS = 10.0, 361
 """An hour, and the step that goes on."""
-LUMP_S = 12.0
-"""The meter hands over what a known job has sent up to this late: until then nothing new is not
-yet silence."""
 LOOK_S = 10.0
 """Between two looks at the iterations of a job in mode off."""
 LOOKS_PER_TICK = 8
-LATE_S = 30.0
+LATE_S = 90.0
 """After mode off, for which its last iterations may still be analysed."""
+MAX_BACKGROUND = 0.02
+"""Part of a job's bytes that may belong to no iteration where these are counted by bytes."""
 MAX_MODES = 32
 SENT, ITERATIONS = 0, 1
 """Figures of the coarse rings; the fine ones have the first."""
@@ -63,6 +63,8 @@ class _OffWindow:
     since_s: float
     until_s: float | None = None
     looked_s: float = 0.0
+    first: _Counter | None = None
+    """The first count in it."""
 
 
 class HistoryKeeper:
@@ -107,7 +109,7 @@ class HistoryKeeper:
             if before is not None:
                 counters[name], pairs[name] = _difference(before, counter)
         self._counters = counters
-        for name, mean_s in self._look(now_s, off, counters.keys()):
+        for name, mean_s in self._look(now_s, off, counters):
             sent = pairs.get(name, [(0.0, 0.0)])[SENT]
             pairs[name] = [sent, (mean_s, 1.0)]
         self._coarse.add(now_s, pairs)
@@ -153,6 +155,7 @@ class HistoryKeeper:
             plan_time_s=self._planned_time_s(row.name),
             turn_s=known.track.alone_s if known is not None else None,
             off=off,
+            now_s=row.recent.mean_period_s,
         )
         is_off = row.mode == str(Mode.OFF)
         found = gain(row.recent.mean_period_s, is_off=is_off, off=off, alone=alone)
@@ -175,8 +178,8 @@ class HistoryKeeper:
     def _counted(self, now_s: float) -> dict[str, _Counter]:
         """Return what each job has sent, as the congestion control counts it or else the meter."""
         found = {
-            name: _Counter(False, sent, now_s, self._times.totals(name))
-            for name, sent in self._measurement.traffic.sent().items()
+            name: _Counter(False, sent, until_s, self._times.totals(name))
+            for name, (sent, until_s) in self._measurement.traffic.sent().items()
         }
         engine = self._host.engine
         if engine is not None:
@@ -213,7 +216,7 @@ class HistoryKeeper:
         return off
 
     def _look(
-        self, now_s: float, off: set[str], there: Iterable[str]
+        self, now_s: float, off: set[str], there: Mapping[str, _Counter]
     ) -> Iterable[tuple[str, float]]:
         """Look at the iterations of some jobs in mode off; returns their mean times now."""
         late = {
@@ -221,17 +224,19 @@ class HistoryKeeper:
             for name, window in self._windows.items()
             if window.until_s is not None and now_s - window.until_s <= LATE_S
         }
+        for name in off & there.keys():
+            window, counter = self._windows[name], there[name]
+            if window.first is None and counter.at_s >= window.since_s:
+                self._windows[name] = replace(window, first=counter)
         wanted = [name for name in there if name in off or name in late]
         due = [name for name in wanted if now_s - self._windows[name].looked_s >= LOOK_S]
         for name in due[:LOOKS_PER_TICK]:
             window = self._windows[name]
             self._windows[name] = replace(window, looked_s=now_s)
             known = self._measurement.traffic.known(name)
-            if known is None or known.measured.fold is None:
+            if known is None:
                 continue
-            begins_s = known.measured.fold.begins_ns / NS
-            until_s = window.until_s if window.until_s is not None else now_s
-            found = off_period(begins_s[begins_s <= until_s].tolist(), window.since_s)
+            found = _off_period(known.measured, window, there[name], now_s)
             if found is not None:
                 self._off[name] = found
                 if name in off:
@@ -246,9 +251,27 @@ def _difference(before: _Counter, now: _Counter) -> tuple[_Counter, Pairs]:
     elapsed_s, sent = now.at_s - before.at_s, now.sent - before.sent
     if now.is_acknowledged != before.is_acknowledged or sent < 0:
         return now, [(0.0, 0.0), iterated]
-    if not sent and not now.is_acknowledged and elapsed_s < LUMP_S:
-        return replace(before, iterations=now.iterations), [(0.0, 0.0), iterated]
     return now, [(float(sent), elapsed_s), iterated]
+
+
+def _off_period(
+    measured: MeasuredProfile, window: _OffWindow, counter: _Counter, now_s: float
+) -> OffPeriod | None:
+    """Return what the iterations of a window say: their times where they were analysed, else how
+    many there were by what was sent."""
+    until_s = window.until_s if window.until_s is not None else now_s
+    analysed = None
+    if measured.fold is not None:
+        begins_s = measured.fold.begins_ns / NS
+        analysed = off_period(begins_s[begins_s <= until_s].tolist(), window.since_s)
+    first, counted = window.first, None
+    if first is not None and counter.at_s <= until_s and not counter.is_acknowledged:
+        elapsed_s, sent = counter.at_s - first.at_s, float(counter.sent - first.sent)
+        if (measured.background_bytes_per_s or 0.0) * elapsed_s <= MAX_BACKGROUND * sent:
+            counted = by_bytes(elapsed_s, sent, measured.tx_bytes)
+    if counted is None or analysed is None:
+        return analysed or counted
+    return counted if counted.iterations > analysed.iterations else analysed
 
 
 def _rows(names: list[str], means: Floats) -> list[JobHistory]:

@@ -132,6 +132,11 @@ class Track:
         """Seconds of bins that have not been analysed."""
         return (self._waiting[-1].end_ns - self._since_ns) / NS if self._waiting else 0.0
 
+    @property
+    def counted_until_s(self) -> float:
+        """Until when `total` counts; CLOCK_MONOTONIC."""
+        return (self._waiting[-1].end_ns if self._waiting else self._since_ns) / NS
+
     def behind_s(self, now_ns: int) -> float:
         """Seconds that have not been analysed, also those whose bins were not taken yet."""
         return (now_ns - self._since_ns) / NS

@@ -252,10 +252,10 @@ class Traffic:
             return None
         return Iteration(period_s, got.tx_bytes if self._is_counted_whole(track) else None)
 
-    def sent(self) -> dict[str, int]:
-        """Bytes that each job has sent, by whoever counts more of them."""
-        each = ((name, self._counted(name)) for name in self._live)
-        return {name: counted.track.total[TX] for name, counted in each if counted is not None}
+    def sent(self) -> dict[str, tuple[int, float]]:
+        """Bytes that each job has sent, and until when (CLOCK_MONOTONIC, seconds)."""
+        tracks = {name: one.track for name in self._live if (one := self._counted(name))}
+        return {name: (one.total[TX], one.counted_until_s) for name, one in tracks.items()}
 
     def all_known(self) -> dict[str, JobKnowledge]:
         """The same of every job."""

@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 
-from hostcc.daemon.profiling.alone import AloneTime, OffPeriod, alone_time, gain, off_period
+from hostcc.daemon.profiling.alone import (
+    AloneTime,
+    OffPeriod,
+    alone_time,
+    by_bytes,
+    gain,
+    off_period,
+)
 
 pytestmark = pytest.mark.unit
 
-OFF = OffPeriod(0.4, 0.3, 20)
+OFF = OffPeriod(0.4, 20, 0.3)
 
 
 def alone(**more: Any) -> AloneTime | None:
     given: dict[str, Any] = dict.fromkeys(
-        ("silence_s", "link_time_s", "plan_time_s", "turn_s", "off")
+        ("silence_s", "link_time_s", "plan_time_s", "turn_s", "off", "now_s")
     )
     return alone_time(**{**given, **more})
 
@@ -35,6 +42,14 @@ def test_what_was_measured_goes_before_what_is_computed() -> None:
     assert alone(silence_s=0.2, link_time_s=0.05, turn_s=0.26) == AloneTime(
         0.26, "measured while the job went first"
     )
+
+
+def test_a_turn_that_was_slower_than_iterations_are_now_does_not_count() -> None:
+    assert alone(turn_s=0.26, now_s=0.258) is not None
+    assert alone(turn_s=0.3, now_s=0.26) is None
+    found = alone(silence_s=0.2, link_time_s=0.05, turn_s=0.3, now_s=0.26)
+    assert found is not None
+    assert found.seconds == pytest.approx(0.25)
 
 
 def test_iterations_in_mode_off_are_an_upper_bound() -> None:
@@ -76,3 +91,11 @@ def test_a_period_of_mode_off_counts_only_its_own_iterations() -> None:
     assert found.shortest_s == pytest.approx(0.3)
     assert off_period(begins, 2.0) is None  # too few
     assert off_period([], 0.0) is None
+
+
+def test_iterations_counted_by_bytes() -> None:
+    assert by_bytes(10.0, 5e6, 1e5) == OffPeriod(0.2, 50)
+    assert by_bytes(10.0, 3.9e6, 1e5) is None  # the ends would matter too much
+    assert by_bytes(10.0, 5e6, None) is None
+    assert by_bytes(0.0, 5e6, 1e5) is None
+    assert alone(off=OffPeriod(0.2, 50)) is None  # none of them is known by itself

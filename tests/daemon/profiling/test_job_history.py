@@ -82,7 +82,7 @@ def test_mode_off_is_measured_and_compared_with(host: Host) -> None:
         measured = SimpleNamespace(
             fold=SimpleNamespace(begins_ns=begins_ns), confidence=0.9, irregular=False,
             communication_start_s=0.2, link_time_s=0.1, mean_period_s=0.4, period_s=0.4,
-            tx_bytes=100.0,
+            tx_bytes=400.0, background_bytes_per_s=0.0,
         )  # fmt: skip
         return SimpleNamespace(measured=measured, track=SimpleNamespace(alone_s=0.0))
 
@@ -91,7 +91,7 @@ def test_mode_off_is_measured_and_compared_with(host: Host) -> None:
         host.join("a")
         traffic = agent.roster.measurement.traffic
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(traffic, "sent", lambda: {"a": round(clock.now_s) * 1000})
+            patch.setattr(traffic, "sent", lambda: {"a": (round(clock.now_s) * 1000, clock.now_s)})
             patch.setattr(traffic, "known", known)
             patch.setattr(traffic, "iteration", lambda _: None)
             await request("unfair", mode="off")
@@ -118,13 +118,14 @@ def test_mode_off_is_measured_and_compared_with(host: Host) -> None:
 def test_bytes_that_come_late_are_no_peak(host: Host) -> None:
     agent = host.agent()
     keeper, clock = keeper_of(agent)
-    sent = {"a": 0}
+    sent = {"a": (0, 0.0)}
 
     async def body(request: Ask) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(agent.roster.measurement.traffic, "sent", lambda: dict(sent))
             for second in range(31):
-                sent["a"] = second // 5 * 5000  # handed over every five seconds
+                begin = clock.now_s - second % 5
+                sent["a"] = (second // 5 * 5000, begin)  # handed over every five seconds
                 await keeper.tick()
                 clock.now_s += 1.0
             (row,) = (await request("history", fine=True, points=30))["jobs"]
