@@ -45,12 +45,15 @@ class JobRings:
     def add(self, now_s: float, jobs: Mapping[str, Pairs]) -> None:
         """Add figures of the step that `now_s` is in; time does not go back."""
         self._turn(int(now_s // self.step_s))
-        at = self._now % self.points
+        rows, values = [], []
         for name, pairs in jobs.items():
             row = self._row(name)
             if row is not None:
                 self._last[name] = self._now
-                self._cells[row, :, :, at] += np.asarray(pairs, np.float32)
+                rows.append(row)
+                values.append(pairs)
+        if rows:
+            self._cells[rows, :, :, self._now % self.points] += np.array(values, np.float32)
 
     def recent(self, names: Sequence[str], points: int) -> tuple[Floats, float]:
         """Return (jobs, figures, points) means of the latest steps, NaN where nothing is known, and
