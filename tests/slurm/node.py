@@ -192,8 +192,11 @@ class Node:
 
     def start_agent(self, text: str) -> subprocess.Popen[str]:
         """The agent, with the default paths."""
-        keys = f'[agent]\ninstance = "{self.name}"\nnetwork_namespaces = "own"\n'
-        self.file("/etc/hostcc/hostcc.toml", keys + text)
+        # It sees all processes of the machine: below this root there are the node's alone.
+        where = "/sys/fs/cgroup/unified/daemons" if FREEZER.is_dir() else "/sys/fs/cgroup/daemons"
+        keys = {"instance": self.name, "network_namespaces": "own", "cgroup_root": where}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+        self.file("/etc/hostcc/hostcc.toml", "\n".join(["[agent]", *lines, text]))
         agent = self.start("hostcc", "agent")
         self.until(lambda: self.works("hostcc", "status"), "the agent", agent)
         return agent

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hostcc.config.schema import Config
 from tests.slurm.node import FREEZER, TOP, Node
 
 pytestmark = [
@@ -47,7 +48,8 @@ def node(tmp_path_factory: pytest.TempPathFactory, cgroup2: Path) -> Iterator[No
 
 
 def test_a_job_of_slurm(node: Node) -> None:
-    agent = node.start_agent("[discover]\nevery_s = 1\n")
+    bounds = "[users]\nmax_weight = 4.0\n" if "users" in Config.__struct_fields__ else ""
+    agent = node.start_agent(f"[discover]\nevery_s = 1\n{bounds}")
     # The prolog of a node's first job makes the variables of all, on a busy node behind its back.
     first = node.submit("true")
     node.until((node.root / "run/hostcc/slurm/environment").exists, "the variables of all jobs")
@@ -56,6 +58,7 @@ def test_a_job_of_slurm(node: Node) -> None:
     number = node.submit(JOB, "--qos=high")
     name = f"slurm:{number}"
     node.until(lambda: name in node.jobs(), name)
+    assert set(node.jobs()) == {name}
     node.until(lambda: node.environ("one"), "the job's environment")
     environ = node.environ("one")
     assert environ["SLURM_JOB_QOS"] == "high"
@@ -65,6 +68,9 @@ def test_a_job_of_slurm(node: Node) -> None:
     assert environ["HOSTCC_MARK_SOCKET"] == "/run/hostcc/marks.sock"
     assert environ["LD_PRELOAD"].endswith("/libhostcc-rdma.so")
     assert Path(environ["NCCL_ENV_PLUGIN"]).exists()
+
+    if bounds:  # an agent that reads the environment of users' jobs
+        node.until(lambda: node.jobs()[name]["weight"] == 4, "the weight")
 
     # The job stays in Slurm's own cgroup, whatever the agent does in version 2.
     groups = (node.root / "mnt/jobs/one.groups").read_text()

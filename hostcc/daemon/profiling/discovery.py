@@ -298,13 +298,17 @@ def _why(one: FoundJob) -> str:
 
 
 def within(snapshot: Snapshot, inside: str) -> Snapshot:
-    """The processes below one cgroup v2 path; "/": all."""
-    if inside == "/":
-        return snapshot
+    """The processes below one cgroup v2 path; "/": all of the agent's cgroup namespace.
+
+    Those outside of it are seen in a container that shares the host's processes: their cgroups have
+    no name here, so a process that was moved could not be moved back.
+    """
+    below = inside.rstrip("/")
     kept = tuple(
         process
         for process in snapshot.processes
-        if process.group == inside or process.group.startswith(f"{inside}/")
+        if not f"{process.group}/".startswith("/../")
+        and (not below or f"{process.group}/".startswith(f"{below}/"))
     )
     return replace(snapshot, processes=kept)
 

@@ -109,7 +109,14 @@ def test_only_below_the_agents_root() -> None:
     )
     snapshot = Snapshot("h", processes)
     assert [p.pid for p in within(snapshot, "/a").processes] == [1, 2, 5]
-    assert within(snapshot, "/") is snapshot
+    assert within(snapshot, "/") == snapshot
+
+
+def test_nothing_outside_of_the_cgroup_namespace() -> None:
+    groups = ("/..", "/../..", "/../../kubepods/pod1", "/..a", "", "/")
+    processes = tuple(Process(pid, group=group) for pid, group in enumerate(groups, start=1))
+    for inside, kept in (("/", [4, 5, 6]), ("/..a", [4])):
+        assert [p.pid for p in within(Snapshot("h", processes), inside).processes] == kept
 
 
 def test_limits(tmp_path: Path) -> None:
