@@ -6,14 +6,14 @@ the documentation run as they stand, and leave nothing.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -190,16 +190,22 @@ class Node:
         self.until(lambda: self.works("sacctmgr", "-n", "show", "cluster"), "slurmdbd", keeper)
         self.run("sh", "-ec", ACCOUNTS)
 
-    def start_agent(self, text: str) -> subprocess.Popen[str]:
-        """The agent, with the default paths."""
+    @contextmanager
+    def agent(self, text: str) -> Iterator[subprocess.Popen[str]]:
+        """An agent with the default paths, which ends well."""
         # It sees all processes of the machine: below this root there are the node's alone.
         where = "/sys/fs/cgroup/unified/daemons" if FREEZER.is_dir() else "/sys/fs/cgroup/daemons"
         keys = {"instance": self.name, "network_namespaces": "own", "cgroup_root": where}
         lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
         self.file("/etc/hostcc/hostcc.toml", "\n".join(["[agent]", *lines, text]))
         agent = self.start("hostcc", "agent")
-        self.until(lambda: self.works("hostcc", "status"), "the agent", agent)
-        return agent
+        try:
+            self.until(lambda: self.works("hostcc", "status"), "the agent", agent)
+            yield agent
+        finally:
+            agent.terminate()
+            status = agent.wait(120)
+        assert status == 0, self.logs()
 
     # What it says.
 
@@ -254,7 +260,7 @@ class Node:
     def close(self) -> None:
         """End all of it, and remove its groups."""
         for process in self.processes:
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGCONT)
         (self.groups[0] / "cgroup.kill").write_text("1")
         for process in self.processes:

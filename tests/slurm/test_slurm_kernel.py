@@ -49,7 +49,11 @@ def node(tmp_path_factory: pytest.TempPathFactory, cgroup2: Path) -> Iterator[No
 
 def test_a_job_of_slurm(node: Node) -> None:
     bounds = "[users]\nmax_weight = 4.0\n" if "users" in Config.__struct_fields__ else ""
-    agent = node.start_agent(f"[discover]\nevery_s = 1\n{bounds}")
+    with node.agent(f"[discover]\nevery_s = 1\n{bounds}"):
+        run_a_job(node, has_users=bool(bounds))
+
+
+def run_a_job(node: Node, *, has_users: bool) -> None:
     # The prolog of a node's first job makes the variables of all, on a busy node behind its back.
     first = node.submit("true")
     node.until((node.root / "run/hostcc/slurm/environment").exists, "the variables of all jobs")
@@ -69,8 +73,8 @@ def test_a_job_of_slurm(node: Node) -> None:
     assert environ["LD_PRELOAD"].endswith("/libhostcc-rdma.so")
     assert Path(environ["NCCL_ENV_PLUGIN"]).exists()
 
-    if bounds:  # an agent that reads the environment of users' jobs
-        node.until(lambda: node.jobs()[name]["weight"] == 4, "the weight")
+    if has_users:  # an agent that reads the environment of users' jobs
+        node.until(lambda: node.jobs()[name]["parameters"]["weight"] == 4, "the weight")
 
     # The job stays in Slurm's own cgroup, whatever the agent does in version 2.
     groups = (node.root / "mnt/jobs/one.groups").read_text()
@@ -88,19 +92,16 @@ def test_a_job_of_slurm(node: Node) -> None:
     node.until(lambda: node.job_state(number) == "COMPLETED", "the job's end")
     left = sorted(path.name for path in (node.root / "run/hostcc/slurm").iterdir())
     assert left == ["environment"]
-    agent.terminate()
-    assert agent.wait() == 0, node.logs()
 
 
 def test_a_hung_agent_holds_no_job_and_drains_no_node(node: Node) -> None:
-    agent = node.start_agent("")
-    agent.send_signal(signal.SIGSTOP)
-    number = node.submit("env >two", "--qos=high")
-    node.until(lambda: node.job_state(number) == "COMPLETED", "the job's end")
-    assert node.environ("two")["HOSTCC_WEIGHT"] == "4"
-    node.until(lambda: node.state() == "idle", "an idle node")
-    assert not (node.root / f"run/hostcc/slurm/{number}").exists()
-    agent.send_signal(signal.SIGCONT)
-    node.until(lambda: node.works("hostcc", "status"), "the agent", agent)
-    agent.terminate()
-    assert agent.wait() == 0, node.logs()
+    with node.agent("") as agent:
+        agent.send_signal(signal.SIGSTOP)
+        try:
+            number = node.submit("env >two", "--qos=high")
+            node.until(lambda: node.job_state(number) == "COMPLETED", "the job's end")
+        finally:
+            agent.send_signal(signal.SIGCONT)
+        assert node.environ("two")["HOSTCC_WEIGHT"] == "4"
+        node.until(lambda: node.state() == "idle", "an idle node")
+        assert not (node.root / f"run/hostcc/slurm/{number}").exists()
