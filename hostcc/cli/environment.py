@@ -89,12 +89,7 @@ def variables(config: Config, job: str, rdma: bool, mark: bool) -> dict[str, str
     if rdma:
         from hostcc.verbs import inject
 
-        told = {
-            "HOSTCC_RDMA_PLAN": config.rdma.plan,
-            "HOSTCC_RDMA_COUNTS": config.rdma.counts,
-            "HOSTCC_PCIE_SEMAPHORES": config.pcie.semaphores,
-        }
-        found = {**inject.environment("any", found, told), "HOSTCC_JOB": job}
+        found = {**inject.environment("any", found, config.shim_variables), "HOSTCC_JOB": job}
     return found
 
 

@@ -60,6 +60,15 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Address of the socket for iteration marks: a path, or @NAME for an abstract one."""
         return self.marks.socket or f"{self.agent.run_dir}/marks.sock"
 
+    @property
+    def shim_variables(self) -> dict[str, str]:
+        """Variables of a job's environment that name the memory that its shim uses."""
+        return {
+            "HOSTCC_RDMA_PLAN": self.rdma.plan,
+            "HOSTCC_RDMA_COUNTS": self.rdma.counts,
+            "HOSTCC_PCIE_SEMAPHORES": self.pcie.semaphores,
+        }
+
     def quota(self, total: int = MAX_JOBS - 1) -> Quota:
         """Return the quota per user of job slots, or of another resource with `total` units."""
         agent = self.agent

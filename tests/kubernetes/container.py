@@ -18,7 +18,7 @@ from typing import Any
 
 from hostcc.lab import netns
 from tests import patience
-from tests.slurm.node import entering
+from tests.groups import entering
 
 TOP = Path(__file__).parents[2]
 CAPABILITIES = (

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hostcc.lab import netns
-from tests import patience
+from tests import groups
 from tests.kubernetes import manifests
 from tests.kubernetes.container import Container, held, rights
 from tests.real import HOSTCC, TALKER
@@ -154,9 +154,7 @@ class KubernetesNode:
             container.close()
         self.pod.close()
         netns.remove([self.name])
-        groups = [one for one in (self.root, *self.root.rglob("*")) if one.is_dir()]
-        for group in sorted(groups, key=lambda path: -len(path.parts)):
-            patience.until(partial(_removed, group), f"{group} to be empty")
+        groups.remove(self.root)
 
 
 def namespace(pid: int, kind: str) -> str:
@@ -172,16 +170,6 @@ def _status(url: str) -> int:
             return error.code
     except OSError:
         return 0
-
-
-def _removed(group: Path) -> bool:
-    try:
-        group.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostcc.lab import netns
-from tests import patience
+from tests import groups, patience
 
 TOP = Path(__file__).parents[2]
 FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -123,7 +122,7 @@ class Node:
             "PYTHON": sys.executable,
         }
         enter = ["nsenter", f"--net=/run/netns/{self.name}", "unshare", "--mount", "--uts"]
-        command = [*entering(self.groups), *enter, "--cgroup", "sh", "-c", BEGIN]
+        command = [*groups.entering(self.groups), *enter, "--cgroup", "sh", "-c", BEGIN]
         self.holder = self._popen(command, "begin", {**os.environ, **environ})
         self.root = Path(f"/proc/{self.holder.pid}/root")
         # Processes may not stay where cgroups have controllers.
@@ -266,16 +265,14 @@ class Node:
         for process in self.processes:
             process.wait()
         for root in self.groups:
-            folders = [path for path in (root, *root.rglob("*")) if path.is_dir()]
-            for path in sorted(folders, key=lambda path: -len(path.parts)):
-                patience.until(partial(_removed, path), f"{path} to be empty")
+            groups.remove(root)
         netns.remove([self.name])
 
     # How processes come to it.
 
     def _enter(self) -> list[str]:
         return [
-            *entering(self.inner),
+            *groups.entering(self.inner),
             *("nsenter", f"--target={self.holder.pid}", "--mount", "--uts", "--net", "--cgroup"),
         ]
 
@@ -289,19 +286,3 @@ class Node:
             )  # fmt: skip
         self.processes.append(process)
         return process
-
-
-def entering(groups: Iterable[Path]) -> list[str]:
-    """A command that enters cgroups and becomes the command after it."""
-    script = 'for group in $1; do echo 0 >"$group/cgroup.procs"; done; shift; exec "$@"'
-    return ["sh", "-c", script, "sh", " ".join(map(str, groups))]
-
-
-def _removed(group: Path) -> bool:
-    try:
-        group.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True

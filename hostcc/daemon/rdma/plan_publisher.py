@@ -167,15 +167,10 @@ class PlanPublisher:
 
     def joined(self) -> dict[str, str]:
         """Publish the entry of a job that starts; return what its environment needs."""
-        config = self._host.config
         if self._region is None:
             return {}
         self._publish_new()
-        return {
-            "HOSTCC_RDMA_PLAN": config.rdma.plan,
-            "HOSTCC_RDMA_COUNTS": config.rdma.counts,
-            "HOSTCC_PCIE_SEMAPHORES": config.pcie.semaphores,
-        }
+        return self._host.config.shim_variables
 
     # Deciding.
 
