@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from hostcc.config.schema import Config
 from tests.slurm.node import FREEZER, TOP, Node
 
 pytestmark = [
@@ -48,12 +47,11 @@ def node(tmp_path_factory: pytest.TempPathFactory, cgroup2: Path) -> Iterator[No
 
 
 def test_a_job_of_slurm(node: Node) -> None:
-    bounds = "[users]\nmax_weight = 4.0\n" if "users" in Config.__struct_fields__ else ""
-    with node.agent(f"[discover]\nevery_s = 1\n{bounds}"):
-        run_a_job(node, has_users=bool(bounds))
+    with node.agent("[discover]\nevery_s = 1\n[users]\nmax_weight = 4.0\n"):
+        run_a_job(node)
 
 
-def run_a_job(node: Node, *, has_users: bool) -> None:
+def run_a_job(node: Node) -> None:
     # The prolog of a node's first job makes the variables of all, on a busy node behind its back.
     first = node.submit("true")
     node.until((node.root / "run/hostcc/slurm/environment").exists, "the variables of all jobs")
@@ -72,9 +70,7 @@ def run_a_job(node: Node, *, has_users: bool) -> None:
     assert environ["HOSTCC_MARK_SOCKET"] == "/run/hostcc/marks.sock"
     assert environ["LD_PRELOAD"].endswith("/libhostcc-rdma.so")
     assert Path(environ["NCCL_ENV_PLUGIN"]).exists()
-
-    if has_users:  # an agent that reads the environment of users' jobs
-        node.until(lambda: node.jobs()[name]["parameters"]["weight"] == 4, "the weight")
+    node.until(lambda: node.jobs()[name]["parameters"]["weight"] == 4, "the weight")
 
     # The job stays in Slurm's own cgroup, whatever the agent does in version 2.
     groups = (node.root / "mnt/jobs/one.groups").read_text()
