@@ -33,6 +33,7 @@ class Host(RealHost):
         self.socket = Path("/tmp") / f"{self.name}.sock"
         self.home = self.root / "session"
         self.home.mkdir()
+        self.programs: list[subprocess.Popen[str]] = []
 
     def configure(self, text: str = "", **agent: Any) -> Path:
         return super().configure(
@@ -64,6 +65,26 @@ class Host(RealHost):
         made = Talker(command, port, python=ANYBODYS_PYTHON)
         self.talkers.append(made)
         return made
+
+    def program(
+        self, uid: int, job: str, *command: str, options: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
+        """A program of a user's job."""
+        made = subprocess.Popen(
+            [*self.words(uid, "run", "--job", job, *options, "--"), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.programs.append(made)
+        return made
+
+    def close(self) -> None:
+        for process in self.programs:
+            process.kill()
+            process.communicate()
+        super().close()
 
     def weights(self) -> dict[str, float]:
         return {job["name"]: job["weight"] for job in self.json("status")["jobs"]}

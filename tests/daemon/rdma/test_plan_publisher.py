@@ -11,8 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hostcc.config.sections.job import JobRequest
+from hostcc.config.sections.users import UsersConfig
 from hostcc.daemon.changes.journal import Journal
 from hostcc.daemon.planning.agreement_status import PlanResult
 from hostcc.daemon.rdma import queue_pair_records
@@ -164,6 +167,19 @@ def test_a_job_is_told_at_once(stage: Stage) -> None:
     assert not Path(path).exists()
     assert not [key for key in active if key.startswith("rdma-")]
     assert stage.part.joined() == {}
+
+
+def test_users_jobs_are_told_unless_the_administrator_says_otherwise(stage: Stage) -> None:
+    stage.world.job("a")
+    table = stage.world.host.engine.table
+    table.register("uid1000:b", JobRequest(), os.getpid(), owner=1000)
+    stage.part.start()
+    assert set(stage.told().jobs) == {"a", "uid1000:b"}
+    table.configure(msgspec.structs.replace(table.config, users=UsersConfig(rdma=False)))
+    stage.part.joined()
+    assert set(stage.told().jobs) == {"a"}
+    assert "rdma-job:uid1000:b" not in stage.world.host.journal.active
+    stage.part.stop()
 
 
 def test_one_of_two_jobs_moves_when_there_is_another_path(stage: Stage) -> None:
