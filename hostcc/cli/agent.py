@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
     loaded = load(path, must_exist=args.config is not None)
     config = observing(loaded.config, args)
     log.configure(config.agent.log_level, config.agent.log_format)
+    for line in loaded.ignored:
+        log.get_logger("config").warning(line)
     if args.dry_run:
         from hostcc.cli import dryrun
 
@@ -78,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
     malloc.share_heap()
     stalls = Stalls()
     try:
-        agent = Agent(config, path if path.exists() else None, stalls=stalls)
+        file = path if path.exists() else None
+        agent = Agent(config, file, stalls=stalls, ignored=loaded.ignored)
         with asyncio.Runner(loop_factory=lambda: new_loop(stalls)) as runner:
             runner.run(agent.run())
     except HostccError as failure:
@@ -128,17 +132,23 @@ def observing(config: Config, args: argparse.Namespace) -> Config:
 
 def check(path: Path, args: argparse.Namespace) -> int:
     """One line for each thing that is wrong."""
-    lines = list(problems(path, args))
+    ignored: list[str] = []
+    lines = list(problems(path, args, ignored))
+    for line in [] if args.json else ignored:
+        say(f"hostcc agent: {line}", file=sys.stderr)
     if args.json:
-        print_json({"schema": SCHEMA, "problems": lines})
+        print_json({"schema": SCHEMA, "problems": lines, "ignored": ignored})
     else:
         fine = f"{path}: fits this host" if path.exists() else f"no {path}: the defaults fit"
         say("\n".join(lines) or fine)
     return Exit.CONFIGURATION if lines else Exit.OK
 
 
-def problems(path: Path, args: argparse.Namespace) -> Iterator[str]:
-    """What is wrong with the files; if nothing is, what does not fit this host."""
+def problems(path: Path, args: argparse.Namespace, ignored: list[str]) -> Iterator[str]:
+    """What is wrong with the files; if nothing is, what does not fit this host.
+
+    `ignored`: gets a line for each key of a newer version.
+    """
     from hostcc.config import load as configfile
     from hostcc.daemon import config_check
 
@@ -147,6 +157,7 @@ def problems(path: Path, args: argparse.Namespace) -> Iterator[str]:
     except InputError as error:
         yield str(error)
         return
+    ignored += loaded.ignored
     wrong = list(configfile.check(loaded.config))
     for problem in wrong:
         yield str(loaded.refusal(*problem))

@@ -7,23 +7,31 @@ by key; `[[job]]` entries of one name are merged.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from hostcc.config import newer_keys
 from hostcc.config.schema import Config, expand_ports, shape_of
+from hostcc.config.sections.agent import AgentConfig
 from hostcc.config.sections.gossip import GossipConfig
 from hostcc.config.sections.job import JobConfig
 from hostcc.config.sections.paths import PathsConfig
+from hostcc.config.sections.words import AbsolutePath
 from hostcc.coord.net import address
-from hostcc.errors import InputError
+from hostcc.errors import InputError, one_line
 from hostcc.limits import MAX_PORTS, WEIGHT_MAX, WEIGHT_MIN
+from hostcc.log import get_logger
 from hostcc.mltcp.params import Shape, ShapeKind
 from hostcc.paths.egress_queues import MAX_CLASSES
 from hostcc.system import ownership, toml_file
 from hostcc.system.validate import convert, refusal
+from hostcc.version import version
 
+log = get_logger("config")
 MAX_FILE_BYTES = 1 << 20
 MAX_DROP_INS = 256
 MAX_SOCKET_BYTES = 107
@@ -68,6 +76,8 @@ class LoadedConfig:
     path: Path
     origin: Mapping[str, str]
     """Key -> the file that set it last."""
+    ignored: tuple[str, ...] = ()
+    """Keys of newer versions, each with its file, in a line."""
 
     def file_of(self, key: str) -> str:
         """Return the file that set a key, or the main file."""
@@ -85,6 +95,8 @@ def load(path: Path, must_exist: bool = True) -> Config:
     missing file means the defaults, since the packaged path may be absent.
     """
     loaded = read(path, must_exist)
+    for line in loaded.ignored:
+        log.warning(line)
     for problem in check(loaded.config):
         raise loaded.refusal(*problem)
     return loaded.config
@@ -92,13 +104,13 @@ def load(path: Path, must_exist: bool = True) -> Config:
 
 def read(path: Path, must_exist: bool = True) -> LoadedConfig:
     """Read the configuration without checking keys together (see `check`). Raises InputError."""
-    merged = _MergedFiles()
-    for file in files(path, must_exist):
+    merged, ignored = _MergedFiles(), list[str]()
+    raw = {file: _raw(file) for file in files(path, must_exist)}
+    unknown, own = newer_keys.newer(_state_dir(raw.values()), version()), newer_keys.known()
+    for file, given in raw.items():
         where = str(file)
-        if file.is_fifo():  # the agent reads it again on reload, and must not wait for a writer
-            raise InputError(f"{where}: expected a file, got a pipe")
-        ownership.check_path(file)
-        data = toml_file.load(file, MAX_FILE_BYTES)
+        data, late = newer_keys.without(given, unknown, own)
+        ignored += (f"{where}: {key}: ignored, a key of a newer version" for key in late)
         config = convert(data, Config, where)
         names: set[str] = set()
         for index, job in enumerate(config.job):
@@ -106,7 +118,33 @@ def read(path: Path, must_exist: bool = True) -> LoadedConfig:
                 raise refusal(where, f"job[{index}].name", "a name used once", job.name)
             names.add(job.name)
         merged.add(data, where)
-    return LoadedConfig(convert(merged.data, Config, str(path)), path, merged.origin)
+    whole = convert(merged.data, Config, str(path))
+    return LoadedConfig(whole, path, merged.origin, tuple(map(one_line, ignored)))
+
+
+def _raw(file: Path) -> dict[str, Any]:
+    if file.is_fifo():  # the agent reads it again on reload, and must not wait for a writer
+        raise InputError(f"{file}: expected a file, got a pipe")
+    ownership.check_path(file)
+    return toml_file.load(file, MAX_FILE_BYTES)
+
+
+def _state_dir(raw: Iterable[dict[str, Any]]) -> Path:
+    """Where earlier agents of this configuration kept what they knew."""
+    found = AgentConfig()
+    for data in raw:
+        try:
+            found = msgspec.convert(data.get("agent", {}), _RunDir).over(found)
+        except msgspec.ValidationError:  # it is refused later, with its place
+            continue
+    return found.state_dir
+
+
+class _RunDir(msgspec.Struct, frozen=True):
+    run_dir: AbsolutePath | None = None
+
+    def over(self, earlier: AgentConfig) -> AgentConfig:
+        return earlier if self.run_dir is None else AgentConfig(run_dir=self.run_dir)
 
 
 def files(path: Path, must_exist: bool) -> list[Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hostcc.answers.host import Sharing, Undone, Verification
 from hostcc.answers.status import Loop
 from hostcc.answers.status import Status as AgentAnswer
 from hostcc.bpf.loader.errors import BpfError
+from hostcc.config import newer_keys
 from hostcc.config.load import load
 from hostcc.config.schema import Config
 from hostcc.daemon import preflight, rollback
@@ -63,8 +64,6 @@ log = get_logger("agent")
 
 CHECK_INTERVAL_S = 10.0
 """Seconds between two checks whether somebody else has edited what the agent made."""
-MAX_CHANGES_NAMED = 8
-"""Changes that one line of the log names."""
 RESTART_KEYS = (
     "instance",
     "run_dir",
@@ -88,8 +87,10 @@ class Agent:
         make_tree: MakeTree = CgroupTree,
         make_roster: Callable[[Host], Registry] = Registry,
         stalls: Stalls | None = None,
+        ignored: Sequence[str] = (),
     ) -> None:
-        """`stalls`: times the loop that the agent is to run in."""
+        """`stalls`: times the loop that the agent is to run in; `ignored`: lines about keys of the
+        configuration that are a newer version's."""
         self.config = config
         self._path = config_path
         self._make_backend = make_backend
@@ -101,7 +102,7 @@ class Agent:
         self._version = version()
         self._stop = asyncio.Event()
         self._changing = asyncio.Lock()
-        self._stalls = stalls
+        self._stalls, self._ignored = stalls, ignored
         self.steps = IsolatedSteps(log)
         """The steps of a tick."""
         self._fatal: HostccError | None = None
@@ -153,7 +154,7 @@ class Agent:
         if self._fatal is not None:
             raise self._fatal
         if self.journal.unrecorded:
-            raise UnrecordedError(_unrecorded(self.journal.unrecorded))
+            raise UnrecordedError(self.journal.unrecorded_line())
 
     async def start(self) -> None:
         """Take the locks, clean up after an earlier agent, put everything in force, listen."""
@@ -259,6 +260,12 @@ class Agent:
                 changes=len(self.journal.active),
             )
         self.journal.open(self._version)
+        for line in self._ignored:
+            self.journal.note("configuration", line)
+        try:
+            newer_keys.remember(self.config.agent.state_dir, self._version)
+        except (InputError, OSError) as error:
+            log.failure("an older version will refuse newer keys", reason=str(error))
 
     def _act(self, left_groups: kept.LeftGroups | None = None) -> None:
         """Put an engine in force; `left_groups`: cgroups of an earlier agent, if they are read."""
@@ -488,10 +495,3 @@ def _log(difference: Difference) -> str:
     text = f"expected {difference.expected}, found {difference.found}"
     log.warning("standing aside", target=difference.target, reason=text)
     return text
-
-
-def _unrecorded(left: Mapping[str, str]) -> str:
-    """Name changes that are undone, and why the journal does not say so, in one line."""
-    named = [*left][:MAX_CHANGES_NAMED]
-    more = f" and {len(left) - MAX_CHANGES_NAMED} more" if len(left) > MAX_CHANGES_NAMED else ""
-    return f"undone, but not recorded: {', '.join(named)}{more}: {left[named[0]]}"

@@ -21,7 +21,6 @@ from hostcc.system import ownership, whole_file
 
 log = get_logger("hold")
 
-USUAL_FOLDER = Path("/var/lib/hostcc")
 MAX_BYTES = 4096
 RELEASE = "`hostcc unfair mltcp` acts again"
 
@@ -47,8 +46,7 @@ class HoldFile:
     """The hold of one agent.  `read` first; methods raise HostccError."""
 
     def __init__(self, run_dir: Path) -> None:
-        folder = USUAL_FOLDER if run_dir == Path(AgentConfig().run_dir) else run_dir
-        self.path = folder / "hold.json"
+        self.path = AgentConfig(run_dir=str(run_dir)).state_dir / "hold.json"
         self.current: Hold | None = None
 
     @property

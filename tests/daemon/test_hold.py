@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hostcc.client import RefusedError
-from hostcc.daemon import hold, preflight
+from hostcc.config.sections.agent import USUAL_STATE_DIR
+from hostcc.daemon import preflight
 from hostcc.daemon.hold import HoldFile
 from hostcc.daemon.rollback import offline
 from hostcc.errors import HostccError, InputError
@@ -125,7 +126,7 @@ def test_a_hold_that_cannot_be_written_does_nothing(host: Host) -> None:
 
 
 def test_where_it_is(tmp_path: Path) -> None:
-    assert HoldFile(Path("/run/hostcc")).path == hold.USUAL_FOLDER / "hold.json"
+    assert HoldFile(Path("/run/hostcc")).path == USUAL_STATE_DIR / "hold.json"
     made = HoldFile(tmp_path)
     made.write("off", "somebody\x1b[31m" * 50)
     assert json.loads(made.path.read_text())["what"] == "off"

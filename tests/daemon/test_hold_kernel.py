@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.real import RealHost, until
+from hostcc.config import newer_keys
+from tests.real import HOSTCC, RealHost, until
 
 pytestmark = pytest.mark.kernel
 
@@ -20,6 +23,29 @@ def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
     yield made
     made.close()
     assert made.ours() == set()
+
+
+def test_a_downgraded_agent_starts_and_names_what_it_ignores(host: RealHost) -> None:
+    agent = host.start(QUIET)
+    assert host.stop(agent) == 0
+    place = host.folder / "run" / newer_keys.NAME
+    content = json.loads(place.read_text())
+    (keys,) = content["versions"].values()
+    content["versions"]["999.0"] = [*keys, "later", "later.enabled"]
+    place.write_text(json.dumps(content))
+    agent = host.start(f"{QUIET}[later]\nenabled = true\n")
+    words = "later.enabled: ignored, a key of a newer version"
+    assert words in host.client("status").stdout
+    assert words in host.log()
+    checked = subprocess.run(
+        [*HOSTCC, "agent", "--check", "--config", str(host.folder / "hostcc.toml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert words in checked.stderr
+    assert host.stop(agent) == 0
 
 
 def test_off_and_a_roll_back_hold_across_agents(host: RealHost) -> None:

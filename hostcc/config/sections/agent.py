@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -9,6 +10,8 @@ from msgspec import Meta, Struct
 from hostcc.config.sections.words import AbsolutePath
 from hostcc.limits import MAX_JOBS
 from hostcc.system.quota import FOR_ROOT, PER_UID
+
+USUAL_RUN_DIR, USUAL_STATE_DIR = "/run/hostcc", Path("/var/lib/hostcc")
 
 
 class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -22,7 +25,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         ),
     ] = "host"
     """Distinguishes agents on one machine (lab hosts); part of the kernel names."""
-    run_dir: AbsolutePath = "/run/hostcc"
+    run_dir: AbsolutePath = USUAL_RUN_DIR
     """Directory of the journal, the lock and the control socket."""
     socket: Annotated[
         str, Meta(pattern=r"^(/[^\x00]{0,106})?\Z", description="an absolute path")
@@ -62,3 +65,8 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         ),
     ] = ""
     """Address of the Prometheus metrics; empty: they are not served."""
+
+    @property
+    def state_dir(self) -> Path:
+        """Directory of what outlasts a boot: a boot empties the usual run_dir, no other one."""
+        return USUAL_STATE_DIR if self.run_dir == USUAL_RUN_DIR else Path(self.run_dir)

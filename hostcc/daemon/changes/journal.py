@@ -41,6 +41,8 @@ MAX_FILE_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 20
 """Longest record, as written; a longer line is read as damage."""
 MAX_NOTES = 100
+MAX_CHANGES_NAMED = 8
+"""Changes that one line names."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -255,6 +257,14 @@ class Journal:
     def in_force(self) -> list[Change]:
         """Changes in force, those first that nobody has reached yet."""
         return [*self.aside.values(), *self.active.values()]
+
+    def unrecorded_line(self) -> str:
+        """Name changes that are undone, and why the file does not say so."""
+        named = [*self.unrecorded][:MAX_CHANGES_NAMED]
+        left = len(self.unrecorded) - len(named)
+        more = f" and {left} more" if left else ""
+        why = self.unrecorded[named[0]]
+        return f"undone, but not recorded: {', '.join(named)}{more}: {why}"
 
     def tail(self, limit: int) -> list[dict[str, Any]]:
         """The latest records as they are in the file, oldest first."""
