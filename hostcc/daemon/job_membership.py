@@ -99,7 +99,11 @@ class JobMembership:
         pid, uid, table = peer.pid, peer.uid, self._table()
         inside = _job_at(table, home)
         fresh = inside is None or (uid != 0 and requests.owner(table, inside.name) == 0)
-        if fresh and (managers := _group_of_manager(pid)) is not None:
+        ours = Path(home).is_relative_to(table.tree.root)
+        managers = _group_of_manager(pid) if fresh and (ours or uid != 0) else None
+        if managers is not None:
+            if not ours:
+                raise HostccError(f"{home} is outside of agent.cgroup_root, {table.tree.root}")
             found = await in_thread(self._managed, pid, managers)
             table = self._table()
             return self._marked(table, self._follow(table, found, pid), wishes, peer)
