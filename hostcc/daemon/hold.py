@@ -48,6 +48,7 @@ class HoldFile:
     def __init__(self, run_dir: Path) -> None:
         self.path = AgentConfig(run_dir=str(run_dir)).state_dir / "hold.json"
         self.current: Hold | None = None
+        self._run_dir = run_dir
 
     @property
     def line(self) -> str | None:
@@ -55,7 +56,13 @@ class HoldFile:
         return self.current.line() if self.current is not None else None
 
     def read(self) -> Hold | None:
-        """Read what is held.  One that cannot be read counts as a roll-back's."""
+        """Read what is held.  One that cannot be read counts as a roll-back's; in a run directory
+        that the agent's lock refuses, there is none."""
+        try:
+            if self.path.parent == self._run_dir:
+                ownership.check_path(self._run_dir)
+        except InputError:
+            return None
         try:
             ownership.check_path(self.path)
             raw = whole_file.read(self.path, MAX_BYTES)

@@ -26,7 +26,7 @@ def read(path: Path, most_bytes: int) -> bytes | None:
                 raise InputError(f"{path}: expected a regular file")
             ownership.check_owner(path, facts, 0o022)
             return read_from(file, str(path), most_bytes)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(f"{path}: expected a readable file, got: {error.strerror}") from None

@@ -213,4 +213,4 @@ def test_a_wrong_key_is_one_line_of_both(host: RealHost) -> None:
     lines = agent(host, several, "--check").stdout.splitlines()
     assert len(lines) == 2
     shown = json.loads(agent(host, several, "--check", "--json").stdout)
-    assert shown == {"schema": "hostcc.check/1", "problems": lines}
+    assert shown == {"schema": "hostcc.check/1", "problems": lines, "ignored": []}
