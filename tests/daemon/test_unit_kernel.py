@@ -43,7 +43,8 @@ ENVIRONMENTS = "environments of processes"
 # Capability -> what does not work without it; the words are in its row of docs/install.md.
 LOST = {
     "CAP_CHOWN": {"socket_group"},
-    "CAP_DAC_OVERRIDE": {"cgroups of other users", ENVIRONMENTS},
+    "CAP_DAC_OVERRIDE": {"cgroups of other users"},
+    "CAP_DAC_READ_SEARCH": {"cgroup that is gone"},
     "CAP_NET_ADMIN": {"the agent"},
     "CAP_NET_BIND_SERVICE": {"below 1024"},
     "CAP_NET_RAW": {"probes"},
@@ -64,6 +65,12 @@ import sys
 from hostcc.system.namespaces import opened
 with opened([int(sys.argv[1])]) as found:
     print(*(path.stat().st_ino for path in found if path))
+"""
+FINDING = """
+import sys
+from pathlib import Path
+from hostcc.daemon.changes.hidden import _exists
+print(_exists(Path(sys.argv[1]), int(sys.argv[2])))
 """
 
 
@@ -159,6 +166,8 @@ def lost(host: RealHost, words: tuple[str, ...]) -> Iterator[str]:
     """What does not work of that which the table is about."""
     if raised(words) <= 0:
         yield "descriptors"
+    if not misses_cgroup(host, words):
+        yield "cgroup that is gone"
     if not sees_namespace(host, words):
         yield "network namespaces"
     probe = [*words, *HOSTCC, "probe", "127.0.0.1", "--seconds", "0.1"]
@@ -203,6 +212,20 @@ def raised(words: tuple[str, ...]) -> int:
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     return int(done.stdout)
+
+
+def misses_cgroup(host: RealHost, words: tuple[str, ...]) -> bool:
+    """Whether an agent can tell that a cgroup has been removed, by its number alone."""
+    group = host.root / "gone"
+    group.mkdir()
+    number = group.stat().st_ino
+    group.rmdir()
+    done = subprocess.run(
+        [*words, sys.executable, "-c", FINDING, str(host.root.parent), str(number)],
+        env={**os.environ, "PYTHONPATH": str(TOP)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return done.stdout == "False\n"
 
 
 def sees_namespace(host: RealHost, words: tuple[str, ...]) -> bool:
