@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,6 +128,14 @@ def test_a_job_is_run_switched_and_rolled_back_in_it(host: RealHost) -> None:
         assert set(talker.controls()) <= host.ours()
         findings = host.json("doctor")["findings"]
         assert [one for one in findings if one["name"].startswith("part ") and failed(one)] == []
+        check = [*host.enter, *HOSTCC, "agent", "--check", "--config"]
+        config = str(host.folder / "hostcc.toml")
+        done = subprocess.run(
+            [*check, config], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stdout + done.stderr  # as a reload begins
+        agent.send_signal(signal.SIGHUP)
+        until(lambda: "configuration reloaded" in host.log(), host.log)
         assert host.client("unfair", "off").returncode == 0
         assert set(talker.controls()).isdisjoint(host.ours())
         assert host.client("verify").returncode == 0
