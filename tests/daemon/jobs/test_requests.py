@@ -16,6 +16,7 @@ from hostcc.config.sections.users import UsersConfig
 from hostcc.daemon.jobs import requests
 from hostcc.daemon.jobs.table import JobTable
 from hostcc.daemon.profiling.iteration_marks import MarkListener
+from hostcc.system.slices import at_once
 from tests.daemon.jobs.world import OWN, World, running
 from tests.daemon.profiling.hosts import ToyHost
 
@@ -37,7 +38,7 @@ def test_a_found_jobs_weight_is_the_next_agents_too(world: World) -> None:
     requests.ask(table, "slurm:5", JobRequest(flops=1e12), "asked")
     assert table.weight_of(table.jobs["slurm:5"]) == 0.5
     assert "job-request:slurm:5" in world.active()
-    table.release("stopped")
+    at_once(table.releasing("stopped"))
 
     table = world.agent()
     found(world, table)
