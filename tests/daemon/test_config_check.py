@@ -9,6 +9,7 @@ import pytest
 from hostcc.config.load import read
 from hostcc.coord.keys import files, identity
 from hostcc.daemon.config_check import misfits
+from tests.coord.certified import Issuer, install, new_host
 
 pytestmark = pytest.mark.unit
 
@@ -87,3 +88,30 @@ def test_nothing_is_made(tmp_path: Path) -> None:
     found(tmp_path, '[marks]\nsocket = "FOLDER/m.sock"\n')
     (tmp_path / "h.toml").unlink()
     assert sorted(tmp_path.rglob("*")) == before
+
+
+CERTIFIED = '[gossip]\nenabled = true\nkeys = "FOLDER/keys"\nlisten = "127.0.0.1:7999"\n'
+
+
+def test_certified_hosts_need_no_seed_on_the_allow_list(tmp_path: Path) -> None:
+    host, issuer = new_host("node1"), Issuer()
+    install(tmp_path / "keys", host, issuer, issuer.sign(host))
+    seeds = 'seeds = ["node2@198.18.77.2:7471", "dns:members.example:7471"]\n'
+    assert found(tmp_path, CERTIFIED + seeds) == []
+    (tmp_path / "keys/authorities/broken.revoked").write_text("revocations = 1")
+    (line,) = found(tmp_path, CERTIFIED + seeds)
+    assert "gossip.keys: expected an authority's file in authorities/broken.revoked" in line
+
+
+def test_another_hosts_certificate(tmp_path: Path) -> None:
+    host, issuer = new_host("node1"), Issuer()
+    install(tmp_path / "keys", host, issuer, issuer.sign(new_host("node2")))
+    (line,) = found(tmp_path, CERTIFIED)
+    assert "gossip.keys: expected keys as `hostcc keys` makes them" in line
+    assert "expected a certificate of node1 for a key in host.key, got the certificate of" in line
+
+
+def test_dns_seeds_need_an_authority(tmp_path: Path) -> None:
+    keyed(tmp_path)
+    (line,) = found(tmp_path, CERTIFIED + 'seeds = ["dns:members.example:7471"]\n')
+    assert "gossip.seeds: expected an authority (hostcc keys add)" in line
