@@ -107,9 +107,8 @@ def stand_ins(folder: Path, nodes: dict[str, Node]) -> dict[str, str]:
 cd "$NODE_FOLDER"
 {sys.executable} -m hostcc agent --config /etc/hostcc/hostcc.toml </dev/null >agent.log 2>&1 &
 echo $! >agent.pid
-for _ in $(seq 600); do
-  hostcc status >/dev/null 2>&1 && exit 0
-  kill -0 "$(cat agent.pid)" || exit 1
+while kill -0 "$(cat agent.pid)"; do
+  test -S /run/hostcc/control.sock && hostcc status >/dev/null 2>&1 && exit 0
   sleep 0.2
 done
 exit 1""",
