@@ -59,6 +59,8 @@ def stage(root: Path, host: Host, wheel: Path) -> None:
     units = root / "usr/lib/systemd/system"
     write(units / "hostcc.service", (PACKAGING / "hostcc.service").read_bytes())
     write(root / "usr/lib/sysusers.d/hostcc.conf", (PACKAGING / "hostcc.sysusers").read_bytes())
+    for script in sorted((PACKAGING / "slurm").iterdir()):
+        write(home / "slurm" / script.name, script.read_bytes(), script.stat().st_mode & 0o755)
     page = (TOP / "docs/man/hostcc.1").read_bytes()
     write(root / "usr/share/man/man1/hostcc.1.gz", packed(page))
 

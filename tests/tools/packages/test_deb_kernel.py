@@ -32,6 +32,7 @@ needs_its_host = pytest.mark.skipif(
 INSTALLED = (
     "./etc/hostcc/hostcc.toml", "./usr/bin/hostcc", "./usr/lib/hostcc/pyvenv.cfg",
     "./usr/lib/systemd/system/hostcc.service", "./usr/lib/sysusers.d/hostcc.conf",
+    "./usr/lib/hostcc/slurm/prolog", "./usr/lib/hostcc/slurm/task-prolog",
     "./usr/share/man/man1/hostcc.1.gz", "./usr/share/bash-completion/completions/hostcc",
     "./usr/share/zsh/vendor-completions/_hostcc",
     "./usr/share/fish/vendor_completions.d/hostcc.fish", "./usr/share/doc/hostcc/copyright",

@@ -23,6 +23,7 @@ pytestmark = [
 FILES = {
     "/etc/hostcc/hostcc.toml", "/usr/bin/hostcc", "/usr/lib/systemd/system/hostcc.service",
     "/usr/lib/systemd/system-preset/90-hostcc.preset", "/usr/lib/sysusers.d/hostcc.conf",
+    "/usr/lib/hostcc/slurm/prolog",
     "/usr/share/man/man1/hostcc.1.gz", "/usr/share/zsh/site-functions/_hostcc",
 }  # fmt: skip
 LIFE = """
