@@ -4,7 +4,7 @@ One process on one CPU sends and receives 64 KiB over each of the flows in turn,
 the fastest path of any machine; both ends are metered, so every packet runs two programs.  The
 meter is attached and detached in turn while the same connections go on, and throughput with and
 without it is compared in pairs.  The metering process reads at the same time.  Details:
-docs/measure-bytes.md.
+docs/internals/measure-bytes.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Real agents on a leaf-spine fabric measure, gossip, plan, move flows, mark them and keep queues by
 level, while jobs with checksummed connections begin and end.  At the end, without jobs, each agent
 holds the same resources as before the first job; three ways of ending an agent restore its host.
-Details: docs/steering.md.
+Details: docs/internals/steering.md.
 """
 
 from __future__ import annotations

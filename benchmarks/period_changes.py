@@ -1,6 +1,7 @@
 """Delay of change detection, for generated jobs whose bins are fed as they come.
 
-`python -m benchmarks.period_changes [jobs [first]]` prints the table of docs/measure-period.md.
+`python -m benchmarks.period_changes [jobs [first]]` prints the table of
+docs/internals/measure-period.md.
 A job's traffic before the change is followed once for all its changes.
 """
 

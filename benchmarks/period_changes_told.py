@@ -1,6 +1,7 @@
 """Upper bound of change detection: the starts of all iterations are given.
 
-`python -m benchmarks.period_changes_told [jobs]` prints the table of docs/measure-period.md.  The
+`python -m benchmarks.period_changes_told [jobs]` prints the table of
+docs/internals/measure-period.md.  The
 oracle knows length, bytes and silence of each complete iteration, exactly, and how they are
 distributed before the change and after it: estimated by kernels, on iterations of the same job
 that it is not tried on.  It sums logarithms of likelihood ratios (CUSUM; Page, Biometrika 1954) and

@@ -1,7 +1,7 @@
 """Path discovery by probing: paths found, ports, packets and time.
 
 Leaf-spine fabrics of the kernel's own routers, each of which limits its ICMP errors.  Details:
-docs/paths.md.
+docs/internals/paths.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Four real agents on a leaf-spine fabric gossip, plan and steer.  Another job runs all the time.  A
 job begins on the spine that this one is on, runs until it is measured and ends.  Several times its
 agent is restarted, and the job runs again, on the spine that the other one is on.  Details:
-docs/planning.md.
+docs/internals/planning.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A checksummed stream crosses a leaf-spine fabric at full rate while its agents move it from one
 source port on the wire to the next; then the same stream runs with and without the programs in
-turn.  Details: docs/steering.md.
+turn.  Details: docs/internals/steering.md.
 """
 
 from __future__ import annotations

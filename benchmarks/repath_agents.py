@@ -3,7 +3,7 @@
 A job's checksummed connections run at full rate while the table of paths that its host reads is
 reversed every five seconds: every flow is then on the wrong path, and its agent moves it.  No
 connection may break, and afterwards the hosts are in their original state.  `repath` measures the
-library alone, at full speed.  Details: docs/steering.md.
+library alone, at full speed.  Details: docs/internals/steering.md.
 """
 
 from __future__ import annotations

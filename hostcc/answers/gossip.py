@@ -15,7 +15,8 @@ class Trouble(Struct, frozen=True):
     """Why another member is not reached, or not let in."""
 
     reason: str
-    """One of those in [gossip.md](gossip.md#reasons-why-members-do-not-reach-each-other)."""
+    """One of those in
+    [gossip.md](internals/gossip.md#reasons-why-members-do-not-reach-each-other)."""
     who: str
     """`seed NAME@HOST:PORT`, `member NAME@HOST:PORT`, an address that somebody came from, or
     `gossip process`."""

@@ -42,7 +42,8 @@ class Wait(Struct, frozen=True):
 
 
 class Compatibility(Struct, frozen=True, kw_only=True):
-    """How well the bursts of a link's jobs fit together ([more](cassini.md)). The command adds it
+    """How well the bursts of a link's jobs fit together ([more](internals/cassini.md)). The
+    command adds it
     to what the agent says."""
 
     score: float | None
@@ -135,7 +136,7 @@ class ProfilingTurn(Struct, frozen=True, kw_only=True):
 
 class Utilisation(Struct, frozen=True, kw_only=True):
     """How the GPUs of the jobs that this host plans are used, in small clusters those of all jobs
-    ([formulas](planning.md#utilisation-of-the-cluster))."""
+    ([formulas](internals/planning.md#utilisation-of-the-cluster))."""
 
     predicted: Annotated[
         float | None,

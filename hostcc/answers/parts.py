@@ -199,7 +199,7 @@ class RdmaJob(Struct, frozen=True, kw_only=True):
 
 
 class RdmaPlanPart(Part, frozen=True, kw_only=True):
-    """`rdma-plan`: what jobs with the [transport shim](shim.md) are given."""
+    """`rdma-plan`: what jobs with the [transport shim](internals/shim.md) are given."""
 
     rdma: list[RdmaJob] = []
     """One for each job."""
@@ -362,7 +362,8 @@ class GatedJob(Struct, frozen=True, kw_only=True):
 
 
 class GatesPart(Part, frozen=True, kw_only=True):
-    """`gates`: jobs that share a link send one after the other ([shifts.md](shifts.md))."""
+    """`gates`: jobs that share a link send one after the other
+    ([shifts.md](internals/shifts.md))."""
 
     local: bool = False
     """Whether this host alone decides about some of its jobs: no plan knows their paths."""

@@ -183,7 +183,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     counted."""
     plain_reason: str | None
     """Why its sockets ran the plain algorithm at the last acknowledgement
-    ([reasons](mltcp.md#reasons-for-the-plain-algorithm)); None when they did not."""
+    ([reasons](internals/mltcp.md#reasons-for-the-plain-algorithm)); None when they did not."""
     recent: Recent
     """Its iterations of late."""
     iterations_by_bytes: int | None
@@ -256,7 +256,8 @@ class LargeFlow(Struct, frozen=True, kw_only=True):
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """Paths, and the flows that are worth one ([steering.md](steering.md)); at most 1,000 of
+    """Paths, and the flows that are worth one ([steering.md](internals/steering.md)); at most
+    1,000 of
     each."""
 
     destinations: tuple[Destination, ...]
@@ -284,9 +285,10 @@ class Status(Struct, frozen=True, kw_only=True):
     agent: AgentStatus
     """The agent itself."""
     gossip: Gossip | None = None
-    """None while this host does not take part ([gossip.md](gossip.md))."""
+    """None while this host does not take part ([gossip.md](internals/gossip.md))."""
     plan: PlanStatus | None = None
-    """None while this host follows none by its configuration ([planning.md](planning.md))."""
+    """None while this host follows none by its configuration
+    ([planning.md](internals/planning.md))."""
     routing: Routing | None = None
     """None while no paths are looked for."""
     parts: tuple[Row, ...] = ()

@@ -18,4 +18,5 @@ class View(Struct, frozen=True, kw_only=True):
     in_force: bool
     """Whether its plan is in force here: a newer view may not be planned yet."""
     document: str
-    """The document ([form](schedule.md#hostcc-plan-view)): JSON, compressed by zlib, in base64."""
+    """The document ([form](internals/schedule.md#hostcc-plan-view)): JSON, compressed by zlib, in
+    base64."""

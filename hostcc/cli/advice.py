@@ -97,7 +97,7 @@ def _plans(status: Status, why: Mapping[str, str]) -> Iterator[Advice]:
             kind=Kind.PROBLEM,
             found="gossip is on and paths are off: plans know no links, so they have no effect",
             brings="who shares which link, and with it priorities, paths and weights",
-            do="[paths] enabled = true on every host (docs/paths.md)",
+            do="[paths] enabled = true on every host (docs/internals/paths.md)",
         )
         return
     cluster = plan.cluster if plan is not None else None
@@ -107,7 +107,7 @@ def _plans(status: Status, why: Mapping[str, str]) -> Iterator[Advice]:
             kind=Kind.CHANCE,
             found="plans give levels to jobs, and packets are not marked",
             brings=f"switches with queues by DSCP serve intense jobs first; {_risk(cluster)}",
-            do="[marking] with the DSCP of your switches' queues (docs/planning.md)",
+            do="[marking] with the DSCP of your switches' queues (docs/internals/planning.md)",
         )
     if cluster is not None and cluster.at_risk and why.get("steering") == STEERING_OFF:
         yield Advice(
@@ -115,7 +115,7 @@ def _plans(status: Status, why: Mapping[str, str]) -> Iterator[Advice]:
             kind=Kind.CHANCE,
             found="plans choose paths, and flows stay where ECMP put them",
             brings=f"large flows leave shared links; {_risk(cluster)}",
-            do="[paths] steer = true (docs/steering.md)",
+            do="[paths] steer = true (docs/internals/steering.md)",
         )
 
 

@@ -39,7 +39,9 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help=f"for any of Slurm's jobs: {NUMBER.replace('%', '%%')} stands for the number",
     )
     parser.add_argument(
-        "--rdma", action="store_true", help="with those of the transport shim (docs/shim.md)"
+        "--rdma",
+        action="store_true",
+        help="with those of the transport shim (docs/internals/shim.md)",
     )
     parser.add_argument(
         "--mark",

@@ -47,7 +47,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--all", action="store_true", help="show devices that are no GPU or NIC, too"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/pcie.md)")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/internals/pcie.md)")
     parser.set_defaults(func=run)
 
 

@@ -71,7 +71,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "file",
         nargs="?",
         metavar="VIEW",
-        help="a view as JSON (docs/schedule.md); absent: the plan that the agent follows",
+        help="a view as JSON (docs/internals/schedule.md); absent: the plan that the agent follows",
     )
     parser.add_argument("--explain", metavar="JOB", help="why this job is treated as it is")
     add_client_options(parser)

@@ -58,7 +58,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--seconds", type=float, default=60.0, metavar="S",
         help="stop after so long (default: %(default)g)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/paths.md)")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/internals/paths.md)")
     parser.set_defaults(func=run)
 
 

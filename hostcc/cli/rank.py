@@ -78,7 +78,9 @@ class RankInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = add_parser(subparsers, "rank", "which placement of jobs shares links best")
-    parser.add_argument("file", metavar="FILE", help="candidates as JSON (docs/cassini.md)")
+    parser.add_argument(
+        "file", metavar="FILE", help="candidates as JSON (docs/internals/cassini.md)"
+    )
     parser.add_argument(
         "--tolerance",
         type=float,
@@ -94,7 +96,9 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     among.add_argument("--view", metavar="VIEW", help="the same, as a file of hostcc view has them")
     add_socket_option(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/cassini.md)")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON (docs/internals/cassini.md)"
+    )
     parser.set_defaults(func=run)
 
 

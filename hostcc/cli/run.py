@@ -72,7 +72,7 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--rdma",
         action="store_true",
-        help="let the agent choose path, class and PCIe turns of its RDMA (docs/shim.md)",
+        help="let the agent choose path, class and PCIe turns of its RDMA (docs/internals/shim.md)",
     )
     add_socket_option(parser)
     parser.add_argument(

@@ -27,7 +27,7 @@ examples:
   hostcc sim run traces/made --days 2 --out out/made
 
 DIR has job.csv, worker.csv and topo.csv as the released Lingjun trace has them
-(docs/simulator.md).
+(docs/internals/simulator.md).
 """
 
 
@@ -48,12 +48,17 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             help=f"rate of the link between {what}, Gbit/s (default: %(default)s)",
         )
     describing.add_argument(
-        "--fabric", type=Path, metavar="FILE", help="a fabric in TOML instead (docs/simulator.md)"
+        "--fabric",
+        type=Path,
+        metavar="FILE",
+        help="a fabric in TOML instead (docs/internals/simulator.md)",
     )
     describing.add_argument(
         "--out", type=Path, metavar="DIR", help="keep description.json and plots here"
     )
-    describing.add_argument("--json", action="store_true", help="print JSON (docs/simulator.md)")
+    describing.add_argument(
+        "--json", action="store_true", help="print JSON (docs/internals/simulator.md)"
+    )
     describing.set_defaults(func=_describe)
     generating = add_parser(commands, "generate", "a trace like the Lingjun trace")
     generating.epilog = EPILOG

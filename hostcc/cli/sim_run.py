@@ -34,7 +34,8 @@ examples:
   hostcc sim run traces/lingjun --days 2 --out out/lingjun
   hostcc sim run traces/lingjun --schedulers ecmp,hostcc --fabric crux-clos --json
 
-Schedulers: docs/simulator.md. --out keeps each one that is finished, and goes on from there.
+Schedulers: docs/internals/simulator.md. --out keeps each one that is finished, and goes on from
+there.
 """
 
 
@@ -67,7 +68,9 @@ def register(commands: Subparsers[argparse.ArgumentParser]) -> None:
         "--workloads", type=Path, metavar="FILE", help="instead of the table that is shipped"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep finished runs and plots here")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/simulator.md)")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON (docs/internals/simulator.md)"
+    )
     parser.set_defaults(func=_run)
 
 

@@ -1,1 +1,1 @@
-"""Agreement without a leader: gossip, membership, one view, one plan (docs/gossip.md)."""
+"""Agreement without a leader: gossip, membership, one view, one plan (docs/internals/gossip.md)."""

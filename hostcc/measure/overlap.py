@@ -1,7 +1,7 @@
 """How much of a job's communication is hidden under its computation.
 
 Where a GPU's activity counts the kernels of the communication library as work, the answer is
-too high; readings of the arithmetic units do not (docs/measure-period.md).
+too high; readings of the arithmetic units do not (docs/internals/measure-period.md).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ MIN_ITERATIONS = 4
 LOGIT_SCORE, LOGIT_RHYTHM, LOGIT_BIAS = 6.2, 3.8, -4.6
 """The probability that a period is right: the logistic function of the first times its score, plus
 the second times what the rhythm of silences says of it, plus the third.  Fitted to generated series
-(docs/measure-period.md)."""
+(docs/internals/measure-period.md)."""
 NO_RHYTHM_SUPPORT = 0.6
 """What too few silences say of a period, from -1 to 1: bursts at random have no rhythm either."""
 MIN_PROBABILITY = 0.4

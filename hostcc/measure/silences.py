@@ -59,7 +59,7 @@ LOGIT_PARTS, LOGIT_BIAS = -5.2, -10.5
 """How likely exchanges are iterations: the logistic function of the share of their silences that
 are equal, of that of their sizes, of the logarithms of the widths of the better half of silences
 and of intervals, and of whether they are parts of iterations; fitted to generated series
-(docs/measure-period.md)."""
+(docs/internals/measure-period.md)."""
 LOGIT_HOPELESS = -1.5
 """Below it nothing else is asked."""
 MIN_SHARE, MAX_SILENCE_SPREAD, MAX_INTERVAL_SPREAD = 0.75, 0.12, 0.4

@@ -1,4 +1,4 @@
-"""The switches' hash functions as a file (TOML, docs/paths.md).
+"""The switches' hash functions as a file (TOML, docs/internals/paths.md).
 
 [[fabric]]
 src = "198.18.0.0/24"

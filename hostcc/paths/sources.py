@@ -65,7 +65,7 @@ class StaticFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StaticSource:
-    """Paths that an administrator wrote down (TOML, docs/paths.md)."""
+    """Paths that an administrator wrote down (TOML, docs/internals/paths.md)."""
 
     def __init__(self, paths: Sequence[StaticPath], where: str = "static paths") -> None:
         self._rows = []

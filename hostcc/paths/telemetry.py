@@ -7,7 +7,7 @@ One JSON object a line, in a file that grows or in datagrams to a UNIX socket (a
      "dst_port": 5001, "hops": ["leaf1", "spine2", "leaf2"], "at": 1760000000.0}
 
 `hops` are the switches in order by any names that are the same in all records; `at` is in
-seconds since the epoch.  docs/paths.md has the fields and bounds.
+seconds since the epoch.  docs/internals/paths.md has the fields and bounds.
 """
 
 from __future__ import annotations

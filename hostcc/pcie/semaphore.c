@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Semaphores of PCIe links: who may use a link next.  The rules are in docs/pcie.md.
+ * Semaphores of PCIe links: who may use a link next.  The rules are in docs/internals/pcie.md.
  *
  * Everything in the shared memory may be garbage: indices are checked, durations clamped,
  * loops bounded.  semaphore_os.h is what the tests replace to choose every interleaving.

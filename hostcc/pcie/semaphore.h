@@ -4,7 +4,7 @@
  *
  * A region of sealed shared memory holds one semaphore per shared link.  It is a hint about
  * order, never a lock that protects data: every wait is bounded, and after the bound, or on
- * any doubt, the caller goes ahead.  docs/pcie.md explains the rules.
+ * any doubt, the caller goes ahead.  docs/internals/pcie.md explains the rules.
  */
 #ifndef HOSTCC_PCIE_SEMAPHORE_H
 #define HOSTCC_PCIE_SEMAPHORE_H

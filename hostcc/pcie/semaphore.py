@@ -2,7 +2,7 @@
 
 The agent makes a region (`memory`), hands it out and says who shares what; a job asks for it
 (`Semaphores.open`), joins its link at its level and calls `enter`, `boundary`, `leave` around
-its messages.  The rules and bounds are in docs/pcie.md; the work is done by semaphore.c.
+its messages.  The rules and bounds are in docs/internals/pcie.md; the work is done by semaphore.c.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_S = 10.0
 
 @dataclass(frozen=True)
 class Settings:
-    """How one link is shared; docs/pcie.md says what was measured for each."""
+    """How one link is shared; docs/internals/pcie.md says what was measured for each."""
 
     linger_s: float = 100e-6
     """A level counts as using the link for so long after each message: lower ones wait."""

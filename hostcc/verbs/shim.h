@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces between the files of the transport shim; docs/shim.md describes it. */
+/* Interfaces between the files of the transport shim; docs/internals/shim.md describes it. */
 #ifndef HOSTCC_VERBS_SHIM_H
 #define HOSTCC_VERBS_SHIM_H
 

@@ -2,7 +2,8 @@
 
 At INIT to RTR the address vector says both.  Live, mlx5 takes another source port in RTS;
 else a queue pair goes RTS, SQD, wait until drained, SQD with the new address vector, RTS:
-the only order that works (docs/verbs.md).  Work that was queued meanwhile waits for the next
+the only order that works (docs/internals/verbs.md).  Work that was queued meanwhile waits for the
+next
 doorbell, so every change ends with one.
 """
 

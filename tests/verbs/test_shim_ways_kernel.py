@@ -1,4 +1,5 @@
-"""Ways to start a program and to make another one, with the shim: the table of docs/shim.md.
+"""Ways to start a program and to make another one, with the shim: the table of
+docs/internals/shim.md.
 
 Absent hardware: a stand-in for libibverbs (native/fake_verbs.c) is plain memory.
 """

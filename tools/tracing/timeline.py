@@ -2,7 +2,7 @@
 
 An iteration begins when a job sends after silence.  The silence that counts is half of the
 usual longest pause, so that pauses between the bursts of one iteration do not: the rule of
-docs/mltcp.md, applied to what was seen on the wire.
+docs/internals/mltcp.md, applied to what was seen on the wire.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ struct hcc_job_conf {
 	__u32 f_q10[HCC_F_POINTS];	/* F(i / (HCC_F_POINTS - 1)) */
 };
 
-/* Whether a job's window is scaled, and why not; see docs/mltcp.md. */
+/* Whether a job's window is scaled, and why not; see docs/internals/mltcp.md. */
 enum hcc_stance {
 	HCC_STANCE_LEARN = 0,	/* no trusted iteration yet: plain */
 	HCC_STANCE_SCALED = 1,	/* periodic: scaled by F */
@@ -67,7 +67,7 @@ enum hcc_direction {
 	HCC_DIRECTION_TWO_WAY = 2,	/* much: acknowledgements wait in other queues: plain */
 };
 
-/* Why a job's flows act as the plain algorithm; see docs/mltcp.md. */
+/* Why a job's flows act as the plain algorithm; see docs/internals/mltcp.md. */
 enum hcc_plain {
 	HCC_PLAIN_NOT = 0,	/* they do not, or nothing was acknowledged yet */
 	HCC_PLAIN_LEARNING = 1,	/* no two iterations were alike yet */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/* Types that mark.bpf.c shares with Python; docs/steering.md explains them. */
+/* Types that mark.bpf.c shares with Python; docs/internals/steering.md explains them. */
 #ifndef HOSTCC_MARK_H
 #define HOSTCC_MARK_H
 

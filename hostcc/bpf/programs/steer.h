@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR Apache-2.0) */
-/* Types that steer.bpf.c shares with Python; docs/steering.md explains them. */
+/* Types that steer.bpf.c shares with Python; docs/internals/steering.md explains them. */
 #ifndef HOSTCC_STEER_H
 #define HOSTCC_STEER_H
 

@@ -24,7 +24,7 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[[paths.link]]`: capacity of links that this host cannot query."""
 
     link: Glob
-    """Glob over names of links (docs/paths.md); the first matching entry applies."""
+    """Glob over names of links (docs/internals/paths.md); the first matching entry applies."""
     mbit_per_s: Mbit
     """0: the link must not be used."""
 
@@ -43,7 +43,7 @@ class PathsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     shares: Literal["off", "window", "pace"] = "off"
     """Whether and how a job's connections are limited to their share of the planned paths."""
     source: Literal["probe", "static", "hash", "telemetry"] = "probe"
-    """How paths are discovered (docs/paths.md)."""
+    """How paths are discovered (docs/internals/paths.md)."""
     file: File = ""
     """For static, hash and telemetry: the table, the switches' hash functions, the records."""
     socket: Annotated[

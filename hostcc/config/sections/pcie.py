@@ -12,7 +12,8 @@ Granule = Annotated[int, Meta(ge=1, le=1 << 40)]
 
 
 class PcieConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[pcie]`: turns at PCIe links shared by jobs of `hostcc run --rdma` (docs/pcie.md)."""
+    """`[pcie]`: turns at PCIe links shared by jobs of `hostcc run --rdma`
+    (docs/internals/pcie.md)."""
 
     enabled: bool = True
     """Whether such links get semaphores."""

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flow-level simulation of periodic jobs: what the C files share.  The model is in
- * docs/simulator.md; library.py declares the same structures for ctypes and validates all input.
+ * docs/internals/simulator.md; library.py declares the same structures for ctypes and validates all input.
  *
  * Words: a job iterates; its phases send one after the other; the flows of a ring send in rounds
  * and wait for each other after each.  A link is contended when the flows of running jobs could
