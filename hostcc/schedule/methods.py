@@ -67,7 +67,8 @@ def overloaded(problem: Problem, found: Crossings, jobs: IsolatedTimes) -> bool:
     load = np.bincount(link, duty, problem.link_count)
     worst = np.zeros(problem.job_count)
     np.maximum.at(worst, job, load[link])
-    return bool(worst[worst > 0].mean() > order.MAX_MEAN_LOAD)
+    busy = worst[worst > 0]  # none, where all that is sent rounds to nothing
+    return bool(len(busy) and busy.mean() > order.MAX_MEAN_LOAD)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@
 
 #define HCC_OLD(name) __asm__(".symver " #name "," #name "@" HCC_OLDEST)
 
+HCC_OLD(dlclose);
+HCC_OLD(dlerror);
 HCC_OLD(dlopen);
 HCC_OLD(dlsym);
 HCC_OLD(pthread_create);

@@ -17,19 +17,6 @@
 #define DEFAULT_FILE "libnccl-env.so"
 #define NAME_BYTES 255 /* NCCL's bound */
 
-/* Since glibc 2.34 they are in libc under a new version; the old one is there, too. */
-#if defined(__GLIBC__) && defined(__x86_64__)
-#define HCC_OLD(function) __asm__(".symver " #function "," #function "@GLIBC_2.2.5")
-#elif defined(__GLIBC__) && defined(__aarch64__)
-#define HCC_OLD(function) __asm__(".symver " #function "," #function "@GLIBC_2.17")
-#else
-#define HCC_OLD(function) _Static_assert(1, "")
-#endif
-HCC_OLD(dlopen);
-HCC_OLD(dlsym);
-HCC_OLD(dlclose);
-HCC_OLD(dlerror);
-
 static struct {
 	void *library;
 	const char *(*get)(const char *name);

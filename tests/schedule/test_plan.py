@@ -186,3 +186,9 @@ def test_a_bound_on_what_a_job_may_lose() -> None:
     assert [one.rank for one in free.jobs] == [0, 1]
     bounded = plan(view, Options(most_loss=0.05))
     assert [one.rank for one in bounded.jobs] == [1, 0]
+
+
+def test_flows_whose_bytes_round_to_nothing_are_no_overload() -> None:
+    profiles = [job(name, compute=2.0, period_s=0.0) for name in ("a", "b")]
+    view = one_link(profiles, [5e-324, 5e-324])
+    assert [one.job for one in plan(view, QUICK).jobs]
