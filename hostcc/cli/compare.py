@@ -99,14 +99,17 @@ def run(args: argparse.Namespace) -> int:
     plan = schedule(max(one.period_s for one in subjects), args.for_s, len(modes))
     order = random.Random(args.seed)
     with borrowing(args.socket) as borrow, progress_bar() as tell:
+        told = borrow("static", alike=True).hosts_told
         blocks = measured(args.socket, subjects, modes, plan, order, borrow, tell)
     from hostcc.measure.mode_blocks import figures
 
     found = {one.name: figures(blocks[one.name], modes) for one in subjects}
     if args.json:
-        print_json(document(found, blocks, modes, plan))
+        print_json(document(found, blocks, modes, plan) | {"other_hosts": told})
     else:
         show(found, blocks)
+        also = f"and {told} that gossip with it" if told else "alone: it gossips with no other"
+        say(f"Switched: this host {also}.")
     return Exit.OK if all(found.values()) else Exit.FAILED
 
 

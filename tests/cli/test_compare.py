@@ -121,6 +121,7 @@ def test_the_factor_is_found(agent: Agent, capsys: pytest.CaptureFixture[str]) -
     assert call("--for", "10m", "--seed", "3", "--json") == Exit.OK
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["modes"]) == ("hostcc.compare/1", ["off", "mltcp"])
+    assert found["other_hosts"] == 0
     (job,) = found["jobs"]
     off, mltcp = job["figures"]
     assert off["mean_s"]["value"] == pytest.approx(0.30, rel=0.01)
@@ -146,6 +147,7 @@ def test_a_table_for_people(agent: Agent, capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     assert "1.25" in shown
     assert "confidence" in shown
+    assert "Switched: this host alone" in shown
 
 
 def test_too_few_iterations_are_no_answer(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,10 @@ REPORT = "REPORT "
 """The line that starts so holds a command's answer, one JSON object."""
 
 
+Fill = Callable[[Path], None]
+"""Writes `init`, the guest's second script, and what that needs, into a folder of the guest."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What the command printed and returned; `status` is None when the machine died first."""
@@ -50,11 +54,11 @@ class Outcome:
 class Machine:
     """A guest that runs one command in the repository, then powers off."""
 
-    def __init__(self, command: list[str], tree: Path = KERNEL_TREE) -> None:
+    def __init__(self, fill: Fill, tree: Path = KERNEL_TREE) -> None:
         CACHE.mkdir(exist_ok=True)
         self._directory = tempfile.TemporaryDirectory(prefix="hostcc-vm-")
         self._control = Path(self._directory.name)
-        (self._control / "init").write_text(guest.second_init(tree, REPOSITORY, command))
+        fill(self._control)
         kernel, initramfs = guest.kernel(tree, CACHE), guest.initramfs(tree, CACHE)
         self._process = subprocess.Popen(
             _qemu(self._control, kernel, initramfs),
@@ -116,10 +120,19 @@ class Machine:
 
 
 def boot(command: list[str], tree: Path = KERNEL_TREE) -> Machine:
-    """A guest with the kernel of a tree that has started; what does not start is booted again."""
+    """A guest with the kernel of a tree that has started a command on the host's root."""
+
+    def fill(control: Path) -> None:
+        (control / "init").write_text(guest.second_init(tree, REPOSITORY, command))
+
+    return boot_filled(fill, tree)
+
+
+def boot_filled(fill: Fill, tree: Path = KERNEL_TREE) -> Machine:
+    """A guest that has started; what does not start is booted again."""
     console = ""
     for _ in range(BOOTS):
-        machine = Machine(command, tree)
+        machine = Machine(fill, tree)
         try:
             if machine.starts():
                 return machine

@@ -1,0 +1,63 @@
+# In a Debian with systemd: hostcc from its package, from installation to purging.  $1: the package.
+set -e
+export DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
+step() { echo "== $*"; }
+
+# Beside the unit's own cgroup, which systemd makes and removes when it likes.
+state() {
+	find / -xdev ! -path '/proc/*' ! -path '/var/lib/dpkg/*' ! -path '/var/log/*' ! -path '/tmp/*' \
+		! -path '/var/cache/*' ! -path '/root/*' ! -path '/var/lib/systemd/*' ! -path '/old*' \
+		! -path '/etc/group*' ! -path '/etc/gshadow*' ! -path '/etc/.pwd.lock' | sort
+	(cd /proc/sys/net/ipv4 && head ip_local_reserved_ports tcp_*congestion_control)
+	tc qdisc show
+	find /sys/fs/cgroup -type d -name '*hostcc*' ! -name '*.service'
+	python3 /mnt/programs.py
+	ls /dev/shm /run | grep hostcc || :
+}
+
+step before
+state >/tmp/before
+step install
+(while sleep 5; do echo .; done) &
+dots=$!
+dpkg -i "$1"
+step active
+systemctl is-enabled hostcc
+systemctl is-active hostcc
+step doctor
+hostcc doctor --json | tr -d '\n'
+echo
+step job
+hostcc run --job held -- sleep 100000 &
+held=$!
+until hostcc status --json | grep -q '"held"'; do sleep 1; done
+grep hostcc/held /proc/$held/cgroup
+step program names
+python3 /mnt/programs.py
+step killed
+systemctl kill -s KILL hostcc
+until hostcc status --json 2>/dev/null | grep -q '"held"'; do sleep 1; done
+grep hostcc/held /proc/$held/cgroup
+systemctl show -p NRestarts hostcc
+step reload
+systemctl reload hostcc
+systemctl is-active hostcc
+step wrong configuration
+mkdir -p /etc/hostcc/hostcc.d
+echo nonsense >/etc/hostcc/hostcc.d/x.toml
+systemctl restart hostcc || :
+systemctl show -p ExecMainStatus -p ActiveState -p NRestarts hostcc
+rm /etc/hostcc/hostcc.d/x.toml
+systemctl reset-failed hostcc
+systemctl start hostcc
+step removed
+dpkg -r hostcc
+kill -0 $held && echo the job goes on
+kill $held
+wait $held || :
+step purged
+dpkg -P hostcc
+state >/tmp/after
+diff /tmp/before /tmp/after && echo nothing is left
+kill $dots
+step end
