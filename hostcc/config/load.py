@@ -183,6 +183,9 @@ def check(config: Config) -> Iterator[Problem]:
     port = agent.metrics_listen.rpartition(":")[2]
     if port and not 1 <= int(port) <= 65535:
         yield "agent.metrics_listen", "a port from 1 to 65535", agent.metrics_listen
+    if agent.metrics_user and not agent.metrics_certificate:
+        words = "nothing without agent.metrics_certificate: a password needs TLS"
+        yield "agent.metrics_user", words, agent.metrics_user
     yield from _check_places(config)
     yield from _check_targets(
         "mltcp", mltcp.delay_target_min_us, mltcp.delay_target_max_us, "delay_target_max_us"

@@ -65,14 +65,9 @@ log = get_logger("agent")
 CHECK_INTERVAL_S = 10.0
 """Seconds between two checks whether somebody else has edited what the agent made."""
 RESTART_KEYS = (
-    "instance",
-    "run_dir",
-    "socket",
-    "socket_group",
-    "cgroup_root",
-    "observe_only",
-    "metrics_listen",
-)
+    "instance", "run_dir", "socket", "socket_group", "cgroup_root", "observe_only",
+    "metrics_listen", "metrics_certificate", "metrics_user",
+)  # fmt: skip
 """Keys of [agent] that need a restart."""
 
 
@@ -294,9 +289,11 @@ class Agent:
         await self._server.start()
         if agent.metrics_listen:
             from hostcc.daemon.api.metrics import MetricsServer
+            from hostcc.daemon.api.metrics_access import MetricsAccess
 
             more = self.roster.measurement.gauges, self.iteration_times.families
-            self._metrics = MetricsServer(agent.metrics_listen, self.status, more)
+            access = MetricsAccess(agent.metrics_certificate, agent.metrics_user)
+            self._metrics = MetricsServer(agent.metrics_listen, self.status, more, access)
             await self._metrics.start()
 
     def _take_over(self, new: Config) -> None:

@@ -22,6 +22,7 @@ from hostcc.config.sections.pcie import PcieConfig
 from hostcc.coord.net.address import Address
 from hostcc.daemon import preflight
 from hostcc.daemon.api.credentials import group_id
+from hostcc.daemon.api.metrics_access import MetricsAccess
 from hostcc.daemon.lockfile import holder
 from hostcc.errors import HostccError, InputError, one_line
 from hostcc.measure.rdma_counters import read_ports
@@ -95,6 +96,11 @@ def _agent(config: Config, running: bool) -> Iterator[ConfigProblem]:
             yield ConfigProblem("agent.metrics_listen", words, agent.metrics_listen, stops=True)
         host, _, port = agent.metrics_listen.rpartition(":")
         yield from _listen("agent.metrics_listen", host.strip("[]"), int(port), running)
+        try:
+            MetricsAccess(agent.metrics_certificate, agent.metrics_user)
+        except InputError as error:
+            key, _, words = str(error).partition(": ")
+            yield ConfigProblem(key, "files that can be used", words, stops=True)
 
 
 def _marks(config: Config, running: bool) -> Iterator[ConfigProblem]:

@@ -11,6 +11,10 @@ from hostcc.config.sections.words import AbsolutePath
 from hostcc.limits import MAX_JOBS
 from hostcc.system.quota import FOR_ROOT, PER_UID
 
+SecretFile = Annotated[
+    str,
+    Meta(pattern=r"^(/[^\x00]{0,4000})?\Z", description="an absolute path or nothing"),
+]
 USUAL_RUN_DIR, USUAL_STATE_DIR = "/run/hostcc", Path("/var/lib/hostcc")
 
 
@@ -65,6 +69,10 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         ),
     ] = ""
     """Address of the Prometheus metrics; empty: they are not served."""
+    metrics_certificate: SecretFile = ""
+    """PEM file with the certificate chain and its key; empty: without TLS."""
+    metrics_user: SecretFile = ""
+    """File with USER:PASSWORD that readers of the metrics have to give; empty: everybody may."""
 
     @property
     def state_dir(self) -> Path:

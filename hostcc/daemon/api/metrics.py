@@ -18,6 +18,7 @@ from hostcc.answers.parts import GatedJob, GatesPart, Part, SteeringPart, part_o
 from hostcc.answers.plan_status import PlanDifference, PlannedJob, PlanStatus
 from hostcc.answers.status import JobSlots, JobStatus, Loop, Routing, Status
 from hostcc.daemon.api.health import unhealthy, unready
+from hostcc.daemon.api.metrics_access import MetricsAccess
 from hostcc.errors import HostccError
 
 REQUEST_S = 5.0
@@ -33,6 +34,7 @@ STRAY_PACKETS = {"resets": "reset", "syns": "syn", "over": "too many resets"}
 
 Families = Callable[[Any], Iterator[Any]]
 """Makes metric families from the module prometheus_client.core."""
+CHALLENGE = 'WWW-Authenticate: Basic realm="hostcc"\r\n'
 HEALTH = {"/healthz": unhealthy, "/readyz": unready}
 
 
@@ -47,11 +49,14 @@ class MetricsServer:
         listen: str,
         status: Callable[[], Status],
         more: Sequence[Families] = (),
+        access: MetricsAccess | None = None,
     ) -> None:
+        """`access`: who may read the metrics; None: whoever connects."""
         host, _, port = listen.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
         self._status = status
         self._more = more
+        self._access = access or MetricsAccess()
         self._clients = 0
         self._server: asyncio.Server | None = None
         try:
@@ -66,7 +71,7 @@ class MetricsServer:
         """Listen.  Raises HostccError when the address cannot be had."""
         try:
             self._server = await asyncio.start_server(
-                self._serve, self._host, self._port, limit=8192
+                self._serve, self._host, self._port, limit=8192, ssl=self._access.context
             )
         except OSError as error:
             where = f"{self._host}:{self._port}"
@@ -209,6 +214,7 @@ class MetricsServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients += 1
+        self._access.refresh()  # for the next connection
         try:
             if self._clients <= MAX_CLIENTS:
                 async with asyncio.timeout(REQUEST_S):
@@ -231,18 +237,20 @@ class MetricsServer:
             why = HEALTH[path](self._status())
             return _http("503 Service Unavailable" if why else "200 OK", "text/plain", why or "ok")
         pairs = (line.partition(":") for line in headers)
-        accept = next((value for name, _, value in pairs if name.lower() == "accept"), "")
+        given = {name.lower(): value for name, _, value in pairs}
+        if not self._access.allows(given.get("authorization", "")):
+            return _http("401 Unauthorized", "text/plain", "a user is needed", CHALLENGE)
         try:
-            encode, content_type = self._exposition.choose_encoder(accept)
+            encode, content_type = self._exposition.choose_encoder(given.get("accept", ""))
         except (ValueError, TypeError):  # a version that is none
             encode, content_type = self._exposition.choose_encoder("")
         return _http("200 OK", content_type, encode(self).decode())
 
 
-def _http(status: str, content_type: str, text: str) -> bytes:
+def _http(status: str, content_type: str, text: str, more: str = "") -> bytes:
     body = text.encode()
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"Content-Length: {len(body)}\r\n{more}Connection: close\r\n\r\n"
     )
     return head.encode() + body
