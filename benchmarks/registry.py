@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
     "mltcp": ("mltcp", "iteration times of jobs that share a bottleneck, against the goals"),
     "mltcp-harmless": ("mltcp_harmless", "rings, DDP and pipelines: no slower than under cubic"),
     "shifts": ("shifts", "jobs that send one after the other: rings and DDP, by gates"),
+    "compare": ("compare_modes", "hostcc compare on live jobs, beside runs of their own"),
     "mltcp-sweep": ("mltcp_sweep", "the same over link rates, buffers, RTTs, jitter, arrivals"),
     "mltcp-neighbours": ("mltcp_neighbours", "jobs beside other traffic"),
     "mltcp-toggle": ("mltcp_toggle", "`unfair off` and `unfair mltcp` in mid-run"),

@@ -23,6 +23,8 @@ from benchmarks import soak_configs
 from benchmarks.checked_stream import CheckedStream
 from benchmarks.churn_stage import ChurnStage
 from benchmarks.soak_events import HOSTS, Event, Job, Kind, StartMode
+from hostcc.config import newer_keys
+from hostcc.daemon.profiling import memory_file
 from hostcc.errors import Exit, HostccError
 from hostcc.lab import agents, cgroup, loss, netns
 from hostcc.lab.errors import LabError
@@ -51,7 +53,9 @@ FORGET_S = Timing().keep_s + 60.0
 """A translation whose sender ended while the receiver was away is forgotten after `keep_s`."""
 CALM_S = 15.0
 """Parts that have nothing to do take a turn every five seconds, some every ten."""
-KEPT = {"agent.lock", "journal.jsonl", "journal.old.jsonl", "keys", "remembered-jobs.json"}
+KEPT = {
+    "agent.lock", "journal.jsonl", "journal.old.jsonl", "keys", memory_file.NAME, newer_keys.NAME,
+}  # fmt: skip
 """What stays in a run directory when its agent has ended."""
 
 
