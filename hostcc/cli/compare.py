@@ -28,6 +28,7 @@ from hostcc.cli.common import (
 )
 from hostcc.cli.progress_bar import progress_bar
 from hostcc.client import ask
+from hostcc.daemon.api.messages import MAX_TOGETHER_S
 from hostcc.errors import Exit, HostccError, InputError
 from hostcc.foreign import say
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
@@ -143,7 +144,7 @@ def schedule(period_s: float, for_s: float, modes: int) -> Schedule:
     if not 0 < for_s <= MAX_S:
         raise InputError(f"--for: expected at most {MAX_S / 3600:g} h")
     pieces = max(1, round(BLOCK_ITERATIONS * period_s / PIECE_S))
-    step_s, settle_s = 2 * period_s, SETTLED_ITERATIONS * period_s
+    step_s, settle_s = min(2 * period_s, MAX_TOGETHER_S), SETTLED_ITERATIONS * period_s
     plan = Schedule(step_s, settle_s, pieces, 0)
     rounds = int(for_s / (modes * plan.block_s))
     if rounds < MIN_ROUNDS:
@@ -206,7 +207,7 @@ def measured(
         for mode in order.sample(modes, len(modes)):
             tell(f"round {at + 1} of {plan.rounds}: {mode}", done, total)
             borrow("static", alike=True, together_s=plan.step_s)
-            time.sleep(plan.step_s)
+            keep(plan.step_s, lambda: borrow("static", alike=True))
             keep(plan.settle_s, lambda mode=mode: borrow(mode))  # type: ignore[misc]
             times: dict[str, list[float]] = {one.name: [] for one in subjects}
             for _ in range(plan.pieces):

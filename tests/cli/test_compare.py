@@ -37,6 +37,7 @@ class Agent:
         self.periodic, self.silent = periodic, silent
         self.dies_at_s = float("inf")
         self.state = "active"
+        self.period_s = 0.25
 
     def ask(self, path: Path, op: str, timeout_s: float = 15.0, **fields: Any) -> dict[str, Any]:
         if self.now_s >= self.dies_at_s:
@@ -68,7 +69,7 @@ class Agent:
 
     def _profile(self, job: str, series: bool = False) -> dict[str, Any]:
         periodic = job in self.periodic
-        figures: dict[str, Any] = {"periodic": periodic, "mean_period_s": 0.25}
+        figures: dict[str, Any] = {"periodic": periodic, "mean_period_s": self.period_s}
         figures |= {"tx_bytes": SIZE, "rx_bytes": 0}
         answer: dict[str, Any] = {"schema": "hostcc.profile/1", "job": job, "profile": figures}
         if not periodic:
@@ -140,6 +141,15 @@ def test_the_mode_is_asked_for_before_it_ends(agent: Agent) -> None:
     assert set(agent.together) == {0.5}
     order = [mode for _, mode in agent.borrowed if mode != "static"]
     assert order[:20] != order[20:40] or len(set(order)) > 1
+
+
+def test_long_iterations_are_asked_for_all_the_time(agent: Agent) -> None:
+    plan = compare.schedule(100.0, 24 * 3600.0, 2)
+    assert plan.step_s == 120
+    agent.period_s = 20.0
+    call("--for", "3h")
+    asked = [at_s for at_s, _ in agent.borrowed]
+    assert max(later - earlier for earlier, later in itertools.pairwise(asked)) <= 7.5
 
 
 def test_a_table_for_people(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
