@@ -115,7 +115,7 @@ def test_each_has_the_same_files_for_its_own_python(debs: dict[Host, Path]) -> N
         objects = {Path(name).name for name in files if name.endswith(".bpf.o")}
         assert {"mltcp.bpf.o", "meter.bpf.o", "steer.bpf.o"} <= objects
         libraries = {Path(name).name for name in files if "/hostcc/" in name and ".so" in name}
-        assert {"libhostcc-rdma.so", "libnccl-env.so", "libhostcc-pcie.so"} <= libraries
+        assert {"libhostcc-rdma.so", "libnccl-env-hostcc.so", "libhostcc-pcie.so"} <= libraries
         wanted = f"python3 (>= {host.python}~)"
         assert wanted in told(["dpkg-deb", "-f", str(package), "Depends"])
         assert told(["dpkg-deb", "-f", str(package), "Version"]).strip().endswith(host.suffix)
