@@ -26,6 +26,7 @@ from benchmarks.context import Context
 from benchmarks.harness import repeated
 from benchmarks.headings import Heading, cells, columns
 from benchmarks.record import Record, Verdict
+from hostcc.cli.compare import MIN_CONFIDENCE
 from hostcc.client import ask
 from hostcc.errors import HostccError
 from hostcc.lab.errors import LabError
@@ -179,7 +180,8 @@ def _is_known(socket: Path) -> bool:
     with suppress(HostccError):
         members = (ask(socket, "status")["gossip"] or {}).get("members", {})
         profile = ask(socket, "profile", job=JOB)["profile"] or {}
-        return members.get("alive") == OTHER_HOSTS and bool(profile.get("periodic"))
+        sure = profile.get("periodic") and profile["confidence"] >= MIN_CONFIDENCE
+        return members.get("alive") == OTHER_HOSTS and bool(sure)
     return False
 
 

@@ -41,6 +41,8 @@ ASK_S = 5.0
 """Between two requests for the mode, which ends after three of them."""
 PIECE_S = 10.0
 """An agent keeps at least so many seconds of a job's bytes."""
+MIN_CONFIDENCE = 0.7
+"""That a job's bytes an iteration are right: all its times follow from them."""
 BLOCK_ITERATIONS = 40
 SETTLED_ITERATIONS = 8
 """Of a block, left out: the mode has to take effect."""
@@ -162,11 +164,13 @@ def subjects_of(socket: Path, names: Sequence[str]) -> list[Subject]:
     for name in names or [job.name for job in status.jobs]:
         answer = ask(socket, "profile", job=name)
         profile = answer.get("profile") or {}
-        if profile.get("periodic"):
+        sure = profile.get("confidence", 0.0) >= MIN_CONFIDENCE
+        if profile.get("periodic") and sure:
             size = max(profile["tx_bytes"], profile["rx_bytes"])
             found.append(Subject(name, profile["mean_period_s"], size))
         elif names:
             why = answer.get("profile_reason") or profile.get("reason") or "not measured yet"
+            why = "its pattern is not sure yet" if profile.get("periodic") else why
             raise HostccError(f"job {name} has no iterations to compare: {why}")
     if not found:
         raise HostccError("no job here has a known pattern yet; hostcc jobs --detail says why")

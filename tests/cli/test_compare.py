@@ -37,7 +37,7 @@ class Agent:
         self.periodic, self.silent = periodic, silent
         self.dies_at_s = float("inf")
         self.state = "active"
-        self.period_s = 0.25
+        self.period_s, self.confidence = 0.25, 0.9
 
     def ask(self, path: Path, op: str, timeout_s: float = 15.0, **fields: Any) -> dict[str, Any]:
         if self.now_s >= self.dies_at_s:
@@ -70,6 +70,7 @@ class Agent:
     def _profile(self, job: str, series: bool = False) -> dict[str, Any]:
         periodic = job in self.periodic
         figures: dict[str, Any] = {"periodic": periodic, "mean_period_s": self.period_s}
+        figures["confidence"] = self.confidence
         figures |= {"tx_bytes": SIZE, "rx_bytes": 0}
         answer: dict[str, Any] = {"schema": "hostcc.profile/1", "job": job, "profile": figures}
         if not periodic:
@@ -189,6 +190,9 @@ def test_wrong_words(
 def test_jobs_without_iterations(agent: Agent) -> None:
     with pytest.raises(HostccError, match="job idle has no iterations to compare: it sends all"):
         compare.subjects_of(Path("s"), ["idle"])
+    agent.confidence = 0.6
+    with pytest.raises(HostccError, match=r"job train has no .*: its pattern is not sure yet"):
+        compare.subjects_of(Path("s"), ["train"])
     agent.periodic = ()
     with pytest.raises(HostccError, match="no job here has a known pattern"):
         compare.subjects_of(Path("s"), [])
