@@ -40,7 +40,7 @@ MAX_S = 24 * 3600.0
 ASK_S = 5.0
 """Between two requests for the mode, which ends after three of them."""
 PIECE_S = 10.0
-"""An agent keeps at least so many seconds of a job's bytes."""
+"""Between two recordings of a job's bytes; an agent that is behind has less of it."""
 MIN_CONFIDENCE = 0.7
 """That a job's bytes an iteration are right: all its times follow from them."""
 BLOCK_ITERATIONS = 40

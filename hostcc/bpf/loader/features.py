@@ -6,29 +6,32 @@ import functools
 from pathlib import Path
 
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
+LINKS, TX_START = b"BPF_STRUCT_OPS", b"cwnd_event_tx_start"
+"""Names in it: an enum constant, a member of a struct."""
 
 
-@functools.cache
 def struct_ops_links() -> bool:
     """Check whether a link can hold a struct_ops, so that it ends with its process (Linux 6.4).
 
     The attach type for it is an enum constant, which the kernel's own type information
     names; False where there is none.
     """
-    return _named(b"BPF_STRUCT_OPS")
+    return LINKS in _names()
 
 
-@functools.cache
 def tx_start_operation() -> bool:
     """Check whether the begin of sending is an operation of a congestion control (Linux 7.2).
 
     Before, it is an event of `cwnd_event`.
     """
-    return _named(b"cwnd_event_tx_start")
+    return TX_START in _names()
 
 
-def _named(name: bytes) -> bool:
+@functools.cache
+def _names() -> frozenset[bytes]:
+    # Those that are asked for, in one reading: the file has megabytes.
     try:
-        return b"\0" + name + b"\0" in KERNEL_BTF.read_bytes()
+        known = KERNEL_BTF.read_bytes()
     except OSError:
-        return False
+        return frozenset()
+    return frozenset(name for name in (LINKS, TX_START) if b"\0" + name + b"\0" in known)
