@@ -23,15 +23,25 @@ class Cluster:
     """This host among the others; nothing here raises while it is no member."""
 
     def __init__(self) -> None:
-        self.member: Member | None = None
-        """Written by the gossip part; None while this host does not take part."""
+        self._member: Member | None = None
         self._published_by: Member | None = None
         self._published: dict[tuple[str, str], Content] = {}
         self.refusals: dict[tuple[str, str], str] = {}
         """(Kind, key) of a record -> why it was not published."""
         self._topics: dict[str, Hear] = {}
-        self._heard_by: Member | None = None
         self._owners: tuple[tuple[object, int], dict[str, str]] = ((None, -1), {})
+
+    @property
+    def member(self) -> Member | None:
+        """Written by the gossip part; None while this host does not take part."""
+        return self._member
+
+    @member.setter
+    def member(self, member: Member | None) -> None:
+        self._member = member
+        if member is not None:
+            for topic, hear in self._topics.items():
+                member.service.notes.listen(topic, hear)
 
     @property
     def name(self) -> str:
@@ -141,14 +151,6 @@ class Cluster:
         member = self.member
         if member is not None:
             member.service.notes.listen(topic, hear)
-
-    def refresh(self) -> None:
-        """Deliver notes to a new member's listeners, too; to be called where there may be one."""
-        member = self.member
-        if member is not None and member is not self._heard_by:
-            for topic, hear in self._topics.items():
-                member.service.notes.listen(topic, hear)
-        self._heard_by = member
 
     def send(self, peer: str, topic: str, data: bytes) -> bool:
         """Send a note to a member; it may get lost.  Returns whether it was sent."""

@@ -129,7 +129,6 @@ class SurveyTask:
         if self._config != self._host.config.paths:
             self.stop()
             self.start()
-        self._cluster.refresh()
         assert self._events is not None
         now = time.monotonic()
         if events := self._events.read():

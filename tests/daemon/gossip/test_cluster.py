@@ -118,7 +118,6 @@ async def test_notes_reach_whoever_listens_also_a_new_member(tmp_path: Path) -> 
         assert one.cluster.send("b", "steer", b"1")
         await eventually(lambda: heard == [("a", b"1")])
         other.service, one.service = one.service, other.service
-        other.cluster.refresh()
         assert one.cluster.send("a", "steer", b"2")
         await eventually(lambda: heard[1:] == [("b", b"2")])
 
@@ -127,7 +126,6 @@ async def test_without_gossip_nothing_is_known_and_nothing_raises() -> None:
     nobody = Host(None).cluster
     nobody.publish(LINKS, {"": links(x=1.0)})
     nobody.listen("steer", lambda *_: None)
-    nobody.refresh()
     nobody.flush()
     assert (nobody.name, nobody.owners(), nobody.published(LINKS, "")) == ("", {}, None)
     assert not nobody.send("b", "steer", b"")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hostcc.client import ask
 from hostcc.lab import netns
 from tests.daemon.profiling.wired import QUIET
 from tests.real import RealHost, until
@@ -81,6 +82,23 @@ def test_two_hosts_see_each_other_and_agree(hosts: list[RealHost]) -> None:
     assert "gossip is INSECURE: no keys, whoever reaches 0.0.0.0:7471" in shown
     assert two.stop(leaving) == 0
     until(lambda: states(one).get(two.name) in ("suspect", "dead"), one.log, 60)
+
+
+def test_a_comparison_switches_both_hosts_without_any_paths(hosts: list[RealHost]) -> None:
+    one, two = hosts
+    for host, at, peer in ((one, 1, two), (two, 0, one)):
+        host.start(section(f"{peer.name}@{ADDRESSES[at]}:{PORT}"))
+    talker = two.talker("train", 7101)
+
+    def ours() -> bool:
+        return all(name.startswith("hcc_") for name in talker.controls())
+
+    until(lambda: states(one) == {two.name: "alive"}, one.log, 60)
+    until(ours, two.log, 60)
+    assert ask(one.socket, "borrow", 30.0, mode="off")["hosts_told"] == 1
+    until(lambda: not ours(), two.log, 60)
+    ask(one.socket, "borrow", 30.0)
+    until(ours, two.log, 60)
 
 
 def test_without_keys_others_are_not_let_in(hosts: list[RealHost]) -> None:
