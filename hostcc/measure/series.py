@@ -137,6 +137,25 @@ def joined(before: ByteSeries, after: ByteSeries) -> ByteSeries:
     )
 
 
+def continued(before: ByteSeries, later: Bins, gap: int = 0) -> ByteSeries:
+    """With the bins of a later series from the end on; the later one may begin before.
+
+    Up to `gap` bins in between that nobody measured are bins without bytes.  Raises ValueError for
+    more of them, and for bins that do not fit together.
+    """
+    known, off = divmod(before.end_ns - later.start_ns, before.bin_ns)
+    if later.bin_ns != before.bin_ns or off or known < -gap:
+        raise ValueError(
+            f"expected bins of {before.bin_ns} ns from {before.end_ns} on, got bins of "
+            f"{later.bin_ns} ns from {later.start_ns} on"
+        )
+    missing, new = np.zeros(max(0, -known), dtype=np.int64), later.part(max(0, known))
+    tx, rx = (
+        np.concatenate((getattr(before, way), missing, getattr(new, way))) for way in ("tx", "rx")
+    )
+    return replace(before, tx=tx, rx=rx)
+
+
 def silence(bin_ns: int, end_ns: int, after: Bins) -> int:
     """Bins between `end_ns` and a series; raises ValueError when they do not fit together."""
     ahead, off = divmod(after.start_ns - end_ns, bin_ns)

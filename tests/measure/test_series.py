@@ -49,6 +49,30 @@ def test_bins_that_do_not_fit_are_refused(bin_ns: int, start: int) -> None:
         s.joined(s.series([1, 2], None, 10), s.series([3], None, bin_ns, start_ns=start))
 
 
+@given(
+    st.lists(st.integers(0, 99), min_size=1, max_size=40), st.integers(0, 40), st.integers(-5, 40)
+)
+def test_overlapping_series_are_one(counts: list[int], end: int, begin: int) -> None:
+    whole = s.series(counts, counts[::-1], 10, 70)
+    before, later = whole.part(0, end), whole.part(max(0, begin))
+    if later.start_ns > before.end_ns:
+        with pytest.raises(ValueError, match="expected bins of 10 ns from"):
+            s.continued(before, later)
+    longest = s.continued(before, later, gap=40)
+    missing = range(len(before), max(0, begin))
+    assert longest.end_ns == max(before.end_ns, later.end_ns)
+    assert longest.tx.tolist() == [
+        0 if at in missing else count for at, count in enumerate(counts[: len(longest)])
+    ]
+    assert len(longest.rx) == len(longest)
+
+
+@pytest.mark.parametrize(("bin_ns", "start"), [(20, 100), (10, 95)])
+def test_bins_that_do_not_continue_are_refused(bin_ns: int, start: int) -> None:
+    with pytest.raises(ValueError, match="expected bins of 10 ns from 110 on"):
+        s.continued(s.series([1, 2, 3], None, 10, 80), s.series([1] * 9, None, bin_ns, start), 9)
+
+
 def test_what_is_no_series_is_refused() -> None:
     with pytest.raises(ValueError, match="bin_ns"):
         s.series([1], None, 0)

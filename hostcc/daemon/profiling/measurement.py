@@ -142,6 +142,8 @@ class Measurement:
         job = next((job for job in self.jobs() if job.name == name), None)
         if job is None:
             raise NoJobError(f"no job {name} on this host")
+        if series:
+            self.traffic.catch_up(name)
         known = self.traffic.known(name)
         is_kept = known is not None and known.track.watch is not None
         return Profile(

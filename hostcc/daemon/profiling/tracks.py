@@ -6,7 +6,7 @@ Pure but for being mutable: bytes come in, nothing is asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -24,7 +24,7 @@ from hostcc.measure.marked import from_marks
 from hostcc.measure.meter import RX, TX
 from hostcc.measure.pattern_watch import Watch
 from hostcc.measure.period import Period
-from hostcc.measure.series import NS, Bins, ByteSeries, joined
+from hostcc.measure.series import NS, Bins, ByteSeries, continued, empty, joined, rebinned
 
 log = get_logger("traffic")
 
@@ -70,8 +70,10 @@ class Track:
     failures: int = 0
     """How often that was."""
     _waiting: list[Bins] = field(default_factory=list)
+    _analysing: Bins | None = None
+    """Bins that an analysis is at, or has just taken in."""
     _since_ns: int = 0
-    """Where the first of these begins, or would."""
+    """Where the first of the waiting bins begins, or would."""
     _loose: int = 0
     """The last ones of these that are not packed."""
     _went: list[tuple[bytes, Ints]] = field(default_factory=list)
@@ -159,7 +161,7 @@ class Track:
     def collect(self) -> Bins:
         """The bins that wait, for `analyse`; they wait no longer."""
         new, self._waiting, self._loose = together(self._waiting), [], 0
-        self._since_ns, self.sparse = new.end_ns, True
+        self._since_ns, self.sparse, self._analysing = new.end_ns, True, new
         self._account(new.end_ns)
         return new
 
@@ -184,11 +186,12 @@ class Track:
         if skips:
             watch = replace(watch, compare_ns=new.end_ns + 1)
         self.watch, self.failure = watching.update(watch, new, thorough=thorough), ""
+        self._analysing = None
 
     def begin_again(self, failure: str) -> None:
         """Learn the pattern anew, without the bins that wait: nothing could be made of them."""
         self.failure, self.failures = failure, self.failures + 1
-        self.watch, self.sparse = None, True
+        self.watch, self.sparse, self._analysing = None, True, None
         self._waiting, self._loose, self._went = [], 0, []
 
     def sending(self, now_ns: int) -> bool:
@@ -207,10 +210,22 @@ class Track:
         return of.whole(), self.watch.found
 
     def history(self) -> ByteSeries:
-        """All bins that are kept, of the length that suits the pattern."""
-        if self.watch is None:
+        """The last bins, of the length that suits the pattern, also those not analysed yet.
+
+        As many as are kept of an analysis at most.
+        """
+        # In this order: an analysis in another thread may end in between, then some come twice.
+        later = [one for one in (self._analysing, *self._waiting) if one is not None]
+        watch = self.watch
+        if watch is None:
             return self.pattern()[0]
-        return self.watch.levels[self.watch.level].whole()
+        kept = watch.levels[watch.level].whole()
+        finest = empty(watch.levels[0].bin_ns, kept.end_ns)
+        with suppress(ValueError):  # an analysis will have to begin anew
+            for one in (watch.levels[0], *later):
+                finest = continued(finest, one, watching.MAX_BINS)
+        whole = joined(kept, rebinned(finest, kept.bin_ns // finest.bin_ns))
+        return whole.part(max(0, len(whole) - watching.MAX_BINS))
 
     def shares(self) -> dict[Address, tuple[float, float]]:
         """Destination -> its parts of what is sent and of what is received; each sums to 1."""

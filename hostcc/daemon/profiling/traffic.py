@@ -16,7 +16,7 @@ from hostcc.config.schema import port_rules
 from hostcc.coord.core.payloads import ProfilingClaim
 from hostcc.daemon.enforcement import Engine
 from hostcc.daemon.jobs.iteration_times import Iteration
-from hostcc.daemon.profiling import profiles, routes
+from hostcc.daemon.profiling import profiles
 from hostcc.daemon.profiling.analysis_budget import AnalysisRequest
 from hostcc.daemon.profiling.analysis_run import analyse_all
 from hostcc.daemon.profiling.analysis_schedule import ANALYSES_PER_TICK, AnalysisSchedule
@@ -28,7 +28,8 @@ from hostcc.daemon.profiling.profile_cache import ProfileCache
 from hostcc.daemon.profiling.profiles import JobFacts, JobKnowledge
 from hostcc.daemon.profiling.rdma_meter import BypassTraffic
 from hostcc.daemon.profiling.remembered import RememberedJob, has_begun
-from hostcc.daemon.profiling.routes import Question, Route
+from hostcc.daemon.profiling.route_search import RouteSearch
+from hostcc.daemon.profiling.routes import Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, Track, apart
 from hostcc.daemon.profiling.turns import local
 from hostcc.daemon.profiling.turns.cluster_turns import ClusterTurns
@@ -63,9 +64,6 @@ STARTING_S = 60.0
 reading."""
 SYNC_S = 5.0
 """Between looks whether cgroups are still the same ones, seconds."""
-ROUTES_S, ROUTES_UNCHANGED_S = 10.0, 60.0
-"""Between reads of routes and link speeds, seconds; the second, while all jobs send where they
-did."""
 MakeMeter = Callable[[Mapping[str, Any]], ByteMeter]
 
 
@@ -126,15 +124,11 @@ class Traffic:
         self._sync_due_s = 0.0
         self._live: dict[str, LiveJob] = {}
         self._tracks: dict[str, Track] = {}
-        self._ways: dict[str, dict[Address, Route]] = {}
+        self._routes = RouteSearch()
         self._cache = ProfileCache()
         self._hints = BoundaryHints()
         self._schedule = AnalysisSchedule()
-        self._routes: asyncio.Task[None] | None = None
         self._analysing: asyncio.Task[None] | None = None
-        self._routes_due_s = 0.0
-        self._asked: tuple[float, Mapping[str, frozenset[Address]]] = 0.0, {}
-        """When routes were last asked for, seconds, and of which destinations of each job."""
         self._crowded = 0
         self._queue: Mapping[str, ProfilingClaim] = {}
         """Jobs that wait for a turn."""
@@ -151,7 +145,8 @@ class Traffic:
         """Load the meter; it shares the congestion control's maps where there are any."""
         self._engine = self._host.engine
         self._root = resolve_root(self._host.config.agent.cgroup_root)
-        self._synced, self._asked, self._hints = None, (0.0, {}), BoundaryHints()
+        self._synced, self._hints = None, BoundaryHints()
+        self._routes.start()
         await in_thread(self._load, self._engine)
 
     def _load(self, engine: Engine | None) -> None:
@@ -183,21 +178,21 @@ class Traffic:
             self._begun()
         self._start_analyses()
         self._give_turns()
-        self._find_routes()
+        self._routes.look(self._tracks, self._live, self._clock_ns() / 1e9)
 
     def stop(self) -> None:
         """Detach everything; what was learned is forgotten."""
-        for task in (self._routes, self._analysing):
-            if task is not None:
-                task.cancel()
+        if self._analysing is not None:
+            self._analysing.cancel()
         if self._host.engine is not None:
             self._host.engine.table.set_preferred_job("", "measuring ended")
             for name in self._hints.hints():
                 self._host.engine.table.set_boundary_hint(name, None)
-        self._routes = self._analysing = None
+        self._analysing = None
+        self._routes.stop()
         self._elsewhere.stop()
         self._close_meter()
-        self._tracks, self._ways, self.turns = {}, {}, Turns()
+        self._tracks, self.turns = {}, Turns()
         self._memory.keep(())
 
     def verify(self) -> list[Difference]:
@@ -221,6 +216,16 @@ class Traffic:
         )
 
     # What others ask.
+
+    def catch_up(self, name: str) -> None:
+        """Read the meter now, so that a job's history ends now; its analysis is not due earlier."""
+        track, metering = self._tracks.get(name), self._metering
+        if track is None or metering is None or metering.gap:
+            return
+        metering.gather()
+        assert metering.last is not None
+        self._schedule.add_reading(metering.last, metering.jobs)
+        self._take_of(metering, [track])
 
     def known(self, name: str) -> JobKnowledge | None:
         """All that is known of a job now; None of one that is not profiled."""
@@ -295,7 +300,7 @@ class Traffic:
         # The busier direction: the shim counts what is sent alone.
         if other is not None and max(other.track.total) > max(_total(track)):
             return _Counted(job, other.track, other.ways, other.links)
-        return None if track is None else _Counted(job, track, self._ways.get(name, {}), ())
+        return None if track is None else _Counted(job, track, self._routes.ways.get(name, {}), ())
 
     # One turn.
 
@@ -454,37 +459,6 @@ class Traffic:
     def _note_alone(self, track: Track) -> None:
         if track.watch is not None and track.watch.found.period_s is not None:
             track.alone_s = track.watch.found.period_s
-
-    def _find_routes(self) -> None:
-        """Start a look at routes when it is time; only where there is traffic."""
-        now_s = self._clock_ns() / 1e9
-        if now_s < self._routes_due_s or (self._routes is not None and not self._routes.done()):
-            return
-        to = {name: frozenset(track.to) for name, track in self._tracks.items() if track.to}
-        if not to:
-            return
-        self._routes_due_s = now_s + ROUTES_S
-        if to != self._asked[1] or now_s - self._asked[0] >= ROUTES_UNCHANGED_S:
-            self._asked = now_s, to
-            questions = [
-                Question(name, self._netns_of(self._live[name]), tuple(self._tracks[name].to))
-                for name in to
-            ]
-            self._routes = asyncio.get_running_loop().create_task(self._ask(questions))
-
-    async def _ask(self, questions: Sequence[Question]) -> None:
-        try:
-            self._ways = await asyncio.to_thread(routes.answers, questions)
-        except Exception as error:  # noqa: BLE001 - speeds stay unknown, nothing else
-            log.defect("looking at routes failed", error)
-        if any(one.job not in self._ways for one in questions):
-            self._asked = 0.0, {}
-
-    def _netns_of(self, job: LiveJob) -> Path | None:
-        """The network namespace of one of its processes; our own without any."""
-        tree = CgroupTree(Path("/"))
-        pid = next((pid for group in job.groups for pid in tree.pids(group)), 0)
-        return Path(f"/proc/{pid}/ns/net") if pid else None
 
     def _close_meter(self) -> None:
         if self._metering is not None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hostcc.client import ask
+from hostcc.measure.meter_kernel import SETTLE_NS
+from hostcc.measure.replay import received
 from tests.daemon.profiling.wired import QUIET, THERE, WiredHost
 from tests.real import until
 
@@ -57,6 +61,27 @@ def test_a_job_with_bursts_is_profiled_kept_and_analysed_again(
     until(lambda: shown in host.client("profile", "train").stdout, shown, 60)
     assert "train" in host.client("jobs", "--detail").stdout
     assert host.json("verify")["differences"] == []
+
+
+def test_a_recording_ends_when_it_is_asked_for(host: WiredHost) -> None:
+    host.start(QUIET)
+    host.sender(PERIOD_S, SIZE, 400, "", "train")
+    host.until_known("train", PERIOD_S, SIZE)
+    got: Mapping[str, Any] = {}
+
+    def regular() -> bool:
+        """Only of a job that goes on as expected bins wait for long."""
+        nonlocal got
+        got = host.profile("train")
+        return bool(got["confidence"] >= 0.7 and got["total_tx_bytes"] > 60 * SIZE)
+
+    until(regular, lambda: str(got), 90)
+    for _ in range(3):
+        asked_ns = time.monotonic_ns()
+        sent = ask(host.socket, "profile", job="train", series=True)["recording"]
+        series = received("train", "here", sent).series
+        assert series.end_ns > asked_ns - 2 * SETTLE_NS
+        assert series.part(-2000).tx.sum() > 4 * SIZE
 
 
 def test_a_job_without_a_rhythm_is_reported_as_such(host: WiredHost) -> None:

@@ -79,7 +79,52 @@ def test_marks_settle_it() -> None:
     of, found = track.pattern(marks)
     assert found.period_s == pytest.approx(0.2)
     assert found.bytes_per_iteration == pytest.approx(2 * 40_000, rel=0.01)
-    assert of.tx.tolist() == track.history().tx.tolist()
+    assert of.tx.tolist() == track.history().tx[: len(of)].tolist()
+
+
+def test_a_history_ends_with_what_was_taken_last() -> None:
+    track, made = Track("a"), regular(100, 40, start_ns=400 * MS)
+    for at in range(0, len(made), 700):
+        track.take(part(made, at, at + 700))
+        if at % 2100 == 0:
+            new = track.collect()
+            # An analysis is at it in another thread.
+            assert track.history().end_ns == min(made.end_ns, made.start_ns + (at + 700) * MS)
+            track.analyse(new)
+    found = track.history()
+    assert (found.start_ns, found.end_ns) == (made.start_ns, made.end_ns)
+    assert found.tx.tolist() == made.tx.tolist()
+
+
+def test_a_history_of_long_bins_does_too() -> None:
+    track, made = Track("a"), regular(6000, 30)
+    fed(track, part(made, 0, 150_000))
+    assert track.watch is not None
+    assert track.watch.level
+    for at in range(150_000, len(made), 12_345):
+        track.take(part(made, at, at + 12_345))
+    found = track.history()
+    assert made.end_ns - found.end_ns < found.bin_ns
+    first = (found.start_ns - made.start_ns) // MS
+    assert found.tx.sum() == made.tx[first : first + len(found) * found.bin_ns // MS].sum()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        ByteSeries(2 * MS, 4000 * MS, np.ones(10, np.int64), np.ones(10, np.int64)),
+        ByteSeries(MS, 4000 * MS + 1, np.ones(10, np.int64), np.ones(10, np.int64)),
+        ByteSeries(MS, 10**17, np.ones(10, np.int64), np.ones(10, np.int64)),
+    ],
+    ids=["other bins", "between bins", "years later"],
+)
+def test_a_history_ends_before_bins_that_do_not_fit(odd: ByteSeries) -> None:
+    track, made = Track("a"), regular(100, 40)
+    fed(track, made)
+    track.analyse(track.collect())
+    before = track.history()
+    track.take(odd)
+    assert track.history().tx.tolist() == before.tx.tolist()
 
 
 def test_shares_by_destination_fade_and_are_bounded() -> None:

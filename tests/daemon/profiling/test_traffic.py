@@ -19,11 +19,13 @@ from hostcc.daemon.profiling.analysis_budget import (
     MAX_SAVED_S,
     Account,
 )
+from hostcc.daemon.profiling.analysis_run import analyse_all
 from hostcc.daemon.profiling.job_memory import JobMemory
 from hostcc.daemon.profiling.live_jobs import LiveJob
 from hostcc.daemon.profiling.metering import Metering
 from hostcc.daemon.profiling.profiles import JobFacts
 from hostcc.daemon.profiling.rdma_meter import BypassTraffic
+from hostcc.daemon.profiling.route_search import ROUTES_S, ROUTES_UNCHANGED_S
 from hostcc.daemon.profiling.routes import Question, Route
 from hostcc.daemon.profiling.tracks import MAX_WAIT_S, MIN_BATCH_S, Track
 from hostcc.daemon.profiling.turns import local
@@ -330,6 +332,37 @@ async def test_what_goes_wrong_with_one_job_costs_the_others_nothing(
     part.stop()
 
 
+@pytest.mark.asyncio
+async def test_a_history_that_is_asked_for_ends_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, monkeypatch, 0.0)
+    monkeypatch.setattr(t, "analyse_all", analyse_all)
+    part = watched.part
+    part.catch_up("job-1")  # nothing is metered yet
+    await part.start()
+    for _ in range(60):
+        await watched.turn()
+    others = part.sent()
+    part.catch_up("job-1")
+    part.catch_up("nobody")
+    known = part.known("job-1")
+    assert known is not None
+    found = known.track.history()
+    assert found.end_ns == watched.meter.now_ns
+    assert found.tx.sum() == len(found) // 10 * 500
+    # Nobody else's bins are taken for it, and none comes twice later.
+    assert {name: one for name, one in part.sent().items() if name != "job-1"} == {
+        name: one for name, one in others.items() if name != "job-1"
+    }
+    for _ in range(60):
+        await watched.turn()
+    part.catch_up("job-1")
+    total = known.track.total[0]
+    assert total == watched.meter.at * BINS // 10 * 500
+    part.stop()
+
+
 class Asked:
     """Routes are asked for, and each job's is answered unless a test says otherwise."""
 
@@ -345,16 +378,14 @@ class Asked:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("answered", "every_s"), [(True, t.ROUTES_UNCHANGED_S), (False, t.ROUTES_S)]
-)
+@pytest.mark.parametrize(("answered", "every_s"), [(True, ROUTES_UNCHANGED_S), (False, ROUTES_S)])
 async def test_routes_are_asked_for_seldom_while_all_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: bool, every_s: float
 ) -> None:
     watched = Watched(tmp_path, monkeypatch, 0.0)
     asked = Asked(watched, monkeypatch)
     asked.answered = answered
-    await watched.run(4 * t.ROUTES_UNCHANGED_S)
+    await watched.run(4 * ROUTES_UNCHANGED_S)
     apart_s = np.diff(asked.at_s)[1:]  # not all jobs have been looked at by the first
     assert len(apart_s) >= 2
     assert apart_s == pytest.approx(every_s, abs=MAX_WAIT_S)
@@ -367,9 +398,9 @@ async def test_who_sends_elsewhere_is_asked_about_soon(
     watched = Watched(tmp_path, monkeypatch, 0.0)
     asked = Asked(watched, monkeypatch)
     watched.meter.other_from_ns = int(100e9)
-    await watched.run(100 + 2 * t.ROUTES_S + MAX_WAIT_S)
+    await watched.run(100 + 2 * ROUTES_S + MAX_WAIT_S)
     (first, *_) = [at_s for at_s in asked.at_s if at_s > 100]
-    assert first <= 100 + t.ROUTES_S + MAX_WAIT_S + t.READ_S
+    assert first <= 100 + ROUTES_S + MAX_WAIT_S + t.READ_S
 
 
 @pytest.mark.asyncio
@@ -393,12 +424,12 @@ async def test_another_meter_is_told_of_the_jobs_at_once(
 ) -> None:
     watched = Watched(tmp_path, monkeypatch, 0.0)
     asked = Asked(watched, monkeypatch)
-    await watched.run(MAX_WAIT_S + t.ROUTES_S)
+    await watched.run(MAX_WAIT_S + ROUTES_S)
     before = len(asked.at_s)
     await watched.part.start()
     await watched.turn()
     assert watched.meter.told == [JOBS, JOBS]
-    for _ in range(round((MAX_WAIT_S + t.ROUTES_S) / t.READ_S)):
+    for _ in range(round((MAX_WAIT_S + ROUTES_S) / t.READ_S)):
         await watched.turn()
     watched.part.stop()
     assert len(asked.at_s) > before
