@@ -9,9 +9,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -34,18 +34,22 @@ from hostcc.foreign import say
 from hostcc.limits import JOB_NAME_WORDS, is_job_name
 from hostcc.measure.mode_blocks import MIN_ITERATIONS, MIN_ROUNDS, Block, Interval, ModeFigures
 
+if TYPE_CHECKING:
+    from hostcc.measure.series import ByteSeries
+
 SCHEMA = "hostcc.compare/1"
 MODES = ("off", "mltcp", "static")
 MAX_S = 24 * 3600.0
 ASK_S = 5.0
 """Between two requests for the mode, which ends after three of them."""
 PIECE_S = 10.0
-"""Between two recordings of a job's bytes; an agent that is behind has less of it."""
+"""Between two recordings of a job's bytes, each of which has the last sixteen seconds at least."""
 MIN_CONFIDENCE = 0.7
 """That a job's bytes an iteration are right: all its times follow from them."""
 BLOCK_ITERATIONS = 40
-SETTLED_ITERATIONS = 8
-"""Of a block, left out: the mode has to take effect."""
+ALIKE_ITERATIONS, SETTLED_ITERATIONS = 6, 8
+"""Before a block, in which all jobs share alike and the agents see their iterations; and of a
+block, left out, in which the mode takes effect."""
 EPILOG = """\
 Switches between the modes in random order, in blocks, and measures each job's iterations by its
 bytes. Each block begins with the jobs in step, because jobs that were pulled apart stay apart for
@@ -69,8 +73,10 @@ class Subject:
 class Schedule:
     """When what is measured."""
 
+    alike_s: float
+    """In which all jobs share alike."""
     step_s: float
-    """Bringing the jobs in step."""
+    """In which they wait, to begin in step."""
     settle_s: float
     pieces: int
     """Of PIECE_S, measured."""
@@ -79,7 +85,7 @@ class Schedule:
     @property
     def block_s(self) -> float:
         """One block, seconds."""
-        return self.step_s + self.settle_s + self.pieces * PIECE_S
+        return self.alike_s + self.step_s + self.settle_s + self.pieces * PIECE_S
 
 
 def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -146,13 +152,13 @@ def schedule(period_s: float, for_s: float, modes: int) -> Schedule:
     if not 0 < for_s <= MAX_S:
         raise InputError(f"--for: expected at most {MAX_S / 3600:g} h")
     pieces = max(1, round(BLOCK_ITERATIONS * period_s / PIECE_S))
-    step_s, settle_s = min(2 * period_s, MAX_TOGETHER_S), SETTLED_ITERATIONS * period_s
-    plan = Schedule(step_s, settle_s, pieces, 0)
+    alike_s, step_s = ALIKE_ITERATIONS * period_s, min(period_s, MAX_TOGETHER_S)
+    plan = Schedule(alike_s, step_s, SETTLED_ITERATIONS * period_s, pieces, 0)
     rounds = int(for_s / (modes * plan.block_s))
     if rounds < MIN_ROUNDS:
         needed = MIN_ROUNDS * modes * plan.block_s
         raise InputError(f"--for: expected at least {needed:.0f}s for {MIN_ROUNDS} rounds of modes")
-    return Schedule(step_s, settle_s, pieces, rounds)
+    return replace(plan, rounds=rounds)
 
 
 def subjects_of(socket: Path, names: Sequence[str]) -> list[Subject]:
@@ -210,17 +216,19 @@ def measured(
     for at in range(plan.rounds):
         for mode in order.sample(modes, len(modes)):
             tell(f"round {at + 1} of {plan.rounds}: {mode}", done, total)
+            keep(plan.alike_s, lambda: borrow("static", alike=True))
             borrow("static", alike=True, together_s=plan.step_s)
             keep(plan.step_s, lambda: borrow("static", alike=True))
             keep(plan.settle_s, lambda mode=mode: borrow(mode))  # type: ignore[misc]
-            times: dict[str, list[float]] = {one.name: [] for one in subjects}
+            since_s = time.monotonic()
+            pieces: dict[str, list[ByteSeries]] = {one.name: [] for one in subjects}
             for _ in range(plan.pieces):
-                since_s = time.monotonic()
                 keep(PIECE_S, lambda mode=mode: borrow(mode))  # type: ignore[misc]
                 for one in subjects:
-                    times[one.name] += iterations(socket, one, since_s)
+                    pieces[one.name] += recorded(socket, one)
             for one in subjects:
-                found[one.name].append(Block(at, mode, tuple(times[one.name])))
+                times = iteration_times(pieces[one.name], one, since_s)
+                found[one.name].append(Block(at, mode, times))
             done += 1
     return found
 
@@ -233,19 +241,37 @@ def keep(for_s: float, again: Callable[[], object]) -> None:
         time.sleep(min(ASK_S, left_s))
 
 
-def iterations(socket: Path, subject: Subject, since_s: float) -> list[float]:
-    """The times of a job's iterations since a moment; none when it has ended."""
+def recorded(socket: Path, subject: Subject) -> list[ByteSeries]:
+    """The last bytes of a job over time; nothing when it has ended."""
     from hostcc.measure import replay
-    from hostcc.measure.iteration_starts import iteration_marks
 
     answer: dict[str, Any] = ask(socket, "profile", 10.0, job=subject.name, series=True)
     sent = answer.get("recording")
     if answer.get("schema") != PROFILE or sent is None:
         return []
-    series = replay.received(subject.name, "here", sent).series
-    begin = max(0, round((since_s * 1e9 - series.start_ns) / series.bin_ns))
-    marks = iteration_marks(series.part(begin), subject.bytes_per_iteration)
-    return [float(later - earlier) for earlier, later in itertools.pairwise(marks)]
+    return [replay.received(subject.name, "here", sent).series]
+
+
+def iteration_times(
+    pieces: Sequence[ByteSeries], subject: Subject, since_s: float
+) -> tuple[float, ...]:
+    """The times of iterations since a moment, of recordings that overlap; those in which bytes of
+    one are missing are left out."""
+    from hostcc.measure.iteration_starts import iteration_marks
+    from hostcc.measure.series import NS, continued
+
+    runs: list[ByteSeries] = []
+    for piece in pieces:
+        begin = max(0, round((since_s * NS - piece.start_ns) / piece.bin_ns))
+        try:
+            runs[-1:] = [continued(runs[-1], piece)]
+        except (IndexError, ValueError):
+            runs.append(piece.part(begin))
+    times: list[float] = []
+    for run in runs:
+        marks = iteration_marks(run, subject.bytes_per_iteration)
+        times += [float(later - earlier) for earlier, later in itertools.pairwise(marks)]
+    return tuple(times)
 
 
 def document(

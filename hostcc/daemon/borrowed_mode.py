@@ -103,49 +103,39 @@ class BorrowedMode:
         """Answer `borrow`.  Raises HostccError when nothing can be changed, or somebody else has
         chosen a mode."""
         note = BorrowNote(request.mode, request.alike, request.together_s)
-        who = f"hostcc compare, by uid {peer.uid}, pid {peer.pid}"
-        told = await self._tell(note)
-        together = await self._follow(note, who)
+        others = sorted(self._cluster.records().keys() - {self._cluster.name})
+        if len(others) > MAX_TOLD:
+            raise HostccError(f"expected at most {MAX_TOLD} other hosts, got {len(others)}")
         engine = self._host.engine
-        assert engine is not None
+        if engine is None:
+            raise HostccError("nothing is changed on this host: no mode can be compared")
+        together = self._apply(engine, note, f"hostcc compare, by uid {peer.uid}, pid {peer.pid}")
+        data = msgspec.msgpack.encode(note)
+        told = sum(self._cluster.send(other, TOPIC, data) for other in others)
+        self._cluster.flush()
+        await engine.table.moved()
         return Borrowing(
             mode=str(engine.table.mode), hosts_told=told, together=together, lease_s=LEASE_S
         )
-
-    async def _tell(self, note: BorrowNote) -> int:
-        if self._host.engine is None:
-            raise HostccError("nothing is changed on this host: no mode can be compared")
-        peers = sorted(self._cluster.records().keys() - {self._cluster.name})
-        if len(peers) > MAX_TOLD:
-            raise HostccError(f"expected at most {MAX_TOLD} other hosts, got {len(peers)}")
-        data = msgspec.msgpack.encode(note)
-        told = sum(self._cluster.send(peer, TOPIC, data) for peer in peers)
-        self._cluster.flush()
-        return told
 
     def _hear(self, peer: str, data: bytes) -> None:
         try:
             note = msgspec.msgpack.decode(data, type=BorrowNote)
         except UNDECODABLE as error:
             raise InputError(f"a note of {TOPIC}: {error}") from None
-        if self._host.engine is None:
+        engine = self._host.engine
+        if engine is None:
             return
         try:
-            self._apply(note, f"hostcc compare, on {peer}")
+            self._apply(engine, note, f"hostcc compare, on {peer}")
         except HostccError as error:
             log.warning("not compared", peer=peer, reason=str(error))
 
-    async def _follow(self, note: BorrowNote, who: str) -> bool:
-        together = self._apply(note, who)
-        if self._host.engine is not None:
-            await self._host.engine.table.moved()
-        return together
+    def _apply(self, engine: Engine, note: BorrowNote, who: str) -> bool:
+        """Lend, lend for longer, or take back; returns whether jobs will begin together.
 
-    def _apply(self, note: BorrowNote, who: str) -> bool:
-        """Lend, lend for longer, or take back; returns whether jobs will begin together."""
-        engine = self._host.engine
-        if engine is None:
-            raise HostccError("nothing is changed on this host: no mode can be compared")
+        Raises HostccError when somebody else has chosen a mode.
+        """
         if note.mode is None:
             self._take_back()
             return False
@@ -160,7 +150,7 @@ class BorrowedMode:
             table.share(*given, who)
         self._loan = _Loan(engine, before, given, who)
         self._until_s = self._clock() + LEASE_S
-        return bool(note.together_s) and self._gates.hold_together(note.together_s)
+        return note.alike and self._gates.hold_together(note.together_s, LEASE_S)
 
     async def _give_back(self) -> None:
         engine = self._host.engine

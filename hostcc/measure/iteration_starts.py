@@ -12,8 +12,9 @@ from hostcc.measure.series import NS, ByteSeries, Floats
 
 SILENT_SHARE = 0.05
 """A bin is silent below this share of the mean of those that are not empty."""
-SEARCH_SHARE, SEARCH_STEPS = 0.02, 401
-"""The bytes of an iteration are looked for within this share of the profile's, in so many steps."""
+SEARCH_SHARE, SEARCH_STEPS = 0.1, 2001
+"""The bytes of an iteration are looked for within this share of the profile's, in so many steps:
+what is sent again comes on top, and depends on the mode."""
 MOST_SILENCES = 500
 """Silent bins that are looked at, so that an hour's takes no longer than a minute's."""
 PHASES = 64
@@ -26,7 +27,8 @@ def iteration_marks(series: ByteSeries, bytes_per_iteration: float) -> Floats:
     """Return a moment of each iteration, always the same one, seconds on the series' clock.
 
     `bytes_per_iteration`: in the direction with more bytes, about as the profile has it.  The
-    moment is where the iteration has sent so many bytes as are farthest from any of its silences.
+    moment is where the iteration has sent so many bytes as are farthest from any of its silences;
+    these are followed where iterations send more or less than others.
     Shape (n,), ascending; empty with less than an iteration.
     """
     chosen = series.tx if series.tx.sum() >= series.rx.sum() else series.rx
@@ -38,10 +40,12 @@ def iteration_marks(series: ByteSeries, bytes_per_iteration: float) -> Floats:
     silent = values < SILENT_SHARE * values[values > 0].mean()
     at = (so_far[:-1] + so_far[1:])[silent] / 2
     size = _refined(at, bytes_per_iteration) if len(at) else bytes_per_iteration
-    level = _farthest(np.mod(at / size, 1.0)) * size
-    marks = np.arange(level, total, size)
+    phases = at / size
+    drift = _drift(phases, int(total / size) + 1)
+    level = _farthest(np.mod(phases - drift[phases.astype(np.int64)], 1.0))
+    marks = (np.arange(len(drift)) + level + drift) * size
     edges = series.start_ns / NS + np.arange(len(so_far)) * series.bin_s
-    return np.asarray(np.interp(marks[marks > 0], so_far, edges), np.float64)
+    return np.asarray(np.interp(marks[(marks > 0) & (marks < total)], so_far, edges), np.float64)
 
 
 def _refined(silences: Floats, size: float) -> float:
@@ -50,6 +54,19 @@ def _refined(silences: Floats, size: float) -> float:
     sizes = size * np.linspace(1 - SEARCH_SHARE, 1 + SEARCH_SHARE, SEARCH_STEPS)
     alike = np.abs(np.exp(2j * np.pi * silences[:, None] / sizes[None, :]).sum(axis=0))
     return float(sizes[int(np.argmax(alike))])
+
+
+def _drift(phases: Floats, count: int) -> Floats:
+    # By how much silences come late in each iteration, in iterations: what was sent again so far.
+    sums = np.zeros(count, np.complex128)
+    np.add.at(sums, phases.astype(np.int64), np.exp(2j * np.pi * phases))
+    around = np.convolve(sums, (1, 1, 1), mode="same")
+    silent = np.abs(around) > 0
+    if not silent.any():
+        return np.zeros(count)
+    turns = np.unwrap(np.angle(around[silent])) / (2 * np.pi)
+    late = np.interp(np.arange(count), np.flatnonzero(silent), turns)
+    return np.asarray(late - late[0], np.float64)
 
 
 def _farthest(phases: Floats) -> float:

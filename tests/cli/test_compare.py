@@ -16,6 +16,7 @@ import pytest
 from hostcc.cli import compare
 from hostcc.cli.main import main
 from hostcc.errors import Exit, HostccError, InputError, NoAgentError
+from hostcc.measure.series import series
 from tests.daemon.api.recorded import status as recorded_status
 
 pytestmark = pytest.mark.unit
@@ -139,18 +140,36 @@ def test_the_mode_is_asked_for_before_it_ends(agent: Agent) -> None:
     asked = [at_s for at_s, _ in agent.borrowed]
     assert max(later - earlier for earlier, later in itertools.pairwise(asked)) <= 7.5
     assert len(agent.together) % 3 == 0
-    assert set(agent.together) == {0.5}
+    assert set(agent.together) == {0.25}
     order = [mode for _, mode in agent.borrowed if mode != "static"]
     assert order[:20] != order[20:40] or len(set(order)) > 1
 
 
 def test_long_iterations_are_asked_for_all_the_time(agent: Agent) -> None:
     plan = compare.schedule(100.0, 24 * 3600.0, 2)
-    assert plan.step_s == 120
+    assert plan.step_s == 100
+    assert compare.schedule(130.0, 24 * 3600.0, 2).step_s == 120
     agent.period_s = 20.0
     call("--for", "3h")
     asked = [at_s for at_s, _ in agent.borrowed]
     assert max(later - earlier for earlier, later in itertools.pairwise(asked)) <= 7.5
+
+
+def test_recordings_that_overlap_are_one() -> None:
+    burst = np.where(np.arange(60_000) % 250 < 100, SIZE // 100, 0)
+    whole = series(burst, None, BIN_NS, 5 * 10**9)
+    subject = compare.Subject("train", 0.25, SIZE)
+    pieces = [whole.part(at - 16_000, at) for at in range(20_000, 60_001, 10_000)]
+    times = compare.iteration_times(pieces, subject, since_s=10.0)
+    assert times == pytest.approx([0.25] * len(times))
+    assert len(times) in (218, 219)
+    # Twenty seconds are missing in the middle, and no iteration is made of them.
+    several = compare.iteration_times([pieces[0], pieces[-1]], subject, since_s=10.0)
+    assert several == pytest.approx([0.25] * len(several))
+    assert len(several) in range(120, 124)
+    other = series(burst[::2], None, 2 * BIN_NS, whole.end_ns)
+    assert len(compare.iteration_times([*pieces, other], subject, 10.0)) > len(times)
+    assert compare.iteration_times([], subject, 10.0) == ()
 
 
 def test_a_table_for_people(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +190,7 @@ def test_too_few_iterations_are_no_answer(agent: Agent, capsys: pytest.CaptureFi
     ("words", "expected"),
     [
         (("--for", "10x"), "--for: expected a time like 90s"),
-        (("--for", "30s"), "--for: expected at least 75s for 3 rounds"),
+        (("--for", "30s"), "--for: expected at least 82s for 3 rounds"),
         (("--for", "0"), "--for: expected at most 24 h"),
         (("--modes", "off"), "--modes: expected at least two of off, mltcp, static"),
         (("--modes", "off,off"), "--modes: expected at least two"),

@@ -54,7 +54,8 @@ class Gates:
     def __init__(self) -> None:
         self.held: list[float] = []
 
-    def hold_together(self, for_s: float) -> bool:
+    def hold_together(self, for_s: float, armed_s: float) -> bool:
+        assert armed_s == LEASE_S
         self.held.append(for_s)
         return True
 

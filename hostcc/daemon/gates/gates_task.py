@@ -107,8 +107,8 @@ class Gates:
         self._local_due_s = 0.0
         self._local = True
         """Whether this host alone decides about some of its jobs."""
-        self._together_s = 0.0
-        """Until when all jobs wait, monotonic: then they begin together."""
+        self._armed_s = self._together_s = 0.0
+        """Until when the gates of all jobs are armed, and until when they are closed, monotonic."""
 
     def disabled_reason(self) -> str:
         """Say why no gate is closed; empty: they are."""
@@ -206,15 +206,19 @@ class Gates:
             self._cluster.flush()
         self._write(engine)
 
-    def hold_together(self, for_s: float) -> bool:
+    def hold_together(self, for_s: float, armed_s: float) -> bool:
         """Hold the next burst of every job, so that all begin together after `for_s` seconds.
 
-        No job is held for longer than a period of its own.  False while the part does not run.
+        Gates stay armed for `armed_s`, also of jobs that take no turns: a flow can be held once it
+        has come to rest at an armed gate.  No job is held for longer than a period of its own, or
+        before it is known.  False while the part does not run.
         """
         engine = self._engine
         if engine is None or engine is not self._host.engine or self.disabled_reason():
             return False
-        self._together_s = self._clock() + for_s
+        now_s = self._clock()
+        self._armed_s = now_s + armed_s
+        self._together_s = max(self._together_s, now_s + for_s)
         self._write(engine)
         return True
 
@@ -292,7 +296,7 @@ class Gates:
             if name in self._keeper.own:
                 until_s = max(self._keeper.closed_until_s(name, now_s), together_s)
                 armed[job.slot] = until_s if until_s > now_s else 0.0
-            elif together_s:
+            elif now_s < self._armed_s:
                 armed[job.slot] = together_s
         for slot in self._written.keys() - armed.keys():
             engine.backend.set_gate(slot, armed=False)

@@ -314,14 +314,17 @@ def test_the_switch_of_an_agent(tmp_path: FolderPath) -> None:
 def test_all_jobs_begin_together_which_costs_no_turn(tmp_path: FolderPath) -> None:
     world = World(tmp_path, "a", "stranger")  # the plan knows nothing of the second
     world.tick()
-    assert world.part.hold_together(0.8)
+    assert world.part.hold_together(0.0, armed_s=1.0)
+    assert world.closed_s("stranger") == 0
+    assert world.backend.gates[world.slot("stranger")][0]
+    assert world.part.hold_together(0.8, armed_s=0.81)
     assert [world.closed_s(name) for name in ("a", "stranger")] == pytest.approx([0.8, 0.8])
     world.burst("a", HELD)
     assert world.cluster.sent == []
     world.now += 0.5
     world.tick()
     assert world.closed_s("a") == pytest.approx(0.3)
-    world.now += 0.31
+    world.now += 0.32
     world.tick()
     assert world.closed_s("a") == 0
     assert (
@@ -331,4 +334,4 @@ def test_all_jobs_begin_together_which_costs_no_turn(tmp_path: FolderPath) -> No
     world.burst("a", OPENED)
     assert {type(note) for _, note in world.cluster.sent} == {Sending}
     world.part.toggled = False
-    assert not world.part.hold_together(0.8)
+    assert not world.part.hold_together(0.8, armed_s=1.0)
