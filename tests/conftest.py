@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.real import RealHost
+
 NOT_HERE = "not on this machine:"
 TIERS = {"unit", "kernel", "vm", "fleet"}
 KERNEL_LIMIT_S = 900
@@ -93,3 +95,12 @@ def cgroup(cgroup2: Path) -> Iterator[Path]:
     path.mkdir()
     yield path
     path.rmdir()
+
+
+@pytest.fixture
+def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
+    """A host with namespaces of its own, of whose agents nothing is left in the kernel."""
+    made = RealHost(tmp_path, cgroup2)
+    yield made
+    made.close()
+    assert made.ours() == set()

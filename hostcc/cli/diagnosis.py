@@ -17,6 +17,7 @@ from hostcc.answers.gossip import Gossip
 from hostcc.answers.parts import part_of
 from hostcc.answers.status import Status
 from hostcc.bpf.loader.errors import BpfError
+from hostcc.bpf.loader.features import KERNEL_BTF
 from hostcc.cli import kernel_probes, nics
 from hostcc.cli.common import decoded
 from hostcc.cli.findings import Finding, State
@@ -25,7 +26,6 @@ from hostcc.errors import HostccError, NoAgentError, one_line
 from hostcc.system.cgroups import find_mount, how_to_mount
 
 SCHEMA = "hostcc.doctor/1"
-KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 BPFFS = Path("/sys/fs/bpf")
 NEWER_KERNEL = "a kernel from 6.1 on: apt-get install linux-image-amd64 (Debian 12 and newer), "
 NEWER_KERNEL += "linux-image-generic (Ubuntu 24.04)"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from hostcc.bpf.loader.features import KERNEL_BTF
 from hostcc.errors import HostccError
 from hostcc.system.cgroups import resolve_root
 
-KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 NEEDED_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 

@@ -5,22 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.real import HOSTCC, RealHost, available, until
 
 pytestmark = pytest.mark.kernel
-
-
-@pytest.fixture
-def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
-    made = RealHost(tmp_path, cgroup2)
-    yield made
-    made.close()
-    assert made.ours() == set()
 
 
 def test_run_puts_a_command_in_a_job_and_returns_its_status(host: RealHost) -> None:

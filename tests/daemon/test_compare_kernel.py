@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from hostcc.client import ask
@@ -13,13 +10,6 @@ from tests.real import RealHost, Talker, until
 pytestmark = pytest.mark.kernel
 
 QUIET = "[discover]\nenabled = false\n[gpu]\nenabled = false\n"
-
-
-@pytest.fixture
-def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
-    made = RealHost(tmp_path, cgroup2)
-    yield made
-    made.close()
 
 
 def managed(talker: Talker) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,6 @@ pytestmark = pytest.mark.kernel
 
 AWAY = "198.18.77.77"
 """An address of the benchmarking range that no host here has."""
-
-
-@pytest.fixture
-def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
-    made = RealHost(tmp_path, cgroup2)
-    yield made
-    made.close()
-    assert made.ours() == set()
 
 
 def keyed(folder: Path) -> Path:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +13,6 @@ from tests.real import HOSTCC, RealHost, until
 pytestmark = pytest.mark.kernel
 
 QUIET = "[discover]\nenabled = false\n[gpu]\nenabled = false\n"
-
-
-@pytest.fixture
-def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
-    made = RealHost(tmp_path, cgroup2)
-    yield made
-    made.close()
-    assert made.ours() == set()
 
 
 def test_a_downgraded_agent_starts_and_names_what_it_ignores(host: RealHost) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,13 +123,6 @@ class Job:
         self.process.wait(20)
         assert self.process.stdout is not None
         self.process.stdout.close()
-
-
-@pytest.fixture
-def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
-    made = RealHost(tmp_path, cgroup2)
-    yield made
-    made.close()
 
 
 @pytest.fixture

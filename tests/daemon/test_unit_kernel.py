@@ -85,13 +85,6 @@ def in_unit(host: RealHost, *without: str) -> Iterator[tuple[str, ...]]:
     host.enter = before
 
 
-@pytest.fixture
-def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
-    made = RealHost(tmp_path, cgroup2)
-    yield made
-    made.close()
-
-
 def own_capabilities() -> int:
     """Of this process: no unit gives more than there is."""
     text = Path("/proc/self/status").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -116,13 +116,6 @@ def _linked_run_dir(folder: Path) -> None:
 
 def _parent(folder: Path) -> None:
     folder.chmod(0o777)
-
-
-@pytest.fixture
-def host(tmp_path: Path, cgroup2: Path) -> Iterator[RealHost]:
-    made = RealHost(tmp_path, cgroup2)
-    yield made
-    made.close()
 
 
 @pytest.mark.kernel
