@@ -1,4 +1,5 @@
-# In a Debian with systemd: hostcc from its package, from installation to purging.  $1: the package.
+# In a Debian with systemd: hostcc from its package, from installation to purging.
+# $1: the package, $2: the same as a newer version.
 set -e
 export DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 step() { echo "== $*"; }
@@ -15,6 +16,13 @@ state() {
 	ls /dev/shm /run | grep hostcc || :
 }
 
+# The job of the agent before has its name, weight and cgroup again, and its connection still.
+taken_over() {
+	until hostcc status --json 2>/dev/null | python3 /mnt/weight.py held | grep -qx 3.0; do sleep 1; done
+	grep hostcc/held /proc/$held/cgroup
+	kill -0 $held && echo "taken over $*"
+}
+
 step before
 state >/tmp/before
 step install
@@ -28,17 +36,24 @@ step doctor
 hostcc doctor --json | tr -d '\n'
 echo
 step job
-hostcc run --job held -- sleep 100000 &
+hostcc run --job held --weight 3 -- python3 /mnt/exchange.py &
 held=$!
-until hostcc status --json | grep -q '"held"'; do sleep 1; done
-grep hostcc/held /proc/$held/cgroup
+taken_over first
 step program names
 python3 /mnt/programs.py
 step killed
 systemctl kill -s KILL hostcc
-until hostcc status --json 2>/dev/null | grep -q '"held"'; do sleep 1; done
-grep hostcc/held /proc/$held/cgroup
+taken_over after a kill
 systemctl show -p NRestarts hostcc
+step restarted
+systemctl restart hostcc
+taken_over after a restart
+step upgraded
+dpkg -i "$2"
+taken_over after an upgrade
+step downgraded
+dpkg -i "$1"
+taken_over after a downgrade
 step reload
 systemctl reload hostcc
 systemctl is-active hostcc

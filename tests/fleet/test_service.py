@@ -22,6 +22,8 @@ pytestmark = [
     ),
 ]
 HERE = Path(__file__).parent
+FILES = ("debian_guest.sh", "programs.py", "exchange.py", "weight.py")
+TAKEN_OVER = ("first", "after a kill", "after a restart", "after an upgrade", "after a downgrade")
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,22 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(build, cwd=machine.REPOSITORY, check=True, timeout=900)
     (made,) = out.glob("*deb12*.deb")
     return made
+
+
+@pytest.fixture(scope="module")
+def newer(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as the next version."""
+    tree, out = tmp_path_factory.mktemp("newer") / "tree", package.with_name("newer.deb")
+    subprocess.run(["dpkg-deb", "-R", str(package), str(tree)], check=True, timeout=300)
+    control = tree / "DEBIAN/control"
+    lines = control.read_text().splitlines(keepends=True)
+    control.write_text("".join(_next_version(line) for line in lines))
+    subprocess.run(["dpkg-deb", "-b", str(tree), str(out)], check=True, timeout=900)
+    return out
+
+
+def _next_version(line: str) -> str:
+    return f"Version: 1:{line.split()[1]}\n" if line.startswith("Version: ") else line
 
 
 @pytest.mark.parametrize(
@@ -44,9 +62,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )
-def test_from_installation_to_purging(package: Path, kernel: str) -> None:
-    script, programs = HERE / "debian_guest.sh", HERE / "programs.py"
-    booted = debian.boot(in_guest.tree_of(kernel), script, package, programs)
+def test_from_installation_to_purging(package: Path, newer: Path, kernel: str) -> None:
+    script, *others = (HERE / name for name in FILES)
+    booted = debian.boot(in_guest.tree_of(kernel), script, package, newer, *others)
     try:
         outcome = booted.end()
     finally:
@@ -58,5 +76,6 @@ def test_from_installation_to_purging(package: Path, kernel: str) -> None:
     doctor = json.loads(next(line for line in lines if line.startswith("{")).rstrip("."))
     assert doctor["healthy"], doctor
     assert "NRestarts=1" in lines
+    assert [f"taken over {when}" in lines for when in TAKEN_OVER] == [True] * len(TAKEN_OVER)
     assert "the job goes on" in said
     assert "nothing is left" in said
