@@ -166,7 +166,7 @@ class Borrowing(Struct, frozen=True, kw_only=True):
     hosts_told: int
     """Other hosts that were asked to do the same."""
     together: bool
-    """Whether the jobs of this host will begin together."""
+    """Whether the jobs of this host can be made to begin together: gates are on."""
     lease_s: Seconds
     """For how long this lasts, unless it is asked for again."""
 

@@ -108,17 +108,24 @@ def run(args: argparse.Namespace) -> int:
     plan = schedule(max(one.period_s for one in subjects), args.for_s, len(modes))
     order = random.Random(args.seed)
     with borrowing(args.socket) as borrow, progress_bar() as tell:
-        told = borrow("static", alike=True).hosts_told
+        lent = borrow("static", alike=True)
         blocks = measured(args.socket, subjects, modes, plan, order, borrow, tell)
     from hostcc.measure.mode_blocks import figures
 
     found = {one.name: figures(blocks[one.name], modes) for one in subjects}
     if args.json:
-        print_json(document(found, blocks, modes, plan) | {"other_hosts": told})
+        told = {"other_hosts": lent.hosts_told, "in_step": lent.together}
+        print_json(document(found, blocks, modes, plan) | told)
     else:
         show(found, blocks)
+        told = lent.hosts_told
         also = f"and {told} that gossip with it" if told else "alone: it gossips with no other"
         say(f"Switched: this host {also}.")
+        if not lent.together:
+            say(
+                "Blocks did not begin in step, because gates are off (hostcc shifts on): jobs that "
+                "were apart may have stayed apart in every mode."
+            )
     return Exit.OK if all(found.values()) else Exit.FAILED
 
 

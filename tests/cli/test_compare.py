@@ -37,6 +37,7 @@ class Agent:
         self.spans: list[tuple[float, str]] = [(0.0, "mltcp")]
         self.periodic, self.silent = periodic, silent
         self.dies_at_s = float("inf")
+        self.gates = True
         self.state = "active"
         self.period_s, self.confidence = 0.25, 0.9
 
@@ -66,7 +67,7 @@ class Agent:
         if (mode or "mltcp") != self.mode:
             self.mode = mode or "mltcp"
             self.spans.append((self.now_s, self.mode))
-        return {"mode": self.mode, "hosts_told": 0, "together": True, "lease_s": 15.0}
+        return {"mode": self.mode, "hosts_told": 0, "together": self.gates, "lease_s": 15.0}
 
     def _profile(self, job: str, series: bool = False) -> dict[str, Any]:
         periodic = job in self.periodic
@@ -124,7 +125,7 @@ def test_the_factor_is_found(agent: Agent, capsys: pytest.CaptureFixture[str]) -
     assert call("--for", "10m", "--seed", "3", "--json") == Exit.OK
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["modes"]) == ("hostcc.compare/1", ["off", "mltcp"])
-    assert found["other_hosts"] == 0
+    assert (found["other_hosts"], found["in_step"]) == (0, True)
     (job,) = found["jobs"]
     off, mltcp = job["figures"]
     assert off["mean_s"]["value"] == pytest.approx(0.30, rel=0.01)
@@ -178,6 +179,10 @@ def test_a_table_for_people(agent: Agent, capsys: pytest.CaptureFixture[str]) ->
     assert "1.25" in shown
     assert "confidence" in shown
     assert "Switched: this host alone" in shown
+    assert "in step" not in shown
+    agent.gates = False
+    assert call("--jobs", "train", "--seed", "1") == Exit.OK
+    assert "Blocks did not begin in step" in capsys.readouterr().out
 
 
 def test_too_few_iterations_are_no_answer(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
