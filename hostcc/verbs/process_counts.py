@@ -1,16 +1,23 @@
 """Reads the counters of processes with the transport shim, from files that they own.
 
-A process makes `hostcc-qp.PID` (plan.h: struct hcc_rdma_counts).  Anybody can put anything
-there, so files are bounded and checked, and their owner is returned: the caller decides whom to
-believe.
+A process makes `hostcc-qp.PID` (plan.h: struct hcc_rdma_counts), or `hostcc-qp.SPACE-PID` in a
+PID namespace of its own, whose inode SPACE is.  It keeps that file locked, so the kernel says who
+it is here.  Anybody can put anything there, so files are bounded and checked, and their owner is
+returned: the caller decides whom to believe.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import ipaddress
 import os
+import re
 import stat
+import struct
+import time
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +28,14 @@ from hostcc.verbs.plan_region import MAGIC, VERSION, CountEntry, CountsEntry
 
 DEFAULT_COUNTS = Path("/dev/shm/hostcc-qp")
 MAX_COUNT_FILES = 4096
+MAX_FILES_PER_USER = 1024
+"""Processes of one user that are read."""
+LOCKED_S = 60.0
+"""A process has locked the file that it makes after this time, seconds."""
+_NUMBERS = re.compile(r"(?:[0-9]{1,10}-)?[0-9]{1,9}\Z")
+_LOCK = struct.Struct("hhqqi4x")
+"""struct flock, as 64-bit Linux has it: type, whence, start, length, process."""
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _HEAD = CountsEntry.qp.offset
 _ENTRY = np.dtype(CountEntry)
 
@@ -57,7 +72,7 @@ class ProcessCount:
     job: str
     """Job's name, as the process says."""
     pid: int
-    """Process id, from the file's name."""
+    """Process id, as this PID namespace has it."""
     iterations: int
     paced_s: float
     qps: tuple[QpCount, ...]
@@ -67,6 +82,8 @@ class ProcessCount:
     """Owner of the file."""
     left_alone: int = 0
     """Queue pairs without room in the shim: not steered, or not counted and paced."""
+    path: Path = Path()
+    """The file."""
 
 
 def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
@@ -75,15 +92,15 @@ def read_counts(prefix: Path = DEFAULT_COUNTS) -> tuple[ProcessCount, ...]:
     for path, pid in files_of(prefix):
         data, uid = _bytes_of(path)
         if len(data) == ctypes.sizeof(CountsEntry):
-            one = _process(data, pid, uid)
+            one = _process(data, pid, uid, path)
             if one is not None:
                 found.append(one)
     return tuple(found)
 
 
-def read_iteration(pid: int, prefix: Path = DEFAULT_COUNTS) -> int | None:
+def read_iteration(path: Path) -> int | None:
     """Read the bytes of one process in its current iteration: cheap, for frequent calls."""
-    data, _ = _bytes_of(prefix.with_name(f"{prefix.name}.{pid}"), _HEAD)
+    data, _ = _bytes_of(path, _HEAD)
     if len(data) < _HEAD:
         return None
     at = CountsEntry.iteration.offset
@@ -93,8 +110,8 @@ def read_iteration(pid: int, prefix: Path = DEFAULT_COUNTS) -> int | None:
 def sweep(prefix: Path = DEFAULT_COUNTS) -> int:
     """Remove files of killed processes, those of bins too; returns how many."""
     removed = 0
-    for path, pid in [*files_of(prefix), *files_of(bins_prefix(prefix))]:
-        if not Path("/proc", str(pid)).exists():
+    for path in [*_named(prefix), *_named(bins_prefix(prefix))]:
+        if _is_left(path):
             path.unlink(missing_ok=True)
             removed += 1
     return removed
@@ -106,13 +123,12 @@ def bins_prefix(prefix: Path) -> Path:
 
 
 def files_of(prefix: Path) -> list[tuple[Path, int]]:
-    """List (file, process) of the files `PREFIX.PID`, by name."""
-    found = []
-    for path in sorted(prefix.parent.glob(f"{prefix.name}.*"))[:MAX_COUNT_FILES]:
-        pid = path.name.rpartition(".")[2]
-        if pid.isascii() and pid.isdecimal() and len(pid) < 10:
-            found.append((path, int(pid)))
-    return found
+    """List (file, process) of the files that are somebody's, by name; each process has one."""
+    found: dict[int, Path] = {}
+    for path in _named(prefix):
+        if (pid := _process_of(path)) is not None:
+            found.setdefault(pid, path)
+    return [(path, pid) for pid, path in found.items()]
 
 
 def user_of(pid: int, proc: Path = Path("/proc")) -> int | None:
@@ -123,10 +139,57 @@ def user_of(pid: int, proc: Path = Path("/proc")) -> int | None:
         return None
 
 
+def _named(prefix: Path) -> list[Path]:
+    # The files PREFIX.PID and PREFIX.SPACE-PID, by name; nobody's crowd hides those of others.
+    start = len(prefix.name) + 1
+    listed = prefix.parent.glob(f"{prefix.name}.*")
+    owned, found = Counter[int](), list[Path]()
+    for path in sorted(one for one in listed if _NUMBERS.match(one.name[start:])):
+        with suppress(OSError):
+            owner = path.lstat().st_uid
+            owned[owner] += 1
+            if owned[owner] <= MAX_FILES_PER_USER:
+                found.append(path)
+    return found[:MAX_COUNT_FILES]
+
+
+def _end(path: Path) -> str:
+    return path.name.rpartition(".")[2]
+
+
+def _process_of(path: Path) -> int | None:
+    # The number in a name is one of ours, unless there is a namespace before it.
+    space, _, number = _end(path).rpartition("-")
+    if not space:
+        return int(number)
+    with suppress(OSError):
+        fd = os.open(path, _FLAGS)
+        try:
+            # Only who may write a file can have a lock that reading conflicts with.
+            asked = _LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = _LOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+            return pid if kind == fcntl.F_WRLCK and pid > 0 else None
+        finally:
+            os.close(fd)
+    return None
+
+
+def _is_left(path: Path) -> bool:
+    # Whether the process that has made a file is gone.
+    if "-" not in _end(path):
+        return not Path("/proc", _end(path)).exists()
+    if _process_of(path) is not None:
+        return False
+    with suppress(OSError):
+        # Who makes one has not locked it yet; a time that is not now cannot be trusted.
+        return abs(time.time() - path.lstat().st_mtime) > LOCKED_S
+    return False
+
+
 def _bytes_of(path: Path, most: int = ctypes.sizeof(CountsEntry) + 1) -> tuple[bytes, int]:
     # A job's file and whose it is, or nothing: anybody can put a pipe or a link there.
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(path, _FLAGS)
     except OSError:
         return b"", 0
     with os.fdopen(fd, "rb") as file:
@@ -134,7 +197,7 @@ def _bytes_of(path: Path, most: int = ctypes.sizeof(CountsEntry) + 1) -> tuple[b
         return (file.read(most) if stat.S_ISREG(facts.st_mode) else b""), facts.st_uid
 
 
-def _process(data: bytes, pid: int, uid: int) -> ProcessCount | None:
+def _process(data: bytes, pid: int, uid: int, path: Path) -> ProcessCount | None:
     head = CountsEntry.from_buffer_copy(data)
     if (head.magic, head.version) != (MAGIC, VERSION):
         return None
@@ -149,6 +212,7 @@ def _process(data: bytes, pid: int, uid: int) -> ProcessCount | None:
         int(head.iteration),
         uid,
         int(head.left_alone),
+        path,
     )
 
 

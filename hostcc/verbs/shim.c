@@ -34,7 +34,7 @@ static struct hcc_rdma_counts unseen; /* counters before there is a file */
 struct hcc_rdma_counts *_Atomic shim_counts = &unseen;
 
 static struct hcc_plan_map plan;
-static char job_name[HCC_RDMA_NAME], counts_path[288], plan_path[256];
+static char job_name[HCC_RDMA_NAME], counts_path[SHIM_PATH], plan_path[256];
 static char counts_prefix[256], semaphores_path[256]; /* of the environment at the start */
 static pid_t counts_owner;
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
@@ -108,31 +108,20 @@ const char *shim_semaphores(void)
 	return semaphores_path;
 }
 
-int shim_fresh_file(const char *path)
-{
-	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-	int fd = open(path, flags, 0644);
-
-	if (fd < 0 && errno == EEXIST && !unlink(path))
-		fd = open(path, flags, 0644);
-	return fd;
-}
-
 static int make_counts(void)
 {
 	struct hcc_rdma_counts *made = MAP_FAILED;
-	char path[sizeof(counts_path)];
+	char path[SHIM_PATH];
 	int fd;
 
-	snprintf(path, sizeof(path), "%.255s.%d", counts_prefix, (int)getpid());
-	fd = shim_fresh_file(path);
+	fd = shim_own_file(path, counts_prefix, "");
 	if (fd < 0)
 		return -1;
 	/* With its pages: in a full /dev/shm the job would die where it first writes to a hole. */
 	if (!posix_fallocate(fd, 0, sizeof(*made)))
 		made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
 	if (made == MAP_FAILED) {
+		close(fd);
 		unlink(path);
 		return -1;
 	}

@@ -65,9 +65,15 @@ struct shim_qp {
 	int ex_started;       /* by us: the job may have been between start and complete */
 };
 
+/* shim_files.c: the files that we make. */
+#define SHIM_PATH 288
+/*
+ * Make a file of our process and lock it; `path` gets its name, `kind` is the part between prefix
+ * and numbers.  Its descriptor, or -1: the lock is gone as soon as that is closed.
+ */
+int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind);
+
 /* shim.c: the plan and who we are. */
-/* Open a file of our process, made anew: one of that name can only be an earlier program's. */
-int shim_fresh_file(const char *path);
 int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent lives */
 /* The same, also when this is the first time. */
 int shim_plan_now(struct hcc_rdma_job *job);

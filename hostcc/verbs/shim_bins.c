@@ -27,7 +27,7 @@
 #define USUAL_DEPTH 32768 /* where a device does not say how many sends a queue takes */
 
 static struct hcc_rdma_bins *_Atomic file; /* NULL: there is none */
-static char path[288];
+static char path[SHIM_PATH];
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t used[HCC_RDMA_QPS]; /* rows that queue pairs have now */
 
@@ -40,8 +40,7 @@ void shim_bins_make(const char *counts_prefix, const char *job)
 	/* Who makes a file longer than it may is killed. */
 	if (getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur < FILE_BYTES)
 		return;
-	snprintf(path, sizeof(path), "%.255s-bins.%d", counts_prefix, (int)getpid());
-	fd = shim_fresh_file(path);
+	fd = shim_own_file(path, counts_prefix, "-bins");
 	if (fd < 0) {
 		*path = 0;
 		return;
@@ -49,8 +48,8 @@ void shim_bins_make(const char *counts_prefix, const char *job)
 	/* Rows with their pages, rings without: a queue pair's come when it does. */
 	if (!ftruncate(fd, FILE_BYTES) && !posix_fallocate(fd, 0, HCC_RDMA_RINGS_AT))
 		made = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
 	if (made == MAP_FAILED) {
+		close(fd);
 		shim_bins_remove();
 		return;
 	}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,6 +66,96 @@ def test_files_of_the_dead_are_swept(path: Path) -> None:
         place.write_bytes(b"")
     assert process_counts.sweep(path) == 1
     assert mine.exists()
+
+
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, {"write": fcntl.LOCK_EX, "read": fcntl.LOCK_SH}[sys.argv[2]])
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(path: Path, how: str = "write") -> Iterator[int]:
+    """A process that has locked a file; its number."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path), how],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        yield process.pid
+        process.communicate()
+
+
+def in_namespace(path: Path, name: str) -> Path:
+    """The file of a process that its namespace numbers otherwise."""
+    made = path.with_name(f"{path.name}.{name}")
+    made.write_bytes(bytes(a_process()))
+    return made
+
+
+def test_a_file_of_a_pid_namespace_is_of_who_locks_it(path: Path) -> None:
+    mine = in_namespace(path, "4026532000-1")
+    assert process_counts.read_counts(path) == ()
+    with locked(mine) as pid:
+        (found,) = process_counts.read_counts(path)
+        assert (found.pid, found.path, found.job) == (pid, mine, "job")
+    assert process_counts.read_counts(path) == ()
+
+
+def test_two_namespaces_with_equal_numbers(path: Path) -> None:
+    one, two = (in_namespace(path, f"{space}-1") for space in (4026532000, 4026532001))
+    with locked(one) as first, locked(two) as second:
+        assert {found.pid for found in process_counts.read_counts(path)} == {first, second}
+
+
+def test_who_only_reads_a_file_is_not_its_process(path: Path) -> None:
+    with locked(in_namespace(path, "4026532000-1"), "read"):
+        assert process_counts.read_counts(path) == ()
+
+
+def test_a_process_has_one_file(path: Path) -> None:
+    own = path.with_name(f"{path.name}.{os.getpid()}")
+    own.write_bytes(bytes(a_process()))
+    for link in ("1-1", "1-2"):
+        os.link(own, path.with_name(f"{path.name}.{link}"))
+    with locked(own) as pid:
+        assert [one for _, one in process_counts.files_of(path)] == [pid, os.getpid()]
+
+
+@pytest.mark.parametrize("name", ["1-", "-1", "1-2-3", "1-x", "1_2", "x.1-1", "+1-1", "\u0661-1"])
+def test_a_name_of_another_form_is_none(path: Path, name: str) -> None:
+    with locked(in_namespace(path, name)):
+        assert process_counts.files_of(path) == []
+
+
+def test_a_crowd_of_files_hides_nobody_elses(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Absent: another user; whose files are is told instead."""
+    monkeypatch.setattr(process_counts, "MAX_FILES_PER_USER", 3)
+    crowd = {path.with_name(f"{path.name}.{number}") for number in range(10, 20)}
+    other = path.with_name(f"{path.name}.{2**22 + 7}")
+    for one in (*crowd, other):
+        one.write_bytes(b"")
+
+    def facts(self: Path) -> os.stat_result:
+        return os.stat_result((0, 0, 0, 1, int(self in crowd), 0, 0, 0, 0, 0))
+
+    monkeypatch.setattr(Path, "lstat", facts)
+    listed = [pid for _, pid in process_counts.files_of(path)]
+    assert listed == [10, 11, 12, 2**22 + 7]
+
+
+def test_files_of_ended_namespaces_are_swept(path: Path) -> None:
+    """Not of those that live, and not before a process can have locked what it has made."""
+    used, left, fresh = (in_namespace(path, f"4026532000-{number}") for number in (1, 2, 3))
+    for one in (used, left):
+        os.utime(one, (0, 0))
+    with locked(used):
+        assert process_counts.sweep(path) == 1
+    assert (used.exists(), left.exists(), fresh.exists()) == (True, False, True)
 
 
 def test_addresses() -> None:

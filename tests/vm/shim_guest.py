@@ -160,7 +160,7 @@ def ports_of(capture: Capture) -> tuple[int, int]:
 
 
 def counted() -> list[Any]:
-    return [msgspec.to_builtins(one) for one in read_counts(COUNTS)]
+    return [msgspec.to_builtins(one, enc_hook=str) for one in read_counts(COUNTS)]
 
 
 def quiet(capture: Capture, ports: tuple[int, int]) -> dict[str, Any]:

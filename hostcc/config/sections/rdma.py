@@ -22,7 +22,8 @@ class RdmaConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     plan: ShortPath = "/dev/shm/hostcc-rdma"
     """Shared memory from which the jobs read the plan."""
     counts: ShortPath = "/dev/shm/hostcc-qp"
-    """Shared memory that each of their processes creates; `.PID` is appended."""
+    """Shared memory that each of their processes creates; `.PID` is appended, or `.INODE-PID` in a
+    PID namespace of its own."""
     dscp: Annotated[tuple[Dscp, ...], Meta(max_length=16)] = ()
     """DSCP by level, the highest first; empty: traffic classes stay as the job sets them. RoCE
     needs the fabric's lossless classes, which only its operator knows."""

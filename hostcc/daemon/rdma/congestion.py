@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from hostcc.answers.parts import DcqcnPart
 from hostcc.daemon.rdma.pacing import Sizes
@@ -168,11 +167,10 @@ class Congestion:
     ) -> None:
         """Set the step that the job has come to."""
         job, steps = port.jobs[0], self._host.config.rdma.dcqcn_steps
-        counts = Path(self._host.config.rdma.counts)
         sent = [
             got
             for one in senders
-            if one.job == job and (got := read_iteration(one.pid, counts)) is not None
+            if one.job == job and (got := read_iteration(one.counts)) is not None
         ]
         if job not in sizes or not sent:
             return

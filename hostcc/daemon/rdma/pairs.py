@@ -1,7 +1,7 @@
 """Reads the counters of shims: whose queue pairs there are, and where they go.
 
 Any user can put files where processes put their counters.  A file counts only when the process
-that it is named after is one of the job's, and the file is of that process's owner.
+that it is named after, or that has it locked, is one of the job's, and it has the same owner.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class Sender:
     pairs: tuple[Pair, ...]
     left_alone: int = 0
     """Queue pairs that its shim had no room for."""
+    counts: Path = Path()
+    """File of its counters."""
 
     @property
     def bytes(self) -> int:
@@ -112,7 +114,9 @@ class Senders:
 
     def _sender(self, one: ProcessCount) -> Sender:
         pairs = tuple(pair for qp in one.qps[:MAX_PAIRS] if (pair := self._pair(qp)) is not None)
-        return Sender(one.job, one.pid, one.iterations, one.iteration, pairs, one.left_alone)
+        return Sender(
+            one.job, one.pid, one.iterations, one.iteration, pairs, one.left_alone, one.path
+        )
 
     def _pair(self, qp: QpCount) -> Pair | None:
         if not _DEVICE.match(qp.device) or not qp.destination:

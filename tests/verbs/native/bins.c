@@ -29,9 +29,10 @@ static struct shim_qp pair = {.count = &counters, .series = {.lock = PTHREAD_MUT
 static unsigned long long now_ns;
 static unsigned long long posts;
 
-int shim_fresh_file(const char *name)
+int shim_own_file(char path[SHIM_PATH], const char *prefix, const char *kind)
 {
-	return open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	snprintf(path, SHIM_PATH, "%.255s%s.%d", prefix, kind, (int)getpid());
+	return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 }
 
 void shim_each(void (*visit)(struct shim_qp *))
