@@ -1,4 +1,5 @@
-"""`hostcc environment`: the variables of a job that something else starts, as `export` lines.
+"""`hostcc environment`: the variables of a job that something else starts, as `export` lines, or
+as a specification for container runtimes.
 
 For prologs of job schedulers.  It reads the configuration and asks no agent, so that no job waits
 for one that hangs.
@@ -38,6 +39,18 @@ def register(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help=f"for any of Slurm's jobs: {NUMBER.replace('%', '%%')} stands for the number",
     )
+    name.add_argument(
+        "--cdi",
+        action="store_true",
+        help="for containers: a specification of the Container Device Interface "
+        "(docs/kubernetes.md)",
+    )
+    parser.add_argument(
+        "--copy-to",
+        type=Path,
+        metavar="DIR",
+        help="with --cdi: first copy what jobs load into a folder of the host, and name it there",
+    )
     parser.add_argument(
         "--rdma",
         action="store_true",
@@ -62,9 +75,18 @@ def run(args: argparse.Namespace) -> int:
     from hostcc.cli.agent import SYSTEM_CONFIG
     from hostcc.config.load import load
 
-    if not args.slurm and not is_job_name(args.job):
+    if args.cdi and (args.rdma or args.mark):
+        raise InputError("--cdi: its devices stand for --rdma and --mark; leave these out")
+    if args.copy_to is not None and not args.cdi:
+        raise InputError("--copy-to: expected with --cdi")
+    if args.job is not None and not is_job_name(args.job):
         raise InputError(f'--job: expected {JOB_NAME_WORDS}, got "{args.job[:80]}"')
     config = load(args.config or SYSTEM_CONFIG, must_exist=args.config is not None)
+    if args.cdi:
+        from hostcc.cli import container_devices
+
+        say(container_devices.specification(config, args.copy_to))
+        return Exit.OK
     if args.rdma:
         from hostcc.verbs import inject
 
