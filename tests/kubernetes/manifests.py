@@ -35,6 +35,12 @@ def find(objects: Iterable[Object], kind: str) -> Object:
     return found
 
 
+def named(those: Iterable[Object], name: str) -> Object:
+    """The container or object of that name."""
+    (found,) = (one for one in those if one.get("metadata", one)["name"] == name)
+    return found
+
+
 def agent_of(daemon_set: Object) -> Object:
     """The agent's container."""
     pod = daemon_set["spec"]["template"]["spec"]
@@ -78,7 +84,8 @@ def _generate(objects: list[Object], folder: Path, kind: str, wanted: Object) ->
     if kind == "Secret":
         made["type"] = "Opaque"
     if wanted.pop("behavior", "create") == "replace":
-        objects = [one for one in objects if one["kind"] != kind]
+        name = made["metadata"]["name"]
+        objects = [one for one in objects if (one["kind"], one["metadata"]["name"]) != (kind, name)]
     assert not wanted
     return [*objects, made]
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.unit
 VERSIONS = ("1.30", "1.33", "1.37")
 """The first has the field appArmorProfile."""
 FOLDERS = ("base", "example")
+JOBS = ("job.yaml", "job-rdma.yaml")
 ELSEWHERE = {"PodMonitor"}
 """Kinds of operators, of which Kubernetes has no schema."""
 
@@ -31,7 +32,8 @@ ELSEWHERE = {"PodMonitor"}
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_valid(folder: str, version: str) -> None:
     objects = manifests.render(TOP / folder)
-    for one in [*objects, *manifests.load(TOP / "example/job.yaml")]:
+    pods = [one for name in JOBS for one in manifests.load(TOP / "example" / name)]
+    for one in [*objects, *pods]:
         if one["kind"] not in ELSEWHERE:
             kubernetes_validate.validate(one, version, strict=True)
 
@@ -54,7 +56,7 @@ def test_kustomize_makes_the_same(folder: str) -> None:
         timeout=120,
     )
     # Generated names end with a digest of the contents.
-    text = re.sub(r"\b(hostcc(?:-members)?)-[a-z0-9]{10}\b", r"\1", done.stdout)
+    text = re.sub(r"\b(hostcc(?:-members|-rdma)?)-[a-z0-9]{10}\b", r"\1", done.stdout)
     theirs = [one for one in yaml.safe_load_all(text) if one]
     assert by_name(theirs) == by_name(manifests.render(TOP / folder))
 
