@@ -148,7 +148,7 @@ class Container:
             source = self._folder / wanted["subPath"]
             source.write_text(text)
             source.chmod(volume["configMap"]["defaultMode"])
-            made = f"touch {at}"
+            made = f"mkdir -p {Path(at).parent} && touch {at}"
         else:
             path = volume["hostPath"]["path"]
             source = self._host.get(path, Path(path))

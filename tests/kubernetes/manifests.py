@@ -24,9 +24,12 @@ def load(path: Path) -> list[Object]:
     return [one for one in yaml.safe_load_all(path.read_text()) if one is not None]
 
 
-def render(folder: Path) -> list[Object]:
-    """Everything that a folder's kustomization makes."""
-    return _apply([], folder)
+def render(folder: Path, *components: str) -> list[Object]:
+    """Everything that a folder's kustomization makes, with more components."""
+    objects = _apply([], folder)
+    for name in components:
+        objects = _apply(objects, TOP / "components" / name)
+    return objects
 
 
 def find(objects: Iterable[Object], kind: str) -> Object:

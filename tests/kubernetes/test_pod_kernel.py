@@ -109,11 +109,20 @@ class KubernetesNode:
         self.pod = Pod(f"{self.name}-p", self.root)
         self.containers: list[Container] = []
 
-    def start(self) -> Container:
-        """A container of the DaemonSet, which only sees this node's part of the machine."""
-        objects = manifests.render(manifests.TOP / "base")
+    def start(self, *components: str, **host: Path) -> Container:
+        """A container of the DaemonSet, which only sees this node's part of the machine.
+
+        `host`: where volumes are that have another path here.
+        """
+        objects = manifests.render(manifests.TOP / "base", *components)
         daemon_set = manifests.find(objects, "DaemonSet")
-        data = dict(manifests.find(objects, "ConfigMap")["data"])
+        pod = daemon_set["spec"]["template"]["spec"]
+        maps = {
+            one["metadata"]["name"]: dict(one["data"])
+            for one in objects
+            if one["kind"] == "ConfigMap"
+        }
+        data = maps["hostcc"]
         for old, new in (
             ('cgroup_root = "auto"', f'cgroup_root = "{self.root}"\ninstance = "{self.name}"'),
             ("[discover]\n", "[discover]\nevery_s = 1\n"),
@@ -121,10 +130,16 @@ class KubernetesNode:
             assert data["hostcc.toml"].count(old) == 1
             data["hostcc.toml"] = data["hostcc.toml"].replace(old, new)
         container = Container(
-            daemon_set["spec"]["template"]["spec"],
+            pod,
             manifests.agent_of(daemon_set),
-            {"hostcc": data},
-            {"/run/hostcc": self.folder / "run"},
+            maps,
+            {
+                "/run/hostcc": self.folder / "run",
+                **{
+                    manifests.named(pod["volumes"], name)["hostPath"]["path"]: path
+                    for name, path in host.items()
+                },
+            },
             self.folder / "container",
             self.name,
             self.own,
@@ -210,3 +225,16 @@ def test_the_agent_manages_a_job_in_a_pod_and_an_update_keeps_it(node: Kubernete
     assert agent.stop() == 0, agent.log()
     assert node.pod.controls() == plain
     assert not node.jobs()
+
+
+def test_the_agent_shares_two_folders_with_jobs(node: KubernetesNode, tmp_path: Path) -> None:
+    """By the component for RDMA, whose init container has made them; absent hardware: a device."""
+    shared, devices = tmp_path / "shm", tmp_path / "infiniband"
+    for made in (shared / "agent", shared / "jobs", devices):
+        made.mkdir(parents=True)
+    agent = node.start("rdma", shm=shared, infiniband=devices)
+    marks = shared / "agent/marks.sock"
+    agent.until(marks.is_socket, "the socket for marks")
+    agent.until(lambda: JOB in node.jobs(), JOB)
+    assert agent.stop() == 0, agent.log()
+    assert not marks.exists()
