@@ -26,12 +26,14 @@ const uint32_t hcc_plan_layout[] = {
 	offsetof(struct hcc_rdma_job, path), offsetof(struct hcc_rdma_path, ports),
 	offsetof(struct hcc_rdma_path, count),
 	offsetof(struct hcc_rdma_job, gates), offsetof(struct hcc_rdma_job, gate),
+	offsetof(struct hcc_rdma_job, closed_until_ns), offsetof(struct hcc_rdma_job, burst_silence_ns),
 	sizeof(struct hcc_rdma_gate),
 	sizeof(struct hcc_rdma_count), sizeof(struct hcc_rdma_counts),
 	offsetof(struct hcc_rdma_counts, iterations), offsetof(struct hcc_rdma_counts, qp),
 	offsetof(struct hcc_rdma_count, bytes), offsetof(struct hcc_rdma_count, dgid),
 	offsetof(struct hcc_rdma_count, device), offsetof(struct hcc_rdma_counts, iteration),
-	offsetof(struct hcc_rdma_counts, left_alone),
+	offsetof(struct hcc_rdma_counts, left_alone), offsetof(struct hcc_rdma_counts, burst),
+	offsetof(struct hcc_rdma_counts, held_ns),
 	sizeof(struct hcc_rdma_series), sizeof(struct hcc_rdma_bins),
 	offsetof(struct hcc_rdma_series, newest), offsetof(struct hcc_rdma_series, dgid),
 	offsetof(struct hcc_rdma_series, device), offsetof(struct hcc_rdma_bins, rows),
@@ -142,29 +144,31 @@ static void bound(struct hcc_rdma_job *job)
 			job->path[index].count = 0;
 }
 
+const struct hcc_rdma_job *hcc_plan_entry(const struct hcc_plan_map *map, const char *name)
+{
+	for (uint32_t index = 0; map->plan && *name && index < map->jobs; index++)
+		if (!strncmp(map->plan->job[index].name, name, HCC_RDMA_NAME))
+			return &map->plan->job[index];
+	return NULL;
+}
+
 int hcc_plan_read(const struct hcc_plan_map *map, const char *name, struct hcc_rdma_job *job)
 {
-	if (!map->plan || !*name)
-		return -1;
-	for (uint32_t index = 0; index < map->jobs; index++) {
-		const struct hcc_rdma_job *entry = &map->plan->job[index];
+	const struct hcc_rdma_job *entry = hcc_plan_entry(map, name);
 
-		if (strncmp(entry->name, name, HCC_RDMA_NAME))
+	for (int attempt = 0; entry && attempt < TRIES; attempt++) {
+		uint32_t before = atomic_load_explicit(&entry->sequence, memory_order_acquire);
+
+		if (before & 1)
 			continue;
-		for (int attempt = 0; attempt < TRIES; attempt++) {
-			uint32_t before = atomic_load_explicit(&entry->sequence, memory_order_acquire);
-
-			if (before & 1)
-				continue;
-			memcpy(job, (const void *)entry, sizeof(*job));
-			atomic_thread_fence(memory_order_acquire);
-			if (atomic_load_explicit(&entry->sequence, memory_order_relaxed) != before)
-				continue;
-			if (strncmp(job->name, name, HCC_RDMA_NAME))
-				break;
-			bound(job);
-			return 0;
-		}
+		memcpy(job, (const void *)entry, sizeof(*job));
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load_explicit(&entry->sequence, memory_order_relaxed) != before)
+			continue;
+		if (strncmp(job->name, name, HCC_RDMA_NAME))
+			return -1;
+		bound(job);
+		return 0;
 	}
 	return -1;
 }

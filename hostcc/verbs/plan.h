@@ -4,7 +4,7 @@
  * shared memory.
  *
  * The agent writes the plan, jobs only read it: one entry per job, changed under a sequence
- * number that is odd meanwhile.  Each process of a job makes a file of counters and one of bins
+ * number that is odd meanwhile, but for the gate of its bursts.  Each process of a job makes a file of counters and one of bins
  * of its own.  Readers trust none of it, and do without a file of another version.
  */
 #ifndef HOSTCC_VERBS_PLAN_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define HCC_RDMA_MAGIC 0x6d64726363736f68ull
-#define HCC_RDMA_VERSION 2u
+#define HCC_RDMA_VERSION 3u
 #define HCC_RDMA_MAX_JOBS 256u
 #define HCC_RDMA_NAME 72u
 #define HCC_RDMA_PATHS 32u
@@ -55,6 +55,18 @@ struct hcc_rdma_job {
 	uint32_t paths;
 	struct hcc_rdma_path path[HCC_RDMA_PATHS];
 	struct hcc_rdma_gate gate[HCC_RDMA_GATES];
+	/* The gate of its bursts, written at any time: not under the sequence, no generation. */
+	_Atomic uint64_t closed_until_ns;  /* CLOCK_MONOTONIC; a burst that begins earlier waits */
+	_Atomic uint64_t burst_period_ns;  /* from one burst to the next; 0: not armed */
+	_Atomic uint64_t burst_silence_ns; /* nothing on its way for so long: the burst is over */
+};
+
+/* Where a process is in its burst: the part of an iteration in which it sends. */
+enum hcc_rdma_phase {
+	HCC_RDMA_IDLE = 0, /* between two bursts, or its gate is not armed */
+	HCC_RDMA_HELD = 1, /* its posts wait */
+	HCC_RDMA_SENDING = 2,
+	HCC_RDMA_PHASE = 3, /* the bits that say so */
 };
 
 struct hcc_rdma_plan {
@@ -100,7 +112,12 @@ struct hcc_rdma_counts {
 	_Atomic uint64_t iteration; /* bytes in the current one, of all queue pairs */
 	/* Queue pairs that go as the job made them, or not counted and paced, for want of room. */
 	_Atomic uint64_t left_alone;
-	uint64_t padding;
+	/* CLOCK_MONOTONIC ns since when it is in this phase; the lowest bits are the phase. */
+	_Atomic uint64_t burst;
+	_Atomic uint64_t bursts;  /* that have begun while its gate was armed */
+	_Atomic uint64_t holds;   /* of these, that waited */
+	_Atomic uint64_t held_ns; /* for how long in all */
+	uint64_t padding[5];
 	struct hcc_rdma_count qp[HCC_RDMA_QPS];
 };
 
@@ -150,6 +167,8 @@ void hcc_plan_renew(const char *path, struct hcc_plan_map *map);
 int hcc_plan_alive(const struct hcc_plan_map *map);
 /* A consistent copy of a job's entry; 0, or -1: no such job, or it is being changed. */
 int hcc_plan_read(const struct hcc_plan_map *map, const char *name, struct hcc_rdma_job *job);
+/* The entry itself, for its gate; it may be another job's at any time.  NULL: no such job. */
+const struct hcc_rdma_job *hcc_plan_entry(const struct hcc_plan_map *map, const char *name);
 
 /* Offsets and sizes of all layouts, for bindings to compare with theirs; 0 ends the list. */
 extern const uint32_t hcc_plan_layout[];

@@ -24,7 +24,7 @@ from hostcc.verbs.ports import FIRST, LAST
 
 DEFAULT_PATH = Path("/dev/shm/hostcc-rdma")
 STALE_S = 3.0
-MAGIC, VERSION = 0x6D64726363736F68, 2
+MAGIC, VERSION = 0x6D64726363736F68, 3
 MAX_JOBS, NAME_BYTES, PATHS, PORTS, F_POINTS, QPS = 256, 72, 32, 8, 33, 1024
 GATES, DEVICE_BYTES = 16, 28
 CLASS, RATE, GATE = 1, 2, 4
@@ -53,7 +53,11 @@ class JobEntry(ctypes.Structure):
         ("traffic_class", _u32), ("level", _u32), ("gates", _u32), ("silence_us", _u32),
         ("rate", _u64), ("iteration_bytes", _u64), ("f_milli", _u32 * F_POINTS),
         ("paths", _u32), ("path", PathEntry * PATHS), ("gate", GateEntry * GATES),
+        ("closed_until_ns", _u64), ("burst_period_ns", _u64), ("burst_silence_ns", _u64),
     )  # fmt: skip
+
+
+_GATE_AT = JobEntry.closed_until_ns.offset
 
 
 class Header(ctypes.Structure):
@@ -82,7 +86,8 @@ class CountsEntry(ctypes.Structure):
     _fields_ = (
         ("magic", _u64), ("version", _u32), ("pid", _u32), ("name", ctypes.c_char * NAME_BYTES),
         ("iterations", _u64), ("paced_ns", _u64), ("iteration", _u64),
-        ("left_alone", _u64), ("padding", _u64), ("qp", CountEntry * QPS),
+        ("left_alone", _u64), ("burst", _u64), ("bursts", _u64), ("holds", _u64),
+        ("held_ns", _u64), ("padding", _u64 * 5), ("qp", CountEntry * QPS),
     )  # fmt: skip
 
 
@@ -114,6 +119,18 @@ class RdmaJob:
     """(RDMA device or empty: any, link in the region of PCIe semaphores) of its queue pairs."""
     silence_s: float = 1e-3
     """A new iteration begins after no post for so long."""
+
+
+@dataclass(frozen=True)
+class BurstGate:
+    """The gate of a job's bursts, while it is armed."""
+
+    closed_until_ns: int
+    """CLOCK_MONOTONIC; 0: it is open."""
+    period_ns: int
+    """From one burst to the next, at least 1; none is held for longer."""
+    silence_ns: int
+    """Nothing on its way for so long: the burst is over."""
 
 
 class PlanRegion:
@@ -192,9 +209,34 @@ class PlanRegion:
         sequence = slot.sequence | 1
         slot.sequence = sequence
         entry.sequence = sequence
-        ctypes.memmove(ctypes.byref(slot), ctypes.byref(entry), ctypes.sizeof(entry))
+        same = bytes(slot.name) == bytes(entry.name)  # then its gate stays as it is
+        size = _GATE_AT if same else ctypes.sizeof(entry)
+        ctypes.memmove(ctypes.byref(slot), ctypes.byref(entry), size)
         slot.sequence = (sequence + 1) & 0xFFFFFFFF
-        self._published[index] = bytes(slot.name).decode(errors="replace"), bytes(slot)
+        name = bytes(slot.name).decode(errors="replace")
+        self._published[index] = name, bytes(slot)[:_GATE_AT]
+
+    def set_gate(self, job: str, gate: BurstGate | None) -> bool:
+        """Write the gate of a job's bursts, None: it is not armed; returns whether the job has an
+        entry."""
+        slot = self._slot(job)
+        if slot is None:
+            return False
+        armed = gate or BurstGate(0, 0, 0)
+        slot.closed_until_ns, slot.burst_silence_ns = armed.closed_until_ns, armed.silence_ns
+        slot.burst_period_ns = armed.period_ns
+        return True
+
+    def gate(self, job: str) -> BurstGate | None:
+        """Read the gate of a job's bursts; None: it is not armed."""
+        slot = self._slot(job)
+        if slot is None or not slot.burst_period_ns:
+            return None
+        return BurstGate(slot.closed_until_ns, slot.burst_period_ns, slot.burst_silence_ns)
+
+    def _slot(self, job: str) -> JobEntry | None:
+        at = next((at for at, (name, _) in self._published.items() if name == job), None)
+        return self._jobs[at] if at is not None and job else None
 
     def problem(self) -> str:
         """Say what is wrong with the file that jobs would open now; empty: nothing."""
@@ -207,7 +249,7 @@ class PlanRegion:
         return [
             name
             for index, (name, raw) in sorted(self._published.items())
-            if bytes(self._jobs[index]) != raw
+            if bytes(self._jobs[index])[:_GATE_AT] != raw
         ]
 
     def close(self) -> None:

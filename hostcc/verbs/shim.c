@@ -81,6 +81,11 @@ int shim_alive(void)
 	return atomic_load_explicit(&attached, memory_order_acquire) && hcc_plan_alive(&plan);
 }
 
+const struct hcc_rdma_job *shim_entry(void)
+{
+	return hcc_plan_entry(&plan, job_name);
+}
+
 uint32_t shim_generation(void)
 {
 	return atomic_load_explicit(&plan.plan->generation, memory_order_acquire);
@@ -164,6 +169,7 @@ static void forget(void)
 	atomic_store(&following, -1);
 	atomic_store(&attached, 0);
 	shim_gate_plan(NULL);
+	shim_burst_forget();
 	shim_bins_forget();
 	counts_path[0] = 0;
 }
@@ -196,6 +202,7 @@ static void *watch(void *unused)
 		if (!lives && ++looks % POLLS_PER_REOPEN == 0)
 			hcc_plan_renew(plan_path, &plan);
 		lived = lives;
+		shim_burst_look();
 		shim_bring_back();
 		shim_bins_settle();
 		nanosleep(&nap, NULL);

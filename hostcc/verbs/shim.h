@@ -39,6 +39,7 @@ struct shim_qp {
 	struct hcc_rdma_count *_Atomic count;
 	pthread_mutex_t lock; /* of its transitions and of `av` */
 	struct shim_series series;
+	_Atomic int64_t outstanding; /* sends that a completion is to come of, while bursts count */
 	_Atomic int gate; /* number of the PCIe link that its posts take turns at, from 1; 0: none */
 	/* Those that poll may not look into a queue pair that another thread destroys. */
 	_Atomic uint32_t number;
@@ -78,6 +79,8 @@ int shim_job(struct hcc_rdma_job *job); /* a copy of our entry; 0 when an agent 
 /* The same, also when this is the first time. */
 int shim_plan_now(struct hcc_rdma_job *job);
 int shim_alive(void);
+/* Our entry in the plan itself, for its gate; NULL: there is none. */
+const struct hcc_rdma_job *shim_entry(void);
 uint32_t shim_generation(void);
 uint64_t shim_long_bytes(void); /* shorter messages make no queue pair one that the plan is for */
 const char *shim_semaphores(void); /* where the region of PCIe semaphores is */
@@ -94,6 +97,7 @@ struct shim_qp *shim_find(const struct ibv_qp *qp);
 /* The one of that number that posts to `context`. */
 struct shim_qp *shim_find_number(const struct ibv_context *context, uint32_t number);
 void shim_each(void (*visit)(struct shim_qp *));
+int shim_any(int (*is)(const struct shim_qp *));
 /* From now on count there; what was counted comes along. */
 void shim_count_in(struct hcc_rdma_counts *to);
 void shim_move_all(const struct hcc_rdma_job *job);
@@ -139,6 +143,22 @@ void shim_bins_refused(struct shim_qp *one, uint64_t bytes, int64_t signalled);
 void shim_bins_completed(struct shim_qp *one, int64_t count, uint64_t now);
 /* Now and then, by a thread that nobody waits for: put into bins what no completion will come of. */
 void shim_bins_settle(void);
+
+/* shim_burst.c: bursts, and the gate before them. */
+extern _Atomic int shim_bursts; /* whether the gate is armed, so that they count */
+/* Now and then, by a thread that nobody waits for: whether the plan has the gate armed. */
+void shim_burst_look(void);
+/* In a child of fork: bursts are its parent's. */
+void shim_burst_forget(void);
+/* Something is about to be posted: wait where a burst begins; whether there was anything to. */
+int shim_burst_wait(uint64_t now);
+/* Bytes are about to be posted; of `signalled` sends a completion will come. */
+void shim_burst_posted(struct shim_qp *one, uint64_t bytes, int64_t signalled, uint64_t now);
+/* The device has not taken them. */
+void shim_burst_refused(struct shim_qp *one, uint64_t bytes, int64_t signalled);
+void shim_burst_completed(struct shim_qp *one, int64_t count, uint64_t now);
+/* One has failed: of the others no completion may come that counts. */
+void shim_burst_failed(struct shim_qp *one);
 
 /* shim_turn.c: PCIe links. */
 extern _Atomic int shim_turns; /* whether posts have to take turns at any */

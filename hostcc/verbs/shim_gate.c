@@ -136,6 +136,8 @@ static uint64_t before_post(struct shim_qp *one, uint64_t bytes)
 	uint64_t now, sent = count_posted(one, bytes, &now), speed, start;
 	int paced = atomic_load_explicit(&pacing, memory_order_relaxed) != 0;
 
+	if (bytes && shim_burst_wait(now)) /* before the link is taken, which others may want */
+		later(&last_post, now = now_ns());
 	if (shim_turn_wait(one, bytes))
 		later(&last_post, now = now_ns());
 	if (!paced)
@@ -162,6 +164,7 @@ static void refused(struct shim_qp *one, uint64_t bytes, int64_t signalled)
 			;
 	}
 	shim_bins_refused(one, bytes, signalled);
+	shim_burst_refused(one, bytes, signalled);
 	if (signalled)
 		shim_turn_completed(one, signalled);
 	errno = saved;
@@ -225,7 +228,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 	struct shim_qp *one = shim_find(qp);
 	int error, saved = errno;
 	int64_t signalled;
-	uint64_t bytes, longest;
+	uint64_t bytes, longest, now;
 
 	if (!device)
 		return ENOSYS; /* cannot be: we are only called for devices that we know */
@@ -234,7 +237,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_sen
 	signalled = add_up(one, list, &bytes, &longest);
 	remember(one, longest);
 	shim_turn_posted(one, signalled); /* first, so that its turn does not end before */
-	shim_bins_posted(one, bytes, signalled, before_post(one, bytes));
+	now = before_post(one, bytes);
+	shim_bins_posted(one, bytes, signalled, now);
+	shim_burst_posted(one, bytes, signalled, now);
 	errno = saved;
 	error = device->post(qp, list, bad);
 	if (error) {
@@ -249,6 +254,7 @@ static void completed(struct shim_qp *one, int64_t count, uint64_t now)
 {
 	shim_turn_completed(one, count);
 	shim_bins_completed(one, count, now);
+	shim_burst_completed(one, count, now);
 }
 
 /* What is flushed says only that something failed before, or that the job ends. */
@@ -258,8 +264,10 @@ static void failed(const struct ibv_cq *cq, const struct ibv_wc *wc)
 
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
 		one = shim_find_number(cq->context, wc->qp_num);
-	if (one)
-		atomic_fetch_add_explicit(&one->count->errors, 1, memory_order_relaxed);
+	if (!one)
+		return;
+	atomic_fetch_add_explicit(&one->count->errors, 1, memory_order_relaxed);
+	shim_burst_failed(one);
 }
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
@@ -305,7 +313,8 @@ static void ex_start(struct ibv_qp_ex *ex)
 	int saved = errno, waited;
 
 	shim_turn_posted(one, 1); /* so that its turn does not end before the post */
-	waited = shim_turn_wait(one, 0);
+	waited = atomic_load_explicit(&shim_bursts, memory_order_relaxed) && shim_burst_wait(now_ns());
+	waited |= shim_turn_wait(one, 0);
 	if (atomic_load_explicit(&pacing, memory_order_relaxed)) {
 		uint64_t start = atomic_load(&next_post), now = now_ns();
 
@@ -376,6 +385,7 @@ static int ex_complete(struct ibv_qp_ex *ex)
 	if (speed)
 		reserve(bytes, speed, &now);
 	shim_bins_posted(one, bytes, signalled, now);
+	shim_burst_posted(one, bytes, signalled, now);
 	errno = saved;
 	error = one->ex_complete(ex);
 	if (error)

@@ -72,6 +72,14 @@ void shim_each(void (*visit)(struct shim_qp *))
 			visit(&table[index]);
 }
 
+int shim_any(int (*is)(const struct shim_qp *))
+{
+	for (uint32_t index = 0; index < HCC_RDMA_QPS; index++)
+		if (__atomic_load_n(&table[index].qp, __ATOMIC_ACQUIRE) && is(&table[index]))
+			return 1;
+	return 0;
+}
+
 static struct shim_qp *add(struct ibv_qp *qp)
 {
 	struct shim_qp *found = shim_find(qp);
@@ -86,6 +94,7 @@ static struct shim_qp *add(struct ibv_qp *qp)
 		pthread_mutex_lock(&one->lock);
 		memset(&one->av, 0, sizeof(*one) - offsetof(struct shim_qp, av));
 		atomic_store(&one->gate, 0);
+		atomic_store(&one->outstanding, 0);
 		one->number = qp->qp_num;
 		one->context = qp->context;
 		one->count = &shim_counts->qp[place];

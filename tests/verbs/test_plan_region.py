@@ -17,6 +17,7 @@ from hostcc.system.cc import build
 from hostcc.verbs import plan_region, ports, queue_pair_bins
 from hostcc.verbs.build import HERE, NCCL_ENV
 from hostcc.verbs.plan_region import (
+    BurstGate,
     CountEntry,
     CountsEntry,
     GateEntry,
@@ -53,11 +54,13 @@ def layout() -> tuple[int, ...]:
         CountEntry.longest.offset, CountEntry.errors.offset, JobEntry.name.offset,
         JobEntry.traffic_class.offset, JobEntry.rate.offset, JobEntry.f_milli.offset,
         JobEntry.path.offset, PathEntry.ports.offset, PathEntry.count.offset,
-        JobEntry.gates.offset, JobEntry.gate.offset, ctypes.sizeof(GateEntry),
+        JobEntry.gates.offset, JobEntry.gate.offset,
+        JobEntry.closed_until_ns.offset, JobEntry.burst_silence_ns.offset, ctypes.sizeof(GateEntry),
         ctypes.sizeof(CountEntry), ctypes.sizeof(CountsEntry),
         CountsEntry.iterations.offset, CountsEntry.qp.offset,
         CountEntry.bytes.offset, CountEntry.dgid.offset, CountEntry.device.offset,
         CountsEntry.iteration.offset, CountsEntry.left_alone.offset,
+        CountsEntry.burst.offset, CountsEntry.held_ns.offset,
         ctypes.sizeof(SeriesEntry), ctypes.sizeof(BinsEntry),
         SeriesEntry.newest.offset, SeriesEntry.dgid.offset, SeriesEntry.device.offset,
         BinsEntry.rows.offset, BinsEntry.left_out.offset, BinsEntry.row.offset,
@@ -78,12 +81,12 @@ def test_layout_is_the_librarys() -> None:
     assert (PCIE_HERE / "semaphore.h").exists()
 
 
-def test_the_layouts_of_version_2_stay_as_they_are() -> None:
+def test_the_layouts_of_version_3_stay_as_they_are() -> None:
     """Agents and shims of the release before read them: what is new goes into a file of its own, or
     has another version."""
-    assert plan_region.VERSION == 2
+    assert plan_region.VERSION == 3
     sizes = [ctypes.sizeof(one) for one in (Header, JobEntry, CountEntry, CountsEntry)]
-    assert sizes == [64, 2040, 128, 131200]
+    assert sizes == [64, 2064, 128, 131264]
     fields = [name for name, *_ in CountEntry._fields_]
     assert [getattr(CountEntry, name).offset for name in fields] == [
         0, 4, 8, 12, 16, 20, 24, 32, 40, 56, 84, 88, 92
@@ -146,6 +149,33 @@ def test_what_has_happened_to_the_file(path: Path) -> None:
     region.close()
     assert path.read_bytes() == b"somebody's"  # not ours to remove
     path.with_name(f"{path.name}-moved").unlink()
+
+
+def test_a_gate_is_beside_the_entry_of_its_job(path: Path) -> None:
+    """Written at any time; another entry for the job leaves it, the end of the job opens it."""
+    region = PlanRegion.create(path, jobs=2)
+    gate = BurstGate(closed_until_ns=5, period_ns=7, silence_ns=3)
+    assert not region.set_gate("a", gate)
+    region.publish([RdmaJob("a"), RdmaJob("b")])
+    assert region.gate("a") is None
+    before = region._header.generation
+    assert region.set_gate("a", gate)
+    assert (region.gate("a"), region.gate("b")) == (gate, None)
+    assert region._header.generation == before
+    assert region.altered() == []
+    region.publish([RdmaJob("a", 0x20), RdmaJob("b")])
+    assert region.gate("a") == gate
+    region.publish([RdmaJob("b")])
+    assert region.gate("a") is None
+    assert not region.set_gate("a", gate)
+    region.publish([RdmaJob("b"), RdmaJob("c")])
+    assert region.gate("c") is None
+    region.set_gate("b", gate)
+    region.set_gate("b", None)
+    assert region.gate("b") is None
+    region._jobs[1].level = 3
+    assert region.altered() != []
+    region.close()
 
 
 def test_only_plans_are_removed(path: Path) -> None:

@@ -3,7 +3,7 @@
  * A program that knows nothing of hostcc and does what few programs do.
  *
  *     odd errno|cancel|fork|full|poll|env|slow|mlx5|refuse|crowd|devices N|undestroyed|lengths
- *         |errors
+ *         |errors|bursts
  *
  * Connects a queue pair, prints "connected", waits for a line; does it, prints what came of it,
  * waits for another line.
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #define CROWD 8
 #define SHORT 256
 #define LONG 65536
+#define PAUSE_US 100000
 
 extern int fake_status;
 extern unsigned fake_full, fake_completed, fake_slow;
@@ -149,6 +151,26 @@ static int seen(int devices, int open)
 	return found;
 }
 
+/* Iterations, until a line comes: it computes, then sends, all of which is under way at once. */
+static int iterate(void)
+{
+	for (;;) {
+		struct timeval pause = {.tv_usec = PAUSE_US};
+		fd_set input;
+
+		FD_ZERO(&input);
+		FD_SET(0, &input);
+		if (select(1, &input, NULL, NULL, &pause))
+			return 1;
+		for (int index = 0; index < POSTS; index++)
+			if (post())
+				return 0;
+		for (int index = 0; index < POSTS; index++)
+			if (poll() != 1)
+				return 0;
+	}
+}
+
 static unsigned *port_of_mlx5(void)
 {
 	return dlsym(mlx5, "fake_sport");
@@ -253,6 +275,8 @@ static int do_it(const char *what, int number)
 		}
 		return 1;
 	}
+	if (!strcmp(what, "bursts"))
+		return iterate();
 	if (!strcmp(what, "env"))
 		return !setenv("HOSTCC_RDMA_COUNTS", "/nowhere/at/all", 1) &&
 		       !setenv("HOSTCC_RDMA_PLAN", "/nowhere", 1) && !clearenv();
